@@ -12,6 +12,7 @@ import { type Service, startService } from '../test/support/service.ts';
 const SCREENS = [
   'overview',
   'emails',
+  'templates',
   'domains',
   'api-keys',
   'webhooks',
@@ -35,6 +36,7 @@ await using service = await startService({ database: 'own' });
 await using browser = await startBrowser();
 const owner: ApiBrowser = await ownerOf(service);
 const shown = await sendMail(service);
+const template = await makeTemplate(service);
 const project = String((await owner.get('/v1/session')).body.projects[0].id);
 
 for (const colorScheme of ['light', 'dark'] as const) {
@@ -47,11 +49,11 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await page.screenshot({ path: join(folder, `sign-in-${size}-${colorScheme}.png`) });
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Emails' }).waitFor();
-    for (const screen of [...SCREENS, `emails/${shown}`]) {
+    for (const screen of [...SCREENS, `emails/${shown}`, `templates/${template}`]) {
       await page.goto(`${service.url}/dashboard/${project}/test/${screen}`);
       await page.locator('h1').first().waitFor();
       await page.locator('.skeleton').first().waitFor({ state: 'detached' });
-      const name = screen.replace(shown, 'one');
+      const name = screen.replace(shown, 'one').replace(template, 'one');
       await page.screenshot({
         path: join(folder, `${name.replace('/', '-')}-${size}-${colorScheme}.png`),
       });
@@ -65,5 +67,20 @@ async function sendMail(to: Service): Promise<string> {
   let id = '';
   for (const [address, subject] of MAIL) id = await to.send({ to: address, subject });
   await to.waitForStatus(id, 'bounced');
+  return id;
+}
+
+/** @returns its id; its second version is a draft */
+async function makeTemplate(of: Service): Promise<string> {
+  const body = {
+    name: 'Receipt',
+    alias: 'receipt',
+    subject: 'Your receipt, {{ name }}',
+    html: '<h1>Thank you, {{ name }}</h1>\n{% for item in items %}<p>{{ item }}</p>{% endfor %}',
+    variables: [{ name: 'name' }, { name: 'items', type: 'list', default: ['Tea', 'Cups'] }],
+  };
+  const id = String((await of.request('POST', '/v1/templates', { body })).body.id);
+  await of.request('POST', `/v1/templates/${id}/publish`, { body: {} });
+  await of.request('PATCH', `/v1/templates/${id}`, { body: { subject: 'Thank you, {{ name }}' } });
   return id;
 }

@@ -9,7 +9,9 @@ import {
   createRouter,
   lazyRouteComponent,
   Outlet,
+  parseSearchWith,
   redirect,
+  stringifySearchWith,
 } from '@tanstack/react-router';
 import { ApiError, type Scope } from './api/client.ts';
 import { ENVIRONMENTS, rememberScope, scopeToOpen, sessionQuery } from './api/session.ts';
@@ -86,7 +88,7 @@ function texts<Name extends string>(...names: Name[]) {
     Object.fromEntries(
       names.flatMap((name) => {
         const value = search[name];
-        const isText = typeof value === 'string' || typeof value === 'number';
+        const isText = ['string', 'number', 'boolean'].includes(typeof value);
         return isText && value !== '' ? [[name, String(value)]] : [];
       }),
     ) as Partial<Record<Name, string>>;
@@ -144,6 +146,30 @@ const webhook = createRoute({
   component: lazyRouteComponent(() => import('./screens/webhook.tsx'), 'WebhookScreen'),
 });
 
+const templates = createRoute({
+  getParentRoute: () => scoped,
+  path: '/templates',
+  validateSearch: texts('q'),
+  component: lazyRouteComponent(() => import('./screens/templates.tsx'), 'TemplatesScreen'),
+});
+
+const template = createRoute({
+  getParentRoute: () => scoped,
+  path: '/templates/$id',
+  validateSearch: texts('part'),
+  component: lazyRouteComponent(() => import('./screens/template.tsx'), 'TemplateScreen'),
+});
+
+const templateVersions = createRoute({
+  getParentRoute: () => scoped,
+  path: '/templates/$id/versions',
+  validateSearch: texts('version', 'view'),
+  component: lazyRouteComponent(
+    () => import('./screens/template-versions.tsx'),
+    'TemplateVersionsScreen',
+  ),
+});
+
 const suppressions = createRoute({
   getParentRoute: () => scoped,
   path: '/suppressions',
@@ -172,6 +198,9 @@ const settings = createRoute({
 const screens = [
   overview,
   emails.addChildren([email]),
+  templates,
+  template,
+  templateVersions,
   domains,
   domain,
   apiKeys,
@@ -186,6 +215,9 @@ const screens = [
 export const router = createRouter({
   routeTree: root.addChildren([start, signIn, scoped.addChildren(screens)]),
   basepath: '/dashboard',
+  // All values are texts; as JSON, those that look like numbers would be in quotes.
+  parseSearch: parseSearchWith(String),
+  stringifySearch: stringifySearchWith(String),
   // Within the shell, so that the navigation stays.
   defaultErrorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
   defaultPreload: 'intent',

@@ -6,8 +6,10 @@
  */
 import { fileURLToPath } from 'node:url';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import { chooseEncoding, type DashboardFile, readDashboard } from '../dashboard-files.ts';
 import { type HttpProblem, sendProblem } from '../errors.ts';
+import { strangersPolicy } from '../html-page.ts';
 import type { App, HttpServices } from '../services.ts';
 
 const FOLDER = fileURLToPath(new URL('../../../web/dist', import.meta.url));
@@ -22,7 +24,7 @@ const POLICY = [
   "style-src 'self'",
   "img-src 'self'",
   "connect-src 'self'",
-  // The preview of an email: a page of routes/share.ts, with a policy of its own.
+  // Html of strangers: pages of routes/share.ts and the frame below, with policies of their own.
   "frame-src 'self'",
   "form-action 'none'",
   "base-uri 'none'",
@@ -49,6 +51,9 @@ const NO_SUCH_FILE: HttpProblem = {
   message: 'The dashboard has no such file; reload its page.',
 };
 
+/** Empty: the dashboard fills it (web/src/ui/html-frame.tsx), and its policy holds for what is put in. */
+const FRAME = '<!doctype html><title>Preview</title>';
+
 export function registerDashboardRoutes(app: App, { config }: HttpServices): void {
   let files: Promise<Map<string, DashboardFile> | null> | null = null;
   const open = { config: { access: 'public' }, schema: { hide: true } } as const;
@@ -56,6 +61,7 @@ export function registerDashboardRoutes(app: App, { config }: HttpServices): voi
   app.get(BASE.slice(0, -1), { ...open, handler: (_request, reply) => reply.redirect(BASE) });
   // The link of the first start; a browser keeps its fragment.
   app.get('/sign-in', { ...open, handler: (_request, reply) => reply.redirect(`${BASE}sign-in`) });
+  registerFrame(app, config);
   app.get(`${BASE}*`, {
     ...open,
     handler: async (request, reply) => {
@@ -71,6 +77,24 @@ export function registerDashboardRoutes(app: App, { config }: HttpServices): voi
       const file = all.get(isAsset ? path : publicFile(path, all));
       if (file === undefined) return sendProblem(reply, NO_SUCH_FILE);
       return sendFile(reply.headers(isAsset ? ASSET_HEADERS : PAGE_HEADERS), file);
+    },
+  });
+}
+
+/** Only for the dashboard to reach into: it has an origin, but nothing in it runs. */
+function registerFrame(app: App, config: HttpServices['config']): void {
+  app.get(`${BASE}frame`, {
+    config: { access: 'public' },
+    schema: { hide: true, querystring: z.object({ remote: z.string().optional() }) },
+    handler: (request, reply) => {
+      if (isOfTrackingHost(request.host, config)) return sendProblem(reply, NO_SUCH_FILE);
+      const remote = request.query.remote === 'yes';
+      const policy = strangersPolicy({ remote }, 'allow-same-origin');
+      return (reply as FastifyReply)
+        .headers({ ...PAGE_HEADERS, 'x-content-type-options': 'nosniff' })
+        .header('content-security-policy', policy)
+        .header('content-type', 'text/html; charset=utf-8')
+        .send(FRAME);
     },
   });
 }

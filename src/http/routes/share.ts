@@ -13,17 +13,13 @@ import { presentEmail } from '../../sending/present.ts';
 import { emailExists, findEmail } from '../../store/emails.ts';
 import { callerOf } from '../access.ts';
 import { noSuch, refuse } from '../errors.ts';
+import { strangersPolicy } from '../html-page.ts';
 import { failures, idParams } from '../schemas/common.ts';
 import { emailPreview, SHARED_FOR_S, sharedEmail, sharing } from '../schemas/emails.ts';
 import type { App, HttpServices } from '../services.ts';
 import { BY_SESSION } from '../sessions.ts';
 import { PAGE_HEADERS, renderPage } from '../unsubscribe-page.ts';
 import { refOf } from './emails.ts';
-
-/** Also with ?remote=no: nothing that would notify a stranger is loaded. The dashboard shows it in a frame. */
-const POLICY = "sandbox; default-src 'none'; frame-ancestors 'self'; ";
-const LOCAL_CONTENT = `${POLICY}img-src data:; style-src 'unsafe-inline'`;
-const ALL_CONTENT = `${POLICY}img-src https: data:; font-src https:; style-src 'unsafe-inline' https:`;
 
 const HEADERS = {
   'cache-control': 'no-store',
@@ -134,7 +130,8 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
         .headers(HEADERS)
         .header(
           'content-security-policy',
-          request.query.remote === 'no' ? LOCAL_CONTENT : ALL_CONTENT,
+          // With ?remote=no nothing that would notify a stranger is loaded: the dashboard's frame.
+          strangersPolicy({ remote: request.query.remote !== 'no' }),
         )
         .header('content-type', `${type}; charset=utf-8`)
         .send(shown);

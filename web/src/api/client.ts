@@ -3,7 +3,12 @@
 /** What requests are about. */
 export type Scope = { project: string; environment: 'live' | 'test' };
 
-type Failure = { error?: { code?: string; message?: string; request_id?: string } };
+/** What is wrong with one field of a request. */
+export type FieldProblem = { field: string; message: string };
+
+type Failure = {
+  error?: { code?: string; message?: string; request_id?: string; details?: FieldProblem[] };
+};
 
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -11,12 +16,15 @@ export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly requestId: string | null;
+  /** Empty when it is about no field. */
+  readonly details: readonly FieldProblem[];
 
   constructor(status: number, { error = {} }: Failure) {
     super(error.message ?? `The service answered with status ${status}.`);
     this.status = status;
     this.code = error.code ?? 'unknown';
     this.requestId = error.request_id ?? null;
+    this.details = error.details ?? [];
   }
 }
 

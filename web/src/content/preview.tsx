@@ -1,16 +1,10 @@
 /** An email as it is shown, in a frame without scripts, forms and an origin. */
 import { useQuery } from '@tanstack/react-query';
-import { Moon, Sun } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { Email, EmailPreview as PreviewLink } from '../../../sdk/src/api.ts';
 import { useApi } from '../api/scope.ts';
-import { Button } from '../ui/button.tsx';
 import { Problem, RowsSkeleton } from '../ui/states.tsx';
-
-export const WIDTHS = ['375', '600', '100%'] as const;
-export type PreviewView = { width: (typeof WIDTHS)[number]; isDark: boolean };
-
-const WIDTH_LABELS = { '375': 'Phone', '600': 'Desktop', '100%': 'Full width' } as const;
+import { lookOf, PreviewControls, type PreviewView, widthOf } from './preview-view.tsx';
 
 /** @param view what the address of the page keeps */
 export function EmailPreview(props: {
@@ -34,37 +28,11 @@ export function EmailPreview(props: {
   const page = `${new URL(link.data.url).pathname}${hasRemote ? '' : '?remote=no'}`;
   return (
     <div className="space-y-3">
-      <div className="flex flex-wrap gap-2">
-        {WIDTHS.map((width) => (
-          <Button
-            key={width}
-            aria-pressed={width === view.width}
-            className="aria-pressed:bg-chosen"
-            title={width === '100%' ? undefined : `${width} px`}
-            onClick={() => onView({ ...view, width })}
-          >
-            {WIDTH_LABELS[width]}
-          </Button>
-        ))}
-        <Button
-          aria-pressed={view.isDark}
-          className="aria-pressed:bg-chosen"
-          onClick={() => onView({ ...view, isDark: !view.isDark })}
-        >
-          {view.isDark ? <Sun size={14} aria-hidden /> : <Moon size={14} aria-hidden />}
-          Dark
-        </Button>
-        <Button disabled={hasRemote} onClick={() => setRemote(true)}>
-          {hasRemote ? 'Remote images are shown' : 'Show remote images'}
-        </Button>
-      </div>
-      {view.isDark && (
-        <p className="text-sm text-muted">
-          {hasDarkStyles(email)
-            ? 'Its own styles for dark programs apply.'
-            : 'It has no styles for dark programs; some of these invert the colours, like this.'}
-        </p>
-      )}
+      <PreviewControls
+        html={email.html}
+        {...{ view, onView, hasRemote }}
+        onRemote={() => setRemote(true)}
+      />
       <div className="overflow-x-auto">
         <iframe
           key={page}
@@ -72,21 +40,10 @@ export function EmailPreview(props: {
           sandbox=""
           referrerPolicy="no-referrer"
           src={page}
-          className={`h-150 max-w-full rounded-lg border border-line ${lookOf(email, view)}`}
-          style={{ width: view.width === '100%' ? '100%' : `${view.width}px` }}
+          className={`h-150 max-w-full rounded-lg border border-line ${lookOf(email.html, view)}`}
+          style={{ width: widthOf(view) }}
         />
       </div>
     </div>
   );
-}
-
-function lookOf(email: Pick<Email, 'html'>, { isDark }: PreviewView): string {
-  if (!isDark) return 'bg-paper scheme-light';
-  return hasDarkStyles(email)
-    ? 'bg-ink scheme-dark'
-    : 'bg-paper scheme-light invert hue-rotate-180';
-}
-
-function hasDarkStyles({ html }: Pick<Email, 'html'>): boolean {
-  return /color-scheme/i.test(html ?? '');
 }

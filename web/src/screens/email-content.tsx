@@ -7,7 +7,8 @@ import { respond } from '../api/client.ts';
 import { useApi } from '../api/scope.ts';
 import { Headers } from '../content/headers.tsx';
 import { Attachments, Checks, useInspection } from '../content/inspection.tsx';
-import { EmailPreview, type PreviewView, WIDTHS } from '../content/preview.tsx';
+import { type PreviewView, WIDTHS } from '../content/preview-view.tsx';
+import { EmailPreview } from '../content/preview.tsx';
 import { Code, Empty, Problem, RowsSkeleton } from '../ui/states.tsx';
 import type { ContentTab } from './email.tsx';
 

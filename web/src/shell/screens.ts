@@ -2,6 +2,7 @@
 import {
   Ban,
   ChartNoAxesColumn,
+  FileText,
   Globe,
   KeyRound,
   type LucideIcon,
@@ -16,6 +17,7 @@ import { type Operation, useMay } from '../ui/allowed.tsx';
 type Path =
   | '/overview'
   | '/emails'
+  | '/templates'
   | '/domains'
   | '/api-keys'
   | '/webhooks'
@@ -42,6 +44,7 @@ const SCREENS: readonly ScreenLink[] = [
     letter: 'o',
   },
   { to: '/$project/$environment/emails', label: 'Emails', icon: Mail, letter: 'e' },
+  { to: '/$project/$environment/templates', label: 'Templates', icon: FileText, letter: 't' },
   { to: '/$project/$environment/domains', label: 'Domains', icon: Globe, letter: 'd' },
   {
     to: '/$project/$environment/api-keys',

@@ -16,7 +16,7 @@ export function PageHead({
   return (
     <header className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3">
       <div className="min-w-0 grow">
-        <h1 className="text-lg font-semibold">{title}</h1>
+        <h1 className="text-lg font-semibold break-words">{title}</h1>
         {about && <p className="text-sm text-muted">{about}</p>}
       </div>
       {children}

@@ -1,0 +1,301 @@
+/** The templates of the dashboard in a real browser, on a real service: one of each for all tests. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { FrameLocator, Page } from 'playwright-core';
+import { memberOf, OWNER, ownerOf } from '../support/browser.ts';
+import { startBrowser } from '../support/chromium.ts';
+import {
+  assertFits,
+  buildDashboard,
+  type OpenPage,
+  openPage,
+  seriousFindings,
+  signedIn,
+} from '../support/dashboard.ts';
+import { type Answer, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+await buildDashboard();
+const [service, browser] = await Promise.all([startService(), startBrowser()]);
+after(async () => {
+  await browser[Symbol.asyncDispose]();
+  await service[Symbol.asyncDispose]();
+});
+
+const owner = await ownerOf(service);
+const project = String((await owner.get('/v1/session')).body.projects[0].id);
+const HOME = `${service.url}/dashboard/${project}/test`;
+
+async function make(template: object): Promise<Answer['body']> {
+  const body = { name: 'A template', subject: 'Hello', html: '<p>Hello</p>', ...template };
+  const answer = await service.request('POST', '/v1/templates', { body });
+  assert.equal(answer.status, 201, answer.text);
+  return answer.body;
+}
+
+const stored = async (id: string): Promise<Answer['body']> =>
+  (await service.request('GET', `/v1/templates/${id}`)).body;
+
+async function open(path: string, options: object = {}): Promise<OpenPage> {
+  const opened = await openPage(browser, service, {
+    storageState: signedIn(service, owner),
+    ...options,
+  });
+  await opened.page.goto(`${HOME}/${path}`);
+  return opened;
+}
+
+const previewOf = (page: Page): FrameLocator =>
+  page.frameLocator('iframe[title="Preview of the template"]');
+const press = (page: Page, name: string): Promise<void> =>
+  page.getByRole('button', { name, exact: true }).click();
+
+test('a template is made, typed beside its preview, saved, published and sent as a test', async () => {
+  await using opened = await open('templates');
+  const { page } = opened;
+  await page.getByRole('heading', { name: 'No templates yet' }).waitFor();
+  await press(page, 'Create a template');
+  await page.getByLabel('Name').fill('Receipt');
+  await page.getByLabel('Alias').fill('receipt');
+  await press(page, 'Create');
+  await previewOf(page).getByRole('heading', { name: 'Hello name' }).waitFor();
+
+  await page.getByLabel('Subject').fill('Your receipt, {{ name }}');
+  const html = '<p style="color: rgb(1, 2, 3)">{{ total }} from {{ name }}</p>';
+  await page.getByLabel('HTML, in Liquid').fill(html);
+  const problems = page.getByRole('alert', { name: 'Problems' });
+  await problems.getByText('html: uses total, which is not declared').waitFor();
+  await press(page, 'Declare total');
+  await problems.waitFor({ state: 'detached' });
+  await press(page, 'Variables (2)');
+  await page.getByLabel('Type of total').selectOption('number');
+  await page.getByLabel('Sample value of total').fill('12.5');
+  await page.getByLabel('Sample value of name').fill('<b>Jo</b>');
+  const shown = previewOf(page).getByText('12.5 from <b>Jo</b>');
+  await shown.waitFor();
+  // The frame has a policy of its own: that of the dashboard allows no such style.
+  assert.equal(await shown.getAttribute('style'), 'color: rgb(1, 2, 3)');
+  await page.getByText('Your receipt, <b>Jo</b>').waitFor();
+
+  await page.keyboard.press('Control+s');
+  await press(page, 'Publish version 1');
+  await page.getByRole('button', { name: 'Published' }).waitFor();
+  const template = await stored('receipt');
+  assert.deepEqual([template.published_version, template.html], [1, html]);
+  const variables = [
+    { name: 'name', type: 'string' },
+    { name: 'total', type: 'number' },
+  ];
+  assert.deepEqual(template.variables, variables);
+
+  await press(page, 'Send a test');
+  const from = page.getByLabel('From');
+  await waitFor(async () => (await from.inputValue()) === 'test@acme.test', { what: 'a sender' });
+  const to = page.getByLabel('To', { exact: true });
+  assert.equal(await to.inputValue(), OWNER.email);
+  await to.fill('delivered@simulator.test');
+  await press(page, 'Send');
+  await page.getByRole('link', { name: 'Show the email' }).click();
+  await page.getByRole('heading', { name: 'Your receipt, <b>Jo</b>' }).waitFor();
+  // The browser reports the preview that was refused.
+  const others = opened.complaints.filter((text) => !text.includes('status of 422'));
+  assert.deepEqual(others, []);
+  assert.deepEqual(opened.strangers, []);
+});
+
+test('templates are found by their names, and renamed', async () => {
+  await make({ name: 'Reset of a password', alias: 'reset' });
+  await make({ name: 'Newsletter' });
+  await using opened = await open('templates');
+  const { page } = opened;
+  await page.getByLabel('Find a template').fill('RESET');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\?q=RESET/);
+  await page.getByRole('link', { name: 'Newsletter' }).waitFor({ state: 'detached' });
+  await page.getByRole('link', { name: 'Reset of a password' }).click();
+  await press(page, 'Rename');
+  await page.getByLabel('Alias').fill('Not an alias');
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('alert').getByText('alias: must be 1-64 of a-z').waitFor();
+  await page.getByLabel('Alias').fill('password');
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.getByText('password', { exact: true }).waitFor();
+  assert.equal((await stored('password')).name, 'Reset of a password');
+});
+
+test('who leaves an editor with unsaved changes is asked first', async () => {
+  const { id } = await make({ name: 'Guarded' });
+  await using opened = await open(`templates/${id}`);
+  const { page } = opened;
+  await page.getByLabel('Subject').fill('Not saved');
+  await press(page, 'Text');
+  await press(page, 'HTML');
+  await page.getByRole('link', { name: 'Domains' }).click();
+  const question = page.getByRole('dialog', { name: 'Leave without saving?' });
+  await question.getByRole('button', { name: 'Stay' }).click();
+  await question.waitFor({ state: 'detached' });
+  assert.equal(await page.getByLabel('Subject').inputValue(), 'Not saved');
+  await page.getByRole('link', { name: 'Domains' }).click();
+  await question.getByRole('button', { name: 'Discard changes' }).click();
+  await page.getByRole('heading', { name: 'Domains' }).waitFor();
+  assert.equal((await stored(id)).subject, 'Hello');
+
+  await page.goto(`${HOME}/templates/${id}`);
+  await page.getByLabel('Subject').fill('Not saved either');
+  await press(page, 'Discard changes');
+  assert.equal(await page.getByLabel('Subject').inputValue(), 'Hello');
+});
+
+test('what was changed elsewhere is shown, and never replaces what is typed', async () => {
+  const { id } = await make({ name: 'Changed by two', variables: [{ name: 'name' }] });
+  await using opened = await open(`templates/${id}`);
+  const { page } = opened;
+  await page.getByLabel('Subject').fill('Typed here');
+  await service.request('PATCH', `/v1/templates/${id}`, { body: { subject: 'From elsewhere' } });
+  // Renaming reads the template again.
+  await press(page, 'Rename');
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+  await page.getByText('was changed elsewhere meanwhile').waitFor();
+  assert.equal(await page.getByLabel('Subject').inputValue(), 'Typed here');
+  await press(page, 'Discard changes');
+  assert.equal(await page.getByLabel('Subject').inputValue(), 'From elsewhere');
+});
+
+test('versions show what changed, and an older one is restored or published again', async () => {
+  const { id } = await make({ name: 'Versions', html: '<p>One</p>\n<p>Same</p>', text: 'Hi' });
+  const path = `/v1/templates/${id}`;
+  await service.request('POST', `${path}/publish`, { body: {} });
+  const change = { html: '<p>Two</p>\n<p>Same</p>', text: null };
+  await service.request('PATCH', path, { body: change });
+  await service.request('POST', `${path}/publish`, { body: {} });
+
+  await using opened = await open(`templates/${id}`);
+  const { page } = opened;
+  await page.getByRole('link', { name: 'Versions' }).click();
+  const changes = page.getByLabel('Changes of HTML');
+  await changes.getByText('- <p>One</p>').waitFor();
+  await changes.getByText('+ <p>Two</p>').waitFor();
+  await page.getByLabel('Changes of Text').getByText('- Hi').waitFor();
+  assert.equal(await page.getByLabel('Changes of Subject').count(), 0);
+
+  await page.getByRole('link', { name: 'Version 1' }).click();
+  await page.waitForURL(/version=1/);
+  await press(page, 'Preview');
+  await previewOf(page).getByText('One').waitFor();
+  await press(page, 'Publish');
+  await page.getByRole('dialog').getByRole('button', { name: 'Publish' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  assert.equal((await stored(id)).published_version, 1);
+
+  await press(page, 'Restore');
+  await page.getByRole('dialog').getByRole('button', { name: 'Restore' }).click();
+  await previewOf(page).getByText('One').waitFor();
+  await page.getByRole('button', { name: 'Publish version 3' }).waitFor();
+  assert.deepEqual([(await stored(id)).version, (await stored(id)).text], [3, 'Hi']);
+});
+
+test('a template is deleted once that is confirmed', async () => {
+  const { id } = await make({ name: 'Short-lived' });
+  await using opened = await open(`templates/${id}`);
+  const { page } = opened;
+  await page.getByLabel('Subject').fill('Not saved, and gone with it');
+  await press(page, 'Delete');
+  await press(page, 'Delete the template');
+  await page.getByRole('heading', { name: 'Templates' }).waitFor();
+  await page.getByRole('link', { name: 'Short-lived' }).waitFor({ state: 'detached' });
+  assert.equal((await service.request('GET', `/v1/templates/${id}`)).status, 404);
+});
+
+test('a viewer looks at templates with other sample values, and is offered no change', async () => {
+  const { id } = await make({ html: '<p>Dear {{ name }}</p>', variables: [{ name: 'name' }] });
+  const viewer = await memberOf(service, owner, 'viewer');
+  await using opened = await open(`templates/${id}?part=variables`, {
+    storageState: signedIn(service, viewer),
+  });
+  const { page } = opened;
+  await page.getByLabel('Sample value of name').fill('Vera');
+  await previewOf(page).getByText('Dear Vera').waitFor();
+  for (const label of ['Subject', 'Name of the variable']) {
+    assert.equal(await page.getByLabel(label).isEditable(), false, label);
+  }
+  const offered = ['Save', 'Publish', 'Delete', 'Rename', 'Send', 'Add', 'Create', 'Restore'];
+  for (const path of [`templates/${id}`, `templates/${id}/versions`, 'templates']) {
+    await page.goto(`${HOME}/${path}`);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    for (const name of offered) assert.equal(await page.getByRole('button', { name }).count(), 0);
+  }
+});
+
+test('html of a template runs nothing, leads nowhere and loads nothing until that is asked for', async () => {
+  const remote = 'https://tracker.invalid/pixel.png';
+  const html = `<script>parent.pwned=1</script><img src="x" onerror="parent.pwned=1">
+    <meta http-equiv="refresh" content="0;url=/dashboard/"><base href="https://tracker.invalid/">
+    <img name="documentElement"><img name="URL"><img src="${remote}">
+    <a href="/dashboard/" target="_top" style="display:block;height:50px">A link</a>`;
+  const { id } = await make({ html });
+  await using opened = await open(`templates/${id}`);
+  const { page } = opened;
+  const link = previewOf(page).getByText('A link');
+  await link.click();
+  // It is still there to be replaced, although names in it hide properties of its document.
+  await page.getByLabel('HTML, in Liquid').fill(`${html}<p>Typed later</p>`);
+  await previewOf(page).getByText('Typed later').waitFor();
+  await link.click();
+  assert.equal(new URL(page.url()).pathname.endsWith(id), true);
+  assert.equal(await page.evaluate('globalThis.pwned'), undefined);
+  assert.deepEqual(opened.strangers, []);
+
+  await press(page, 'Show remote images');
+  await waitFor(() => opened.strangers.includes(remote), { what: 'the image to be asked for' });
+  assert.ok(
+    opened.strangers.every((url) => url === remote),
+    String(opened.strangers),
+  );
+  assert.equal(await page.evaluate('globalThis.pwned'), undefined);
+});
+
+test('the preview is shown as a phone and in the dark', async () => {
+  const html =
+    '<style>@media (prefers-color-scheme: dark) { p { color: rgb(9, 8, 7) } }</style><p>Hi';
+  const { id } = await make({ html });
+  await using opened = await open(`templates/${id}`, { colorScheme: null });
+  const { page } = opened;
+  const text = previewOf(page).getByText('Hi');
+  await text.waitFor();
+  const colour = `getComputedStyle(document.querySelector('iframe').contentDocument.querySelector('p')).color`;
+  assert.equal(await page.evaluate(colour), 'rgb(0, 0, 0)');
+  await press(page, 'Dark');
+  await waitFor(async () => (await page.evaluate(colour)) === 'rgb(9, 8, 7)', { what: 'the dark' });
+  await press(page, 'Phone');
+  const frame = page.getByTitle('Preview of the template');
+  await waitFor(async () => (await frame.boundingBox())?.width === 375, { what: '375 px' });
+});
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`templates are accessible and fit a phone, ${colorScheme}`, async () => {
+    const { id } = await make({
+      name: `Accessible-${'x'.repeat(60)}`,
+      variables: [{ name: 'name' }],
+    });
+    await using opened = await open('templates', { colorScheme });
+    const { page } = opened;
+    const screens: [string, string][] = [
+      ['templates', 'Accessible-'],
+      ['templates?q=none', 'No template matches'],
+      [`templates/${id}`, 'Publish version 1'],
+      [`templates/${id}?part=variables`, 'Sample value'],
+      [`templates/${id}/versions`, 'There is no older version'],
+      [`templates/${id}/versions?view=preview`, 'Full width'],
+    ];
+    for (const [path, shown] of screens) {
+      await page.setViewportSize({ width: 1280, height: 800 });
+      await page.goto(`${HOME}/${path}`);
+      await page.getByText(shown).first().waitFor();
+      assert.deepEqual(await seriousFindings(page), [], path);
+      await page.setViewportSize({ width: 320, height: 640 });
+      await page.getByRole('button', { name: 'Navigation' }).waitFor();
+      await assertFits(page);
+    }
+  });
+}
