@@ -7,6 +7,7 @@
  */
 import { comparisonOf, measure } from './measure.ts';
 import { compareVersions, formatComparison } from './compare.ts';
+import { measureDashboard } from './dashboard.ts';
 import { HELP, readOptions } from './options.ts';
 import { whyNoPostfix } from './parts/postfix.ts';
 import { measureScale } from './scale.ts';
@@ -35,6 +36,12 @@ async function main(): Promise<number> {
     if (options.storageOf !== null) {
       process.stdout.write(
         `\n${await measureStorage({ ...options, emails: options.storageOf }, tell)}`,
+      );
+      return 0;
+    }
+    if (options.dashboardOf !== null) {
+      process.stdout.write(
+        `\n${await measureDashboard({ ...options, emails: options.dashboardOf }, tell)}`,
       );
       return 0;
     }

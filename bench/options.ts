@@ -16,6 +16,8 @@ export type BenchOptions = {
   scaleTo: number | null;
   /** Emails to store, for `storage`; null: the other rows are measured. */
   storageOf: number | null;
+  /** Emails to store, for `dashboard`; null: the other rows are measured. */
+  dashboardOf: number | null;
 };
 
 /** These alternate in one step (end-to-end.ts). */
@@ -61,6 +63,10 @@ takes about 20 minutes and 25 GB below /tmp while it runs), without and with an 
 
 The bytes on disk of an email that was accepted and delivered, by table and index (default: 20,000).
 
+  npm run bench -- dashboard [--emails N] [--rounds N]
+
+How soon the dashboard shows what was asked for, in a browser, with N emails stored (default: 1,000,000).
+
 Examples:
   posthorn bench --quick
   posthorn bench --postfix --rounds 3
@@ -90,6 +96,7 @@ export function readOptions(args: readonly string[]): BenchOptions | 'help' | { 
     if (values.help) return 'help';
     const scaleTo = countOfEmails('scale', positionals, values);
     const storageOf = countOfEmails('storage', positionals, values);
+    const dashboardOf = countOfEmails('dashboard', positionals, values);
     requireKnown(positionals, values.emails);
     const compare = values.compare ?? null;
     const only = values.only === undefined ? null : values.only.split(',').map(rowOf);
@@ -104,6 +111,7 @@ export function readOptions(args: readonly string[]): BenchOptions | 'help' | { 
       compare,
       scaleTo,
       storageOf,
+      dashboardOf,
     };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
@@ -117,7 +125,11 @@ function countOf(name: string, text: string | undefined): number | null {
 }
 
 /** Emails by default; with --quick. */
-const EMAILS = { scale: [10_000_000, 100_000], storage: [20_000, 1_000] } as const;
+const EMAILS = {
+  scale: [10_000_000, 100_000],
+  storage: [20_000, 1_000],
+  dashboard: [1_000_000, 10_000],
+} as const;
 
 function countOfEmails(
   what: keyof typeof EMAILS,
@@ -133,7 +145,7 @@ function countOfEmails(
 function requireKnown([what, ...rest]: readonly string[], emails: string | undefined): void {
   if (what === undefined && emails === undefined) return;
   if (what !== undefined && what in EMAILS && rest.length === 0) return;
-  throw new Error('There are only `scale` and `storage`; see --help.');
+  throw new Error('There are only `scale`, `storage` and `dashboard`; see --help.');
 }
 
 /** Rows that --compare measures. */

@@ -1,0 +1,194 @@
+/**
+ * `npm run bench -- dashboard`: how soon the dashboard shows what was asked for, with a million emails stored: from the
+ * click or key press to the first frame with the content, as the page itself measures it, in a real browser. The tables
+ * are filled by SQL, over twelve weeks. Each round loads the page anew and visits the screens in turn, then all of them
+ * again: first visits load the code and data of a screen, later ones show what was kept while they load.
+ */
+import type { Page } from 'playwright-core';
+import { type Browser as Member, OWNER, ownerOf } from '../test/support/browser.ts';
+import { startBrowser } from '../test/support/chromium.ts';
+import { buildDashboard, openPage } from '../test/support/dashboard.ts';
+import { fillMail, makeWeeks } from '../test/support/fill.ts';
+import { asOwner } from '../test/support/postgres.ts';
+import { type Service, startService } from '../test/support/service.ts';
+import { median, show } from './numbers.ts';
+import { alignColumns } from './report.ts';
+
+export type DashboardOptions = { emails: number; rounds: number };
+
+const WEEKS = 12;
+const HTML_BYTES = 2_048;
+
+/** Where the page has which text once it shows what was asked for. */
+type Content = { place: string; text: string }[];
+type Step = { name: string; content: Content; act: (page: Page) => Promise<void> };
+
+/** Screens of the navigation and what only their content has. */
+const SCREENS: readonly [label: string, shown: string][] = [
+  ['Overview', '95 % arrive within'],
+  ['Domains', 'acme.com'],
+  ['API keys', 'ph_live_'],
+  ['Webhooks', 'https://hooks.acme.test/'],
+  ['Suppressions', '@nowhere.test'],
+  ['Members', OWNER.email],
+  ['Audit log', 'create owner'],
+  // The last one: the searches begin there.
+  ['Emails', 'Your order'],
+];
+
+/** What is typed into the search, and what its first result shows. */
+const SEARCHES: readonly [typed: string, shown: string][] = [
+  ['status:bounced', 'bounced'],
+  ['to:jo777@customers3.test', 'jo777@customers3.test'],
+  ['"your order 4711"', 'Your order 4711'],
+];
+
+const PATIENCE_MS = 20_000;
+const FIRST_ROW = 'ul[aria-label="Emails"] li';
+
+/** @returns a table as text */
+export async function measureDashboard(
+  { emails, rounds }: DashboardOptions,
+  say: (line: string) => void,
+): Promise<string> {
+  await buildDashboard();
+  await using service = await startService();
+  const owner = await ownerOf(service);
+  const path = await fill(service, owner, { emails, say });
+  await using browser = await startBrowser();
+  const samples = new Map<string, { first: number[]; again: number[] }>();
+  for (let round = 1; round <= rounds; round += 1) {
+    say(`  round ${round} of ${rounds}`);
+    await using open = await openPage(browser, service);
+    await signIn(open.page, service, path);
+    for (const visit of ['first', 'again'] as const) {
+      for (const step of stepsOf()) {
+        const sample = samples.get(step.name) ?? { first: [], again: [] };
+        samples.set(step.name, sample);
+        sample[visit].push(await timeOf(open.page, step));
+      }
+    }
+  }
+  return `${alignColumns([
+    ['ms to the content', 'first', 'again', 'worst'],
+    ...[...samples].map(([name, { first, again }]) => [
+      name,
+      show(median(first)),
+      show(median(again)),
+      show(Math.max(...first, ...again)),
+    ]),
+  ])}\n`;
+}
+
+/** @returns the path of the live environment's pages */
+async function fill(
+  service: Service,
+  owner: Member,
+  { emails, say }: { emails: number; say: (line: string) => void },
+): Promise<string> {
+  const project = String((await owner.get('/v1/session')).body.projects[0].id);
+  const key = await service.liveKey();
+  const make = async (path: string, body: object): Promise<string> =>
+    (await service.request('POST', path, { key, body })).body.id;
+  const domainId = await make('/v1/domains', { name: 'acme.com' });
+  const endpointId = await make('/v1/webhooks', {
+    url: 'https://hooks.acme.test/',
+    events: ['email.delivered'],
+  });
+  const { body: current } = await service.request('GET', '/v1/api-keys/current', { key });
+  const sender = { projectId: project, environment: 'live', keyId: current.id, domainId } as const;
+  await asOwner(service.address(), (db) => makeWeeks(db, WEEKS));
+  await fillMail(service.address(), {
+    sender,
+    count: emails,
+    open: 0,
+    weeks: WEEKS,
+    endpointId,
+    deadEndpointId: endpointId,
+    htmlBytes: HTML_BYTES,
+    anew: true,
+    onProgress: (count) => say(`  ${count.toLocaleString('en-US')} emails`),
+  });
+  // As autovacuum leaves the tables of a service that has been running for a while.
+  await service.sql('vacuum analyze');
+  return `/dashboard/${project}/live`;
+}
+
+async function signIn(page: Page, service: Service, path: string): Promise<void> {
+  await page.goto(`${service.url}${path}/emails`);
+  await page.getByLabel('Email').fill(OWNER.email);
+  await page.getByLabel('Password').fill(OWNER.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('list', { name: 'Emails' }).getByRole('link').first().waitFor();
+}
+
+function stepsOf(): Step[] {
+  const screens = SCREENS.map(([label, text]) => ({
+    name: label,
+    content: [
+      { place: 'main h1', text: label },
+      { place: 'main', text },
+    ],
+    act: visit(label),
+  }));
+  const searches = SEARCHES.map(([typed, text]) => ({
+    name: `search ${typed}`,
+    content: [{ place: FIRST_ROW, text }],
+    act: search(typed),
+  }));
+  const content = [
+    { place: 'main h1', text: 'Your order' },
+    { place: 'main', text: 'Timeline' },
+  ];
+  return [...screens, ...searches, { name: 'one email', content, act: openFirstEmail }];
+}
+
+const visit = (label: string) => (page: Page) =>
+  page
+    .getByRole('navigation', { name: 'Screens' })
+    .getByRole('link', { name: label, exact: true })
+    .click();
+
+const search = (typed: string) => async (page: Page) => {
+  await page.getByRole('searchbox').fill(typed);
+  await page.keyboard.press('Enter');
+};
+
+const openFirstEmail = (page: Page) =>
+  page.getByRole('list', { name: 'Emails' }).getByRole('link').first().click();
+
+/** @returns milliseconds from the event in the page to the first frame with the content */
+async function timeOf(page: Page, step: Step): Promise<number> {
+  await page.evaluate(watchFor, { content: step.content, patienceMs: PATIENCE_MS });
+  await step.act(page);
+  const ms = await page.evaluate<number | null>('globalThis.shownAfterMs');
+  if (ms === null) throw new Error(`${step.name}: the content did not appear at ${page.url()}`);
+  return ms;
+}
+
+/** Runs in the page. A click counts when it acts, a key when it is pressed. */
+function watchFor({ content, patienceMs }: { content: Content; patienceMs: number }): void {
+  // oxlint-disable-next-line typescript/no-explicit-any
+  const { document, requestAnimationFrame, ...page } = globalThis as any;
+  (globalThis as { shownAfterMs?: Promise<number | null> }).shownAfterMs = new Promise(
+    (resolve) => {
+      const begin = ({ type, key }: { type: string; key?: string }): void => {
+        if (type === 'keydown' && key !== 'Enter') return;
+        document.removeEventListener('click', begin, true);
+        document.removeEventListener('keydown', begin, true);
+        const startedAt = page.performance.now();
+        const look = (): void => {
+          const isThere = content.every(({ place, text }) =>
+            document.querySelector(place)?.innerText.includes(text),
+          );
+          const ms = page.performance.now() - startedAt;
+          if (isThere || ms > patienceMs) resolve(isThere ? ms : null);
+          else requestAnimationFrame(look);
+        };
+        requestAnimationFrame(look);
+      };
+      document.addEventListener('click', begin, true);
+      document.addEventListener('keydown', begin, true);
+    },
+  );
+}
