@@ -161,6 +161,21 @@ test('content of strangers runs nothing, and loads nothing from elsewhere until 
   await waitFor(async () => (await pwned(page)) === 1, { what: 'the payload to run' });
 });
 
+test('the figures are drawn also where the browser has no valid language', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.addInitScript(
+    `Object.defineProperty(navigator, 'language', { value: 'en-US@posix', configurable: true })`,
+  );
+  await page.goto(service.url + (await pathOf(page)).replace('/emails', '/overview'));
+  await page.getByRole('img', { name: 'Recipients in the last 24 hours' }).waitFor();
+  await page
+    .getByText(/^before: /)
+    .first()
+    .waitFor();
+  assert.deepEqual(open.complaints, []);
+});
+
 test('keys lead everywhere', async () => {
   await using open = await openPage(browser, service, { storageState });
   const { page } = open;

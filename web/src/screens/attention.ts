@@ -5,12 +5,12 @@ import { useApi } from '../api/scope.ts';
 
 type Finding = {
   text: string;
-  to:
-    | '/$project/$environment/domains'
-    | '/$project/$environment/webhooks'
-    | '/$project/$environment/emails';
-  search?: { q: string };
-};
+  /** What to do about it: the words of the link. */
+  action: string;
+} & (
+  | { to: '/$project/$environment/domains/$id' | '/$project/$environment/webhooks/$id'; id: string }
+  | { to: '/$project/$environment/emails'; search: { q: string } }
+);
 
 /** Receivers begin to refuse mail of senders above these. */
 const BOUNCES_MAX = 0.05;
@@ -44,22 +44,23 @@ export function useAttention(): { findings: Finding[]; isPending: boolean } {
   return { findings, isPending: domains.isPending || webhooks.isPending || stats.isPending };
 }
 
-function ofDomain({ name, status }: Domain): Finding[] {
+function ofDomain({ id, name, status }: Domain): Finding[] {
   if (status === 'verified') return [];
   const text =
     status === 'failed'
       ? `The records of ${name} have been missing for days: nothing can be sent from it.`
       : `${name} is not verified yet: nothing can be sent from it.`;
-  return [{ text, to: '/$project/$environment/domains' }];
+  return [{ text, action: 'See its records', to: '/$project/$environment/domains/$id', id }];
 }
 
-function ofWebhook({ url, status, failing_since: since }: Webhook): Finding[] {
+function ofWebhook({ id, url, status, failing_since: since }: Webhook): Finding[] {
   if (status === 'enabled' && since === null) return [];
   const text =
     status === 'disabled'
       ? `The webhook ${url} is disabled.`
       : `The webhook ${url} does not answer.`;
-  return [{ text, to: '/$project/$environment/webhooks' }];
+  const action = status === 'disabled' ? 'Enable it' : 'See its deliveries';
+  return [{ text, action, to: '/$project/$environment/webhooks/$id', id }];
 }
 
 function ofStats(stats: Stats | undefined): Finding[] {
@@ -69,7 +70,14 @@ function ofStats(stats: Stats | undefined): Finding[] {
   const of = (status: 'bounced' | 'complained', most: number, text: string): Finding[] =>
     total[status] / ended <= most
       ? []
-      : [{ text, to: '/$project/$environment/emails', search: { q: `status:${status}` } }];
+      : [
+          {
+            text,
+            action: 'See these emails',
+            to: '/$project/$environment/emails',
+            search: { q: `status:${status}` },
+          },
+        ];
   return [
     ...of('bounced', BOUNCES_MAX, 'More than 5 % of the recipients of the last 24 hours bounced.'),
     ...of(

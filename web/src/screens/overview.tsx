@@ -6,16 +6,19 @@ import { lazy, type ReactNode, Suspense } from 'react';
 import type { Stats } from '../../../sdk/src/api.ts';
 import { useEvents } from '../api/live.ts';
 import { useReload } from '../api/list.ts';
+import { queryText } from '../api/client.ts';
 import { useApi } from '../api/scope.ts';
 import { PageHead } from '../ui/page.tsx';
 import { Problem, RowsSkeleton } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { inWords } from '../ui/time.tsx';
 import { useAttention } from './attention.ts';
+import { ensureLanguage } from './plot-locale.ts';
 
-const StatsChart = lazy(() =>
-  import('./stats-chart.tsx').then((screen) => ({ default: screen.StatsChart })),
-);
+const StatsChart = lazy(async () => {
+  ensureLanguage();
+  return { default: (await import('./stats-chart.tsx')).StatsChart };
+});
 
 const ROUTE = '/$project/$environment/overview';
 const HOUR_MS = 3_600_000;
@@ -41,7 +44,8 @@ export function OverviewScreen(): ReactNode {
   const by = DIMENSIONS.find(([name]) => name === chosenBy)?.[0] ?? 'domain';
   useEvents(api.scope, () => void reload('/v1/stats'));
   const stats = useStats(range);
-  const split = useStats(range, by);
+  const split = useStats(range, { by });
+  const before = useStats(range, { isBefore: true });
   return (
     <>
       <PageHead title="Overview">
@@ -56,7 +60,7 @@ export function OverviewScreen(): ReactNode {
       {stats.isError && <Problem error={stats.error} retry={() => void stats.refetch()} />}
       {stats.isSuccess && (
         <>
-          <Figures total={stats.data.totals[0]} />
+          <Figures total={stats.data.totals[0]} before={before.data} period={range.label} />
           <Suspense fallback={<div className="h-64" />}>
             <StatsChart data={stats.data} range={range} />
           </Suspense>
@@ -75,16 +79,24 @@ export function OverviewScreen(): ReactNode {
   );
 }
 
-/** `from` is rounded, so that a second look asks for the same. */
-function useStats({ granularity, periodMs, periods }: Range, by?: string) {
+/**
+ * Times are rounded, so that a second look asks for the same.
+ * @param options.isBefore of the period before this one, which is as long
+ */
+function useStats(
+  { granularity, periodMs, periods }: Range,
+  { by, isBefore = false }: { by?: string; isBefore?: boolean } = {},
+) {
   const api = useApi();
   return useQuery({
-    queryKey: [...api.key, '/v1/stats', granularity, periods, by ?? ''],
+    queryKey: [...api.key, '/v1/stats', granularity, periods, by ?? '', isBefore],
     queryFn: ({ signal }) => {
       const first = Math.floor(Date.now() / periodMs) * periodMs - (periods - 1) * periodMs;
-      const from = new Date(first).toISOString();
-      const grouped = by === undefined ? '' : `&by=${by}`;
-      return api.get<Stats>(`/v1/stats?granularity=${granularity}&from=${from}${grouped}`, signal);
+      const at = (ms: number): string => new Date(ms).toISOString();
+      const times = isBefore
+        ? { from: at(first - periods * periodMs), to: at(first) }
+        : { from: at(first) };
+      return api.get<Stats>(`/v1/stats${queryText({ granularity, ...times, by })}`, signal);
     },
   });
 }
@@ -130,12 +142,20 @@ function Attention(): ReactNode {
   }
   return (
     <ul className="space-y-2 px-4 pt-4">
-      {findings.map(({ text, to, search }) => (
-        <li key={text} className="flex items-start gap-2">
+      {findings.map((finding) => (
+        <li key={finding.text} className="flex items-start gap-2">
           <CircleAlert size={15} aria-hidden className="mt-0.75 shrink-0 text-bad" />
-          <Link to={to} params={scope} search={search ?? {}} className="hover:underline">
-            {text}
-          </Link>
+          <span className="min-w-0 break-words">
+            {finding.text}{' '}
+            <Link
+              to={finding.to}
+              params={'id' in finding ? { ...scope, id: finding.id } : scope}
+              search={'search' in finding ? finding.search : {}}
+              className="text-accent underline"
+            >
+              {finding.action}
+            </Link>
+          </span>
         </li>
       ))}
     </ul>
@@ -144,32 +164,51 @@ function Attention(): ReactNode {
 
 type Total = Stats['totals'][number];
 
-function Figures({ total }: { total: Total | undefined }): ReactNode {
-  const ended = total ? total.delivered + total.sent + total.bounced + total.failed : 0;
-  const share = (count: number): string => (ended === 0 ? '–' : percent(count / ended));
-  const slowest = total?.time_to_delivery.p95_at_most_s;
-  const figures: [string, string, string][] = [
-    ['Emails', number(total?.emails ?? 0), `${number(total?.recipients ?? 0)} recipients`],
-    [
-      'Delivered',
-      share((total?.delivered ?? 0) + (total?.sent ?? 0)),
-      number((total?.delivered ?? 0) + (total?.sent ?? 0)),
-    ],
-    ['Bounced', share(total?.bounced ?? 0), number(total?.bounced ?? 0)],
-    ['Complained', share(total?.complained ?? 0), number(total?.complained ?? 0)],
-    ['95 % arrive within', slowest == null ? '–' : inWords(slowest), 'from acceptance'],
-  ];
+/** The figures of a period, each with its value in the one before. */
+function Figures(props: {
+  total: Total | undefined;
+  before: Stats | undefined;
+  period: string;
+}): ReactNode {
+  const [now, before] = [figuresOf(props.total), figuresOf(props.before?.totals[0])];
   return (
     <dl className="grid grid-cols-2 gap-px px-4 pt-4 sm:grid-cols-3 lg:grid-cols-5">
-      {figures.map(([name, value, detail]) => (
+      {now.map(({ name, value, detail }, index) => (
         <div key={name} className="py-2">
           <dt className="text-sm text-muted">{name}</dt>
           <dd className="text-xl font-semibold tabular-nums">{value}</dd>
           <dd className="text-sm text-muted tabular-nums">{detail}</dd>
+          {props.before && (
+            <dd className="text-sm text-muted tabular-nums" title={`In the ${props.period} before`}>
+              before: {before[index]?.value}
+            </dd>
+          )}
         </div>
       ))}
     </dl>
   );
+}
+
+type Figure = { name: string; value: string; detail: string };
+
+function figuresOf(total: Total | undefined): Figure[] {
+  const { bounced = 0, failed = 0, complained = 0 } = total ?? {};
+  const [emails, recipients] = [total?.emails ?? 0, total?.recipients ?? 0];
+  const delivered = total ? total.delivered + total.sent : 0;
+  const ended = delivered + bounced + failed;
+  const share = (count: number): string => (ended === 0 ? '–' : percent(count / ended));
+  const slowest = total?.time_to_delivery.p95_at_most_s;
+  return [
+    { name: 'Emails', value: number(emails), detail: `${number(recipients)} recipients` },
+    { name: 'Delivered', value: share(delivered), detail: number(delivered) },
+    { name: 'Bounced', value: share(bounced), detail: number(bounced) },
+    { name: 'Complained', value: share(complained), detail: number(complained) },
+    {
+      name: '95 % arrive within',
+      value: slowest == null ? '–' : inWords(slowest),
+      detail: 'from acceptance',
+    },
+  ];
 }
 
 function Split({ stats, title }: { stats: Stats; title: string }): ReactNode {
