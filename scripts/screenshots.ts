@@ -13,6 +13,7 @@ const SCREENS = [
   'overview',
   'emails',
   'templates',
+  'queue',
   'domains',
   'api-keys',
   'webhooks',

@@ -133,6 +133,13 @@ const apiKeys = createRoute({
   component: lazyRouteComponent(() => import('./screens/api-keys.tsx'), 'ApiKeysScreen'),
 });
 
+const queue = createRoute({
+  getParentRoute: () => scoped,
+  path: '/queue',
+  validateSearch: texts('scope', 'provider'),
+  component: lazyRouteComponent(() => import('./screens/queue.tsx'), 'QueueScreen'),
+});
+
 const webhooks = createRoute({
   getParentRoute: () => scoped,
   path: '/webhooks',
@@ -201,6 +208,7 @@ const screens = [
   templates,
   template,
   templateVersions,
+  queue,
   domains,
   domain,
   apiKeys,

@@ -8,6 +8,7 @@ import { useEvents } from '../api/live.ts';
 import { useReload } from '../api/list.ts';
 import { queryText } from '../api/client.ts';
 import { useApi } from '../api/scope.ts';
+import { Choices } from '../ui/choices.tsx';
 import { PageHead } from '../ui/page.tsx';
 import { Problem, RowsSkeleton } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
@@ -40,7 +41,9 @@ export function OverviewScreen(): ReactNode {
   const api = useApi();
   const reload = useReload();
   const { range: chosen, by: chosenBy } = useSearch({ from: ROUTE });
-  const range = RANGES[chosen as keyof typeof RANGES] ?? RANGES['24h'];
+  const rangeName =
+    chosen !== undefined && chosen in RANGES ? (chosen as keyof typeof RANGES) : '24h';
+  const range = RANGES[rangeName];
   const by = DIMENSIONS.find(([name]) => name === chosenBy)?.[0] ?? 'domain';
   useEvents(api.scope, () => void reload('/v1/stats'));
   const stats = useStats(range);
@@ -50,8 +53,9 @@ export function OverviewScreen(): ReactNode {
     <>
       <PageHead title="Overview">
         <Choices
+          label="Period"
           name="range"
-          chosen={range.label}
+          chosen={rangeName}
           options={Object.entries(RANGES).map(([key, one]) => [key, one.label])}
         />
       </PageHead>
@@ -68,11 +72,7 @@ export function OverviewScreen(): ReactNode {
       )}
       <div className="flex flex-wrap items-center gap-3 px-4 pt-6 pb-2">
         <h2 className="grow font-medium">By</h2>
-        <Choices
-          name="by"
-          chosen={DIMENSIONS.find(([name]) => name === by)?.[1] ?? ''}
-          options={DIMENSIONS}
-        />
+        <Choices label="Split by" name="by" chosen={by} options={DIMENSIONS} />
       </div>
       {split.isSuccess && <Split stats={split.data} title={by} />}
     </>
@@ -102,33 +102,6 @@ function useStats(
 }
 
 /** A choice that the address of the page keeps. */
-function Choices(props: {
-  name: 'range' | 'by';
-  chosen: string;
-  options: readonly (readonly [key: string, label: string])[];
-}): ReactNode {
-  return (
-    <nav
-      aria-label={props.name === 'range' ? 'Period' : 'Split by'}
-      className="flex rounded-md border border-line"
-    >
-      {props.options.map(([key, label]) => (
-        <Link
-          key={key}
-          to="."
-          params={true}
-          search={(all) => ({ ...all, [props.name]: key })}
-          replace
-          data-chosen={label === props.chosen || undefined}
-          className="px-2.5 py-1 text-sm text-muted hover:text-text data-chosen:bg-chosen data-chosen:text-text"
-        >
-          {label}
-        </Link>
-      ))}
-    </nav>
-  );
-}
-
 function Attention(): ReactNode {
   const { findings, isPending } = useAttention();
   const { scope } = useApi();

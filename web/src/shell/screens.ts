@@ -4,6 +4,7 @@ import {
   ChartNoAxesColumn,
   FileText,
   Globe,
+  Hourglass,
   KeyRound,
   type LucideIcon,
   Mail,
@@ -18,6 +19,7 @@ type Path =
   | '/overview'
   | '/emails'
   | '/templates'
+  | '/queue'
   | '/domains'
   | '/api-keys'
   | '/webhooks'
@@ -45,6 +47,7 @@ const SCREENS: readonly ScreenLink[] = [
   },
   { to: '/$project/$environment/emails', label: 'Emails', icon: Mail, letter: 'e' },
   { to: '/$project/$environment/templates', label: 'Templates', icon: FileText, letter: 't' },
+  { to: '/$project/$environment/queue', label: 'Queue', icon: Hourglass, letter: 'q' },
   { to: '/$project/$environment/domains', label: 'Domains', icon: Globe, letter: 'd' },
   {
     to: '/$project/$environment/api-keys',

@@ -40,11 +40,13 @@ export function Select({
   name,
   options,
   chosen,
+  onChange,
 }: {
   label: string;
   name: string;
   options: readonly (readonly [value: string, text: string])[];
   chosen?: string | undefined;
+  onChange?: (value: string) => void;
 }): ReactNode {
   const id = useId();
   return (
@@ -52,7 +54,13 @@ export function Select({
       <label htmlFor={id} className="mb-1 block text-sm font-medium">
         {label}
       </label>
-      <select id={id} name={name} defaultValue={chosen} className={INPUT}>
+      <select
+        id={id}
+        name={name}
+        defaultValue={chosen}
+        onChange={(event) => onChange?.(event.target.value)}
+        className={INPUT}
+      >
         {options.map(([value, text]) => (
           <option key={value} value={value}>
             {text}

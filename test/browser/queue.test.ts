@@ -1,0 +1,129 @@
+/** The queue in the dashboard, on a service that delivers nothing, so that what is accepted waits. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { memberOf, OWNER, ownerOf } from '../support/browser.ts';
+import { startBrowser } from '../support/chromium.ts';
+import { assertFits, buildDashboard, openPage, seriousFindings } from '../support/dashboard.ts';
+import { startService } from '../support/service.ts';
+
+await buildDashboard();
+const [service, browser] = await Promise.all([
+  startService({ args: ['--only', 'api', '--workers', '1'] }),
+  startBrowser(),
+]);
+after(async () => {
+  await browser[Symbol.asyncDispose]();
+  await service[Symbol.asyncDispose]();
+});
+
+const owner = await ownerOf(service);
+const project = (await owner.get('/v1/session')).body.projects[0].id as string;
+const QUEUE = `${service.url}/dashboard/${project}/test/queue`;
+
+/** Signed in as whom this browser is. */
+function stateOf({ cookie }: { cookie: string | null }): BrowserContextOptions {
+  const [name = '', value = ''] = (cookie ?? '').split('=', 2);
+  const rest = { domain: '127.0.0.1', path: '/', expires: -1, httpOnly: true, secure: false };
+  const cookies = [{ name, value, ...rest, sameSite: 'Strict' as const }];
+  return { storageState: { cookies, origins: [] } };
+}
+
+const rowOf = (page: Page, provider: string) =>
+  page.getByRole('region', { name: 'Providers' }).getByRole('row').filter({ hasText: provider });
+
+test('an empty queue says that nothing waits, and mail appears as it is accepted', async () => {
+  await using open = await openPage(browser, service, stateOf(owner));
+  const { page } = open;
+  await page.goto(`${service.url}/dashboard/`);
+  await page.getByRole('link', { name: 'Emails' }).first().waitFor();
+  await page.keyboard.press('g');
+  await page.keyboard.press('q');
+  await page.getByRole('heading', { name: 'Nothing waits' }).waitFor();
+  await service.send({ to: 'jo@waiting.test' });
+  await rowOf(page, 'simulator').getByText('open').waitFor();
+  await page.getByText(/1 recipient waits, 1 due/).waitFor();
+  assert.deepEqual(open.complaints, []);
+});
+
+test('mail of a provider is held and released, and its limit says so', async () => {
+  const id = await service.send({ to: 'jo@hoster.test' });
+  await service.sql(`update queue set provider = 'hoster.example' where email_id = $1`, [id]);
+  await using open = await openPage(browser, service, stateOf(owner));
+  const { page } = open;
+  await page.goto(QUEUE);
+  await rowOf(page, 'hoster.example').getByRole('link').click();
+  await page.getByRole('heading', { name: 'hoster.example' }).waitFor();
+  await page.getByRole('cell', { name: 'Connections at once' }).waitFor();
+  await page.getByRole('button', { name: 'Hold' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Hold' }).click();
+  await page.getByText('All of it is held').waitFor();
+  assert.equal((await service.email(id)).recipients[0].next_attempt_at, null);
+  await page.getByRole('button', { name: 'Release' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Release' }).click();
+  await page.getByText('1 recipient released.').waitFor();
+  assert.notEqual((await service.email(id)).recipients[0].next_attempt_at, null);
+});
+
+test('a drop can be undone, also after the page was loaded again', async () => {
+  const id = await service.send({ to: 'jo@dropped.test' });
+  await using open = await openPage(browser, service, stateOf(owner));
+  const { page } = open;
+  await page.goto(QUEUE);
+  await page.getByRole('button', { name: 'Drop' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Which').selectOption('domain');
+  await dialog.getByLabel('Domain', { exact: true }).fill('dropped.test');
+  await dialog.getByRole('button', { name: 'Drop' }).click();
+  const drops = page.getByRole('list', { name: 'Drops' });
+  await drops.getByText('1 recipient will be dropped in').waitFor();
+  // The minute must not end during this test, on however slow a machine.
+  await service.sql(`update queue_drops set drops_at = app_now() + interval '1 hour'`);
+  await page.reload();
+  await drops.getByText('domain:dropped.test').waitFor();
+  await drops.getByRole('button', { name: 'Undo' }).click();
+  await drops.waitFor({ state: 'detached' });
+  const [one] = (await service.email(id)).recipients;
+  assert.equal(one.status, 'queued');
+  assert.notEqual(one.next_attempt_at, null);
+});
+
+test('a viewer sees the queue and is offered no changes', async () => {
+  const viewer = await memberOf(service, owner, 'viewer');
+  await using open = await openPage(browser, service, stateOf(viewer));
+  const { page } = open;
+  await page.goto(QUEUE);
+  await rowOf(page, 'simulator').waitFor();
+  for (const name of ['Hold', 'Release', 'Retry now', 'Drop']) {
+    assert.equal(await page.getByRole('button', { name, exact: true }).count(), 0, name);
+  }
+});
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`the queue is accessible and fits a phone, ${colorScheme}`, async () => {
+    await service.sql(
+      `insert into providers (node, provider, state, until, connections_max, connections_open, updated_at)
+       select id, 'hoster.example', 'suspended', app_now() + interval '1 hour', 1, 0, app_now() from nodes
+           on conflict do nothing`,
+    );
+    const dropped = await service.send({ to: 'jo@phone.test' });
+    await service.request('POST', '/v1/queue/drop', { body: { email_id: dropped } });
+    await service.sql(`update queue_drops set drops_at = app_now() + interval '1 hour'`);
+    await using open = await openPage(browser, service, { ...stateOf(owner), colorScheme });
+    const { page } = open;
+    for (const [address, shown] of [
+      [QUEUE, 'suspended'],
+      [`${QUEUE}?scope=organization`, OWNER.name],
+      [`${QUEUE}?provider=hoster.example`, 'Settings in effect'],
+    ] as const) {
+      await page.setViewportSize({ width: 1280, height: 800 });
+      await page.goto(address);
+      await page.getByText(shown).first().waitFor();
+      await page.getByRole('list', { name: 'Drops' }).waitFor();
+      assert.deepEqual(await seriousFindings(page), [], address);
+      await page.setViewportSize({ width: 320, height: 640 });
+      await page.getByRole('button', { name: 'Navigation' }).waitFor();
+      await assertFits(page);
+    }
+  });
+}
