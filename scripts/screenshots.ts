@@ -20,6 +20,7 @@ const SCREENS = [
   'suppressions',
   'members',
   'audit-log',
+  'projects',
   'settings',
 ];
 const SIZES = { desk: { width: 1440, height: 900 }, phone: { width: 375, height: 812 } };

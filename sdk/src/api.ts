@@ -582,6 +582,43 @@ export type InvitationWithLink = {
   url: string;
 };
 
+export type Limit = {
+  /** As `posthorn projects set-limit --category` has it. */
+  category: 'sending' | 'recipients' | 'domains' | 'verification' | 'webhooks';
+  /** What counts. */
+  counts: string;
+  /** How many in a window. */
+  limit: number;
+  /** How long a window is, in seconds. */
+  window_s: number;
+  /** How many are left in this window. */
+  remaining: number;
+  /** When the window ends, in seconds. */
+  reset_s: number;
+  /** Whether it was set for this project. */
+  is_own: boolean;
+  /** The variable with the default of all projects. */
+  variable: string;
+};
+
+export type Limits = {
+  object: 'limits';
+  /** Recipients are limited only if that was set. */
+  limits: Limit[];
+  domains: {
+    /** In each environment. */
+    max: number;
+    /** How many there are. */
+    used: number;
+  };
+  retention: {
+    /** How long html, text and attachments are kept; null: for ever. */
+    content_hours: number | null;
+    /** How long emails with their timeline are kept; null: for ever. */
+    metadata_hours: number | null;
+  };
+};
+
 export type MailRoute = {
   /** `none`: the domain cannot be sent to. `unknown`: DNS did not answer. */
   verdict: 'found' | 'none' | 'unknown';
@@ -2243,6 +2280,12 @@ export type Operations = {
       has_more: boolean;
     };
   };
+  /** Read the limits */
+  getLimits: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Limits;
+  };
   /** Is the process alive? */
   getHealth: {
     query: Record<never, never>;
@@ -2334,6 +2377,7 @@ export const OPERATIONS = {
   revokeApiKey: ['DELETE', '/v1/api-keys/{id}'],
   rotateApiKey: ['POST', '/v1/api-keys/{id}/rotate'],
   listProjects: ['GET', '/v1/projects'],
+  getLimits: ['GET', '/v1/limits'],
   getHealth: ['GET', '/healthz'],
   getReadiness: ['GET', '/readyz'],
   importSuppressions: ['POST', '/v1/suppressions/import'],

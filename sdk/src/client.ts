@@ -446,6 +446,11 @@ class Projects extends Resource {
   list() {
     return this.call('listProjects');
   }
+
+  /** Of the project and environment of the key. */
+  limits() {
+    return this.call('getLimits');
+  }
 }
 
 class Service extends Resource {

@@ -49,6 +49,7 @@ import { registerEmailBatchRoute } from './routes/email-batches.ts';
 import { registerEmailRoutes } from './routes/emails.ts';
 import { registerEventRoutes } from './routes/events.ts';
 import { registerKeyRoutes } from './routes/keys.ts';
+import { registerLimitRoutes } from './routes/limits.ts';
 import { registerMemberRoutes } from './routes/members.ts';
 import { registerProjectRoutes } from './routes/projects.ts';
 import { registerQueueRoutes } from './routes/queue.ts';
@@ -133,6 +134,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerTrackingRoutes(app, services);
     registerKeyRoutes(app, services);
     registerProjectRoutes(app, services);
+    registerLimitRoutes(app, services);
     registerSessionRoutes(app, services);
     registerTotpRoutes(app, services);
     registerMemberRoutes(app, services);

@@ -40,6 +40,7 @@ const OF_VIEWERS = [
   'getSuppression',
   'listSuppressionHistory',
   'listProjects',
+  'getLimits',
   'listMembers',
   'getSession',
   'endSession',

@@ -44,6 +44,7 @@ export type HttpServices = {
     | 'trustedProxies'
     | 'allowPrivateNetworks'
     | 'limits'
+    | 'domainsMax'
     | 'publicUrl'
     | 'trackingUrl'
     | 'hostname'

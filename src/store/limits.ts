@@ -71,6 +71,60 @@ export async function peekLimit(
   return taken(row ?? { max, used: 0, reset_s: windowS, window_s: windowS }).limit;
 }
 
+// Of recipients the limit is in the row of sending. A limit without a maximum does not exist.
+const LIST = `
+select d.category, coalesce(w.max, d.max)::int as max,
+       coalesce(w.window_s, d.window_s)::int as window_s, w.max is not null as "isOwn",
+       case when o.is_open then w.used - coalesce(b.permits, 0) else 0 end as used,
+       case when o.is_open then ceil(extract(epoch from e.ends_at - app_now()))::int
+            else coalesce(w.window_s, d.window_s)::int end as reset_s
+  from unnest($3::text[], $4::int[], $5::int[]) with ordinality d(category, max, window_s, place)
+  left join lateral (
+    select l.max, l.window_s, l.started_at, l.used from limit_windows l
+     where l.project_id = $1 and l.environment = $2 and l.category = d.category
+    union all
+    select l.recipients_max, l.recipients_window_s, l.recipients_started_at, l.recipients_used
+      from limit_windows l
+     where l.project_id = $1 and l.environment = $2 and l.category = 'sending'
+       and d.category = 'recipients') w on true
+ cross join lateral (
+    select w.started_at + coalesce(w.window_s, d.window_s) * interval '1 second' as ends_at) e
+ cross join lateral (
+    select e.ends_at > app_now() and w.started_at < app_now() + interval '1 minute' as is_open) o
+  left join lateral (
+    select sum(b.permits)::int as permits from limit_blocks b
+     where b.project_id = $1 and b.environment = $2
+       and case d.category when 'sending' then b.started_at = w.started_at
+                           when 'recipients' then b.recipients_started_at = w.started_at
+                           else false end) b on true
+ where coalesce(w.max, d.max) is not null
+ order by d.place`;
+
+export type ListedLimit = LimitState & {
+  category: ScopeCategory | 'recipients';
+  /** The project has a limit of its own instead of the default. */
+  isOwn: boolean;
+};
+
+/**
+ * All limits of a project and environment as they stand, without counting.
+ * @param byDefault in the order of the result; null: there is none
+ */
+export async function listLimits(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  byDefault: readonly (readonly [ListedLimit['category'], Limit | null])[],
+): Promise<ListedLimit[]> {
+  const rows = await db.query<Window & Pick<ListedLimit, 'category' | 'isOwn'>>(LIST, [
+    projectId,
+    environment,
+    byDefault.map(([category]) => category),
+    byDefault.map(([, limit]) => limit?.max ?? null),
+    byDefault.map(([, limit]) => limit?.windowS ?? null),
+  ]);
+  return rows.map((row) => ({ ...taken(row).limit, category: row.category, isOwn: row.isOwn }));
+}
+
 const COUNT_FAILURE = `
 insert into auth_windows as w (client, started_at, used) values ($1, app_now(), 1)
 on conflict (client) do update

@@ -56,6 +56,41 @@ const countStatus = (answers: Answer[], status: number) =>
 const inParallel = (count: number, ask: (n: number) => Promise<Answer>) =>
   Promise.all(Array.from({ length: count }, (_, n) => ask(n)));
 
+test('the limits are listed with what is left of them, and who set them', async () => {
+  await newWindow();
+  const of = async (category: string) => {
+    const { body } = await service.request('GET', '/v1/limits');
+    return body.limits.find((one: { category: string }) => one.category === category);
+  };
+  const { reset_s, ...unused } = await of('sending');
+  assert.ok(reset_s > 0 && reset_s <= 60);
+  assert.deepEqual(unused, {
+    category: 'sending',
+    counts: 'accepted emails',
+    limit: 20,
+    window_s: 60,
+    remaining: 20,
+    is_own: false,
+    variable: 'POSTHORN_LIMIT_SENDING',
+  });
+  assert.equal(await of('recipients'), undefined, 'only if it is limited');
+  assert.equal((await send()).status, 202);
+  assert.equal((await of('sending')).remaining, 19);
+
+  const setRecipients = (limit: string) =>
+    service.cliJson('projects', 'set-limit', limit, '--category', 'recipients');
+  await setRecipients('500/600');
+  const { remaining, window_s, is_own } = await of('recipients');
+  assert.deepEqual(
+    { remaining, window_s, is_own },
+    { remaining: 499, window_s: 600, is_own: true },
+  );
+  await setRecipients('default');
+  const { domains, retention } = (await service.request('GET', '/v1/limits')).body;
+  assert.deepEqual(domains, { max: 1000, used: 1 });
+  assert.deepEqual(retention, { content_hours: 45 * 24, metadata_hours: 90 * 24 });
+});
+
 test('the limit on emails is exact for concurrent requests', async () => {
   await newWindow();
   const [before] = await service.sql('select count(*)::int as n from emails');

@@ -159,6 +159,7 @@ test('every endpoint is documented', () => {
     PATCH /v1/domains/{id}
     DELETE /v1/domains/{id}
     POST /v1/domains/{id}/verify
+    GET /v1/limits
     GET /v1/projects
     POST /v1/projects
     PATCH /v1/projects/{id}
@@ -327,7 +328,14 @@ test('answers about emails, keys, domains and projects are as documented', async
   await ask('getCurrentApiKey', {}, { key: key.key });
   await ask('updateApiKey', key, { body: { name: 'Documented' } });
   for (const id of ['listApiKeys', 'rotateApiKey', 'revokeApiKey']) await ask(id, key);
-  for (const id of ['listEvents', 'getStats', 'listProjects', 'getHealth', 'getReadiness'])
+  for (const id of [
+    'listEvents',
+    'getStats',
+    'listProjects',
+    'getLimits',
+    'getHealth',
+    'getReadiness',
+  ])
     await ask(id);
 });
 

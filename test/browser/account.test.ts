@@ -1,5 +1,5 @@
 /**
- * What a member sets in the dashboard: the own account. One service and browser for all tests, in their
+ * What a member sets in the dashboard: the own account, and projects. One service and browser for all tests, in their
  * order.
  */
 import assert from 'node:assert/strict';
@@ -113,7 +113,10 @@ for (const colorScheme of ['light', 'dark'] as const) {
   test(`settings are accessible and fit a phone, ${colorScheme}`, async () => {
     await using open = await openPage(browser, service, { storageState, colorScheme });
     const { page } = open;
-    for (const [path, shown] of [['settings', 'this session']] as const) {
+    for (const [path, shown] of [
+      ['settings', 'this session'],
+      ['projects', 'POSTHORN_LIMIT_SENDING'],
+    ] as const) {
       await page.setViewportSize({ width: 1440, height: 900 });
       await page.goto(`${HOME}/${path}`);
       await page.getByText(shown).first().waitFor();
@@ -125,6 +128,27 @@ for (const colorScheme of ['light', 'dark'] as const) {
     assert.deepEqual(open.complaints, []);
   });
 }
+
+test('a project is created, renamed and opened, on the same screen', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(`${HOME}/projects`);
+  await page.getByRole('button', { name: 'Create a project' }).click();
+  await page.getByRole('textbox', { name: 'Name' }).fill('Shop');
+  await page.getByRole('button', { name: 'Create', exact: true }).click();
+  await page.getByRole('button', { name: 'Rename Shop' }).click();
+  await page.getByRole('textbox', { name: 'Name' }).fill('Store');
+  await page.getByRole('button', { name: 'Rename', exact: true }).click();
+  await page.getByRole('link', { name: 'Store' }).waitFor();
+  const limits = page.getByRole('region', { name: 'Limits', exact: true });
+  const sending = limits.getByRole('row').filter({ hasText: 'accepted emails' }).first();
+  await sending.getByText('100 in 1 min').waitFor();
+
+  await page.getByRole('button', { name: 'test', exact: false }).first().click();
+  await page.getByRole('menuitem', { name: 'Store live' }).click();
+  await page.getByRole('heading', { name: 'Limits of Store, live' }).waitFor();
+  assert.ok(page.url().endsWith('/live/projects'), page.url());
+});
 
 test('a member signs out everywhere', async () => {
   await using open = await openPage(browser, service, { storageState });

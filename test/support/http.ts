@@ -130,6 +130,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
       newId: () => randomUUIDv7(),
     },
     config: {
+      domainsMax: 1000,
       retention: { contentH: null, metadataH: null },
       metricsToken: null,
       trustedProxies: [],

@@ -4,10 +4,20 @@ import { runUsual, runUsualTogether } from '../../src/store/accept-usual.ts';
 import { runEmailBatch } from '../../src/store/email-batch.ts';
 import { newId } from '../../src/store/ids.ts';
 import { makeBlocks } from '../../src/store/limit-blocks.ts';
+import { listLimits } from '../../src/store/limits.ts';
 import { emailBatch, newEmail } from './mail-store.ts';
 import type { Exercise, Stage } from './statements.ts';
 
 const FEW = 8;
+
+async function listAll({ db, sender }: Stage): Promise<void> {
+  const limit = { max: 100, windowS: 60 };
+  await listLimits(db, sender, [
+    ['sending', limit],
+    ['recipients', limit],
+    ['webhooks', limit],
+  ]);
+}
 
 /** The first statement fills the blocks, which the others take from. */
 async function acceptFromBlocks({ db, sender, holder }: Stage): Promise<void> {
@@ -34,5 +44,6 @@ async function acceptFromBlocks({ db, sender, holder }: Stage): Promise<void> {
 }
 
 export const LIMIT_EXERCISES: readonly Exercise[] = [
+  { what: 'list the limits', asks: 3, run: listAll },
   { what: 'accept from blocks of a limit', asks: FEW, run: acceptFromBlocks },
 ];

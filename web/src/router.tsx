@@ -196,6 +196,12 @@ const auditLog = createRoute({
   component: lazyRouteComponent(() => import('./screens/audit-log.tsx'), 'AuditLogScreen'),
 });
 
+const projects = createRoute({
+  getParentRoute: () => scoped,
+  path: '/projects',
+  component: lazyRouteComponent(() => import('./screens/projects.tsx'), 'ProjectsScreen'),
+});
+
 const settings = createRoute({
   getParentRoute: () => scoped,
   path: '/settings',
@@ -217,6 +223,7 @@ const screens = [
   suppressions,
   members,
   auditLog,
+  projects,
   settings,
 ];
 

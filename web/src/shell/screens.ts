@@ -3,6 +3,7 @@ import {
   Ban,
   ChartNoAxesColumn,
   FileText,
+  FolderOpen,
   Globe,
   Hourglass,
   KeyRound,
@@ -26,6 +27,7 @@ type Path =
   | '/suppressions'
   | '/members'
   | '/audit-log'
+  | '/projects'
   | '/settings';
 
 export type ScreenLink = {
@@ -66,6 +68,7 @@ const SCREENS: readonly ScreenLink[] = [
     letter: 'a',
     needs: 'listAuditEvents',
   },
+  { to: '/$project/$environment/projects', label: 'Projects', icon: FolderOpen, letter: 'p' },
   { to: '/$project/$environment/settings', label: 'Settings', icon: Settings, letter: ',' },
 ];
 

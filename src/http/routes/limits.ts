@@ -1,0 +1,105 @@
+/** The limits of the caller's project and environment as they stand. Asking counts towards none. */
+import { z } from 'zod';
+import { roomForDomain } from '../../store/domains.ts';
+import { type ListedLimit, listLimits } from '../../store/limits.ts';
+import { findRetention } from '../../store/retention.ts';
+import { callerOf } from '../access.ts';
+import { failures } from '../schemas/common.ts';
+import type { App, HttpServices } from '../services.ts';
+
+const CATEGORIES = ['sending', 'recipients', 'domains', 'verification', 'webhooks'] as const;
+
+const COUNTED = {
+  sending: 'accepted emails',
+  recipients: 'recipients of accepted emails',
+  domains: 'added domains',
+  verification: 'verifications of domains',
+  webhooks: 'tests and replays of webhooks',
+} as const satisfies Record<(typeof CATEGORIES)[number], string>;
+
+export function registerLimitRoutes(app: App, { db, config }: HttpServices): void {
+  app.get('/v1/limits', {
+    schema: {
+      summary: 'Read the limits',
+      description:
+        'Those of this project and environment, with what is left of them in the present window; how many domains ' +
+        'the project may have; how long its mail is kept. The operator sets them.',
+      operationId: 'getLimits',
+      tags: ['Projects'],
+      response: { 200: limits, ...failures() },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const byDefault = CATEGORIES.map((name) => [name, config.limits[name]] as const);
+      const [listed, domains, own] = await Promise.all([
+        listLimits(db, caller, byDefault),
+        roomForDomain(db, { ...caller, name: '' }, config.domainsMax),
+        findRetention(db, caller.projectId),
+      ]);
+      const metadata = shortest(own.metadataH, config.retention.metadataH);
+      const content = shortest(own.contentH, config.retention.contentH, metadata);
+      return {
+        object: 'limits' as const,
+        limits: listed.map(toWire),
+        domains: { max: domains.max, used: domains.used },
+        retention: { content_hours: content, metadata_hours: metadata },
+      };
+    },
+  });
+}
+
+/** null: for ever. */
+function shortest(...hours: (number | null)[]): number | null {
+  const some = hours.filter((one) => one !== null);
+  return some.length === 0 ? null : Math.min(...some);
+}
+
+function toWire({ category, isOwn, limit, windowS, remaining, resetS }: ListedLimit) {
+  return {
+    category,
+    counts: COUNTED[category],
+    limit,
+    window_s: windowS,
+    remaining,
+    reset_s: resetS,
+    is_own: isOwn,
+    variable: `POSTHORN_LIMIT_${category.toUpperCase()}`,
+  };
+}
+
+const limit = z
+  .object({
+    category: z.enum(CATEGORIES).describe('As `posthorn projects set-limit --category` has it.'),
+    counts: z.string().meta({ description: 'What counts.', examples: ['accepted emails'] }),
+    limit: z.int().meta({ description: 'How many in a window.', examples: [100] }),
+    window_s: z.int().meta({ description: 'How long a window is, in seconds.', examples: [60] }),
+    remaining: z.int().meta({ description: 'How many are left in this window.', examples: [97] }),
+    reset_s: z.int().meta({ description: 'When the window ends, in seconds.', examples: [12] }),
+    is_own: z.boolean().describe('Whether it was set for this project.'),
+    variable: z.string().meta({
+      description: 'The variable with the default of all projects.',
+      examples: ['POSTHORN_LIMIT_SENDING'],
+    }),
+  })
+  .meta({ id: 'Limit' });
+
+const period = (description: string) =>
+  z
+    .int()
+    .nullable()
+    .meta({ description, examples: [1080] });
+
+const limits = z
+  .object({
+    object: z.literal('limits'),
+    limits: z.array(limit).describe('Recipients are limited only if that was set.'),
+    domains: z.object({
+      max: z.int().meta({ description: 'In each environment.', examples: [1000] }),
+      used: z.int().meta({ description: 'How many there are.', examples: [3] }),
+    }),
+    retention: z.object({
+      content_hours: period('How long html, text and attachments are kept; null: for ever.'),
+      metadata_hours: period('How long emails with their timeline are kept; null: for ever.'),
+    }),
+  })
+  .meta({ id: 'Limits' });
