@@ -762,6 +762,13 @@ export type NewTemplate = {
   variables?: TemplateVariableInput[] | undefined;
 };
 
+export type NewView = {
+  /** Another view with this name is replaced. */
+  name: string;
+  /** As in `GET /v1/emails?q=`. */
+  q: string;
+};
+
 export type NewWebhook = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
@@ -1532,6 +1539,17 @@ export type TranslatedTemplate = {
     line: number;
     message: string;
   }>;
+};
+
+/** A search of the list of emails that a member keeps. */
+export type View = {
+  object: 'view';
+  /** The view. */
+  id: string;
+  name: string;
+  q: string;
+  /** When it was saved first. */
+  created_at: string;
 };
 
 export type Webhook = {

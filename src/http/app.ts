@@ -63,6 +63,7 @@ import { registerSuppressionRoutes } from './routes/suppressions.ts';
 import { registerTemplateRoutes } from './routes/templates.ts';
 import { registerTotpRoutes } from './routes/totp.ts';
 import { registerTrackingRoutes } from './routes/tracking.ts';
+import { registerViewRoutes } from './routes/views.ts';
 import { registerUnsubscribeRoutes } from './routes/unsubscribe.ts';
 import { registerWebhookRoutes } from './routes/webhooks.ts';
 import type { App, Certificate, HttpServices } from './services.ts';
@@ -139,6 +140,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerTotpRoutes(app, services);
     registerMemberRoutes(app, services);
     registerAuditRoutes(app, services);
+    registerViewRoutes(app, services);
     registerServiceRoutes(app, services);
     registerDashboardRoutes(app, services);
     registerRootMount(app, services);

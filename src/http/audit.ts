@@ -12,8 +12,8 @@ import type { App, HttpServices } from './services.ts';
 /** Operations in which a session begins; its member is the actor. */
 const BEGINNINGS = ['signIn', 'createOwner', 'resetPassword', 'acceptInvitation'];
 
-/** POSTs that change nothing. */
-const CHANGES_NOTHING = new Set(['previewTemplate', 'translateTemplate']);
+/** What changes nothing, or nothing but what a member alone sees. */
+const CHANGES_NOTHING = new Set(['saveView', 'deleteView', 'previewTemplate', 'translateTemplate']);
 
 const BY_KEYS: ReadonlySet<string> = new Set([
   'createApiKey',

@@ -22,6 +22,8 @@ test('every operation has the least role that it needs, or takes a key only, or 
 
 /** They change nothing, or nothing but what is the member's own. */
 const OF_VIEWERS = [
+  'saveView',
+  'deleteView',
   'previewTemplate',
   'translateTemplate',
   'endSession',

@@ -163,6 +163,9 @@ test('every endpoint is documented', () => {
     GET /v1/projects
     POST /v1/projects
     PATCH /v1/projects/{id}
+    GET /v1/views
+    POST /v1/views
+    DELETE /v1/views/{id}
     GET /v1/session
     GET /v1/session/setup
     POST /v1/session
@@ -437,6 +440,9 @@ test('answers about sessions are as documented', async () => {
     new Browser(service),
   );
   await asks('previewEmail', { id: await service.send() });
+  const { body: view } = await asks('saveView', {}, { name: 'Bounced', q: 'status:bounced' });
+  await asks('listViews');
+  await asks('deleteView', view);
   await asks('listMembers');
   await asks('updateMember', joined.member, { role: 'admin' });
   await asks('removeMember', joined.member);

@@ -132,3 +132,58 @@ test('a viewer sees all of it', async () => {
   await page.getByRole('button', { name: 'Download Rechnung für Jo.txt' }).waitFor();
   assert.deepEqual(open.complaints, []);
 });
+
+test('a search is completed by what there is, kept by a name, and saved as CSV', async () => {
+  const tags = [{ name: 'kind', value: 'completion' }];
+  const formula = '=1+1, "quoted"';
+  await send({ tags, subject: formula });
+  await send({ tags, subject: 'Second of two' });
+  await send({ subject: 'Without the tag' });
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(`${service.url}/dashboard/${project}/test/emails`);
+  const field = page.getByRole('combobox', { name: 'Search emails' });
+  const completions = page.getByRole('listbox', { name: 'Completions' });
+  await field.pressSequentially('ta');
+  await completions.getByRole('option', { name: /^tag:/ }).waitFor();
+  await assertGood(page);
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Tab');
+  await completions.getByRole('option', { name: 'tag:kind:completion' }).click();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/[?]q=tag/);
+  const list = page.getByRole('list', { name: 'Emails' });
+  await list.getByText('Second of two').waitFor();
+  await list.getByText('Without the tag').waitFor({ state: 'detached' });
+
+  await page.getByRole('button', { name: 'Views' }).click();
+  await page.getByRole('menuitem', { name: 'Save this search' }).click();
+  await page.getByLabel('Name').fill('Completions');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByRole('button', { name: 'Views: Completions' }).waitFor();
+  await assertGood(page);
+
+  await page.getByRole('button', { name: 'Views: Completions' }).click();
+  await page.getByRole('menuitem', { name: 'Download the list as CSV' }).click();
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Download CSV' }).click();
+  const csv = await readFile(await (await saved).path(), 'utf8');
+  const [title, ...lines] = csv.split('\r\n');
+  assert.match(title!, /^id,created_at,status,from,to,/);
+  assert.equal(lines.length, 3, csv);
+  assert.match(lines[1]!, /,"'=1\+1, ""quoted""",kind:completion,/);
+  await page.getByText('2 emails were saved.').waitFor();
+  assert.deepEqual(await seriousFindings(page), []);
+  await page.getByRole('button', { name: 'Close' }).click();
+
+  await page.goto(`${service.url}/dashboard/${project}/test/emails`);
+  await page.getByText('Without the tag').waitFor();
+  await page.getByRole('button', { name: 'Views' }).click();
+  await page.getByRole('menuitem', { name: 'Completions', exact: true }).click();
+  await page.getByText('Without the tag').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Views: Completions' }).click();
+  await page.getByRole('menuitem', { name: 'Delete the view' }).click();
+  await page.getByText('The view “Completions” was deleted.').waitFor();
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await page.getByRole('button', { name: 'Views: Completions' }).waitFor();
+});

@@ -4,6 +4,7 @@ import { newId } from '../../src/store/ids.ts';
 import * as invitations from '../../src/store/invitations.ts';
 import { keyOfMember } from '../../src/store/keys.ts';
 import { returnAuthAttempt } from '../../src/store/limits.ts';
+import * as views from '../../src/store/member-views.ts';
 import * as members from '../../src/store/members.ts';
 import { findOrganizationName, renameProject } from '../../src/store/projects.ts';
 import * as sessions from '../../src/store/sessions.ts';
@@ -43,8 +44,16 @@ export async function useMembers({ db, sender }: Stage): Promise<void> {
   await links.findLink(db, { sha256, purpose });
   await links.useLink(db, { sha256, purpose });
   await links.forgetLinks(db, 500);
+  await useViews({ db, sender }, member.id);
   await members.deleteMember(db, member.id);
   await returnAuthAttempt(db, ['192.0.2.1'], { max: 20, windowS: 60 });
+}
+
+async function useViews({ db, sender }: Pick<Stage, 'db' | 'sender'>, memberId: string) {
+  const of = { memberId, projectId: sender.projectId };
+  const view = await views.saveView(db, of, { name: 'Bounced', q: 'status:bounced' });
+  await views.listViews(db, of);
+  await views.deleteView(db, of, view!.id);
 }
 
 async function useAudit({ db, sender }: Pick<Stage, 'db' | 'sender'>, organizationId: string) {

@@ -1,14 +1,15 @@
 /** The emails of a project: a list with a search, and beside it the email that is open. */
 import { Outlet, useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { Search } from 'lucide-react';
 import { type ReactNode, useRef, useState } from 'react';
-import { FINAL_STATUSES, OPEN_STATUSES } from '../../../src/core/statuses.ts';
 import { useScope } from '../api/scope.ts';
 import { useShortcuts } from '../shell/keys.ts';
 import { INPUT } from '../ui/field.tsx';
 import { PageHead } from '../ui/page.tsx';
 import { EmailList } from './email-list.tsx';
 import { readSearchText, statusOf, withStatus } from './email-search.ts';
+import { EmailViews } from './email-views.tsx';
+import { STATUSES } from './search-completion.ts';
+import { SearchField } from './search-field.tsx';
 
 const ROUTE = '/$project/$environment/emails';
 
@@ -33,8 +34,6 @@ export function EmailsScreen(): ReactNode {
     </div>
   );
 }
-
-const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
 
 function SearchBar({ q }: { q: string }): ReactNode {
   const scope = useScope();
@@ -63,22 +62,14 @@ function SearchBar({ q }: { q: string }): ReactNode {
         search(text);
       }}
     >
-      <div className="relative min-w-0 grow">
-        <Search size={14} aria-hidden className="absolute top-2.25 left-2.5 text-muted" />
-        <input
-          ref={field}
-          type="search"
-          aria-label="Search emails"
-          placeholder="Address, subject, id, tag:kind:receipt, after:2026-11-21"
-          value={text}
-          onChange={(event) => {
-            setText(event.target.value);
-            if (event.target.value === '') search('');
-          }}
-          onKeyDown={(event) => event.key === 'Escape' && event.currentTarget.blur()}
-          className={`${INPUT} pl-8`}
-        />
-      </div>
+      <SearchField
+        field={field}
+        text={text}
+        onText={(typed) => {
+          setText(typed);
+          if (typed === '') search('');
+        }}
+      />
       <select
         aria-label="Status"
         value={statusOf(q) ?? ''}
@@ -90,6 +81,7 @@ function SearchBar({ q }: { q: string }): ReactNode {
           <option key={status}>{status}</option>
         ))}
       </select>
+      <EmailViews q={q} />
     </form>
   );
 }
