@@ -4,6 +4,7 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import type { Page } from 'playwright-core';
 import { type Browser as ApiBrowser, OWNER, ownerOf } from '../test/support/browser.ts';
 import { startBrowser } from '../test/support/chromium.ts';
 import { buildDashboard, openPage } from '../test/support/dashboard.ts';
@@ -53,8 +54,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await page.getByRole('heading', { name: 'Emails' }).waitFor();
     for (const screen of [...SCREENS, `emails/${shown}`, `templates/${template}`]) {
       await page.goto(`${service.url}/dashboard/${project}/test/${screen}`);
-      await page.locator('h1').first().waitFor();
-      await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+      await waitForContent(page, screen);
       const name = screen.replace(shown, 'one').replace(template, 'one');
       await page.screenshot({
         path: join(folder, `${name.replace('/', '-')}-${size}-${colorScheme}.png`),
@@ -63,6 +63,12 @@ for (const colorScheme of ['light', 'dark'] as const) {
   }
 }
 process.stdout.write(`The pictures are in ${folder}.\n`);
+
+async function waitForContent(page: Page, screen: string): Promise<void> {
+  await page.locator('h1').first().waitFor();
+  await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+  if (screen === 'overview') await page.locator('.uplot').waitFor();
+}
 
 /** @returns the id of the last email */
 async function sendMail(to: Service): Promise<string> {

@@ -8,6 +8,7 @@ import type { Range } from './overview.tsx';
 const HEIGHT_PX = 240;
 const SERIES = [
   ['Delivered', '--color-good', ({ delivered, sent }: Period) => delivered + sent],
+  ['Deferred', '--color-wait', ({ deferred }: Period) => deferred],
   ['Bounced', '--color-bad', ({ bounced, failed }: Period) => bounced + failed],
   ['Complained', '--color-spam', ({ complained }: Period) => complained],
 ] as const;
@@ -82,16 +83,25 @@ function draw(element: HTMLElement, data: Stats, range: Range): uPlot {
       scales: { y: { range: (_chart, _min, max) => [0, Math.max(4, max * 1.1)] } },
       axes: [axis, { ...axis, size: 44 }],
       series: [
-        { label: 'Time' },
+        { label: 'Time', value: (_chart, seconds) => shownTime(seconds, range) },
         ...SERIES.map(([label, colour]) => {
           const stroke = colourOf(element, colour);
-          return { label, stroke, width: 1.75, points: { show: false } };
+          const value = (_chart: uPlot, count: number | null) => count?.toLocaleString() ?? '';
+          return { label, stroke, width: 1.75, points: { show: false }, value };
         }),
       ],
     },
     [times.map((time) => time / 1000), ...columns],
     element,
   );
+}
+
+/** Below the chart, of the point under the pointer; null: there is none. */
+function shownTime(seconds: number | null, { granularity }: Range): string {
+  if (seconds === null) return '';
+  const date = { month: 'short', day: 'numeric' } as const;
+  const time = granularity === 'hour' ? ({ hour: '2-digit', minute: '2-digit' } as const) : {};
+  return new Date(seconds * 1000).toLocaleString(undefined, { ...date, ...time });
 }
 
 /** A canvas needs a colour without variables. */
