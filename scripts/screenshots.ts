@@ -13,6 +13,7 @@ import { type Service, startService } from '../test/support/service.ts';
 const SCREENS = [
   'overview',
   'emails',
+  'test-inbox',
   'templates',
   'queue',
   'domains',
@@ -52,7 +53,12 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await page.screenshot({ path: join(folder, `sign-in-${size}-${colorScheme}.png`) });
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Emails' }).waitFor();
-    for (const screen of [...SCREENS, `emails/${shown}`, `templates/${template}`]) {
+    for (const screen of [
+      ...SCREENS,
+      `emails/${shown}`,
+      `test-inbox/${shown}`,
+      `templates/${template}`,
+    ]) {
       await page.goto(`${service.url}/dashboard/${project}/test/${screen}`);
       await waitForContent(page, screen);
       const name = screen.replace(shown, 'one').replace(template, 'one');

@@ -444,6 +444,8 @@ export type EmailInspection = {
     feature: string;
     clients: string[];
   }>;
+  /** What programs show that show no html: the text of the request, or what was derived from its html. */
+  text: string | null;
   /** The first 100 of the html, each once. */
   links: string[];
 };

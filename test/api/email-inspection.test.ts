@@ -35,6 +35,7 @@ test('an inspection has the header, the attachments and the links of an email', 
   assert.equal(pdf.filename, 'Rechnung “1”.pdf');
   assert.equal(pdf.size, 19);
   assert.deepEqual([logo.filename, logo.content_id], ['logo.png', 'logo']);
+  assert.match(body.text, /^Thank you\. We have received your order/);
   assert.deepEqual(body.links, ['https://acme.com/orders']);
   assert.deepEqual([body.checks, body.unsupported], [[], []]);
 
@@ -63,6 +64,7 @@ test('an inspection says what programs do not show and what receivers do not lik
 test('an email without html or attachments has none', async () => {
   const { body } = await read(await service.send({ html: undefined, text: 'Hi' }), 'inspection');
   assert.deepEqual([body.attachments, body.links, body.html_size], [[], [], 0]);
+  assert.equal(body.text.trim(), 'Hi');
 });
 
 test('the webhook deliveries of an email are listed with their webhooks', async () => {

@@ -108,6 +108,23 @@ const email = createRoute({
   component: lazyRouteComponent(() => import('./screens/email.tsx'), 'EmailScreen'),
 });
 
+const testInbox = createRoute({
+  getParentRoute: () => scoped,
+  path: '/test-inbox',
+  validateSearch: texts('q'),
+  component: lazyRouteComponent(() => import('./screens/test-inbox.tsx'), 'TestInboxScreen'),
+});
+
+const testInboxEmail = createRoute({
+  getParentRoute: () => testInbox,
+  path: '$id',
+  validateSearch: texts('tab', 'width', 'dark'),
+  component: lazyRouteComponent(
+    () => import('./screens/test-inbox-email.tsx'),
+    'TestInboxEmailScreen',
+  ),
+});
+
 const overview = createRoute({
   getParentRoute: () => scoped,
   path: '/overview',
@@ -211,6 +228,7 @@ const settings = createRoute({
 const screens = [
   overview,
   emails.addChildren([email]),
+  testInbox.addChildren([testInboxEmail]),
   templates,
   template,
   templateVersions,

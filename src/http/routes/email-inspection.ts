@@ -171,6 +171,7 @@ function presentInspection(email: EmailDetail, bytes: Buffer) {
       feature,
       clients: [...clients],
     })),
+    text,
     links: report.links,
   };
 }

@@ -49,6 +49,14 @@ export const emailInspection = z
         }),
       )
       .describe('What of the html some mail programs do not show.'),
+    text: z
+      .string()
+      .nullable()
+      .meta({
+        description:
+          'What programs show that show no html: the text of the request, or what was derived from its html.',
+        examples: ['Thank you.'],
+      }),
     links: z.array(z.string()).meta({
       description: 'The first 100 of the html, each once.',
       examples: [['https://acme.com']],

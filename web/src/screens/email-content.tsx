@@ -10,9 +10,8 @@ import { Attachments, Checks, useInspection } from '../content/inspection.tsx';
 import { type PreviewView, WIDTHS } from '../content/preview-view.tsx';
 import { EmailPreview } from '../content/preview.tsx';
 import { Code, Empty, Problem, RowsSkeleton } from '../ui/states.tsx';
-import type { ContentTab } from './email.tsx';
 
-const ROUTE = '/$project/$environment/emails/$id';
+export type ContentTab = 'preview' | 'checks' | 'headers' | 'text' | 'html' | 'source';
 
 type Props = {
   email: Email;
@@ -33,24 +32,35 @@ export function EmailContent({ email, tab, authentication }: Props): ReactNode {
   if (tab === 'headers' || tab === 'checks') {
     return <Inspected email={email} tab={tab} authentication={authentication} />;
   }
-  const text = tab === 'html' ? email.html : (email.text ?? null);
-  if (!text) {
-    const about =
-      tab === 'html'
-        ? 'This email is plain text.'
-        : 'The text is derived from the html; the source has it.';
-    return <p className="p-4 text-muted">{about}</p>;
-  }
+  if (tab === 'text') return <Text email={email} />;
+  if (!email.html) return <p className="p-4 text-muted">This email is plain text.</p>;
   return (
     <div className="p-4">
-      <Code what={tab} text={text} />
+      <Code what="html" text={email.html} />
+    </div>
+  );
+}
+
+function Text({ email }: { email: Email }): ReactNode {
+  const inspection = useInspection(email.id);
+  const text = email.text ?? inspection.data?.text;
+  if (text == null && inspection.isPending) return <RowsSkeleton rows={6} />;
+  if (text == null && inspection.isError) {
+    return <Problem error={inspection.error} retry={() => void inspection.refetch()} />;
+  }
+  return (
+    <div className="space-y-3 p-4">
+      {email.text === null && (
+        <p className="text-sm text-muted">Derived from the html, for programs that show none.</p>
+      )}
+      <Code what="text" text={text ?? ''} />
     </div>
   );
 }
 
 function Preview({ email }: { email: Email }): ReactNode {
   const navigate = useNavigate();
-  const { width: chosen, dark } = useSearch({ from: ROUTE });
+  const { width: chosen, dark } = useSearch({ strict: false });
   const inspection = useInspection(email.id);
   const view: PreviewView = {
     width: WIDTHS.find((one) => one === chosen) ?? '600',

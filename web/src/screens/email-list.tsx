@@ -17,7 +17,13 @@ import { StatusBadge } from '../ui/status.tsx';
 import { Time } from '../ui/time.tsx';
 import { NoEmails } from './no-emails.tsx';
 
-const ROW_PX = 36;
+/** The screens that list emails. */
+const PLACES = {
+  emails: { to: '/$project/$environment/emails', rowPx: 36, Row },
+  'test-inbox': { to: '/$project/$environment/test-inbox', rowPx: 56, Row: InboxRow },
+} as const;
+export type Place = keyof typeof PLACES;
+
 const PAGE = 50;
 /** Rows below the last visible one from which on the next page is loaded. */
 const AHEAD = 20;
@@ -73,14 +79,16 @@ function mergeFirst(page: Page, [first, ...rest]: Page[]): Page[] {
   ];
 }
 
-export function EmailList({ q, openId }: { q: string; openId: string | null }): ReactNode {
+type ListProps = { place: Place; q: string; openId: string | null };
+
+export function EmailList({ place, q, openId }: ListProps): ReactNode {
   const api = useApi();
   const emails = useEmails(api, q);
   const isLive = useLiveFirstPage(api, q);
   const rows = useMemo(() => emails.data?.pages.flatMap((page) => page.data) ?? [], [emails.data]);
   if (emails.isPending) return <RowsSkeleton />;
   if (emails.isError) return <Problem error={emails.error} retry={() => void emails.refetch()} />;
-  if (rows.length === 0 && !emails.hasNextPage) return <NoEmails q={q} />;
+  if (rows.length === 0 && !emails.hasNextPage) return <NoEmails to={PLACES[place].to} q={q} />;
   return (
     <>
       {!isLive && (
@@ -90,9 +98,7 @@ export function EmailList({ q, openId }: { q: string; openId: string | null }): 
       )}
       <Rows
         key={q}
-        rows={rows}
-        openId={openId}
-        q={q}
+        {...{ rows, place, openId, q }}
         onEnd={() => {
           if (emails.hasNextPage && !emails.isFetchingNextPage) void emails.fetchNextPage();
         }}
@@ -102,22 +108,21 @@ export function EmailList({ q, openId }: { q: string; openId: string | null }): 
   );
 }
 
-type RowsProps = {
+type RowsProps = ListProps & {
   rows: readonly EmailSummary[];
-  openId: string | null;
-  q: string;
   onEnd: () => void;
   isLoading: boolean;
 };
 
-function Rows({ rows: all, openId, q, onEnd, isLoading }: RowsProps): ReactNode {
+function Rows({ rows: all, place, openId, q, onEnd, isLoading }: RowsProps): ReactNode {
   const { scope } = useApi();
+  const { to, rowPx, Row: Cells } = PLACES[place];
   const frame = useRef<HTMLDivElement>(null);
-  const { rows, waiting, release } = useHeldBack(all, frame);
+  const { rows, waiting, release } = useHeldBack(all, { frame, rowPx });
   const list = useVirtualizer({
     count: rows.length,
     getScrollElement: () => frame.current,
-    estimateSize: () => ROW_PX,
+    estimateSize: () => rowPx,
     overscan: 12,
     getItemKey: (index) => rows[index]?.id ?? index,
   });
@@ -126,7 +131,7 @@ function Rows({ rows: all, openId, q, onEnd, isLoading }: RowsProps): ReactNode 
   useEffect(() => {
     if (lastVisible + AHEAD >= rows.length) onEnd();
   });
-  const marked = useWalk(rows, openId, q, (index) => list.scrollToIndex(index));
+  const marked = useWalk(rows, { place, openId, q }, (index) => list.scrollToIndex(index));
   return (
     <div className="relative flex min-h-0 grow flex-col">
       {waiting > 0 && (
@@ -143,15 +148,15 @@ function Rows({ rows: all, openId, q, onEnd, isLoading }: RowsProps): ReactNode 
           {visible.map(({ index, key, start }) => {
             const email = rows[index]!;
             return (
-              <li key={key} className="absolute inset-x-0" style={{ top: start, height: ROW_PX }}>
+              <li key={key} className="absolute inset-x-0" style={{ top: start, height: rowPx }}>
                 <Link
-                  to="/$project/$environment/emails/$id"
+                  to={`${to}/$id`}
                   params={{ ...scope, id: email.id }}
-                  search={q ? { q } : {}}
+                  search={searchOf(place, q)}
                   preload={false}
                   className={`flex h-full items-center gap-3 border-b border-line px-4 text-sm hover:bg-hover ${email.id === openId ? 'bg-chosen' : ''} ${index === marked ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
                 >
-                  <Row email={email} isNarrow={openId !== null} />
+                  <Cells email={email} isNarrow={openId !== null} />
                 </Link>
               </li>
             );
@@ -163,7 +168,9 @@ function Rows({ rows: all, openId, q, onEnd, isLoading }: RowsProps): ReactNode 
   );
 }
 
-function Row({ email, isNarrow }: { email: EmailSummary; isNarrow: boolean }): ReactNode {
+type RowProps = { email: EmailSummary; isNarrow: boolean };
+
+function Row({ email, isNarrow }: RowProps): ReactNode {
   const [first = '', ...others] = [...email.to, ...email.cc, ...email.bcc];
   return (
     <>
@@ -184,19 +191,47 @@ function Row({ email, isNarrow }: { email: EmailSummary; isNarrow: boolean }): R
   );
 }
 
+/** As a mail program lists them. */
+function InboxRow({ email }: RowProps): ReactNode {
+  const { from, to, cc, bcc, subject, created_at: at } = email;
+  return (
+    <span className="min-w-0 grow">
+      <span className="flex gap-3">
+        <span className="min-w-0 grow truncate">
+          <span className="font-medium">{from}</span>
+          <span className="text-muted"> to {[...to, ...cc, ...bcc].join(', ')}</span>
+        </span>
+        <span className="text-right text-muted">
+          <Time at={at} />
+        </span>
+      </span>
+      <span className="block truncate">{subject}</span>
+    </span>
+  );
+}
+
+/** In the inbox the next email is shown as this one is: as text, on a phone, in the dark. */
+function searchOf(place: Place, q: string): true | { q?: string } {
+  if (place === 'test-inbox') return true;
+  return q ? { q } : {};
+}
+
 /** While the list is scrolled, rows that are newer than its first one wait. */
-function useHeldBack(all: readonly EmailSummary[], frame: { current: HTMLElement | null }) {
+function useHeldBack(
+  all: readonly EmailSummary[],
+  { frame, rowPx }: { frame: { current: HTMLElement | null }; rowPx: number },
+) {
   const [newest, setNewest] = useState<string | null>(null);
   useEffect(() => {
     const element = frame.current;
     if (!element) return;
     const onScroll = (): void => {
-      const isAtTop = element.scrollTop < ROW_PX;
+      const isAtTop = element.scrollTop < rowPx;
       setNewest((held) => (isAtTop ? null : (held ?? all[0]?.id ?? null)));
     };
     element.addEventListener('scroll', onScroll, { passive: true });
     return () => element.removeEventListener('scroll', onScroll);
-  }, [all, frame]);
+  }, [all, frame, rowPx]);
   const rows = newest === null ? all : all.filter(({ id }) => id <= newest);
   const release = (): void => {
     setNewest(null);
@@ -208,21 +243,20 @@ function useHeldBack(all: readonly EmailSummary[], frame: { current: HTMLElement
 /** `j` and `k` walk through the rows, Enter opens one, Escape closes it. */
 function useWalk(
   rows: readonly EmailSummary[],
-  openId: string | null,
-  q: string,
+  { place, openId, q }: ListProps,
   show: (index: number) => void,
 ): number {
   const { scope } = useApi();
   const navigate = useNavigate();
   const [walked, setWalked] = useState(-1);
+  const { to } = PLACES[place];
   const openIndex = openId === null ? -1 : rows.findIndex(({ id }) => id === openId);
   const at = openIndex >= 0 ? openIndex : walked;
-  const search = q ? { q } : {};
   const open = (index: number): void => {
     const email = rows[index];
     if (!email) return;
     const params = { ...scope, id: email.id };
-    void navigate({ to: '/$project/$environment/emails/$id', params, search });
+    void navigate({ to: `${to}/$id`, params, search: searchOf(place, q) });
   };
   const step = (by: number): void => {
     const next = Math.min(rows.length - 1, Math.max(0, at + by));
@@ -230,8 +264,7 @@ function useWalk(
     show(next);
     if (openId !== null) open(next);
   };
-  const close = (): void =>
-    void navigate({ to: '/$project/$environment/emails', params: scope, search });
+  const close = (): void => void navigate({ to, params: scope, search: q ? { q } : {} });
   useShortcuts([
     { keys: 'j', label: 'Next email', run: () => step(1) },
     { keys: 'k', label: 'Previous email', run: () => step(-1) },

@@ -11,6 +11,7 @@ import { useShortcuts } from '../shell/keys.ts';
 import { CopyButton } from '../ui/copy.tsx';
 import { Problem, RowsSkeleton } from '../ui/states.tsx';
 import { StatusBadge } from '../ui/status.tsx';
+import { TabLinks } from '../ui/tab-links.tsx';
 import { Time } from '../ui/time.tsx';
 import { EmailActions } from './email-actions.tsx';
 import { EmailDelivery } from './email-delivery.tsx';
@@ -29,7 +30,6 @@ const TABS = [
   ['html', 'HTML'],
   ['source', 'Source'],
 ] as const;
-export type ContentTab = Exclude<(typeof TABS)[number][0], 'delivery'>;
 
 export function EmailScreen(): ReactNode {
   const api = useApi();
@@ -98,7 +98,7 @@ function Loaded({ email }: { email: Email }): ReactNode {
         </div>
         <EmailActions email={email} />
       </header>
-      <TabLinks />
+      <TabLinks label="Parts of the email" tabs={TABS} />
       {tab === 'delivery' ? (
         <EmailDelivery email={email} diagnosis={diagnosis} />
       ) : (
@@ -128,27 +128,4 @@ function headline(email: Email, diagnosis: Diagnosis | undefined): string {
   return [STATUS_MEANINGS[email.status], reason?.advice ?? next, held?.message]
     .filter(Boolean)
     .join(' ');
-}
-
-function TabLinks(): ReactNode {
-  return (
-    <nav
-      aria-label="Parts of the email"
-      className="flex gap-4 overflow-x-auto border-b border-line px-4"
-    >
-      {TABS.map(([name, label]) => (
-        <Link
-          key={name}
-          to="."
-          params={true}
-          search={(all) => ({ ...all, tab: name === 'delivery' ? undefined : name })}
-          replace
-          activeOptions={{ includeSearch: true, explicitUndefined: true }}
-          className="-mb-px border-b-2 border-transparent py-2 text-sm text-muted hover:text-text aria-[current=page]:border-accent aria-[current=page]:text-text"
-        >
-          {label}
-        </Link>
-      ))}
-    </nav>
-  );
 }

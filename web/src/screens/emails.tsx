@@ -4,6 +4,7 @@ import { type ReactNode, useRef, useState } from 'react';
 import { useScope } from '../api/scope.ts';
 import { useShortcuts } from '../shell/keys.ts';
 import { INPUT } from '../ui/field.tsx';
+import { ListAndDetail } from '../ui/list-and-detail.tsx';
 import { PageHead } from '../ui/page.tsx';
 import { EmailList } from './email-list.tsx';
 import { readSearchText, statusOf, withStatus } from './email-search.ts';
@@ -18,20 +19,11 @@ export function EmailsScreen(): ReactNode {
   const { q = '' } = useSearch({ from: ROUTE });
   const isOpen = id !== undefined;
   return (
-    <div className="flex min-h-0 grow">
-      <div
-        className={`min-h-0 min-w-0 grow flex-col ${isOpen ? 'hidden min-[1100px]:flex min-[1100px]:w-2/5 min-[1100px]:grow-0 min-[1100px]:border-r min-[1100px]:border-line' : 'flex'}`}
-      >
-        {!isOpen && <PageHead title="Emails" />}
-        <SearchBar key={q} q={q} />
-        <EmailList q={q} openId={id ?? null} />
-      </div>
-      {isOpen && (
-        <div className="min-h-0 min-w-0 grow overflow-auto min-[1100px]:w-3/5">
-          <Outlet />
-        </div>
-      )}
-    </div>
+    <ListAndDetail detail={isOpen ? <Outlet /> : null}>
+      {!isOpen && <PageHead title="Emails" />}
+      <SearchBar key={q} q={q} />
+      <EmailList place="emails" q={q} openId={id ?? null} />
+    </ListAndDetail>
   );
 }
 

@@ -4,14 +4,20 @@ import type { ReactNode } from 'react';
 import { useScope } from '../api/scope.ts';
 import { Code, Empty } from '../ui/states.tsx';
 
-export function NoEmails({ q }: { q: string }): ReactNode {
+type Props = {
+  /** The list without a search. */
+  to: '/$project/$environment/emails' | '/$project/$environment/test-inbox';
+  q: string;
+};
+
+export function NoEmails({ to, q }: Props): ReactNode {
   const scope = useScope();
   if (q !== '') {
     return (
       <Empty title="No email matches">
         <p className="break-words">
           Nothing was found for <code className="font-mono text-sm">{q}</code>.{' '}
-          <Link to="/$project/$environment/emails" params={scope} className="text-accent underline">
+          <Link to={to} params={scope} className="text-accent underline">
             Show all emails
           </Link>
         </p>

@@ -6,6 +6,7 @@ import {
   FolderOpen,
   Globe,
   Hourglass,
+  Inbox,
   KeyRound,
   type LucideIcon,
   Mail,
@@ -19,6 +20,7 @@ import { type Operation, useMay } from '../ui/allowed.tsx';
 type Path =
   | '/overview'
   | '/emails'
+  | '/test-inbox'
   | '/templates'
   | '/queue'
   | '/domains'
@@ -48,6 +50,7 @@ const SCREENS: readonly ScreenLink[] = [
     letter: 'o',
   },
   { to: '/$project/$environment/emails', label: 'Emails', icon: Mail, letter: 'e' },
+  { to: '/$project/$environment/test-inbox', label: 'Test inbox', icon: Inbox, letter: 'i' },
   { to: '/$project/$environment/templates', label: 'Templates', icon: FileText, letter: 't' },
   { to: '/$project/$environment/queue', label: 'Queue', icon: Hourglass, letter: 'q' },
   { to: '/$project/$environment/domains', label: 'Domains', icon: Globe, letter: 'd' },

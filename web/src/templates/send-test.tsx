@@ -81,7 +81,7 @@ function TestForm({ rendered }: { rendered: RenderedTemplate }): ReactNode {
         <p role="status" className="text-sm">
           It is accepted.{' '}
           <Link
-            to="/$project/$environment/emails/$id"
+            to={`/$project/$environment/${isLive ? 'emails' : 'test-inbox'}/$id`}
             params={{ ...scope, id: sent }}
             className="text-accent underline"
           >

@@ -1,17 +1,27 @@
 import { useNavigate } from '@tanstack/react-router';
-import type { ReactNode } from 'react';
 import { Search } from 'lucide-react';
+import { type ReactNode, useRef } from 'react';
+import { useShortcuts } from '../shell/keys.ts';
 import { INPUT, textsOf } from './field.tsx';
 
-/** A search whose text is `q` in the address of the page. */
-export function Find({ label, q = '' }: { label: string; q?: string | undefined }): ReactNode {
+/**
+ * A search whose text is `q` in the address of the page; `/` leads to it.
+ * @param props.onFind in place of showing the page with this `q`
+ */
+export function Find(props: {
+  label: string;
+  q?: string | undefined;
+  onFind?: (text: string) => void;
+}): ReactNode {
+  const { label, q = '' } = props;
   const navigate = useNavigate();
-  const find = (text: string): void =>
-    void navigate({
-      to: '.',
-      params: true,
-      search: (all) => ({ ...all, q: text.trim() || undefined }),
-    });
+  const field = useRef<HTMLInputElement>(null);
+  useShortcuts([{ keys: '/', label, run: () => field.current?.focus() }]);
+  const show = (text: string): void => {
+    const searched = { q: text.trim() || undefined };
+    void navigate({ to: '.', params: true, search: (all) => ({ ...all, ...searched }) });
+  };
+  const find = props.onFind ?? show;
   return (
     <form
       key={q}
@@ -24,6 +34,7 @@ export function Find({ label, q = '' }: { label: string; q?: string | undefined 
     >
       <Search size={14} aria-hidden className="absolute top-4.25 left-4.5 text-muted" />
       <input
+        ref={field}
         name="q"
         type="search"
         aria-label={label}
@@ -31,6 +42,7 @@ export function Find({ label, q = '' }: { label: string; q?: string | undefined 
         defaultValue={q}
         // The cross of the field empties it without submitting.
         onChange={(event) => event.target.value === '' && q !== '' && find('')}
+        onKeyDown={(event) => event.key === 'Escape' && event.currentTarget.blur()}
         className={`${INPUT} pl-8`}
       />
     </form>

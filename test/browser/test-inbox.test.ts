@@ -1,0 +1,143 @@
+/** The test inbox of the dashboard in a real browser, on a real service: one of each for all tests. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { ownerOf } from '../support/browser.ts';
+import { startBrowser } from '../support/chromium.ts';
+import {
+  assertFits,
+  buildDashboard,
+  type OpenPage,
+  openPage,
+  seriousFindings,
+  signedIn,
+} from '../support/dashboard.ts';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+await buildDashboard();
+const [service, browser] = await Promise.all([startService(), startBrowser()]);
+after(async () => {
+  await browser[Symbol.asyncDispose]();
+  await service[Symbol.asyncDispose]();
+});
+
+const owner = await ownerOf(service);
+const project = String((await owner.get('/v1/session')).body.projects[0].id);
+const HOME = `${service.url}/dashboard/${project}`;
+
+async function open(path: string, options: object = {}): Promise<OpenPage> {
+  const storageState = signedIn(service, owner);
+  const opened = await openPage(browser, service, { storageState, ...options });
+  await opened.page.goto(`${HOME}/${path}`);
+  return opened;
+}
+
+const rowOf = (page: Page, text: string) =>
+  page.getByRole('list', { name: 'Emails' }).getByRole('link').filter({ hasText: text });
+
+test('an email arrives as it is sent, and is shown as its reader sees it', async () => {
+  await using opened = await open('test/test-inbox');
+  const { page } = opened;
+  await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
+  const attachments = [{ filename: 'receipt.txt', content: Buffer.from('12').toString('base64') }];
+  await service.send({
+    from: 'Acme <hello@acme.test>',
+    to: ['jo@example.com', 'ann@example.com'],
+    subject: 'Your receipt',
+    html: '<h1>Thank you, Jo</h1><p><a href="https://acme.test/orders">Your order</a></p>',
+    attachments,
+  });
+  const row = rowOf(page, 'Your receipt');
+  await row.getByText('Acme <hello@acme.test>').waitFor();
+  await row.getByText('to jo@example.com, ann@example.com').waitFor();
+  await row.click();
+  const frame = page.frameLocator('iframe[title="Preview of the email"]');
+  await frame.getByRole('heading', { name: 'Thank you, Jo' }).waitFor();
+  await page.getByRole('button', { name: 'Download receipt.txt' }).waitFor();
+  await page.getByRole('button', { name: 'Phone' }).click();
+  await page.waitForURL(/width=375/);
+  const box = page.getByTitle('Preview of the email');
+  await waitFor(async () => (await box.boundingBox())?.width === 375, { what: 'a phone' });
+  await page.getByRole('button', { name: 'Dark' }).click();
+  await page.getByText('some of these invert the colours').waitFor();
+
+  for (const [tab, shown] of [
+    ['Text', 'Derived from the html'],
+    ['Text', 'https://acme.test/orders'],
+    ['HTML', '<h1>Thank you, Jo</h1>'],
+    ['Headers', 'DKIM-Signature'],
+    ['Checks and links', 'https://acme.test/orders'],
+    ['Source', 'Content-Type: multipart/mixed'],
+  ] as const) {
+    await page.getByRole('link', { name: tab, exact: true }).click();
+    await page.locator('article').getByText(shown).first().waitFor();
+  }
+  await page.getByRole('link', { name: 'What became of it' }).click();
+  await page.waitForURL(/\/emails\//);
+  assert.deepEqual(opened.strangers, []);
+});
+
+test('it is searched and walked through by keys, each email in the same view', async () => {
+  await service.send({ to: 'keys@example.com', subject: 'Walked first', text: 'One' });
+  await service.send({ to: 'keys@example.com', subject: 'Walked second', text: 'Two' });
+  await service.send({ to: 'other@example.com', subject: 'Not found' });
+  await using opened = await open('test/test-inbox');
+  const { page } = opened;
+  await rowOf(page, 'Not found').waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('keys@example.com');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\?q=to/);
+  await rowOf(page, 'Not found').waitFor({ state: 'detached' });
+  await rowOf(page, 'Walked second').waitFor();
+  // Where keys are heard by the page again.
+  await page.getByRole('heading', { name: 'Test inbox' }).click();
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Walked second' }).waitFor();
+  await page.getByRole('link', { name: 'Text', exact: true }).click();
+  await page.getByLabel('text', { exact: true }).getByText('Two').waitFor();
+  await page.keyboard.press('j');
+  await page.getByRole('heading', { name: 'Walked first' }).waitFor();
+  await page.getByLabel('text', { exact: true }).getByText('One').waitFor();
+  await page.keyboard.press('k');
+  await page.getByRole('heading', { name: 'Walked second' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('heading', { name: 'Test inbox' }).waitFor();
+  assert.match(page.url(), /\?q=to/);
+});
+
+test('in the live environment it leads to the test environment', async () => {
+  await using opened = await open('live/test-inbox');
+  const { page } = opened;
+  await page.getByRole('heading', { name: 'belongs to the test environment' }).waitFor();
+  assert.deepEqual(await seriousFindings(page), []);
+  await page.getByRole('link', { name: 'Open the test inbox' }).click();
+  await page.waitForURL('**/test/test-inbox');
+  await page.getByLabel('Search the test inbox').waitFor();
+});
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`the test inbox is accessible and fits a phone, ${colorScheme}`, async () => {
+    const subject = `Long-${'x'.repeat(200)} ${colorScheme}`;
+    const id = await service.send({ from: `"${'n'.repeat(80)}" <hello@acme.test>`, subject });
+    await using opened = await open('test/test-inbox', { colorScheme });
+    const { page } = opened;
+    const screens: [string, string][] = [
+      ['test/test-inbox', 'Long-'],
+      ['test/test-inbox?q=subject-that-nobody-has', 'No email matches'],
+      [`test/test-inbox/${id}`, 'Show remote images'],
+      [`test/test-inbox/${id}?tab=headers`, 'DKIM-Signature'],
+    ];
+    for (const [path, shown] of screens) {
+      await page.setViewportSize({ width: 1280, height: 800 });
+      await page.goto(`${HOME}/${path}`);
+      await page.getByText(shown).first().waitFor();
+      assert.deepEqual(await seriousFindings(page), [], path);
+      await page.setViewportSize({ width: 320, height: 640 });
+      await page.getByRole('button', { name: 'Navigation' }).waitFor();
+      await assertFits(page);
+    }
+  });
+}

@@ -1,0 +1,21 @@
+import type { ReactNode } from 'react';
+
+/**
+ * A list, and beside it what is open of it; on narrow screens in place of it.
+ * @param props.detail null: nothing is open
+ */
+export function ListAndDetail(props: { children: ReactNode; detail: ReactNode }): ReactNode {
+  const { children, detail } = props;
+  const beside =
+    'hidden min-[1100px]:flex min-[1100px]:w-2/5 min-[1100px]:grow-0 min-[1100px]:border-r min-[1100px]:border-line';
+  return (
+    <div className="flex min-h-0 grow">
+      <div className={`min-h-0 min-w-0 grow flex-col ${detail === null ? 'flex' : beside}`}>
+        {children}
+      </div>
+      {detail !== null && (
+        <div className="min-h-0 min-w-0 grow overflow-auto min-[1100px]:w-3/5">{detail}</div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,27 @@
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+
+/** The first of the tabs needs no name in the address. */
+export function TabLinks(props: {
+  label: string;
+  tabs: readonly (readonly [name: string, label: string])[];
+}): ReactNode {
+  const { label: about, tabs } = props;
+  return (
+    <nav aria-label={about} className="flex gap-4 overflow-x-auto border-b border-line px-4">
+      {tabs.map(([name, label], index) => (
+        <Link
+          key={name}
+          to="."
+          params={true}
+          search={(all) => ({ ...all, tab: index === 0 ? undefined : name })}
+          replace
+          activeOptions={{ includeSearch: true, explicitUndefined: true }}
+          className="-mb-px border-b-2 border-transparent py-2 text-sm text-muted hover:text-text aria-[current=page]:border-accent aria-[current=page]:text-text"
+        >
+          {label}
+        </Link>
+      ))}
+    </nav>
+  );
+}
