@@ -25,6 +25,7 @@ const SCREENS = [
   'projects',
   'settings',
 ];
+const TABS = ['preview', 'checks', 'headers'];
 const SIZES = { desk: { width: 1440, height: 900 }, phone: { width: 375, height: 812 } };
 const MAIL: [to: string, subject: string][] = [
   ['delivered@simulator.test', 'Your receipt from Acme'],
@@ -41,6 +42,7 @@ await using browser = await startBrowser();
 const owner: ApiBrowser = await ownerOf(service);
 const shown = await sendMail(service);
 const template = await makeTemplate(service);
+const webhook = await makeWebhook(service);
 const project = String((await owner.get('/v1/session')).body.projects[0].id);
 
 for (const colorScheme of ['light', 'dark'] as const) {
@@ -56,14 +58,17 @@ for (const colorScheme of ['light', 'dark'] as const) {
     for (const screen of [
       ...SCREENS,
       `emails/${shown}`,
+      ...TABS.map((tab) => `emails/${shown}?tab=${tab}`),
       `test-inbox/${shown}`,
       `templates/${template}`,
+      `webhooks/${webhook}`,
     ]) {
       await page.goto(`${service.url}/dashboard/${project}/test/${screen}`);
       await waitForContent(page, screen);
-      const name = screen.replace(shown, 'one').replace(template, 'one');
+      const ids = [shown, template, webhook];
+      const name = ids.reduce((text, id) => text.replace(id, 'one'), screen);
       await page.screenshot({
-        path: join(folder, `${name.replace('/', '-')}-${size}-${colorScheme}.png`),
+        path: join(folder, `${name.replaceAll(/[/?]/g, '-')}-${size}-${colorScheme}.png`),
       });
     }
   }
@@ -74,6 +79,14 @@ async function waitForContent(page: Page, screen: string): Promise<void> {
   await page.locator('h1').first().waitFor();
   await page.locator('.skeleton').first().waitFor({ state: 'detached' });
   if (screen === 'overview') await page.locator('.uplot').waitFor();
+}
+
+/** @returns its id; it has one delivery */
+async function makeWebhook(of: Service): Promise<string> {
+  const body = { url: 'https://hooks.example.org/email' };
+  const id = String((await of.request('POST', '/v1/webhooks', { body })).body.id);
+  await of.request('POST', `/v1/webhooks/${id}/test`);
+  return id;
 }
 
 /** @returns the id of the last email */

@@ -13,6 +13,7 @@ import {
   signedIn,
 } from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
 
 await buildDashboard();
 const [service, browser] = await Promise.all([
@@ -139,6 +140,14 @@ test('a search is completed by what there is, kept by a name, and saved as CSV',
   await send({ tags, subject: formula });
   await send({ tags, subject: 'Second of two' });
   await send({ subject: 'Without the tag' });
+  const figures = () => service.request('GET', '/v1/stats?granularity=day&by=tag');
+  await waitFor(
+    async () =>
+      (await figures()).body.totals.some(
+        ({ value }: { value: string }) => value === 'kind:completion',
+      ),
+    { what: 'the tag in the figures' },
+  );
   await using open = await openPage(browser, service, { storageState });
   const { page } = open;
   await page.goto(`${service.url}/dashboard/${project}/test/emails`);
@@ -186,4 +195,22 @@ test('a search is completed by what there is, kept by a name, and saved as CSV',
   await page.getByText('The view “Completions” was deleted.').waitFor();
   await page.getByRole('button', { name: 'Undo' }).click();
   await page.getByRole('button', { name: 'Views: Completions' }).waitFor();
+});
+
+test('an email is sent again with its attachments', async () => {
+  const id = await send({ subject: 'Twice' });
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(pathOf(id));
+  await page.getByRole('button', { name: 'Send again' }).click();
+  await page.getByLabel('With its attachment').waitFor();
+  await page.getByLabel('To').fill('delivered+again@simulator.test');
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await page.waitForURL((url) => /emails\/[\w-]+$/.test(url.pathname) && !url.href.includes(id));
+  const copy = new URL(page.url()).pathname.split('/').at(-1);
+  const { body } = await service.request('GET', `/v1/emails/${copy}/inspection`);
+  assert.deepEqual(
+    body.attachments.map(({ filename }: { filename: string }) => filename),
+    ['Rechnung für Jo.txt'],
+  );
 });

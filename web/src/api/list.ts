@@ -4,14 +4,19 @@ import { queryText } from './client.ts';
 import { useApi } from './scope.ts';
 
 const PAGE = 50;
+const REFRESH_MS = 3_000;
 
 type Page<Row> = { data: Row[]; has_more: boolean };
 
-/** @param cursor what `after` takes of a row */
+/**
+ * @param cursor what `after` takes of a row
+ * @param isUnderWay whether a row changes soon by itself, without an event: the list is then read again
+ */
 export function useList<Row>(
   path: string,
   cursor: (row: Row) => string,
   filter: Record<string, string | undefined> = {},
+  isUnderWay: (row: Row) => boolean = () => false,
 ) {
   const api = useApi();
   const query = useInfiniteQuery({
@@ -21,6 +26,8 @@ export function useList<Row>(
         `${path}${queryText({ ...filter, limit: PAGE, after: pageParam })}`,
         signal,
       ),
+    refetchInterval: ({ state }) =>
+      state.data?.pages.some(({ data }) => data.some(isUnderWay)) ? REFRESH_MS : false,
     initialPageParam: null as string | null,
     getNextPageParam: ({ data, has_more: hasMore }) => {
       const last = data.at(-1);

@@ -2,8 +2,10 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import type { AcceptedEmail, Email, SharedEmail } from '../../../sdk/src/api.ts';
+import type { AcceptedEmail, Email, EmailInspection, SharedEmail } from '../../../sdk/src/api.ts';
+import { respond } from '../api/client.ts';
 import { type Api, useApi } from '../api/scope.ts';
+import { useInspection } from '../content/inspection.tsx';
 import { ActionForm } from '../ui/action-form.tsx';
 import { Allowed } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
@@ -115,9 +117,17 @@ function RescheduleForm({ email, onDone }: FormProps): ReactNode {
 function ResendForm({ email, onDone }: FormProps): ReactNode {
   const api = useApi();
   const navigate = useNavigate();
+  const inspection = useInspection(email.id);
+  const attached = inspection.data ?? null;
+  const count = attached?.attachments.length ?? 0;
   const send = async (form: FormData): Promise<void> => {
     const to = (textsOf(form)['to'] ?? '').split(',').map((part) => part.trim());
-    const body = { ...copyOf(email), to, cc: [], bcc: [] };
+    // Also of what was still loading when the form was sent.
+    const found = attached ?? (await inspection.refetch({ throwOnError: true })).data;
+    const isWanted = count === 0 || form.has('files');
+    const files = isWanted && found ? await attachmentsOf(api, found) : [];
+    const attachments = files.length > 0 ? { attachments: files } : {};
+    const body = { ...copyOf(email), ...attachments, to, cc: [], bcc: [] };
     const { id } = await api.send<AcceptedEmail>('POST', '/v1/emails', body);
     onDone();
     await navigate({ to: '/$project/$environment/emails/$id', params: { ...api.scope, id } });
@@ -128,13 +138,40 @@ function ResendForm({ email, onDone }: FormProps): ReactNode {
   const to = (missed.length > 0 ? missed : email.recipients).map(({ address }) => address);
   return (
     <ActionForm action="Send" send={send}>
-      <p>
-        A new email with the same sender, subject, text and tags. Attachments and own headers are
-        not copied.
-      </p>
+      <p>A new email with the same sender, subject, text and tags. Own headers are not copied.</p>
       <Field label="To" name="to" defaultValue={to.join(', ')} required />
+      {count > 0 && (
+        <label className="flex items-center gap-2 text-sm">
+          <input type="checkbox" name="files" defaultChecked className="size-4 accent-accent" />
+          With its {count === 1 ? 'attachment' : `${count} attachments`}
+        </label>
+      )}
     </ActionForm>
   );
+}
+
+/** As a request has them. */
+async function attachmentsOf(api: Api, inspection: EmailInspection): Promise<object[]> {
+  const files: object[] = [];
+  for (const file of inspection.attachments) {
+    const path = `/v1/emails/${inspection.id}/attachments/${file.number}`;
+    const response = await respond('GET', path, { scope: api.scope });
+    const content = base64Of(new Uint8Array(await response.arrayBuffer()));
+    const { filename, content_type, content_id } = file;
+    files.push({ filename, content_type, content, ...(content_id !== null && { content_id }) });
+  }
+  return files;
+}
+
+/** More at a time exceed what a call may have as arguments. */
+const BYTES_AT_ONCE = 8_192;
+
+function base64Of(bytes: Uint8Array): string {
+  let text = '';
+  for (let at = 0; at < bytes.length; at += BYTES_AT_ONCE) {
+    text += String.fromCharCode(...bytes.subarray(at, at + BYTES_AT_ONCE));
+  }
+  return btoa(text);
 }
 
 function ShareForm({ email }: { email: Email }): ReactNode {

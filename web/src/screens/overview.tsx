@@ -74,7 +74,9 @@ export function OverviewScreen(): ReactNode {
         <h2 className="grow font-medium">By</h2>
         <Choices label="Split by" name="by" chosen={by} options={DIMENSIONS} />
       </div>
-      {split.isSuccess && <Split stats={split.data} title={by} />}
+      {split.isSuccess && (
+        <Split stats={split.data} title={DIMENSIONS.find(([name]) => name === by)?.[1] ?? ''} />
+      )}
     </>
   );
 }
@@ -189,7 +191,7 @@ function Split({ stats, title }: { stats: Stats; title: string }): ReactNode {
     return <p className="px-4 pb-6 text-sm text-muted">Nothing was sent in this period.</p>;
   return (
     <Table
-      label={`Figures by ${title}`}
+      label={`Figures by ${title.toLowerCase()}`}
       rows={stats.totals}
       keyOf={({ value }) => value ?? ''}
       columns={[

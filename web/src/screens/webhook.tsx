@@ -26,6 +26,8 @@ import { WebhookMark } from './webhooks.tsx';
 
 const ROUTE = '/$project/$environment/webhooks/$id';
 const REFRESH_MS = 1_000;
+/** The service disables a webhook that fails, which is no event. */
+const STATE_MS = 5_000;
 
 export function WebhookScreen(): ReactNode {
   const api = useApi();
@@ -35,6 +37,7 @@ export function WebhookScreen(): ReactNode {
   const webhook = useQuery({
     queryKey: [...api.key, path],
     queryFn: ({ signal }) => api.get<Webhook>(path, signal),
+    refetchInterval: STATE_MS,
   });
   useEvents(api.scope, () => void reload(path));
   return (
@@ -185,7 +188,12 @@ function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
   const navigate = useNavigate();
   const { status = '', delivery: openId } = useSearch({ from: ROUTE });
   const path = `/v1/webhooks/${webhook.id}/deliveries`;
-  const list = useList<WebhookDelivery>(path, ({ id }) => id, { status });
+  const list = useList<WebhookDelivery>(
+    path,
+    ({ id }) => id,
+    { status },
+    (one) => one.status === 'pending',
+  );
   const show = (delivery: string | undefined): void =>
     void navigate({ to: '.', params: true, search: (all) => ({ ...all, delivery }) });
   return (
