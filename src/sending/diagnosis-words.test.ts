@@ -19,6 +19,7 @@ const waiting = (
     dueInMs: 0,
     isWithWorker: false,
     isHeld: false,
+    dropsAt: null,
     ...state,
   },
   recipient: {

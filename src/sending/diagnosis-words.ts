@@ -86,6 +86,10 @@ function byHold({ state, sender }: Waiting): Wait | null {
     const message = `The sending domain is paused because of its bounces or complaints, and its mail is held; ${expiry} (projects set-reputation-alert --resume).`;
     return { limit: 'pause', message, until: null };
   }
+  if (state.dropsAt !== null) {
+    const message = `An operator drops it from the queue at ${state.dropsAt.toISOString()}; until then the drop can be undone.`;
+    return { limit: 'hold', message, until: null };
+  }
   const message = `An operator holds it in the queue; ${expiry} (queue release).`;
   return { limit: 'hold', message, until: null };
 }
@@ -222,7 +226,7 @@ export function nextStepOf(
 /** Where something besides waiting helps. */
 const BY_LIMIT: Partial<Record<Wait['limit'], string>> = {
   database: 'The operator of the service has to restore the database.',
-  hold: 'Ask the operator to release it (posthorn queue release), or cancel it.',
+  hold: 'Ask an admin to release it (the page Queue, or posthorn queue release), or cancel it.',
   pause: 'Remove the cause of the bounces or complaints, then have the domain resumed.',
   sender: 'Publish the records of the sending domain and verify it.',
   schedule: 'Nothing: it is sent at its time. Reschedule it to send it earlier.',

@@ -130,6 +130,8 @@ test('dropped mail is held at once and canceled when the minute is over', async 
   assert.equal(Date.parse(drops_at) - Date.parse(created_at), 60_000);
   assert.ok(await isHeld(id));
   assert.deepEqual((await get()).body.drops[0], dropped.body);
+  const diagnosis = (await service.request('GET', `/v1/emails/${id}/diagnosis`)).body;
+  assert.ok(diagnosis.recipients[0].held_by.message.includes(drops_at));
   const later = await service.send({ to: 'later@drop.test' });
 
   await service.sql('update queue_drops set drops_at = app_now() where id = $1', [dropId]);

@@ -65,6 +65,20 @@ test('mail of a provider is held and released, and its limit says so', async () 
   assert.notEqual((await service.email(id)).recipients[0].next_attempt_at, null);
 });
 
+test('the page of an email says what holds it, and leads to the queue of its provider', async () => {
+  const id = await service.send({ to: 'jo@held.test', subject: 'Held for a while' });
+  await service.request('POST', '/v1/queue/hold', { body: { email_id: id } });
+  await using open = await openPage(browser, service, stateOf(owner));
+  const { page } = open;
+  await page.goto(`${service.url}/dashboard/${project}/test/emails/${id}`);
+  await page.getByText('Held by an operator.').waitFor();
+  await page.getByText('simulator.posthorn.invalid').waitFor();
+  assert.deepEqual(await seriousFindings(page), []);
+  await page.getByRole('link', { name: 'Queue of simulator' }).click();
+  await page.getByRole('heading', { name: 'simulator' }).waitFor();
+  await page.getByText('None: test mail is simulated').waitFor();
+});
+
 test('a drop can be undone, also after the page was loaded again', async () => {
   const id = await service.send({ to: 'jo@dropped.test' });
   await using open = await openPage(browser, service, stateOf(owner));

@@ -6,8 +6,9 @@ import { useApi } from '../api/scope.ts';
 import { Authentication } from '../content/authentication.tsx';
 import { Problem, RowsSkeleton } from '../ui/states.tsx';
 import { StatusBadge } from '../ui/status.tsx';
-import { inWords, secondsBetween, Time } from '../ui/time.tsx';
+import { inWords, secondsBetween } from '../ui/time.tsx';
 import { Timeline } from './email-timeline.tsx';
+import { HeldBy, ReceiverDns } from './email-diagnosis.tsx';
 import { EmailWebhooks } from './email-webhooks.tsx';
 
 type Judged = Diagnosis['recipients'][number];
@@ -39,6 +40,7 @@ export function EmailDelivery({
               recipient={recipient}
               judged={judged.get(recipient.address)}
               since={email.scheduled_at ?? email.created_at}
+              expiresAt={diagnosis.data?.expires_at}
             />
           ))}
         </ul>
@@ -82,8 +84,10 @@ function RecipientRow(props: {
   recipient: Recipient;
   judged: Judged | undefined;
   since: string;
+  /** undefined: not known yet. */
+  expiresAt: string | undefined;
 }): ReactNode {
-  const { recipient, judged, since } = props;
+  const { recipient, judged, since, expiresAt } = props;
   const { address, kind, status, attempts, completed_at: ended } = recipient;
   return (
     <li>
@@ -103,26 +107,18 @@ function RecipientRow(props: {
           {(judged?.next_step ?? recipient.reason?.advice) && (
             <p className="font-medium">{judged?.next_step ?? recipient.reason?.advice}</p>
           )}
-          {judged?.held_by && <HeldBy held={judged.held_by} />}
+          {judged?.held_by && expiresAt !== undefined && (
+            <HeldBy
+              held={judged.held_by}
+              provider={judged.route?.provider ?? null}
+              expiresAt={expiresAt}
+            />
+          )}
+          {judged?.route && <ReceiverDns route={judged.route} />}
           <Facts recipient={recipient} provider={judged?.route?.provider ?? null} />
         </div>
       </details>
     </li>
-  );
-}
-
-/** The limit that keeps it from being tried now. */
-function HeldBy({ held }: { held: NonNullable<Judged['held_by']> }): ReactNode {
-  return (
-    <p className="rounded-md bg-side px-2.5 py-2">
-      <span className="text-muted">Waits ({held.limit}):</span> {held.message}
-      {held.until && (
-        <span className="text-muted">
-          {' '}
-          Next attempt <Time at={held.until} />.
-        </span>
-      )}
-    </p>
   );
 }
 

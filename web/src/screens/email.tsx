@@ -21,6 +21,7 @@ const EmailContent = lazy(() =>
 );
 
 const ROUTE = '/$project/$environment/emails/$id';
+const WAIT_REFRESH_MS = 10_000;
 const TABS = [
   ['delivery', 'Delivery'],
   ['preview', 'Preview'],
@@ -81,6 +82,9 @@ function Loaded({ email }: { email: Email }): ReactNode {
   const diagnosis = useQuery({
     queryKey: [...api.key, 'email', email.id, 'diagnosis'],
     queryFn: ({ signal }) => api.get<Diagnosis>(`/v1/emails/${email.id}/diagnosis`, signal),
+    // What holds an email changes without an event, like the state of a provider.
+    refetchInterval: ({ state }) =>
+      state.data?.recipients.some(({ held_by: held }) => held !== null) ? WAIT_REFRESH_MS : false,
   });
   return (
     <>
