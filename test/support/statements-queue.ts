@@ -74,7 +74,7 @@ async function dropAndUndo({ db, sender }: Stage): Promise<void> {
 }
 
 export const QUEUE_EXERCISES: readonly Exercise[] = [
-  // 16 MB of the queue, and 1,000 recipients for each provider.
+  // 16 MB of the queue, and 200 recipients for each provider.
   { what: 'show the queue', asks: 5_000, run: showQueue },
   { what: 'drop and undo, a step', asks: 2_000, run: dropAndUndo },
 ];

@@ -10,20 +10,24 @@ import { Problem, RowsSkeleton } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 import { PATH, QueueChanges, type QueueScopeName } from './queue-changes.tsx';
-import { count, LimitText, MaybeTime, nameOf, sourceOf, StateMark } from './queue-words.tsx';
+import {
+  count,
+  LimitText,
+  MaybeTime,
+  nameOf,
+  refreshMs,
+  sourceOf,
+  StateMark,
+} from './queue-words.tsx';
 
-export function QueueProviderView(props: {
-  provider: string;
-  scope: QueueScopeName;
-  refreshMs: number;
-}): ReactNode {
-  const { provider, scope, refreshMs } = props;
+export function QueueProviderView(props: { provider: string; scope: QueueScopeName }): ReactNode {
+  const { provider, scope } = props;
   const api = useApi();
   const path = `${PATH}/providers/${encodeURIComponent(provider)}`;
   const found = useQuery({
     queryKey: [...api.key, path, scope],
     queryFn: ({ signal }) => api.get<QueueProvider>(`${path}?scope=${scope}`, signal),
-    refetchInterval: refreshMs,
+    refetchInterval: ({ state }) => refreshMs(state.data),
     placeholderData: keepPreviousData,
   });
   return (

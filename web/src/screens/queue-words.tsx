@@ -1,8 +1,16 @@
-/** Numbers, states and settings of the queue in words. */
+/** Numbers, states and settings of the queue in words, and how often they are read. */
 import { Check, CircleX, Gauge, Hand, type LucideIcon, Timer } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { Queue, QueueProvider } from '../../../sdk/src/api.ts';
 import { Time } from '../ui/time.tsx';
+
+const REFRESH_MS = 3_000;
+/** An estimate takes the service a tenth of a second, and changes slowly. */
+const ESTIMATE_REFRESH_MS = 15_000;
+
+export function refreshMs(report: { is_estimate: boolean } | undefined): number {
+  return report?.is_estimate === true ? ESTIMATE_REFRESH_MS : REFRESH_MS;
+}
 
 export type ProviderRow = Queue['providers'][number];
 type Setting = QueueProvider['settings'][number];

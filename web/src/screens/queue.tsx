@@ -16,12 +16,11 @@ import {
   MaybeTime,
   type ProviderRow,
   recipients,
+  refreshMs,
   StateMark,
 } from './queue-words.tsx';
 
 const ROUTE = '/$project/$environment/queue';
-/** The service answers in some milliseconds, however much waits. */
-const REFRESH_MS = 3_000;
 const SCOPES = [
   ['project', 'This project'],
   ['organization', 'All projects'],
@@ -43,7 +42,7 @@ export function QueueScreen(): ReactNode {
           {queue.data && <Loaded queue={queue.data} scope={scope} />}
         </>
       ) : (
-        <QueueProviderView provider={provider} scope={scope} refreshMs={REFRESH_MS} />
+        <QueueProviderView provider={provider} scope={scope} />
       )}
       {queue.data && <Drops drops={queue.data.drops} />}
     </>
@@ -55,7 +54,7 @@ function useQueue(scope: QueueScopeName) {
   return useQuery({
     queryKey: [...api.key, PATH, scope],
     queryFn: ({ signal }) => api.get<Queue>(`${PATH}?scope=${scope}`, signal),
-    refetchInterval: REFRESH_MS,
+    refetchInterval: ({ state }) => refreshMs(state.data),
     placeholderData: keepPreviousData,
   });
 }
