@@ -123,6 +123,13 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
   await page.getByText('It was disabled here or by a request.').waitFor();
   const { status } = (await service.request('GET', `/v1/webhooks/${webhook.id}`)).body;
   assert.equal(status, 'disabled');
+
+  await page.goto(pathOf('overview'));
+  await page.getByText(`The webhook ${receiver.url}/second is disabled.`).waitFor();
+  await assertGood(page);
+  await page.getByRole('link', { name: 'Enable it' }).click();
+  await page.getByRole('button', { name: 'Enable it' }).click();
+  await page.getByText('enabled', { exact: true }).waitFor();
   await service.request('DELETE', `/v1/webhooks/${webhook.id}`);
 });
 

@@ -44,13 +44,23 @@ export function useAttention(): { findings: Finding[]; isPending: boolean } {
   return { findings, isPending: domains.isPending || webhooks.isPending || stats.isPending };
 }
 
-function ofDomain({ id, name, status }: Domain): Finding[] {
-  if (status === 'verified') return [];
+function ofDomain({ id, name, status, advice }: Domain): Finding[] {
+  const to = '/$project/$environment/domains/$id';
+  if (status === 'verified') {
+    // That receivers begin to mind its mail; other advice can wait.
+    const alerts = advice.filter(({ about }) => about === 'reputation');
+    return alerts.map(({ message }) => ({
+      text: `${name}: ${message}`,
+      action: 'See the domain',
+      to,
+      id,
+    }));
+  }
   const text =
     status === 'failed'
       ? `The records of ${name} have been missing for days: nothing can be sent from it.`
       : `${name} is not verified yet: nothing can be sent from it.`;
-  return [{ text, action: 'See its records', to: '/$project/$environment/domains/$id', id }];
+  return [{ text, action: 'See its records', to, id }];
 }
 
 function ofWebhook({ id, url, status, failing_since: since }: Webhook): Finding[] {
