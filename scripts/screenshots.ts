@@ -22,6 +22,7 @@ const SCREENS = [
   'suppressions',
   'members',
   'audit-log',
+  'api-log',
   'projects',
   'settings',
 ];

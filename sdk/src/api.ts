@@ -84,6 +84,76 @@ export type ApiKeyWithSecret = {
   key: string;
 };
 
+export type ApiRequest = {
+  object: 'request';
+  /** X-Request-Id. */
+  id: string;
+  method: string;
+  /** Without the query. */
+  path: string;
+  /** Of the answer. */
+  status: number;
+  /** Until the answer was sent. */
+  duration_ms: number;
+  actor: {
+    /** Who asked. */
+    type: 'api_key' | 'member';
+    /** The key or the member. */
+    id: string;
+    /** As of now. */
+    name: string | null;
+    /** What may be shown of a key. */
+    hint: string | null;
+  };
+  /** The network that the request came from. */
+  network: string;
+  /** The program. */
+  user_agent: string | null;
+  /** Of a failure, as it was answered by `/v1`. */
+  error: {
+    code: string;
+    message: string;
+  } | null;
+  /** When it was written, a second after its answer at most. */
+  created_at: string;
+};
+
+export type ApiRequestDetail = {
+  object: 'request';
+  /** X-Request-Id. */
+  id: string;
+  method: string;
+  /** Without the query. */
+  path: string;
+  /** Of the answer. */
+  status: number;
+  /** Until the answer was sent. */
+  duration_ms: number;
+  actor: {
+    /** Who asked. */
+    type: 'api_key' | 'member';
+    /** The key or the member. */
+    id: string;
+    /** As of now. */
+    name: string | null;
+    /** What may be shown of a key. */
+    hint: string | null;
+  };
+  /** The network that the request came from. */
+  network: string;
+  /** The program. */
+  user_agent: string | null;
+  /** Of a failure, as it was answered by `/v1`. */
+  error: {
+    code: string;
+    message: string;
+  } | null;
+  /** When it was written, a second after its answer at most. */
+  created_at: string;
+  /** Of a failure: the outline of the body. Texts of content, secrets and unknown fields are replaced by their size. */
+  body: unknown;
+};
+
 export type Attachment = {
   filename: string;
   /** The bytes, in base64; or there is a `path`. */
@@ -2306,6 +2376,36 @@ export type Operations = {
     body: undefined;
     result: Limits;
   };
+  /** List requests */
+  listRequests: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only objects older than this id: the next page. */
+      after?: string | undefined;
+      /** Only objects newer than this id: the previous page. */
+      before?: string | undefined;
+      /** A status, all of a kind, or `failed`. */
+      status?: string | undefined;
+      /** Only requests with this method. */
+      method?: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | undefined;
+      /** Only requests with this key. */
+      key_id?: string | undefined;
+    };
+    body: undefined;
+    result: {
+      object: 'list';
+      data: ApiRequest[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
+  /** Read a request */
+  getRequest: {
+    query: Record<never, never>;
+    body: undefined;
+    result: ApiRequestDetail;
+  };
   /** Is the process alive? */
   getHealth: {
     query: Record<never, never>;
@@ -2398,6 +2498,8 @@ export const OPERATIONS = {
   rotateApiKey: ['POST', '/v1/api-keys/{id}/rotate'],
   listProjects: ['GET', '/v1/projects'],
   getLimits: ['GET', '/v1/limits'],
+  listRequests: ['GET', '/v1/requests'],
+  getRequest: ['GET', '/v1/requests/{id}'],
   getHealth: ['GET', '/healthz'],
   getReadiness: ['GET', '/readyz'],
   importSuppressions: ['POST', '/v1/suppressions/import'],

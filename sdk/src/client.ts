@@ -45,6 +45,7 @@ export class Posthorn {
   readonly templates: Templates;
   readonly apiKeys: ApiKeys;
   readonly projects: Projects;
+  readonly requests: Requests;
   readonly service: Service;
 
   constructor(options: PosthornOptions = {}) {
@@ -59,6 +60,7 @@ export class Posthorn {
     this.templates = new Templates(transport);
     this.apiKeys = new ApiKeys(transport);
     this.projects = new Projects(transport);
+    this.requests = new Requests(transport);
     this.service = new Service(transport);
   }
 }
@@ -450,6 +452,18 @@ class Projects extends Resource {
   /** Of the project and environment of the key. */
   limits() {
     return this.call('getLimits');
+  }
+}
+
+/** The API log. */
+class Requests extends Resource {
+  list(query: Query<'listRequests'> = {}) {
+    return this.pages('listRequests', { query });
+  }
+
+  /** @param id X-Request-Id; the `requestId` of a PosthornError */
+  get(id: string) {
+    return this.call('getRequest', { id });
   }
 }
 

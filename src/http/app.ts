@@ -16,6 +16,7 @@ import fastify, {
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { Overloaded } from '../core/refusals.ts';
 import { checkRoutes } from './access.ts';
+import { noteRequests } from './api-log.ts';
 import { auditChanges } from './audit.ts';
 import { wholeBody } from './bodies.ts';
 import {
@@ -53,6 +54,7 @@ import { registerLimitRoutes } from './routes/limits.ts';
 import { registerMemberRoutes } from './routes/members.ts';
 import { registerProjectRoutes } from './routes/projects.ts';
 import { registerQueueRoutes } from './routes/queue.ts';
+import { registerRequestRoutes } from './routes/requests.ts';
 import { registerSessionRoutes } from './routes/session.ts';
 import { registerServiceRoutes } from './routes/service.ts';
 import { registerEmailInspectionRoutes } from './routes/email-inspection.ts';
@@ -112,6 +114,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   app.addHook('onRequest', firstChecks(app, services, connections));
   checkRoutes(app, services, connections);
   auditChanges(app, services);
+  noteRequests(app, services);
   app.addHook('preClose', (done) => {
     services.attachmentUrls.stop();
     done();
@@ -141,6 +144,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerMemberRoutes(app, services);
     registerAuditRoutes(app, services);
     registerViewRoutes(app, services);
+    registerRequestRoutes(app, services);
     registerServiceRoutes(app, services);
     registerDashboardRoutes(app, services);
     registerRootMount(app, services);

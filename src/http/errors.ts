@@ -46,6 +46,13 @@ type HttpCode =
   | 'unsupported_media_type'
   | 'internal_error';
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Why it failed; null: it did not, or has not yet. */
+    problem: HttpProblem | null;
+  }
+}
+
 export type HttpProblem = {
   status: number;
   code: RefusalCode | HttpCode;
@@ -79,6 +86,7 @@ export function errorBody(problem: HttpProblem, requestId: string): string {
 
 export function sendProblem(reply: FastifyReply, problem: HttpProblem): FastifyReply {
   const { request } = reply;
+  request.problem = problem;
   if (problem.status === 503) reply.header('retry-after', UNAVAILABLE_RETRY_S);
   if (problem.status === 401) reply.header('www-authenticate', 'Bearer');
   const { status, body } = failureFor(request, problem);

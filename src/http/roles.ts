@@ -76,6 +76,8 @@ const OF_DEVELOPERS = [
   'replayWebhookDelivery',
   'verifyDomain',
   'listApiKeys',
+  'listRequests',
+  'getRequest',
 ] as const;
 
 const OF_ADMINS = [

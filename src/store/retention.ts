@@ -13,6 +13,7 @@ import { firstUuidOf } from './partitions.ts';
 import { purgeAuthWindows } from './limits.ts';
 import { forgetQuotaFailures, forgetHistory } from './suppressions.ts';
 import { forgetReputation } from './reputation.ts';
+import { forgetApiRequests } from './api-requests.ts';
 import { forgetRequests } from './request-log.ts';
 import { forgetAuditEvents } from './audit.ts';
 import { forgetInvitations } from './invitations.ts';
@@ -276,7 +277,7 @@ delete from idempotency where ctid = any(array(
 /**
  * Deletes idempotency keys after 24 hours, windows of failed authentications, old TLS results and outcome
  * counts, full mailboxes after a week, the history of suppressions after 400 days, ended replays of
- * webhooks after 30 days, the log of requests after a week, and counts of mail (core/stats.ts).
+ * webhooks after 30 days, the logs of requests after a week, and counts of mail (core/stats.ts).
  */
 export async function forgetExpired(db: Queryable): Promise<void> {
   let forgotten: number;
@@ -290,6 +291,7 @@ export async function forgetExpired(db: Queryable): Promise<void> {
   while ((await forgetHistory(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetReplays(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetApiRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetStats(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
   while ((await forgetSessions(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
   while ((await forgetLinks(db, EXPIRED_BATCH)) === EXPIRED_BATCH);

@@ -37,7 +37,13 @@ async function makeResources(): Promise<Record<string, Record<string, string>>> 
   const dropped = { email_id: await service.send({ scheduled_at }) };
   const drop = await service.request('POST', '/v1/queue/drop', { body: dropped });
   assert.equal(drop.status, 202, drop.text);
+  const request = await waitFor(
+    async () =>
+      (await service.request('GET', '/v1/requests')).body.data[0]?.id as string | undefined,
+    { what: 'a request in the API log' },
+  );
   return {
+    requests: { id: request },
     queue: { id: drop.body.id },
     emails: { id: email },
     domains: { id: domain },

@@ -160,6 +160,8 @@ test('every endpoint is documented', () => {
     DELETE /v1/domains/{id}
     POST /v1/domains/{id}/verify
     GET /v1/limits
+    GET /v1/requests
+    GET /v1/requests/{id}
     GET /v1/projects
     POST /v1/projects
     PATCH /v1/projects/{id}
@@ -340,6 +342,10 @@ test('answers about emails, keys, domains and projects are as documented', async
     'getReadiness',
   ])
     await ask(id);
+  const request = await waitFor(async () => (await ask('listRequests')).body.data[0], {
+    what: 'the changes to be in the API log',
+  });
+  await ask('getRequest', request);
 });
 
 test('answers about webhooks are as documented', async () => {

@@ -1,5 +1,5 @@
 /**
- * What a member sets in the dashboard: the own account, and projects. One service and browser for all tests, in their
+ * What a member finds beside mail in the dashboard: the own account, projects and the API log. One service and browser for all tests, in their
  * order.
  */
 import assert from 'node:assert/strict';
@@ -9,6 +9,7 @@ import { Browser as ApiBrowser, OWNER, ownerOf, presentCode } from '../support/b
 import { startBrowser } from '../support/chromium.ts';
 import { assertFits, buildDashboard, openPage, seriousFindings } from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
 
 await buildDashboard();
 const [service, browser] = await Promise.all([startService(), startBrowser()]);
@@ -109,6 +110,35 @@ test('a member switches the second factor on and off', async () => {
   storageState = await page.context().storageState();
 });
 
+test('the request id of an error leads to its entry in the API log', async () => {
+  await using open = await openPage(browser, service, { storageState });
+  const { page } = open;
+  await page.goto(`${HOME}/webhooks/no-such-id`);
+  await page.getByRole('alert').getByRole('link').click();
+  const entry = page.getByRole('dialog', { name: 'Request' });
+  await entry.getByText('GET /v1/webhooks/no-such-id').waitFor();
+  await entry.getByText('(not_found)').waitFor();
+  assert.deepEqual(await seriousFindings(page), []);
+  await page.keyboard.press('Escape');
+  await entry.waitFor({ state: 'detached' });
+
+  const body = { from: 'shop@acme.test', to: 'bob@', subject: 'Hi', html: '<p>Secret</p>' };
+  await service.request('POST', '/v1/emails', { body });
+  await page.getByLabel('Status').selectOption('4xx');
+  await page.getByLabel('Method').selectOption('POST');
+  await page.waitForURL(/method=POST/);
+  await waitFor(
+    async () => {
+      await page.reload();
+      await page.getByRole('heading', { name: 'API log' }).waitFor();
+      return (await page.getByRole('button', { name: 'POST /v1/emails' }).count()) === 1;
+    },
+    { what: 'the entry to be written' },
+  );
+  await page.getByRole('button', { name: 'POST /v1/emails' }).click();
+  await entry.getByText('"html": "(text, 13 characters)"').waitFor();
+});
+
 for (const colorScheme of ['light', 'dark'] as const) {
   test(`settings are accessible and fit a phone, ${colorScheme}`, async () => {
     await using open = await openPage(browser, service, { storageState, colorScheme });
@@ -116,6 +146,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     for (const [path, shown] of [
       ['settings', 'this session'],
       ['projects', 'POSTHORN_LIMIT_SENDING'],
+      ['api-log', 'GET /v1/webhooks/no-such-id'],
     ] as const) {
       await page.setViewportSize({ width: 1440, height: 900 });
       await page.goto(`${HOME}/${path}`);

@@ -1,6 +1,7 @@
 /** The statements of what is counted and of what it leads to, and of tracking, for statements.ts. */
 import * as tls from '../../src/store/transport-security.ts';
 import { countMetrics } from '../../src/store/email-metrics.ts';
+import * as apiRequests from '../../src/store/api-requests.ts';
 import * as requestLog from '../../src/store/request-log.ts';
 import * as reputation from '../../src/store/reputation.ts';
 import { STATS_DIMENSIONS } from '../../src/core/stats.ts';
@@ -84,6 +85,24 @@ export async function useRequestLog({ db, sender }: Stage): Promise<void> {
   }
   await requestLog.findRequest(db, sender, id);
   await requestLog.forgetRequests(db, 500);
+}
+
+export async function useApiLog({ db, sender }: Stage): Promise<void> {
+  const { projectId, environment, keyId } = sender;
+  const id = newId();
+  const error = { errorCode: null, errorMessage: null, body: null };
+  const from = { network: '192.0.2.0', userAgent: null };
+  const facts = { method: 'POST', path: '/v1/domains', status: 201, durationMs: 1 };
+  await apiRequests.addApiRequests(db, [
+    { projectId, environment, id, keyId, memberId: null, ...facts, ...from, ...error },
+  ]);
+  const page = { limit: 20, after: null, before: null };
+  const filter = { statuses: { from: 400, to: 599 }, method: 'POST', keyId };
+  for (const one of [page, { ...page, after: newId() }, { ...page, before: id }]) {
+    await apiRequests.listApiRequests(db, sender, one, filter);
+  }
+  await apiRequests.findApiRequest(db, sender, id);
+  await apiRequests.forgetApiRequests(db, 500);
 }
 
 /** Opens and clicks of one email. */

@@ -52,6 +52,7 @@ import {
   addUp,
   useMetrics,
   useReputation,
+  useApiLog,
   useRequestLog,
   useStats,
   useTls,
@@ -438,6 +439,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'suppressions', asks: 20, run: useSuppressions },
   { what: 'templates', asks: 20, run: useTemplates },
   { what: 'log of requests', asks: 20, run: useRequestLog },
+  { what: 'API log', asks: 20, run: useApiLog },
   { what: 'metrics of emails', asks: 200, run: useMetrics },
   { what: 'add up counts of mail', asks: 500, run: addUp },
   // Of each hour a row for each of some values.

@@ -213,6 +213,13 @@ const auditLog = createRoute({
   component: lazyRouteComponent(() => import('./screens/audit-log.tsx'), 'AuditLogScreen'),
 });
 
+const apiLog = createRoute({
+  getParentRoute: () => scoped,
+  path: '/api-log',
+  validateSearch: texts('id', 'status', 'method'),
+  component: lazyRouteComponent(() => import('./screens/api-log.tsx'), 'ApiLogScreen'),
+});
+
 const projects = createRoute({
   getParentRoute: () => scoped,
   path: '/projects',
@@ -241,6 +248,7 @@ const screens = [
   suppressions,
   members,
   auditLog,
+  apiLog,
   projects,
   settings,
 ];

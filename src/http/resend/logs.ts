@@ -1,11 +1,8 @@
-/**
- * `/logs` of the root mount: the requests to it, noted in memory and written every second. What cannot be
- * written is dropped: a log must not hold up requests, nor the memory of a worker.
- */
+/** `/logs` of the root mount: the requests to it. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isRefusal } from '../../core/refusals.ts';
+import type { Scope } from '../../core/scope.ts';
 import { isId } from '../../store/ids.ts';
-import type { Queryable } from '../../store/postgres/database.ts';
 import {
   addRequests,
   findRequest,
@@ -16,18 +13,18 @@ import {
 import { callerOf } from '../access.ts';
 import { notFound, refuse } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
+import { Notes } from '../notes.ts';
 import type { App, HttpServices } from '../services.ts';
 import { isOfRootMount } from './failures.ts';
 import { HIDDEN, idInPath, pageQuery } from './wire.ts';
 
-const WRITE_EVERY_MS = 1_000;
-const WAITING_MAX = 5_000;
 const USER_AGENT_MAX = 200;
 
 export function registerResendLogs(app: App, { db }: HttpServices): void {
-  const notes = new RequestNotes(db);
+  const notes = new Notes<NewLoggedRequest>((rows) => addRequests(db, rows));
   app.addHook('onResponse', (request, reply, done) => {
-    notes.add(request, reply);
+    const { caller, url } = request;
+    if (caller !== null && isOfRootMount(url)) notes.add(noteOf(request, reply, caller));
     done();
   });
   app.addHook('onClose', () => notes.write());
@@ -53,32 +50,14 @@ export function registerResendLogs(app: App, { db }: HttpServices): void {
   });
 }
 
-class RequestNotes {
-  readonly #db: Queryable;
-  #waiting: NewLoggedRequest[] = [];
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(db: Queryable) {
-    this.#db = db;
-  }
-
-  add(request: FastifyRequest, { statusCode: status }: FastifyReply): void {
-    const { caller, id, method, url } = request;
-    if (caller === null || !isOfRootMount(url) || this.#waiting.length >= WAITING_MAX) return;
-    const { projectId, environment } = caller;
-    const userAgent = request.headers['user-agent']?.slice(0, USER_AGENT_MAX) ?? null;
-    const endpoint = endpointOf(request);
-    this.#waiting.push({ projectId, environment, id, method, endpoint, status, userAgent });
-    this.#timer ??= setTimeout(() => void this.write(), WRITE_EVERY_MS).unref();
-  }
-
-  async write(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const batch = this.#waiting;
-    this.#waiting = [];
-    if (batch.length > 0) await addRequests(this.#db, batch).catch(() => {});
-  }
+function noteOf(
+  request: FastifyRequest,
+  { statusCode: status }: FastifyReply,
+  { projectId, environment }: Scope,
+): NewLoggedRequest {
+  const { id, method } = request;
+  const userAgent = request.headers['user-agent']?.slice(0, USER_AGENT_MAX) ?? null;
+  return { projectId, environment, id, method, endpoint: endpointOf(request), status, userAgent };
 }
 
 /** The path with its ids. An address, or what else a client writes there, stays out of the log. */

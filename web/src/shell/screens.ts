@@ -1,5 +1,6 @@
 /** The screens in the order of the navigation. */
 import {
+  ArrowLeftRight,
   Ban,
   ChartNoAxesColumn,
   FileText,
@@ -29,6 +30,7 @@ type Path =
   | '/suppressions'
   | '/members'
   | '/audit-log'
+  | '/api-log'
   | '/projects'
   | '/settings';
 
@@ -70,6 +72,13 @@ const SCREENS: readonly ScreenLink[] = [
     icon: ScrollText,
     letter: 'a',
     needs: 'listAuditEvents',
+  },
+  {
+    to: '/$project/$environment/api-log',
+    label: 'API log',
+    icon: ArrowLeftRight,
+    letter: 'l',
+    needs: 'listRequests',
   },
   { to: '/$project/$environment/projects', label: 'Projects', icon: FolderOpen, letter: 'p' },
   { to: '/$project/$environment/settings', label: 'Settings', icon: Settings, letter: ',' },

@@ -3,6 +3,7 @@ import type { ReactNode } from 'react';
 import { ApiError } from '../api/client.ts';
 import { Button } from './button.tsx';
 import { CopyButton } from './copy.tsx';
+import { RequestLink } from './request-link.tsx';
 
 /** The shape of rows that are on their way. */
 export function RowsSkeleton({ rows = 8 }: { rows?: number }): ReactNode {
@@ -26,7 +27,7 @@ export function Problem({ error, retry }: { error: unknown; retry?: () => void }
       <p className="text-bad">{sentenceOf(error)}</p>
       {requestId !== null && (
         <p className="mt-1 flex items-center gap-1 text-sm text-muted">
-          Request <code className="font-mono text-xs break-all">{requestId}</code>
+          Request <RequestLink id={requestId} />
           <CopyButton text={requestId} what="request id" />
         </p>
       )}

@@ -1,0 +1,113 @@
+/** The API log: which requests it has, what of them, and who may read it. */
+import { after, test } from 'node:test';
+import assert from 'node:assert/strict';
+import { assertFailure, EMAIL, TIME, UNKNOWN_ID } from '../support/api.ts';
+import { memberOf, OWNER, ownerOf } from '../support/browser.ts';
+import { type Answer, type RequestOptions, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const service = await startService({ args: ['--workers', '1'] });
+after(() => service[Symbol.asyncDispose]());
+const owner = await ownerOf(service);
+
+const ask = (method: string, path: string, options: RequestOptions = {}) =>
+  service.request(method, path, options);
+const idOf = ({ headers }: Answer): string => headers.get('x-request-id')!;
+const read = (id: string) => ask('GET', `/v1/requests/${id}`);
+const listed = async (query = ''): Promise<Answer['body'][]> =>
+  (await ask('GET', `/v1/requests?limit=100${query}`)).body.data;
+
+const logged = (answer: Answer): Promise<Answer['body']> =>
+  waitFor(
+    async () => {
+      const found = await read(idOf(answer));
+      return found.status === 200 && found.body;
+    },
+    { what: 'the request to be in the log', everyMs: 100 },
+  );
+
+test('a failure is found by the request id of its error, without content and secrets', async () => {
+  const html = '<a href="https://acme.test/reset?t=x">Reset</a>';
+  const body = { ...EMAIL, to: 'bob@', html, htlm: 'odd' };
+  const answer = await ask('POST', '/v1/emails?x=secret', { body });
+  assertFailure(answer, 422, 'validation_error');
+  const { id, created_at, duration_ms, actor, user_agent, ...entry } = await logged(answer);
+  assert.equal(id, answer.body.error.request_id);
+  assert.match(created_at, TIME);
+  assert.ok(duration_ms >= 0);
+  const keys = (await ask('GET', '/v1/api-keys')).body.data;
+  const key = keys.find((one: Answer['body']) => one.id === actor.id);
+  assert.deepEqual(actor, { type: 'api_key', id: key.id, name: key.name, hint: key.hint });
+  assert.equal(typeof user_agent, 'string');
+  const { code, message } = answer.body.error;
+  assert.deepEqual(entry, {
+    object: 'request',
+    method: 'POST',
+    path: '/v1/emails',
+    status: 422,
+    network: '127.0.0.0',
+    error: { code, message },
+    body: {
+      from: EMAIL.from,
+      to: 'bob@',
+      subject: `(text, ${EMAIL.subject.length} characters)`,
+      html: `(text, ${html.length} characters)`,
+      htlm: '(text, 3 characters)',
+    },
+  });
+});
+
+test('changes are in the log; sending and reading are not, nor requests without a key', async () => {
+  const unknown = await ask('GET', '/v1/emails', { key: null });
+  const sent = await ask('POST', '/v1/emails', { body: EMAIL });
+  const atRoot = await ask('POST', '/emails', { body: EMAIL });
+  const got = await ask('GET', '/v1/domains');
+  const failedAtRoot = await ask('GET', `/emails/${UNKNOWN_ID}`);
+  const made = await ask('POST', '/v1/domains', { body: { name: 'logged.test' } });
+  const ofMembers = await owner.post('/v1/session/password', { password: 'x' });
+  const byMember = await owner.post('/v1/domains', { name: 'of-member.test' });
+  assert.deepEqual([sent.status, atRoot.status, made.status], [202, 200, 201]);
+  const { actor } = await logged(byMember);
+  const { member } = (await owner.get('/v1/session')).body;
+  assert.deepEqual(actor, { type: 'member', id: member.id, name: OWNER.name, hint: null });
+  const { path, status, error, body } = await logged(made);
+  assert.deepEqual(
+    { path, status, error, body },
+    { path: '/v1/domains', status: 201, error: null, body: null },
+  );
+  assert.equal((await logged(failedAtRoot)).error.code, 'not_found');
+  for (const one of [unknown, sent, atRoot, got, ofMembers])
+    assertFailure(await read(idOf(one)), 404, 'not_found');
+});
+
+test('the log is filtered, page by page, and belongs to its project and environment', async () => {
+  const failure = await ask('DELETE', `/v1/domains/${UNKNOWN_ID}`);
+  const { actor } = await logged(failure);
+  const ids = async (query: string) => (await listed(query)).map(({ id }) => id);
+  const one = idOf(failure);
+  for (const query of [
+    '&status=404',
+    '&status=4xx',
+    '&status=failed',
+    '&method=DELETE',
+    `&key_id=${actor.id}`,
+  ]) {
+    assert.ok((await ids(query)).includes(one), query);
+  }
+  for (const query of ['&status=422', '&status=2xx', '&method=POST', `&key_id=${UNKNOWN_ID}`]) {
+    assert.ok(!(await ids(query)).includes(one), query);
+  }
+  const all = await ids('');
+  assert.deepEqual(await ids(`&after=${all[0]}`), all.slice(1));
+  assert.deepEqual(await ids(`&before=${all[1]}`), [all[0]]);
+  for (const query of ['status=6xx', 'status=x', 'method=TRACE', 'key_id=x', 'after=x']) {
+    assertFailure(await ask('GET', `/v1/requests?${query}`), 422, 'validation_error');
+  }
+  const key = await service.liveKey();
+  assertFailure(await ask('GET', `/v1/requests/${one}`, { key }), 404, 'not_found');
+  assertFailure(await read('nonsense'), 404, 'not_found');
+  const viewer = await memberOf(service, owner, 'viewer');
+  assertFailure(await viewer.get('/v1/requests'), 403, 'authorization_error');
+  const developer = await memberOf(service, owner, 'developer');
+  assert.equal((await developer.get('/v1/requests')).status, 200);
+});
