@@ -159,16 +159,20 @@ export async function deleteDrop(db: Queryable, id: string): Promise<void> {
 const LIST = `
 select ${COLUMNS} from queue_drops
  where organization_id = $1 and undone_at is null
-   and ($2::uuid is null or project_id = $2) and ($3::text is null or environment = $3)
+   and ($2::uuid is null or project_id = $2 and environment = $3 or $4 and project_id is null)
  order by id desc
  limit 20`;
 
-/** Those that can still be undone, newest first; with a project and an environment only theirs. */
+/**
+ * Those that can still be undone, newest first; with a project and an environment only theirs, and for a member
+ * those of the whole organization.
+ */
 export async function listDrops(
   db: Queryable,
-  owner: DropOwner & { environment: Environment | null },
+  owner: DropOwner & { environment: Environment | null; isMember: boolean },
 ): Promise<QueueDrop[]> {
-  const values = [owner.organizationId, owner.projectId, owner.environment];
+  const { organizationId, projectId, environment, isMember } = owner;
+  const values = [organizationId, projectId, environment, isMember];
   return (await db.query<Row>(LIST, values)).map(dropOf);
 }
 

@@ -1,13 +1,12 @@
 /**
  * What waits in the queue, for the API: by provider and by project, within projects that the caller sees.
  *
- * The cost does not depend on the depth. Like the metrics (queue.ts) it reads at most 16 MB of the queue:
- * exact up to about 100,000 recipients, above that an estimate from a sample of pages. A sample misses small
- * senders, so those of the caller's project are then counted by its index, up to 200 for each provider.
+ * The cost does not depend on the depth. Like the metrics (queue.ts) it reads 16 MB of the queue: exact up
+ * to about 100,000 recipients, above that an estimate from a sample of pages. The table keeps the pages of a
+ * backlog that has gone, so up to 160 MB are read while it has few rows. A sample misses small senders, so those of the caller's project are then counted by its index, up to 200 for each provider.
  */
 import type { Environment, Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
-import { COUNTED_SHARE } from './queue.ts';
 
 /** Recipients that have not ended. */
 export type QueueCounts = {
@@ -50,6 +49,16 @@ export type QueueAsked = {
   limit: number;
 };
 
+const COUNTED_PAGES_MAX = 2_000;
+const SPARSE_PAGES_MAX = 20_000;
+const SPARSE_ROWS_MAX = 100_000;
+
+const ROWS = `(select c.reltuples from pg_class c where c.oid = 'queue'::regclass)`;
+const SHARE = `
+  least(1, case when ${ROWS} between 0 and ${SPARSE_ROWS_MAX} then ${SPARSE_PAGES_MAX}
+                else ${COUNTED_PAGES_MAX} end::float8
+           / greatest(1, pg_relation_size('queue') / current_setting('block_size')::int))`;
+
 const SUMS = `
        round(sum(waiting))::int as waiting, round(sum(with_workers))::int as "withWorkers",
        round(sum(due))::int as due, round(sum(held))::int as held, min(first_due) as "firstDueAt"`;
@@ -57,15 +66,15 @@ const SUMS = `
 // The time is read once: per row it would take seconds. Projects are selected from the groups: as a condition
 // on rows the planner expects few of them, and sorts 100,000 on disk.
 const REPORT = `
-with t as materialized (select app_now() as now, ${COUNTED_SHARE} as share),
+with t as materialized (select app_now() as now, ${SHARE} as share),
 all_queues as materialized (
-  select q.project_id, q.environment, q.provider, count(*) / ${COUNTED_SHARE} as waiting,
-         count(q.holder) / ${COUNTED_SHARE} as with_workers,
-         count(*) filter (where q.held) / ${COUNTED_SHARE} as held,
+  select q.project_id, q.environment, q.provider, count(*) / (select share from t) as waiting,
+         count(q.holder) / (select share from t) as with_workers,
+         count(*) filter (where q.held) / (select share from t) as held,
          count(*) filter (where q.holder is null and not q.held
-                            and q.due_at <= (select now from t)) / ${COUNTED_SHARE} as due,
+                            and q.due_at <= (select now from t)) / (select share from t) as due,
          min(q.due_at) filter (where q.holder is null and not q.held) as first_due
-    from queue q tablesample system (100 * ${COUNTED_SHARE})
+    from queue q tablesample system (100 * ${SHARE})
    group by q.project_id, q.environment, q.provider
 ),
 by_queue as (

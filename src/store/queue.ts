@@ -151,8 +151,7 @@ export async function stoppedNow(
 
 /** 16 MB, about 100,000 rows, which take some milliseconds. */
 const COUNTED_PAGES_MAX = 2_000;
-/** Which share of the queue is read to count it. */
-export const COUNTED_SHARE = `least(1, ${COUNTED_PAGES_MAX}::float8
+const COUNTED_SHARE = `least(1, ${COUNTED_PAGES_MAX}::float8
                        / greatest(1, pg_relation_size('queue') / current_setting('block_size')::int))`;
 
 // No index: with an old snapshot open it would walk over any number of dead entries. The time is read

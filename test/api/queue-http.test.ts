@@ -254,6 +254,18 @@ test('the organization as a whole is for members, and a key is refused', async (
   });
   assert.deepEqual([held.body.selection, held.body.changed], ['domain:own.test organization', 1]);
   await owner.post('/v1/queue/release', { domain: 'own.test', scope: 'organization' });
+  const whole = await owner.post('/v1/queue/drop', { domain: 'own.test', scope: 'organization' });
+  const dropsOf = (answer: { body: { drops: { id: string }[] } }) =>
+    answer.body.drops.map(({ id }) => id);
+  assert.deepEqual(dropsOf(await owner.get('/v1/queue', inTest)), [whole.body.id]);
+  assert.deepEqual(dropsOf(await get()), []);
+  assertFailure(
+    await service.request('DELETE', `/v1/queue/drops/${whole.body.id}`),
+    404,
+    'not_found',
+  );
+  const undone = await owner.request('DELETE', `/v1/queue/drops/${whole.body.id}`);
+  assert.equal(undone.status, 200, undone.text);
 });
 
 test('a viewer sees the queue and changes nothing; what an admin changes is in the audit log', async () => {
@@ -281,6 +293,8 @@ test('a large queue is estimated, and small senders are counted by the index', a
             'simulator', app_now()
        from generate_series(1, 200000)`,
   );
+  // As autovacuum does.
+  await service.sql('analyze queue');
   await movedTo('tiny.example', big);
   const { body } = await get();
   assert.equal(body.is_estimate, true);
@@ -292,6 +306,11 @@ test('a large queue is estimated, and small senders are counted by the index', a
   await service.sql(
     `delete from queue where project_id = (select id from projects where name = 'Huge')`,
   );
+  // The table keeps its pages.
+  await service.sql('analyze queue');
+  const counted = (await owner.get('/v1/queue?scope=organization')).body;
+  const [{ count }] = await service.sql('select count(*)::int from queue');
+  assert.deepEqual([counted.is_estimate, counted.waiting], [false, count]);
 });
 
 test('what a mail server said last to waiting mail is shown', async () => {

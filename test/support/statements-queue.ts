@@ -66,7 +66,7 @@ async function dropAndUndo({ db, sender }: Stage): Promise<void> {
   const owner = { organizationId, projectId, environment };
   const { id } = await createDrop(db, { id: newId(), ...owner, ...what });
   await markDropStep(db, id);
-  await listDrops(db, owner);
+  await listDrops(db, { ...owner, isMember: true });
   await dropsToDo(db);
   const drop = await undoDrop(db, id, owner);
   await restoreStep(db, drop!, QUEUE_START);

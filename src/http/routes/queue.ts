@@ -73,8 +73,8 @@ function registerReports(app: App, { db, config }: HttpServices): void {
     handler: async (request, reply) => {
       const reader = readerOf(request, request.query.scope);
       if (isRefusal(reader)) return refuse(reply, reader);
-      const { organizationId, within } = reader;
-      const owner = { organizationId, projectId: null, environment: null, ...within };
+      const { organizationId, isMember, within } = reader;
+      const owner = { organizationId, isMember, ...ANYWHERE, ...within };
       const [report, drops] = await Promise.all([
         reportQueue(context, reader),
         listDrops(db, owner),

@@ -1,0 +1,107 @@
+/** Drops that can be undone: what is marked stays held whatever dies, and nothing is marked after an undo. */
+import assert from 'node:assert/strict';
+import { after, beforeEach, test } from 'node:test';
+import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { AcceptStore } from './accept.ts';
+import { newId } from './ids.ts';
+import { expireWorker, registerNode, releaseOrphans } from './nodes.ts';
+import { findProject } from './projects.ts';
+import { changeQueueStep, QUEUE_START, takeOutStep, WHOLE_QUEUE } from './queue-changes.ts';
+import {
+  createDrop,
+  dropsToDo,
+  markDropStep,
+  markedBy,
+  type QueueDrop,
+  restoreStep,
+  undoDrop,
+} from './queue-drops.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+beforeEach(() => db.query('delete from queue'));
+const sender = await newSender(db);
+const { organizationId } = (await findProject(db, sender.projectId))!;
+const owner = { organizationId, projectId: sender.projectId, environment: sender.environment };
+
+const store = new AcceptStore(db.accepting, {
+  limit: { max: 1_000_000, windowS: 60 },
+  holder: () => null,
+  onNotified: () => {},
+  onUnknown: () => {},
+});
+const accept = (to: string) => acceptAll(store, [newEmail(sender, { to: [to], handOver: false })]);
+
+async function newDrop(): Promise<QueueDrop> {
+  const what = { emailId: null, domain: 'drop.test', provider: null };
+  return createDrop(db, { id: newId(), ...owner, ...what });
+}
+
+type Row = { held: boolean; isFree: boolean; isDue: boolean; isMarked: boolean };
+
+const rows = () =>
+  db.query<Row>(
+    `select held, holder is null as "isFree", due_at <= app_now() as "isDue",
+            drop_id is not null as "isMarked"
+       from queue order by email_id`,
+  );
+const MARKED = { held: true, isFree: true, isDue: false, isMarked: true };
+const WAITING = { held: false, isFree: true, isDue: true, isMarked: false };
+
+test('mail that is being dropped stays held when the process dies', async () => {
+  await accept('jo@drop.test');
+  const drop = (await markDropStep(db, (await newDrop()).id))!;
+  assert.deepEqual([drop.found, drop.marked, drop.next], [1, 1, null]);
+  for (const die of [
+    (holder: string) => expireWorker(db, { id: holder, beat: null }),
+    () => db.query('delete from nodes').then(() => releaseOrphans(db)),
+  ]) {
+    const holder = newId();
+    await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+    const part = { selector: markedBy(drop), from: QUEUE_START };
+    const { taken } = await takeOutStep(db, holder, part);
+    assert.equal(taken.length, 1);
+    await die(holder);
+    assert.deepEqual(await rows(), [MARKED]);
+  }
+});
+
+test('after an undo nothing is marked, and what was is restored as often as wanted', async () => {
+  await accept('jo@drop.test');
+  const { id } = await newDrop();
+  const marked = (await markDropStep(db, id))!;
+  const undone = (await undoDrop(db, id, owner))!;
+  assert.notEqual(undone.undoneAt, null);
+  assert.equal(await markDropStep(db, id), null);
+  assert.deepEqual(await rows(), [MARKED], 'until it is restored');
+  const toDo = await dropsToDo(db);
+  assert.ok(toDo.some((one) => one.id === id));
+  for (const changed of [1, 0]) {
+    assert.equal((await restoreStep(db, marked, QUEUE_START)).changed, changed);
+    assert.deepEqual(await rows(), [WAITING]);
+  }
+});
+
+test('mail that another drop has marked, or that is accepted later, is not marked', async () => {
+  await accept('jo@drop.test');
+  const [first, second] = [await newDrop(), await newDrop()];
+  await accept('later@drop.test');
+  assert.equal((await markDropStep(db, first.id))?.marked, 1);
+  const { found, marked } = (await markDropStep(db, second.id))!;
+  assert.deepEqual([found, marked], [1, 0]);
+  assert.deepEqual(await rows(), [MARKED, WAITING]);
+  const release = { selector: WHOLE_QUEUE, from: QUEUE_START };
+  await changeQueueStep(db, 'release', release);
+  assert.deepEqual(await rows(), [WAITING, WAITING]);
+});
+
+test('a drop whose time has come is not undone', async () => {
+  await accept('jo@drop.test');
+  const { id } = await newDrop();
+  await markDropStep(db, id);
+  await db.query('update queue_drops set drops_at = app_now() where id = $1', [id]);
+  assert.equal((await undoDrop(db, id, owner))?.undoneAt, null);
+  assert.deepEqual(await rows(), [MARKED]);
+});
