@@ -35,6 +35,22 @@ const MAIL: [to: string, subject: string][] = [
   ['bounced@simulator.test', 'Reset your password'],
 ];
 
+/** What was sent in the hours of eight days, more by day than by night. */
+const HISTORY = `
+insert into stats (project_id, environment, granularity, dimension, period, value, emails, recipients,
+                   sent, delivered, deferred, bounced, failed, suppressed, canceled, complained, opened,
+                   clicked, latencies)
+select $1::uuid, 'test', 'hour', d.dimension, h.at, d.value, n, n, 0, n - n / 40, n / 15, n / 40, 0, 0, 0,
+       n / 2000, 0, 0, array[0, n - n / 40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+  from generate_series(1, 191) hours
+ cross join lateral (select date_trunc('hour', now(), 'UTC') - hours * interval '1 hour' as at) h
+ cross join (values ('total', '', 1.0), ('domain', 'acme.com', 0.7), ('domain', 'shop.example', 0.3),
+                    ('provider', 'Google', 0.6), ('provider', 'Microsoft', 0.4))
+            d(dimension, value, share)
+ cross join lateral (select round(d.share * (900 - 600 * cos(extract(hour from h.at) * pi() / 12))
+                                  + hours * 7 % 90)::int as n) c
+on conflict do nothing`;
+
 const folder = resolve(process.argv[2] ?? 'data/screenshots');
 mkdirSync(folder, { recursive: true });
 await buildDashboard();
@@ -45,6 +61,7 @@ const shown = await sendMail(service);
 const template = await makeTemplate(service);
 const webhook = await makeWebhook(service);
 const project = String((await owner.get('/v1/session')).body.projects[0].id);
+await service.sql(HISTORY, [project]);
 
 for (const colorScheme of ['light', 'dark'] as const) {
   for (const [size, viewport] of Object.entries(SIZES)) {
