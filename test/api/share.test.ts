@@ -34,6 +34,15 @@ test('a link shows the email to whoever has it, without scripts', async () => {
   assert.equal((await open(changed)).status, 404);
 });
 
+test('the page of a link is light or dark as its address says', async () => {
+  const html = '<style>@media (prefers-color-scheme: dark) {}</style>';
+  const { id } = succeeded(await resend.emails.send({ ...EMAIL, html }));
+  const { url } = succeeded(await resend.emails.share(id));
+  assert.match((await open(`${url}?scheme=dark`)).text, /@media \(min-width: 0\)/);
+  assert.match((await open(`${url}?scheme=light`)).text, /@media \(max-width: 0\)/);
+  assert.equal((await open(`${url}?scheme=other`)).text, html);
+});
+
 test('an email without html is shown as text', async () => {
   const text = 'Hello <b>you</b>';
   const { id } = succeeded(await resend.emails.send({ ...EMAIL, text }));

@@ -214,3 +214,21 @@ test('an email is sent again with its attachments', async () => {
     ['Rechnung für Jo.txt'],
   );
 });
+
+test('the preview is light or dark as it is chosen, whatever the browser prefers', async () => {
+  const html = `<style>.dark { display: none } @media (prefers-color-scheme: dark) {
+    .dark { display: block } .light { display: none } }</style>
+    <p class="light">Light styles</p><p class="dark">Dark styles</p>`;
+  const id = await send({ html });
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await using open = await openPage(browser, service, { storageState, colorScheme });
+    const { page } = open;
+    await page.goto(pathOf(id, 'preview'));
+    const frame = page.frameLocator('iframe[title="Preview of the email"]');
+    await frame.getByText('Light styles').waitFor();
+    await page.getByRole('button', { name: 'Dark' }).click();
+    await page.getByText('Its own styles for dark programs apply.').waitFor();
+    await frame.getByText('Dark styles').waitFor();
+    await frame.getByText('Light styles').waitFor({ state: 'hidden' });
+  }
+});

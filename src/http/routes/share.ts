@@ -7,6 +7,7 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { COLOUR_SCHEMES, inScheme } from '../../core/colour-scheme.ts';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { makeShareToken, readShareToken, SHARE } from '../../mail/share-link.ts';
 import { presentEmail } from '../../sending/present.ts';
@@ -115,7 +116,7 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
     schema: {
       hide: true,
       params: z.object({ token: z.string() }),
-      querystring: z.object({ remote: z.string().optional() }),
+      querystring: z.object({ remote: z.string().optional(), scheme: z.string().optional() }),
     },
     handler: async (request, reply) => {
       const shared = readShareToken(request.params.token, secrets.deriveAll(SHARE));
@@ -124,13 +125,16 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
       const found = await findEmail(db, { ...scope, id, keyId: null, domain: null });
       const content = found && presentEmail(found);
       const type = content?.html ? 'text/html' : 'text/plain';
-      const shown = content?.html || content?.text;
+      const scheme = COLOUR_SCHEMES.find((one) => one === request.query.scheme);
+      const html = content?.html && scheme ? inScheme(content.html, scheme) : content?.html;
+      const shown = html || content?.text;
       if (!shown) return sendGone(reply);
       return (reply as FastifyReply)
         .headers(HEADERS)
         .header(
           'content-security-policy',
-          // With ?remote=no nothing that would notify a stranger is loaded: the dashboard's frame.
+          // With ?remote=no nothing that would notify a stranger is loaded: the dashboard's frame. With
+          // ?scheme=dark or light the html is shown as programs with that scheme do.
           strangersPolicy({ remote: request.query.remote !== 'no' }),
         )
         .header('content-type', `${type}; charset=utf-8`)

@@ -1,6 +1,7 @@
 /** How html is looked at: its width, in the dark, with what other servers have. */
 import { Moon, Sun } from 'lucide-react';
 import type { ReactNode } from 'react';
+import type { ColourScheme } from '../../../src/core/colour-scheme.ts';
 import { Button } from '../ui/button.tsx';
 
 export const WIDTHS = ['375', '600', '100%'] as const;
@@ -51,6 +52,11 @@ export function PreviewControls(props: {
       )}
     </>
   );
+}
+
+/** In which the html is shown; where it has no dark styles, the frame is inverted instead. */
+export function schemeOf(html: string | null, { isDark }: PreviewView): ColourScheme {
+  return isDark && hasDarkStyles(html) ? 'dark' : 'light';
 }
 
 /** Of the frame. */

@@ -2,9 +2,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { Email, EmailPreview as PreviewLink } from '../../../sdk/src/api.ts';
+import { queryText } from '../api/client.ts';
 import { useApi } from '../api/scope.ts';
 import { Problem, RowsSkeleton } from '../ui/states.tsx';
-import { lookOf, PreviewControls, type PreviewView, widthOf } from './preview-view.tsx';
+import { lookOf, PreviewControls, type PreviewView, schemeOf, widthOf } from './preview-view.tsx';
 
 /** @param view what the address of the page keeps */
 export function EmailPreview(props: {
@@ -16,7 +17,7 @@ export function EmailPreview(props: {
   const api = useApi();
   const [hasRemote, setRemote] = useState(false);
   const link = useQuery({
-    queryKey: [...api.key, 'email', email.id, 'link', hasRemote],
+    queryKey: [...api.key, 'email', email.id, 'link', hasRemote, view.isDark],
     queryFn: ({ signal }) => api.get<PreviewLink>(`/v1/emails/${email.id}/preview`, signal),
     // The frame has what it needs; a new link would load it again.
     staleTime: Infinity,
@@ -25,7 +26,8 @@ export function EmailPreview(props: {
   if (link.isPending) return <RowsSkeleton rows={4} />;
   if (link.isError) return <Problem error={link.error} retry={() => void link.refetch()} />;
   // The page of the link on this host, whatever the public URL is.
-  const page = `${new URL(link.data.url).pathname}${hasRemote ? '' : '?remote=no'}`;
+  const query = queryText({ remote: hasRemote ? null : 'no', scheme: schemeOf(email.html, view) });
+  const page = `${new URL(link.data.url).pathname}${query}`;
   return (
     <div className="space-y-3">
       <PreviewControls

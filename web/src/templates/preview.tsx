@@ -1,9 +1,16 @@
 /** What a template renders to, while it is typed: the service renders it, nothing is stored. */
 import { type ReactNode, useEffect, useState } from 'react';
+import { inScheme } from '../../../src/core/colour-scheme.ts';
 import type { RenderedTemplate } from '../../../sdk/src/api.ts';
 import { ApiError, call, type FieldProblem } from '../api/client.ts';
 import { useApi } from '../api/scope.ts';
-import { lookOf, PreviewControls, type PreviewView, widthOf } from '../content/preview-view.tsx';
+import {
+  lookOf,
+  PreviewControls,
+  type PreviewView,
+  schemeOf,
+  widthOf,
+} from '../content/preview-view.tsx';
 import { HtmlFrame } from '../ui/html-frame.tsx';
 import { RowsSkeleton, sentenceOf } from '../ui/states.tsx';
 import type { Content } from './draft.ts';
@@ -94,7 +101,7 @@ export function RenderedPreview({
           />
           <div className="flex min-h-100 grow overflow-x-auto">
             <HtmlFrame
-              html={html ?? ''}
+              html={inScheme(html ?? '', schemeOf(html, view))}
               title="Preview of the template"
               hasRemote={hasRemote}
               width={widthOf(view)}
