@@ -1,0 +1,348 @@
+/**
+ * Some hundred payloads in every field that the dashboard shows, as strangers, customers and colleagues could place
+ * them: none runs, becomes part of a page, or has a page ask another server.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { Browser as ApiBrowser, OWNER, ownerOf, tokenOf } from '../support/browser.ts';
+import { startBrowser } from '../support/chromium.ts';
+import { buildDashboard, type OpenPage, openPage, signedIn } from '../support/dashboard.ts';
+import { ELSEWHERE, PAYLOADS, unprotectedPage } from '../support/hostile-payloads.ts';
+import { FROM, liveEnv, newPeers, to } from '../support/scene.ts';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
+
+await buildDashboard();
+const TEXTS = PAYLOADS.map(({ text }) => text);
+const nameOf = (text: string): string => text.slice(0, 100);
+const RECIPIENTS_MAX = 50;
+
+/** Every recipient is refused in the words of another payload. */
+const peers = await newPeers({
+  recipients: Object.fromEntries(TEXTS.map((text, index) => [to(index), `550 5.7.1 ${text}`])),
+});
+const receiver = await startReceiver({ status: 500, body: TEXTS.slice(-40).join(' ') });
+const [service, browser] = await Promise.all([
+  startService({ dns: peers.dns, env: liveEnv(peers) }),
+  startBrowser(),
+]);
+after(async () => {
+  for (const part of [browser, service, receiver, peers]) await part[Symbol.asyncDispose]();
+});
+
+const owner = await ownerOf(service);
+const project = String((await owner.get('/v1/session')).body.projects[0].id);
+const HOME = `${service.url}/dashboard/${project}`;
+const TEST = { 'posthorn-project': project, 'posthorn-environment': 'test' };
+
+async function post(path: string, body: unknown): Promise<{ id: string; url: string }> {
+  const answer = await owner.post(path, body, TEST);
+  assert.ok(answer.status < 300, answer.text);
+  return answer.body;
+}
+
+const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
+
+/** One email for each payload, which has it in every field that takes it. @returns their ids */
+async function sendAll(): Promise<string[]> {
+  const emails = TEXTS.map((text) => ({
+    from: `${quoted(text)} <hello@acme.test>`,
+    to: `${quoted(text)} <delivered@simulator.test>`,
+    reply_to: `${quoted(text)} <o'{|}x@acme.test>`,
+    subject: text,
+    html: text,
+    text,
+    metadata: { note: text },
+    headers: { 'X-Note': text },
+    attachments: [{ filename: text, content: 'AAAA' }],
+  }));
+  const ids: string[] = [];
+  for (let from = 0; from < emails.length; from += 60) {
+    const part = emails.slice(from, from + 60);
+    const { status, body, text } = await service.request('POST', '/v1/emails/batch', {
+      body: part,
+    });
+    assert.equal(status, 202, text);
+    ids.push(...body.data.map(({ id }: { id: string }) => id));
+  }
+  return ids;
+}
+
+/** Emails whose recipients are all refused. @returns their ids */
+async function sendRefused(): Promise<string[]> {
+  await service.addLiveDomain('acme.example.org');
+  const key = await service.liveKey();
+  const ids: string[] = [];
+  for (let from = 0; from < TEXTS.length; from += RECIPIENTS_MAX) {
+    const addresses = TEXTS.slice(from, from + RECIPIENTS_MAX).map((_, index) => to(from + index));
+    ids.push(await service.send({ from: FROM, to: addresses, subject: 'Refused' }, { key }));
+  }
+  for (const id of ids) await service.waitForStatus(id, 'bounced', { key, timeoutMs: 60_000 });
+  return ids;
+}
+
+/** What members name. @returns ids of a template and of a webhook that was answered with payloads */
+async function nameAll(): Promise<{ template: string; webhook: string }> {
+  const html = `{% raw %}${TEXTS.join('\n')}{% endraw %}`;
+  for (const text of TEXTS) {
+    const name = nameOf(text);
+    const subject = `{% raw %}${text}{% endraw %}`;
+    const variables = [{ name: 'x', default: text }];
+    await Promise.all([
+      post('/v1/templates', { name, subject, html: 'x', variables }),
+      post('/v1/api-keys', { name }),
+      post('/v1/projects', { name }),
+    ]);
+  }
+  // A project has 50 webhooks at most.
+  for (let from = 0; from < TEXTS.length; from += 3) {
+    const url = `https://hooks.example.org/?${TEXTS.slice(from, from + 3).join('&')}`;
+    await post('/v1/webhooks', { url, events: ['domain.verified'] });
+  }
+  const { id: template } = await post('/v1/templates', { name: 'Joined', subject: 'x', html });
+  const { id: webhook } = await post('/v1/webhooks', { url: receiver.url });
+  await post(`/v1/webhooks/${webhook}/test`, {});
+  await post('/v1/suppressions', { address: `o'{{x}}|\`$x@simulator.test` });
+  return { template, webhook };
+}
+
+/** Who signs in with a name and a browser of their own making. */
+async function joinAll(): Promise<void> {
+  for (const [index, text] of TEXTS.slice(0, 4).entries()) {
+    const email = `member${index}@acme.test`;
+    const { url } = await post('/v1/invitations', { email, role: 'viewer' });
+    const member = new ApiBrowser(service);
+    const who = { token: tokenOf(url), name: nameOf(text), password: OWNER.password };
+    assert.equal((await member.post('/v1/invitations/accept', who)).status, 200);
+    const signedInElsewhere = new ApiBrowser(service, { 'user-agent': text });
+    assert.equal((await signedInElsewhere.signIn(OWNER)).status, 200);
+  }
+}
+
+const [ids, refused, { template, webhook }] = await Promise.all([
+  sendAll(),
+  sendRefused(),
+  nameAll(),
+  joinAll(),
+]);
+
+/** What ran, in any frame of the page. */
+async function watched(open: OpenPage): Promise<number[]> {
+  const ran: number[] = [];
+  await open.page.context().exposeFunction('ran', (number: number) => ran.push(number));
+  return ran;
+}
+
+async function openDashboard(): Promise<OpenPage & { ran: number[] }> {
+  const storageState = signedIn(service, owner);
+  const open = await openPage(browser, service, { storageState });
+  return { ...open, ran: await watched(open) };
+}
+
+/** Elements and attributes that only a payload brings into a page of the dashboard. */
+const BROUGHT_IN = `(() => {
+  const own = (url) => /^(\\/|https?:|mailto:|#|$)/.test(url);
+  const names = 'object,embed,base,frameset,math,video,audio,marquee,animate,set,foreignObject,[http-equiv],style:not([nonce])';
+  const isBad = (element) =>
+    element.matches(names) ||
+    (element.matches('script, iframe') && !/^(\\/dashboard\\/|\\/s\\/)/.test(element.getAttribute('src') ?? '')) ||
+    [...element.attributes].some(({ name, value }) =>
+      name.startsWith('on') || name === 'srcdoc' ||
+      (['href', 'src', 'action', 'formaction', 'xlink:href'].includes(name) && !own(value)));
+  return [...document.querySelectorAll('*')].filter(isBad).map((element) => element.outerHTML.slice(0, 200));
+})()`;
+
+async function assertUntouched(page: Page, what: string): Promise<void> {
+  assert.deepEqual(await page.evaluate(BROUGHT_IN), [], what);
+}
+
+test('the payloads do what they are for where nothing protects', async () => {
+  await using open = await openPage(browser, service);
+  const { page } = open;
+  const ran = await watched(open);
+  const asked = new Set<number>();
+  await page.context().route(`${ELSEWHERE}/**`, (route) => {
+    asked.add(Number.parseInt(new URL(route.request().url()).pathname.slice(1), 10));
+    return route.abort();
+  });
+  await page.setContent(unprotectedPage(), { waitUntil: 'commit' });
+  const left = (kind: string, done: (number: number) => boolean): string[] =>
+    PAYLOADS.filter((one) => one.kind === kind && !done(one.number)).map(({ text }) => text);
+  const runsAll = (): boolean => left('runs', (number) => ran.includes(number)).length === 0;
+  await waitFor(runsAll, { what: 'all to run', timeoutMs: 30_000 });
+  const click = `document.querySelectorAll('a, button').forEach((one) =>
+    one.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true })))`;
+  for (const { number, kind } of PAYLOADS) {
+    if (kind === 'clicked' || kind === 'loads') await page.frame(String(number))?.evaluate(click);
+  }
+  const done = (number: number): boolean => ran.includes(number) || asked.has(number);
+  await waitFor(() => left('clicked', done).length === 0, { what: 'clicks to run' });
+  await waitFor(() => left('loads', done).length === 0, { what: 'all to ask elsewhere' });
+});
+
+/** The whole of a list that is shown page by page. */
+async function showAll(page: Page): Promise<void> {
+  const isWhole = `(() => {
+    const more = [...document.querySelectorAll('button')].find((one) => one.textContent === 'Show more');
+    if (more?.disabled === false) more.click();
+    return more === undefined;
+  })()`;
+  await waitFor(async () => page.evaluate<boolean>(isWhole), { what: 'the whole list' });
+}
+
+test('no screen runs or takes in what its fields contain', async () => {
+  await using open = await openDashboard();
+  const { page, complaints, strangers, ran } = open;
+  // Lists of names begin with the last one, and show the others on demand.
+  const [shown, last] = [TEXTS[0]!, nameOf(TEXTS.at(-1)!)];
+  const screens: [path: string, text: string][] = [
+    ['test/overview', 'Emails'],
+    ['test/emails', shown],
+    [`test/emails?q=${encodeURIComponent(shown)}`, shown],
+    [`test/emails/${ids[0]}`, shown],
+    [`test/emails/${ids[0]}?tab=headers`, shown],
+    [`test/emails/${ids[0]}?tab=checks`, 'The message has'],
+    [`test/emails/${ids[0]}?tab=text`, shown],
+    [`test/emails/${ids[0]}?tab=html`, shown],
+    [`test/emails/${ids[0]}?tab=source`, 'Content-Type'],
+    ['test/test-inbox', shown],
+    [`test/test-inbox/${ids[0]}?tab=text`, shown],
+    ['test/templates', last],
+    [`test/templates?q=${encodeURIComponent(shown)}`, shown],
+    [`test/templates/${template}/versions`, shown],
+    ['test/queue', 'Queue'],
+    ['test/domains', 'acme.test'],
+    ['test/api-keys', last],
+    ['test/webhooks', 'hooks.example.org'],
+    [`test/webhooks/${webhook}`, receiver.url],
+    ['test/suppressions', `o'{{x}}|\`$x@simulator.test`],
+    ['test/members', shown],
+    ['test/audit-log', 'create project'],
+    ['test/projects', last],
+    ['test/settings', 'Another program'],
+    ['live/overview', 'Emails'],
+    ...refused.map((id): [string, string] => [`live/emails/${id}`, 'The receiving side refused']),
+  ];
+  for (const [path, text] of screens) {
+    // Lists of emails render the rows that fit.
+    const isTall = path === 'test/emails' || path === 'test/test-inbox';
+    await page.setViewportSize({ width: 1280, height: isTall ? 6_500 : 800 });
+    await page.goto(`${HOME}/${path}`);
+    await page.getByText(text).filter({ visible: true }).first().waitFor();
+    await showAll(page);
+    await assertUntouched(page, path);
+  }
+  await page.goto(`${HOME}/test/webhooks/${webhook}`);
+  await page.getByRole('button', { name: 'webhook.test' }).first().click();
+  await page.getByRole('dialog').getByText('<plaintext>').first().waitFor();
+  await assertUntouched(page, 'what a webhook was answered');
+  await page.goto(`${HOME}/live/emails/${refused[0]}`);
+  const replies = page.getByText(/^S: 550 5\.7\.1/);
+  await replies.first().waitFor({ state: 'attached' });
+  await assertUntouched(page, 'what a mail server replied');
+  assert.deepEqual(ran, []);
+  assert.deepEqual(strangers, []);
+  assert.deepEqual(complaints, []);
+});
+
+test('no preview of an email runs anything, or asks another server', async () => {
+  const links = await Promise.all(ids.map((id) => owner.get(`/v1/emails/${id}/preview`, TEST)));
+  const pages = links.map(({ body }) => `${new URL(body.url).pathname}?remote=no`);
+  await using open = await openDashboard();
+  const { page, strangers, ran } = open;
+  await page.goto(`${HOME}/test/emails/${ids[0]}?tab=preview`);
+  await page.getByTitle('Preview of the email').waitFor();
+  // As the dashboard shows one, with its policy; all at once, which is cheaper than a page for each.
+  await page.evaluate(async (all) => {
+    // oxlint-disable-next-line typescript/no-explicit-any
+    const { document } = globalThis as any;
+    const frames = all.map((src, number) => {
+      const frame = document.createElement('iframe');
+      frame.setAttribute('sandbox', '');
+      Object.assign(frame, { src, name: `payload-${number}` });
+      return new Promise((resolve) => {
+        frame.addEventListener('load', resolve);
+        document.body.append(frame);
+      });
+    });
+    await Promise.all(frames);
+  }, pages);
+  for (const { number, kind } of PAYLOADS) {
+    if (kind !== 'clicked') continue;
+    await page.frame(`payload-${number}`)!.locator('a, button').first().dispatchEvent('click');
+  }
+  assert.deepEqual(ran, []);
+  assert.deepEqual(strangers, []);
+  assert.equal(new URL(page.url()).pathname.endsWith(ids[0]!), true);
+});
+
+test('no preview of a template runs anything, or asks another server', async () => {
+  // What leaves something open takes in what follows, so each of these is the last.
+  const open = TEXTS.filter((text) => /^(<plaintext>|<textarea>|<!--|<frameset.*)$/.test(text));
+  const closed = TEXTS.filter((text) => !open.includes(text) && !text.includes('{%'));
+  await using opened = await openDashboard();
+  const { page, strangers, ran } = opened;
+  await page.goto(`${HOME}/test/templates/${template}`);
+  const source = page.getByLabel('HTML, in Liquid');
+  for (const [index, last] of ['', ...open].entries()) {
+    const html = `<b>Version ${index}</b>${closed.join('\n')}${last}`;
+    await source.fill(`{% raw %}${html}{% endraw %}`);
+    const frame = page.frameLocator('iframe[title="Preview of the template"]');
+    await frame.getByText(`Version ${index}`).waitFor();
+    for (const link of await frame.locator('a').all()) await link.dispatchEvent('click');
+  }
+  assert.deepEqual(ran, []);
+  assert.deepEqual(strangers, []);
+});
+
+test('html of 5 MB is shown, and leaves the page usable', async () => {
+  const html = `<p>The beginning</p>${`<p>${'Words that fill the page. '.repeat(40)}</p>`.repeat(5_000)}`;
+  const id = await service.send({ subject: 'Large', html });
+  await using open = await openDashboard();
+  const { page } = open;
+  await page.goto(`${HOME}/test/test-inbox/${id}`);
+  const frame = page.frameLocator('iframe[title="Preview of the email"]');
+  await frame.getByText('The beginning').waitFor();
+  await page.getByRole('link', { name: 'HTML', exact: true }).click();
+  await page.getByLabel('html', { exact: true }).waitFor();
+  await page.getByRole('link', { name: 'Domains' }).click();
+  await page.getByRole('heading', { name: 'Domains' }).waitFor();
+});
+
+test('text that runs from right to left turns nothing round beside it', async () => {
+  const name = '\u202Emoc.knab@ofni';
+  const id = await service.send({ from: `"${name}" <hello@acme.test>`, subject: `${name} x` });
+  await using open = await openDashboard();
+  const { page } = open;
+  await page.goto(`${HOME}/test/emails/${id}`);
+  const head = page.locator('article header');
+  const [from, recipient] = [head.getByText('hello@acme.test'), head.getByText('@simulator.test')];
+  await recipient.waitFor();
+  const [left, right] = [await from.boundingBox(), await recipient.boundingBox()];
+  assert.ok(
+    left && right && left.x + left.width <= right.x,
+    'the recipient comes after the sender',
+  );
+});
+
+test('signing in leads to pages of the dashboard only', async () => {
+  for (const target of [
+    `${ELSEWHERE}/`,
+    `//elsewhere.invalid/`,
+    '/\\elsewhere.invalid/',
+    'javascript:ran(1)',
+  ]) {
+    await using open = await openPage(browser, service);
+    const { page, strangers } = open;
+    const ran = await watched(open);
+    await page.goto(`${service.url}/dashboard/sign-in?to=${encodeURIComponent(target)}`);
+    await page.getByLabel('Email').fill(OWNER.email);
+    await page.getByLabel('Password').fill(OWNER.password);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.waitForURL((url) => !url.pathname.endsWith('/sign-in'));
+    assert.equal(new URL(page.url()).origin, service.url);
+    assert.deepEqual([ran, strangers], [[], []]);
+  }
+});
