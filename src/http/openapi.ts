@@ -91,6 +91,7 @@ const TAGS = {
   Projects: 'What keys, domains and emails belong to.',
   Session: 'Signing in to the dashboard, and who is signed in. An API key does not open these.',
   Members: 'Who may use the dashboard, and invitations. An API key does not open these.',
+  'API log': 'Requests that failed, and changes, by the ids of their answers.',
   'Audit log': 'Who changed what. An API key does not open it.',
   Service: 'Whether the service works. No key is needed.',
 };

@@ -135,6 +135,8 @@ test('the request id of an error leads to its entry in the API log', async () =>
     },
     { what: 'the entry to be written' },
   );
+  await page.getByRole('button', { name: 'First test key' }).click();
+  await page.getByRole('button', { name: 'Show all' }).waitFor();
   await page.getByRole('button', { name: 'POST /v1/emails' }).click();
   await entry.getByText('"html": "(text, 13 characters)"').waitFor();
 });

@@ -216,7 +216,7 @@ const auditLog = createRoute({
 const apiLog = createRoute({
   getParentRoute: () => scoped,
   path: '/api-log',
-  validateSearch: texts('id', 'status', 'method'),
+  validateSearch: texts('id', 'status', 'method', 'key_id'),
   component: lazyRouteComponent(() => import('./screens/api-log.tsx'), 'ApiLogScreen'),
 });
 

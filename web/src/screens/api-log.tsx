@@ -7,6 +7,7 @@ import { ApiError } from '../api/client.ts';
 import { useList } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
 import { AllowedScreen } from '../ui/allowed.tsx';
+import { Button } from '../ui/button.tsx';
 import { CopyButton } from '../ui/copy.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { INPUT } from '../ui/field.tsx';
@@ -39,11 +40,13 @@ export function ApiLogScreen(): ReactNode {
   );
 }
 
+type Search = Partial<Record<'id' | 'status' | 'method' | 'key_id', string | undefined>>;
+
 function Entries(): ReactNode {
   const { id, ...filter } = useSearch({ from: '/$project/$environment/api-log' });
   const navigate = useNavigate();
   const list = useList<ApiRequest>('/v1/requests', (one) => one.id, filter);
-  const show = (changes: Partial<Record<'id' | 'status' | 'method', string | undefined>>): void =>
+  const show = (changes: Search): void =>
     void navigate({ to: '.', params: true, search: { ...filter, ...changes } });
   return (
     <>
@@ -64,6 +67,12 @@ function Entries(): ReactNode {
           onChoose={(method) => show({ method })}
         />
       </PageHead>
+      {filter.key_id !== undefined && (
+        <p className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2 text-sm">
+          Only of the key <code className="font-mono text-xs break-all">{filter.key_id}</code>
+          <Button onClick={() => show({ key_id: undefined })}>Show all</Button>
+        </p>
+      )}
       <ListTable
         label="API log"
         list={list}
@@ -72,22 +81,13 @@ function Entries(): ReactNode {
           { title: 'Status', cell: ({ status }) => <StatusOf status={status} /> },
           {
             title: 'Request',
-            cell: (one) => (
-              <>
-                <button
-                  type="button"
-                  className="text-left font-mono text-xs break-all hover:underline"
-                  onClick={() => show({ id: one.id })}
-                >
-                  {one.method} {one.path}
-                </button>
-                {one.error && (
-                  <span className="block break-words text-muted">{one.error.message}</span>
-                )}
-              </>
-            ),
+            cell: (one) => <What request={one} onOpen={() => show({ id: one.id })} />,
           },
-          { title: 'By', isWide: true, cell: ({ actor }) => actor.name ?? actor.id },
+          {
+            title: 'By',
+            isWide: true,
+            cell: ({ actor }) => <Actor actor={actor} onChoose={(key_id) => show({ key_id })} />,
+          },
           { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
         ]}
         empty={
@@ -100,6 +100,40 @@ function Entries(): ReactNode {
         {id !== undefined && <Entry id={id} />}
       </Dialog>
     </>
+  );
+}
+
+function What(props: { request: ApiRequest; onOpen: () => void }): ReactNode {
+  const { method, path, error } = props.request;
+  return (
+    <>
+      <button
+        type="button"
+        className="text-left font-mono text-xs break-all hover:underline"
+        onClick={props.onOpen}
+      >
+        {method} {path}
+      </button>
+      {error && <span className="block break-words text-muted">{error.message}</span>}
+    </>
+  );
+}
+
+/** A key shows its requests. */
+function Actor(props: {
+  actor: ApiRequest['actor'];
+  onChoose: (keyId: string) => void;
+}): ReactNode {
+  const { type, id, name } = props.actor;
+  if (type === 'member') return name ?? id;
+  return (
+    <button
+      type="button"
+      className="text-left break-words hover:underline"
+      onClick={() => props.onChoose(id)}
+    >
+      {name ?? id}
+    </button>
   );
 }
 
