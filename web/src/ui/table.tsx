@@ -25,7 +25,12 @@ export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): Re
   const look = ({ isWide, isNumber }: Column<Row>): string =>
     `px-4 py-2 ${isNumber ? 'text-right tabular-nums' : 'text-left'} ${isWide ? 'max-md:hidden' : ''}`;
   return (
-    <div className="shrink-0 overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
+    <div
+      className="relative shrink-0 overflow-x-auto"
+      tabIndex={0}
+      role="region"
+      aria-label={label}
+    >
       <table className="w-full text-sm">
         <thead>
           <tr className="border-b border-line text-muted">
