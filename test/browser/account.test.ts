@@ -77,6 +77,8 @@ test('a member switches the second factor on and off', async () => {
   await dialog.getByLabel('Password').fill(OWNER.password);
   await dialog.getByRole('button', { name: 'Continue' }).click();
   const secret = (await dialog.getByLabel('secret', { exact: true }).textContent())!;
+  await dialog.getByRole('img', { name: 'QR code of the secret' }).waitFor();
+  assert.deepEqual(await seriousFindings(page), []);
   await dialog.getByLabel('The code that the app shows').fill('000000x');
   await dialog.getByRole('button', { name: 'Switch on' }).click();
   await dialog.getByRole('alert').waitFor();

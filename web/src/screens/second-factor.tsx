@@ -12,6 +12,7 @@ import { ActionForm } from '../ui/action-form.tsx';
 import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, textsOf } from '../ui/field.tsx';
+import { QrCode } from '../ui/qr-code.tsx';
 import { Mark } from '../ui/mark.tsx';
 import { Section } from '../ui/section.tsx';
 import { Code, Problem, RowsSkeleton } from '../ui/states.tsx';
@@ -116,7 +117,8 @@ function SwitchOn({ onDone }: { onDone: () => void }): ReactNode {
   }
   return (
     <ActionForm key="confirm" action="Switch on" send={confirm}>
-      <p>Type this secret into an authenticator app:</p>
+      <p>Scan this code with an authenticator app, or type the secret into it:</p>
+      <QrCode text={secret.url} label="QR code of the secret" />
       <Code what="secret" text={secret.secret} />
       <p className="text-sm">
         <a href={secret.url} className="underline">
