@@ -79,6 +79,23 @@ test('the page of an email says what holds it, and leads to the queue of its pro
   await page.getByText('None: test mail is simulated').waitFor();
 });
 
+test('the overview says what waits, and which provider gets no mail', async () => {
+  const id = await service.send({ to: 'jo@closed.test' });
+  await service.sql(`update queue set provider = 'closed.example' where email_id = $1`, [id]);
+  await service.sql(
+    `insert into providers (node, provider, state, until, connections_max, connections_open, updated_at)
+     select id, 'closed.example', 'suspended', app_now() + interval '1 hour', 1, 0, app_now() from nodes
+         on conflict do nothing`,
+  );
+  await using open = await openPage(browser, service, stateOf(owner));
+  const { page } = open;
+  await page.goto(QUEUE.replace('/queue', '/overview'));
+  await page.getByText(/\d recipients? waits?, \d+ due/).waitFor();
+  await page.getByText('closed.example gets no mail at present: 1 recipient waits.').waitFor();
+  await page.getByRole('link', { name: 'See why' }).click();
+  await page.getByRole('heading', { name: 'closed.example' }).waitFor();
+});
+
 test('a drop can be undone, also after the page was loaded again', async () => {
   const id = await service.send({ to: 'jo@dropped.test' });
   await using open = await openPage(browser, service, stateOf(owner));

@@ -2,6 +2,7 @@
 import { useQueries } from '@tanstack/react-query';
 import type { Domain, Stats, Webhook } from '../../../sdk/src/api.ts';
 import { useApi } from '../api/scope.ts';
+import { type ProviderRow, recipients, useQueue } from './queue-words.tsx';
 
 type Finding = {
   text: string;
@@ -10,6 +11,7 @@ type Finding = {
 } & (
   | { to: '/$project/$environment/domains/$id' | '/$project/$environment/webhooks/$id'; id: string }
   | { to: '/$project/$environment/emails'; search: { q: string } }
+  | { to: '/$project/$environment/queue'; search: { provider: string } }
 );
 
 /** Receivers begin to refuse mail of senders above these. */
@@ -20,6 +22,7 @@ const RECIPIENTS_MIN = 100;
 
 export function useAttention(): { findings: Finding[]; isPending: boolean } {
   const { key, get } = useApi();
+  const queue = useQueue('project');
   const [domains, webhooks, stats] = useQueries({
     queries: [
       {
@@ -39,6 +42,7 @@ export function useAttention(): { findings: Finding[]; isPending: boolean } {
   const findings = [
     ...(domains.data?.data.flatMap(ofDomain) ?? []),
     ...(webhooks.data?.data.flatMap(ofWebhook) ?? []),
+    ...(queue.data?.providers.flatMap(ofProvider) ?? []),
     ...ofStats(stats.data),
   ];
   return { findings, isPending: domains.isPending || webhooks.isPending || stats.isPending };
@@ -71,6 +75,14 @@ function ofWebhook({ id, url, status, failing_since: since }: Webhook): Finding[
       : `The webhook ${url} does not answer.`;
   const action = status === 'disabled' ? 'Enable it' : 'See its deliveries';
   return [{ text, action, to: '/$project/$environment/webhooks/$id', id }];
+}
+
+function ofProvider({ provider, state, waiting }: ProviderRow): Finding[] {
+  if (waiting === 0 || (state !== 'suspended' && state !== 'slowed')) return [];
+  const what = state === 'suspended' ? 'gets no mail at present' : 'asked for less mail';
+  const text = `${provider} ${what}: ${recipients(waiting)} ${waiting === 1 ? 'waits' : 'wait'}.`;
+  const to = '/$project/$environment/queue';
+  return [{ text, action: 'See why', to, search: { provider } }];
 }
 
 function ofStats(stats: Stats | undefined): Finding[] {

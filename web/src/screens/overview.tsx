@@ -1,7 +1,7 @@
 /** Is anything wrong, and how much was sent: figures of a period, and what needs somebody's attention. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useSearch } from '@tanstack/react-router';
-import { CircleAlert, CircleCheck } from 'lucide-react';
+import { CircleAlert, CircleCheck, Hourglass } from 'lucide-react';
 import { lazy, type ReactNode, Suspense } from 'react';
 import type { Stats } from '../../../sdk/src/api.ts';
 import { useEvents } from '../api/live.ts';
@@ -14,6 +14,7 @@ import { Problem, RowsSkeleton } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { inWords } from '../ui/time.tsx';
 import { useAttention } from './attention.ts';
+import { QueueSummary, useQueue } from './queue-words.tsx';
 import { ensureLanguage } from './plot-locale.ts';
 
 const StatsChart = lazy(async () => {
@@ -60,6 +61,7 @@ export function OverviewScreen(): ReactNode {
         />
       </PageHead>
       <Attention />
+      <QueueNow />
       {stats.isPending && <RowsSkeleton rows={6} />}
       {stats.isError && <Problem error={stats.error} retry={() => void stats.refetch()} />}
       {stats.isSuccess && (
@@ -134,6 +136,23 @@ function Attention(): ReactNode {
         </li>
       ))}
     </ul>
+  );
+}
+
+function QueueNow(): ReactNode {
+  const { scope } = useApi();
+  const queue = useQueue('project');
+  if (queue.data === undefined) return null;
+  return (
+    <p className="flex items-center gap-2 px-4 pt-2 text-sm text-muted">
+      <Hourglass size={15} aria-hidden className="shrink-0" />
+      <span>
+        <QueueSummary queue={queue.data} />{' '}
+        <Link to="/$project/$environment/queue" params={scope} className="text-accent underline">
+          See the queue
+        </Link>
+      </span>
+    </p>
   );
 }
 

@@ -9,11 +9,7 @@ import { Button } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Field, Select, textsOf } from '../ui/field.tsx';
 import { sentenceOf } from '../ui/states.tsx';
-import { recipients } from './queue-words.tsx';
-
-export const PATH = '/v1/queue';
-
-export type QueueScopeName = 'project' | 'organization';
+import { PATH, type QueueScopeName, recipients } from './queue-words.tsx';
 
 const CHANGES = {
   retry: {

@@ -9,7 +9,7 @@ import { PageHead } from '../ui/page.tsx';
 import { Problem, RowsSkeleton } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
-import { PATH, QueueChanges, type QueueScopeName } from './queue-changes.tsx';
+import { QueueChanges } from './queue-changes.tsx';
 import {
   count,
   LimitText,
@@ -18,6 +18,8 @@ import {
   refreshMs,
   sourceOf,
   StateMark,
+  PATH,
+  type QueueScopeName,
 } from './queue-words.tsx';
 
 export function QueueProviderView(props: { provider: string; scope: QueueScopeName }): ReactNode {

@@ -1,8 +1,14 @@
-/** Numbers, states and settings of the queue in words, and how often they are read. */
+/** The queue as it is now, and its numbers, states and settings in words. */
 import { Check, CircleX, Gauge, Hand, type LucideIcon, Timer } from 'lucide-react';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Queue, QueueProvider } from '../../../sdk/src/api.ts';
+import { useApi } from '../api/scope.ts';
 import { Time } from '../ui/time.tsx';
+
+export const PATH = '/v1/queue';
+
+export type QueueScopeName = 'project' | 'organization';
 
 const REFRESH_MS = 3_000;
 /** An estimate takes the service a tenth of a second, and changes slowly. */
@@ -102,4 +108,34 @@ export function sourceOf({ source, path }: Setting): string {
     case 'file_provider':
       return `POSTHORN_SHAPING, ${path}`;
   }
+}
+
+/** What waits now, read again every few seconds. */
+export function useQueue(scope: QueueScopeName) {
+  const api = useApi();
+  return useQuery({
+    queryKey: [...api.key, PATH, scope],
+    queryFn: ({ signal }) => api.get<Queue>(`${PATH}?scope=${scope}`, signal),
+    refetchInterval: ({ state }) => refreshMs(state.data),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** In a sentence. */
+export function QueueSummary({ queue }: { queue: Queue }): ReactNode {
+  const { waiting, due, held, is_estimate: isEstimate, oldest_due_at: oldest } = queue;
+  if (waiting === 0) return 'Nothing waits.';
+  return (
+    <>
+      {isEstimate ? `${count(waiting, true)} recipients` : recipients(waiting)}{' '}
+      {waiting === 1 ? 'waits' : 'wait'}, {count(due, isEstimate)} due
+      {oldest && (
+        <>
+          {' '}
+          (the oldest: <MaybeTime at={oldest} />)
+        </>
+      )}
+      {held > 0 && `, ${count(held, isEstimate)} held`}.
+    </>
+  );
 }

@@ -1,23 +1,22 @@
 /** What waits: for which provider and of which project, why, and what can be done about it. */
-import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Queue } from '../../../sdk/src/api.ts';
-import { useApi } from '../api/scope.ts';
 import { Choices } from '../ui/choices.tsx';
 import { PageHead } from '../ui/page.tsx';
 import { Empty, Problem, RowsSkeleton } from '../ui/states.tsx';
 import { type Column, Table } from '../ui/table.tsx';
-import { Drops, PATH, QueueChanges, type QueueScopeName } from './queue-changes.tsx';
+import { Drops, QueueChanges } from './queue-changes.tsx';
 import { QueueProviderView } from './queue-provider.tsx';
 import {
   count,
   LimitText,
   MaybeTime,
   type ProviderRow,
-  recipients,
-  refreshMs,
+  QueueSummary,
+  type QueueScopeName,
   StateMark,
+  useQueue,
 } from './queue-words.tsx';
 
 const ROUTE = '/$project/$environment/queue';
@@ -34,7 +33,7 @@ export function QueueScreen(): ReactNode {
     <>
       {provider === undefined ? (
         <>
-          <PageHead title="Queue" about={queue.data && <Summary queue={queue.data} />}>
+          <PageHead title="Queue" about={queue.data && <QueueSummary queue={queue.data} />}>
             <Choices label="Projects" name="scope" chosen={scope} options={SCOPES} />
           </PageHead>
           {queue.isPending && <RowsSkeleton />}
@@ -45,34 +44,6 @@ export function QueueScreen(): ReactNode {
         <QueueProviderView provider={provider} scope={scope} />
       )}
       {queue.data && <Drops drops={queue.data.drops} />}
-    </>
-  );
-}
-
-function useQueue(scope: QueueScopeName) {
-  const api = useApi();
-  return useQuery({
-    queryKey: [...api.key, PATH, scope],
-    queryFn: ({ signal }) => api.get<Queue>(`${PATH}?scope=${scope}`, signal),
-    refetchInterval: ({ state }) => refreshMs(state.data),
-    placeholderData: keepPreviousData,
-  });
-}
-
-function Summary({ queue }: { queue: Queue }): ReactNode {
-  const { waiting, due, held, is_estimate: isEstimate, oldest_due_at: oldest } = queue;
-  if (waiting === 0) return 'Nothing waits.';
-  return (
-    <>
-      {isEstimate ? `${count(waiting, true)} recipients` : recipients(waiting)}{' '}
-      {waiting === 1 ? 'waits' : 'wait'}, {count(due, isEstimate)} due
-      {oldest && (
-        <>
-          {' '}
-          (the oldest: <MaybeTime at={oldest} />)
-        </>
-      )}
-      {held > 0 && `, ${count(held, isEstimate)} held`}.
     </>
   );
 }
