@@ -73,6 +73,7 @@ test('workers are notified to poll as soon as the work of a dead node is release
       return Promise.resolve([{ id: 'silent', instance: 'elsewhere', beat: 7 }]);
     }
     if (/delete from nodes/.test(text)) notified.push('freed');
+    if (/queue_drops/.test(text)) return Promise.resolve([]);
     return Promise.resolve([{ freed: 3 }]);
   };
   const options = {
