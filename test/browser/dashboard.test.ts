@@ -202,6 +202,15 @@ test('keys lead everywhere', async () => {
   await page.keyboard.press('Enter');
   await page.waitForURL(/\?q=to/);
   await rowOf(page, 'Keys two').waitFor();
+
+  await page.goto(service.url + path.replace('/emails', '/members'));
+  await page.getByRole('heading', { name: 'Members' }).waitFor();
+  await page.keyboard.press('/');
+  await page.waitForURL(`**${path}`);
+  await page.locator('[aria-label="Search emails"]:focus').waitFor();
+  await page.keyboard.type('first@simulator.test');
+  await page.keyboard.press('Enter');
+  await rowOf(page, 'Keys one').waitFor();
 });
 
 for (const colorScheme of ['light', 'dark'] as const) {

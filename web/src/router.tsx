@@ -270,3 +270,10 @@ declare module '@tanstack/react-router' {
     router: typeof router;
   }
 }
+
+declare module '@tanstack/history' {
+  interface HistoryState {
+    /** The search has the focus when the page appears. */
+    isSearching?: boolean;
+  }
+}

@@ -1,6 +1,6 @@
 /** The emails of a project: a list with a search, and beside it the email that is open. */
-import { Outlet, useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { type ReactNode, useRef, useState } from 'react';
+import { Outlet, useLocation, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { useScope } from '../api/scope.ts';
 import { useShortcuts } from '../shell/keys.ts';
 import { INPUT } from '../ui/field.tsx';
@@ -32,6 +32,10 @@ function SearchBar({ q }: { q: string }): ReactNode {
   const navigate = useNavigate();
   const [text, setText] = useState(q);
   const field = useRef<HTMLInputElement>(null);
+  const { isSearching } = useLocation().state;
+  useEffect(() => {
+    if (isSearching) field.current?.focus();
+  }, [isSearching]);
   useShortcuts([{ keys: '/', label: 'Search emails', run: () => field.current?.focus() }]);
   const search = (typed: string): void => {
     const wanted = readSearchText(typed);

@@ -5,21 +5,28 @@ export type Shortcut = { keys: string; label: string; run: () => void };
 
 const SEQUENCE_MS = 1_000;
 
-/** All shortcuts of the page at present, those of the screen after those of the shell. */
-const active = new Set<{ current: readonly Shortcut[] }>();
+type Place = 'shell' | 'screen';
 
+/** All shortcuts of the page at present. */
+const active: Readonly<Record<Place, Set<{ current: readonly Shortcut[] }>>> = {
+  shell: new Set(),
+  screen: new Set(),
+};
+
+/** Each key once: what a screen does with it comes before what the shell does. */
 export function activeShortcuts(): Shortcut[] {
-  return [...active].flatMap(({ current }) => [...current]);
+  const all = [...active.shell, ...active.screen].flatMap(({ current }) => [...current]);
+  return [...new Map(all.map((shortcut) => [shortcut.keys, shortcut])).values()];
 }
 
 /** The shortcuts work as long as the component is shown. */
-export function useShortcuts(shortcuts: readonly Shortcut[]): void {
+export function useShortcuts(shortcuts: readonly Shortcut[], place: Place = 'screen'): void {
   const held = useRef(shortcuts);
   held.current = shortcuts;
   useEffect(() => {
-    active.add(held);
-    return () => void active.delete(held);
-  }, []);
+    active[place].add(held);
+    return () => void active[place].delete(held);
+  }, [place]);
 }
 
 let typed = { text: '', at: 0 };
@@ -35,7 +42,7 @@ export function listenForKeys(): () => void {
     const candidates = isSequence ? [`${typed.text} ${name}`, name] : [name];
     typed = { text: name, at: event.timeStamp };
     const shortcut = candidates
-      .map((keys) => activeShortcuts().findLast((one) => one.keys === keys))
+      .map((keys) => activeShortcuts().find((one) => one.keys === keys))
       .find((found) => found !== undefined);
     if (!shortcut) return;
     event.preventDefault();

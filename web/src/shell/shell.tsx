@@ -18,15 +18,25 @@ export function Shell(): ReactNode {
   const [open, setOpen] = useState<'palette' | 'keys' | 'navigation' | null>(null);
   const close = (): void => setOpen(null);
   useEffect(listenForKeys, []);
-  useShortcuts([
-    { keys: 'mod+k', label: 'Commands', run: () => setOpen('palette') },
-    { keys: '?', label: 'Keys', run: () => setOpen('keys') },
-    ...screens.map(({ to, label, letter }): Shortcut => ({
-      keys: `g ${letter}`,
-      label,
-      run: () => void navigate({ to, params: scope }),
-    })),
-  ]);
+  const searchEmails = () =>
+    navigate({
+      to: '/$project/$environment/emails',
+      params: scope,
+      state: { isSearching: true },
+    });
+  useShortcuts(
+    [
+      { keys: 'mod+k', label: 'Commands', run: () => setOpen('palette') },
+      { keys: '?', label: 'Keys', run: () => setOpen('keys') },
+      ...screens.map(({ to, label, letter }): Shortcut => ({
+        keys: `g ${letter}`,
+        label,
+        run: () => void navigate({ to, params: scope }),
+      })),
+      { keys: '/', label: 'Search emails', run: () => void searchEmails() },
+    ],
+    'shell',
+  );
   const isTest = scope.environment === 'test';
   return (
     <div className="flex h-full flex-col">
