@@ -1,6 +1,6 @@
 /**
- * A shorter settle statement, for the usual outcome: delivered, by an attempt of the worker that holds the
- * recipient. It costs PostgreSQL little more than half of the CPU of the settle statement
+ * A shorter settle statement, for the usual outcome: delivered, or taken by a relay (`sent`), by an attempt of
+ * the worker that holds the recipient. It costs PostgreSQL little more than half of the CPU of the settle statement
  * (docs/decisions/0004-accept-and-settle.md).
  *
  * That statement (settle.ts) remains the specification. This one writes an outcome exactly as that one would, or
@@ -11,13 +11,15 @@
  * The ids come in their order, so that emails are locked in the order in which every statement locks them.
  */
 import { OPEN_STATUSES, STATUS_RANK } from '../core/statuses.ts';
-import { EVENT_OF_STATUS } from '../core/events.ts';
+import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
 import { binaryArray, literalArray } from './postgres/binary-array.ts';
-import type { Queryable } from './postgres/database.ts';
+import type { Queryable, Statement } from './postgres/database.ts';
 import type { Settlement } from './settlement.ts';
 import { latencyClass, SENDER_DOMAIN } from './stats.ts';
 
-const TYPE = EVENT_OF_STATUS.delivered;
+/** Taken by the recipient's server, or by a relay. */
+const USUAL_STATUSES = ['delivered', 'sent'] as const;
+type UsualStatus = (typeof USUAL_STATUSES)[number];
 const OPEN = OPEN_STATUSES.map((status) => `'${status}'`).join();
 
 /**
@@ -25,7 +27,7 @@ const OPEN = OPEN_STATUSES.map((status) => `'${status}'`).join();
  * starts, which saves a quarter of the CPU of a batch of one. `between 1 and $1` makes the planner expect one row, so
  * that it finds each row by its key, even if the tables were empty when the plan was made.
  */
-const SETTLE_USUAL = `
+const change = (status: UsualStatus, type: EventType): string => `
 with email as materialized (
   select i.ord, now() + (select skew from clock) as now, q.position, e.project_id, e.environment, e.id,
          e.event_count + 1 as seq, e.created_at, e.scheduled_at, e.from_address, e.key_id, e.tags
@@ -43,7 +45,7 @@ with email as materialized (
 ),
 moved as (
   update recipients r
-     set status = 'delivered', attempts = r.attempts + 1, reason = null,
+     set status = '${status}', attempts = r.attempts + 1, reason = null,
          smtp = coalesce(($8::json[])[e.ord], r.smtp), provider = ($9::text[])[e.ord],
          completed_at = e.now, next_attempt_at = null
     from email e
@@ -56,7 +58,7 @@ moved as (
 counted as (
   update emails e
      set open_count = e.open_count - 1, event_count = e.event_count + 1,
-         worst = greatest(e.worst, ${STATUS_RANK.delivered}), last_event = '${TYPE}',
+         worst = greatest(e.worst, ${STATUS_RANK[status]}), last_event = '${type}',
          sent_at = coalesce(e.sent_at, l.now),
          completed_at = case when e.open_count = 1 then l.now else e.completed_at end
     from email l
@@ -69,11 +71,14 @@ finished as (
    where q.email_id = e.id and q.position = e.position
      and q.holder = $5::uuid and q.claim = ($7::int[])[e.ord]
   returning 1
-),
+),`;
+
+/** The event with its webhook deliveries, the counts, and the checks. */
+const tell = (status: UsualStatus, type: EventType): string => `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,
                       data, attempt)
-  select e.project_id, e.environment, e.id, e.seq, ($10::uuid[])[e.ord], '${TYPE}', e.position, e.now,
+  select e.project_id, e.environment, e.id, e.seq, ($10::uuid[])[e.ord], '${type}', e.position, e.now,
          ($11::json[])[e.ord], ($12::json[])[e.ord]
     from email e
 ),
@@ -81,12 +86,12 @@ new_events as (
 notification as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
-  select e.project_id, e.environment, w.id, ($10::uuid[])[e.ord], e.id, e.seq, '${TYPE}', e.now
+  select e.project_id, e.environment, w.id, ($10::uuid[])[e.ord], e.id, e.seq, '${type}', e.now
     from email e
    cross join lateral (
       select w.id from webhook_endpoints w
        where w.project_id = e.project_id and w.environment = e.environment
-         and w.status = 'enabled' and (w.events is null or '${TYPE}' = any(w.events)) offset 0) w
+         and w.status = 'enabled' and (w.events is null or '${type}' = any(w.events)) offset 0) w
   returning project_id, endpoint_id, event_id, created_at
 ),
 notification_queue as (
@@ -98,7 +103,7 @@ notification_queue as (
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
                             latency_class, recipients)
-  select e.project_id, e.environment, e.now, 'delivered', ${SENDER_DOMAIN}, e.key_id,
+  select e.project_id, e.environment, e.now, '${status}', ${SENDER_DOMAIN}, e.key_id,
          ($9::text[])[e.ord], e.tags, ${latencyClass('e.now')}, 1
     from email e
 )
@@ -110,29 +115,51 @@ select array_agg(e.ord::int) as ords, (select count(*) from notification_queue):
                             3 * (select count(*) from email),
                             'rows of usual outcomes'))`;
 
-/** An outcome that the short statement may write, with its JSON as it is stored. */
-export type Usual = { outcome: Settlement; data: string; attempt: string; smtp: string | null };
+/** One for each status: the status, its event and its rank are constants of it. */
+const STATEMENTS: Readonly<Record<UsualStatus, Statement>> = {
+  delivered: statementFor('delivered'),
+  sent: statementFor('sent'),
+};
 
-/** Those of a batch, in the order of their emails; an email with several outcomes is not usual. */
+function statementFor(status: UsualStatus): Statement {
+  const type = EVENT_OF_STATUS[status];
+  return { name: `settle_usual_${status}`, text: change(status, type) + tell(status, type) };
+}
+
+/** An outcome that the short statement may write, with its JSON as it is stored. */
+export type Usual = {
+  outcome: Settlement;
+  status: UsualStatus;
+  data: string;
+  attempt: string;
+  smtp: string | null;
+};
+
+/**
+ * Those of a batch, in the order of their emails; an email with several outcomes is not usual. All have one status,
+ * which is that of nearly all mail of a service: with a relay, only test mail is `delivered`.
+ */
 export function usualOf(batch: readonly Settlement[]): Usual[] {
   const byEmail = Map.groupBy(batch, ({ emailId }) => emailId);
-  return [...byEmail.keys()].toSorted().flatMap((emailId) => {
+  const usual = [...byEmail.keys()].toSorted().flatMap((emailId) => {
     const [outcome, ...others] = byEmail.get(emailId)!;
-    const usual = outcome && others.length === 0 ? asUsual(outcome) : null;
-    return usual === null ? [] : [usual];
+    const one = outcome && others.length === 0 ? asUsual(outcome) : null;
+    return one === null ? [] : [one];
   });
+  return usual.filter(({ status }) => status === usual[0]!.status);
 }
 
 function asUsual(outcome: Settlement): Usual | null {
-  const { status, eventType, attempt, reason, suppress, late } = outcome;
-  if (status !== 'delivered' || eventType !== TYPE || late) return null;
+  const { eventType, attempt, reason, suppress, late } = outcome;
+  const status = USUAL_STATUSES.find((one) => one === outcome.status);
+  if (status === undefined || eventType !== EVENT_OF_STATUS[status] || late) return null;
   if (attempt === null || reason !== null || suppress !== null) return null;
   const json = {
     data: JSON.stringify(outcome.data),
     attempt: JSON.stringify(attempt),
     smtp: outcome.smtp && JSON.stringify(outcome.smtp),
   };
-  return Object.values(json).some(hasEscapedCharacter) ? null : { outcome, ...json };
+  return Object.values(json).some(hasEscapedCharacter) ? null : { outcome, status, ...json };
 }
 
 /** The settle statement refuses some of them, which this one would not notice. */
@@ -153,7 +180,7 @@ export async function runUsual(
   const emailIds = outcomes.map(({ emailId }) => emailId);
   const column = (type: 'text' | 'json', of: (one: Usual) => string | null) =>
     binaryArray(type, usual.map(of));
-  const statement = { name: 'settle_usual', text: SETTLE_USUAL };
+  const statement = STATEMENTS[usual[0]!.status];
   const [row] = await db.query<{ ords: number[] | null; notified: number }>(statement, [
     usual.length,
     emailIds[0],

@@ -212,6 +212,12 @@ async function commit<T extends { notified: number }>(
   return done;
 }
 
+/**
+ * Always true. It leaves the partitions of other weeks out when the statement starts, which `= any` of an array
+ * does not.
+ */
+const inRange = (id: string): string => `${id} between $4::uuid and $5::uuid`;
+
 const STEPS = `
 with t as materialized (select app_now() as now),
 input as materialized (
@@ -227,7 +233,7 @@ email as materialized (
     from emails e
    where (e.project_id, e.environment, e.id) in
          (select project_id, environment, email_id from input)
-     and e.id = any($2::uuid[])
+     and e.id = any($2::uuid[]) and ${inRange('e.id')}
    order by e.id
      for update
 ),
@@ -252,7 +258,7 @@ moved as (
     from t, held h, input i, email e, status_transitions s
    where i.email_id = h.email_id and i.position = h.position and e.id = h.email_id
      and r.project_id = i.project_id and r.email_id = h.email_id and r.position = h.position
-     and r.email_id = any($2::uuid[])
+     and r.email_id = any($2::uuid[]) and ${inRange('r.email_id')}
      and s.from_status = r.status and s.to_status = i.status
      and i.late = (r.completed_at is not null)
   returning i.ord, i.project_id, i.environment, r.email_id, r.position, i.status, i.rank, i.event_id,
@@ -277,7 +283,7 @@ counted as (
          completed_at = case when c.ended > 0 and e.open_count = c.ended then t.now else e.completed_at end
     from t, change c
    where e.project_id = c.project_id and e.environment = c.environment and e.id = c.email_id
-     and e.id = any($2::uuid[])
+     and e.id = any($2::uuid[]) and ${inRange('e.id')}
   returning e.event_count = c.last_seq as agrees
 ),
 finished as (
@@ -355,10 +361,14 @@ export async function runSettle(
     extent === 'bare'
       ? { name: 'settle_bare', text: SETTLE_BATCH_BARE }
       : { name: 'settle', text: SETTLE_BATCH };
+  const emailIds = batch.map((one) => one.emailId);
+  const inOrder = emailIds.toSorted();
   const rows = await db.query<{ ord: number; notified: number }>(statement, [
     JSON.stringify(batch.map(settlementInput)),
-    batch.map((one) => one.emailId),
+    emailIds,
     holder,
+    inOrder[0],
+    inOrder.at(-1),
   ]);
   const counted = new Set(rows.map(({ ord }) => ord));
   return { counted: batch.map((_, ord) => counted.has(ord)), notified: rows[0]?.notified ?? 0 };

@@ -34,3 +34,10 @@ export async function settleUsual(stage: Stage, batch: readonly NewEmail[]): Pro
   const settling = settleStore(stage);
   await Promise.all(batch.map((email) => settling.settle(settlement(email))));
 }
+
+/** Likewise, of mail that goes to a relay. */
+export async function settleSent(stage: Stage, batch: readonly NewEmail[]): Promise<void> {
+  const settling = settleStore(stage);
+  const sent = { status: 'sent', eventType: 'email.sent' } as const;
+  await Promise.all(batch.map((email) => settling.settle(settlement(email, sent))));
+}

@@ -60,7 +60,7 @@ import {
 } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
 import { useMembers } from './statements-members.ts';
-import { settleSome, settleUsual } from './statements-settle.ts';
+import { settleSent, settleSome, settleUsual } from './statements-settle.ts';
 import { useTemplates } from './statements-templates.ts';
 import {
   closedEndpoint,
@@ -360,6 +360,11 @@ export const EXERCISES: readonly Exercise[] = [
     what: 'settle usual outcomes',
     asks: FEW,
     run: async (stage) => settleUsual(stage, await acceptFew(stage, {})),
+  },
+  {
+    what: 'settle what a relay took',
+    asks: FEW,
+    run: async (stage) => settleSent(stage, await acceptFew(stage, {})),
   },
   { what: 'claim and release', asks: 128, run: claimAndRelease },
   {
