@@ -44,6 +44,20 @@ export function listNodes(
   return db.query('select id, instance, beat from nodes');
 }
 
+/** What a supervisor looks at every few seconds, in one statement: all workers, and the schema that they need. */
+export async function readWatched(
+  db: Queryable,
+): Promise<{ nodes: { id: string; beat: number }[]; schemaRequired: number }> {
+  const text = `select i.schema_required as required, n.id, n.beat
+                  from installation i left join nodes n on true`;
+  type Row = { required: number; beat: number } & { id: string | null };
+  const rows = await db.query<Row>({ name: 'watch', text });
+  return {
+    nodes: rows.flatMap(({ id, beat: counter }) => (id === null ? [] : [{ id, beat: counter }])),
+    schemaRequired: rows[0]?.required ?? 0,
+  };
+}
+
 /** A drop that died goes on (queue-drops.ts): its mail stays held. */
 const DUE_UNLESS_DROPPED = `case when q.drop_id is null then ${DUE_BY_AGE} else q.due_at end`;
 

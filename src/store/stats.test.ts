@@ -86,6 +86,24 @@ test('an email and its outcome are counted at once, and not again when they are 
   assert.equal(deltas, undefined);
 });
 
+test('without new counts only that is looked up', async () => {
+  while ((await foldStats(db, 10_000)) > 0);
+  const statements: string[] = [];
+  const counting: Parameters<typeof foldStats>[0] = {
+    transaction: (work) =>
+      db.transaction((tx) =>
+        work({
+          query: (statement, values) => {
+            statements.push(typeof statement === 'string' ? statement : statement.text);
+            return tx.query(statement, values);
+          },
+        }),
+      ),
+  };
+  assert.equal(await foldStats(counting, 10_000), 0);
+  assert.equal(statements.length, 1);
+});
+
 test('what is rolled back is not counted, and neither is what another worker holds', async () => {
   const sender = await newSender(db);
   const [kept, lost] = [newEmail(sender), newEmail(sender)];

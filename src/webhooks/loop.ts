@@ -1,6 +1,7 @@
 /**
  * The webhook loop: finds endpoints with due deliveries, claims for each in rotation, sends. It polls as
- * soon as this process has queued a delivery, otherwise once a second.
+ * soon as this process has queued a delivery, otherwise once a second, and every two seconds while there is
+ * nothing to send.
  *
  * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are held under
  * this worker's lease, which fences every outcome. An unreachable, slow or overloaded endpoint does not
@@ -28,6 +29,9 @@ import { Sender } from './sender.ts';
 
 /** For retries and deliveries queued by other nodes; those of this process are polled immediately. */
 const EVERY_MS = 1_000;
+/** After IDLE_AFTER_MS of polls that found nothing, as the dispatcher does (delivery/dispatcher.ts). */
+const IDLE_EVERY_MS = 2_000;
+const IDLE_AFTER_MS = 10_000;
 /** The minimum pause between polls: 50 a second. */
 const PAUSE_MS = 20;
 const BACK_MS = 250;
@@ -40,6 +44,7 @@ export class PollSchedule {
   #seenMs = 0;
   // The following are times of the caller's clock.
   #lastMs = -Infinity;
+  #workMs = -Infinity;
   #nextMs = -Infinity;
   #deepMs = -Infinity;
   #sweepMs = -Infinity;
@@ -65,13 +70,15 @@ export class PollSchedule {
     return this.#seenMs - (nowMs >= this.#deepMs ? DEEP_BACK_MS : BACK_MS);
   }
 
-  /** A poll that began at `nowMs` has covered everything up to `seenMs` of database time. */
-  done(nowMs: number, seenMs: number): void {
+  /** A poll that began at `nowMs` has covered everything up to `seenMs` of database time and found work, or none. */
+  done(nowMs: number, seenMs: number, hasWork: boolean): void {
     if (nowMs >= this.#sweepMs) this.#sweepMs = nowMs + SWEEP_EVERY_MS;
     if (nowMs >= this.#deepMs) this.#deepMs = nowMs + DEEP_EVERY_MS;
     this.#seenMs = seenMs;
     this.#lastMs = nowMs;
-    this.#nextMs = nowMs + EVERY_MS;
+    if (hasWork) this.#workMs = nowMs;
+    const isIdle = nowMs - this.#workMs >= IDLE_AFTER_MS;
+    this.#nextMs = nowMs + (isIdle ? IDLE_EVERY_MS : EVERY_MS);
   }
 }
 
@@ -166,9 +173,14 @@ class Loop implements WebhookLoop {
       const wentWell = holder !== null && (await this.#iterate(holder));
       // The lease has changed, or the deliveries found were not claimed: poll everything.
       if (!wentWell) this.#schedule.startAnew();
-      await pause(wentWell ? ITERATION_PAUSE_MS : IDLE_PAUSE_MS);
+      if (!wentWell) await pause(IDLE_PAUSE_MS);
+      else if (this.#isBusy) await pause(ITERATION_PAUSE_MS);
       await this.#untilNextIteration();
     }
+  }
+
+  get #isBusy(): boolean {
+    return this.#sender.underWay.size > 0 || this.#closed.size > 0 || this.#endpoints.hasRoom;
   }
 
   async #iterate(holder: string): Promise<boolean> {
@@ -205,7 +217,7 @@ class Loop implements WebhookLoop {
     const sinceMs = this.#schedule.sinceMs(nowMs);
     const { notifying } = this.#options.db;
     const { endpoints, nowMs: seenMs, hasReplays } = await findDueEndpoints(notifying, sinceMs);
-    this.#schedule.done(nowMs, seenMs);
+    this.#schedule.done(nowMs, seenMs, hasReplays || endpoints.length > 0);
     if (hasReplays && (await feedReplays(notifying))) this.#schedule.soon();
     for (const endpoint of endpoints) {
       if (endpoint.isClosed) this.#closed.set(endpoint.endpointId, endpoint);

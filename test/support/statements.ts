@@ -232,6 +232,7 @@ async function useNodes({ db }: Stage): Promise<void> {
   await nodes.registerNode(db.beating, { id, instance: newId(), host: 'here', pid: 1 });
   await nodes.beat(db.beating, id);
   await nodes.listNodes(db);
+  await nodes.readWatched(db);
   const provider = { provider: 'a.test', state: 'open', reason: null, forMs: null } as const;
   const changed = [{ ...provider, connectionsMax: 2, connectionsOpen: 1 }];
   await writeProviderStates(db, id, { changed, gone: ['b.test'] });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import pino from 'pino';
+import type { Statement } from '../../store/postgres/database.ts';
 import { Maintenance, type MaintenanceOptions } from './maintenance.ts';
 
 const GB = 1024 ** 3;
@@ -16,9 +17,11 @@ async function refusalsWith(
   const options = {
     database: {
       db: {
-        query: (text: string) =>
+        query: (statement: Statement | string) =>
           Promise.resolve(
-            text.includes('pg_database_size') ? [{ bytes: size?.sizes.shift() }] : [],
+            typeof statement === 'string' && statement.includes('pg_database_size')
+              ? [{ bytes: size?.sizes.shift() }]
+              : [],
           ),
       },
       freeBytes: () => Promise.resolve(looks.shift() ?? null),
@@ -68,9 +71,10 @@ test('emails are refused while the database has its maximum size', async () => {
 test('workers are notified to poll as soon as the work of a dead node is released', async () => {
   const notified: string[] = [];
   mock.timers.enable({ apis: ['setTimeout'] });
-  const query = (text: string): Promise<object[]> => {
-    if (/select id, instance, beat/.test(text)) {
-      return Promise.resolve([{ id: 'silent', instance: 'elsewhere', beat: 7 }]);
+  const query = (statement: Statement | string): Promise<object[]> => {
+    const text = typeof statement === 'string' ? statement : statement.text;
+    if (text.includes('left join nodes')) {
+      return Promise.resolve([{ required: 0, id: 'silent', beat: 7 }]);
     }
     if (/delete from nodes/.test(text)) notified.push('freed');
     if (/queue_drops/.test(text)) return Promise.resolve([]);

@@ -23,8 +23,8 @@ import { foldStats } from '../../store/stats.ts';
 import { databaseTimeline } from '../../store/postgres/failover.ts';
 import { makePartitions } from '../../store/postgres/migrate.ts';
 import { databaseBytes } from '../../store/postgres/capacity.ts';
-import { outdatedProblem, schemaRequired } from '../../store/postgres/schema-version.ts';
-import { expireWorker, listNodes, releaseOrphans } from '../../store/nodes.ts';
+import { outdatedProblem } from '../../store/postgres/schema-version.ts';
+import { expireWorker, readWatched, releaseOrphans } from '../../store/nodes.ts';
 import type { SecretBox } from '../../store/secrets.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
 import { createNetwork } from '../network.ts';
@@ -86,11 +86,10 @@ export class Maintenance implements AsyncDisposable {
 
   start(): void {
     const { database, config, log } = this.#options;
-    this.#every(WATCH_EVERY_MS, 'watching nodes', () => this.#watchNodes());
+    this.#every(WATCH_EVERY_MS, 'watching nodes and the schema', () => this.#watch());
     this.#every(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
     // Also now, because a fail-over may come before the first interval.
     this.#running.add(this.#watchTimeline().catch(() => {}));
-    this.#every(WATCH_EVERY_MS, 'watching the schema', () => this.#watchSchema());
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
     const here = { host: hostname(), pid: process.pid };
     this.#every(DROPS_EVERY_MS, 'dropping mail', () => {
@@ -160,10 +159,15 @@ export class Maintenance implements AsyncDisposable {
     next();
   }
 
+  async #watch(): Promise<void> {
+    const { nodes, schemaRequired } = await readWatched(this.#options.database.db);
+    this.#checkSchema(schemaRequired);
+    await this.#checkNodes(nodes);
+  }
+
   /** Only successful polls count: no node expires while the database cannot be reached. */
-  async #watchNodes(): Promise<void> {
+  async #checkNodes(nodes: readonly { id: string; beat: number }[]): Promise<void> {
     const { db } = this.#options.database;
-    const nodes = await listNodes(db);
     const seen = new Map<string, Seen>();
     for (const { id, beat } of nodes) {
       const before = this.#seen.get(id);
@@ -206,8 +210,8 @@ export class Maintenance implements AsyncDisposable {
   }
 
   /** A migration is about to drop something that this code uses. */
-  async #watchSchema(): Promise<void> {
-    const problem = outdatedProblem(await schemaRequired(this.#options.database.db));
+  #checkSchema(required: number): void {
+    const problem = outdatedProblem(required);
     if (problem === null) return;
     this.#isOutdated = true;
     this.#options.pool.refuseMail(OUTDATED);

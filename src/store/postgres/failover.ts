@@ -7,9 +7,12 @@
 import { DatabaseUnavailable, type Queryable } from './database.ts';
 
 /** The first eight digits of a WAL file's name are the timeline. */
-const TIMELINE = `
+const TIMELINE = {
+  name: 'timeline',
+  text: `
 select case when pg_is_in_recovery() then null
-            else left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline`;
+            else left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline`,
+};
 
 /**
  * The current timeline of the database.
