@@ -193,6 +193,13 @@ test('keys lead everywhere', async () => {
   await page.keyboard.press('Escape');
   await page.waitForURL(`**${path}`);
   await page.getByRole('heading', { name: 'Emails' }).waitFor();
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(`**/emails/${first}`);
+  await page.keyboard.press('Escape');
+  await page.waitForURL(`**${path}`);
+  await page.getByRole('heading', { name: 'Emails' }).waitFor();
   await page.keyboard.press('?');
   await page.getByRole('dialog', { name: 'Keys' }).getByText('Search emails').waitFor();
   await page.keyboard.press('Escape');

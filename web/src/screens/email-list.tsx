@@ -268,10 +268,13 @@ function useWalk(
   useShortcuts([
     { keys: 'j', label: 'Next email', run: () => step(1) },
     { keys: 'k', label: 'Previous email', run: () => step(-1) },
+    // Beside an open email they scroll it.
     ...(openId === null
-      ? at < 0
-        ? []
-        : [{ keys: 'Enter', label: 'Open the email', run: () => open(at) }]
+      ? [
+          { keys: 'ArrowDown', label: 'Next email', run: () => step(1) },
+          { keys: 'ArrowUp', label: 'Previous email', run: () => step(-1) },
+          ...(at < 0 ? [] : [{ keys: 'Enter', label: 'Open the email', run: () => open(at) }]),
+        ]
       : [{ keys: 'Escape', label: 'Close the email', run: close }]),
   ]);
   return openId === null ? walked : -1;

@@ -53,6 +53,12 @@ export function listenForKeys(): () => void {
   return () => document.removeEventListener('keydown', onKey);
 }
 
+/** As it is written on keyboards. */
+export function keyText(keys: string): string {
+  const command = navigator.platform.startsWith('Mac') ? '⌘ ' : 'Ctrl ';
+  return keys.replace('mod+', command).replace('ArrowDown', '↓').replace('ArrowUp', '↑');
+}
+
 /** Keys belong to a field, and to an open dialog. */
 function isTyping(target: EventTarget | null): boolean {
   const element = target instanceof HTMLElement ? target : null;

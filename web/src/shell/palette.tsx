@@ -3,7 +3,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { type KeyboardEvent, type ReactNode, useState } from 'react';
 import { useScope } from '../api/scope.ts';
 import { Dialog } from '../ui/dialog.tsx';
-import { activeShortcuts } from './keys.ts';
+import { activeShortcuts, keyText } from './keys.ts';
 
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
 
@@ -72,7 +72,9 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
             className="flex items-center justify-between rounded-md px-3 py-2 aria-selected:bg-hover"
           >
             {choice.label}
-            {choice.keys && <kbd className="font-mono text-xs text-muted">{choice.keys}</kbd>}
+            {choice.keys && (
+              <kbd className="font-mono text-xs text-muted">{keyText(choice.keys)}</kbd>
+            )}
           </li>
         ))}
       </ul>

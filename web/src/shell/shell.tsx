@@ -6,7 +6,7 @@ import { useScope } from '../api/scope.ts';
 import { IconButton } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { UndoProvider } from '../ui/undo.tsx';
-import { activeShortcuts, listenForKeys, type Shortcut, useShortcuts } from './keys.ts';
+import { activeShortcuts, keyText, listenForKeys, type Shortcut, useShortcuts } from './keys.ts';
 import { Navigation } from './navigation.tsx';
 import { Palette } from './palette.tsx';
 import { useScreens } from './screens.ts';
@@ -83,15 +83,11 @@ function KeyList(): ReactNode {
           <dt>{label}</dt>
           <dd>
             <kbd className="rounded border border-line px-1.5 py-0.5 font-mono text-xs text-muted">
-              {keys.replace('mod+', isMac() ? '⌘ ' : 'Ctrl ')}
+              {keyText(keys)}
             </kbd>
           </dd>
         </div>
       ))}
     </dl>
   );
-}
-
-export function isMac(): boolean {
-  return navigator.platform.startsWith('Mac');
 }

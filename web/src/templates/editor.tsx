@@ -9,7 +9,7 @@ import type { Template } from '../../../sdk/src/api.ts';
 import type { FieldProblem } from '../api/client.ts';
 import { useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
-import { isMac } from '../shell/shell.tsx';
+import { keyText } from '../shell/keys.ts';
 import { useShortcuts } from '../shell/keys.ts';
 import { Allowed, useMay } from '../ui/allowed.tsx';
 import { Button } from '../ui/button.tsx';
@@ -163,7 +163,7 @@ function SaveOrPublish(props: {
           <Button onClick={discard}>Discard changes</Button>
           <Button
             look="primary"
-            title={isMac() ? '⌘ S' : 'Ctrl S'}
+            title={keyText('mod+S')}
             disabled={state.isSending}
             onClick={() => void save()}
           >
