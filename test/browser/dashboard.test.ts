@@ -320,6 +320,8 @@ test('a key is made, shown once and works until it is revoked', async () => {
   await page.getByRole('button', { name: 'Close' }).click();
   await page.getByRole('button', { name: 'Revoke Shop' }).click();
   await page.getByRole('button', { name: 'Revoke', exact: true }).click();
+  // Behind an open dialog nothing has a role.
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Revoke Shop' }).waitFor({ state: 'detached' });
   assert.equal((await list()).status, 401);
   assert.equal((await page.content()).includes(key), false);
