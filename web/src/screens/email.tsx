@@ -2,9 +2,10 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams, useSearch } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
-import { lazy, type ReactNode, Suspense, useEffect } from 'react';
+import { lazy, type ReactNode, Suspense } from 'react';
 import { STATUS_MEANINGS } from '../../../src/core/statuses.ts';
 import type { Diagnosis, Email } from '../../../sdk/src/api.ts';
+import { useEmail } from '../api/email.ts';
 import { useEvents } from '../api/live.ts';
 import { useApi } from '../api/scope.ts';
 import { useShortcuts } from '../shell/keys.ts';
@@ -37,18 +38,11 @@ export function EmailScreen(): ReactNode {
   const { id } = useParams({ from: ROUTE });
   const cache = useQueryClient();
   const key = [...api.key, 'email', id];
-  const email = useQuery({
-    queryKey: key,
-    queryFn: ({ signal }) => api.get<Email>(`/v1/emails/${id}`, signal),
-  });
+  const email = useEmail(id);
   useEvents(api.scope, () => void cache.invalidateQueries({ queryKey: key }), { emailId: id });
   useShortcuts([
     { keys: 'c', label: 'Copy the id', run: () => void navigator.clipboard.writeText(id) },
   ]);
-  const subject = email.data?.subject;
-  useEffect(() => {
-    if (subject !== undefined) document.title = `${subject} · Posthorn`;
-  }, [subject]);
   return (
     <article className="min-w-0">
       <BackLink />

@@ -1,9 +1,9 @@
 /** One email of the test inbox: what its reader would see, and what is in it. */
-import { useQuery } from '@tanstack/react-query';
 import { Link, useParams, useSearch } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
-import { type ReactNode, useEffect } from 'react';
+import type { ReactNode } from 'react';
 import type { Email } from '../../../sdk/src/api.ts';
+import { useEmail } from '../api/email.ts';
 import { useApi } from '../api/scope.ts';
 import { Problem, RowsSkeleton } from '../ui/states.tsx';
 import { TabLinks } from '../ui/tab-links.tsx';
@@ -21,16 +21,8 @@ const TABS: readonly (readonly [ContentTab, string])[] = [
 ];
 
 export function TestInboxEmailScreen(): ReactNode {
-  const api = useApi();
   const { id } = useParams({ from: ROUTE });
-  const email = useQuery({
-    queryKey: [...api.key, 'email', id],
-    queryFn: ({ signal }) => api.get<Email>(`/v1/emails/${id}`, signal),
-  });
-  const subject = email.data?.subject;
-  useEffect(() => {
-    if (subject !== undefined) document.title = `${subject} · Posthorn`;
-  }, [subject]);
+  const email = useEmail(id);
   return (
     <article className="min-w-0">
       <BackLink />
