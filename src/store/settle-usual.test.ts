@@ -102,6 +102,51 @@ const HISTORY = fc.record({
 });
 type History = typeof HISTORY extends fc.Arbitrary<infer Value> ? Value : never;
 type StoredEmail = History['emails'][number];
+
+const QUEUED: StoredEmail['recipients'][number] = {
+  status: 'queued',
+  isCompleted: false,
+  attempts: 0,
+  smtp: null,
+  reason: null,
+  holder: HOLDER,
+  claim: 1,
+};
+const STORED: StoredEmail = {
+  scope: 0,
+  from: 'hello@acme.com',
+  tags: [],
+  recipients: [QUEUED],
+  hasKey: true,
+  ageS: 4,
+  wasScheduled: false,
+  wasSent: false,
+  worst: 0,
+  openMissing: 0,
+};
+const DELIVERED: Wanted = {
+  email: 0,
+  position: 0,
+  claim: 1,
+  status: 'delivered',
+  late: false,
+  isAttempt: true,
+  text: '250 OK',
+  hasSmtp: true,
+  reason: null,
+  provider: 'example.net',
+  suppresses: false,
+};
+/**
+ * PostgreSQL refuses both statements: a text with NUL beside usual outcomes, which is too rare to be
+ * generated in every run.
+ */
+const REFUSED: History = {
+  hasRelay: false,
+  emails: [STORED, STORED],
+  endpoint: null,
+  batches: [[DELIVERED, { ...DELIVERED, email: 1, text: 'zero \0' }]],
+};
 type Scoped = Omit<Sender, 'environment'> & { environment: NewEmail['environment'] };
 
 /** Of one project both environments. */
@@ -281,7 +326,7 @@ test('both statements have the same answers and leave the same rows', async () =
         });
       }
     }),
-    { numRuns: RUNS },
+    { numRuns: RUNS, examples: [[REFUSED]] },
   );
   for (const [what, count] of Object.entries(seen)) assert.ok(count > 0, `nothing ${what}`);
 });
