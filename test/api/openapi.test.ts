@@ -58,14 +58,22 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 
 /** Checks values against a schema of the document: what it does not name may not be there. */
 function checkerOf(schema: JsonSchema): z.ZodType {
-  const { schemas } = document.components;
-  const inlined = JSON.stringify({ ...schema, $defs: schemas }, (_, value: unknown) => {
+  return z.fromJSONSchema({ ...closed(schema), $defs: definitions });
+}
+
+/** The schema with `additionalProperties: false` in every object that names its properties. */
+function closed(schema: JsonSchema): JsonSchema {
+  const text = JSON.stringify(schema, (_, value: unknown) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
     const isClosed = 'properties' in value && !('additionalProperties' in value);
     return isClosed ? { ...value, additionalProperties: false } : value;
-  }).replaceAll('#/components/schemas/', '#/$defs/');
-  return z.fromJSONSchema(JSON.parse(inlined));
+  });
+  return JSON.parse(text.replaceAll('#/components/schemas/', '#/$defs/')) as JsonSchema;
 }
+
+const definitions = Object.fromEntries(
+  Object.entries(document.components.schemas).map(([name, schema]) => [name, closed(schema)]),
+);
 
 /** Every schema in the document, those inside of schemas too. */
 function* schemasIn(value: unknown): Generator<JsonSchema> {
