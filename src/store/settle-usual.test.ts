@@ -137,15 +137,19 @@ const DELIVERED: Wanted = {
   provider: 'example.net',
   suppresses: false,
 };
+const ENDED: StoredEmail = {
+  ...STORED,
+  recipients: [{ ...QUEUED, status: 'delivered', isCompleted: true }],
+};
 /**
- * PostgreSQL refuses both statements: a text with NUL beside usual outcomes, which is too rare to be
- * generated in every run.
+ * The short statement fails: a recipient that has ended, which is still in the queue. Not every run generates
+ * one.
  */
-const REFUSED: History = {
+const FAILING: History = {
   hasRelay: false,
-  emails: [STORED, STORED],
+  emails: [STORED, ENDED],
   endpoint: null,
-  batches: [[DELIVERED, { ...DELIVERED, email: 1, text: 'zero \0' }]],
+  batches: [[DELIVERED, { ...DELIVERED, email: 1 }]],
 };
 type Scoped = Omit<Sender, 'environment'> & { environment: NewEmail['environment'] };
 
@@ -326,7 +330,7 @@ test('both statements have the same answers and leave the same rows', async () =
         });
       }
     }),
-    { numRuns: RUNS, examples: [[REFUSED]] },
+    { numRuns: RUNS, examples: [[FAILING]] },
   );
   for (const [what, count] of Object.entries(seen)) assert.ok(count > 0, `nothing ${what}`);
 });
