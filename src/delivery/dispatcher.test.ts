@@ -227,7 +227,7 @@ test('a short database outage delays an attempt by its duration', async () => {
 test('an email whose accept got no reply is released within seconds of its commit', async () => {
   await using scene = newScene();
   const email = newEmail(await newSender(db), { to: ['unheard@example.net'] });
-  scene.dispatcher.releaseLater([email.id]);
+  scene.dispatcher.releaseLater([email]);
   const store = new AcceptStore(db.accepting, {
     limit: { max: 100, windowS: 60 },
     holder: () => scene.holder,

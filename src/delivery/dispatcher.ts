@@ -16,7 +16,7 @@ import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../store/postgres/database.ts';
 import { loadMessages, type StoredMessage } from '../store/emails.ts';
-import { holdClaims, type ClaimedRecipient } from '../store/queue.ts';
+import { holdClaims, type ClaimedRecipient, type QueuedEmail } from '../store/queue.ts';
 import { Claims } from './claims.ts';
 import { Cutoff } from './attempt.ts';
 import type { Connections } from './connections.ts';
@@ -196,9 +196,9 @@ export class Dispatcher {
   }
 
   /** Emails whose accept statement was not answered: released if they were stored. */
-  releaseLater(emailIds: readonly string[]): void {
+  releaseLater(emails: readonly QueuedEmail[]): void {
     const holder = this.#options.lease.holder();
-    if (holder !== null) this.#releases.releaseLater(emailIds, holder);
+    if (holder !== null) this.#releases.releaseLater(emails, holder);
   }
 
   get waiting(): number {

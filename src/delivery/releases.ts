@@ -9,6 +9,7 @@ import { GroupCommit } from '../store/postgres/group-commit.ts';
 import {
   type ClaimedRecipient,
   findUnknownClaims,
+  type QueuedEmail,
   type Release,
   releaseClaims,
   releaseEmails,
@@ -54,6 +55,7 @@ export class Releases {
     await this.#release(
       deliveries.map((delivery) => ({
         ...delivery,
+        projectId: delivery.message.projectId,
         emailId: delivery.message.id,
         delayMs: delayMsOf(delivery),
       })),
@@ -76,11 +78,11 @@ export class Releases {
    * Releases emails as soon as they appear under `holder`. Checked at growing intervals, because a
    * statement may be delayed in the network for minutes.
    */
-  releaseLater(emailIds: readonly string[], holder: string): void {
+  releaseLater(emails: readonly QueuedEmail[], holder: string): void {
     const lookAfter = (waitMs: number): void => {
       if (waitMs > UNKNOWN_FATE_MAX_MS) return;
       setTimeout(() => {
-        releaseEmails(this.#db, emailIds, holder).then(
+        releaseEmails(this.#db, emails, holder).then(
           () => lookAfter(waitMs * 2),
           () => lookAfter(waitMs),
         );

@@ -163,7 +163,7 @@ function acceptInto(
     recipientLimit: config.limits.recipients,
     holder: lease.holder,
     onNotified,
-    onUnknown: (emailIds) => dispatcher.releaseLater(emailIds),
+    onUnknown: (emails) => dispatcher.releaseLater(emails),
   });
   const options: AcceptOptions = {
     store,

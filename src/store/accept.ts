@@ -24,6 +24,7 @@ import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './ac
 import { isUsual, runUsual, runUsualTogether } from './accept-usual.ts';
 import { type EmailBatch, runEmailBatch } from './email-batch.ts';
 import { makeBlocks, needsBlocks } from './limit-blocks.ts';
+import type { QueuedEmail } from './queue.ts';
 import {
   type Database,
   DatabaseUnavailable,
@@ -56,7 +57,7 @@ export type AcceptStoreOptions = Omit<BatchOptions, 'holder' | 'hasBlocks' | 'on
   /** The lease of this worker, for held recipients; null while it has none. */
   holder: () => string | null;
   /** Called for emails that may be stored and held by this worker, before the result is known. */
-  onUnknown: (emailIds: readonly string[]) => void;
+  onUnknown: (emails: readonly QueuedEmail[]) => void;
 };
 
 type CommitOptions = AcceptStoreOptions & { withBlocks: Set<string> };
@@ -326,7 +327,7 @@ async function findTruth(
     return [rows.map((row) => ({ ...row, response }))];
   }
   if (rows !== null) return rows.map((row) => [row]);
-  options.onUnknown(emails.map((email) => email.id));
+  options.onUnknown(emails);
   const message = 'the connection to the database was lost while the email was being stored';
   throw new AcceptedUnknown(message, { cause });
 }
@@ -407,7 +408,8 @@ select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
        (select array_agg(r.position) from recipients r
          where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
          as suppressed_positions,
-       coalesce((select bool_or(q.held) from queue q where q.email_id = e.id), false) as is_held
+       coalesce((select bool_or(q.held) from queue q
+                  where q.project_id = e.project_id and q.email_id = e.id), false) as is_held
   from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
  cross join lateral (
     select * from emails e

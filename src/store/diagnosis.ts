@@ -35,7 +35,8 @@ select l.attempt, l.created_at as "attemptedAt", q.provider, q.due_at as "dueAt"
        coalesce(extract(epoch from q.due_at - t.now) * 1000, 0)::float8 as "dueInMs", coalesce(num_nonnulls(q.holder) = 1, false) as "isWithWorker",
        coalesce(q.held, false) as "isHeld", d.drops_at as "dropsAt"
   from t, recipients r
-  left join queue q on q.email_id = r.email_id and q.position = r.position
+  left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
+                   and q.position = r.position
   left join queue_drops d on d.id = q.drop_id and d.undone_at is null
   left join last l on l.position = r.position
  where r.project_id = $1 and r.email_id = $3

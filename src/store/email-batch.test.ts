@@ -20,7 +20,7 @@ function newStore(accepting: AcceptConnection = db.accepting, unknown: string[] 
     limit: { max: 100, windowS: 60 },
     holder: () => holder,
     onNotified: () => {},
-    onUnknown: (emailIds) => unknown.push(...emailIds),
+    onUnknown: (emails) => unknown.push(...emails.map(({ id }) => id)),
   });
 }
 

@@ -111,7 +111,8 @@ export const OPEN_STATUSES = `
   left join lateral (
     select array_agg(distinct ${PRESENT_STATUS}) as statuses
       from recipients r
-      left join queue q on q.email_id = r.email_id and q.position = r.position
+      left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
+                         and q.position = r.position
      where e.open_count > 0 and r.project_id = e.project_id and r.email_id = e.id
        and r.status in ('scheduled', 'queued', 'deferred')) open on true`;
 
@@ -145,7 +146,8 @@ select ${SUMMARY_COLUMNS}, ${HTML}, c.body_text as text, c.tracking,
                  'completed_at', wire_time(r.completed_at), 'reason', r.reason, 'smtp', r.smtp)
                  order by r.position)
           from recipients r
-          left join queue q on q.email_id = r.email_id and q.position = r.position
+          left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
+                             and q.position = r.position
          where r.project_id = $1 and r.email_id = $3) as recipients
   from emails e${OPEN_STATUSES}
   left join contents c on c.project_id = e.project_id and c.email_id = e.id and c.email_id = $3

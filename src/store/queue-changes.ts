@@ -1,7 +1,7 @@
 /**
  * The queue for operators: waiting mail by provider, and retry, hold, release and removal of waiting mail.
  *
- * A change walks over the queue's key in steps, so that no statement is long. Rows that a worker holds are
+ * A change walks over the queue's key in steps, project by project, so that no statement is long. Rows that a worker holds are
  * not changed, because an SMTP transaction cannot be undone. A retry asks those workers to compare their
  * claims with their memory (delivery/releases.ts), and releases rows whose holder does not exist. Held
  * mail is not claimed; it becomes due when it expires, so that it always ends. Released mail is not held
@@ -52,44 +52,50 @@ export type QueueStep = {
   next: QueuePlace | null;
 };
 
-export type QueuePlace = { emailId: string; position: number };
+/** A place in the order of the queue's key. */
+export type QueuePlace = { projectId: string; emailId: string; position: number };
 
-export const QUEUE_START: QueuePlace = {
-  emailId: '00000000-0000-0000-0000-000000000000',
-  position: -1,
-};
+const NO_ID = '00000000-0000-0000-0000-000000000000';
+export const QUEUE_START: QueuePlace = { projectId: NO_ID, emailId: NO_ID, position: -1 };
 
 const STEP_ROWS = 2_000;
 
+// An email without its project is looked for in the part of each one.
 const SEEN = `
 seen as materialized (
-  select q.email_id, q.position, q.project_id, q.environment, q.destination, q.provider, q.holder,
+  select q.project_id, q.email_id, q.position, q.environment, q.destination, q.provider, q.holder,
          q.held, q.due_at, q.drop_id
     from queue q
-   where (q.email_id, q.position) > ($1::uuid, $2::smallint)
-     and q.email_id >= coalesce($4::uuid, $1::uuid)
-     and q.email_id <= coalesce($4::uuid, $5::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-   order by q.email_id, q.position
-   limit $3
+   where (q.project_id, q.email_id, q.position) > ($1::uuid, $2::uuid, $3::smallint)
+     and q.project_id <= coalesce($5::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+     and ($6::uuid is null
+          or q.email_id = $6
+             and q.project_id = any(array(select p.id from projects p
+                                           where $5::uuid is null or p.id = $5)))
+   order by q.project_id, q.email_id, q.position
+   limit $4
 ),
 found as materialized (
   select * from seen
-   where ($6::text is null or destination = $6) and ($7::text is null or provider = $7)
-     and ($8::uuid is null or project_id = $8) and ($9::text is null or environment = $9)
-     and ($10::uuid is null
-          or project_id in (select p.id from projects p where p.organization_id = $10))
-     and ($11::uuid is null or drop_id = $11 and held)
+   where ($7::uuid is null or email_id <= $7) and ($8::text is null or destination = $8)
+     and ($9::text is null or provider = $9) and ($10::text is null or environment = $10)
+     and ($11::uuid is null
+          or project_id in (select p.id from projects p where p.organization_id = $11))
+     and ($12::uuid is null or drop_id = $12 and held)
 )`;
+
+const FROM_LAST = 'project_id desc, email_id desc, position desc';
 
 const PROGRESS = `
 select (select count(*) from found)::int as found,
        (select count(*) from found where holder is not null)::int as busy,
        (select count(*) from changed)::int as changed, count(*)::int as seen,
-       (array_agg(email_id order by email_id desc, position desc))[1] as "emailId",
-       (array_agg(position order by email_id desc, position desc))[1] as position
+       (array_agg(project_id order by ${FROM_LAST}))[1] as "projectId",
+       (array_agg(email_id order by ${FROM_LAST}))[1] as "emailId",
+       (array_agg(position order by ${FROM_LAST}))[1] as position
   from seen`;
 
-/** `mark` and `restore`: of a drop that can be undone; $12 is its id. */
+/** `mark` and `restore`: of a drop that can be undone; $13 is its id. */
 export type MarkChange = 'mark' | 'restore';
 
 /** As of DUE_BY_AGE (queue.ts): claims would not find rows that were due long ago. */
@@ -109,14 +115,14 @@ const CHANGES: Readonly<Record<QueueChange | MarkChange, Change>> = {
     where: 'q.holder is null and q.held',
   },
   mark: {
-    set: `held = true, due_at = e.expires_at, drop_id = $12::uuid,
+    set: `held = true, due_at = e.expires_at, drop_id = $13::uuid,
           due_before = case when q.held then null else q.due_at end`,
     where: 'q.holder is null and q.drop_id is null',
   },
   restore: {
     set: `held = q.due_before is null, drop_id = null, due_before = null,
           due_at = case when q.due_before is null then q.due_at else ${DUE_AS_BEFORE} end`,
-    where: 'q.holder is null and q.drop_id = $12::uuid',
+    where: 'q.holder is null and q.drop_id = $13::uuid',
   },
 };
 
@@ -138,7 +144,8 @@ changed as (
       select e.scheduled_at, e.expires_at from emails e
        where e.project_id = f.project_id and e.environment = f.environment and e.id = f.email_id
        limit 1) e
-   where q.email_id = f.email_id and q.position = f.position and ${where}
+   where q.project_id = f.project_id and q.email_id = f.email_id and q.position = f.position
+     and ${where}
   returning 1
 )${alongside}${PROGRESS}`;
 }
@@ -191,9 +198,10 @@ type TakenOut = {
 
 const TAKE_OUT = `with${SEEN},
 changed as (
-  update queue q set holder = $12::uuid, claim = q.claim + 1
+  update queue q set holder = $13::uuid, claim = q.claim + 1
     from found f
-   where q.email_id = f.email_id and q.position = f.position and q.holder is null
+   where q.project_id = f.project_id and q.email_id = f.email_id and q.position = f.position
+     and q.holder is null
   returning q.*
 ), progress as (${PROGRESS}
 )
@@ -226,23 +234,31 @@ export async function takeOutStep(
 function valuesOf(selector: QueueSelector, from: QueuePlace, rows: number): unknown[] {
   const { emailId, lastEmailId, domain, provider, projectId, environment } = selector;
   const { organizationId, dropId } = selector;
-  const scope = [projectId, environment, organizationId];
+  const start = startOf(projectId, from);
   return [
-    from.emailId,
-    from.position,
+    start.projectId,
+    start.emailId,
+    start.position,
     rows,
+    projectId,
     emailId,
     lastEmailId,
     domain,
     provider,
-    ...scope,
+    environment,
+    organizationId,
     dropId,
   ];
 }
 
+/** Where the rows of the project begin, so that those of others before it are not read. */
+function startOf(projectId: string | null, from: QueuePlace): QueuePlace {
+  return projectId !== null && from.projectId < projectId ? { ...QUEUE_START, projectId } : from;
+}
+
 function stepOf({ found, busy, changed, seen, ...last }: Progress, rows = STEP_ROWS): QueueStep {
-  const { emailId, position } = last;
-  return { found, busy, changed, next: seen < rows ? null : { emailId, position } };
+  const { projectId, emailId, position } = last;
+  return { found, busy, changed, next: seen < rows ? null : { projectId, emailId, position } };
 }
 
 export type ProviderInQueue = {

@@ -47,18 +47,25 @@ export type QueueDrop = {
   next: QueuePlace | null;
 };
 
-type Row = Omit<QueueDrop, 'next'> & { nextEmailId: string | null; nextPosition: number | null };
+type Row = Omit<QueueDrop, 'next'> & {
+  nextProjectId: string | null;
+  nextEmailId: string | null;
+  nextPosition: number | null;
+};
 
 const COLUMNS = `
   id, organization_id as "organizationId", project_id as "projectId", environment,
   email_id as "emailId", destination as domain, provider, last_email_id as "lastEmailId",
   found, busy, marked, created_at as "createdAt", drops_at as "dropsAt", undone_at as "undoneAt",
   drops_at <= app_now() as "isDue",
-  next_email_id as "nextEmailId", next_position as "nextPosition"`;
+  next_project_id as "nextProjectId", next_email_id as "nextEmailId", next_position as "nextPosition"`;
 
-function dropOf({ nextEmailId, nextPosition, ...drop }: Row): QueueDrop {
-  const isMarked = nextEmailId === null || nextPosition === null;
-  return { ...drop, next: isMarked ? null : { emailId: nextEmailId, position: nextPosition } };
+/** A place without its project is one of older code (migration 34): all is marked once more. */
+function dropOf({ nextProjectId, nextEmailId, nextPosition, ...drop }: Row): QueueDrop {
+  if (nextEmailId === null || nextPosition === null) return { ...drop, next: null };
+  if (nextProjectId === null) return { ...drop, next: QUEUE_START };
+  const next = { projectId: nextProjectId, emailId: nextEmailId, position: nextPosition };
+  return { ...drop, next };
 }
 
 export type NewDrop = Pick<
@@ -66,13 +73,20 @@ export type NewDrop = Pick<
   'id' | 'organizationId' | 'projectId' | 'environment' | 'emailId' | 'domain' | 'provider'
 >;
 
-// The newest email of the queue bounds the drop; ids would do so only as far as clocks agree.
+// The newest email of its projects in the queue bounds the drop; ids would do so only as far as clocks agree.
 const CREATE = `
 insert into queue_drops (id, organization_id, project_id, environment, email_id, destination, provider,
-                         last_email_id, next_email_id, next_position, created_at, drops_at)
-select $1, $2, $3, $4, $5, $6, $7,
-       coalesce((select email_id from queue order by email_id desc limit 1), $8::uuid),
-       $8, $9, t.now, t.now + interval '${UNDO_S} seconds'
+                         last_email_id, next_project_id, next_email_id, next_position, created_at,
+                         drops_at)
+select $1, $2::uuid, $3::uuid, $4, $5, $6, $7,
+       coalesce((select newest.email_id
+                   from projects p
+                  cross join lateral (
+                     select q.email_id from queue q where q.project_id = p.id
+                      order by q.email_id desc limit 1) newest
+                  where p.organization_id = $2 and ($3::uuid is null or p.id = $3)
+                  order by newest.email_id desc limit 1), $9::uuid),
+       $8, $9, $10, t.now, t.now + interval '${UNDO_S} seconds'
   from (select app_now() as now) t
 returning ${COLUMNS}`;
 
@@ -80,7 +94,7 @@ returning ${COLUMNS}`;
 export async function createDrop(db: Queryable, drop: NewDrop): Promise<QueueDrop> {
   const { id, organizationId, projectId, environment, emailId, domain, provider } = drop;
   const what = [id, organizationId, projectId, environment, emailId, domain, provider];
-  const from = [QUEUE_START.emailId, QUEUE_START.position];
+  const from = [QUEUE_START.projectId, QUEUE_START.emailId, QUEUE_START.position];
   const [row] = await db.query<Row>(CREATE, [...what, ...from]);
   return dropOf(row!);
 }
@@ -88,8 +102,8 @@ export async function createDrop(db: Queryable, drop: NewDrop): Promise<QueueDro
 const LOCK = `select ${COLUMNS} from queue_drops where id = $1 for update`;
 
 const NOTE_STEP = `
-update queue_drops set next_email_id = $2, next_position = $3, found = found + $4, busy = busy + $5,
-       marked = marked + $6
+update queue_drops set next_project_id = $2, next_email_id = $3, next_position = $4,
+       found = found + $5, busy = busy + $6, marked = marked + $7
  where id = $1
 returning ${COLUMNS}`;
 
@@ -105,7 +119,7 @@ export function markDropStep(
     if (drop.next === null) return drop;
     const part = { dropId: id, selector: selectorOf(drop), from: drop.next };
     const { next, found, busy, changed } = await markQueueStep(tx, 'mark', part);
-    const place = [next?.emailId ?? null, next?.position ?? null];
+    const place = [next?.projectId ?? null, next?.emailId ?? null, next?.position ?? null];
     const [noted] = await tx.query<Row>(NOTE_STEP, [id, ...place, found, busy, changed]);
     return dropOf(noted!);
   });
@@ -118,8 +132,8 @@ function selectorOf(drop: QueueDrop): QueueSelector {
 }
 
 /** The mail that is dropped at the end. */
-export function markedBy({ id, lastEmailId, emailId }: QueueDrop): QueueSelector {
-  return { ...WHOLE_QUEUE, dropId: id, lastEmailId, emailId };
+export function markedBy({ id, lastEmailId, projectId, emailId }: QueueDrop): QueueSelector {
+  return { ...WHOLE_QUEUE, dropId: id, lastEmailId, projectId, emailId };
 }
 
 /** The caller's. */

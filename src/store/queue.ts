@@ -14,19 +14,27 @@ import type { Scope, Environment } from '../core/scope.ts';
 import { addressKey, type Address } from '../mail/address.ts';
 import type { Queryable } from './postgres/database.ts';
 
+/**
+ * The queue row `q` has no holder. With `holder is null` the planner could choose an index of only such
+ * rows, all of which begin with the project or the due time, and read all waiting mail.
+ */
+export const IS_FREE = 'num_nulls(q.holder) = 1';
+
 /** Released rows keep their age up to 50 s: claims read 60 s below their low-water mark. */
 export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;
 
+// The number of rows: `between 1 and` it is always true, and makes the planner expect one row, so that it finds
+// each by its key. With more, it may read the queue and join it, if the table was empty at the time of the plan.
 const RELEASE = `
 update queue q
    set holder = null, provider = i.provider, in_doubt = q.in_doubt or i.in_doubt,
        due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
                      else ${DUE_BY_AGE} end
-  from unnest($1::uuid[], $2::smallint[], $3::int[], $4::text[], $5::int[], $6::uuid[],
-              $7::boolean[])
-       as i(email_id, position, claim, provider, delay_ms, holder, in_doubt)
- where q.email_id = i.email_id and q.position = i.position and q.claim = i.claim
-   and q.email_id = any($1::uuid[]) and q.holder = i.holder
+  from unnest($2::uuid[], $3::uuid[], $4::smallint[], $5::int[], $6::text[], $7::int[], $8::uuid[],
+              $9::boolean[]) with ordinality
+       as i(project_id, email_id, position, claim, provider, delay_ms, holder, in_doubt, ord)
+ where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
+   and q.claim = i.claim and q.holder = i.holder and i.ord between 1 and $1::int
 returning 1`;
 
 /**
@@ -34,6 +42,7 @@ returning 1`;
  * @property inDoubt it may have been delivered; absent: it was not
  */
 export type Release = {
+  projectId: string;
   emailId: string;
   position: number;
   claim: number;
@@ -50,6 +59,8 @@ export type Release = {
 export async function releaseClaims(db: Queryable, claims: readonly Release[]): Promise<number> {
   failpoint('give_back_before_commit');
   const released = await db.query({ name: 'release', text: RELEASE }, [
+    claims.length,
+    claims.map((claim) => claim.projectId),
     claims.map((claim) => claim.emailId),
     claims.map((claim) => claim.position),
     claims.map((claim) => claim.claim),
@@ -64,29 +75,39 @@ export async function releaseClaims(db: Queryable, claims: readonly Release[]): 
 const HOLD = `
 update queue q
    set holder = null, held = true, due_at = app_now() + i.remaining_ms * interval '1 millisecond'
-  from unnest($1::uuid[], $2::smallint[], $3::int[], $4::float8[])
-       as i(email_id, position, claim, remaining_ms)
- where q.email_id = i.email_id and q.position = i.position and q.claim = i.claim
-   and q.email_id = any($1::uuid[]) and q.holder = $5::uuid`;
+  from unnest($3::uuid[], $4::uuid[], $5::smallint[], $6::int[], $7::float8[]) with ordinality
+       as i(project_id, email_id, position, claim, remaining_ms, ord)
+ where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
+   and q.claim = i.claim and q.holder = $2::uuid and i.ord between 1 and $1::int`;
 
 /** Holds claimed recipients of a paused sender until they are released or expire. */
 export async function holdClaims(
   db: Queryable,
-  claims: readonly { emailId: string; position: number; claim: number; remainingMs: number }[],
+  claims: readonly Pick<
+    ClaimedRecipient,
+    'projectId' | 'emailId' | 'position' | 'claim' | 'remainingMs'
+  >[],
   holder: string,
 ): Promise<void> {
   await db.query({ name: 'hold_claims', text: HOLD }, [
+    claims.length,
+    holder,
+    claims.map((claim) => claim.projectId),
     claims.map((claim) => claim.emailId),
     claims.map((claim) => claim.position),
     claims.map((claim) => claim.claim),
     claims.map((claim) => claim.remainingMs),
-    holder,
   ]);
 }
 
 const RELEASE_EMAILS = `
-update queue set holder = null, due_at = app_now()
- where email_id = any($1::uuid[]) and holder = $2::uuid and claim = 1`;
+update queue q set holder = null, due_at = app_now()
+  from unnest($3::uuid[], $4::uuid[]) with ordinality as i(project_id, email_id, ord)
+ where q.project_id = i.project_id and q.email_id = i.email_id
+   and q.holder = $2::uuid and q.claim = 1 and i.ord between 1 and $1::int`;
+
+/** An email, and the project in whose part of the queue it is. */
+export type QueuedEmail = { projectId: string; id: string };
 
 /**
  * Releases whole emails whose accept had no response, so that no worker has them in memory. Those that
@@ -94,19 +115,27 @@ update queue set holder = null, due_at = app_now()
  */
 export async function releaseEmails(
   db: Queryable,
-  emailIds: readonly string[],
+  emails: readonly QueuedEmail[],
   holder: string,
 ): Promise<void> {
-  await db.query(RELEASE_EMAILS, [emailIds, holder]);
+  await db.query(RELEASE_EMAILS, [
+    emails.length,
+    holder,
+    emails.map(({ projectId }) => projectId),
+    emails.map(({ id }) => id),
+  ]);
 }
 
 /** A recipient that has a holder according to the queue table. */
-export type UnknownClaim = Pick<Release, 'emailId' | 'position' | 'claim' | 'provider'>;
+export type UnknownClaim = Pick<
+  Release,
+  'projectId' | 'emailId' | 'position' | 'claim' | 'provider'
+>;
 
 export const UNKNOWN_CLAIMS_MAX = 10_000;
 
 const FIND_UNKNOWN_CLAIMS = `
-select q.email_id as "emailId", q.position, q.claim, q.provider
+select q.project_id as "projectId", q.email_id as "emailId", q.position, q.claim, q.provider
   from queue q
  where q.holder = $1::uuid
    and not exists (select from unnest($2::uuid[], $3::smallint[]) as k(email_id, position)
@@ -222,12 +251,12 @@ export type ClaimedRecipient = {
   isPaused: boolean;
 };
 
-/** From the locked rows `due (email_id, position)` to the columns that delivery needs. */
+/** From the locked rows `due (project_id, email_id, position)` to the columns that delivery needs. */
 const TAKE = `
 claimed as (
   update queue q set holder = $1::uuid, claim = q.claim + 1
     from due
-   where q.email_id = due.email_id and q.position = due.position
+   where q.project_id = due.project_id and q.email_id = due.email_id and q.position = due.position
   returning q.*
 ),
 taken as materialized (
@@ -278,12 +307,12 @@ with seen as materialized (
    limit $4
 ),
 due as materialized (
-  select free.email_id, free.position
+  select free.project_id, free.email_id, free.position
     from seen s
    cross join lateral (
-      select q.email_id, q.position from queue q
-       where q.email_id = s.email_id and q.position = s.position
-         and q.holder is null and q.due_at <= app_now()
+      select q.project_id, q.email_id, q.position from queue q
+       where q.project_id = s.project_id and q.email_id = s.email_id and q.position = s.position
+         and ${IS_FREE} and q.due_at <= app_now()
          for update skip locked) free
    where (select count(*) from seen) < $4
      and s.project_id <> all($5::uuid[]) and s.project_id || ' ' || s.provider <> all($6::text[])
@@ -427,10 +456,10 @@ export function findQueues(
 
 const CLAIM_QUEUES = `
 with due as materialized (
-  select free.email_id, free.position
+  select free.project_id, free.email_id, free.position
     from unnest($2::uuid[], $3::text[], $4::int[]) as wanted(project_id, provider, max)
    cross join lateral (
-      select q.email_id, q.position from queue q
+      select q.project_id, q.email_id, q.position from queue q
        where q.holder is null and q.project_id = wanted.project_id and q.provider = wanted.provider
          and q.due_at >= $5::timestamptz and q.due_at <= app_now()
        order by q.due_at

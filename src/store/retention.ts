@@ -135,7 +135,8 @@ with old as materialized (
 ),
 ended as materialized (
   select o.id from old o
-   where not exists (select from queue q where q.email_id = o.id)
+   where (select q.email_id from queue q
+           where q.project_id = $1 and q.email_id = o.id limit 1) is null
      and (select e.id from emails e
            where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id
              and e.open_count > 0 limit 1) is null
@@ -154,9 +155,13 @@ with old as materialized (
 ended as materialized (
   select o.id from old o
    where o.open_count = 0
-     and not exists (select from queue q where q.email_id = o.id)
-     and not exists (select from events v join webhook_queue q on q.event_id = v.id
-                      where v.project_id = $1 and v.subject_id = o.id)
+     and (select q.email_id from queue q
+           where q.project_id = $1 and q.email_id = o.id limit 1) is null
+     and (select v.id from events v
+           cross join lateral (
+              select from webhook_queue q
+               where q.project_id = $1 and q.event_id = v.id limit 1) q
+           where v.project_id = $1 and v.subject_id = o.id limit 1) is null
 ),
 locked as materialized (
   select e.id from emails e
@@ -186,7 +191,8 @@ with old as materialized (
 ),
 ended as materialized (
   select o.id from old o
-   where not exists (select from webhook_queue q where q.event_id = o.event_id)
+   where (select q.event_id from webhook_queue q
+           where q.project_id = $1 and q.event_id = o.event_id limit 1) is null
      and (select e.id from emails e
            where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id limit 1)
          is null
@@ -204,7 +210,8 @@ with old as materialized (
 ),
 ended as materialized (
   select o.id from old o
-   where not exists (select from webhook_queue q where q.event_id = o.id and q.endpoint_id = $4)
+   where (select q.event_id from webhook_queue q
+           where q.project_id = $1 and q.event_id = o.id and q.endpoint_id = $4 limit 1) is null
 ),
 gone as (
   delete from webhook_deliveries

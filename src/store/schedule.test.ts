@@ -56,6 +56,15 @@ const claim = (holder: string) =>
     fullQueues: [],
   });
 
+/** Of an email that its accept gave to a worker. */
+const released = ({ projectId, id }: NewEmail) => ({
+  projectId,
+  emailId: id,
+  claim: 1,
+  provider: 'x',
+  delayMs: 0,
+});
+
 /** The email's row against what its recipients, events and queue rows say. */
 async function checked(email: NewEmail) {
   const [row] = await db.query<{
@@ -140,9 +149,7 @@ test('while two workers claim, each recipient is either claimed or canceled', as
 test('a recipient that a worker holds is not canceled; the others of the email are', async () => {
   const holder = await newHolder();
   const email = await accepted({ to: ['jo@example.net', 'flo@example.org'], holder });
-  await releaseClaims(db.settling, [
-    { emailId: email.id, position: 1, claim: 1, provider: 'x', holder, delayMs: 0 },
-  ]);
+  await releaseClaims(db.settling, [{ ...released(email), position: 1, holder }]);
   assert.deepEqual(await cancel(email), { canceled: 1, sending: 1, inDoubt: 0 });
   assert.deepEqual((await checked(email)).statuses, ['queued', 'canceled']);
   assert.deepEqual(await cancel(email), { canceled: 0, sending: 1, inDoubt: 0 });
@@ -196,8 +203,7 @@ test('a recipient that a dead worker may have delivered is not canceled', async 
 test('a recipient released without an attempt can be canceled', async () => {
   const holder = await newHolder();
   const email = await accepted({ holder });
-  const release = { emailId: email.id, position: 0, claim: 1, provider: 'x', holder, delayMs: 0 };
-  await releaseClaims(db.settling, [release]);
+  await releaseClaims(db.settling, [{ ...released(email), position: 0, holder }]);
   assert.equal((await cancel(email))?.canceled, 1);
 });
 
@@ -307,9 +313,7 @@ test('an email with an attempt cannot be rescheduled', async () => {
   assert.deepEqual(await move(email, fromNow(DAY_MS)), { kind: 'left', sending: 2, inDoubt: 0 });
   const retry = { status: 'deferred', eventType: 'email.delivery_delayed', retryMs: 1 } as const;
   await settling.settle(settlement(email, retry));
-  await releaseClaims(db.settling, [
-    { emailId: email.id, position: 1, claim: 1, provider: 'x', holder, delayMs: 0 },
-  ]);
+  await releaseClaims(db.settling, [{ ...released(email), position: 1, holder }]);
   assert.deepEqual(await move(email, fromNow(DAY_MS)), { kind: 'left', sending: 0, inDoubt: 0 });
   assert.equal((await cancel(email))?.canceled, 2);
   assert.equal((await move(email, fromNow(DAY_MS)))?.kind, 'left');

@@ -12,6 +12,7 @@ import { STATUS_RANK } from '../core/statuses.ts';
 import type { EmailRef } from './emails.ts';
 import { FAN_OUT } from './events.ts';
 import { newId } from './ids.ts';
+import { IS_FREE } from './queue.ts';
 import { COUNT_CANCELED } from './stats.ts';
 
 /** $4 and $5: the key and the domain that the caller is restricted to. */
@@ -35,23 +36,18 @@ const eventData = (added: string): string => `
          (select (v.data::jsonb - 'scheduled_at' || ${added})::json from events v
            where v.project_id = $1 and v.environment = $2 and v.subject_id = $3 and v.seq = 1)`;
 
-/**
- * The queue row `q` has no holder. With `holder is null` the planner could choose an index of only such
- * rows and read all waiting mail.
- */
-const IS_FREE = 'num_nulls(q.holder) = 1';
-
 /** Counts the open recipients that cannot be changed, by reason. */
 const UNFREE = `
-       (select count(*) from queue q where q.email_id = $3 and q.holder is not null)::int as sending,
        (select count(*) from queue q
-         where q.email_id = $3 and ${IS_FREE} and q.in_doubt)::int as "inDoubt"`;
+         where q.project_id = $1 and q.email_id = $3 and q.holder is not null)::int as sending,
+       (select count(*) from queue q
+         where q.project_id = $1 and q.email_id = $3 and ${IS_FREE} and q.in_doubt)::int as "inDoubt"`;
 
 const CANCEL = `
 with t as materialized (select app_now() as now),
 free as materialized (
   select q.position from queue q
-   where q.email_id = $3 and ${IS_FREE} and not q.in_doubt
+   where q.project_id = $1 and q.email_id = $3 and ${IS_FREE} and not q.in_doubt
      for update
 ),
 canceled as (
@@ -67,7 +63,8 @@ change as materialized (
     from canceled
 ),
 removed as (
-  delete from queue q using canceled c where q.email_id = $3 and q.position = c.position
+  delete from queue q using canceled c
+   where q.project_id = $1 and q.email_id = $3 and q.position = c.position
 ),
 counted as (
   update emails e
@@ -118,7 +115,7 @@ const RESCHEDULE = `
 with t as materialized (select app_now() as now),
 free as materialized (
   select q.position from queue q
-   where q.email_id = $3 and ${IS_FREE} and not q.in_doubt
+   where q.project_id = $1 and q.email_id = $3 and ${IS_FREE} and not q.in_doubt
      and q.attempts = 0
      for update
 ),
@@ -148,7 +145,7 @@ moved as (
 requeued as (
   update queue q set due_at = case when q.held then c.expires_at else c.starts_at end
     from change c, free f
-   where q.email_id = $3 and q.position = f.position
+   where q.project_id = $1 and q.email_id = $3 and q.position = f.position
 ),
 counted as (
   update emails e

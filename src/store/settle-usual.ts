@@ -31,10 +31,10 @@ const change = (status: UsualStatus, type: EventType): string => `
 with email as materialized (
   select i.ord, now() + (select skew from clock) as now, q.position, e.project_id, e.environment, e.id,
          e.event_count + 1 as seq, e.created_at, e.scheduled_at, e.from_address, e.key_id, e.tags
-    from unnest($4::uuid[]) with ordinality as i(id, ord)
+    from unnest($4::uuid[], $13::uuid[]) with ordinality as i(id, project_id, ord)
    cross join lateral (
       select q.project_id, q.environment, q.position from queue q
-       where q.email_id = i.id and q.position = ($6::int[])[i.ord]
+       where q.project_id = i.project_id and q.email_id = i.id and q.position = ($6::int[])[i.ord]
          and q.holder = $5::uuid and q.claim = ($7::int[])[i.ord] limit 1) q
    cross join lateral (
       select e.* from emails e
@@ -68,7 +68,7 @@ counted as (
 ),
 finished as (
   delete from queue q using email e
-   where q.email_id = e.id and q.position = e.position
+   where q.project_id = e.project_id and q.email_id = e.id and q.position = e.position
      and q.holder = $5::uuid and q.claim = ($7::int[])[e.ord]
   returning 1
 ),`;
@@ -194,6 +194,7 @@ export async function runUsual(
     literalArray(outcomes.map(({ eventId }) => eventId)),
     column('json', ({ data }) => data),
     column('json', ({ attempt }) => attempt),
+    literalArray(outcomes.map(({ projectId }) => projectId)),
   ]);
   const written = (row?.ords ?? []).map((ord) => outcomes[ord - 1]!);
   return { written, notified: row?.notified ?? 0 };

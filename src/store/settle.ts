@@ -242,7 +242,7 @@ held as materialized (
     from input i
    cross join lateral (
       select q.email_id, q.position from queue q
-       where q.email_id = i.email_id and q.position = i.position
+       where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
          and q.holder = $3::uuid and q.claim = i.claim
          for update) q
    where not i.late and exists (select from email e where e.id = i.email_id)
@@ -288,14 +288,16 @@ counted as (
 ),
 finished as (
   delete from queue q using numbered n
-   where q.email_id = n.email_id and q.position = n.position and n.rank is not null
+   where q.project_id = n.project_id and q.email_id = n.email_id and q.position = n.position
+     and n.rank is not null
 ),
 again as (
   update queue q
      set holder = null, due_at = n.next_attempt_at, provider = n.provider,
          attempts = q.attempts + n.counts_attempt::int
     from numbered n
-   where q.email_id = n.email_id and q.position = n.position and n.rank is null
+   where q.project_id = n.project_id and q.email_id = n.email_id and q.position = n.position
+     and n.rank is null
 ),
 suppressed as (
   insert into suppressions as s (project_id, environment, address_key, address, reason,

@@ -56,8 +56,8 @@ const DELIVERY_COLUMNS = `d.event_id as id, d.type, d.status, d.attempts, d.crea
 
 const WAITING = `
   left join lateral (select q.due_at from webhook_queue q
-                      where q.endpoint_id = d.endpoint_id and q.event_id = d.event_id
-                      limit 1) q on true`;
+                      where q.project_id = d.project_id and q.event_id = d.event_id
+                        and q.endpoint_id = d.endpoint_id limit 1) q on true`;
 
 /** The number of deliveries searched for a status without an index. */
 const SCAN_MAX = 50_000;

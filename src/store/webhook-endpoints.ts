@@ -188,12 +188,13 @@ const DELETE = `
 with gone as (
   delete from webhook_endpoints where project_id = $1 and environment = $2 and id = $3 returning id
 ), one as (
-  select q.endpoint_id, q.event_id from webhook_queue q
+  select q.project_id, q.endpoint_id, q.event_id from webhook_queue q
    where q.endpoint_id = $3 and q.holder is null and exists (select from gone)
    order by q.due_at limit 1 for update skip locked
 ), found as (
   update webhook_queue q set due_at = app_now() from one
-   where q.endpoint_id = one.endpoint_id and q.event_id = one.event_id
+   where q.project_id = one.project_id and q.event_id = one.event_id
+     and q.endpoint_id = one.endpoint_id
 )
 select id from gone`;
 

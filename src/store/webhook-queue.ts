@@ -113,14 +113,15 @@ endpoint as materialized (
 ),
 due as materialized (
   select q.* from t, endpoint l cross join lateral (
-    select q.endpoint_id, q.event_id from webhook_queue q
+    select q.project_id, q.endpoint_id, q.event_id from webhook_queue q
      where q.endpoint_id = l.id and q.holder is null
        and q.due_at >= l.low_water and q.due_at <= t.now
      order by q.due_at limit l.room for update skip locked) q
 ),
 claimed as (
   update webhook_queue q set holder = $1::uuid, claim = q.claim + 1 from due
-   where q.endpoint_id = due.endpoint_id and q.event_id = due.event_id
+   where q.project_id = due.project_id and q.event_id = due.event_id
+     and q.endpoint_id = due.endpoint_id
   returning q.*
 )
 select c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as "eventId", c.claim,
@@ -155,22 +156,24 @@ export function claimWebhooks(
 const RELEASE = `
 update webhook_queue q
    set holder = null, due_at = app_now() + $5::int * interval '1 millisecond'
-  from unnest($2::uuid[], $3::uuid[], $4::int[]) as i(endpoint_id, event_id, claim)
- where q.endpoint_id = i.endpoint_id and q.event_id = i.event_id and q.claim = i.claim
-   and q.holder = $1::uuid`;
+  from unnest($2::uuid[], $3::uuid[], $4::uuid[], $6::int[])
+       as i(project_id, endpoint_id, event_id, claim)
+ where q.project_id = i.project_id and q.event_id = i.event_id and q.endpoint_id = i.endpoint_id
+   and q.claim = i.claim and q.holder = $1::uuid`;
 
 /** Releases claims that were not sent; they are due again after `delayMs`. */
 export async function releaseWebhooks(
   db: Queryable,
-  claims: readonly Pick<ClaimedWebhook, 'endpointId' | 'eventId' | 'claim'>[],
+  claims: readonly Pick<ClaimedWebhook, 'projectId' | 'endpointId' | 'eventId' | 'claim'>[],
   { holder, delayMs }: { holder: string; delayMs: number },
 ): Promise<void> {
   await db.query({ name: 'webhooks_release', text: RELEASE }, [
     holder,
+    claims.map((claim) => claim.projectId),
     claims.map((claim) => claim.endpointId),
     claims.map((claim) => claim.eventId),
-    claims.map((claim) => claim.claim),
     delayMs,
+    claims.map((claim) => claim.claim),
   ]);
 }
 
@@ -206,7 +209,8 @@ with ended as materialized (
 ),
 gone as (
   delete from webhook_queue q
-   where q.endpoint_id = $2 and q.event_id = any(array(select event_id from ended))
+   where q.project_id = $1 and q.endpoint_id = $2
+     and q.event_id = any(array(select event_id from ended))
 ),
 failed as (
   update webhook_deliveries d set status = 'failed', completed_at = app_now()
@@ -255,21 +259,25 @@ export type SettledWebhook = 'delivered' | 'failed' | 'retried' | 'fenced';
  * success. `blocked_until = now` instead of null notifies the loops of all nodes. A first attempt never
  * disables: an endpoint with one event a month must not be disabled by a single failure after an old one.
  * Endpoints are locked in one order, and only when their health changes; a healthy one is only read.
- * The ids are repeated wherever rows are changed, so that any join plan starts from them.
+ * `ord between 1 and $5` is always true and makes the planner expect one row, so that it finds each row by its key.
+ * In the deliveries the ids are repeated, so that any join plan starts from them.
  */
 const SETTLE = `
 with t as materialized (select app_now() as now),
 input as materialized (
-  select i.* from json_to_recordset($1::json) as i(
-    project_id uuid, endpoint_id uuid, event_id uuid, claim int, holder uuid, verdict text,
-    retry_ms float8, rest_ms float8, attempt jsonb)
+  select i.*
+    from rows from (json_to_recordset($1::json) as (
+           project_id uuid, endpoint_id uuid, event_id uuid, claim int, holder uuid, verdict text,
+           retry_ms float8, rest_ms float8, attempt jsonb)) with ordinality
+      as i(project_id, endpoint_id, event_id, claim, holder, verdict, retry_ms, rest_ms, attempt, ord)
+   where i.ord between 1 and $5::int
 ),
 held as materialized (
   select i.*, q.attempts + 1 as number
     from input i cross join lateral (
       select q.attempts from webhook_queue q
-       where q.endpoint_id = i.endpoint_id and q.event_id = i.event_id
-         and q.holder = i.holder and q.claim = i.claim for update) q
+       where q.project_id = i.project_id and q.event_id = i.event_id
+         and q.endpoint_id = i.endpoint_id and q.holder = i.holder and q.claim = i.claim for update) q
 ),
 tally as materialized (
   select project_id, endpoint_id, bool_or(verdict = 'delivered') as works,
@@ -334,15 +342,15 @@ logged as (
 ),
 finished as (
   delete from webhook_queue q using ended h
-   where q.endpoint_id = h.endpoint_id and q.event_id = h.event_id and h.status <> 'pending'
-     and q.event_id = any($4::uuid[])
+   where q.project_id = h.project_id and q.event_id = h.event_id
+     and q.endpoint_id = h.endpoint_id and h.status <> 'pending'
 ),
 again as (
   update webhook_queue q
      set holder = null, attempts = h.number, due_at = t.now + h.retry_ms * interval '1 millisecond'
     from t, ended h
-   where q.endpoint_id = h.endpoint_id and q.event_id = h.event_id and h.status = 'pending'
-     and q.event_id = any($4::uuid[])
+   where q.project_id = h.project_id and q.event_id = h.event_id
+     and q.endpoint_id = h.endpoint_id and h.status = 'pending'
 )
 select endpoint_id as "endpointId", event_id as "eventId",
        case status when 'pending' then 'retried' else status end as settled
@@ -442,6 +450,7 @@ async function commit(
     [...new Set(batch.map((outcome) => outcome.projectId))],
     [...new Set(batch.map((outcome) => outcome.endpointId))],
     batch.map((outcome) => outcome.eventId),
+    batch.length,
   ]);
   failpoint('webhook_after_commit');
   const settled = new Map(rows.map((row) => [`${row.endpointId} ${row.eventId}`, row.settled]));

@@ -22,14 +22,15 @@ wanted as materialized (
 queued as (
   insert into webhook_queue as q (project_id, endpoint_id, event_id, due_at)
   select project_id, endpoint_id, event_id, app_now() from wanted order by event_id
-  on conflict (endpoint_id, event_id) do update set due_at = excluded.due_at, attempts = 0
+  on conflict (project_id, event_id, endpoint_id) do update set due_at = excluded.due_at, attempts = 0
    where q.holder is null
   returning q.event_id
 ),
 asked as (
   update nodes set checks_asked = checks_asked + 1
    where id = any(array(select q.holder from wanted w join webhook_queue q
-                            on q.endpoint_id = w.endpoint_id and q.event_id = w.event_id
+                            on q.project_id = w.project_id and q.event_id = w.event_id
+                           and q.endpoint_id = w.endpoint_id
                          where q.holder is not null))
 ),
 rested as (

@@ -315,7 +315,7 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
 async function changeScheduled(stage: Stage): Promise<void> {
   const { db, holder, sender } = stage;
   const [email] = await acceptBatch(stage, { count: 1 });
-  await queue.releaseEmails(db.settling, [email!.id], holder);
+  await queue.releaseEmails(db.settling, [email!], holder);
   const ref = { ...sender, id: email!.id, keyId: sender.keyId, domain: 'acme.com' };
   const at = new Date(Date.now() + 86_400_000);
   assert.equal((await rescheduleEmail(db, ref, at))?.kind, 'moved');
@@ -371,7 +371,8 @@ export const EXERCISES: readonly Exercise[] = [
   {
     what: 'release whole emails',
     asks: 1,
-    run: ({ db, holder, someEmailId }) => queue.releaseEmails(db.settling, [someEmailId], holder),
+    run: ({ db, holder, sender, someEmailId: id }) =>
+      queue.releaseEmails(db.settling, [{ ...sender, id }], holder),
   },
   { what: 'reschedule and cancel an email', asks: 1, run: changeScheduled },
   { what: 'change what waits, a step', asks: 2_000, run: operate },

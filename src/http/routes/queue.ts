@@ -139,7 +139,7 @@ function registerChange(
         change,
         selection: selectionText(selector),
         ...sum,
-        next: next && `${next.emailId}/${next.position}`,
+        next: next && `${next.projectId}/${next.emailId}/${next.position}`,
       };
     },
   });
@@ -259,8 +259,9 @@ function selectorOf(request: FastifyRequest, wanted: Wanted): QueueSelector | Re
 }
 
 function placeOf(text: string): QueuePlace {
-  const [emailId = '', position = ''] = text.split('/');
-  return isId(emailId) ? { emailId, position: Number(position) } : QUEUE_START;
+  const [projectId = '', emailId = '', position = ''] = text.split('/');
+  const isPlace = isId(projectId) && isId(emailId);
+  return isPlace ? { projectId, emailId, position: Number(position) } : QUEUE_START;
 }
 
 type Selected = Pick<QueueSelector, 'emailId' | 'domain' | 'provider' | 'projectId'>;

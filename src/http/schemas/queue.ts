@@ -189,11 +189,11 @@ export const queueChangeRequest = z
     ...selection,
     from: z
       .string()
-      .regex(/^[0-9a-f-]{36}\/\d{1,4}$/, 'must be the `next` of an answer')
+      .regex(/^[0-9a-f-]{36}\/[0-9a-f-]{36}\/\d{1,4}$/, 'must be the `next` of an answer')
       .optional()
       .meta({
         description: '`next` of the answer before, to go on with a large queue.',
-        examples: ['0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa/0'],
+        examples: ['0193e0b1-52c8-7d10-8f6e-2b9d41a7c3f0/0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa/0'],
       }),
   })
   .meta({ id: 'QueueChangeRequest' });
