@@ -165,6 +165,24 @@ test('a statement without an index is detected', async () => {
   assert.ok(Number(rows) > 0.9 * LARGE, found.join());
 });
 
+/** Look-ups by the key of a queue that are not within one project. */
+function findAcrossProjects(): string[] {
+  const found = explaining.readings.flatMap(({ text, lookUps }) =>
+    lookUps
+      .filter(({ index }) => /^(webhook_)?queue_pkey$/.test(index))
+      .filter(({ condition }) => !/\bproject_id\b/.test(condition))
+      .map(({ condition }) => `${condition}: ${text}`),
+  );
+  return [...new Set(found)];
+}
+
+test('what waits is found by its project first: also before PostgreSQL 18, which can skip it', async () => {
+  assert.deepEqual(findAcrossProjects(), []);
+  const { db, someEmailId } = stage;
+  await db.settling.query('select attempts from queue where email_id = $1', [someEmailId]);
+  assert.equal(findAcrossProjects().length, 1, 'a statement with the email alone is detected');
+});
+
 test('every statement of the store is explained: a new one needs a line in statements.ts', async () => {
   // Not those of a start, a connection or a migration, which read no mail.
   const files = globSync('src/store/*.ts').filter(
@@ -180,6 +198,24 @@ test('every statement of the store is explained: a new one needs a line in state
       .map((part) => `${file}: ${part.slice(0, 100)}`),
   );
   assert.deepEqual(missing, []);
+});
+
+/** Of a member, who has views of all projects. */
+const OF_A_MEMBER = ['member_views'];
+
+test('the keys of all tables with rows of a project begin with the project', async () => {
+  const keys = await database.db.query<{ table: string; first: string }>(
+    `select c.relname as table, a.attname as first
+       from pg_index i
+       join pg_class c on c.oid = i.indrelid
+       join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
+      where i.indisprimary and c.relnamespace = current_schema()::regnamespace
+        and exists (select from pg_attribute p
+                     where p.attrelid = c.oid and p.attname = 'project_id' and p.attnotnull)
+      order by c.relname`,
+  );
+  const others = keys.filter(({ first }) => first !== 'project_id').map(({ table }) => table);
+  assert.deepEqual(others, OF_A_MEMBER);
 });
 
 /** The longest fixed part of every piece of SQL in a source file. */

@@ -12,6 +12,7 @@
 import type { Environment } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
 import type { Queryable } from './postgres/database.ts';
+import { IS_FREE } from './queue.ts';
 
 export type QueueChange = 'retry' | 'hold' | 'release';
 
@@ -108,21 +109,21 @@ const CHANGES: Readonly<Record<QueueChange | MarkChange, Change>> = {
                and coalesce(e.scheduled_at <= app_now(), true)
              or q.holder is not null and not exists (select from nodes n where n.id = q.holder))`,
   },
-  hold: { set: 'held = true, due_at = e.expires_at', where: 'q.holder is null and not q.held' },
+  hold: { set: 'held = true, due_at = e.expires_at', where: `${IS_FREE} and not q.held` },
   release: {
     set: `held = false, passes_pause = true, due_at = greatest(app_now(), e.scheduled_at),
           drop_id = null, due_before = null`,
-    where: 'q.holder is null and q.held',
+    where: `${IS_FREE} and q.held`,
   },
   mark: {
     set: `held = true, due_at = e.expires_at, drop_id = $13::uuid,
           due_before = case when q.held then null else q.due_at end`,
-    where: 'q.holder is null and q.drop_id is null',
+    where: `${IS_FREE} and q.drop_id is null`,
   },
   restore: {
     set: `held = q.due_before is null, drop_id = null, due_before = null,
           due_at = case when q.due_before is null then q.due_at else ${DUE_AS_BEFORE} end`,
-    where: 'q.holder is null and q.drop_id = $13::uuid',
+    where: `${IS_FREE} and q.drop_id = $13::uuid`,
   },
 };
 
@@ -201,7 +202,7 @@ changed as (
   update queue q set holder = $13::uuid, claim = q.claim + 1
     from found f
    where q.project_id = f.project_id and q.email_id = f.email_id and q.position = f.position
-     and q.holder is null
+     and ${IS_FREE}
   returning q.*
 ), progress as (${PROGRESS}
 )

@@ -26,12 +26,17 @@ export type Reading = {
   pages: number;
   /** Pages that the whole statement touched, what it wrote and its indexes included. */
   pagesInAll: number;
+  lookUps: LookUp[];
 };
+
+/** A condition that finds rows by an index. */
+export type LookUp = { index: string; condition: string };
 
 type PlanNode = {
   'Node Type': string;
   'Relation Name'?: string;
   'Index Name'?: string;
+  'Index Cond'?: string;
   'CTE Name'?: string;
   'Subplan Name'?: string;
   'Actual Rows'?: number;
@@ -169,7 +174,8 @@ class Explaining implements Queryable {
        execute ${prepared.name}${values.length > 0 ? `(${literals.join(', ')})` : ''}`,
     );
     const plan = rows[0]!['QUERY PLAN'][0].Plan;
-    this.#readings.push({ name, text, ...readBy(plan), pagesInAll: pagesOf(plan) });
+    const written = { pagesInAll: pagesOf(plan), lookUps: lookUpsOf(plan) };
+    this.#readings.push({ name, text, ...readBy(plan), ...written });
   }
 
   async #prepare(text: string): Promise<Prepared> {
@@ -257,6 +263,12 @@ function pagesOf(top: PlanNode): number {
     return cte !== undefined && node['Node Type'] === 'ModifyTable' && !read.has(cte);
   });
   return [top, ...apart].reduce((sum, node) => sum + touchedBy(node), 0);
+}
+
+function lookUpsOf(plan: PlanNode): LookUp[] {
+  return allOf(plan).flatMap(({ 'Index Name': index, 'Index Cond': condition }) =>
+    index === undefined || condition === undefined ? [] : [{ index, condition }],
+  );
 }
 
 function allOf(node: PlanNode): PlanNode[] {

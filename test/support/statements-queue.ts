@@ -42,7 +42,7 @@ export async function claimAndRelease({ db, holder }: Stage): Promise<void> {
 }
 
 export async function operate({ db, holder, sender }: Stage): Promise<void> {
-  const selector = { ...WHOLE_QUEUE, domain: 'nobody.test', projectId: sender.projectId };
+  const selector = { ...WHOLE_QUEUE, domain: 'customers1.test', projectId: sender.projectId };
   for (const change of ['retry', 'hold', 'release'] as const) {
     await changeQueueStep(db, change, { selector, from: QUEUE_START });
   }
