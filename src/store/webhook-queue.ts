@@ -259,18 +259,14 @@ export type SettledWebhook = 'delivered' | 'failed' | 'retried' | 'fenced';
  * success. `blocked_until = now` instead of null notifies the loops of all nodes. A first attempt never
  * disables: an endpoint with one event a month must not be disabled by a single failure after an old one.
  * Endpoints are locked in one order, and only when their health changes; a healthy one is only read.
- * `ord between 1 and $5` is always true and makes the planner expect one row, so that it finds each row by its key.
- * In the deliveries the ids are repeated, so that any join plan starts from them.
+ * The ids are repeated wherever rows are changed, so that any join plan starts from them.
  */
 const SETTLE = `
 with t as materialized (select app_now() as now),
 input as materialized (
-  select i.*
-    from rows from (json_to_recordset($1::json) as (
-           project_id uuid, endpoint_id uuid, event_id uuid, claim int, holder uuid, verdict text,
-           retry_ms float8, rest_ms float8, attempt jsonb)) with ordinality
-      as i(project_id, endpoint_id, event_id, claim, holder, verdict, retry_ms, rest_ms, attempt, ord)
-   where i.ord between 1 and $5::int
+  select i.* from json_to_recordset($1::json) as i(
+    project_id uuid, endpoint_id uuid, event_id uuid, claim int, holder uuid, verdict text,
+    retry_ms float8, rest_ms float8, attempt jsonb)
 ),
 held as materialized (
   select i.*, q.attempts + 1 as number
@@ -344,6 +340,7 @@ finished as (
   delete from webhook_queue q using ended h
    where q.project_id = h.project_id and q.event_id = h.event_id
      and q.endpoint_id = h.endpoint_id and h.status <> 'pending'
+     and q.project_id = any($2::uuid[]) and q.event_id = any($4::uuid[])
 ),
 again as (
   update webhook_queue q
@@ -351,6 +348,7 @@ again as (
     from t, ended h
    where q.project_id = h.project_id and q.event_id = h.event_id
      and q.endpoint_id = h.endpoint_id and h.status = 'pending'
+     and q.project_id = any($2::uuid[]) and q.event_id = any($4::uuid[])
 )
 select endpoint_id as "endpointId", event_id as "eventId",
        case status when 'pending' then 'retried' else status end as settled
@@ -450,7 +448,6 @@ async function commit(
     [...new Set(batch.map((outcome) => outcome.projectId))],
     [...new Set(batch.map((outcome) => outcome.endpointId))],
     batch.map((outcome) => outcome.eventId),
-    batch.length,
   ]);
   failpoint('webhook_after_commit');
   const settled = new Map(rows.map((row) => [`${row.endpointId} ${row.eventId}`, row.settled]));
