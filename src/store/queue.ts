@@ -23,18 +23,18 @@ export const IS_FREE = 'num_nulls(q.holder) = 1';
 /** Released rows keep their age up to 50 s: claims read 60 s below their low-water mark. */
 export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;
 
-// The number of rows: `between 1 and` it is always true, and makes the planner expect one row, so that it finds
-// each by its key. With more, it may read the queue and join it, if the table was empty at the time of the plan.
+// The ids are repeated as arrays, so that any join plan starts from them: the key begins with the project.
 const RELEASE = `
 update queue q
    set holder = null, provider = i.provider, in_doubt = q.in_doubt or i.in_doubt,
        due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
                      else ${DUE_BY_AGE} end
-  from unnest($2::uuid[], $3::uuid[], $4::smallint[], $5::int[], $6::text[], $7::int[], $8::uuid[],
-              $9::boolean[]) with ordinality
-       as i(project_id, email_id, position, claim, provider, delay_ms, holder, in_doubt, ord)
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::text[], $6::int[], $7::uuid[],
+              $8::boolean[])
+       as i(project_id, email_id, position, claim, provider, delay_ms, holder, in_doubt)
  where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
-   and q.claim = i.claim and q.holder = i.holder and i.ord between 1 and $1::int
+   and q.claim = i.claim and q.holder = i.holder
+   and q.project_id = any($1::uuid[]) and q.email_id = any($2::uuid[])
 returning 1`;
 
 /**
@@ -59,7 +59,6 @@ export type Release = {
 export async function releaseClaims(db: Queryable, claims: readonly Release[]): Promise<number> {
   failpoint('give_back_before_commit');
   const released = await db.query({ name: 'release', text: RELEASE }, [
-    claims.length,
     claims.map((claim) => claim.projectId),
     claims.map((claim) => claim.emailId),
     claims.map((claim) => claim.position),
@@ -75,10 +74,11 @@ export async function releaseClaims(db: Queryable, claims: readonly Release[]): 
 const HOLD = `
 update queue q
    set holder = null, held = true, due_at = app_now() + i.remaining_ms * interval '1 millisecond'
-  from unnest($3::uuid[], $4::uuid[], $5::smallint[], $6::int[], $7::float8[]) with ordinality
-       as i(project_id, email_id, position, claim, remaining_ms, ord)
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::float8[])
+       as i(project_id, email_id, position, claim, remaining_ms)
  where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
-   and q.claim = i.claim and q.holder = $2::uuid and i.ord between 1 and $1::int`;
+   and q.claim = i.claim and q.holder = $6::uuid
+   and q.project_id = any($1::uuid[]) and q.email_id = any($2::uuid[])`;
 
 /** Holds claimed recipients of a paused sender until they are released or expire. */
 export async function holdClaims(
@@ -90,21 +90,18 @@ export async function holdClaims(
   holder: string,
 ): Promise<void> {
   await db.query({ name: 'hold_claims', text: HOLD }, [
-    claims.length,
-    holder,
     claims.map((claim) => claim.projectId),
     claims.map((claim) => claim.emailId),
     claims.map((claim) => claim.position),
     claims.map((claim) => claim.claim),
     claims.map((claim) => claim.remainingMs),
+    holder,
   ]);
 }
 
 const RELEASE_EMAILS = `
-update queue q set holder = null, due_at = app_now()
-  from unnest($3::uuid[], $4::uuid[]) with ordinality as i(project_id, email_id, ord)
- where q.project_id = i.project_id and q.email_id = i.email_id
-   and q.holder = $2::uuid and q.claim = 1 and i.ord between 1 and $1::int`;
+update queue set holder = null, due_at = app_now()
+ where project_id = any($1::uuid[]) and email_id = any($2::uuid[]) and holder = $3::uuid and claim = 1`;
 
 /** An email, and the project in whose part of the queue it is. */
 export type QueuedEmail = { projectId: string; id: string };
@@ -118,12 +115,8 @@ export async function releaseEmails(
   emails: readonly QueuedEmail[],
   holder: string,
 ): Promise<void> {
-  await db.query(RELEASE_EMAILS, [
-    emails.length,
-    holder,
-    emails.map(({ projectId }) => projectId),
-    emails.map(({ id }) => id),
-  ]);
+  const projectIds = emails.map(({ projectId }) => projectId);
+  await db.query(RELEASE_EMAILS, [projectIds, emails.map(({ id }) => id), holder]);
 }
 
 /** A recipient that has a holder according to the queue table. */
