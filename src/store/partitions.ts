@@ -227,6 +227,7 @@ function dueOf(
   );
 }
 
+/** Of all projects: reads the queue. */
 const HAS_QUEUED = `select from queue where email_id >= $1 and email_id < $2 limit 1`;
 const HAS_OPEN = `select from emails where id >= $1 and id < $2 and open_count > 0 limit 1`;
 /** Webhook deliveries of this week, and later ones about an email of this week. */
