@@ -7,7 +7,14 @@ import { AcceptStore } from './accept.ts';
 import { newId } from './ids.ts';
 import { expireWorker, registerNode, releaseOrphans } from './nodes.ts';
 import { findProject } from './projects.ts';
-import { changeQueueStep, QUEUE_START, takeOutStep, WHOLE_QUEUE } from './queue-changes.ts';
+import {
+  changeQueueStep,
+  QUEUE_START,
+  type QueuePlace,
+  type QueueSelector,
+  takeOutStep,
+  WHOLE_QUEUE,
+} from './queue-changes.ts';
 import {
   createDrop,
   dropsToDo,
@@ -104,4 +111,59 @@ test('a drop whose time has come is not undone', async () => {
   await db.query('update queue_drops set drops_at = app_now() where id = $1', [id]);
   assert.equal((await undoDrop(db, id, owner))?.undoneAt, null);
   assert.deepEqual(await rows(), [MARKED]);
+});
+
+test('a drop of which an older version marked a part is marked from the start', async () => {
+  await accept('jo@drop.test');
+  await accept('flo@drop.test');
+  const { id } = await newDrop();
+  await db.query(
+    `update queue_drops set next_project_id = null, next_position = 0,
+            next_email_id = (select max(email_id::text)::uuid from queue)
+      where id = $1`,
+    [id],
+  );
+  const { marked, next } = (await markDropStep(db, id))!;
+  assert.deepEqual([marked, next], [2, null]);
+  assert.deepEqual(await rows(), [MARKED, MARKED]);
+});
+
+/** What a change of all that matches finds. */
+async function walk(selector: Partial<QueueSelector>): Promise<{ found: number; steps: number }> {
+  const sum = { found: 0, steps: 0 };
+  let from: QueuePlace | null = QUEUE_START;
+  while (from !== null) {
+    const part: { selector: QueueSelector; from: QueuePlace } = {
+      selector: { ...WHOLE_QUEUE, ...selector },
+      from,
+    };
+    const { found, next } = await changeQueueStep(db, 'hold', part);
+    sum.found += found;
+    sum.steps += 1;
+    from = next;
+  }
+  return sum;
+}
+
+test('a change of several projects finds all that waits of each, in steps', async () => {
+  const projectIds = [sender, await newSender(db), await newSender(db)].map((one) => one.projectId);
+  for (const projectId of projectIds) {
+    await db.query(
+      `insert into queue (project_id, email_id, position, environment, destination, provider, due_at)
+       select $1, gen_random_uuid(), n % 2, 'live', 'x.test', 'x.test', app_now()
+         from generate_series(1, 1000) n`,
+      [projectId],
+    );
+  }
+  assert.deepEqual(await walk({}), { found: 3_000, steps: 2 });
+  for (const projectId of projectIds) {
+    assert.deepEqual(await walk({ projectId }), { found: 1_000, steps: 1 });
+    const [row] = await db.query<{ emailId: string }>(
+      'select email_id as "emailId" from queue where project_id = $1 limit 1',
+      [projectId],
+    );
+    const { emailId } = row!;
+    assert.deepEqual(await walk({ emailId }), { found: 1, steps: 1 }, 'without its project');
+    assert.deepEqual(await walk({ emailId, projectId }), { found: 1, steps: 1 });
+  }
 });
