@@ -73,7 +73,8 @@ export type NewDrop = Pick<
   'id' | 'organizationId' | 'projectId' | 'environment' | 'emailId' | 'domain' | 'provider'
 >;
 
-// The newest email of its projects in the queue bounds the drop; ids would do so only as far as clocks agree.
+// The newest email of its projects in the queue bounds the drop; ids would do so only as far as clocks
+// agree.
 const CREATE = `
 insert into queue_drops (id, organization_id, project_id, environment, email_id, destination, provider,
                          last_email_id, next_project_id, next_email_id, next_position, created_at,

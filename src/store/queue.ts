@@ -16,14 +16,14 @@ import type { Queryable } from './postgres/database.ts';
 
 /**
  * The queue row `q` has no holder. With `holder is null` the planner could choose an index of only such
- * rows, all of which begin with the project or the due time, and read all waiting mail.
+ * rows, of the project or by the due time, and read all waiting mail.
  */
 export const IS_FREE = 'num_nulls(q.holder) = 1';
 
 /** Released rows keep their age up to 50 s: claims read 60 s below their low-water mark. */
 export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;
 
-// The ids are repeated as arrays, so that any join plan starts from them: the key begins with the project.
+// Project and email are repeated as arrays, so that any join plan starts from them.
 const RELEASE = `
 update queue q
    set holder = null, provider = i.provider, in_doubt = q.in_doubt or i.in_doubt,

@@ -36,6 +36,8 @@ const ITEMS_MAX = 4;
 /** Few at a time: each may contradict another. */
 const OPTIONAL_MAX = 3;
 const LENGTH_MAX = 60;
+/** Of two ids and a number. */
+const PATTERN_LENGTH_MAX = 80;
 
 export class FromSchema {
   readonly #components: Readonly<Record<string, JsonSchema>>;
@@ -122,7 +124,7 @@ export class FromSchema {
       return fc.date({ ...nearMs, noInvalidDate: true }).map((date) => date.toISOString());
     }
     if (pattern !== undefined)
-      return fc.stringMatching(new RegExp(pattern), { maxLength: LENGTH_MAX });
+      return fc.stringMatching(new RegExp(pattern), { maxLength: PATTERN_LENGTH_MAX });
     const length = { minLength, maxLength: Math.max(minLength, Math.min(maxLength, LENGTH_MAX)) };
     return fc.oneof(
       fc.constantFrom(...this.#known.strings),

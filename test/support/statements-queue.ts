@@ -49,6 +49,14 @@ export async function operate({ db, holder, sender }: Stage): Promise<void> {
   await takeOutStep(db, holder, { selector, from: QUEUE_START });
 }
 
+/** With and without its project. */
+async function operateOnOne({ db, sender, someEmailId: emailId }: Stage): Promise<void> {
+  for (const projectId of [sender.projectId, null]) {
+    const selector = { ...WHOLE_QUEUE, emailId, projectId };
+    await changeQueueStep(db, 'retry', { selector, from: QUEUE_START });
+  }
+}
+
 /** Of a shallow and of a deep queue: what is not sampled is counted by the index. */
 async function showQueue({ db, sender }: Stage): Promise<void> {
   const within = { projectId: sender.projectId, environment: sender.environment };
@@ -74,6 +82,7 @@ async function dropAndUndo({ db, sender }: Stage): Promise<void> {
 }
 
 export const QUEUE_EXERCISES: readonly Exercise[] = [
+  { what: 'change what waits of an email', asks: 1, run: operateOnOne },
   // 16 MB of the queue, and 200 recipients for each provider.
   { what: 'show the queue', asks: 5_000, run: showQueue },
   { what: 'drop and undo, a step', asks: 2_000, run: dropAndUndo },
