@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import { signatureHeaders } from '../../src/webhooks/attempt.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 
 type Headers = Record<string, string>;
 type Example = {
@@ -86,7 +86,7 @@ test('the example for Node refuses another body, id, secret and version, and an 
 test('the server of the example accepts what the service sends, and refuses what others send', async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   after(() => server.close());
-  await using service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
+  const service = await sharedService();
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`;
   const { body: webhook } = await service.request('POST', '/v1/webhooks', { body: { url } });
   const tested = async () => {

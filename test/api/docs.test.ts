@@ -8,7 +8,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { assertFailure, UUID_V7 } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import type { Answer } from '../support/api-client.ts';
+import { sharedService } from '../support/shared-service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -17,14 +18,8 @@ const web = createServer((_request, response) => response.end('%PDF-1.7'));
 await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
 const FILES = `http://127.0.0.1:${(web.address() as AddressInfo).port}/`;
 
-const service = await startService({
-  args: ['--workers', '1'],
-  env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' },
-});
-after(async () => {
-  await service[Symbol.asyncDispose]();
-  web.close();
-});
+const service = await sharedService();
+after(() => web.close());
 
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8');
 

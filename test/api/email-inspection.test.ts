@@ -1,12 +1,11 @@
 /** What is in one email: its header and attachments, advice about it, and what webhooks were sent about it. */
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { assertFailure, UNKNOWN_ID } from '../support/api.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const service = await startService();
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 const read = (id: string, rest: string, key = service.testKey) =>
   service.request('GET', `/v1/emails/${id}/${rest}`, { key });

@@ -1,12 +1,11 @@
 /** Sending: each field with its rule, and how it appears in the message. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, TIME, UUID_V7 } from '../support/api.ts';
 import { changing, header } from '../support/changing.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService({ env: { POSTHORN_LIMIT_SENDING: '10000/60' } });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 const { post, refused, accepted, message } = changing(service);
 

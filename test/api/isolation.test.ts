@@ -1,13 +1,13 @@
 /** Isolation: what belongs to another project or environment does not exist. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, UNKNOWN_ID } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import type { Answer } from '../support/api-client.ts';
+import { sharedService } from '../support/shared-service.ts';
 import { waitFor } from '../support/wait.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
-const service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 type Body = Answer['body'];
 
@@ -67,17 +67,12 @@ const BODIES: Record<string, object> = {
 };
 
 const resources = await makeResources();
+const other = await service.otherProject();
 const strangers = {
   'the live environment': await service.liveKey(),
-  ...(await otherProject()),
+  'another project': other.testKey,
+  'its live environment': await other.liveKey(),
 };
-
-async function otherProject(): Promise<Record<string, string>> {
-  await service.cliJson('projects', 'create', 'Other');
-  const keyOf = async (mode: string) =>
-    (await service.cliJson('keys', 'create', '--mode', mode, '--project', 'Other')).key;
-  return { 'another project': await keyOf('test'), 'its live environment': await keyOf('live') };
-}
 
 /**
  * Every operation of the OpenAPI document on one thing that takes a key. What only sessions may do is about

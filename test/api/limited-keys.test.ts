@@ -1,12 +1,11 @@
 /** A limited key makes, sees and changes nothing broader than itself. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, EMAIL, UNKNOWN_ID } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import type { Answer } from '../support/api-client.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const env = { POSTHORN_LIMIT_SENDING: '1000/60', POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' };
-const service = await startService({ env });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 type Body = Answer['body'];
 
@@ -181,7 +180,7 @@ test('a key for one domain is refused for resources of all domains', async () =>
     }
   }
   assert.ok(tried >= 17, String(tried));
-  await service.cliJson('projects', 'create', 'Second');
+  await service.otherProject();
   const { data } = (await ask(limited.key, 'GET', '/v1/projects')).body;
   assert.equal(data.length, 1);
   assert.equal((await ask(limited.key, 'GET', '/v1/api-keys/current')).status, 200);

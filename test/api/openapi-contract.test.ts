@@ -4,12 +4,12 @@
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { UNKNOWN_ID } from '../support/api.ts';
 import { FromSchema, type JsonSchema } from '../support/from-schema.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 
 type Media = { schema: JsonSchema };
 type Parameter = {
@@ -47,17 +47,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ ...operation, method, path })),
 );
 
-const unlimited = '1000000/60';
-const service = await startService({
-  env: {
-    POSTHORN_LIMIT_SENDING: unlimited,
-    POSTHORN_LIMIT_DOMAINS: unlimited,
-    POSTHORN_LIMIT_VERIFICATION: unlimited,
-    POSTHORN_LIMIT_WEBHOOKS: unlimited,
-    POSTHORN_LOG: 'warn',
-  },
-});
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 /** Ids of what the requests have made, by collection, so that later ones find something. */
 const made = new Map<string, string[]>();

@@ -1,14 +1,14 @@
 /** What holds for every request, and in which order it is checked. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { assertFailure, EMAIL, rawAnswer, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { type RequestOptions, startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 
 const MB = 1024 * 1024;
 
-const service = await startService({ env: { POSTHORN_LIMIT_SENDING: '1000/60' } });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 const sendingKey = await makeKey({ permission: 'sending_access' });
 
 async function makeKey(rights: object): Promise<string> {

@@ -6,12 +6,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { ResendCli } from '../support/resend-cli.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 import { waitFor } from '../support/wait.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
-const service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 const resend = await ResendCli.at(service);
 after(() => resend[Symbol.asyncDispose]());
 

@@ -1,13 +1,12 @@
 /** The root mount: emails, sent and read with the official client of Resend. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { Resend } from 'resend';
 import { TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { failed, resendClient, succeeded } from '../support/resend.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService({ env: { POSTHORN_LIMIT_SENDING: '10000/60' } });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 const resend = resendClient(service);
 const EMAIL = {

@@ -1,21 +1,11 @@
 /** The root mount: what belongs to another project or environment does not exist, and bad input changes nothing. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { UNKNOWN_ID } from '../support/api.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const unlimited = '1000000/60';
-const service = await startService({
-  env: {
-    POSTHORN_LIMIT_SENDING: unlimited,
-    POSTHORN_LIMIT_DOMAINS: unlimited,
-    POSTHORN_LIMIT_WEBHOOKS: unlimited,
-    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-    POSTHORN_LOG: 'warn',
-  },
-});
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 async function made(path: string, body: object): Promise<string> {
   const answer = await service.request('POST', path, { body });
@@ -61,9 +51,11 @@ const OPERATIONS: [string, (typeof NOUNS)[number], string?, object?][] = [
 ];
 const NOUNS = Object.keys(ids) as (keyof typeof ids)[];
 
-await service.cliJson('projects', 'create', 'Other');
-const other = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
-const strangers = { 'the live environment': await service.liveKey(), 'another project': other.key };
+const other = await service.otherProject();
+const strangers = {
+  'the live environment': await service.liveKey(),
+  'another project': other.testKey,
+};
 
 for (const [method, noun, rest = '', body] of OPERATIONS) {
   test(`${method} /${noun}/:id${rest} does not find resources of others`, async () => {

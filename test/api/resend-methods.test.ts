@@ -7,12 +7,11 @@ import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { UNKNOWN_ID } from '../support/api.ts';
 import { failed, resendClient, succeeded } from '../support/resend.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Received, startReceiver } from '../support/webhook-receiver.ts';
 
-const service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 const receiver = await startReceiver();
 after(() => receiver[Symbol.asyncDispose]());
 

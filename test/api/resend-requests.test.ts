@@ -4,14 +4,14 @@
  */
 import { request } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { UUID_V7 } from '../support/api.ts';
 import { resendClient } from '../support/resend.ts';
 import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService({ env: { POSTHORN_LIMIT_SENDING: '10000/60' } });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 const FILE = Buffer.from('%PDF-1.7 is the beginning of a file');
 const BASE64 = FILE.toString('base64');

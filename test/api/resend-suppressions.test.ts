@@ -1,12 +1,11 @@
 /** The root mount: suppressions and templates, managed with the official client of Resend. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { failed, resendClient, succeeded } from '../support/resend.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService();
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 const resend = resendClient(service);
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -1,14 +1,13 @@
 /** The root mount: webhooks, managed and verified with the official client of Resend. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { TIME, UUID_V7 } from '../support/api.ts';
 import { failed, resendClient, succeeded } from '../support/resend.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Received, startReceiver } from '../support/webhook-receiver.ts';
 
-const service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 const resend = resendClient(service);
 const EMAIL = { from: 'Acme <hello@acme.test>', subject: 'Hello', text: 'Hello' };

@@ -1,11 +1,11 @@
 /** Templates: made, changed in versions, published, previewed; what is refused, and for whom. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { assertFailure, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import type { Answer } from '../support/api-client.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService({ args: ['--workers', '2'] });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 type Body = Answer['body'];
 

@@ -8,7 +8,9 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import { SHARED_ENGINE, startEngine, type TestEngine } from '../support/engine.ts';
+import { findEngine, type KeptEngine, SHARED_ENGINE } from '../support/engine.ts';
+import type { Kept } from '../support/keeper.ts';
+import { findService, type KeptService, SHARED_SERVICE } from '../support/kept-service.ts';
 import { runCommand } from './command.ts';
 import { reachedFrom } from './imports.ts';
 import { ROOT, type Step, type TestStep, type ToolStep } from './steps.ts';
@@ -92,11 +94,11 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
     .toSorted((one, other) => expectedMs(one) - expectedMs(other));
   const results: FileResult[] = [];
   const total = waiting.length;
-  const engine = new LazyEngine();
+  const shared = new SharedParts();
   const work = async (fromFront: boolean): Promise<void> => {
     const next = () => (fromFront ? waiting.shift() : waiting.pop());
     for (let file = next(); file !== undefined; file = next()) {
-      const result = await runFile(file, engine);
+      const result = await runFile(file, shared);
       results.push(result);
       options.onFile?.(result, total - results.length);
     }
@@ -104,7 +106,7 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
   try {
     await Promise.all(Array.from({ length: options.jobs }, (_, job) => work(job % 2 === 0)));
   } finally {
-    await engine.stop();
+    await shared.stop();
   }
   keepDurations(results);
   return results;
@@ -140,8 +142,8 @@ function keepDurations(results: readonly FileResult[]): void {
   writeFileSync(DURATIONS, JSON.stringify({ ...lastDurationsMs(), ...Object.fromEntries(took) }));
 }
 
-async function runFile({ path, step }: WaitingFile, engine: LazyEngine): Promise<FileResult> {
-  const env = await engine.environmentFor(path);
+async function runFile({ path, step }: WaitingFile, shared: SharedParts): Promise<FileResult> {
+  const env = await shared.environmentFor(path);
   const startedAtMs = performance.now();
   const args = ['--test-reporter=spec', `--test-timeout=${TEST_TIMEOUT_MS}`, path];
   const { output, failure } = await runCommand(args, { env, timeoutMs: FILE_TIMEOUT_MS });
@@ -158,18 +160,23 @@ async function runFile({ path, step }: WaitingFile, engine: LazyEngine): Promise
   };
 }
 
-/** One PostgreSQL for all test files, started for the first that can use it. */
-class LazyEngine {
-  #engine: Promise<TestEngine> | null = null;
+/** One PostgreSQL, and one service for those that share it, started for the first file that can use it. */
+class SharedParts {
+  #engine: Promise<Kept<KeptEngine>> | null = null;
+  #service: Promise<Kept<KeptService>> | null = null;
 
   async environmentFor(path: string): Promise<Record<string, string>> {
-    if (process.env['DATABASE_URL'] || !reachedFrom(path).has('test/support/engine.ts')) return {};
-    this.#engine ??= startEngine();
-    const { address, template } = await this.#engine;
-    return { [SHARED_ENGINE]: JSON.stringify({ address, template }) };
+    const reached = reachedFrom(path);
+    if (!reached.has('test/support/engine.ts')) return {};
+    this.#engine ??= findEngine();
+    const engine = { [SHARED_ENGINE]: JSON.stringify(await this.#engine) };
+    if (!reached.has('test/support/shared-service.ts')) return engine;
+    this.#service ??= findService(engine);
+    return { ...engine, [SHARED_SERVICE]: JSON.stringify(await this.#service) };
   }
 
   async stop(): Promise<void> {
+    await (await this.#service)?.stop();
     await (await this.#engine)?.stop();
   }
 }

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { chooseFor, MATTERS, NEAR } from './changed.ts';
 import { reachedFrom } from './imports.ts';
-import { runSteps, type StepResult } from './run.ts';
-import { chooseSteps, type Step } from './steps.ts';
+import { type FileResult, runSteps, type StepResult } from './run.ts';
+import { chooseSteps, ROOT, type Step } from './steps.ts';
 
 const IMPORT = `import { test } from 'node:test';\n`;
 
@@ -53,6 +53,27 @@ test('a process that is left behind fails the step, and is ended', async () => {
   assert.match(result.failure ?? '', /sample\.test\.ts: It left processes behind\.$/);
   assert.equal(await readFile(farewell, 'utf8'), 'asked to end\n');
   await rm(folder, { recursive: true });
+});
+
+test('files that share the service of the run have projects of their own', async () => {
+  const root = JSON.stringify(`${ROOT}/`);
+  const outputs = await outputsOf(
+    ['one', 'other'].map(
+      (subject) => `${IMPORT}
+    import assert from 'node:assert/strict';
+    const { sharedService } = await import(${root} + 'test/support/shared-service.ts');
+    test('a', async () => {
+      const service = await sharedService();
+      await service.send({ subject: '${subject}' });
+      const { data } = (await service.request('GET', '/v1/emails')).body;
+      assert.deepEqual(data.map(({ subject }) => subject), ['${subject}']);
+      console.log('the service is at ' + service.url);
+    });`,
+    ),
+  );
+  const urls = outputs.map((output) => /the service is at (\S+)/.exec(output)?.[1]);
+  assert.ok(urls[0], outputs.join(''));
+  assert.equal(urls[1], urls[0]);
 });
 
 test('a tool that finds something fails its step', async () => {
@@ -159,6 +180,23 @@ async function run(step: Step): Promise<StepResult> {
   const [result] = await runSteps([step], { jobs: 1 });
   assert.ok(result);
   return result;
+}
+
+/** What test files with these texts wrote, in one run that has to succeed. */
+async function outputsOf(texts: readonly string[]): Promise<string[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'posthorn-runner-'));
+  try {
+    const files = texts.map((_, index) => join(folder, `${index}.test.ts`));
+    await Promise.all(files.map((file, index) => writeFile(file, texts[index]!)));
+    const step: Step = { name: 'sample', about: '', kind: 'tests', files };
+    const outputs = new Map<string, string>();
+    const onFile = ({ path, output }: FileResult) => outputs.set(path, output);
+    const [result] = await runSteps([step], { jobs: files.length, onFile });
+    assert.equal(result?.failure, null, [...outputs.values()].join(''));
+    return files.map((file) => outputs.get(file) ?? '');
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 }
 
 async function runFile(text: string): Promise<StepResult> {

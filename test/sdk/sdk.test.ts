@@ -1,5 +1,5 @@
 /** The TypeScript client: every operation of the service, typed from its schemas, against the service. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { inspect } from 'node:util';
@@ -14,14 +14,11 @@ import {
 } from '../../sdk/src/index.ts';
 import { OPERATIONS } from '../../sdk/src/api.ts';
 import { UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
-const service = await startService({
-  env: { POSTHORN_LIMIT_SENDING: '10000/60', POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' },
-});
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 const posthorn = new Posthorn({ baseUrl: service.url, apiKey: service.testKey });
 
 const EMAIL = {

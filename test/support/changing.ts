@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import PostalMime from 'postal-mime';
 import { assertFailure, EMAIL } from './api.ts';
-import type { Answer, Service } from './service.ts';
+import type { Answer, ApiClient } from './api-client.ts';
 
-export function changing(service: Service) {
+export function changing(service: ApiClient) {
   const post = (change: object, key?: string): Promise<Answer> =>
     service.request('POST', '/v1/emails', {
       body: { ...EMAIL, ...change },

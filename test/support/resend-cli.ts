@@ -9,8 +9,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { ApiClient } from './api-client.ts';
 import type { CommandEnd, Env } from './posthorn.ts';
-import type { Service } from './service.ts';
 
 const NOWHERE = 'http://127.0.0.1:9';
 const END_WITHIN_MS = 60_000;
@@ -20,14 +20,14 @@ const PROGRAM = join(dirname(manifest), 'dist/cli.cjs');
 
 export class ResendCli implements AsyncDisposable {
   readonly folder: string;
-  readonly #service: Service;
+  readonly #service: ApiClient;
 
-  private constructor(service: Service, folder: string) {
+  private constructor(service: ApiClient, folder: string) {
     this.#service = service;
     this.folder = folder;
   }
 
-  static async at(service: Service): Promise<ResendCli> {
+  static async at(service: ApiClient): Promise<ResendCli> {
     return new ResendCli(service, await mkdtemp(join(tmpdir(), 'posthorn-resend-cli-')));
   }
 

@@ -1,10 +1,10 @@
 /** The official client for Node, unmodified, with nothing but its base URL set. */
 import assert from 'node:assert/strict';
 import { Resend } from 'resend';
-import type { Service } from './service.ts';
+import type { ApiClient } from './api-client.ts';
 
 /** A client of the service; by default with its test key. */
-export function resendClient(service: Service, key: string = service.testKey): Resend {
+export function resendClient(service: ApiClient, key: string = service.testKey): Resend {
   // The slash at the end is the form in which every library takes it.
   process.env['RESEND_BASE_URL'] = `${service.url}/`;
   return new Resend(key);

@@ -4,6 +4,7 @@
  */
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { MAIN, type Env } from './posthorn.ts';
 import { waitFor } from './wait.ts';
@@ -45,10 +46,17 @@ export class ServiceProcess {
   #stdout = '';
   #end: number | NodeJS.Signals | null = null;
 
-  constructor(args: readonly string[], env: Env, program = MAIN) {
+  constructor(
+    args: readonly string[],
+    env: Env,
+    {
+      launcher = MAIN,
+      logFile,
+    }: { launcher?: string | undefined; logFile?: string | undefined } = {},
+  ) {
     // As the launcher sets it; a launcher becomes the service as well: one process, one pid.
     const { NODE_COMPILE_CACHE } = process.env;
-    this.#child = spawn(process.execPath, [program, 'start', '--json', ...args], {
+    this.#child = spawn(process.execPath, [launcher, 'start', '--json', ...args], {
       env: { NODE_COMPILE_CACHE, ...env },
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -56,6 +64,7 @@ export class ServiceProcess {
     groups.add(this.pid);
     this.#child.stdout.setEncoding('utf8').on('data', (text: string) => (this.#stdout += text));
     this.#child.stderr.setEncoding('utf8').on('data', (text: string) => (this.logs += text));
+    if (logFile !== undefined) this.#child.stderr.pipe(createWriteStream(logFile));
     this.#child.stderr.once('close', () => (this.isSilent = true));
     this.ended = once(this.#child, 'exit').then(([code, signal]) => {
       this.#end = (signal ?? code) as number | NodeJS.Signals;

@@ -16,8 +16,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
-import { createKey } from '../../src/store/keys.ts';
 import { listAllProjects } from '../../src/store/projects.ts';
+import { ApiClient, type Answer, createFullKey, declareVerified } from './api-client.ts';
 import { killLeftover } from './embedded.ts';
 import type { FakeDns, FakeRecordType } from './fake-dns.ts';
 import { asOwner, migratedDatabase, type TestDatabase } from './postgres.ts';
@@ -26,6 +26,8 @@ import { cleanEnv, posthorn, posthornHere, type CommandEnd, type Env } from './p
 import { ServiceProcess, type ReadyLine } from './service-process.ts';
 import { waitFor } from './wait.ts';
 
+export type { Answer, RequestOptions } from './api-client.ts';
+
 export type ServiceOptions = {
   /** Besides what the harness sets; `undefined` unsets. */
   env?: Env;
@@ -33,6 +35,8 @@ export type ServiceOptions = {
   args?: readonly string[];
   /** To start on what an earlier service has left; it is then not removed. */
   dataDir?: string;
+  /** A file for what it writes to stderr, besides `logs`. */
+  logFile?: string;
   /** bin/posthorn of another version, for the benchmark. */
   launcher?: string;
   /** Answers every look-up of the service; without it there is no DNS at all. */
@@ -46,23 +50,6 @@ export type ServiceOptions = {
 };
 
 export type GivenDatabase = Pick<TestDatabase, 'address' | 'url' | 'setReachable'>;
-
-export type Answer = {
-  status: number;
-  headers: Headers;
-  text: string;
-  /** The parsed JSON; null when there is none. Any, because tests read it as a client would. */
-  // oxlint-disable-next-line typescript/no-explicit-any
-  body: any;
-};
-
-export type RequestOptions = {
-  /** Default: the test key; null: no Authorization header. */
-  key?: string | null;
-  /** A string goes out as it is, everything else as JSON. */
-  body?: unknown;
-  headers?: Record<string, string>;
-};
 
 type Duration = { hours?: number; minutes?: number; seconds?: number };
 
@@ -99,9 +86,9 @@ async function databaseFor(wanted: ServiceOptions['database']): Promise<OwnedDat
 
 type OwnedDatabase = GivenDatabase & AsyncDisposable;
 
-export class Service implements AsyncDisposable {
+export class Service extends ApiClient implements AsyncDisposable {
   url = '';
-  /** Full access to the test environment; made by the first start. */
+  /** Of the project that the first start makes. */
   testKey = '';
   readonly dataDir: string;
   /** For the command line on the same data; set PORT in it to restart elsewhere. */
@@ -111,9 +98,9 @@ export class Service implements AsyncDisposable {
   /** What it printed when it was started last. */
   readyLine!: ReadyLine;
   #process: ServiceProcess | null = null;
-  #liveKey: Promise<string> | null = null;
 
   constructor(options: ServiceOptions, dataDir: string, database: OwnedDatabase | null) {
+    super();
     this.#options = options;
     this.#database = database;
     this.dataDir = dataDir;
@@ -146,12 +133,18 @@ export class Service implements AsyncDisposable {
   /** Starts it (again), on the same data; the port may be another. */
   async restart(): Promise<void> {
     if (this.#process?.isRunning) await this.stop();
-    const { args = [], launcher } = this.#options;
+    const { args = [], launcher, logFile } = this.#options;
     const workers = args.includes('--workers') ? [] : ['--workers', '1'];
-    this.#process = new ServiceProcess([...workers, ...args], this.env, launcher);
+    this.#process = new ServiceProcess([...workers, ...args], this.env, { launcher, logFile });
     this.readyLine = await this.#process.ready();
     this.url = this.readyLine.url;
     this.testKey = this.readyLine.test_key ?? this.testKey;
+  }
+
+  /** Resolves when it has ended. @returns exit code or signal */
+  ended(): Promise<number | NodeJS.Signals> {
+    assert.ok(this.#process);
+    return this.#process.ended;
   }
 
   /** As a service manager stops it. @returns exit code or signal */
@@ -191,13 +184,11 @@ export class Service implements AsyncDisposable {
     return JSON.parse(stdout);
   }
 
-  /** A key with full access to the live environment; the same at every call. */
-  liveKey(): Promise<string> {
-    this.#liveKey ??= this.#createLiveKey();
-    return this.#liveKey;
+  protected override logsAbout(): string {
+    return this.logs.slice(-4_000);
   }
 
-  async #createLiveKey(): Promise<string> {
+  protected override async createLiveKey(): Promise<string> {
     const { launcher } = this.#options;
     if (launcher !== undefined) {
       // Only that version knows its tables.
@@ -209,71 +200,13 @@ export class Service implements AsyncDisposable {
     return asOwner(this.address(), async (db) => {
       const [project] = await listAllProjects(db);
       assert.ok(project, 'the first start made a project');
-      const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
-      const scope = { projectId: project.id, environment: 'live' } as const;
-      return (await createKey(db, scope, { name: 'Live', ...rights })).text;
+      return createFullKey(db, { projectId: project.id, environment: 'live' });
     });
-  }
-
-  async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
-    const { key = this.testKey, body } = options;
-    const response = await fetch(this.url + path, {
-      method,
-      headers: {
-        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...options.headers,
-      },
-      ...(body === undefined
-        ? {}
-        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    const isJson = response.headers.get('content-type')?.includes('json') === true;
-    const { status, headers } = response;
-    return { status, headers, text, body: isJson && text !== '' ? JSON.parse(text) : null };
   }
 
   /** What it has counted, as Prometheus gets it. */
   metrics(): Promise<Answer> {
     return this.request('GET', '/metrics', { key: METRICS_TOKEN });
-  }
-
-  /** Sends an email that has to be accepted; from acme.test, short, to a simulator unless given. */
-  async send(draft: object = {}, options: Omit<RequestOptions, 'body'> = {}): Promise<string> {
-    const email = {
-      from: 'Acme <hello@acme.test>',
-      to: 'delivered@simulator.test',
-      subject: 'Hello',
-      html: '<p>Hello</p>',
-      ...draft,
-    };
-    const answer = await this.request('POST', '/v1/emails', { ...options, body: email });
-    assert.equal(answer.status, 202, answer.text);
-    return answer.body.id;
-  }
-
-  /** The email as a client sees it. */
-  // oxlint-disable-next-line typescript/no-explicit-any
-  async email(id: string, key?: string): Promise<any> {
-    const answer = await this.request('GET', `/v1/emails/${id}`, key === undefined ? {} : { key });
-    assert.equal(answer.status, 200, answer.text);
-    return answer.body;
-  }
-
-  /** @returns the email once it has the status */
-  // oxlint-disable-next-line typescript/no-explicit-any
-  async waitForStatus(id: string, status: string, options: WaitOptions = {}): Promise<any> {
-    let last = '';
-    const look = async () => {
-      const email = await this.email(id, options.key);
-      last = email.status;
-      return email.status === status && email;
-    };
-    const { timeoutMs = 15_000 } = options;
-    return waitFor(look, { what: `email ${id} to be ${status}`, timeoutMs }).catch((error) => {
-      throw new Error(`${error.message}; it is ${last}\n${this.logs.slice(-4_000)}`);
-    });
   }
 
   /**
@@ -287,11 +220,7 @@ export class Service implements AsyncDisposable {
     assert.equal(added.status, 201, added.text);
     const { dns } = this.#options;
     if (dns === undefined) {
-      await this.sql(
-        `update domains set status = 'verified', verified_at = app_now() where id = $1`,
-        [added.body.id],
-      );
-      return;
+      return asOwner(this.address(), (db) => declareVerified(db, added.body.id));
     }
     const records = added.body.records as DomainRecord[];
     publish(dns, onlyRequired ? records.filter((one) => one.required) : records);
@@ -348,8 +277,6 @@ export class Service implements AsyncDisposable {
     }
   }
 }
-
-export type WaitOptions = { key?: string; timeoutMs?: number };
 
 type DomainRecord = {
   type: FakeRecordType;

@@ -1,0 +1,111 @@
+/** A project of a running service as a client sees it: what tests ask of the API, over HTTP. */
+import assert from 'node:assert/strict';
+import type { Scope } from '../../src/core/scope.ts';
+import { createKey } from '../../src/store/keys.ts';
+import type { Queryable } from '../../src/store/postgres/database.ts';
+import { waitFor } from './wait.ts';
+
+export type Answer = {
+  status: number;
+  headers: Headers;
+  text: string;
+  /** The parsed JSON; null when there is none. Any, because tests read it as a client would. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  body: any;
+};
+
+export type RequestOptions = {
+  /** Default: the test key; null: no Authorization header. */
+  key?: string | null;
+  /** A string goes out as it is, everything else as JSON. */
+  body?: unknown;
+  headers?: Record<string, string>;
+};
+
+type WaitOptions = { key?: string; timeoutMs?: number };
+
+export abstract class ApiClient {
+  abstract readonly url: string;
+  /** Full access to the test environment. */
+  abstract readonly testKey: string;
+  #liveKey: Promise<string> | null = null;
+
+  /** What the service has logged, for the message of a test that waited in vain. */
+  protected abstract logsAbout(emailId: string): string;
+
+  protected abstract createLiveKey(): Promise<string>;
+
+  /** A key with full access to the live environment; the same at every call. */
+  liveKey(): Promise<string> {
+    this.#liveKey ??= this.createLiveKey();
+    return this.#liveKey;
+  }
+
+  async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+    const { key = this.testKey, body } = options;
+    const response = await fetch(this.url + path, {
+      method,
+      headers: {
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...options.headers,
+      },
+      ...(body === undefined
+        ? {}
+        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const isJson = response.headers.get('content-type')?.includes('json') === true;
+    const { status, headers } = response;
+    return { status, headers, text, body: isJson && text !== '' ? JSON.parse(text) : null };
+  }
+
+  /** Sends an email that has to be accepted; from acme.test, short, to a simulator unless given. */
+  async send(draft: object = {}, options: Omit<RequestOptions, 'body'> = {}): Promise<string> {
+    const email = {
+      from: 'Acme <hello@acme.test>',
+      to: 'delivered@simulator.test',
+      subject: 'Hello',
+      html: '<p>Hello</p>',
+      ...draft,
+    };
+    const answer = await this.request('POST', '/v1/emails', { ...options, body: email });
+    assert.equal(answer.status, 202, answer.text);
+    return answer.body.id;
+  }
+
+  /** The email as a client sees it. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  async email(id: string, key?: string): Promise<any> {
+    const answer = await this.request('GET', `/v1/emails/${id}`, key === undefined ? {} : { key });
+    assert.equal(answer.status, 200, answer.text);
+    return answer.body;
+  }
+
+  /** @returns the email once it has the status */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  async waitForStatus(id: string, status: string, options: WaitOptions = {}): Promise<any> {
+    let last = '';
+    const look = async () => {
+      const email = await this.email(id, options.key);
+      last = email.status;
+      return email.status === status && email;
+    };
+    const { timeoutMs = 15_000 } = options;
+    return waitFor(look, { what: `email ${id} to be ${status}`, timeoutMs }).catch((error) => {
+      throw new Error(`${error.message}; it is ${last}\n${this.logsAbout(id)}`);
+    });
+  }
+}
+
+/** @returns its text */
+export async function createFullKey(db: Queryable, scope: Scope): Promise<string> {
+  const rights = { permission: 'full_access', domain: null, expiresAt: null } as const;
+  return (await createKey(db, scope, { name: 'Full access', ...rights })).text;
+}
+
+/** Marks a domain as verified, without its DNS records. */
+export async function declareVerified(db: Queryable, domainId: string): Promise<void> {
+  const sql = `update domains set status = 'verified', verified_at = app_now() where id = $1`;
+  await db.query(sql, [domainId]);
+}

@@ -1,0 +1,45 @@
+/**
+ * The service that test files share, in a process of its own: prints one JSON line (KeptService),
+ * lives until its stdin closes, then ends the service and removes every file. When the service ends
+ * before, it says so with the end of its log. Started by keeper.ts.
+ */
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { KeptService } from './kept-service.ts';
+import { startService } from './service.ts';
+
+const ENOUGH = '100000/60';
+
+const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+const logFile = join(folder, 'service.log');
+
+const service = await startService({
+  dataDir: join(folder, 'data'),
+  logFile,
+  // What one worker keeps in memory, the other must not be wrong about.
+  args: ['--workers', '2'],
+  env: {
+    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+    POSTHORN_LIMIT_SENDING: ENOUGH,
+    POSTHORN_LIMIT_VERIFICATION: ENOUGH,
+    POSTHORN_LIMIT_DOMAINS: ENOUGH,
+    POSTHORN_LIMIT_WEBHOOKS: ENOUGH,
+    POSTHORN_LIMIT_AUTH: ENOUGH,
+  },
+});
+const kept: KeptService = { url: service.url, address: service.address(), logFile };
+process.stdout.write(`${JSON.stringify(kept)}\n`);
+process.stdin.resume();
+const end = await Promise.race([service.ended(), once(process.stdin, 'close').then(() => null)]);
+if (end !== null) {
+  process.stderr.write(`the shared service ended with ${end}\n${service.logs.slice(-20_000)}`);
+}
+try {
+  await service[Symbol.asyncDispose]();
+} catch (error) {
+  // The engine of a killed run ends at the same time, and the database with it.
+  process.stderr.write(`the database of the shared service was not dropped: ${String(error)}\n`);
+}

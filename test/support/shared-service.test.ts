@@ -1,0 +1,50 @@
+/** The service that test files share ends with whoever started it, and leaves nothing behind. */
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { type KeptService, SHARED_SERVICE } from './kept-service.ts';
+import { sharedService } from './shared-service.ts';
+import { waitFor } from './wait.ts';
+
+test('projects of one organization and of several see nothing of each other', async () => {
+  const service = await sharedService();
+  const id = await service.send();
+  await service.waitForStatus(id, 'delivered');
+  for (const other of [await service.otherProject(), await sharedService()]) {
+    assert.equal(other.url, service.url);
+    assert.equal((await other.request('GET', `/v1/emails/${id}`)).status, 404);
+    assert.deepEqual((await other.request('GET', '/v1/emails')).body.data, []);
+  }
+});
+
+test('waiting in vain shows what the service has logged about the email', async () => {
+  const service = await sharedService();
+  const id = await service.send();
+  await service.waitForStatus(id, 'delivered');
+  const inVain = service.waitForStatus(id, 'bounced', { timeoutMs: 1 });
+  await assert.rejects(inVain, new RegExp(`it is delivered\\n.*"${id}"`));
+});
+
+const STARTER = `
+import { findService } from ${JSON.stringify(new URL('kept-service.ts', import.meta.url).href)};
+console.log(JSON.stringify(await findService()));
+setInterval(() => {}, 1_000);`;
+
+test('when the process that started it is killed, the service ends and its files are removed', async () => {
+  const { [SHARED_SERVICE]: _, ...env } = process.env;
+  const args = ['--input-type=module', '--eval', STARTER];
+  const starter = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const messages = text(starter.stderr);
+  const [line] = (await once(starter.stdout, 'data')) as [Buffer];
+  const { url, logFile } = JSON.parse(line.toString()) as KeptService;
+  assert.equal((await fetch(`${url}/healthz`)).status, 200);
+  assert.ok(existsSync(logFile));
+  starter.kill('SIGKILL');
+  await waitFor(() => !existsSync(dirname(logFile)), { what: 'the files to be removed' });
+  await assert.rejects(fetch(`${url}/healthz`));
+  assert.equal(await messages, '');
+});
