@@ -8,6 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { KeptService } from './kept-service.ts';
+import { migratedDatabase } from './postgres.ts';
 import { startService } from './service.ts';
 
 const ENOUGH = '100000/60';
@@ -16,7 +17,9 @@ const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 const logFile = join(folder, 'service.log');
 
+const database = await migratedDatabase();
 const service = await startService({
+  database,
   dataDir: join(folder, 'data'),
   logFile,
   // What one worker keeps in memory, the other must not be wrong about.
@@ -30,16 +33,13 @@ const service = await startService({
     POSTHORN_LIMIT_AUTH: ENOUGH,
   },
 });
-const kept: KeptService = { url: service.url, address: service.address(), logFile };
+const kept: KeptService = { url: service.url, address: database.address, logFile };
 process.stdout.write(`${JSON.stringify(kept)}\n`);
 process.stdin.resume();
 const end = await Promise.race([service.ended(), once(process.stdin, 'close').then(() => null)]);
 if (end !== null) {
   process.stderr.write(`the shared service ended with ${end}\n${service.logs.slice(-20_000)}`);
 }
-try {
-  await service[Symbol.asyncDispose]();
-} catch (error) {
-  // The engine of a killed run ends at the same time, and the database with it.
-  process.stderr.write(`the database of the shared service was not dropped: ${String(error)}\n`);
-}
+await service[Symbol.asyncDispose]();
+// An engine of ours takes its databases with it, and may be ending already.
+if (process.env['DATABASE_URL']) await database[Symbol.asyncDispose]();
