@@ -36,10 +36,13 @@ const service = await startService({
 const kept: KeptService = { url: service.url, address: database.address, logFile };
 process.stdout.write(`${JSON.stringify(kept)}\n`);
 process.stdin.resume();
-const end = await Promise.race([service.ended(), once(process.stdin, 'close').then(() => null)]);
+const closed = once(process.stdin, 'close').then(() => null);
+const end = await Promise.race([service.ended(), closed]);
 if (end !== null) {
   process.stderr.write(`the shared service ended with ${end}\n${service.logs.slice(-20_000)}`);
 }
+// Until then tests can read the log.
+await closed;
 await service[Symbol.asyncDispose]();
 // An engine of ours takes its databases with it, and may be ending already.
 if (process.env['DATABASE_URL']) await database[Symbol.asyncDispose]();
