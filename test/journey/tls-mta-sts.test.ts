@@ -1,7 +1,7 @@
 /**
  * MTA-STS (RFC 8461): the published policy of a domain holds, also while it cannot be looked up.
  */
-import { after, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import assert from 'node:assert/strict';
 import type { MxBehaviour } from '../support/fake-mx.ts';
 import { CA_FILE, type MailServer, startJourney } from '../support/journey.ts';
@@ -53,14 +53,8 @@ async function putOff(domain: string, draft: object = {}): Promise<string> {
   return id;
 }
 
-/** What the service has counted for the domain; it writes when it stops. */
-async function counted(domain: string): Promise<string[]> {
-  await journey.service.restart();
-  const { data } = await journey.service.cliJson('tls-report', '--domain', domain);
-  return (data as { policy: string; result: string; sessions: number }[])
-    .map(({ policy, result, sessions }) => `${policy} ${result} ${sessions}`)
-    .toSorted();
-}
+/** What the service has to have counted, by domain. It writes its counts when it stops. */
+const expected = new Map<string, string[]>();
 
 const requestsOf = (domain: string): string[] =>
   policies.requests.filter((request) => request.startsWith(`${domain}/`));
@@ -95,63 +89,6 @@ for (const [what, behaviour] of Object.entries(FAILING)) {
   });
 }
 
-test('only servers that the policy lists are contacted', async () => {
-  const domain = announce({ body: policyText('enforce', ['host0.mx.test']) });
-  const stranger = await journey.mailServer(domain, TRUSTED, { preference: 5 });
-  const id = await putOff(domain);
-  assert.match((await journey.email(id)).recipients[0].smtp.message, /does not name/);
-
-  const named = await journey.mailServer(domain, TRUSTED, { preference: 10 });
-  policies.set(domain, { body: policyText('enforce', [named.name]) });
-  journey.dns.set(`_mta-sts.${domain}`, 'TXT', ['v=STSv1; id=2;']);
-  await journey.service.restart(); // forgets the MX records
-  const retried = await journey.retry(id);
-  assert.deepEqual([retried.status, retried.recipients[0].smtp.mx], ['delivered', named.name]);
-  assert.equal(stranger.connections, 0);
-});
-
-const GONE: Record<string, (domain: string) => void> = {
-  'DNS does not answer': (domain) => journey.dns.setFailure(`_mta-sts.${domain}`, 'servfail'),
-  'the record is gone': (domain) => journey.dns.remove(`_mta-sts.${domain}`),
-  'a new one is announced and cannot be had': (domain) => {
-    journey.dns.set(`_mta-sts.${domain}`, 'TXT', ['v=STSv1; id=2;']);
-  },
-};
-
-for (const [what, vanish] of Object.entries(GONE)) {
-  test(`a cached policy holds when ${what}, also after a restart`, async () => {
-    const domain = announce();
-    const mx = await journey.mailServer(domain, TRUSTED);
-    await sendTo(domain);
-    vanish(domain);
-    policies.set(domain, { status: 404 });
-    mx.set(UNPROVEN);
-    mx.sessions.at(-1)?.socket.destroy();
-    const waiting = [await putOff(domain, { expires_in: 60 })];
-    await journey.service.restart();
-    waiting.push(await putOff(domain, { expires_in: 60 }));
-    assert.equal(mx.messages.length, 1);
-
-    await journey.pass({ seconds: 61 });
-    for (const id of waiting) {
-      const { recipients } = await journey.ended(id);
-      assert.deepEqual([recipients[0].status, recipients[0].reason.category], ['failed', 'tls']);
-    }
-  });
-}
-
-test('an expired policy does not apply', async () => {
-  const domain = announce({ body: policyText('enforce', ['*.mx.test'], 3600) });
-  const mx = await journey.mailServer(domain, TRUSTED);
-  await sendTo(domain);
-  journey.dns.remove(`_mta-sts.${domain}`);
-  mx.set(UNPROVEN);
-  await journey.pass({ hours: 2 });
-  await journey.service.restart();
-  const smtp = await sendTo(domain);
-  assert.deepEqual([smtp.tls.verified, smtp.tls_policy], [false, 'none']);
-});
-
 test('a newer policy is fetched before mail is deferred, and applies to the same attempt', async () => {
   const domain = announce();
   const mx = await journey.mailServer(domain, TRUSTED);
@@ -171,29 +108,30 @@ test('a policy in testing mode stops no mail, and its failures are counted', asy
   await journey.mailServer(domain, UNPROVEN);
   const smtp = await sendTo(domain);
   assert.deepEqual([smtp.tls.verified, smtp.tls_policy], [false, 'mta-sts-testing']);
-  assert.deepEqual(await counted(domain), ['sts validation-failure 1']);
+  expected.set(domain, ['sts validation-failure 1']);
 });
 
 test('TLS results of a domain are counted by policy and result', async () => {
   const domain = announce();
   const mx = await journey.mailServer(domain, UNPROVEN);
-  const waiting = [await putOff(domain)];
+  const waiting = [await putOff(domain, { expires_in: 60 })];
   mx.set({});
-  waiting.push(await putOff(domain));
+  waiting.push(await putOff(domain, { expires_in: 60 }));
   mx.set(TRUSTED);
   await sendTo(domain);
-  assert.deepEqual(await counted(domain), [
+  expected.set(domain, [
     'sts certificate-not-trusted 1',
     'sts starttls-not-supported 1',
     'sts success 1',
   ]);
-  await journey.pass({ hours: 5 });
+  // They end without another session.
+  await journey.pass({ seconds: 61 });
   for (const id of waiting) await journey.ended(id);
 
   const unreachable = announce({ status: 500 });
   await journey.mailServer(unreachable, {});
   await sendTo(unreachable);
-  assert.deepEqual(await counted(unreachable), [
+  expected.set(unreachable, [
     'no-policy-found starttls-not-supported 1',
     'sts sts-policy-fetch-error 1',
   ]);
@@ -252,4 +190,96 @@ test('a policy is fetched once for all emails that wait for it', async () => {
   await journey.ended(await journey.send({ to }));
   assert.equal(mx.messages.length, 10);
   assert.equal(requestsOf(domain).length, 1);
+});
+
+const GONE: Record<string, (domain: string) => void> = {
+  'DNS does not answer': (domain) => journey.dns.setFailure(`_mta-sts.${domain}`, 'servfail'),
+  'the record is gone': (domain) => journey.dns.remove(`_mta-sts.${domain}`),
+  'a new one is announced and cannot be had': (domain) => {
+    journey.dns.set(`_mta-sts.${domain}`, 'TXT', ['v=STSv1; id=2;']);
+  },
+};
+
+// What the tests up to the restart begin, and those after it end: one restart for all of them.
+/** By what is gone of its policy: a domain whose policy is cached, with an email that waits. */
+const cached = new Map<string, { domain: string; mx: MailServer; waiting: string }>();
+/** The domain of the policy that has expired. */
+let expiring = '';
+/** An email that waits for a server that the policy lists. */
+let listing = { id: '', stranger: {} as MailServer, named: {} as MailServer };
+
+test('a policy applies until it expires', async () => {
+  const domain = announce({ body: policyText('enforce', ['*.mx.test'], 3600) });
+  const mx = await journey.mailServer(domain, TRUSTED);
+  assert.equal((await sendTo(domain)).tls_policy, 'mta-sts');
+  journey.dns.remove(`_mta-sts.${domain}`);
+  mx.set(UNPROVEN);
+  expiring = domain;
+  await journey.pass({ hours: 2 });
+});
+
+for (const [what, vanish] of Object.entries(GONE)) {
+  test(`a cached policy holds when ${what}`, async () => {
+    const domain = announce();
+    const mx = await journey.mailServer(domain, TRUSTED);
+    await sendTo(domain);
+    vanish(domain);
+    policies.set(domain, { status: 404 });
+    mx.set(UNPROVEN);
+    mx.sessions.at(-1)?.socket.destroy();
+    cached.set(what, { domain, mx, waiting: await putOff(domain, { expires_in: 60 }) });
+  });
+}
+
+test('a server that the policy does not list is not contacted', async () => {
+  const domain = announce({ body: policyText('enforce', ['host0.mx.test']) });
+  const stranger = await journey.mailServer(domain, TRUSTED, { preference: 5 });
+  const named = await journey.mailServer(domain, TRUSTED, { preference: 10 });
+  const id = await putOff(domain);
+  assert.match((await journey.email(id)).recipients[0].smtp.message, /does not name/);
+  assert.deepEqual([stranger.connections, named.connections], [0, 0]);
+  policies.set(domain, { body: policyText('enforce', [named.name]) });
+  journey.dns.set(`_mta-sts.${domain}`, 'TXT', ['v=STSv1; id=2;']);
+  listing = { id, stranger, named };
+});
+
+// What a worker remembers, it would use for longer than these tests take.
+describe('after a restart', () => {
+  before(() => journey.service.restart());
+
+  test('only servers that the policy lists are contacted', async () => {
+    const { id, stranger, named } = listing;
+    const { status, recipients } = await journey.retry(id);
+    assert.deepEqual([status, recipients[0].smtp.mx], ['delivered', named.name]);
+    assert.equal(stranger.connections, 0);
+  });
+
+  for (const what of Object.keys(GONE)) {
+    test(`a cached policy holds when ${what}, also after a restart`, async () => {
+      const { domain, mx, waiting } = cached.get(what)!;
+      const later = await putOff(domain, { expires_in: 60 });
+      assert.equal(mx.messages.length, 1);
+
+      await journey.pass({ seconds: 61 });
+      for (const id of [waiting, later]) {
+        const { recipients } = await journey.ended(id);
+        assert.deepEqual([recipients[0].status, recipients[0].reason.category], ['failed', 'tls']);
+      }
+    });
+  }
+
+  test('an expired policy does not apply', async () => {
+    const smtp = await sendTo(expiring);
+    assert.deepEqual([smtp.tls.verified, smtp.tls_policy], [false, 'none']);
+  });
+
+  test('the counts of TLS results can be read by domain', async () => {
+    assert.equal(expected.size, 3);
+    for (const [domain, counts] of expected) {
+      const { data } = await journey.service.cliJson('tls-report', '--domain', domain);
+      const rows = data as { policy: string; result: string; sessions: number }[];
+      const told = rows.map(({ policy, result, sessions }) => `${policy} ${result} ${sessions}`);
+      assert.deepEqual(told.toSorted(), counts, domain);
+    }
+  });
 });
