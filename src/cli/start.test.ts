@@ -28,6 +28,14 @@ before(async () => {
 });
 after(() => embedded[Symbol.asyncDispose]());
 
+/** Open to other machines, and to mail. */
+let exposed: Service;
+before(async () => {
+  const smtp = { POSTHORN_INBOUND_PORT: '0', POSTHORN_SMTP_HOST: '127.0.0.1' };
+  exposed = await startService({ ...ONE, env: { HOST: '0.0.0.0', ...smtp } });
+});
+after(() => exposed[Symbol.asyncDispose]());
+
 test('a first start prints one JSON line with a valid key, a later start prints no key', async () => {
   const service = embedded;
   const { url, pid, data_dir, database, test_key } = service.readyLine;
@@ -45,7 +53,7 @@ test('a first start prints one JSON line with a valid key, a later start prints 
 });
 
 test('Ctrl-C that arrives twice, from the terminal and from npm, still drains', async () => {
-  await using service = await startService();
+  const service = embedded;
   const id = await service.send();
   process.kill(-service.pid, 'SIGINT');
   process.kill(-service.pid, 'SIGINT');
@@ -74,19 +82,6 @@ test('a configured port that is in use exits with 2', async () => {
     return true;
   });
   await once(taken.close(), 'close');
-});
-
-test('ports for SMTP are chosen, opened and printed', async () => {
-  const env = { POSTHORN_INBOUND_PORT: '0', POSTHORN_SMTP_HOST: '127.0.0.1' };
-  await using service = await startService({ ...ONE, env });
-  const { inbound_port = 0 } = service.readyLine;
-  await using client = await Dialogue.greeted(inbound_port);
-  assert.equal(await client.ask('MAIL FROM:<>'), '250 2.1.0 Ok');
-  assert.match((await client.ask('RCPT TO:<jo@acme.test>')) ?? '', /^550 5\.1\.1 /);
-  assert.match(service.logs, /self-signed certificate; set POSTHORN_TLS_CERT/);
-  const stopped = service.stop();
-  assert.match((await client.hear()) ?? '', /^421 4\.3\.2 /);
-  assert.equal(await stopped, 0);
 });
 
 test('a mail port that is in use, or a missing certificate, exits with 2', async () => {
@@ -138,14 +133,23 @@ test('an invalid API certificate exits with 2 before anything is started', async
 
 test('a start that serves the API in clear text to other machines logs a warning, unless a proxy is configured', async () => {
   const warning = /the API is served in clear text to other machines/;
-  const logsWith = async (env: Record<string, string>): Promise<string> => {
-    await using service = await startService({ ...ONE, env });
-    return service.logs;
-  };
-  assert.match(await logsWith({ HOST: '0.0.0.0' }), warning);
+  assert.match(exposed.logs, warning);
   const behindProxy = { HOST: '0.0.0.0', POSTHORN_TRUSTED_PROXIES: '192.0.2.7' };
-  assert.doesNotMatch(await logsWith(behindProxy), warning);
+  await using service = await startService({ ...ONE, env: behindProxy });
+  assert.doesNotMatch(service.logs, warning);
   assert.doesNotMatch(shared.logs, warning);
+});
+
+test('ports for SMTP are chosen, opened and printed', async () => {
+  const service = exposed;
+  const { inbound_port = 0 } = service.readyLine;
+  await using client = await Dialogue.greeted(inbound_port);
+  assert.equal(await client.ask('MAIL FROM:<>'), '250 2.1.0 Ok');
+  assert.match((await client.ask('RCPT TO:<jo@acme.test>')) ?? '', /^550 5\.1\.1 /);
+  assert.match(service.logs, /self-signed certificate; set POSTHORN_TLS_CERT/);
+  const stopped = service.stop();
+  assert.match((await client.hear()) ?? '', /^421 4\.3\.2 /);
+  assert.equal(await stopped, 0);
 });
 
 test('--only with mail ports requires that a port is set', async () => {
