@@ -164,15 +164,6 @@ test('when its client disconnects, a download ends', async () => {
   await waitFor(() => held.size === 0, { what: 'the end of the download' });
 });
 
-test('a service that stops answers a request whose file has not arrived', async () => {
-  await using stopping = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
-  const answer = stopping.request('POST', '/v1/emails', { body: HELD });
-  await waitFor(() => held.size === 1, { what: 'the download' });
-  const stopped = stopping.stop();
-  assertFailure(await answer, 503, 'service_unavailable', /the service is stopping/);
-  await stopped;
-});
-
 test('a service in production asks only public addresses, over https', async () => {
   const refusals: [path: string, message: RegExp][] = [
     [`${site}/terms.pdf`, /must start with https:\/\//],
@@ -190,4 +181,13 @@ test('a service in production asks only public addresses, over https', async () 
     assert.match(answer.body.error.message, message, path);
   }
   assert.deepEqual(asked, []);
+});
+
+// The last one: the service has stopped then.
+test('a service that stops answers a request whose file has not arrived', async () => {
+  const answer = post('/v1/emails', HELD);
+  await waitFor(() => held.size === 1, { what: 'the download' });
+  const stopped = service.stop();
+  assertFailure(await answer, 503, 'service_unavailable', /the service is stopping/);
+  await stopped;
 });

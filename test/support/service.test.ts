@@ -6,35 +6,10 @@ import { startFakeDns } from './fake-dns.ts';
 import { startService } from './service.ts';
 import { waitFor } from './wait.ts';
 
-test('a killed service starts again on its own database, and everything is removed at the end', async () => {
-  let pids: number[] = [];
-  let dataDir = '';
-  {
-    await using own = await startService({ database: 'own' });
-    dataDir = own.dataDir;
-    const id = await own.send();
-    pids.push(own.pid);
-    await own.killGroup9();
-    await assert.rejects(own.request('GET', '/healthz'));
-    await own.restart();
-    await own.waitForStatus(id, 'delivered');
-    await own.kill9();
-    await own.restart();
-    assert.equal((await own.email(id)).status, 'delivered');
-    pids = [...pids, own.pid];
-    const [row] = await own.sql(`select current_setting('data_directory') as folder`);
-    assert.ok(row.folder.startsWith(dataDir));
-  }
-  assert.ok(!existsSync(dataDir));
-  await waitFor(() => pids.every((pid) => !isAlive(pid)), { what: 'the processes to be gone' });
-});
-
 const dns = await startFakeDns();
-const service = await startService({ dns });
-after(async () => {
-  await service[Symbol.asyncDispose]();
-  await dns[Symbol.asyncDispose]();
-});
+after(() => dns[Symbol.asyncDispose]());
+const service = await startService({ dns, database: 'own' });
+after(() => service[Symbol.asyncDispose]());
 
 test('moving the clock moves the database time', async () => {
   await service.clock.advance({ hours: 5, minutes: 30 });
@@ -49,6 +24,26 @@ test('a live domain is verified through the given DNS', async () => {
   const { body } = await service.request('GET', '/v1/domains', { key });
   assert.equal(body.data[0].status, 'verified');
   assert.ok(dns.queries.some(({ name }) => name.endsWith('_domainkey.acme.example')));
+});
+
+test('a killed service starts again on its own database, and everything is removed at the end', async () => {
+  const { dataDir } = service;
+  const id = await service.send();
+  const pids = [service.pid];
+  await service.killGroup9();
+  await assert.rejects(service.request('GET', '/healthz'));
+  await service.restart();
+  await service.waitForStatus(id, 'delivered');
+  await service.kill9();
+  await service.restart();
+  assert.equal((await service.email(id)).status, 'delivered');
+  pids.push(service.pid);
+  const [row] = await service.sql(`select current_setting('data_directory') as folder`);
+  assert.ok(row.folder.startsWith(dataDir));
+
+  await service[Symbol.asyncDispose]();
+  assert.ok(!existsSync(dataDir));
+  await waitFor(() => pids.every((pid) => !isAlive(pid)), { what: 'the processes to be gone' });
 });
 
 function isAlive(pid: number): boolean {

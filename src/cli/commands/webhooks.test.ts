@@ -1,6 +1,7 @@
 /** `posthorn webhooks` beside a running service: each command, and what it says when it cannot. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
+import { posthornHere } from '../../../test/support/posthorn.ts';
 import { startService } from '../../../test/support/service.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { startReceiver, verified } from '../../../test/support/webhook-receiver.ts';
@@ -92,9 +93,10 @@ test('a rotated secret is shown once, and both secrets sign', async () => {
 });
 
 test('a URL of this machine is refused with the variable that permits it', async () => {
-  await using strict = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: undefined } });
+  // The command decides, by its own environment.
+  const strict = { ...service.env, POSTHORN_ALLOW_PRIVATE_NETWORKS: undefined };
   for (const url of ['http://localhost:4000', 'https://127.0.0.1/', 'https://localhost/hooks']) {
-    const { code, stderr } = await strict.cli('webhooks', 'add', url);
+    const { code, stderr } = await posthornHere(['webhooks', 'add', url], strict);
     assert.equal(code, 2);
     assert.match(
       stderr,
@@ -102,6 +104,6 @@ test('a URL of this machine is refused with the variable that permits it', async
       url,
     );
   }
-  const other = await strict.cli('webhooks', 'add', 'https://user:word@acme.test/');
+  const other = await posthornHere(['webhooks', 'add', 'https://user:word@acme.test/'], strict);
   assert.doesNotMatch(other.stderr, /POSTHORN_ALLOW/);
 });
