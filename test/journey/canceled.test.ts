@@ -6,38 +6,19 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';
 import { arrivals } from '../support/load.ts';
-import { migratedDatabase } from '../support/postgres.ts';
-import { FROM, liveEnv, newPeers, newScene, type Scene, to } from '../support/scene.ts';
+import { FROM, newScene, type Scene, to } from '../support/scene.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const DAY_MS = 86_400_000;
 const fromNow = (ms: number): string => new Date(Date.now() + ms).toISOString();
 
-test('a scheduled email arrives at its time, and each change of it is sent as a webhook', async () => {
-  await using journey = await startJourney();
-  const mx = await journey.mailServer('later.test');
-  const send = () => journey.send({ to: 'kim@later.test', scheduled_at: fromNow(DAY_MS) });
-  const [sent, canceled] = [await send(), await send()];
-  const at = fromNow(DAY_MS + 60_000);
-  const moved = await journey.request('PATCH', `/v1/emails/${sent}`, { scheduled_at: at });
-  assert.equal(moved.status, 200, moved.text);
-  const { status } = await journey.request('POST', `/v1/emails/${canceled}/cancel`);
-  assert.equal(status, 200);
-  assert.deepEqual(await journey.story(canceled), ['scheduled', 'canceled']);
-  await journey.pass({ hours: 24, minutes: 2 });
-  assert.equal((await journey.ended(sent)).status, 'delivered');
-  assert.deepEqual(await journey.story(sent), ['scheduled', 'scheduled', 'delivered']);
-  assert.equal(mx.messages.length, 1);
-  const date = /^Date: (.*)\r$/m.exec(mx.messages[0]?.raw.toString() ?? '')?.[1] ?? '';
-  assert.equal(Date.parse(date), Math.floor(Date.parse(at) / 1000) * 1000);
-});
-
+type Actors = Pick<Scene, 'service' | 'mx' | 'key'>;
 type Cancels = { canceled: Set<string>; refusals: Map<string, string[]> };
 
 /** Asks again and again until each email has ended. */
 async function cancelUntilEnded(
-  { service, key }: Pick<Scene, 'service' | 'key'>,
+  { service, key }: Omit<Actors, 'mx'>,
   ids: readonly string[],
 ): Promise<Cancels> {
   const cancels: Cancels = { canceled: new Set(), refusals: new Map() };
@@ -68,7 +49,7 @@ async function cancelUntilEnded(
 
 /** Nothing that was canceled has arrived, and nothing else is missing. */
 async function assertExact(
-  { service, mx, key }: Scene,
+  { service, mx, key }: Actors,
   ids: readonly string[],
   { canceled }: Cancels,
 ) {
@@ -80,15 +61,25 @@ async function assertExact(
   }
 }
 
-async function sendMany({ service, key }: Scene, count: number, draft: object): Promise<string[]> {
+async function sendMany(
+  { service, key }: Omit<Actors, 'mx'>,
+  count: number,
+  draft: object,
+): Promise<string[]> {
   const numbers = Array.from({ length: count }, (_, index) => index);
   return Promise.all(
     numbers.map((index) => service.send({ from: FROM, to: to(index), ...draft }, { key })),
   );
 }
 
-const scene = await newScene({ args: ['--workers', '2'] });
-after(() => scene[Symbol.asyncDispose]());
+const journey = await startJourney({}, { args: ['--workers', '2'] });
+after(() => journey[Symbol.asyncDispose]());
+await journey.service.addLiveDomain('acme.example.org');
+const scene = {
+  service: journey.service,
+  mx: await journey.mailServer('receiver.example.org'),
+  key: await journey.key(),
+};
 
 test('cancels race with two workers: each email is canceled or arrives, never both', async () => {
   const early = await sendMany(scene, 5, { scheduled_at: fromNow(DAY_MS) });
@@ -116,25 +107,22 @@ test('when a worker is killed after the final dot, no email that arrived is canc
 });
 
 test('an email whose worker died after the final dot cannot be canceled, because it may have arrived', async () => {
-  const unanswered = { keep: true, after: new Promise(() => {}) } as const;
-  await using peers = await newPeers({ phases: { data: unanswered } });
-  await using database = await migratedDatabase();
-  const common = { dns: peers.dns, database, env: liveEnv(peers) };
-  await using service = await startService(common);
-  await service.addLiveDomain('acme.example.org');
-  const key = await service.liveKey();
+  const { service, mx, key } = scene;
+  const held = { keep: true, after: new Promise(() => {}) } as const;
+  mx.set({ phases: { data: held } });
+  const before = mx.messages.length;
   const id = await service.send({ from: FROM, to: to(1) }, { key });
-  await waitFor(() => peers.mx.messages.length === 1, { what: 'the message to arrive' });
+  await waitFor(() => mx.messages.length > before, { what: 'the message to arrive' });
   await service.killGroup9();
   {
-    const args = ['--only', 'api'];
-    await using idle = await startService({ ...common, dataDir: service.dataDir, args });
+    const { dataDir, env } = service;
+    await using idle = await startService({ env, dataDir, args: ['--only', 'api'] });
     await idle.waitForStatus(id, 'queued', { key });
     const answer = await idle.request('POST', `/v1/emails/${id}/cancel`, { key });
     assert.equal(answer.status, 409, answer.text);
     assert.match(answer.body.error.message, /whether it was delivered is not known/);
   }
-  peers.mx.set({});
+  mx.set({});
   await service.restart();
   await service.waitForStatus(id, 'delivered', { key });
 });
@@ -167,4 +155,23 @@ test('when the service is killed during cancellations, each email is canceled on
     );
   }
   assert.deepEqual(await service.sql('select from queue'), []);
+});
+
+// The last one: the clock of the database is a day ahead then.
+test('a scheduled email arrives at its time, and each change of it is sent as a webhook', async () => {
+  const mx = await journey.mailServer('later.test');
+  const send = () => journey.send({ to: 'kim@later.test', scheduled_at: fromNow(DAY_MS) });
+  const [sent, canceled] = [await send(), await send()];
+  const at = fromNow(DAY_MS + 60_000);
+  const moved = await journey.request('PATCH', `/v1/emails/${sent}`, { scheduled_at: at });
+  assert.equal(moved.status, 200, moved.text);
+  const { status } = await journey.request('POST', `/v1/emails/${canceled}/cancel`);
+  assert.equal(status, 200);
+  assert.deepEqual(await journey.story(canceled), ['scheduled', 'canceled']);
+  await journey.pass({ hours: 24, minutes: 2 });
+  assert.equal((await journey.ended(sent)).status, 'delivered');
+  assert.deepEqual(await journey.story(sent), ['scheduled', 'scheduled', 'delivered']);
+  assert.equal(mx.messages.length, 1);
+  const date = /^Date: (.*)\r$/m.exec(mx.messages[0]?.raw.toString() ?? '')?.[1] ?? '';
+  assert.equal(Date.parse(date), Math.floor(Date.parse(at) / 1000) * 1000);
 });

@@ -5,14 +5,14 @@
 import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { test } from 'node:test';
+import { before, test } from 'node:test';
 import { AS_ROOT, temporaryFolder } from '../support/embedded.ts';
 import { posthorn } from '../support/posthorn.ts';
 import { preload } from '../support/preload.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-/** Writes the packages and the built-in modules that the process has loaded when it ends. */
+/** Writes the packages and the built-in modules that a program has loaded when it ends. */
 const LIST_LOADED = `
   const names = new Set();
   process.getBuiltinModule('node:module').registerHooks({
@@ -23,20 +23,27 @@ const LIST_LOADED = `
   });
   process.on('exit', () => {
     const all = [...names, ...process.moduleLoadList].join(';');
-    process.getBuiltinModule('node:fs').writeSync(2, '<loaded>;' + all + ';</loaded>');
+    const program = process.argv[1].split('/').at(-1);
+    const list = '<loaded by ' + program + '>;' + all + ';</loaded>';
+    process.getBuiltinModule('node:fs').writeSync(2, list);
   });`;
+
+type Program = 'main.ts' | 'worker.ts';
 
 /** Node's own undici, which comes with the exports of node:http unless these are avoided. */
 const BUILT_IN_UNDICI = 'NativeModule internal/deps/undici/undici';
 
-function loadedIn(log: string): Set<string> {
-  const list = /<loaded>(.*)<\/loaded>/.exec(log)?.[1];
+function loadedIn(log: string, program: Program): Set<string> {
+  const list = new RegExp(`<loaded by ${program}>(.*?)</loaded>`).exec(log)?.[1];
   assert.ok(list, log);
   return new Set(list.split(';'));
 }
 
-function assertLoaded(log: string, { loaded, not }: { loaded: string; not: string[] }): void {
-  const all = loadedIn(log);
+function assertLoaded(
+  log: string,
+  { program, loaded, not }: { program: Program; loaded: string; not: string[] },
+): void {
+  const all = loadedIn(log, program);
   assert.ok(all.has(loaded), `${loaded} is not loaded, or not noticed`);
   assert.deepEqual(
     not.filter((name) => all.has(name)),
@@ -44,19 +51,22 @@ function assertLoaded(log: string, { loaded, not }: { loaded: string; not: strin
   );
 }
 
-test('a supervisor starts without the libraries of its workers', async () => {
-  await using service = await startService({ env: preload('main.ts', LIST_LOADED) });
+let logOfService = '';
+before(async () => {
+  await using service = await startService({ env: preload('.ts', LIST_LOADED) });
   await service.stop();
-  const not = ['undici', 'zod', 'fastify', 'prom-client', 'postgrator', BUILT_IN_UNDICI];
-  assertLoaded(service.logs, { loaded: 'pg', not });
+  logOfService = service.logs;
 });
 
-test('a worker starts without the library for requests to others', async () => {
-  await using service = await startService({ env: preload('worker.ts', LIST_LOADED) });
-  await service.stop();
+test('a supervisor starts without the libraries of its workers', () => {
+  const not = ['undici', 'zod', 'fastify', 'prom-client', 'postgrator', BUILT_IN_UNDICI];
+  assertLoaded(logOfService, { program: 'main.ts', loaded: 'pg', not });
+});
+
+test('a worker starts without the library for requests to others', () => {
   // Root's worker loads it before it drops its privileges where the code is closed to others.
   const not = ['postgrator', BUILT_IN_UNDICI, ...(AS_ROOT ? [] : ['undici'])];
-  assertLoaded(service.logs, { loaded: 'fastify', not });
+  assertLoaded(logOfService, { program: 'worker.ts', loaded: 'fastify', not });
 });
 
 test('a service keeps its compiled code when it is ready, so that one that is killed starts as fast again', async () => {
@@ -74,7 +84,9 @@ test('a service keeps its compiled code when it is ready, so that one that is ki
 test('a command loads what it needs itself', async () => {
   const list = async (...args: string[]) =>
     (await posthorn(args, preload('main.ts', LIST_LOADED))).stderr;
-  assertLoaded(await list('--help'), { loaded: 'commander', not: ['pg', 'pino', 'zod', 'undici'] });
+  const program = 'main.ts';
+  const unneeded = ['pg', 'pino', 'zod', 'undici'];
+  assertLoaded(await list('--help'), { program, loaded: 'commander', not: unneeded });
   const [loaded, not] = ['pg', ['zod', 'undici', 'postgrator', BUILT_IN_UNDICI]];
-  assertLoaded(await list('emails', 'list', '--help'), { loaded, not });
+  assertLoaded(await list('emails', 'list', '--help'), { program, loaded, not });
 });

@@ -4,35 +4,33 @@
  * in memory, no further message gets its final dot, and everything goes on once it is mended.
  */
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
+import { type Journey, startJourney } from '../support/journey.ts';
 import { arrivals, assertSettled, duplicates } from '../support/load.ts';
-import { everythingArrives, FROM, liveEnv, newPeers, queueIsEmpty, to } from '../support/scene.ts';
-import { type Service, startService } from '../support/service.ts';
+import { everythingArrives, queueIsEmpty } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
 
+const ENV = { POSTHORN_LOG: 'warn' };
 const KEPT = 'an outcome could not be written';
 
-async function stage() {
-  await using parts = new AsyncDisposableStack();
+type Refusal = { sqlstate: string; failures: number; emailId: string };
+
+/** A test's own mail server at a domain, which says nothing to a final dot before the verdict. */
+async function stage(journey: Journey, domain: string) {
+  const { service } = journey;
   const verdict = Promise.withResolvers<void>();
   const dot = { after: verdict.promise, reply: '250 2.0.0 Taken' };
-  const peers = parts.use(await newPeers({ phases: { data: dot } }));
-  const { dns, mx } = peers;
-  const args = ['--workers', '1'];
-  const service = parts.use(await startService({ dns, env: liveEnv(peers), args }));
-  await service.addLiveDomain('acme.example.org');
-  const key = await service.liveKey();
-  const send = (address: string) => service.send({ from: FROM, to: address }, { key });
-  const all = parts.move();
-  return { mx, service, key, send, verdict, [Symbol.asyncDispose]: () => all.disposeAsync() };
-}
-
-/** What was said of outcomes that were refused. */
-function refusals({ logs }: Service): { sqlstate: string; failures: number; emailId: string }[] {
-  return logs
-    .split('\n')
-    .filter((line) => line.includes(KEPT) && line.endsWith('}'))
-    .map((line) => JSON.parse(line));
+  const mx = await journey.mailServer(domain, { phases: { data: dot } }, { provider: domain });
+  const saidBefore = service.logs.length;
+  /** What was said of outcomes that were refused, since the test has begun. */
+  const refusals = (): Refusal[] =>
+    service.logs
+      .slice(saidBefore)
+      .split('\n')
+      .filter((line) => line.includes(KEPT) && line.endsWith('}'))
+      .map((line) => JSON.parse(line));
+  const send = (local: string) => journey.send({ to: `${local}@${domain}` });
+  return { service, key: await journey.key(), mx, send, verdict, refusals };
 }
 
 const CHECK = 'alter table recipients add constraint broken check';
@@ -54,92 +52,109 @@ const WAYS = [
   {
     what: 'a check fails',
     sqlstate: '23514',
-    harm: `${CHECK} (status <> 'delivered')`,
+    // Not for what the tests before have delivered.
+    harm: `${CHECK} (status <> 'delivered') not valid`,
     mend: MENDED_CHECK,
   },
 ];
 
-describe('the database refuses outcomes', { concurrency: 2 }, () => {
-  for (const { what, sqlstate, harm, mend } of WAYS) {
-    test(`while ${what}, delivered mail is not sent again, and is settled afterwards`, async () => {
-      await using scene = await stage();
-      const { mx, service, send, verdict } = scene;
-      const ids = await Promise.all([0, 1, 2, 3, 4, 5].map((index) => send(to(index))));
-      await waitFor(() => mx.messages.length >= 2, { what: 'two messages up to their dots' });
-      await service.sql(harm);
-      verdict.resolve();
-      await waitFor(() => refusals(service).some(({ failures }) => failures === 2), {
-        what: 'the second refusal of an outcome',
+// Each waits for seconds until an outcome is refused again, so that two services work side by side.
+describe('the database refuses outcomes', { concurrency: true }, () => {
+  describe('of all mail', { concurrency: 1 }, () => {
+    let journey: Journey;
+    before(async () => {
+      journey = await startJourney(ENV);
+    });
+    after(() => journey[Symbol.asyncDispose]());
+
+    for (const { what, sqlstate, harm, mend } of WAYS) {
+      test(`while ${what}, delivered mail is not sent again, and is settled afterwards`, async () => {
+        const { service, mx, send, verdict, refusals } = await stage(
+          journey,
+          `way${sqlstate}.test`,
+        );
+        const ids = await Promise.all([0, 1, 2, 3, 4, 5].map((index) => send(`jo${index}`)));
+        await waitFor(() => mx.messages.length >= 2, { what: 'two messages up to their dots' });
+        await service.sql(harm);
+        verdict.resolve();
+        await waitFor(() => refusals().some(({ failures }) => failures === 2), {
+          what: 'the second refusal of an outcome',
+        });
+        const taken = mx.messages.length;
+        ids.push(...(await Promise.all([6, 7, 8].map((index) => send(`jo${index}`)))));
+        await waitFor(() => refusals().some(({ failures }) => failures >= 4), {
+          what: 'the fourth refusal of an outcome',
+          timeoutMs: 60_000,
+        });
+        assert.ok(refusals().every((one) => one.sqlstate === sqlstate));
+        assert.equal(mx.messages.length, taken, 'no message got its final dot meanwhile');
+        assert.equal(duplicates(arrivals(mx)), 0);
+
+        await service.sql(mend);
+        await everythingArrives(mx, ids);
+        await queueIsEmpty(service, 60_000);
+        await assertSettled(service, ids);
+        assert.equal(duplicates(arrivals(mx)), 0);
       });
-      const taken = mx.messages.length;
-      ids.push(...(await Promise.all([6, 7, 8].map((index) => send(to(index))))));
-      await waitFor(() => refusals(service).some(({ failures }) => failures >= 4), {
-        what: 'the fourth refusal of an outcome',
+    }
+  });
+
+  describe('of one email', { concurrency: 1 }, () => {
+    let journey: Journey;
+    before(async () => {
+      journey = await startJourney(ENV);
+    });
+    after(() => journey[Symbol.asyncDispose]());
+
+    test('one refused outcome blocks neither the others of its batch nor other mail', async () => {
+      const { mx, service, key, send, verdict, refusals } = await stage(journey, 'poisoned.test');
+      await service.sql(`${CHECK} (address not like 'poison@%' or status <> 'delivered')`);
+      const poisoned = await send('poison');
+      const ids = await Promise.all([0, 1, 2].map((index) => send(`jo${index}`)));
+      await waitFor(() => arrivals(mx).has(poisoned), { what: 'the message to arrive' });
+      verdict.resolve();
+      await everythingArrives(mx, ids);
+      await waitFor(() => refusals().some(({ failures }) => failures >= 4), {
+        what: 'the fourth refusal of its outcome',
         timeoutMs: 60_000,
       });
-      assert.ok(refusals(service).every((one) => one.sqlstate === sqlstate));
-      assert.equal(mx.messages.length, taken, 'no message got its final dot meanwhile');
-      assert.equal(duplicates(arrivals(mx)), 0);
-
-      await service.sql(mend);
-      await everythingArrives(mx, ids);
-      await queueIsEmpty(service, 60_000);
-      await assertSettled(service, ids);
+      ids.push(await send('jo3'));
+      for (const id of ids) await service.waitForStatus(id, 'delivered', { key });
+      assert.ok(refusals().every(({ emailId }) => emailId === poisoned));
+      await service.sql(MENDED_CHECK);
+      await service.waitForStatus(poisoned, 'delivered', { key, timeoutMs: 60_000 });
+      await assertSettled(service, [...ids, poisoned]);
       assert.equal(duplicates(arrivals(mx)), 0);
     });
-  }
 
-  test('one refused outcome blocks neither the others of its batch nor other mail', async () => {
-    await using scene = await stage();
-    const { mx, service, key, send, verdict } = scene;
-    await service.sql(`${CHECK} (address not like 'poison@%' or status <> 'delivered')`);
-    const poisoned = await send('poison@receiver.example.org');
-    const ids = await Promise.all([0, 1, 2].map((index) => send(to(index))));
-    await waitFor(() => arrivals(mx).has(poisoned), { what: 'the message to arrive' });
-    verdict.resolve();
-    await everythingArrives(mx, ids);
-    await waitFor(() => refusals(service).some(({ failures }) => failures >= 4), {
-      what: 'the fourth refusal of its outcome',
-      timeoutMs: 60_000,
+    test('an outcome that is not legal for its recipient is kept, its mail not sent again, and other mail continues', async () => {
+      const { mx, service, key, send, verdict, refusals } = await stage(journey, 'illegal.test');
+      const broken = await send('jo0');
+      await waitFor(() => mx.messages.length === 1, { what: 'the message up to its dot' });
+      const setStatus = (status: string) =>
+        service.sql(`update recipients set status = '${status}' where email_id = '${broken}'`);
+      await setStatus('failed');
+      verdict.resolve();
+      await waitFor(() => refusals().length > 0, { what: 'the refusal' });
+      const other = await send('jo1');
+      await service.waitForStatus(other, 'delivered', { key });
+      assert.ok(refusals().every((one) => one.sqlstate === 'P0004' && one.emailId === broken));
+      await setStatus('queued');
+      await service.waitForStatus(broken, 'delivered', { key, timeoutMs: 60_000 });
+      await assertSettled(service, [broken, other]);
+      assert.equal(duplicates(arrivals(mx)), 0);
     });
-    ids.push(await send(to(3)));
-    for (const id of ids) await service.waitForStatus(id, 'delivered', { key });
-    assert.ok(refusals(service).every(({ emailId }) => emailId === poisoned));
-    await service.sql(MENDED_CHECK);
-    await service.waitForStatus(poisoned, 'delivered', { key, timeoutMs: 60_000 });
-    await assertSettled(service, [...ids, poisoned]);
-    assert.equal(duplicates(arrivals(mx)), 0);
-  });
 
-  test('an outcome that is not legal for its recipient is kept, its mail not sent again, and other mail continues', async () => {
-    await using scene = await stage();
-    const { mx, service, key, send, verdict } = scene;
-    const broken = await send(to(0));
-    await waitFor(() => mx.messages.length === 1, { what: 'the message up to its dot' });
-    const setStatus = (status: string) =>
-      service.sql(`update recipients set status = '${status}' where email_id = '${broken}'`);
-    await setStatus('failed');
-    verdict.resolve();
-    await waitFor(() => refusals(service).length > 0, { what: 'the refusal' });
-    const other = await send(to(1));
-    await service.waitForStatus(other, 'delivered', { key });
-    assert.ok(refusals(service).every((one) => one.sqlstate === 'P0004' && one.emailId === broken));
-    await setStatus('queued');
-    await service.waitForStatus(broken, 'delivered', { key, timeoutMs: 60_000 });
-    await assertSettled(service, [broken, other]);
-    assert.equal(duplicates(arrivals(mx)), 0);
-  });
-
-  test('a service that stops meanwhile logs the outcomes that it could not write', async () => {
-    await using scene = await stage();
-    const { mx, service, send, verdict } = scene;
-    const id = await send(to(0));
-    await waitFor(() => mx.messages.length === 1, { what: 'the message up to its dot' });
-    await service.sql('revoke update on recipients from posthorn_app');
-    verdict.resolve();
-    await waitFor(() => refusals(service).length > 0, { what: 'the refusal' });
-    assert.equal(await service.stop(), 0);
-    assert.match(service.logs, /stopped with outcomes that could not be written/);
-    assert.ok(service.logs.includes(id));
+    test('a service that stops meanwhile logs the outcomes that it could not write', async () => {
+      const { mx, service, send, verdict, refusals } = await stage(journey, 'stopping.test');
+      const id = await send('jo0');
+      await waitFor(() => mx.messages.length === 1, { what: 'the message up to its dot' });
+      await service.sql('revoke update on recipients from posthorn_app');
+      verdict.resolve();
+      await waitFor(() => refusals().length > 0, { what: 'the refusal' });
+      assert.equal(await service.stop(), 0);
+      assert.match(service.logs, /stopped with outcomes that could not be written/);
+      assert.ok(service.logs.includes(id));
+    });
   });
 });

@@ -3,8 +3,14 @@
  * runs before the program of one kind of process of the service.
  */
 
-/** @returns environment for the service; `program` is the file that the process starts with */
-export function preload(program: 'main.ts' | 'worker.ts', code: string): { NODE_OPTIONS: string } {
+/**
+ * @param program the end of the name of the file that the process starts with; `.ts` is both
+ * @returns environment for the service
+ */
+export function preload(
+  program: 'main.ts' | 'worker.ts' | '.ts',
+  code: string,
+): { NODE_OPTIONS: string } {
   const source = `if (process.argv[1]?.endsWith('${program}')) { ${code} }`;
   return { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(source)}` };
 }
