@@ -6,45 +6,38 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { removeDataDir } from '../../src/store/postgres/embedded/layout.ts';
 import { posthorn } from '../support/posthorn.ts';
 import { preload } from '../support/preload.ts';
 import { startService } from '../support/service.ts';
 
-async function temporary(): Promise<AsyncDisposable & { folder: string; dataDir: string }> {
-  const folder = await mkdtemp(join(tmpdir(), 'posthorn-test-'));
-  const dataDir = join(folder, 'data');
-  return {
-    folder,
-    dataDir,
-    [Symbol.asyncDispose]: () => {
-      if (existsSync(dataDir)) removeDataDir(dataDir);
-      return rm(folder, { recursive: true, force: true });
-    },
-  };
-}
+/** In order: the first tests show that it stays away, later ones that their database has stopped. */
+const folder = await mkdtemp(join(tmpdir(), 'posthorn-test-'));
+const dataDir = join(folder, 'data');
+after(() => {
+  if (existsSync(dataDir)) removeDataDir(dataDir);
+  return rm(folder, { recursive: true, force: true });
+});
 
 test('a configured port that is in use ends the start before anything is created', async () => {
-  await using place = await temporary();
   await using taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
-  const env = { POSTHORN_DATA_DIR: place.dataDir, PORT: String(port) };
+  const env = { POSTHORN_DATA_DIR: dataDir, PORT: String(port) };
   const { code, stdout, stderr } = await posthorn(['start'], env);
   assert.equal(code, 2);
   assert.equal(stdout, '');
   assert.match(stderr, /^posthorn: PORT: port \d+ is taken .*\n$/);
-  assert.equal(existsSync(place.dataDir), false);
+  assert.equal(existsSync(dataDir), false);
 });
 
 test('a host name that is invalid in EHLO ends the start before anything is created', async () => {
-  await using place = await temporary();
-  const env = { POSTHORN_DATA_DIR: place.dataDir, POSTHORN_HOSTNAME: 'mail' };
+  const env = { POSTHORN_DATA_DIR: dataDir, POSTHORN_HOSTNAME: 'mail' };
   const { code, stderr } = await posthorn(['start'], env);
   assert.equal(code, 2);
   assert.match(stderr, /^posthorn: POSTHORN_HOSTNAME: mail is not fully qualified; .*\n$/);
-  assert.equal(existsSync(place.dataDir), false);
+  assert.equal(existsSync(dataDir), false);
 });
 
 test('a second start on the same port names the running service', async () => {
@@ -56,9 +49,8 @@ test('a second start on the same port names the running service', async () => {
 });
 
 test('the start fails when workers die while starting', async () => {
-  await using place = await temporary();
   const env = {
-    POSTHORN_DATA_DIR: place.dataDir,
+    POSTHORN_DATA_DIR: dataDir,
     PORT: '0',
     ...preload('worker.ts', 'process.exit(7);'),
   };
@@ -67,17 +59,16 @@ test('the start fails when workers die while starting', async () => {
   assert.equal(stdout, '');
   assert.match(stderr, /a worker died.*"code":7|"code":7.*a worker died/);
   assert.match(stderr, /posthorn: The workers cannot run; the log says why\./);
-  assert.equal(existsSync(join(place.dataDir, 'pg', 'postmaster.pid')), false);
+  assert.equal(existsSync(join(dataDir, 'pg', 'postmaster.pid')), false);
 });
 
 test('the start fails with the reason when a worker cannot work', async () => {
-  await using place = await temporary();
   const broken = `import('node:net').then(({ Server }) => {
     Server.prototype.listen = () => { throw new Error('listening is not to be'); };
   });`;
-  const env = { POSTHORN_DATA_DIR: place.dataDir, PORT: '0', ...preload('worker.ts', broken) };
+  const env = { POSTHORN_DATA_DIR: dataDir, PORT: '0', ...preload('worker.ts', broken) };
   const { code, stderr } = await posthorn(['start'], env);
   assert.equal(code, 1);
   assert.match(stderr, /posthorn: .*listening is not to be/);
-  assert.equal(existsSync(join(place.dataDir, 'pg', 'postmaster.pid')), false);
+  assert.equal(existsSync(join(dataDir, 'pg', 'postmaster.pid')), false);
 });
