@@ -4,10 +4,15 @@
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import type { BrowserContextOptions, Page } from 'playwright-core';
+import type { Cookie, Page } from 'playwright-core';
 import { Browser as ApiBrowser, OWNER, ownerOf, presentCode } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
-import { assertFits, buildDashboard, openPage, seriousFindings } from '../support/dashboard.ts';
+import {
+  assertGoodInAllThemes,
+  buildDashboard,
+  seriousFindings,
+  takePage,
+} from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -22,7 +27,7 @@ const project: string = (await owner.get('/v1/session')).body.projects[0].id;
 const HOME = `${service.url}/dashboard/${project}/test`;
 
 /** The profile in which the first test signs in. */
-let storageState: NonNullable<BrowserContextOptions['storageState']> = { cookies: [], origins: [] };
+let cookies: Cookie[] = [];
 
 async function signIn(page: Page, { password } = OWNER): Promise<void> {
   await page.getByLabel('Email').fill(OWNER.email);
@@ -31,7 +36,7 @@ async function signIn(page: Page, { password } = OWNER): Promise<void> {
 }
 
 test('a member sees where they are signed in, and signs out there', async () => {
-  await using open = await openPage(browser, service);
+  await using open = await takePage(browser, service);
   const { page } = open;
   await page.goto(`${HOME}/settings`);
   await signIn(page);
@@ -42,11 +47,11 @@ test('a member sees where they are signed in, and signs out there', async () => 
   await elsewhere.click();
   await elsewhere.waitFor({ state: 'detached' });
   assert.equal((await owner.get('/v1/session')).status, 401);
-  storageState = await page.context().storageState();
+  cookies = await page.context().cookies();
 });
 
 test('a member changes the password', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   const changed = 'another long password';
   await page.goto(`${HOME}/settings`);
@@ -68,7 +73,7 @@ test('a member changes the password', async () => {
 });
 
 test('a member switches the second factor on and off', async () => {
-  await using open = await openPage(browser, service);
+  await using open = await takePage(browser, service);
   const { page } = open;
   await page.goto(`${HOME}/settings`);
   await signIn(page);
@@ -109,11 +114,11 @@ test('a member switches the second factor on and off', async () => {
   await dialog.getByRole('button', { name: 'Switch off' }).click();
   await page.getByRole('button', { name: 'Switch on' }).waitFor();
   assert.equal((await other.get('/v1/session')).body.totp_enabled, false);
-  storageState = await page.context().storageState();
+  cookies = await page.context().cookies();
 });
 
 test('the request id of an error leads to its entry in the API log', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${HOME}/webhooks/no-such-id`);
   await page.getByRole('alert').getByRole('link').click();
@@ -143,29 +148,23 @@ test('the request id of an error leads to its entry in the API log', async () =>
   await entry.getByText('"html": "(text, 13 characters)"').waitFor();
 });
 
-for (const colorScheme of ['light', 'dark'] as const) {
-  test(`settings are accessible and fit a phone, ${colorScheme}`, async () => {
-    await using open = await openPage(browser, service, { storageState, colorScheme });
-    const { page } = open;
-    for (const [path, shown] of [
-      ['settings', 'this session'],
-      ['projects', 'POSTHORN_LIMIT_SENDING'],
-      ['api-log', 'GET /v1/webhooks/no-such-id'],
-    ] as const) {
-      await page.setViewportSize({ width: 1440, height: 900 });
-      await page.goto(`${HOME}/${path}`);
-      await page.getByText(shown).first().waitFor();
-      assert.deepEqual(await seriousFindings(page), [], path);
-      await page.setViewportSize({ width: 320, height: 640 });
-      await page.getByRole('button', { name: 'Navigation' }).waitFor();
-      await assertFits(page);
-    }
-    assert.deepEqual(open.complaints, []);
-  });
-}
+test('settings are accessible and fit a phone, light and dark', async () => {
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  for (const [path, shown] of [
+    ['settings', 'this session'],
+    ['projects', 'POSTHORN_LIMIT_SENDING'],
+    ['api-log', 'GET /v1/webhooks/no-such-id'],
+  ] as const) {
+    await page.goto(`${HOME}/${path}`);
+    await page.getByText(shown).first().waitFor();
+    await assertGoodInAllThemes(page);
+  }
+  assert.deepEqual(open.complaints, []);
+});
 
 test('a project is created, renamed and opened, on the same screen', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${HOME}/projects`);
   await page.getByRole('button', { name: 'Create a project' }).click();
@@ -186,7 +185,7 @@ test('a project is created, renamed and opened, on the same screen', async () =>
 });
 
 test('a member signs out everywhere', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${HOME}/settings`);
   await page.getByRole('button', { name: 'Sign out everywhere' }).click();

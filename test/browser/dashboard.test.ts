@@ -5,11 +5,16 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import type { BrowserContextOptions, Page } from 'playwright-core';
+import type { Cookie, Page } from 'playwright-core';
 import { Browser as ApiBrowser, OWNER, presentCode } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import { assertFailure } from '../support/api.ts';
-import { assertFits, buildDashboard, openPage, seriousFindings } from '../support/dashboard.ts';
+import {
+  assertGoodInAllThemes,
+  buildDashboard,
+  seriousFindings,
+  takePage,
+} from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -28,17 +33,12 @@ const HOME = `${service.url}/dashboard/`;
 const rowOf = (page: Page, text: string) =>
   page.getByRole('list', { name: 'Emails' }).getByRole('link').filter({ hasText: text });
 
-async function pathOf(page: Page): Promise<string> {
-  await page.goto(HOME);
-  await page.waitForURL('**/test/emails');
-  return new URL(page.url()).pathname;
-}
-
-/** Of the owner, whom the first test creates. */
-let storageState: NonNullable<BrowserContextOptions['storageState']> = { cookies: [], origins: [] };
+/** Of the owner, whom the first test creates; and where that leads to. */
+let cookies: Cookie[] = [];
+let screens = '';
 
 test('the link of the first start creates the owner, who sees an email appear as it is sent', async () => {
-  await using open = await openPage(browser, service);
+  await using open = await takePage(browser, service);
   const { page } = open;
   await page.goto(service.readyLine.sign_in_url ?? '');
   await page.getByRole('heading', { name: 'Welcome to Posthorn' }).waitFor();
@@ -53,11 +53,12 @@ test('the link of the first start creates the owner, who sees an email appear as
 
   await service.send({ to: 'live@simulator.test', subject: 'Sent while the list is open' });
   await rowOf(page, 'live@simulator.test').getByText('delivered').waitFor();
-  storageState = await page.context().storageState();
+  cookies = await page.context().cookies();
+  screens = page.url().replace(/\/emails$/, '');
 });
 
 test('who signs out sees nothing more, and with the password the page that was asked for', async () => {
-  await using open = await openPage(browser, service);
+  await using open = await takePage(browser, service);
   const { page } = open;
   await page.goto(HOME);
   await page.getByLabel('Email').fill(OWNER.email);
@@ -82,7 +83,7 @@ test('who signs out sees nothing more, and with the password the page that was a
 });
 
 test('an email is found by its address, and its page says what happened to it', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   const id = await service.send({
     to: 'bounced+found@simulator.test',
@@ -90,7 +91,7 @@ test('an email is found by its address, and its page says what happened to it', 
   });
   await service.waitForStatus(id, 'bounced');
   await service.send({ to: 'other@simulator.test' });
-  await pathOf(page);
+  await page.goto(HOME);
   await rowOf(page, 'other@simulator.test').waitFor();
 
   await page.keyboard.press('/');
@@ -113,12 +114,11 @@ test('an email is found by its address, and its page says what happened to it', 
 });
 
 test('an open email follows what happens to it, and is canceled', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   const scheduled_at = new Date(Date.now() + 3_600_000).toISOString();
   const id = await service.send({ to: 'later@simulator.test', subject: 'Later', scheduled_at });
-  const path = await pathOf(page);
-  await page.goto(`${service.url}${path}/${id}`);
+  await page.goto(`${screens}/emails/${id}`);
   await page.getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('button', { name: 'Cancel the email' }).click();
   await page.getByText('Canceled before it was sent.').waitFor();
@@ -129,7 +129,7 @@ const PAYLOAD = `<img src=x onerror="parent.pwned=1;window.pwned=1"><script>wind
 const pwned = (page: Page) => page.evaluate(() => (globalThis as { pwned?: number }).pwned);
 
 test('content of strangers runs nothing, and loads nothing from elsewhere until that is asked for', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page, strangers } = open;
   const remote = 'https://tracker.invalid/pixel.png';
   const id = await service.send({
@@ -140,9 +140,9 @@ test('content of strangers runs nothing, and loads nothing from elsewhere until 
     metadata: { note: PAYLOAD },
   });
   await service.waitForStatus(id, 'delivered');
-  const path = await pathOf(page);
+  await page.goto(`${screens}/emails`);
   await rowOf(page, PAYLOAD).waitFor();
-  await page.goto(`${service.url}${path}/${id}`);
+  await page.goto(`${screens}/emails/${id}`);
   await page.getByRole('heading', { name: PAYLOAD }).waitFor();
   await page.getByRole('link', { name: 'Preview' }).click();
   const frame = page.frameLocator('iframe[title="Preview of the email"]');
@@ -162,12 +162,12 @@ test('content of strangers runs nothing, and loads nothing from elsewhere until 
 });
 
 test('the figures are drawn also where the browser has no valid language', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
-  await page.addInitScript(
+  await using _ = await page.addInitScript(
     `Object.defineProperty(navigator, 'language', { value: 'en-US@posix', configurable: true })`,
   );
-  await page.goto(service.url + (await pathOf(page)).replace('/emails', '/overview'));
+  await page.goto(`${screens}/overview`);
   await page.getByRole('img', { name: 'Recipients in the last 24 hours' }).waitFor();
   await page
     .getByText(/^before: /)
@@ -177,11 +177,12 @@ test('the figures are drawn also where the browser has no valid language', async
 });
 
 test('keys lead everywhere', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   const first = await service.send({ to: 'first@simulator.test', subject: 'Keys one' });
   await service.send({ to: 'second@simulator.test', subject: 'Keys two' });
-  const path = await pathOf(page);
+  const emails = `${screens}/emails`;
+  await page.goto(emails);
   await rowOf(page, 'Keys two').waitFor();
   await page.keyboard.press('j');
   await page.keyboard.press('j');
@@ -191,14 +192,14 @@ test('keys lead everywhere', async () => {
   await page.keyboard.press('k');
   await page.getByRole('heading', { name: 'Keys two' }).waitFor();
   await page.keyboard.press('Escape');
-  await page.waitForURL(`**${path}`);
+  await page.waitForURL(emails);
   await page.getByRole('heading', { name: 'Emails' }).waitFor();
   await page.keyboard.press('ArrowUp');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
   await page.waitForURL(`**/emails/${first}`);
   await page.keyboard.press('Escape');
-  await page.waitForURL(`**${path}`);
+  await page.waitForURL(emails);
   await page.getByRole('heading', { name: 'Emails' }).waitFor();
   await page.keyboard.press('?');
   await page.getByRole('dialog', { name: 'Keys' }).getByText('Search emails').waitFor();
@@ -210,47 +211,39 @@ test('keys lead everywhere', async () => {
   await page.waitForURL(/\?q=to/);
   await rowOf(page, 'Keys two').waitFor();
 
-  await page.goto(service.url + path.replace('/emails', '/members'));
+  await page.goto(`${screens}/members`);
   await page.getByRole('heading', { name: 'Members' }).waitFor();
   await page.keyboard.press('/');
-  await page.waitForURL(`**${path}`);
+  await page.waitForURL(emails);
   await page.locator('[aria-label="Search emails"]:focus').waitFor();
   await page.keyboard.type('first@simulator.test');
   await page.keyboard.press('Enter');
   await rowOf(page, 'Keys one').waitFor();
 });
 
-for (const colorScheme of ['light', 'dark'] as const) {
-  test(`screens are accessible and fit a phone, ${colorScheme}`, async () => {
-    const id = await service.send({ to: `blocked+${colorScheme}@simulator.test` });
-    await service.waitForStatus(id, 'bounced');
-    await using open = await openPage(browser, service, { storageState, colorScheme });
-    const { page } = open;
-    const path = await pathOf(page);
-    const screens: [string, string][] = [
-      [path, `blocked+${colorScheme}@simulator.test`],
-      [`${path}?q=to:nobody@simulator.test`, 'No email matches'],
-      [`${path}/${id}`, 'The receiving side refused it permanently.'],
-      [`${path}/${id}?tab=preview`, 'Show remote images'],
-      [path.replace('/emails', '/overview'), '95 % arrive within'],
-      [path.replace('/emails', '/domains'), 'acme.test'],
-      [path.replace('/emails', '/api-keys'), 'First test key'],
-      [path.replace('/emails', '/webhooks'), 'No webhooks yet'],
-      [path.replace('/emails', '/suppressions'), 'bounced+found@simulator.test'],
-      [path.replace('/emails', '/members'), OWNER.email],
-      [path.replace('/emails', '/audit-log'), 'create owner'],
-    ];
-    for (const [address, shown] of screens) {
-      await page.setViewportSize({ width: 1280, height: 800 });
-      await page.goto(service.url + address);
-      await page.getByText(shown).first().waitFor();
-      assert.deepEqual(await seriousFindings(page), [], address);
-      await page.setViewportSize({ width: 320, height: 640 });
-      await page.getByRole('button', { name: 'Navigation' }).waitFor();
-      await assertFits(page);
-    }
-  });
-}
+test('screens are accessible and fit a phone, light and dark', async () => {
+  const id = await service.send({ to: 'blocked@simulator.test' });
+  await service.waitForStatus(id, 'bounced');
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  for (const [path, shown] of [
+    ['emails', 'blocked@simulator.test'],
+    ['emails?q=to:nobody@simulator.test', 'No email matches'],
+    [`emails/${id}`, 'The receiving side refused it permanently.'],
+    [`emails/${id}?tab=preview`, 'Show remote images'],
+    ['overview', '95 % arrive within'],
+    ['domains', 'acme.test'],
+    ['api-keys', 'First test key'],
+    ['webhooks', 'No webhooks yet'],
+    ['suppressions', 'bounced+found@simulator.test'],
+    ['members', OWNER.email],
+    ['audit-log', 'create owner'],
+  ] as const) {
+    await page.goto(`${screens}/${path}`);
+    await page.getByText(shown).first().waitFor();
+    await assertGoodInAllThemes(page);
+  }
+});
 
 const WRITING =
   /^(Add|Cancel|Check now|Create|Export|Import|Invite|Remove|Reschedule|Revoke|Role|Send|Share|Copy as curl)/;
@@ -262,15 +255,15 @@ async function assertOffered(page: Page, names: string[]): Promise<void> {
 }
 
 test('who is invited joins by the link, and may do what the role allows', async () => {
-  await using open = await openPage(browser, service, { storageState });
-  await open.page.goto(service.url + (await pathOf(open.page)).replace('/emails', '/members'));
+  await using open = await takePage(browser, service, { cookies });
+  await open.page.goto(`${screens}/members`);
   await open.page.getByRole('button', { name: 'Invite' }).click();
   await open.page.getByLabel('Email').fill('vera@acme.test');
   await open.page.getByLabel('Role').selectOption('viewer');
   await open.page.getByRole('button', { name: 'Create the link' }).click();
   const link = (await open.page.getByText(/#invitation=/).textContent())!;
 
-  await using other = await openPage(browser, service);
+  await using other = await takePage(browser, service);
   const { page } = other;
   await page.goto(link);
   await page.getByLabel('Name').fill('Vera Viewer');
@@ -281,7 +274,6 @@ test('who is invited joins by the link, and may do what the role allows', async 
   await page.frameLocator('iframe[title="Preview of the email"]').locator('body').waitFor();
   await assertOffered(page, ['Copy as curl']);
 
-  const home = page.url().replace(/\/emails.*/, '');
   for (const [path, shown] of [
     ['domains', 'acme.test'],
     ['webhooks', 'No webhooks yet'],
@@ -290,7 +282,7 @@ test('who is invited joins by the link, and may do what the role allows', async 
     ['api-keys', 'This page needs the role developer'],
     ['audit-log', `${OWNER.name} (${OWNER.email}) can give you the role admin.`],
   ] as const) {
-    await page.goto(`${home}/${path}`);
+    await page.goto(`${screens}/${path}`);
     await page.getByText(shown).first().waitFor();
     await assertOffered(page, []);
     assert.deepEqual(await seriousFindings(page), [], path);
@@ -308,9 +300,9 @@ test('who is invited joins by the link, and may do what the role allows', async 
 });
 
 test('a key is made, shown once and works until it is revoked', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
-  await page.goto(service.url + (await pathOf(page)).replace('/emails', '/api-keys'));
+  await page.goto(`${screens}/api-keys`);
   await page.getByRole('button', { name: 'Create a key' }).click();
   await page.getByLabel('Name').fill('Shop');
   await page.getByRole('button', { name: 'Create', exact: true }).click();
@@ -328,9 +320,9 @@ test('a key is made, shown once and works until it is revoked', async () => {
 });
 
 test('a domain is added, and says which records are missing until they are found', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
-  await page.goto(service.url + (await pathOf(page)).replace('/emails', '/domains'));
+  await page.goto(`${screens}/domains`);
   await page.getByRole('button', { name: 'Add a domain' }).click();
   // Of the test environment, the one whose records are never found.
   await page.getByLabel('Domain', { exact: true }).fill('shop.invalid');
@@ -348,9 +340,9 @@ test('a domain is added, and says which records are missing until they are found
 });
 
 test('an address is suppressed, found and gets mail again', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
-  await page.goto(service.url + (await pathOf(page)).replace('/emails', '/suppressions'));
+  await page.goto(`${screens}/suppressions`);
   await page.getByRole('button', { name: 'Add an address' }).click();
   await page.getByLabel('Address', { exact: true }).fill('jo@simulator.test');
   await page.getByRole('button', { name: 'Add', exact: true }).click();
@@ -368,9 +360,9 @@ test('an address is suppressed, found and gets mail again', async () => {
 });
 
 test('a webhook is added with its secret, and a test event is among its deliveries', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
-  await page.goto(service.url + (await pathOf(page)).replace('/emails', '/webhooks'));
+  await page.goto(`${screens}/webhooks`);
   await page.getByRole('button', { name: 'Add a webhook' }).click();
   await page.getByLabel('Address').fill('https://hooks.example.org/email');
   await page.getByRole('button', { name: 'Add', exact: true }).click();
@@ -396,7 +388,7 @@ test('who has a second factor is asked for a code once the password was right', 
   const confirmed = await owner.post('/v1/session/totp/confirm', { code });
   const [recovery] = confirmed.body.recovery_codes;
 
-  await using open = await openPage(browser, service);
+  await using open = await takePage(browser, service);
   const { page } = open;
   await page.goto(HOME);
   await page.getByLabel('Email').fill(OWNER.email);
@@ -410,8 +402,8 @@ test('who has a second factor is asked for a code once the password was right', 
 
 /** What the browser loads until the list of emails is there. */
 async function assetsOfFirstScreen(): Promise<string[]> {
-  await using open = await openPage(browser, service, { storageState });
-  await pathOf(open.page);
+  await using open = await takePage(browser, service, { cookies });
+  await open.page.goto(HOME);
   await open.page.getByRole('heading', { name: 'Emails' }).waitFor();
   const loaded = await open.page.evaluate<string[]>(
     `performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname)`,

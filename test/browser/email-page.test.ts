@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, test } from 'node:test';
-import type { Page } from 'playwright-core';
 import { memberOf, ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {
-  assertFits,
+  assertGood,
+  assertGoodInAllThemes,
   buildDashboard,
-  openPage,
   seriousFindings,
   signedIn,
+  takePage,
 } from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -25,7 +25,7 @@ after(async () => {
   await service[Symbol.asyncDispose]();
 });
 const owner = await ownerOf(service);
-const storageState = signedIn(service, owner);
+const cookies = signedIn(service, owner);
 const project = String((await owner.get('/v1/session')).body.projects[0].id);
 const pathOf = (id: string, tab?: string) =>
   `${service.url}/dashboard/${project}/test/emails/${id}${tab === undefined ? '' : `?tab=${tab}`}`;
@@ -44,16 +44,9 @@ const send = (change: object = {}) =>
     ...change,
   });
 
-async function assertGood(page: Page): Promise<void> {
-  assert.deepEqual(await seriousFindings(page), []);
-  await page.setViewportSize({ width: 320, height: 640 });
-  await assertFits(page);
-  await page.setViewportSize({ width: 1280, height: 800 });
-}
-
 test('the preview has the attachments, widths, and how a dark program shows it', async () => {
   const id = await send();
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(pathOf(id, 'preview'));
   const frame = page.frameLocator('iframe[title="Preview of the email"]');
@@ -75,37 +68,35 @@ test('the preview has the attachments, widths, and how a dark program shows it',
   assert.deepEqual(open.strangers, []);
 });
 
-for (const colorScheme of ['light', 'dark'] as const) {
-  test(`checks say what to improve, and headers what they are for, ${colorScheme}`, async () => {
-    const id = await send();
-    await using open = await openPage(browser, service, { storageState, colorScheme });
-    const { page } = open;
-    await page.goto(pathOf(id));
-    await page.getByRole('link', { name: 'Checks' }).click();
-    const checks = page.getByRole('list', { name: 'Checks' });
-    await checks.getByText('1 link or image is loaded by http').waitFor();
-    await checks.getByText('web fonts, which Gmail, Outlook and Yahoo do not show').waitFor();
-    await checks.getByText('1 image has no alt text').waitFor();
-    await page.getByText('http://acme.test/orders').waitFor();
-    await assertGood(page);
+test('checks say what to improve, and headers what they are for, light and dark', async () => {
+  const id = await send();
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await page.goto(pathOf(id));
+  await page.getByRole('link', { name: 'Checks' }).click();
+  const checks = page.getByRole('list', { name: 'Checks' });
+  await checks.getByText('1 link or image is loaded by http').waitFor();
+  await checks.getByText('web fonts, which Gmail, Outlook and Yahoo do not show').waitFor();
+  await checks.getByText('1 image has no alt text').waitFor();
+  await page.getByText('http://acme.test/orders').waitFor();
+  await assertGoodInAllThemes(page);
 
-    await page.getByRole('link', { name: 'Headers' }).click();
-    await page.getByText('Signed by acme.test, whose public key is at').first().waitFor();
-    await page
-      .getByText(/^DKIM rsa-sha256: .*aligned with From$/)
-      .first()
-      .waitFor();
-    await page.getByText('Names this message for good').waitFor();
-    await assertGood(page);
-  });
-}
+  await page.getByRole('link', { name: 'Headers' }).click();
+  await page.getByText('Signed by acme.test, whose public key is at').first().waitFor();
+  await page
+    .getByText(/^DKIM rsa-sha256: .*aligned with From$/)
+    .first()
+    .waitFor();
+  await page.getByText('Names this message for good').waitFor();
+  await assertGoodInAllThemes(page);
+});
 
 test('the webhooks of an email are on its page, and lead to their delivery', async () => {
   const hook = { url: 'https://hooks.example.org/email', events: ['email.delivered'] };
   const { body: webhook } = await service.request('POST', '/v1/webhooks', { body: hook });
   const id = await send();
   await service.waitForStatus(id, 'delivered');
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(pathOf(id));
   await page.getByRole('heading', { name: 'Webhooks' }).waitFor();
@@ -123,9 +114,7 @@ test('the webhooks of an email are on its page, and lead to their delivery', asy
 test('a viewer sees all of it', async () => {
   const viewer = await memberOf(service, owner, 'viewer');
   const id = await send({ html: '<p>For viewers, too</p>' });
-  await using open = await openPage(browser, service, {
-    storageState: signedIn(service, viewer),
-  });
+  await using open = await takePage(browser, service, { cookies: signedIn(service, viewer) });
   const { page } = open;
   await page.goto(pathOf(id, 'preview'));
   const frame = page.frameLocator('iframe[title="Preview of the email"]');
@@ -148,7 +137,7 @@ test('a search is completed by what there is, kept by a name, and saved as CSV',
       ),
     { what: 'the tag in the figures' },
   );
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${service.url}/dashboard/${project}/test/emails`);
   const field = page.getByRole('combobox', { name: 'Search emails' });
@@ -199,7 +188,7 @@ test('a search is completed by what there is, kept by a name, and saved as CSV',
 
 test('an email is sent again with its attachments', async () => {
   const id = await send({ subject: 'Twice' });
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(pathOf(id));
   await page.getByRole('button', { name: 'Send again' }).click();
@@ -221,7 +210,7 @@ test('the preview is light or dark as it is chosen, whatever the browser prefers
     <p class="light">Light styles</p><p class="dark">Dark styles</p>`;
   const id = await send({ html });
   for (const colorScheme of ['light', 'dark'] as const) {
-    await using open = await openPage(browser, service, { storageState, colorScheme });
+    await using open = await takePage(browser, service, { cookies, colorScheme });
     const { page } = open;
     await page.goto(pathOf(id, 'preview'));
     const frame = page.frameLocator('iframe[title="Preview of the email"]');

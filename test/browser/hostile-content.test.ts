@@ -13,6 +13,7 @@ import {
   type OpenPage,
   openPage,
   signedIn,
+  takePage,
 } from '../support/dashboard.ts';
 import { ELSEWHERE, PAYLOADS, unprotectedPage } from '../support/hostile-payloads.ts';
 import { FROM, liveEnv, newPeers, to } from '../support/scene.ts';
@@ -134,17 +135,24 @@ const [ids, refused, { template, webhook }] = await Promise.all([
   joinAll(),
 ]);
 
-/** What ran, in any frame of the page. */
-async function watched(open: OpenPage): Promise<number[]> {
+/** With what ran, in any frame of the page. */
+type WatchedPage = OpenPage & { ran: number[] };
+
+async function watched(open: OpenPage): Promise<WatchedPage> {
   const ran: number[] = [];
-  await open.page.context().exposeFunction('ran', (number: number) => ran.push(number));
-  return ran;
+  const exposed = await open.page.exposeFunction('ran', (number: number) => ran.push(number));
+  return {
+    ...open,
+    ran,
+    async [Symbol.asyncDispose]() {
+      await exposed.dispose();
+      await open[Symbol.asyncDispose]();
+    },
+  };
 }
 
-async function openDashboard(): Promise<OpenPage & { ran: number[] }> {
-  const storageState = signedIn(service, owner);
-  const open = await openPage(browser, service, { storageState });
-  return { ...open, ran: await watched(open) };
+async function openDashboard(): Promise<WatchedPage> {
+  return watched(await takePage(browser, service, { cookies: signedIn(service, owner) }));
 }
 
 /** Elements and attributes that only a payload brings into a page of the dashboard. */
@@ -165,9 +173,8 @@ async function assertUntouched(page: Page, what: string): Promise<void> {
 }
 
 test('the payloads do what they are for where nothing protects', async () => {
-  await using open = await openPage(browser, service);
-  const { page } = open;
-  const ran = await watched(open);
+  await using open = await watched(await openPage(browser, service));
+  const { page, ran } = open;
   const asked = new Set<number>();
   await page.context().route(`${ELSEWHERE}/**`, (route) => {
     asked.add(Number.parseInt(new URL(route.request().url()).pathname.slice(1), 10));
@@ -343,9 +350,8 @@ test('signing in leads to pages of the dashboard only', async () => {
     '/\\elsewhere.invalid/',
     'javascript:ran(1)',
   ]) {
-    await using open = await openPage(browser, service);
-    const { page, strangers } = open;
-    const ran = await watched(open);
+    await using open = await watched(await takePage(browser, service));
+    const { page, strangers, ran } = open;
     await page.goto(`${service.url}/dashboard/sign-in?to=${encodeURIComponent(target)}`);
     await page.getByLabel('Email').fill(OWNER.email);
     await page.getByLabel('Password').fill(OWNER.password);

@@ -1,10 +1,16 @@
 /** The queue in the dashboard, on a service that delivers nothing, so that what is accepted waits. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import type { BrowserContextOptions, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { memberOf, OWNER, ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
-import { assertFits, buildDashboard, openPage, seriousFindings } from '../support/dashboard.ts';
+import {
+  assertGoodInAllThemes,
+  buildDashboard,
+  seriousFindings,
+  signedIn,
+  takePage,
+} from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 
 await buildDashboard();
@@ -18,22 +24,15 @@ after(async () => {
 });
 
 const owner = await ownerOf(service);
+const cookies = signedIn(service, owner);
 const project = (await owner.get('/v1/session')).body.projects[0].id as string;
 const QUEUE = `${service.url}/dashboard/${project}/test/queue`;
-
-/** Signed in as whom this browser is. */
-function stateOf({ cookie }: { cookie: string | null }): BrowserContextOptions {
-  const [name = '', value = ''] = (cookie ?? '').split('=', 2);
-  const rest = { domain: '127.0.0.1', path: '/', expires: -1, httpOnly: true, secure: false };
-  const cookies = [{ name, value, ...rest, sameSite: 'Strict' as const }];
-  return { storageState: { cookies, origins: [] } };
-}
 
 const rowOf = (page: Page, provider: string) =>
   page.getByRole('region', { name: 'Providers' }).getByRole('row').filter({ hasText: provider });
 
 test('an empty queue says that nothing waits, and mail appears as it is accepted', async () => {
-  await using open = await openPage(browser, service, stateOf(owner));
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${service.url}/dashboard/`);
   await page.getByRole('link', { name: 'Emails' }).first().waitFor();
@@ -49,7 +48,7 @@ test('an empty queue says that nothing waits, and mail appears as it is accepted
 test('mail of a provider is held and released, and its limit says so', async () => {
   const id = await service.send({ to: 'jo@hoster.test' });
   await service.sql(`update queue set provider = 'hoster.example' where email_id = $1`, [id]);
-  await using open = await openPage(browser, service, stateOf(owner));
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(QUEUE);
   await rowOf(page, 'hoster.example').getByRole('link').click();
@@ -68,7 +67,7 @@ test('mail of a provider is held and released, and its limit says so', async () 
 test('the page of an email says what holds it, and leads to the queue of its provider', async () => {
   const id = await service.send({ to: 'jo@held.test', subject: 'Held for a while' });
   await service.request('POST', '/v1/queue/hold', { body: { email_id: id } });
-  await using open = await openPage(browser, service, stateOf(owner));
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${service.url}/dashboard/${project}/test/emails/${id}`);
   await page.getByText('Held by an operator.').waitFor();
@@ -87,7 +86,7 @@ test('the overview says what waits, and which provider gets no mail', async () =
      select id, 'closed.example', 'suspended', app_now() + interval '1 hour', 1, 0, app_now() from nodes
          on conflict do nothing`,
   );
-  await using open = await openPage(browser, service, stateOf(owner));
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(QUEUE.replace('/queue', '/overview'));
   await page.getByText(/\d recipients? waits?, \d+ due/).waitFor();
@@ -98,7 +97,7 @@ test('the overview says what waits, and which provider gets no mail', async () =
 
 test('a drop can be undone, also after the page was loaded again', async () => {
   const id = await service.send({ to: 'jo@dropped.test' });
-  await using open = await openPage(browser, service, stateOf(owner));
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(QUEUE);
   await page.getByRole('button', { name: 'Drop' }).click();
@@ -121,7 +120,7 @@ test('a drop can be undone, also after the page was loaded again', async () => {
 
 test('a viewer sees the queue and is offered no changes', async () => {
   const viewer = await memberOf(service, owner, 'viewer');
-  await using open = await openPage(browser, service, stateOf(viewer));
+  await using open = await takePage(browser, service, { cookies: signedIn(service, viewer) });
   const { page } = open;
   await page.goto(QUEUE);
   await rowOf(page, 'simulator').waitFor();
@@ -130,31 +129,25 @@ test('a viewer sees the queue and is offered no changes', async () => {
   }
 });
 
-for (const colorScheme of ['light', 'dark'] as const) {
-  test(`the queue is accessible and fits a phone, ${colorScheme}`, async () => {
-    await service.sql(
-      `insert into providers (node, provider, state, until, connections_max, connections_open, updated_at)
-       select id, 'hoster.example', 'suspended', app_now() + interval '1 hour', 1, 0, app_now() from nodes
-           on conflict do nothing`,
-    );
-    const dropped = await service.send({ to: 'jo@phone.test' });
-    await service.request('POST', '/v1/queue/drop', { body: { email_id: dropped } });
-    await service.sql(`update queue_drops set drops_at = app_now() + interval '1 hour'`);
-    await using open = await openPage(browser, service, { ...stateOf(owner), colorScheme });
-    const { page } = open;
-    for (const [address, shown] of [
-      [QUEUE, 'suspended'],
-      [`${QUEUE}?scope=organization`, OWNER.name],
-      [`${QUEUE}?provider=hoster.example`, 'Settings in effect'],
-    ] as const) {
-      await page.setViewportSize({ width: 1280, height: 800 });
-      await page.goto(address);
-      await page.getByText(shown).first().waitFor();
-      await page.getByRole('list', { name: 'Drops' }).waitFor();
-      assert.deepEqual(await seriousFindings(page), [], address);
-      await page.setViewportSize({ width: 320, height: 640 });
-      await page.getByRole('button', { name: 'Navigation' }).waitFor();
-      await assertFits(page);
-    }
-  });
-}
+test('the queue is accessible and fits a phone, light and dark', async () => {
+  await service.sql(
+    `insert into providers (node, provider, state, until, connections_max, connections_open, updated_at)
+     select id, 'hoster.example', 'suspended', app_now() + interval '1 hour', 1, 0, app_now() from nodes
+         on conflict do nothing`,
+  );
+  const dropped = await service.send({ to: 'jo@phone.test' });
+  await service.request('POST', '/v1/queue/drop', { body: { email_id: dropped } });
+  await service.sql(`update queue_drops set drops_at = app_now() + interval '1 hour'`);
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  for (const [address, shown] of [
+    [QUEUE, 'suspended'],
+    [`${QUEUE}?scope=organization`, OWNER.name],
+    [`${QUEUE}?provider=hoster.example`, 'Settings in effect'],
+  ] as const) {
+    await page.goto(address);
+    await page.getByText(shown).first().waitFor();
+    await page.getByRole('list', { name: 'Drops' }).waitFor();
+    await assertGoodInAllThemes(page);
+  }
+});

@@ -2,15 +2,14 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, test } from 'node:test';
-import type { Page } from 'playwright-core';
 import { ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {
-  assertFits,
+  assertGood,
   buildDashboard,
-  openPage,
   seriousFindings,
   signedIn,
+  takePage,
 } from '../support/dashboard.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
 import { startService } from '../support/service.ts';
@@ -35,20 +34,13 @@ after(async () => {
   await dns[Symbol.asyncDispose]();
 });
 const owner = await ownerOf(service);
-const storageState = signedIn(service, owner);
+const cookies = signedIn(service, owner);
 const project = String((await owner.get('/v1/session')).body.projects[0].id);
 const pathOf = (screen: string) => `${service.url}/dashboard/${project}/test/${screen}`;
 
-async function assertGood(page: Page): Promise<void> {
-  assert.deepEqual(await seriousFindings(page), []);
-  await page.setViewportSize({ width: 320, height: 640 });
-  await assertFits(page);
-  await page.setViewportSize({ width: 1280, height: 800 });
-}
-
 test('a webhook that fails is seen, and what it missed is sent again', async () => {
   await using receiver = await startReceiver();
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(pathOf('webhooks'));
   await page.getByRole('button', { name: 'Add a webhook' }).click();
@@ -99,7 +91,7 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
   await using receiver = await startReceiver();
   const hook = { url: `${receiver.url}/first` };
   const { body: webhook } = await service.request('POST', '/v1/webhooks', { body: hook });
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(pathOf(`webhooks/${webhook.id}`));
   await page.getByRole('button', { name: 'Edit' }).click();
@@ -135,7 +127,7 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
 
 test('a domain with wrong records says which, and is verified once they are right', async () => {
   const name = 'zone.example';
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${service.url}/dashboard/${project}/live/domains`);
   await page.getByRole('button', { name: 'Add a domain' }).click();
@@ -179,7 +171,7 @@ test('a domain with wrong records says which, and is verified once they are righ
 });
 
 test('a list of suppressions is imported, and the lines that are none are named', async () => {
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(pathOf('suppressions'));
   await page.getByRole('button', { name: 'Import' }).click();
@@ -200,7 +192,7 @@ test('a list of suppressions is imported, and the lines that are none are named'
 
 test('the environments are apart, and one click from each other', async () => {
   await service.send({ to: 'delivered@simulator.test', subject: 'Only in test' });
-  await using open = await openPage(browser, service, { storageState });
+  await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(pathOf('emails'));
   await page.getByText('Only in test').waitFor();

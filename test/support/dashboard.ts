@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { ensureDashboard } from '../../bin/dashboard.js';
 import type { Browser as ApiBrowser } from './browser.ts';
 import type { Service } from './service.ts';
@@ -19,14 +19,14 @@ export async function buildDashboard(): Promise<void> {
   await ensureDashboard(ROOT, process.execPath);
 }
 
-type StorageState = Exclude<BrowserContextOptions['storageState'], string | undefined>;
+type Cookies = Parameters<BrowserContext['addCookies']>[0];
 
-/** For openPage: signed in as who is signed in there. */
-export function signedIn(service: Service, { cookie }: ApiBrowser): StorageState {
+/** For takePage: signed in as who is signed in there. */
+export function signedIn(service: Service, { cookie }: ApiBrowser): Cookies {
   const [name = '', value = ''] = (cookie ?? '').split('=', 2);
   const { hostname: domain } = new URL(service.url);
   const kept = { domain, path: '/', expires: -1, httpOnly: true, secure: false } as const;
-  return { cookies: [{ name, value, ...kept, sameSite: 'Strict' }], origins: [] };
+  return [{ name, value, ...kept, sameSite: 'Strict' }];
 }
 
 export type OpenPage = AsyncDisposable & {
@@ -37,19 +37,60 @@ export type OpenPage = AsyncDisposable & {
   strangers: string[];
 };
 
-/** A page with a profile of its own: empty, or signed in by the `storageState` of one that is. */
+const WINDOW = { width: 1280, height: 800 };
+const PHONE = { width: 320, height: 640 };
+
+/** A page of a browser that has never been here. */
 export async function openPage(
   browser: Browser,
   service: Service,
   options: BrowserContextOptions = {},
 ): Promise<OpenPage> {
-  const context = await browser.newContext({
-    locale: 'en-US',
-    viewport: { width: 1280, height: 800 },
-    ...options,
-  });
+  const page = await newPage(browser, options);
+  return { ...watched(page, service), [Symbol.asyncDispose]: () => page.context().close() };
+}
+
+/** Their tests are over. */
+const idle = new WeakMap<Browser, Page[]>();
+
+/**
+ * A page with a profile of its own: empty, or with these cookies. Unlike that of openPage it may have been that of
+ * another test, and has then only the files of the dashboard: a new page takes a third of a second of CPU time.
+ * What a test adds to the page itself (functions, scripts) it has to take away.
+ */
+export async function takePage(
+  browser: Browser,
+  service: Service,
+  { cookies = [], colorScheme = 'light' }: { cookies?: Cookies; colorScheme?: Theme | null } = {},
+): Promise<OpenPage> {
+  const free = idle.get(browser) ?? [];
+  idle.set(browser, free);
+  const page = free.pop() ?? (await newPage(browser));
+  await page.emulateMedia({ colorScheme });
+  await page.context().addCookies(cookies);
+  return {
+    ...watched(page, service),
+    async [Symbol.asyncDispose]() {
+      // What the browser still has to say about the old content, it says before this is done.
+      await page.goto('about:blank');
+      page.removeAllListeners();
+      await page.setViewportSize(WINDOW);
+      const protocol = await page.context().newCDPSession(page);
+      const everything = { origin: service.url, storageTypes: 'all' };
+      await protocol.send('Storage.clearDataForOrigin', everything);
+      await protocol.detach();
+      free.push(page);
+    },
+  };
+}
+
+async function newPage(browser: Browser, options: BrowserContextOptions = {}): Promise<Page> {
+  const context = await browser.newContext({ locale: 'en-US', viewport: WINDOW, ...options });
   context.setDefaultTimeout(PATIENCE_MS);
-  const page = await context.newPage();
+  return context.newPage();
+}
+
+function watched(page: Page, service: Service): Omit<OpenPage, keyof AsyncDisposable> {
   const complaints: string[] = [];
   const strangers: string[] = [];
   page.on('console', (message) => {
@@ -64,17 +105,32 @@ export async function openPage(
   page.on('requestfailed', (request) => {
     if (!/csp/i.test(request.failure()?.errorText ?? '')) note(request.url());
   });
-  return {
-    page,
-    complaints,
-    strangers,
-    [Symbol.asyncDispose]: () => context.close(),
-  };
+  return { page, complaints, strangers };
+}
+
+const THEMES = ['light', 'dark'] as const;
+type Theme = (typeof THEMES)[number];
+
+/** Whatever the theme, the page as it is now is accessible, and fits a phone. */
+export async function assertGoodInAllThemes(page: Page): Promise<void> {
+  for (const colorScheme of THEMES) {
+    await page.emulateMedia({ colorScheme });
+    await assertGood(page, `${page.url()}, ${colorScheme}`);
+  }
+}
+
+/** The page as it is now is accessible, and fits a phone. It is shown in a large window then. */
+export async function assertGood(page: Page, what = page.url()): Promise<void> {
+  assert.deepEqual(await seriousFindings(page), [], what);
+  await page.setViewportSize(PHONE);
+  await page.locator('button[aria-label="Navigation"]').waitFor();
+  await assertFits(page);
+  await page.setViewportSize(WINDOW);
 }
 
 /** What axe finds and considers serious or worse, with where. */
 export async function seriousFindings(page: Page): Promise<string[]> {
-  await page.evaluate(AXE);
+  if (!(await page.evaluate<boolean>(`'axe' in globalThis`))) await page.evaluate(AXE);
   const violations = await page.evaluate(async () => {
     type Violation = {
       id: string;
