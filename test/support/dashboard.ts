@@ -71,14 +71,13 @@ export async function takePage(
   return {
     ...watched(page, service),
     async [Symbol.asyncDispose]() {
-      // What the browser still has to say about the old content, it says before this is done.
-      await page.goto('about:blank');
+      // What the browser still has to say about the old content, it says before this is done. It is a file of the
+      // service, because with another site the browser would change to a new process.
+      await page.goto(`${service.url}/dashboard/icon.svg`);
       page.removeAllListeners();
+      await page.evaluate('localStorage.clear()');
+      await page.context().clearCookies();
       await page.setViewportSize(WINDOW);
-      const protocol = await page.context().newCDPSession(page);
-      const everything = { origin: service.url, storageTypes: 'all' };
-      await protocol.send('Storage.clearDataForOrigin', everything);
-      await protocol.detach();
       free.push(page);
     },
   };
