@@ -12,6 +12,7 @@ import {
   buildDashboard,
   seriousFindings,
   takePage,
+  visit,
 } from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -156,8 +157,7 @@ test('settings are accessible and fit a phone, light and dark', async () => {
     ['projects', 'POSTHORN_LIMIT_SENDING'],
     ['api-log', 'GET /v1/webhooks/no-such-id'],
   ] as const) {
-    await page.goto(`${HOME}/${path}`);
-    await page.getByText(shown).first().waitFor();
+    await visit(page, `${HOME}/${path}`, shown);
     await assertGoodInAllThemes(page);
   }
   assert.deepEqual(open.complaints, []);

@@ -14,6 +14,7 @@ import {
   buildDashboard,
   seriousFindings,
   takePage,
+  visit,
 } from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -232,15 +233,14 @@ test('screens are accessible and fit a phone, light and dark', async () => {
     [`emails/${id}`, 'The receiving side refused it permanently.'],
     [`emails/${id}?tab=preview`, 'Show remote images'],
     ['overview', '95 % arrive within'],
-    ['domains', 'acme.test'],
     ['api-keys', 'First test key'],
+    ['domains', 'acme.test'],
     ['webhooks', 'No webhooks yet'],
     ['suppressions', 'bounced+found@simulator.test'],
     ['members', OWNER.email],
     ['audit-log', 'create owner'],
   ] as const) {
-    await page.goto(`${screens}/${path}`);
-    await page.getByText(shown).first().waitFor();
+    await visit(page, `${screens}/${path}`, shown);
     await assertGoodInAllThemes(page);
   }
 });
@@ -275,15 +275,14 @@ test('who is invited joins by the link, and may do what the role allows', async 
   await assertOffered(page, ['Copy as curl']);
 
   for (const [path, shown] of [
-    ['domains', 'acme.test'],
     ['webhooks', 'No webhooks yet'],
+    ['domains', 'acme.test'],
     ['suppressions', 'bounced+found@simulator.test'],
     ['members', 'vera@acme.test'],
     ['api-keys', 'This page needs the role developer'],
     ['audit-log', `${OWNER.name} (${OWNER.email}) can give you the role admin.`],
   ] as const) {
-    await page.goto(`${screens}/${path}`);
-    await page.getByText(shown).first().waitFor();
+    await visit(page, `${screens}/${path}`, shown);
     await assertOffered(page, []);
     assert.deepEqual(await seriousFindings(page), [], path);
   }

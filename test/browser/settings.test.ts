@@ -4,13 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { after, test } from 'node:test';
 import { ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
-import {
-  assertGood,
-  buildDashboard,
-  seriousFindings,
-  signedIn,
-  takePage,
-} from '../support/dashboard.ts';
+import { assertGood, buildDashboard, signedIn, takePage } from '../support/dashboard.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
 import { startService } from '../support/service.ts';
 import { startReceiver, verified } from '../support/webhook-receiver.ts';

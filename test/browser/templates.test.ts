@@ -8,9 +8,9 @@ import {
   assertGoodInAllThemes,
   buildDashboard,
   type OpenPage,
-  seriousFindings,
   signedIn,
   takePage,
+  visit,
 } from '../support/dashboard.ts';
 import { type Answer, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -275,7 +275,7 @@ test('templates are accessible and fit a phone, light and dark', async () => {
     name: `Accessible-${'x'.repeat(60)}`,
     variables: [{ name: 'name' }],
   });
-  await using opened = await open('templates');
+  await using opened = await takePage(browser, service, { cookies: signedIn(service, owner) });
   const { page } = opened;
   const screens: [string, string][] = [
     ['templates', 'Accessible-'],
@@ -286,8 +286,7 @@ test('templates are accessible and fit a phone, light and dark', async () => {
     [`templates/${id}/versions?view=preview`, 'Full width'],
   ];
   for (const [path, shown] of screens) {
-    await page.goto(`${HOME}/${path}`);
-    await page.getByText(shown).first().waitFor();
+    await visit(page, `${HOME}/${path}`, shown);
     await assertGoodInAllThemes(page);
   }
 });

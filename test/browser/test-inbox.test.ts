@@ -11,6 +11,7 @@ import {
   seriousFindings,
   signedIn,
   takePage,
+  visit,
 } from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -120,7 +121,7 @@ test('in the live environment it leads to the test environment', async () => {
 test('the test inbox is accessible and fits a phone, light and dark', async () => {
   const subject = `Long-${'x'.repeat(200)}`;
   const id = await service.send({ from: `"${'n'.repeat(80)}" <hello@acme.test>`, subject });
-  await using opened = await open('test/test-inbox');
+  await using opened = await takePage(browser, service, { cookies: signedIn(service, owner) });
   const { page } = opened;
   const screens: [string, string][] = [
     ['test/test-inbox', 'Long-'],
@@ -129,8 +130,7 @@ test('the test inbox is accessible and fits a phone, light and dark', async () =
     [`test/test-inbox/${id}?tab=headers`, 'DKIM-Signature'],
   ];
   for (const [path, shown] of screens) {
-    await page.goto(`${HOME}/${path}`);
-    await page.getByText(shown).first().waitFor();
+    await visit(page, `${HOME}/${path}`, shown);
     await assertGoodInAllThemes(page);
   }
 });
