@@ -3,13 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type {
-  Browser,
-  BrowserContext,
-  BrowserContextOptions,
-  Locator,
-  Page,
-} from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { ensureDashboard } from '../../bin/dashboard.js';
 import type { Browser as ApiBrowser } from './browser.ts';
 import type { Service } from './service.ts';
@@ -115,11 +109,11 @@ function watched(page: Page, service: Service): Omit<OpenPage, keyof AsyncDispos
 
 /**
  * Shows a screen: when the dashboard is open already as a link does, which costs half of loading it.
- * @param shown what this screen has and the one before has not, such as a text
+ * @param shown text that this screen has and the one before has not
  */
-export async function visit(page: Page, address: string, shown: string | Locator): Promise<void> {
-  const content = typeof shown === 'string' ? page.getByText(shown) : shown;
-  assert.equal(await content.count(), 0, `what shows ${address} was there before`);
+export async function visit(page: Page, address: string, shown: string): Promise<void> {
+  const content = page.getByText(shown);
+  assert.equal(await content.count(), 0, `before ${address} there was ${shown}`);
   const isOpen = await page.evaluate<boolean>(`document.querySelector('main') !== null`);
   // The router follows.
   if (isOpen) await page.evaluate(`history.pushState(null, '', ${JSON.stringify(address)})`);
