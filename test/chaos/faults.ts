@@ -82,9 +82,10 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
   async freeze_worker({ stage, random, freezes }) {
     const node = random.pick(stage.nodes.slice(1));
     const [pid] = await node.workerPids();
-    if (pid === undefined) return;
+    if (pid === undefined || pid === node.frozenPid) return;
     const fromMs = Date.now();
     const disturbance = node.disturbed('worker frozen', fromMs, fromMs + FREEZE_MS + RECOVERY_MS);
+    node.frozenPid = pid;
     node.signal(pid, 'SIGSTOP');
     const isUp = node.isUp;
     node.isUp = false;
@@ -93,11 +94,13 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     freezes.push({ node: node.name, fromMs, toMs: Date.now() });
     disturbance.toMs = later();
     node.signal(pid, 'SIGCONT');
+    node.frozenPid = null;
     node.isUp = isUp && node.isAlive;
   },
   async stall_worker({ stage, random }) {
     const [pid, node] = await anyWorker(stage, random);
-    if (pid === undefined) return;
+    // The end of this fault would wake a frozen worker before anybody has declared it dead.
+    if (pid === undefined || pid === node.frozenPid) return;
     node.signal(pid, 'SIGSTOP');
     await delay(random.between(1_000, 8_000));
     node.signal(pid, 'SIGCONT');

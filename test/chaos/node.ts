@@ -38,6 +38,8 @@ export class ChaosNode {
   #traceLines = 0;
   /** Answers and has not been asked to stop. */
   isUp = true;
+  /** A worker that stays stopped until the end of its fault; no other fault may wake it. */
+  frozenPid: number | null = null;
   /** Stays down as long as this is set. */
   isHeldDown = false;
   starts = 1;
