@@ -62,7 +62,8 @@ function replaceContent(page: Window, html: string): void {
   const { DOMParser } = page as Window & typeof globalThis;
   const parsed = new DOMParser().parseFromString(html, 'text/html');
   const { scrollX, scrollY } = page;
-  rootOf(page.document).replaceWith(rootOf(parsed));
+  // The page may be without content still, just after it took the place of the one before: its load follows.
+  rootOf(page.document)?.replaceWith(rootOf(parsed)!);
   // A link would lead the frame elsewhere.
   page.addEventListener('click', stay);
   page.scrollTo(scrollX, scrollY);
@@ -73,6 +74,6 @@ function stay(event: Event): void {
 }
 
 /** Asked of the prototype: `<img name="documentElement">` hides the property of its document. */
-function rootOf(document: Document): Element {
+function rootOf(document: Document): Element | null {
   return Reflect.get(Document.prototype, 'documentElement', document);
 }
