@@ -4,10 +4,11 @@
  *   await using browser = await startBrowser();
  *   const page = await browser.newPage();
  */
+import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { type Browser, chromium } from 'playwright-core';
 
 /** The package's own arguments would switch off what is tested: policies, one process for each site. */
@@ -16,29 +17,19 @@ const ARGUMENTS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'];
 export type TestBrowser = Browser & AsyncDisposable;
 
 export async function startBrowser(): Promise<TestBrowser> {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-browser-'));
-  try {
-    const browser = await launch(folder);
-    return Object.assign(browser, {
-      async [Symbol.asyncDispose]() {
-        await browser.close();
-        rmSync(folder, { recursive: true, force: true });
-      },
-    });
-  } catch (error) {
-    rmSync(folder, { recursive: true, force: true });
-    throw error;
-  }
+  const browser = await launch();
+  return Object.assign(browser, { [Symbol.asyncDispose]: () => browser.close() });
 }
 
-/** @param folder for its profile */
-async function launch(folder: string): Promise<Browser> {
+async function launch(): Promise<Browser> {
   if (process.platform !== 'linux' || process.arch !== 'x64') {
     return chromium.launch({ channel: 'chrome', args: ARGUMENTS });
   }
-  const executablePath = await unpacked();
-  return withTmpdir(folder, () => chromium.launch({ executablePath, args: ARGUMENTS }));
+  return chromium.launch({ executablePath: await unpacked(), args: ARGUMENTS });
 }
+
+const ROOT = join(import.meta.dirname, '../..');
+const CACHE = join(ROOT, 'node_modules/.cache');
 
 /**
  * The program of the package, unpacked once for each version: that takes 2 s of CPU time. It is complete when it
@@ -53,7 +44,7 @@ async function unpacked(): Promise<string> {
   if (!existsSync(folder)) {
     mkdirSync(CACHE, { recursive: true });
     const prepared = mkdtempSync(`${folder}.`);
-    await withTmpdir(prepared, unpack);
+    await unpackInto(prepared);
     try {
       renameSync(prepared, folder);
     } catch (error) {
@@ -64,22 +55,14 @@ async function unpacked(): Promise<string> {
   return join(folder, 'chromium');
 }
 
-const CACHE = join(import.meta.dirname, '../../node_modules/.cache');
+const UNPACK = `
+import packaged from '@sparticuz/chromium';
+packaged.setGraphicsMode = false;
+await packaged.executablePath();`;
 
-/** The package unpacks into TMPDIR, as it is when the package is imported. */
-async function unpack(): Promise<void> {
-  const { default: packaged } = await import('@sparticuz/chromium');
-  packaged.setGraphicsMode = false;
-  await packaged.executablePath();
-}
-
-async function withTmpdir<Result>(folder: string, work: () => Promise<Result>): Promise<Result> {
-  const before = process.env['TMPDIR'];
-  process.env['TMPDIR'] = folder;
-  try {
-    return await work();
-  } finally {
-    if (before === undefined) delete process.env['TMPDIR'];
-    else process.env['TMPDIR'] = before;
-  }
+/** The package unpacks into TMPDIR: in a process of its own, since others use that of this one meanwhile. */
+async function unpackInto(folder: string): Promise<void> {
+  const args = ['--input-type=module', '--eval', UNPACK];
+  const env = { ...process.env, TMPDIR: folder };
+  await promisify(execFile)(process.execPath, args, { cwd: ROOT, env });
 }
