@@ -8,6 +8,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { type Browser, chromium } from 'playwright-core';
 
@@ -55,14 +56,9 @@ async function unpacked(): Promise<string> {
   return join(folder, 'chromium');
 }
 
-const UNPACK = `
-import packaged from '@sparticuz/chromium';
-packaged.setGraphicsMode = false;
-await packaged.executablePath();`;
+const UNPACK = fileURLToPath(new URL('unpack-chromium.ts', import.meta.url));
 
-/** The package unpacks into TMPDIR: in a process of its own, since others use that of this one meanwhile. */
 async function unpackInto(folder: string): Promise<void> {
-  const args = ['--input-type=module', '--eval', UNPACK];
   const env = { ...process.env, TMPDIR: folder };
-  await promisify(execFile)(process.execPath, args, { cwd: ROOT, env });
+  await promisify(execFile)(process.execPath, [UNPACK], { env });
 }
