@@ -185,8 +185,10 @@ test('without the database no message is accepted, and the reply gives the reaso
   const port = portOf(service);
   await using client = await loggedIn({ port, key: service.testKey });
   await service.setDatabaseReachable(false);
-  const reply = await submit(client, { to: TO, lines: [FROM, '', 'Hi'] });
-  assert.match(reply ?? '', /^451 4\.3\.0 The database .*; nothing was accepted/);
+  const refused = async () => (await submit(client, { to: TO, lines: [FROM, '', 'Hi'] })) ?? '';
+  // Its statement may have been on the way on a connection that was just ended.
+  assert.match(await refused(), /^451 4\.3\.0 The .*(nothing was accepted|may have been accepted)/);
+  assert.match(await refused(), /^451 4\.3\.0 The database .*; nothing was accepted/);
   const isUndecided = async () => {
     await using other = await Dialogue.greeted(port);
     await other.startTls();
