@@ -253,6 +253,21 @@ test('html of a template runs nothing, leads nowhere and loads nothing until tha
   assert.equal(await page.evaluate('globalThis.pwned'), undefined);
 });
 
+test('a preview that comes while its frame is still empty is shown when the frame has loaded', async () => {
+  const { id } = await make({ html: '<p>First</p>' });
+  await using opened = await open(`templates/${id}`);
+  const { page } = opened;
+  await previewOf(page).getByText('First').waitFor();
+  // As for a moment after the frame got its page.
+  const frame = `document.querySelector('iframe')`;
+  await page.evaluate(`${frame}.contentDocument.documentElement.remove()`);
+  await page.getByLabel('HTML, in Liquid').fill('<p>Second</p>');
+  await page.getByLabel('Subject').fill('With the second');
+  await page.getByText('With the second', { exact: true }).waitFor();
+  await page.evaluate(`${frame}.contentWindow.location.reload()`);
+  await previewOf(page).getByText('Second').waitFor();
+});
+
 test('the preview is shown as a phone and in the dark', async () => {
   const html =
     '<style>@media (prefers-color-scheme: dark) { p { color: rgb(9, 8, 7) } }</style><p>Hi';
