@@ -10,6 +10,7 @@
  * with an outcome, also after an error; before that the delivery may be released.
  */
 import type { Logger } from 'pino';
+import { Members } from '../core/members.ts';
 import type { World } from '../core/world.ts';
 import { domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { makeReturnPath } from '../mail/return-path.ts';
@@ -205,13 +206,16 @@ function adjustWindow(
 
 type CutOff = 'unsent' | 'in_doubt';
 
+/** An attempt under way. `all`: also when its final dot is written. */
+type Cuttable = { cut: (all: boolean) => void };
+
 /**
  * How a stop ends the attempts under way. First it ends those that have not written the final dot: the
  * receiver does not have the message, and the next start sends it. Then it waits for the replies to
  * the others; those without a reply end in doubt.
  */
 export class Cutoff {
-  readonly #listeners = new Set<(all: boolean) => void>();
+  readonly #attempts = new Members<Cuttable>();
   #stage: 'none' | 'unsent' | 'all' = 'none';
 
   /** No further final dot is written. */
@@ -222,12 +226,12 @@ export class Cutoff {
   /** Ends the attempts that have not written the final dot. */
   cutUnsent(): void {
     this.#stage = 'unsent';
-    for (const listener of this.#listeners) listener(false);
+    for (const attempt of this.#attempts) attempt.cut(false);
   }
 
   cutAll(): void {
     this.#stage = 'all';
-    for (const listener of this.#listeners) listener(true);
+    for (const attempt of this.#attempts) attempt.cut(true);
   }
 
   /** The result of the attempt, or how the stop ended it. */
@@ -236,16 +240,18 @@ export class Cutoff {
     hasWrittenDot: () => boolean,
   ): Promise<Result | CutOff> {
     const cut = Promise.withResolvers<CutOff>();
-    const listener = (all: boolean): void => {
-      if (!hasWrittenDot()) cut.resolve('unsent');
-      else if (all) cut.resolve('in_doubt');
+    const cuttable: Cuttable = {
+      cut: (all) => {
+        if (!hasWrittenDot()) cut.resolve('unsent');
+        else if (all) cut.resolve('in_doubt');
+      },
     };
-    this.#listeners.add(listener);
-    if (this.isClosed) listener(this.#stage === 'all');
+    this.#attempts.add(cuttable);
+    if (this.isClosed) cuttable.cut(this.#stage === 'all');
     try {
       return await Promise.race([attempt, cut.promise]);
     } finally {
-      this.#listeners.delete(listener);
+      this.#attempts.delete(cuttable);
     }
   }
 }

@@ -13,6 +13,7 @@
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
+import { Members } from '../core/members.ts';
 import type { World } from '../core/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../store/postgres/database.ts';
 import { loadMessages, type StoredMessage } from '../store/emails.ts';
@@ -87,7 +88,7 @@ export class Dispatcher {
   #isRunning = false;
   #idle: (() => void) | undefined;
   /** Everything in memory that has not ended. Other rows under this lease are unknown claims (releases.ts). */
-  readonly #held = new Set<Delivery>();
+  readonly #held = new Members<Delivery>();
   readonly #unknownClaims: UnknownClaims;
   #checksSeen = 0;
   #lastWorkMs = -Infinity;

@@ -14,6 +14,7 @@
  * A delivery is under way until its outcome is settled, but occupies its provider only until its attempt has
  * ended: a commit takes longer than a message to a server nearby, and needs no connection.
  */
+import { Members } from '../core/members.ts';
 import type { StoredMessage } from '../store/emails.ts';
 import type { ClaimedRecipient } from '../store/queue.ts';
 
@@ -71,9 +72,9 @@ export class FairQueue {
   readonly #ready = new Set<Project>();
   readonly #suspended = new Set<string>();
   readonly #rules: ProviderRules;
-  readonly #underWay = new Set<Delivery>();
+  readonly #underWay = new Members<Delivery>();
   /** Those of them whose attempt has not ended. */
-  readonly #attempts = new Set<Delivery>();
+  readonly #attempts = new Members<Delivery>();
   waiting = 0;
   weightBytes = 0;
 

@@ -75,7 +75,7 @@ export class MessageBuilder {
   readonly #secrets: SecretBox;
   readonly #keys: LRUCache<string, Promise<DomainKeys>>;
   /** One build per email while several of its recipients are under way. */
-  readonly #building = new Map<string, Promise<SignedMessage>>();
+  readonly #building = new Map<string, { promise: Promise<SignedMessage> | null }>();
 
   /** @param options.keysMax fewer in tests */
   constructor(db: Queryable, secrets: SecretBox, options: { keysMax?: number } = {}) {
@@ -92,14 +92,17 @@ export class MessageBuilder {
     const { unsubscribeUrl, tracking } = message;
     const isOwn = hostedOf(unsubscribeUrl) !== null || tracking.base !== null;
     const id = isOwn ? `${message.id} ${recipient.position}` : message.id;
-    let building = this.#building.get(id);
-    if (!building) {
-      building = this.#buildNow(message, recipient);
-      this.#building.set(id, building);
-      const forget = (): void => void this.#building.delete(id);
-      building.then(forget, forget);
-    }
-    return building;
+    const present = this.#building.get(id)?.promise;
+    if (present) return present;
+    const promise = this.#buildNow(message, recipient);
+    const building: { promise: Promise<SignedMessage> | null } = { promise };
+    this.#building.set(id, building);
+    const forget = (): void => {
+      this.#building.delete(id);
+      building.promise = null; // for the tables of the map (core/members.ts)
+    };
+    promise.then(forget, forget);
+    return promise;
   }
 
   async #copyFor(message: StoredMessage, recipient: MessageRecipient): Promise<Copy> {

@@ -67,7 +67,7 @@ const BUSY_LOCK_TIMEOUT_MS = 100;
 const BUSY_PACE_MS = 1_000;
 
 /** The maximum delay of a request; halves the number of commits at medium load (bench/README.md). */
-const ACCEPT_PACE_MS = 4;
+const ACCEPT_PACE_MS = 8;
 
 export class AcceptStore {
   readonly #usualCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;

@@ -55,7 +55,7 @@ const UNAVAILABLE_PAUSE_MS = 500;
 /** A rough size; outcomes are small and 64 of them always fit a batch. */
 const OUTCOME_BYTES = 2_000;
 /** A crash repeats what was sent within this time, as it does during a commit. */
-const SETTLE_PACE_MS = 15;
+const SETTLE_PACE_MS = 25;
 
 export class SettleStore {
   readonly health = new SettleHealth();
