@@ -304,6 +304,11 @@ test('a frozen worker that sends after resuming is found', () => {
     [],
     'a session of after the waking is a new one',
   );
+  assert.deepEqual(
+    wrong(() => ({ freezes: [{ ...freeze, toMs: 21_000 }] })),
+    [],
+    'a stopped worker writes nothing: what arrives was in the network',
+  );
 });
 
 test('a final status that the receiver cannot have caused is found', () => {
