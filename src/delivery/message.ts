@@ -65,6 +65,9 @@ export type MessageRecipient = { address: Address; position: number };
 /** What differs between recipients: what List-Unsubscribe names, and the links of a tracked email. */
 type Copy = { url: string | null; mailto: string | null; html: string | null };
 
+/** `promise` is null once the message is built. */
+type Building = { promise: Promise<SignedMessage> | null };
+
 type DomainKeys = { rsa: DkimKey; ed25519: DkimKey };
 
 /** Domains whose parsed keys are kept, the last used ones: decoding a PEM costs more than an RSA signature. */
@@ -75,7 +78,7 @@ export class MessageBuilder {
   readonly #secrets: SecretBox;
   readonly #keys: LRUCache<string, Promise<DomainKeys>>;
   /** One build per email while several of its recipients are under way. */
-  readonly #building = new Map<string, { promise: Promise<SignedMessage> | null }>();
+  readonly #building = new Map<string, Building>();
 
   /** @param options.keysMax fewer in tests */
   constructor(db: Queryable, secrets: SecretBox, options: { keysMax?: number } = {}) {
@@ -95,7 +98,7 @@ export class MessageBuilder {
     const present = this.#building.get(id)?.promise;
     if (present) return present;
     const promise = this.#buildNow(message, recipient);
-    const building: { promise: Promise<SignedMessage> | null } = { promise };
+    const building: Building = { promise };
     this.#building.set(id, building);
     const forget = (): void => {
       this.#building.delete(id);

@@ -94,16 +94,18 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     freezes.push({ node: node.name, fromMs, toMs: Date.now() });
     disturbance.toMs = later();
     node.signal(pid, 'SIGCONT');
-    node.frozenPid = null;
+    node.thawed(pid);
     node.isUp = isUp && node.isAlive;
   },
   async stall_worker({ stage, random }) {
     const [pid, node] = await anyWorker(stage, random);
     // The end of this fault would wake a frozen worker before anybody has declared it dead.
     if (pid === undefined || pid === node.frozenPid) return;
+    node.frozenPid = pid;
     node.signal(pid, 'SIGSTOP');
     await delay(random.between(1_000, 8_000));
     node.signal(pid, 'SIGCONT');
+    node.thawed(pid);
   },
   database_refused: (context) =>
     whileCutOff(context, async (proxy) => {

@@ -38,7 +38,7 @@ export class ChaosNode {
   #traceLines = 0;
   /** Answers and has not been asked to stop. */
   isUp = true;
-  /** A worker that stays stopped until the end of its fault; no other fault may wake it. */
+  /** A worker that is stopped until the end of its fault; no other fault may stop or wake it. */
   frozenPid: number | null = null;
   /** Stays down as long as this is set. */
   isHeldDown = false;
@@ -110,6 +110,11 @@ export class ChaosNode {
     this.#hasStoppedWell = end === 0;
     if (end !== 0) this.disturbed(`stop ended with ${end}`, fromMs);
     return end;
+  }
+
+  /** Another worker may have been stopped since, if this one was killed meanwhile. */
+  thawed(pid: number): void {
+    if (this.frozenPid === pid) this.frozenPid = null;
   }
 
   signal(pid: number, signal: NodeJS.Signals): void {
