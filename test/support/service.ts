@@ -49,7 +49,8 @@ export type ServiceOptions = {
   database?: 'shared' | 'own' | GivenDatabase;
 };
 
-export type GivenDatabase = Pick<TestDatabase, 'address' | 'url' | 'setReachable'>;
+export type GivenDatabase = Pick<TestDatabase, 'address' | 'url' | 'setReachable'> &
+  Partial<Pick<TestDatabase, 'sql'>>;
 
 type Duration = { hours?: number; minutes?: number; seconds?: number };
 
@@ -251,6 +252,7 @@ export class Service extends ApiClient implements AsyncDisposable {
   /** Looks into the database, as its owner. */
   // oxlint-disable-next-line typescript/no-explicit-any
   async sql(text: string, values: unknown[] = []): Promise<any[]> {
+    if (this.#database?.sql) return this.#database.sql(text, values);
     const client = new pg.Client(this.address());
     await client.connect();
     try {
