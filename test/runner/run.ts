@@ -11,6 +11,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { findEngine, type KeptEngine, SHARED_ENGINE } from '../support/engine.ts';
 import type { Kept } from '../support/keeper.ts';
 import { findService, type KeptService, SHARED_SERVICE } from '../support/kept-service.ts';
+import { WITHOUT_LINKS } from '../support/posthorn.ts';
 import { runCommand } from './command.ts';
 import { reachedFrom } from './imports.ts';
 import { ROOT, type Step, type TestStep, type ToolStep } from './steps.ts';
@@ -145,7 +146,8 @@ function keepDurations(results: readonly FileResult[]): void {
 async function runFile({ path, step }: WaitingFile, shared: SharedParts): Promise<FileResult> {
   const env = await shared.environmentFor(path);
   const startedAtMs = performance.now();
-  const args = ['--test-reporter=spec', `--test-timeout=${TEST_TIMEOUT_MS}`, path];
+  const options = ['--test-reporter=spec', `--test-timeout=${TEST_TIMEOUT_MS}`];
+  const args = [WITHOUT_LINKS, ...options, path];
   const { output, failure } = await runCommand(args, { env, timeoutMs: FILE_TIMEOUT_MS });
   const counts = readCounts(output);
   const complaints = [whyNotEnough(counts), failure].filter((text) => text !== null);

@@ -18,8 +18,8 @@ export type Step = ToolStep | TestStep;
 function allSteps(): Step[] {
   return [
     tool('format', 'layout of all files', ['oxfmt', '--check', '.']),
-    tool('types', 'TypeScript compiler', ['tsc', '-p', '.']),
-    tool('types-web', 'those of the dashboard', ['tsc', '-p', 'web']),
+    types('types', 'TypeScript compiler', '.'),
+    types('types-web', 'those of the dashboard', 'web'),
     tool('lint', 'correctness, with types', ['oxlint', '--type-aware']),
     tool('dead-code', 'unused files, exports, packages', ['knip', '--no-progress']),
     tests('tidy', 'layers, sizes, clocks', ['test/tidy.test.ts']),
@@ -40,6 +40,12 @@ function allSteps(): Step[] {
 
 function tool(name: string, about: string, command: [string, ...string[]]): Step {
   return { name, about, kind: 'tool', command };
+}
+
+/** Keeps what it finds: where nothing has changed since, that takes a sixth of the time. */
+function types(name: string, about: string, project: string): Step {
+  const kept = `node_modules/.cache/${name}.tsbuildinfo`;
+  return tool(name, about, ['tsc', '-p', project, '--incremental', '--tsBuildInfoFile', kept]);
 }
 
 /** @param places test files, or folders with test files anywhere below */

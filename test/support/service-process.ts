@@ -6,7 +6,7 @@ import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import type { Readable } from 'node:stream';
-import { MAIN, type Env } from './posthorn.ts';
+import { MAIN, WITHOUT_LINKS, type Env } from './posthorn.ts';
 import { waitFor } from './wait.ts';
 
 export type ReadyLine = {
@@ -21,6 +21,8 @@ export type ReadyLine = {
   sign_in_url?: string;
 };
 
+/** What the runner (test/runner/run.ts) has Node leave out, services leave out as well. */
+const NODE_ARGS = process.execArgv.filter((arg) => arg === WITHOUT_LINKS);
 const READY_WITHIN_MS = 60_000;
 /** A service may take 30 s to drain. */
 const STOP_WITHIN_MS = 45_000;
@@ -56,7 +58,7 @@ export class ServiceProcess {
   ) {
     // As the launcher sets it; a launcher becomes the service as well: one process, one pid.
     const { NODE_COMPILE_CACHE } = process.env;
-    this.#child = spawn(process.execPath, [launcher, 'start', '--json', ...args], {
+    this.#child = spawn(process.execPath, [...NODE_ARGS, launcher, 'start', '--json', ...args], {
       env: { NODE_COMPILE_CACHE, ...env },
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
