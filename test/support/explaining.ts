@@ -96,6 +96,8 @@ type Prepared = {
   types: string[];
 };
 
+const IS_EXPLAINED = /^\s*(?:with|select|insert|update|delete)\b/i;
+
 class Explaining implements Queryable {
   readonly #client: pg.Client;
   readonly #readings: Reading[];
@@ -116,15 +118,15 @@ class Explaining implements Queryable {
   }
 
   query<Row extends object>(statement: Statement | string, values: readonly unknown[] = []) {
-    const { text } = partsOf(statement);
     return this.#inTurn(async () => {
+      const execution = await this.#executionOf(statement, values);
       await this.#client.query('begin');
       try {
-        await this.#explain(statement, values);
+        await this.#explain(statement, execution);
       } finally {
         await this.#client.query('rollback');
       }
-      return clientQueries(this.#client).query<Row>(text, values);
+      return clientQueries(this.#client).query<Row>(execution);
     });
   }
 
@@ -149,11 +151,11 @@ class Explaining implements Queryable {
     statement: Statement | string,
     values: readonly unknown[] = [],
   ) {
-    const { text } = partsOf(statement);
+    const execution = await this.#executionOf(statement, values);
     await this.#client.query('savepoint explaining');
-    await this.#explain(statement, values);
+    await this.#explain(statement, execution);
     await this.#client.query('rollback to explaining');
-    return clientQueries(this.#client).query<Row>(text, values);
+    return clientQueries(this.#client).query<Row>(execution);
   }
 
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -162,16 +164,21 @@ class Explaining implements Queryable {
     return turn;
   }
 
-  async #explain(statement: Statement | string, values: readonly unknown[]): Promise<void> {
-    const { name, text } = partsOf(statement);
-    if (!/^\s*(?:with|select|insert|update|delete)\b/i.test(text)) return;
-    const prepared = await this.#prepare(text);
-    const { types } = prepared;
+  /** The statement as one that is prepared once: also when it runs, it has the plan that was explained. */
+  async #executionOf(statement: Statement | string, values: readonly unknown[]): Promise<string> {
+    const { text } = partsOf(statement);
+    if (!IS_EXPLAINED.test(text)) return text;
+    const { name, types } = await this.#prepare(text);
     const literals: string[] = [];
     for (const [n, value] of values.entries()) literals.push(await this.#literal(value, types[n]!));
+    return `execute ${name}${values.length > 0 ? `(${literals.join(', ')})` : ''}`;
+  }
+
+  async #explain(statement: Statement | string, execution: string): Promise<void> {
+    const { name, text } = partsOf(statement);
+    if (!IS_EXPLAINED.test(text)) return;
     const { rows } = await this.#client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
-      `explain (analyze, buffers, timing off, format json)
-       execute ${prepared.name}${values.length > 0 ? `(${literals.join(', ')})` : ''}`,
+      `explain (analyze, buffers, timing off, format json) ${execution}`,
     );
     const plan = rows[0]!['QUERY PLAN'][0].Plan;
     const written = { pagesInAll: pagesOf(plan), lookUps: lookUpsOf(plan) };
