@@ -1,15 +1,13 @@
 /** POST /v1/emails/batch: up to 100 emails with one request, all or nothing unless asked otherwise. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { assertFailure, EMAIL, UUID_V7 } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import type { Answer } from '../support/api-client.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService({
-  env: { POSTHORN_LIMIT_SENDING: '1000/60' },
-  args: ['--workers', '2'],
-});
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
+await service.cliJson('projects', 'set-limit', '1000/60');
 
 type Options = { key?: string; headers?: Record<string, string> };
 
@@ -22,8 +20,7 @@ const PERMISSIVE = { headers: { 'x-batch-validation': 'permissive' } };
 const emails = (count: number) =>
   Array.from({ length: count }, (_, n) => ({ ...EMAIL, subject: `Hello ${n}` }));
 
-const count = async (on = service) =>
-  (await on.sql('select count(*)::int as n from emails'))[0].n as number;
+const count = (on = service) => on.countRows('emails');
 
 const subjectsOf = (answer: Answer): Promise<string[]> =>
   Promise.all(
@@ -31,7 +28,6 @@ const subjectsOf = (answer: Answer): Promise<string[]> =>
   );
 
 test('a batch is accepted with 202, one id for each email in its order, and all are delivered', async () => {
-  await service.clock.advance({ minutes: 2 });
   const answer = await post(emails(3));
   assert.equal(answer.status, 202, answer.text);
   assert.deepEqual(Object.keys(answer.body), ['data', 'errors']);
@@ -159,20 +155,14 @@ test('attachments, copies and tags of each email are its own', async () => {
 });
 
 test('emails of one batch can be scheduled separately', async () => {
-  const days = async (n: number) => {
-    const [{ at }] = await service.sql(
-      `select wire_time(app_now() + $1 * interval '1 day') as at`,
-      [n],
-    );
-    return at as string;
-  };
-  const later = { ...EMAIL, scheduled_at: await days(2) };
+  const days = (n: number) => new Date(Date.now() + n * 86_400_000).toISOString();
+  const later = { ...EMAIL, scheduled_at: days(2) };
   const answer = await post([EMAIL, later]);
   assert.equal(answer.status, 202, answer.text);
   const [now, then] = answer.body.data;
   await service.waitForStatus(now.id, 'delivered');
   assert.equal((await service.email(then.id)).status, 'scheduled');
-  const tooLate = { ...EMAIL, scheduled_at: await days(32) };
+  const tooLate = { ...EMAIL, scheduled_at: days(32) };
   assertFailure(await post([later, tooLate]), 422, 'validation_error', /^\[1\]\.scheduled_at: /);
   const permissive = await post([tooLate, EMAIL], PERMISSIVE);
   assert.equal(permissive.body.data.length, 1);
@@ -257,10 +247,17 @@ test('a key for one domain sends a batch from that domain only', async () => {
   assert.deepEqual([index, code], [0, 'authorization_error']);
 });
 
+/** With 10 emails and 30 recipients in a minute. */
+async function limitedProject() {
+  const project = await service.otherProject();
+  await project.addTestDomain('acme.test');
+  await project.cliJson('projects', 'set-limit', '10/60');
+  await project.cliJson('projects', 'set-limit', '30/60', '--category', 'recipients');
+  return project;
+}
+
 test('every email of a batch counts to the limit, and a batch above it is refused as a whole', async () => {
-  await using small = await startService({
-    env: { POSTHORN_LIMIT_SENDING: '10/60', POSTHORN_LIMIT_RECIPIENTS: '30/60' },
-  });
+  const small = await limitedProject();
   const first = await post(emails(7), {}, small);
   assert.deepEqual([first.status, first.headers.get('ratelimit-remaining')], [202, '3']);
   const refused = await post(emails(4), {}, small);
@@ -274,16 +271,16 @@ test('every email of a batch counts to the limit, and a batch above it is refuse
   assert.deepEqual([index, code], [3, 'rate_limit_error']);
   assert.equal(await count(small), 10);
 
-  await small.clock.advance({ seconds: 61 });
+  const unused = await limitedProject();
   const to = (size: number) => Array.from({ length: size }, (_, n) => `jo${n}@simulator.test`);
   const large = await post(
     [10, 10, 11].map((size) => ({ ...EMAIL, to: to(size) })),
     {},
-    small,
+    unused,
   );
   assertFailure(large, 429, 'rate_limit_error', /31 recipients, more than the limit of 30/);
   assert.match(large.headers.get('ratelimit-policy') ?? '', /comment="recipients"/);
-  assert.equal(await count(small), 10);
+  assert.equal(await count(unused), 0);
 });
 
 test('a batch with a revoked key or an attachment that is too large is refused', async () => {

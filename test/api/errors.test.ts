@@ -2,13 +2,14 @@
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { connect } from 'node:net';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import { once } from 'node:events';
 import { assertFailure, EMAIL, rawAnswer, rawAnswers, UNKNOWN_ID } from '../support/api.ts';
 import { type RequestOptions, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const service = await startService();
+const service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
 after(() => service[Symbol.asyncDispose]());
 
 // Slow by nature: under way while the other tests run.
@@ -284,7 +285,17 @@ test('408: a request that does not arrive in time', async () => {
   assertFailure(neverComingBody[0]!, 408, 'request_timeout');
 });
 
-test('503: a stopping service refuses incomplete requests', async () => {
+test('503: a stopping service refuses incomplete requests, and those whose file has not arrived', async (t) => {
+  const held = new Set<object>();
+  const web = createServer((_, response) => held.add(response));
+  t.after(() => {
+    web.closeAllConnections();
+    web.close();
+  });
+  await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
+  const path = `http://127.0.0.1:${(web.address() as AddressInfo).port}/held`;
+  const waiting = post({ ...EMAIL, attachments: [{ filename: 'a.txt', path }] });
+  await waitFor(() => held.size === 1, { what: 'the download' });
   const { hostname, port } = new URL(service.url);
   const socket = connect({ host: hostname, port: Number(port) });
   let text = '';
@@ -306,5 +317,6 @@ test('503: a stopping service refuses incomplete requests', async () => {
   const [, answer = ''] = text.split(/(?=HTTP\/1\.1 503)/);
   assert.match(answer, /"code":"service_unavailable".*nothing was accepted/s);
   assert.match(answer, /retry-after: \d+/i);
+  assertFailure(await waiting, 503, 'service_unavailable', /the service is stopping/);
   assert.equal(await stopped, 0);
 });

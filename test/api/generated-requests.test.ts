@@ -1,15 +1,13 @@
 /** Generated bodies, paths and queries, and strings that would be headers. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { assertFailure, EMAIL, UNKNOWN_ID } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import type { Answer } from '../support/api-client.ts';
 import { CHARACTER, WEB_URL } from '../support/characters.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService({
-  env: { POSTHORN_LIMIT_SENDING: '1000000/60', POSTHORN_LOG: 'warn' },
-});
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 /** Drawn anew each time. The long run is `npm run fuzz`, without a database behind. */
 const BODIES = 1_000;
@@ -112,11 +110,8 @@ function assertRefused(answer: Answer, what: () => string): void {
   assert.ok(answer.body?.error?.code && answer.body.error.message, what());
 }
 
-const rows = async () => {
-  const tables = ['emails', 'recipients', 'contents', 'idempotency'];
-  const counts = tables.map((table) => `(select count(*)::int from ${table}) as ${table}`);
-  return (await service.sql(`select ${counts.join(', ')}`))[0];
-};
+const TABLES = ['emails', 'recipients', 'contents', 'idempotency'];
+const rows = () => Promise.all(TABLES.map((table) => service.countRows(table)));
 
 test('generated bodies never cause a 5xx or a row', async () => {
   const before = await rows();

@@ -1,11 +1,11 @@
 /** Counts of mail: what is counted, by what, for whom, and which questions are refused. */
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { assertFailure, EMAIL } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import type { Answer } from '../support/api-client.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService();
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 type Body = Answer['body'];
 
@@ -32,14 +32,7 @@ async function newKey(rights: object): Promise<Body> {
   return answer.body;
 }
 
-async function addDomain(name: string): Promise<void> {
-  const { body } = await service.request('POST', '/v1/domains', { body: { name } });
-  await service.request('POST', `/v1/domains/${body.id}/verify`);
-}
-
-// Before there is a second project, which would have to be named.
-const liveKey = await service.liveKey();
-await addDomain('other.test');
+await service.addTestDomain('other.test');
 const otherKey = await newKey({});
 
 test('there are no counts before the first email', async () => {
@@ -150,9 +143,8 @@ test('a period that is cut by from or to is included whole, and nothing else', a
 });
 
 test('another project and another environment have counts of their own', async () => {
-  await service.cliJson('projects', 'create', 'Other');
-  const other = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Other');
-  for (const key of [other.key, liveKey]) {
+  const other = await service.otherProject();
+  for (const key of [other.testKey, await service.liveKey()]) {
     assert.deepEqual((await stats('', key)).totals, []);
     assert.deepEqual((await stats('by=domain', key)).totals, []);
   }

@@ -1,13 +1,14 @@
 /** Suppression lists of other services, by HTTP and by command line. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { assertFailure } from '../support/api.ts';
-import { type Answer, startService } from '../support/service.ts';
+import type { Answer } from '../support/api-client.ts';
+import { temporaryFolder } from '../support/embedded.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService({ args: ['--workers', '1'] });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 type Body = Answer['body'];
 
@@ -15,12 +16,8 @@ const PATH = '/v1/suppressions';
 const JSON_TYPE = { 'content-type': 'application/json' };
 const CSV = { 'content-type': 'text/csv' };
 
-/** A project of its own: an empty list. */
-async function newProject(name: string): Promise<{ key: string; project: string }> {
-  const { id } = await service.cliJson('projects', 'create', name);
-  const { key } = await service.cliJson('keys', 'create', '--mode', 'test', '--project', id);
-  return { key, project: id };
-}
+/** The key of a project of its own: an empty list. */
+const newKey = async (): Promise<string> => (await service.otherProject()).testKey;
 
 const post = (key: string, body: string, { query = '', headers = CSV } = {}) =>
   service.request('POST', `${PATH}/import${query}`, { key, headers, body });
@@ -44,7 +41,7 @@ function postmarkDump(): string {
 }
 
 test('a dump of Postmark is imported as JSON with its reasons and times', async () => {
-  const { key } = await newProject('Postmark');
+  const key = await newKey();
   const result = await post(key, postmarkDump(), { headers: JSON_TYPE });
   const done = {
     object: 'suppression_import',
@@ -63,7 +60,7 @@ test('a dump of Postmark is imported as JSON with its reasons and times', async 
 });
 
 test('the answer says which list was recognised, and what was left out, from which line on and why', async () => {
-  const { key } = await newProject('SendGrid');
+  const key = await newKey();
   const file = [
     'email,created,reason,status',
     'ann@acme.test,1443651125,550 5.1.1 No such user,5.1.1',
@@ -96,7 +93,7 @@ test('the answer says which list was recognised, and what was left out, from whi
 });
 
 test('entries of a JSON file that are invalid are reported with line and position', async () => {
-  const { key } = await newProject('Positions');
+  const key = await newKey();
   const long = `{"EmailAddress":"${'x'.repeat(20_000)}","Reason":"BOUNCE"}`;
   const file = `{"SuppressedDestinationSummaries":[{"EmailAddress":"ann@acme.test","Reason":"BOUNCE"},
 {"EmailAddress":"ben@","Reason":"BOUNCE"}, ${long}, {"EmailAddress":"cara@acme.test","Reason":"OTHER"},
@@ -117,7 +114,7 @@ test('entries of a JSON file that are invalid are reported with line and positio
 });
 
 test('a list that may be complaints or unsubscribes is refused until the reason is given', async () => {
-  const { key } = await newProject('Either');
+  const key = await newKey();
   const file = 'email,created\nann@acme.test,1443651125\n';
   assertFailure(
     await post(key, file),
@@ -133,7 +130,7 @@ test('a list that may be complaints or unsubscribes is refused until the reason 
 });
 
 test('a hostile or unknown file is refused with a sentence and changes nothing', async () => {
-  const { key } = await newProject('Hostile');
+  const key = await newKey();
   const entry = '{"email":"ann@acme.test","origin":"bounce"}';
   const files: [string, RegExp][] = [
     [
@@ -157,7 +154,7 @@ test('a hostile or unknown file is refused with a sentence and changes nothing',
 });
 
 test('what was stored before a file turned out to be broken is said, and the whole file adds the rest', async () => {
-  const { key } = await newProject('Broken');
+  const key = await newKey();
   const whole = postmarkDump();
   const broken = await post(key, whole.slice(0, whole.length - 400));
   assertFailure(broken, 422, 'validation_error', /complete\. [24]000 addresses were added before/);
@@ -167,12 +164,10 @@ test('what was stored before a file turned out to be broken is said, and the who
 });
 
 test('the command line imports the lists of other services', async () => {
-  const { project } = await newProject('By hand');
-  const where = ['--project', project, '--mode', 'test'];
-  const file = join(service.dataDir, 'list');
+  const file = join(temporaryFolder(), 'list');
   const run = (content: string, ...options: string[]) => {
     writeFileSync(file, content);
-    return service.cli('suppressions', 'import', file, ...options, ...where);
+    return service.cli('suppressions', 'import', file, ...options, '--mode', 'test');
   };
   const dump = await run(
     '[{"created":1443651125,"email":"ann@acme.test","reason":"550 5.1.1 No such user","status":"5.1.1"},' +

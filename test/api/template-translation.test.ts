@@ -1,14 +1,14 @@
 /** Templates of other services: translated over HTTP, imported by command line, and sent with. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { assertFailure } from '../support/api.ts';
+import type { Answer } from '../support/api-client.ts';
 import { temporaryFolder } from '../support/embedded.ts';
-import { type Answer, startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService({ args: ['--workers', '1'] });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 type Body = Answer['body'];
 

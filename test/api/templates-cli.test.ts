@@ -1,13 +1,12 @@
 /** `posthorn templates` and `posthorn send --template`. */
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/embedded.ts';
-import { startService } from '../support/service.ts';
+import { sharedService } from '../support/shared-service.ts';
 
-const service = await startService({ args: ['--workers', '1'] });
-after(() => service[Symbol.asyncDispose]());
+const service = await sharedService();
 
 const folder = temporaryFolder();
 const html = join(folder, 'receipt.html');

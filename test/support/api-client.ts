@@ -1,8 +1,12 @@
-/** A project of a running service as a client sees it: what tests ask of the API, over HTTP. */
+/**
+ * A project of a running service as a client sees it: what tests ask of the API, over HTTP, and of the
+ * command line.
+ */
 import assert from 'node:assert/strict';
 import type { Scope } from '../../src/core/scope.ts';
 import { createKey } from '../../src/store/keys.ts';
 import type { Queryable } from '../../src/store/postgres/database.ts';
+import type { CommandEnd } from './posthorn.ts';
 import { waitFor } from './wait.ts';
 
 export type Answer = {
@@ -34,6 +38,17 @@ export abstract class ApiClient {
   protected abstract logsAbout(emailId: string): string;
 
   protected abstract createLiveKey(): Promise<string>;
+
+  /** A command of bin/posthorn on the data of the service. */
+  abstract cli(...args: string[]): Promise<CommandEnd>;
+
+  /** The parsed output of a command with --json that has to succeed. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  async cliJson(...args: string[]): Promise<any> {
+    const { code, stdout, stderr } = await this.cli(...args, '--json');
+    assert.equal(code, 0, stderr);
+    return JSON.parse(stdout);
+  }
 
   /** A key with full access to the live environment; the same at every call. */
   liveKey(): Promise<string> {

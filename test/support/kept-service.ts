@@ -6,6 +6,7 @@
 import { fileURLToPath } from 'node:url';
 import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
 import { type Kept, keptElsewhere, startKeeper } from './keeper.ts';
+import type { Env } from './posthorn.ts';
 
 /** The service of this run, as JSON; set by test/runner/run.ts, inherited by test processes. */
 export const SHARED_SERVICE = 'TEST_SERVICE';
@@ -17,6 +18,8 @@ export type KeptService = {
   url: string;
   /** Its database, as the owner. */
   address: DatabaseAddress;
+  /** For the command line on the same data. */
+  env: Env;
   /** Its stderr so far. */
   logFile: string;
 };

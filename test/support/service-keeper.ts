@@ -33,7 +33,8 @@ const service = await startService({
     POSTHORN_LIMIT_AUTH: ENOUGH,
   },
 });
-const kept: KeptService = { url: service.url, address: database.address, logFile };
+const { url, env } = service;
+const kept: KeptService = { url, address: database.address, env, logFile };
 process.stdout.write(`${JSON.stringify(kept)}\n`);
 process.stdin.resume();
 const closed = once(process.stdin, 'close').then(() => null);

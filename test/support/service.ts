@@ -173,16 +173,8 @@ export class Service extends ApiClient implements AsyncDisposable {
   }
 
   /** A command of bin/posthorn on the same data; in this process where that makes no difference. */
-  cli(...args: string[]): Promise<CommandEnd> {
+  override cli(...args: string[]): Promise<CommandEnd> {
     return posthornHere(args, this.env);
-  }
-
-  /** The parsed output of a command with --json that has to succeed. */
-  // oxlint-disable-next-line typescript/no-explicit-any
-  async cliJson(...args: string[]): Promise<any> {
-    const { code, stdout, stderr } = await this.cli(...args, '--json');
-    assert.equal(code, 0, stderr);
-    return JSON.parse(stdout);
   }
 
   protected override logsAbout(): string {

@@ -21,6 +21,18 @@ test('projects of one organization and of several see nothing of each other', as
   }
 });
 
+test('the command line works in the project, and rows are counted in it', async () => {
+  const service = await sharedService();
+  const { data } = await service.cliJson('domains', 'list');
+  assert.deepEqual(
+    data.map(({ name }: { name: string }) => name),
+    ['acme.test'],
+  );
+  const other = await service.otherProject();
+  assert.deepEqual((await other.cliJson('domains', 'list')).data, []);
+  assert.deepEqual([await service.countRows('domains'), await other.countRows('domains')], [1, 0]);
+});
+
 test('waiting in vain shows what the service has logged about the email', async () => {
   const service = await sharedService();
   const id = await service.send();

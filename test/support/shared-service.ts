@@ -5,15 +5,17 @@
  *   const id = await service.send({ to: 'delivered@simulator.test' });
  *   await service.waitForStatus(id, 'delivered');
  *
- * For tests that see a service through a project's keys. Those that restart it, move its clock, set its
- * limits, or read its tables, logs or counters start their own (service.ts), and so do those that
- * have to be alone with it.
+ * For tests that see a service through a project's keys, or the command line in a project. It has two
+ * workers, hardly any limits, and may reach private networks. Tests that restart it, move its clock, set
+ * its limits, or read its logs, counters or tables (but for `countRows`) start their own (service.ts),
+ * and so do those that have to be alone with it.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createOrganization, createProject } from '../../src/store/projects.ts';
 import { ApiClient, createFullKey, declareVerified } from './api-client.ts';
 import { findService, type KeptService } from './kept-service.ts';
+import { type CommandEnd, posthornHere } from './posthorn.ts';
 import { asOwner } from './postgres.ts';
 
 /** As the first start adds one, with which `send` and EMAIL send. */
@@ -74,6 +76,22 @@ export class SharedService extends ApiClient {
     const added = await this.request('POST', '/v1/domains', { key, body: { name } });
     assert.equal(added.status, 201, added.text);
     await asOwner(this.#kept.address, (db) => declareVerified(db, added.body.id));
+  }
+
+  /** How many rows of a table belong to this project. */
+  async countRows(table: string): Promise<number> {
+    const sql = `select count(*)::int as count from ${table} where project_id = $1`;
+    const [row] = await asOwner(this.#kept.address, (db) =>
+      db.query<{ count: number }>(sql, [this.#own.projectId]),
+    );
+    return row!.count;
+  }
+
+  /** In this project, unless the command has a key or names another. */
+  override cli(...args: string[]): Promise<CommandEnd> {
+    const { projectId } = this.#own;
+    const isElsewhere = args.some((arg) => arg === '--key' || arg === '--project');
+    return posthornHere(isElsewhere ? args : [...args, '--project', projectId], this.#kept.env);
   }
 
   protected override createLiveKey(): Promise<string> {
