@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import type { Page } from 'playwright-core';
+import type { Frame, Locator, Page } from 'playwright-core';
 import { Browser as ApiBrowser, OWNER, ownerOf, tokenOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {
@@ -14,6 +14,7 @@ import {
   openPage,
   signedIn,
   takePage,
+  visit,
 } from '../support/dashboard.ts';
 import { ELSEWHERE, PAYLOADS, unprotectedPage } from '../support/hostile-payloads.ts';
 import { FROM, liveEnv, newPeers, to } from '../support/scene.ts';
@@ -168,6 +169,15 @@ const BROUGHT_IN = `(() => {
   return [...document.querySelectorAll('*')].filter(isBad).map((element) => element.outerHTML.slice(0, 200));
 })()`;
 
+/** @returns how much there is to click; also in a frame that lets no script of its document run */
+function clickAll(frame: Frame): Promise<number> {
+  return frame.evaluate<number>(`(() => {
+    const all = [...document.querySelectorAll('a, button')];
+    for (const one of all) one.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true }));
+    return all.length;
+  })()`);
+}
+
 async function assertUntouched(page: Page, what: string): Promise<void> {
   assert.deepEqual(await page.evaluate(BROUGHT_IN), [], what);
 }
@@ -185,10 +195,9 @@ test('the payloads do what they are for where nothing protects', async () => {
     PAYLOADS.filter((one) => one.kind === kind && !done(one.number)).map(({ text }) => text);
   const runsAll = (): boolean => left('runs', (number) => ran.includes(number)).length === 0;
   await waitFor(runsAll, { what: 'all to run', timeoutMs: 30_000 });
-  const click = `document.querySelectorAll('a, button').forEach((one) =>
-    one.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true })))`;
   for (const { number, kind } of PAYLOADS) {
-    if (kind === 'clicked' || kind === 'loads') await page.frame(String(number))?.evaluate(click);
+    const frame = page.frame(String(number));
+    if (frame && (kind === 'clicked' || kind === 'loads')) await clickAll(frame);
   }
   const done = (number: number): boolean => ran.includes(number) || asked.has(number);
   await waitFor(() => left('clicked', done).length === 0, { what: 'clicks to run' });
@@ -208,49 +217,58 @@ async function showAll(page: Page): Promise<void> {
 test('no screen runs or takes in what its fields contain', async () => {
   await using open = await openDashboard();
   const { page, complaints, strangers, ran } = open;
-  // Lists of names begin with the last one, and show the others on demand.
-  const [shown, last] = [TEXTS[0]!, nameOf(TEXTS.at(-1)!)];
-  const screens: [path: string, text: string][] = [
-    ['test/overview', 'Emails'],
-    ['test/emails', shown],
-    [`test/emails?q=${encodeURIComponent(shown)}`, shown],
-    [`test/emails/${ids[0]}`, shown],
-    [`test/emails/${ids[0]}?tab=headers`, shown],
-    [`test/emails/${ids[0]}?tab=checks`, 'The message has'],
-    [`test/emails/${ids[0]}?tab=text`, shown],
-    [`test/emails/${ids[0]}?tab=html`, shown],
-    [`test/emails/${ids[0]}?tab=source`, 'Content-Type'],
-    ['test/test-inbox', shown],
-    [`test/test-inbox/${ids[0]}?tab=text`, shown],
-    ['test/templates', last],
-    [`test/templates?q=${encodeURIComponent(shown)}`, shown],
-    [`test/templates/${template}/versions`, shown],
-    ['test/queue', 'Queue'],
-    ['test/domains', 'acme.test'],
-    ['test/api-keys', last],
-    ['test/webhooks', 'hooks.example.org'],
-    [`test/webhooks/${webhook}`, receiver.url],
+  const [first, last] = [TEXTS[0]!, nameOf(TEXTS.at(-1)!)];
+  const search = `q=${encodeURIComponent(first)}`;
+  const email = `test/emails/${ids[0]}`;
+  const code = (what: string) => page.getByLabel(what, { exact: true });
+  const attemptAt = (address: string) =>
+    page.getByRole('listitem').filter({ hasText: address }).getByText('Attempt 1, ');
+  // In an order in which each shows something that the one before does not. Lists of emails are whole when they
+  // show the first payload; lists of names begin with the last one, and show the others on demand.
+  const screens: [path: string, shown: string | Locator][] = [
+    [`test/emails?${search}`, first],
+    ['test/overview', 'arrive within'],
+    ['test/emails', first],
+    [email, 'Attempt 1, '],
+    [`${email}?tab=headers`, 'X-Note'],
+    [`${email}?tab=checks`, 'of the 102 KB'],
+    [`${email}?tab=text`, code('text')],
+    [`${email}?tab=html`, code('html')],
+    [`${email}?tab=source`, code('source').getByText('Content-Type')],
     ['test/suppressions', `o'{{x}}|\`$x@simulator.test`],
-    ['test/members', shown],
-    ['test/audit-log', 'create project'],
-    ['test/projects', last],
+    ['test/test-inbox', first],
+    [`test/test-inbox/${ids[0]}?tab=text`, code('text')],
+    ['test/queue', 'Nothing waits'],
+    [`test/templates?${search}`, first],
+    ['test/templates', last],
+    ['test/domains', 'acme.test'],
+    [`test/templates/${template}/versions`, first],
     ['test/settings', 'Another program'],
-    ['live/overview', 'Emails'],
-    ...refused.map((id): [string, string] => [`live/emails/${id}`, 'Attempt 1, ']),
+    ['test/api-keys', last],
+    [`test/webhooks/${webhook}`, receiver.url],
+    ['test/webhooks', 'hooks.example.org'],
+    ['test/audit-log', 'create project'],
+    ['live/overview', 'arrive within'],
+    ['test/members', first],
+    ['test/projects', last],
+    ...refused.map((id, index): [string, Locator] => [
+      `live/emails/${id}`,
+      attemptAt(to(index * RECIPIENTS_MAX)),
+    ]),
   ];
-  for (const [path, text] of screens) {
+  for (const [path, shown] of screens) {
     // Lists of emails render the rows that fit.
     const isTall = path === 'test/emails' || path === 'test/test-inbox';
     await page.setViewportSize({ width: 1280, height: isTall ? 6_500 : 800 });
-    await page.goto(`${HOME}/${path}`);
-    await page.getByText(text).filter({ visible: true }).first().waitFor();
+    await visit(page, `${HOME}/${path}`, shown);
     await showAll(page);
     await assertUntouched(page, path);
     await page.setViewportSize({ width: 320, height: 640 });
     await page.getByRole('button', { name: 'Navigation' }).waitFor();
     await assertFits(page);
   }
-  await page.goto(`${HOME}/test/webhooks/${webhook}`);
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await visit(page, `${HOME}/test/webhooks/${webhook}`, receiver.url);
   await page.getByRole('button', { name: 'webhook.test' }).first().click();
   await page.getByRole('dialog').getByText('<plaintext>').first().waitFor();
   await assertUntouched(page, 'what a webhook was answered');
@@ -287,7 +305,7 @@ test('no preview of an email runs anything, or asks another server', async () =>
   }, pages);
   for (const { number, kind } of PAYLOADS) {
     if (kind !== 'clicked') continue;
-    await page.frame(`payload-${number}`)!.locator('a, button').first().dispatchEvent('click');
+    assert.ok((await clickAll(page.frame(`payload-${number}`)!)) > 0, String(number));
   }
   assert.deepEqual(ran, []);
   assert.deepEqual(strangers, []);
@@ -295,15 +313,15 @@ test('no preview of an email runs anything, or asks another server', async () =>
 });
 
 test('no preview of a template runs anything, or asks another server', async () => {
-  // What leaves something open takes in what follows, so each of these is the last.
+  // What leaves something open takes in what follows, so each of these is alone.
   const open = TEXTS.filter((text) => /^(<plaintext>|<textarea>|<!--|<frameset.*)$/.test(text));
   const closed = TEXTS.filter((text) => !open.includes(text) && !text.includes('{%'));
   await using opened = await openDashboard();
   const { page, strangers, ran } = opened;
   await page.goto(`${HOME}/test/templates/${template}`);
   const source = page.getByLabel('HTML, in Liquid');
-  for (const [index, last] of ['', ...open].entries()) {
-    const html = `<b>Version ${index}</b>${closed.join('\n')}${last}`;
+  for (const [index, payloads] of [closed.join('\n'), ...open].entries()) {
+    const html = `<b>Version ${index}</b>${payloads}`;
     await source.fill(`{% raw %}${html}{% endraw %}`);
     const frame = page.frameLocator('iframe[title="Preview of the template"]');
     await frame.getByText(`Version ${index}`).waitFor();
@@ -344,14 +362,15 @@ test('text that runs from right to left turns nothing round beside it', async ()
 });
 
 test('signing in leads to pages of the dashboard only', async () => {
+  await using open = await watched(await takePage(browser, service));
+  const { page, strangers, ran } = open;
   for (const target of [
     `${ELSEWHERE}/`,
     `//elsewhere.invalid/`,
     '/\\elsewhere.invalid/',
     'javascript:ran(1)',
   ]) {
-    await using open = await watched(await takePage(browser, service));
-    const { page, strangers, ran } = open;
+    await page.context().clearCookies();
     await page.goto(`${service.url}/dashboard/sign-in?to=${encodeURIComponent(target)}`);
     await page.getByLabel('Email').fill(OWNER.email);
     await page.getByLabel('Password').fill(OWNER.password);

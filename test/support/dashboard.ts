@@ -3,7 +3,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import type {
+  Browser,
+  BrowserContext,
+  BrowserContextOptions,
+  Locator,
+  Page,
+} from 'playwright-core';
 import { ensureDashboard } from '../../bin/dashboard.js';
 import type { Browser as ApiBrowser } from './browser.ts';
 import type { Service } from './service.ts';
@@ -109,16 +115,16 @@ function watched(page: Page, service: Service): Omit<OpenPage, keyof AsyncDispos
 
 /**
  * Shows a screen: when the dashboard is open already as a link does, which costs half of loading it.
- * @param shown text that this screen has and the one before has not
+ * @param shown text, or more exactly what, this screen has and the one before has not
  */
-export async function visit(page: Page, address: string, shown: string): Promise<void> {
-  const content = page.getByText(shown);
-  assert.equal(await content.count(), 0, `before ${address} there was ${shown}`);
+export async function visit(page: Page, address: string, shown: string | Locator): Promise<void> {
+  const content = typeof shown === 'string' ? page.getByText(shown) : shown;
+  assert.equal(await content.count(), 0, `before ${address} there was ${String(shown)}`);
   const isOpen = await page.evaluate<boolean>(`document.querySelector('main') !== null`);
   // The router follows.
   if (isOpen) await page.evaluate(`history.pushState(null, '', ${JSON.stringify(address)})`);
   else await page.goto(address);
-  await content.first().waitFor();
+  await content.filter({ visible: true }).first().waitFor();
 }
 
 const THEMES = ['light', 'dark'] as const;
