@@ -84,7 +84,8 @@ type WaitingFile = Pick<FileResult, 'path' | 'step'>;
 
 /**
  * Half of the jobs begin with the shortest files, so that a slip in pure code shows early, half with the
- * longest, so that none of those is left for the end.
+ * longest, which often wait: together they keep all cores busy. Some short ones are left for the end, when the
+ * last of middle length would have cores to themselves.
  */
 async function runFiles(steps: readonly TestStep[], options: RunOptions): Promise<FileResult[]> {
   const lasted = lastDurationsMs();
@@ -93,11 +94,13 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
   const waiting = steps
     .flatMap((step): WaitingFile[] => step.files.map((path) => ({ path, step })))
     .toSorted((one, other) => expectedMs(one) - expectedMs(other));
+  const shortCount = waiting.filter((file) => expectedMs(file) <= SHORT_MS).length;
+  const forTheEnd = waiting.splice(shortCount / 2, shortCount / 2);
   const results: FileResult[] = [];
-  const total = waiting.length;
+  const total = waiting.length + forTheEnd.length;
   const shared = new SharedParts();
   const work = async (fromFront: boolean): Promise<void> => {
-    const next = () => (fromFront ? waiting.shift() : waiting.pop());
+    const next = () => (fromFront ? waiting.shift() : waiting.pop()) ?? forTheEnd.pop();
     for (let file = next(); file !== undefined; file = next()) {
       const result = await runFile(file, shared);
       results.push(result);
@@ -113,6 +116,7 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
   return results;
 }
 
+const SHORT_MS = 1_000;
 /** What files took when they last passed in this clone. */
 const DURATIONS = join(ROOT, 'node_modules/.cache/test-durations.json');
 /** Of a file that has not run here, by the name of its step. */
