@@ -114,7 +114,14 @@ export function printable(cell: string): string {
   return stripVTControlCharacters(cell).replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
 }
 
-const CHARACTERS = new Intl.Segmenter('en', { granularity: 'grapheme' });
+/** Made for the first text beyond ASCII: that takes 12 ms, which every command and every start would pay. */
+let segmenter: Intl.Segmenter | null = null;
+
+function charactersOf(text: string): Intl.Segments {
+  segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
+  return segmenter.segment(text);
+}
+
 /** What terminals show in two columns (UAX #11, Wide and Fullwidth), as far as text in emails has it. */
 const WIDE =
   /^[\p{scx=Han}\p{scx=Hangul}\p{scx=Hiragana}\p{scx=Katakana}\p{Emoji_Presentation}\uff01-\uff60\uffe0-\uffe6]|\ufe0f/v;
@@ -124,7 +131,7 @@ const NO_WIDTH = /^[\p{M}\p{Cf}]+$/v;
 function widthOf(text: string): number {
   if (/^[ -~]*$/.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of CHARACTERS.segment(text)) width += widthOfCharacter(segment);
+  for (const { segment } of charactersOf(text)) width += widthOfCharacter(segment);
   return width;
 }
 
@@ -149,7 +156,7 @@ function wrapped(text: string, widthMax: number): string[] {
 function shortened(text: string, widthMax: number): string {
   if (widthOf(text) <= widthMax) return text;
   let [beginning, width] = ['', 0];
-  for (const { segment } of CHARACTERS.segment(text)) {
+  for (const { segment } of charactersOf(text)) {
     width += widthOfCharacter(segment);
     if (width > widthMax - ELLIPSIS.length) break;
     beginning += segment;
