@@ -6,7 +6,9 @@
  * no process of it is left. A suite that silently runs less is worse than one that fails.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { findEngine, type KeptEngine, SHARED_ENGINE } from '../support/engine.ts';
 import type { Kept } from '../support/keeper.ts';
@@ -53,6 +55,8 @@ export type StepResult = {
 export type RunOptions = {
   /** Test files that run at the same time. */
   jobs: number;
+  /** As many more while cores are idle; by default none. */
+  spareJobs?: number;
   onTool?: (result: StepResult) => void;
   /** @param left files that have not ended yet */
   onFile?: (result: FileResult, left: number) => void;
@@ -99,21 +103,53 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
   const results: FileResult[] = [];
   const total = waiting.length + forTheEnd.length;
   const shared = new SharedParts();
-  const work = async (fromFront: boolean): Promise<void> => {
-    const next = () => (fromFront ? waiting.shift() : waiting.pop()) ?? forTheEnd.pop();
-    for (let file = next(); file !== undefined; file = next()) {
-      const result = await runFile(file, shared);
-      results.push(result);
-      options.onFile?.(result, total - results.length);
-    }
+  const runNext = async (fromFront: boolean): Promise<boolean> => {
+    const file = (fromFront ? waiting.shift() : waiting.pop()) ?? forTheEnd.pop();
+    if (file === undefined) return false;
+    const result = await runFile(file, shared);
+    results.push(result);
+    options.onFile?.(result, total - results.length);
+    return true;
+  };
+  const work = async (job: number): Promise<void> => {
+    while (await runNext(job % 2 === 0));
+  };
+  const isOver = () => waiting.length === 0;
+  const workWhileIdle = async (): Promise<void> => {
+    while (await coresAreIdle(isOver)) await runNext(false);
   };
   try {
-    await Promise.all(Array.from({ length: options.jobs }, (_, job) => work(job % 2 === 0)));
+    const { jobs, spareJobs = 0 } = options;
+    const regular = Array.from({ length: jobs }, (_, job) => work(job));
+    const spare = Array.from({ length: spareJobs }, workWhileIdle);
+    await Promise.all([...regular, ...spare]);
   } finally {
     await shared.stop();
   }
   keepDurations(results);
   return results;
+}
+
+/** Of the time of all cores, over LOOK_MS; less is never used, because tests wait for one another. */
+const IDLE_SHARE = 0.15;
+const LOOK_MS = 500;
+
+/** @returns true when cores have been idle; false once it is over */
+async function coresAreIdle(isOver: () => boolean): Promise<boolean> {
+  while (!isOver()) {
+    const before = coreTimes();
+    await delay(LOOK_MS);
+    const after = coreTimes();
+    if (after.idle - before.idle > IDLE_SHARE * (after.all - before.all)) return !isOver();
+  }
+  return false;
+}
+
+/** In milliseconds, of all cores together. */
+function coreTimes(): { idle: number; all: number } {
+  const times = cpus().map((core) => core.times);
+  const all = times.flatMap((one) => Object.values(one)).reduce((sum, ms) => sum + ms, 0);
+  return { idle: times.reduce((sum, { idle }) => sum + idle, 0), all };
 }
 
 const SHORT_MS = 1_000;
