@@ -19,17 +19,19 @@ Runs all checks and tests; with files (a path or a part of one), only the tests 
   --changed [ref]    the checks, and the tests near what has changed since the ref; without a ref,
                      since this branch left main
   --only <step,...>  only these steps; "check" means all that are not tests
-  --jobs <n>         test files that run at the same time (default: 3 for each core, and another one
+  --jobs <n>         test files that run at the same time (default: 2 for each core, and up to 2 more
                      for each while cores are idle)
   --list             the steps, without running them
   --verbose          everything the steps print; else only that of failing ones
   --help             this text
 `;
 
-/** Most tests wait for sockets and other processes most of the time. */
-const JOBS_PER_CORE = 3;
-/** More at any time would take more CPU time in all: 4 for each core took 4 % more than 3. */
-const SPARE_JOBS_PER_CORE = 1;
+const JOBS_PER_CORE = 2;
+/**
+ * Most tests wait for sockets and other processes, so there are more while cores are idle. More at any time take
+ * more CPU time in all: with 3 and 1 spare a run took 5 % more than with 2 and 2, with 4 and none 8 %.
+ */
+const SPARE_JOBS_PER_CORE = 2;
 
 process.exitCode = await main(process.argv.slice(2));
 
