@@ -31,7 +31,7 @@ import { keepSecretKeys } from './secret-keys.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
 import { systemWorld } from './system-world.ts';
 import { type Part, PARTS, type WorkerSetup } from './worker-messages.ts';
-import { heapGrowingPercent, WorkerPool, WorkersCannotRun } from './worker-pool.ts';
+import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
 import { isUnsuitable } from '../store/postgres/connect.ts';
 import { DatabaseUnavailable, poolSizes, type Work } from '../store/postgres/database.ts';
 import { alreadyRunning, readRunning } from '../store/postgres/embedded/lock.ts';
@@ -251,7 +251,6 @@ function setupFor(parts: {
     instance: database.instance,
     parts: options.only ?? PARTS,
     workerCount: work.workers,
-    heapGrowingPercent: heapGrowingPercent(work.workers),
     poolSizes: poolSizes(work),
     failpoint: null,
   };

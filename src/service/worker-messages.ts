@@ -25,7 +25,6 @@ export type WorkerSetup = {
   /** The certificate of the mail ports; null: none listens here. */
   certificate: CertificateFiles | null;
   workerCount: number;
-  heapGrowingPercent: number;
   /** Connections to the database. */
   poolSizes: PoolSizes;
   /** For tests: the failpoint to arm (failpoints.ts). */

@@ -44,12 +44,14 @@ const DEATHS_PER_MINUTE_MAX = 20;
 const ROOMY_BYTES = 2 * 1024 ** 3;
 
 /**
- * How far the heap of a worker may grow beyond its live objects before a full collection: to four times
- * their size, or to 1.75 times where there is little memory (docs/decisions/0019-garbage-collection.md).
+ * How workers collect garbage (docs/decisions/0019-garbage-collection.md). On the thread that made it: all
+ * cores have workers, so helper threads of one take time from another. The heap may grow to four times its live
+ * objects before a full collection, or to 1.75 times where there is little memory.
  * @param memoryBytes of the machine, or of the container
  */
-export function heapGrowingPercent(workerCount: number, memoryBytes = availableBytes()): number {
-  return memoryBytes / workerCount >= ROOMY_BYTES ? 300 : 75;
+export function v8Flags(memoryBytes: number, workerCount: number): string[] {
+  const growingPercent = memoryBytes / workerCount >= ROOMY_BYTES ? 300 : 75;
+  return ['--single-threaded-gc', `--heap-growing-percent=${growingPercent}`];
 }
 
 function availableBytes(): number {
@@ -84,8 +86,7 @@ export class WorkerPool {
     this.#ready.promise.catch(() => {});
     cluster.setupPrimary({
       exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
-      // All cores have workers: helper threads for the garbage of one take time from another.
-      execArgv: [...process.execArgv, '--single-threaded-gc'],
+      execArgv: [...process.execArgv, ...v8Flags(availableBytes(), options.count)],
     });
     cluster.on('exit', this.#onExit);
     for (let index = 0; index < options.count; index += 1) this.#fork();

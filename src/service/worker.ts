@@ -4,7 +4,6 @@
  */
 import cluster from 'node:cluster';
 import { flushCompileCache } from 'node:module';
-import { setFlagsFromString } from 'node:v8';
 import { armWorker } from './failpoints.ts';
 import { errorText, logUncaught } from './log.ts';
 import { dropTo, loadLazyCode } from './privileges.ts';
@@ -80,8 +79,6 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
         // Written now, for the next start: not at all when this process is killed, and at exit the user that
         // root's worker becomes has no permission.
         flushCompileCache();
-        // Not from the start of the process: with it, Node would compile its own modules anew, and ours.
-        setFlagsFromString(`--heap-growing-percent=${setup.heapGrowingPercent}`);
         if (setup.user) dropTo(setup.user);
       },
       onHolder: (id) => send({ type: 'holder', id }),
