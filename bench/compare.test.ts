@@ -46,8 +46,8 @@ test('processes of PostgreSQL are named by what they do, its backends together',
     '/x/bin/postgres',
     'postgres: walwriter ',
     'postgres: io worker 0',
-    'postgres: posthorn posthorn [local] INSERT',
-    'postgres: posthorn posthorn 127.0.0.1(50212) idle',
+    'postgres: letterhaus letterhaus [local] INSERT',
+    'postgres: letterhaus letterhaus 127.0.0.1(50212) idle',
   ].map((title) => nameOf([title], 'postgres'));
   assert.deepEqual(names, [
     'postgres: postmaster',

@@ -1,5 +1,5 @@
 /**
- * The load generator for Posthorn, a process of its own: posts distinct emails over kept-open
+ * The load generator for Letterhaus, a process of its own: posts distinct emails over kept-open
  * HTTP/1.1 connections, one request under way on each, as fast as they are answered (or one by one,
  * with a pause). Raw sockets: an HTTP client would cost as much CPU as what it measures.
  *

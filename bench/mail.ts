@@ -118,7 +118,7 @@ type Keys = { rsa: DkimKey; ed25519: DkimKey; secret: Buffer };
 async function dkimKeys(): Promise<Keys> {
   const generated = await generateDkimKeys();
   const key = (pem: string) => createPrivateKey(pem);
-  const common = { domain: SENDER_DOMAIN, selector: 'posthorn1' };
+  const common = { domain: SENDER_DOMAIN, selector: 'lh1' };
   return {
     rsa: { ...common, algorithm: 'rsa-sha256', privateKey: key(generated.rsa.privateKey) },
     ed25519: {

@@ -1,5 +1,5 @@
 /**
- * `npm run bench`: the performance of Posthorn on this machine, with load generator, service,
+ * `npm run bench`: the performance of Letterhaus on this machine, with load generator, service,
  * database and receiving server on it; with --postfix alternating with Postfix and OpenDKIM.
  *
  * It fails when something does not work (an email that is not accepted, not delivered, delivered

@@ -1,6 +1,6 @@
 /**
  * The measurements in their order. Each starts what it needs and stops it again; rates are measured
- * in rounds that alternate between Posthorn and Postfix.
+ * in rounds that alternate between Letterhaus and Postfix.
  */
 import { measureAttachments } from './attachments.ts';
 import { measureBurst } from './burst.ts';

@@ -41,12 +41,12 @@ export const ROWS = [
 ] as const;
 export type Row = (typeof ROWS)[number];
 
-export const HELP = `Measures Posthorn on this machine: load generator, service, database and receiving server.
+export const HELP = `Measures Letterhaus on this machine: load generator, service, database and receiving server.
 
-  npm run bench -- [options]        or   ./bin/posthorn bench [options]
+  npm run bench -- [options]        or   ./bin/letterhaus bench [options]
 
   --quick       small counts and one round, about two minutes: whether everything works, not how fast
-  --postfix     run Postfix and OpenDKIM against the same sink, in turn with Posthorn (as root)
+  --postfix     run Postfix and OpenDKIM against the same sink, in turn with Letterhaus (as root)
   --compare COMMIT  that version and the present one in turn, rates only, with rounds of a quarter
   --rounds N    rounds of each rate; the table shows their median (default 5)
   --workers N   workers of the service (default: one per core)
@@ -68,9 +68,9 @@ The bytes on disk of an email that was accepted and delivered, by table and inde
 How soon the dashboard shows what was asked for, in a browser, with N emails stored (default: 1,000,000).
 
 Examples:
-  posthorn bench --quick
-  posthorn bench --postfix --rounds 3
-  posthorn bench --compare HEAD~1 --only receivers
+  letterhaus bench --quick
+  letterhaus bench --postfix --rounds 3
+  letterhaus bench --compare HEAD~1 --only receivers
 
 Method and figures: bench/README.md.
 `;

@@ -1,5 +1,5 @@
 /**
- * Messages per second: Posthorn accepting, Posthorn end to end, Postfix with OpenDKIM. Each function
+ * Messages per second: Letterhaus accepting, Letterhaus end to end, Postfix with OpenDKIM. Each function
  * is one round; bench/main.ts interleaves them, so that other load affects all of them.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -139,7 +139,7 @@ export async function postfixRound(
   };
 }
 
-/** The text part that makes a message about as long as Posthorn's of the same html. */
+/** The text part that makes a message about as long as Letterhaus's of the same html. */
 function textBytesBeside(htmlBytes: number): number {
   return 540 + htmlBytes * 0.45;
 }

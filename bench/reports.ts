@@ -38,10 +38,10 @@ const service = await startService({
   database: 'own',
   args: ['--workers', '1'],
   env: {
-    POSTHORN_SECRET_KEY: SECRET_KEY,
-    POSTHORN_INBOUND_PORT: '0',
-    POSTHORN_SMTP_HOST: '127.0.0.1',
-    POSTHORN_LOG: 'warn',
+    LETTERHAUS_SECRET_KEY: SECRET_KEY,
+    LETTERHAUS_INBOUND_PORT: '0',
+    LETTERHAUS_SMTP_HOST: '127.0.0.1',
+    LETTERHAUS_LOG: 'warn',
   },
 });
 try {

@@ -2,7 +2,7 @@
  * The load generator for a mail server, a process of its own: injects distinct messages over several
  * SMTP connections with PIPELINING (the next envelope travels with the body before it), as fast as
  * they are taken. The messages have the same html as http-load.ts sends, and a text part, as
- * Posthorn's output has.
+ * Letterhaus's output has.
  *
  *     node bench/smtp-load.ts '<SmtpLoad as JSON>'
  *

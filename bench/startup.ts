@@ -10,7 +10,7 @@ export async function startTwice({ workers }: { workers: number }): Promise<Star
   await using service = await startService({
     database: 'own',
     args: ['--workers', String(workers)],
-    env: { POSTHORN_LOG: 'warn' },
+    env: { LETTERHAUS_LOG: 'warn' },
   });
   const firstMs = machineMs() - startedMs;
   await service.stop();

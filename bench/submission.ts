@@ -13,7 +13,7 @@ export async function measureBoth(
     workers,
     mxPort: 9,
     only: 'api,inbound',
-    env: { POSTHORN_SUBMISSION_PORTS: '0/tls', POSTHORN_SMTP_HOST: '127.0.0.1' },
+    env: { LETTERHAUS_SUBMISSION_PORTS: '0/tls', LETTERHAUS_SMTP_HOST: '127.0.0.1' },
   });
   const rates: BothRates = { submission: [], accept: [] };
   const warmUp = { ...load, count: Math.ceil(load.count / 4) };

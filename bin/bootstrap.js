@@ -50,7 +50,7 @@ export async function bootstrap(root, script, args) {
 
 /**
  * Runs a published package's compiled entry in the present Node.
- * @public used by bin/posthorn, which tools do not recognise without a file extension
+ * @public used by bin/letterhaus, which tools do not recognise without a file extension
  * @param {string} entry path of a JavaScript module that reads process.argv
  */
 export async function runPublished(entry) {
@@ -66,7 +66,7 @@ async function orComplain(start) {
     await start();
   } catch (error) {
     if (!(error instanceof Unusable)) throw error;
-    process.stderr.write(`posthorn: ${error.message}\n`);
+    process.stderr.write(`letterhaus: ${error.message}\n`);
     process.exitCode = 1;
   }
 }
@@ -75,7 +75,7 @@ async function orComplain(start) {
 function requireNode(oldest) {
   if (Number.parseInt(process.versions.node, 10) >= oldest) return;
   throw new Unusable(
-    `Node ${process.versions.node} is too old to start Posthorn; install Node ${oldest} or newer.`,
+    `Node ${process.versions.node} is too old to start Letterhaus; install Node ${oldest} or newer.`,
   );
 }
 
@@ -85,7 +85,7 @@ function bundledNode(root) {
   const name = NODE_PACKAGES[platform];
   if (name !== undefined) return join(root, 'node_modules', name, 'bin/node');
   throw new Unusable(
-    `There is no bundled Node for ${platform}; Posthorn runs on Linux with glibc and on macOS ` +
+    `There is no bundled Node for ${platform}; Letterhaus runs on Linux with glibc and on macOS ` +
       `(x64 and arm64), and on Windows inside WSL.`,
   );
 }

@@ -105,5 +105,5 @@ function putInPlace(root, folder, stamp) {
 
 /** Always on standard error: standard output belongs to the script (`start --json`). */
 function say(/** @type {string} */ sentence) {
-  process.stderr.write(`posthorn: ${sentence}\n`);
+  process.stderr.write(`letterhaus: ${sentence}\n`);
 }

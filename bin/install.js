@@ -67,7 +67,7 @@ function isCurrent(root, node) {
 
 /** Inside node_modules, so that it is removed with that folder. */
 function stampPath(/** @type {string} */ root) {
-  return join(root, 'node_modules/.posthorn-installed');
+  return join(root, 'node_modules/.letterhaus-installed');
 }
 
 function currentStamp(/** @type {string} */ root) {
@@ -131,7 +131,7 @@ function temporaryCache() {
     accessSync(cache, constants.W_OK);
     return null;
   } catch {
-    return mkdtempSync(join(tmpdir(), 'posthorn-npm-'));
+    return mkdtempSync(join(tmpdir(), 'letterhaus-npm-'));
   }
 }
 
@@ -197,5 +197,5 @@ function requireWorking(node) {
 
 /** Always on standard error: standard output belongs to the script (`start --json`). */
 function say(/** @type {string} */ sentence) {
-  process.stderr.write(`posthorn: ${sentence} ...\n`);
+  process.stderr.write(`letterhaus: ${sentence} ...\n`);
 }

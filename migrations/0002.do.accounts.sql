@@ -9,7 +9,7 @@ create table organizations (
 );
 
 -- Null in what follows `created_at`: the configured value holds.
--- Retention: mail may be kept for less time than POSTHORN_RETENTION_* says; maintenance deletes what
+-- Retention: mail may be kept for less time than LETTERHAUS_RETENTION_* says; maintenance deletes what
 -- is older in small batches. Domains: each costs a key pair and a check a day.
 create table projects (
   id                   uuid primary key,

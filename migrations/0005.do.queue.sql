@@ -4,7 +4,7 @@
 -- 15 s of the other's own polls, so no clocks are compared. `instance` identifies the data directory
 -- whose supervisor started the worker: that supervisor knows at once when its child exits.
 -- `checks_asked` is incremented to make a worker compare its claims in the queue with the deliveries
--- that it knows (`posthorn queue retry`); it reads it with its next beat. `schema_known` is the
+-- that it knows (`letterhaus queue retry`); it reads it with its next beat. `schema_known` is the
 -- newest migration that its code knows.
 create table nodes (
   id           uuid primary key,
@@ -57,7 +57,7 @@ create index queue_provider on queue (project_id, provider, due_at) where holder
 create index queue_due on queue (due_at) where holder is null and claim >= 0;
 
 -- What each worker knows of the providers that are busy or have an outage: for the dashboard and for
--- `posthorn queue`. No other code reads it. Rows are deleted with those of their worker.
+-- `letterhaus queue`. No other code reads it. Rows are deleted with those of their worker.
 create table providers (
   node             uuid not null references nodes on delete cascade,
   provider         text not null, -- the destination while its provider is unknown

@@ -1,7 +1,7 @@
 -- What holds for the whole installation: all nodes on this database.
 
 -- `return_path_host` is where the bounces of all sending domains are received, the same on every
--- node; null until a node has started with a proper POSTHORN_HOSTNAME. `schema_required` is the
+-- node; null until a node has started with a proper LETTERHAUS_HOSTNAME. `schema_required` is the
 -- newest migration that running code has to know: a migration raises it before another one takes
 -- away what older code needs, and older nodes end in order (CONTRIBUTING.md, "Changing the schema").
 create table installation (

@@ -2,8 +2,8 @@
 -- clients know them by (store/suppressions.ts), and a log of requests.
 
 alter table webhook_endpoints
-  add column payload_format text not null default 'posthorn'
-    check (payload_format in ('posthorn', 'resend'));
+  add column payload_format text not null default 'letterhaus'
+    check (payload_format in ('letterhaus', 'resend'));
 
 -- Of one expression, so that no other statement can be planned over it.
 create index suppressions_by_id on suppressions

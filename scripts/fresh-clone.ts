@@ -77,14 +77,14 @@ function isRoot(): boolean {
 
 async function tryAs({ as, run, npm, keep }: Trial): Promise<boolean> {
   const account = as === 'user' && isRoot() ? nobody() : null;
-  const home = mkdtempSync(join(tmpdir(), 'posthorn-fresh-'));
+  const home = mkdtempSync(join(tmpdir(), 'letterhaus-fresh-'));
   const clone = join(home, 'a clone');
   try {
     makeClone(home, clone, account);
     const [command = 'npm', ...first] = npm === undefined ? ['npm'] : ['npx', '-y', `npm@${npm}`];
     const child = spawn(command, [...first, ...(RUNS[run] ?? [])], {
       cwd: clone,
-      env: { ...handedDown(), HOME: home, POSTHORN_DATA_DIR: join(home, 'data') },
+      env: { ...handedDown(), HOME: home, LETTERHAUS_DATA_DIR: join(home, 'data') },
       stdio: ['ignore', 'inherit', 'inherit'],
       ...account,
     });

@@ -1,10 +1,10 @@
-/** The entry of the command line: passes it the process's input and output. Started by bin/posthorn. */
+/** The entry of the command line: passes it the process's input and output. Started by bin/letterhaus. */
 import { isAbsolute, join, relative } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { runCommandLine } from './cli/program.ts';
 import { systemWorld } from './service/system-world.ts';
 
-// A pipe such as `posthorn emails list | head -1` closes stdout early: exit without an error.
+// A pipe such as `letterhaus emails list | head -1` closes stdout early: exit without an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit();
@@ -31,7 +31,7 @@ async function confirm(question: string): Promise<boolean> {
 
 /** The launcher's path, relative to where the user called it: npm changes the working directory. */
 function programPath(): string {
-  const launcher = join(import.meta.dirname, '../bin/posthorn');
+  const launcher = join(import.meta.dirname, '../bin/letterhaus');
   const path = relative(process.env['INIT_CWD'] ?? process.cwd(), launcher);
   return path.startsWith('..') || isAbsolute(path) ? launcher : `./${path}`;
 }

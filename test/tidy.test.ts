@@ -13,6 +13,15 @@ const CODE = [
   ...readFiles(['{test,bench,scripts}/**/*.ts', 'web/src/**/*.{ts,tsx}', 'web/build.js', 'bin/*']),
 ];
 
+const EVERYTHING = readFiles([
+  '*.{json,md}',
+  '.npmrc',
+  '.ci/*',
+  'bin/*',
+  'web/index.html',
+  '{bench,deploy,docs,migrations,runtime,scripts,sdk,src,test,web/src,web/public}/**/*.*',
+]).filter(({ path }) => !/node_modules|\.(png|pem)$/.test(path));
+
 /** Long files that are one thing, with the reason. */
 const LONG_FILES: Record<string, string> = {};
 
@@ -69,6 +78,13 @@ holds(
     ['src/service/server.ts', `const now = Date.now();`],
   ],
 );
+
+const former = ['Post', 'horn'].join('');
+holds('the former name is nowhere', EVERYTHING, rules.theFormerNameIsNowhere, [
+  ['src/core/a.ts', 'const letterhaus = 1;'],
+  ['src/core/b.ts', `ok;\nconst ${former} = 1;`, 'has the former name in line 2.'],
+  [`bin/${former}`, '', 'has the former name.'],
+]);
 
 holds('the root of src holds main.ts and folders', SOURCE, rules.theRootHoldsTheEntry, [
   ['src/main.ts', ''],

@@ -13,14 +13,14 @@ const ROOT = join(import.meta.dirname, '../..');
 const run = promisify(execFile);
 
 export class Checkout implements Disposable {
-  /** Its bin/posthorn. */
+  /** Its bin/letterhaus. */
   readonly launcher: string;
   readonly #folder: string;
   readonly #remove = (): void => this[Symbol.dispose]();
 
   /** @throws when there is no such commit, or its packages cannot be installed */
   static async of(commit: string): Promise<Checkout> {
-    const checkout = new Checkout(await mkdtemp(join(tmpdir(), 'posthorn-bench-')));
+    const checkout = new Checkout(await mkdtemp(join(tmpdir(), 'letterhaus-bench-')));
     try {
       await checkout.#fill(commit);
       return checkout;
@@ -32,7 +32,7 @@ export class Checkout implements Disposable {
 
   constructor(folder: string) {
     this.#folder = folder;
-    this.launcher = join(folder, 'clone/bin/posthorn');
+    this.launcher = join(folder, 'clone/bin/letterhaus');
     // Also when the benchmark is ended by a second signal.
     process.once('exit', this.#remove);
   }

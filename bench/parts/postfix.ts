@@ -1,7 +1,7 @@
 /**
  * A private Postfix with OpenDKIM, to compare with: SMTP in, one RSA-2048 signature, SMTP out to the
  * sink. It has its own configuration, queue and data folders and touches nothing of a Postfix that
- * the machine runs; its queue is on the disk that Posthorn's database is on, with fsync as always.
+ * the machine runs; its queue is on the disk that Letterhaus's database is on, with fsync as always.
  *
  * The settings are as an operator would choose them for speed on a machine of its own; each that
  * departs from the default says why. Postfix's master has to be started by root.
@@ -44,7 +44,7 @@ export class Postfix implements AsyncDisposable {
   readonly #milter: ChildProcess;
 
   static async start(sinkPort: number): Promise<Postfix> {
-    const folder = await mkdtemp(join(tmpdir(), 'posthorn-bench-postfix-'));
+    const folder = await mkdtemp(join(tmpdir(), 'letterhaus-bench-postfix-'));
     await chmod(folder, 0o755); // Postfix's daemons are not root
     const port = await freePort();
     let milter: ChildProcess | undefined;
@@ -109,7 +109,7 @@ async function startMilter(folder: string): Promise<ChildProcess> {
 }
 
 /**
- * One signature as Posthorn's RSA one, nothing verified or looked up, successes not logged. Safe
+ * One signature as Letterhaus's RSA one, nothing verified or looked up, successes not logged. Safe
  * keys: it would refuse a key anywhere below /tmp.
  */
 function milterConfig(key: string, socket: string): string {
@@ -159,7 +159,7 @@ alias_maps =
 alias_database =
 biff = no
 smtpd_relay_restrictions = permit_mynetworks, reject
-# Unsigned mail does not leave, as with Posthorn.
+# Unsigned mail does not leave, as with Letterhaus.
 smtpd_milters = unix:${folder}/milter.sock
 milter_default_action = tempfail
 # No name server is in the way, neither for clients nor for destinations.

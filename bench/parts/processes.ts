@@ -38,7 +38,7 @@ export function cpuOf(roots: Roots): CpuByPart | null {
 
 /**
  * The processes of trees. CPU of children that have ended counts for the parent that waited for them.
- * A descendant that runs PostgreSQL counts as `postgres`, a worker of Posthorn's as `workers`.
+ * A descendant that runs PostgreSQL counts as `postgres`, a worker of Letterhaus's as `workers`.
  */
 export function usesOf(roots: Roots): ProcessUse[] | null {
   const processes = listProcesses();

@@ -1,6 +1,6 @@
 /**
- * A whole Posthorn to measure, on this machine: name server, embedded database, workers, a verified
- * domain and a live key. Started as an operator starts it (bin/posthorn), reached as a client does.
+ * A whole Letterhaus to measure, on this machine: name server, embedded database, workers, a verified
+ * domain and a live key. Started as an operator starts it (bin/letterhaus), reached as a client does.
  */
 import { startFakeDns, type FakeDns, type FakeZone } from '../../test/support/fake-dns.ts';
 import { startService, type Service } from '../../test/support/service.ts';
@@ -15,7 +15,7 @@ export type RigOptions = {
   mxPort: number;
   /** Parts to run; null: all. */
   only?: string;
-  /** bin/posthorn of another version (checkout.ts). */
+  /** bin/letterhaus of another version (checkout.ts). */
   launcher?: string;
   env?: Record<string, string>;
 };
@@ -42,10 +42,10 @@ export class Rig implements AsyncDisposable {
         ...(options.only ? ['--only', options.only] : []),
       ],
       env: {
-        POSTHORN_LOG: 'warn',
-        POSTHORN_LIMIT_SENDING: '100000000/60',
-        POSTHORN_MX_PORT: String(options.mxPort),
-        POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+        LETTERHAUS_LOG: 'warn',
+        LETTERHAUS_LIMIT_SENDING: '100000000/60',
+        LETTERHAUS_MX_PORT: String(options.mxPort),
+        LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
         ...options.env,
       },
     });
@@ -81,7 +81,7 @@ export class Rig implements AsyncDisposable {
   /** The same by SMTP, over sessions that last. */
   submit(load: Omit<SmtpLoad, 'port' | 'auth' | 'firstNumber'>): Promise<SmtpLoadResult> {
     const [port = 0] = this.service.readyLine.submission_ports ?? [];
-    const auth = { user: 'posthorn', pass: this.#key };
+    const auth = { user: 'letterhaus', pass: this.#key };
     return runLoad('smtp-load.ts', { ...load, port, auth });
   }
 

@@ -655,7 +655,7 @@ export type InvitationWithLink = {
 };
 
 export type Limit = {
-  /** As `posthorn projects set-limit --category` has it. */
+  /** As `letterhaus projects set-limit --category` has it. */
   category: 'sending' | 'recipients' | 'domains' | 'verification' | 'webhooks';
   /** What counts. */
   counts: string;
@@ -780,11 +780,11 @@ export type NewEmail = {
   metadata?: Record<string, string> | undefined;
   /** Seconds, counted from `scheduled_at` if given. After that, recipients that have not received it end `failed` with the reason `expired`. */
   expires_in?: number | undefined;
-  /** One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this service, which suppresses the recipient and needs POSTHORN_PUBLIC_URL. */
+  /** One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this service, which suppresses the recipient and needs LETTERHAUS_PUBLIC_URL. */
   unsubscribe?: string | boolean | undefined;
   /** Overrides the domain's setting. `enforced`: fails rather than sending unencrypted. */
   tls?: 'opportunistic' | 'enforced' | undefined;
-  /** Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links lead through POSTHORN_TRACKING_URL. Needs html. */
+  /** Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links lead through LETTERHAUS_TRACKING_URL. Needs html. */
   tracking?: {
     opens?: boolean | undefined;
     clicks?: boolean | undefined;
@@ -969,9 +969,9 @@ export type Queue = {
         name: string;
         /** Null: no limit. */
         value: number | null;
-        /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of POSTHORN_SHAPING. */
+        /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of LETTERHAUS_SHAPING. */
         source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
-        /** Where the file of POSTHORN_SHAPING has it, or would replace it. */
+        /** Where the file of LETTERHAUS_SHAPING has it, or would replace it. */
         path: string;
       } | null;
     } | null;
@@ -1086,9 +1086,9 @@ export type QueueProvider = {
       name: string;
       /** Null: no limit. */
       value: number | null;
-      /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of POSTHORN_SHAPING. */
+      /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of LETTERHAUS_SHAPING. */
       source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
-      /** Where the file of POSTHORN_SHAPING has it, or would replace it. */
+      /** Where the file of LETTERHAUS_SHAPING has it, or would replace it. */
       path: string;
     } | null;
   } | null;
@@ -1098,9 +1098,9 @@ export type QueueProvider = {
     name: string;
     /** Null: no limit. */
     value: number | null;
-    /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of POSTHORN_SHAPING. */
+    /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of LETTERHAUS_SHAPING. */
     source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
-    /** Where the file of POSTHORN_SHAPING has it, or would replace it. */
+    /** Where the file of LETTERHAUS_SHAPING has it, or would replace it. */
     path: string;
   }>;
   /** To mail of the project and environment of the caller that waits for it, newest first. */
@@ -1215,11 +1215,11 @@ export type Session = {
   };
   /** All of the organization, oldest first; the first one is the default. */
   projects: Array<{
-    /** For the header Posthorn-Project. */
+    /** For the header Letterhaus-Project. */
     id: string;
     name: string;
   }>;
-  /** For the header Posthorn-Environment; the default is test. */
+  /** For the header Letterhaus-Environment; the default is test. */
   environments: Array<'live' | 'test'>;
   /** Whether signing in needs a code. */
   totp_enabled: boolean;
@@ -1433,7 +1433,7 @@ export type SuppressionChange = {
 export type SuppressionImport = {
   object: 'suppression_import';
   /** The list that was recognised; null: the file has no entries. */
-  format: 'posthorn' | 'resend' | 'postmark' | 'sendgrid' | 'mailgun' | 'amazon_ses' | null;
+  format: 'letterhaus' | 'resend' | 'postmark' | 'sendgrid' | 'mailgun' | 'amazon_ses' | null;
   added: number;
   /** Includes repeated rows of the file. */
   already_there: number;

@@ -9,7 +9,7 @@ import {
   type Body,
   type CallOptions,
   type OperationId,
-  type PosthornOptions,
+  type LetterhausOptions,
   type Query,
   type Result,
   Transport,
@@ -30,11 +30,11 @@ export type BatchOptions = SendOptions & {
 
 /**
  * ```ts
- * const posthorn = new Posthorn({ baseUrl: 'https://mail.acme.com', apiKey: 'ph_live_…' });
+ * const letterhaus = new Letterhaus({ baseUrl: 'https://mail.acme.com', apiKey: 'lh_live_…' });
  * ```
  * @throws TypeError without a key or an address
  */
-export class Posthorn {
+export class Letterhaus {
   readonly emails: Emails;
   readonly events: Events;
   readonly stats: Stats;
@@ -48,7 +48,7 @@ export class Posthorn {
   readonly requests: Requests;
   readonly service: Service;
 
-  constructor(options: PosthornOptions = {}) {
+  constructor(options: LetterhausOptions = {}) {
     const transport = new Transport(options);
     this.emails = new Emails(transport);
     this.events = new Events(transport);
@@ -461,7 +461,7 @@ class Requests extends Resource {
     return this.pages('listRequests', { query });
   }
 
-  /** @param id X-Request-Id; the `requestId` of a PosthornError */
+  /** @param id X-Request-Id; the `requestId` of a LetterhausError */
   get(id: string) {
     return this.call('getRequest', { id });
   }
@@ -472,7 +472,7 @@ class Service extends Resource {
     return this.call('getHealth');
   }
 
-  /** @throws PosthornError 503 while it cannot serve requests */
+  /** @throws LetterhausError 503 while it cannot serve requests */
   readiness() {
     return this.call('getReadiness');
   }

@@ -1,5 +1,5 @@
 /**
- * What a call throws: `PosthornError` for a failure that the service answered, `ConnectionError` when there
+ * What a call throws: `LetterhausError` for a failure that the service answered, `ConnectionError` when there
  * was no answer.
  */
 
@@ -35,8 +35,8 @@ type Failure = {
 };
 
 /** The service refused a request. `message` is one sentence: what is wrong and what to do. */
-export class PosthornError extends Error {
-  override readonly name: string = 'PosthornError';
+export class LetterhausError extends Error {
+  override readonly name: string = 'LetterhausError';
   /** The HTTP status. */
   readonly status: number;
   readonly code: ErrorCode;
@@ -68,14 +68,14 @@ export class SignatureError extends Error {
 }
 
 /** @returns the failure of a response whose status is not 2xx; reads its body */
-export async function failureOf(response: Response): Promise<PosthornError> {
+export async function failureOf(response: Response): Promise<LetterhausError> {
   const text = await response.text();
   const { error } = parsed(text);
-  return new PosthornError({
+  return new LetterhausError({
     status: response.status,
     code: error?.code ?? 'internal_error',
     message:
-      error?.message ?? `The response has status ${response.status} and is not from Posthorn.`,
+      error?.message ?? `The response has status ${response.status} and is not from Letterhaus.`,
     request_id: error?.request_id ?? response.headers.get('x-request-id'),
     details: error?.details ?? [],
     retry_after: secondsOf(response.headers.get('retry-after')),

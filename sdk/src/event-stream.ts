@@ -3,7 +3,7 @@
  * breaks it goes on after the last event, so that every event comes once and in order.
  */
 import type { StreamEvent } from './api.ts';
-import { ConnectionError, PosthornError } from './errors.ts';
+import { ConnectionError, LetterhausError } from './errors.ts';
 import { pause, type Query, type Transport } from './transport.ts';
 
 export type StreamOptions = Pick<Query<'listEvents'>, 'after' | 'types' | 'email_id'> & {
@@ -16,7 +16,7 @@ const LONGEST_WAIT_MS = 30_000;
 /** The service writes at least every 15 s; a connection that is silent for longer is dead. */
 const SILENCE_MS = 45_000;
 
-/** @throws PosthornError for what repeating does not help: a wrong key, a cursor that no longer holds */
+/** @throws LetterhausError for what repeating does not help: a wrong key, a cursor that no longer holds */
 export async function* streamEvents(
   transport: Transport,
   { signal, after, ...query }: StreamOptions,
@@ -41,7 +41,7 @@ export async function* streamEvents(
 
 function isTemporary(error: unknown): boolean {
   if (error instanceof ConnectionError) return true;
-  return error instanceof PosthornError && (error.status === 429 || error.status >= 500);
+  return error instanceof LetterhausError && (error.status === 429 || error.status >= 500);
 }
 
 /** `events`: one, or none for a heartbeat. */
@@ -67,7 +67,7 @@ async function* messages(
       yield messageOf(lines);
     }
   } catch (error) {
-    if (error instanceof PosthornError || error instanceof ConnectionError) throw error;
+    if (error instanceof LetterhausError || error instanceof ConnectionError) throw error;
     throw new ConnectionError('The event stream was interrupted.', { cause: error });
   } finally {
     clearTimeout(timer);

@@ -6,17 +6,17 @@
  * key. The wait is what Retry-After says, else doubles from half a second.
  */
 import { OPERATIONS, type Operations } from './api.ts';
-import { ConnectionError, failureOf, PosthornError } from './errors.ts';
+import { ConnectionError, failureOf, LetterhausError } from './errors.ts';
 
 export type OperationId = keyof Operations;
 export type Result<Id extends OperationId> = Operations[Id]['result'];
 export type Body<Id extends OperationId> = Operations[Id]['body'];
 export type Query<Id extends OperationId> = Operations[Id]['query'];
 
-export type PosthornOptions = {
-  /** Default: the variable POSTHORN_API_KEY. */
+export type LetterhausOptions = {
+  /** Default: the variable LETTERHAUS_API_KEY. */
   apiKey?: string | undefined;
-  /** Where the service is, as `https://mail.acme.com`. Default: the variable POSTHORN_URL. */
+  /** Where the service is, as `https://mail.acme.com`. Default: the variable LETTERHAUS_URL. */
   baseUrl?: string | undefined;
   /** How often a failed request is repeated; default 3. */
   maxRetries?: number | undefined;
@@ -46,18 +46,19 @@ const LONGEST_RETRY_AFTER_S = 60;
 
 export class Transport {
   /** Without the key, which what prints or serialises the client would show. */
-  readonly options: Omit<PosthornOptions, 'apiKey'>;
+  readonly options: Omit<LetterhausOptions, 'apiKey'>;
   readonly #apiKey: string;
   readonly #baseUrl: string;
   readonly #fetch: typeof fetch;
 
-  constructor(options: PosthornOptions) {
+  constructor(options: LetterhausOptions) {
     const env = environment();
     const { apiKey: given, ...others } = options;
-    const apiKey = (given ?? env['POSTHORN_API_KEY'])?.trim();
-    const baseUrl = options.baseUrl ?? env['POSTHORN_URL'];
-    if (!apiKey) throw new TypeError('An API key is needed: give apiKey or set POSTHORN_API_KEY.');
-    if (!baseUrl) throw new TypeError('The service is needed: give baseUrl or set POSTHORN_URL.');
+    const apiKey = (given ?? env['LETTERHAUS_API_KEY'])?.trim();
+    const baseUrl = options.baseUrl ?? env['LETTERHAUS_URL'];
+    if (!apiKey)
+      throw new TypeError('An API key is needed: give apiKey or set LETTERHAUS_API_KEY.');
+    if (!baseUrl) throw new TypeError('The service is needed: give baseUrl or set LETTERHAUS_URL.');
     // Failures of fetch quote what they refuse.
     if (!/^[!-~]+$/.test(apiKey))
       throw new TypeError('The API key has characters that no key has.');
@@ -70,12 +71,12 @@ export class Transport {
     this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
   }
 
-  /** @throws PosthornError, ConnectionError */
+  /** @throws LetterhausError, ConnectionError */
   async json<Id extends OperationId>(id: Id, call: Call = {}): Promise<Result<Id>> {
     return this.#complete(id, call, async (response) => (await response.json()) as Result<Id>);
   }
 
-  /** @throws PosthornError, ConnectionError */
+  /** @throws LetterhausError, ConnectionError */
   async bytes(id: OperationId, call: Call = {}): Promise<Uint8Array> {
     return this.#complete(
       id,
@@ -86,7 +87,7 @@ export class Transport {
 
   /**
    * A response whose body is a stream; it has no time limit and is not repeated.
-   * @throws PosthornError, ConnectionError
+   * @throws LetterhausError, ConnectionError
    */
   async stream(id: OperationId, call: Call): Promise<Response> {
     const response = await this.#fetchOnce(id, { ...call, ...sentOf(call.body) }, call.signal);
@@ -119,7 +120,7 @@ export class Transport {
       if (response.ok) return await read(response);
       throw await failureOf(response);
     } catch (error) {
-      throw error instanceof PosthornError ? error : noAnswer(error, call.signal);
+      throw error instanceof LetterhausError ? error : noAnswer(error, call.signal);
     }
   }
 
@@ -129,7 +130,7 @@ export class Transport {
       method,
       headers: {
         authorization: `Bearer ${this.#apiKey}`,
-        'user-agent': 'posthorn-sdk/0.1.0',
+        'user-agent': 'letterhaus-sdk/0.1.0',
         ...(call.contentType !== null && { 'content-type': call.contentType }),
         ...call.headers,
       },
@@ -164,7 +165,7 @@ function isSafe(id: OperationId, { headers }: Call): boolean {
 
 /** @param attempt from 0 @returns null: not again */
 function waitBeforeRetry(error: unknown, attempt: number, isSafeToRepeat: boolean): number | null {
-  const retryAfter = error instanceof PosthornError ? error.retry_after : null;
+  const retryAfter = error instanceof LetterhausError ? error.retry_after : null;
   if (!mayRepeat(error, isSafeToRepeat) || (retryAfter ?? 0) > LONGEST_RETRY_AFTER_S) return null;
   if (retryAfter !== null) return retryAfter * 1_000;
   const waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt);
@@ -173,7 +174,7 @@ function waitBeforeRetry(error: unknown, attempt: number, isSafeToRepeat: boolea
 
 function mayRepeat(error: unknown, isSafeToRepeat: boolean): boolean {
   if (error instanceof ConnectionError) return isSafeToRepeat;
-  if (!(error instanceof PosthornError)) return false;
+  if (!(error instanceof LetterhausError)) return false;
   return error.status === 429 || (isSafeToRepeat && (error.status >= 500 || error.status === 408));
 }
 

@@ -86,7 +86,7 @@ export class SecondFactor {
     const secret = newSecret();
     const sealed = this.#secrets.seal(secret.toString('base64'), memberId);
     if (totp === null || !(await prepareTotp(this.#db, memberId, sealed))) return IS_ON;
-    const issuer = `Posthorn ${totp.organization}`;
+    const issuer = `Letterhaus ${totp.organization}`;
     return { secret: base32(secret), url: otpauthUrl(secret, { issuer, email: totp.email }) };
   }
 

@@ -38,7 +38,7 @@ const WRONG: Refusal = {
 const LINK_ENDED: Refusal = {
   refused: 'authentication_error',
   message:
-    'This link was used already, or its time is up; make a new one with the command `posthorn owner`.',
+    'This link was used already, or its time is up; make a new one with the command `letterhaus owner`.',
 };
 const INVITATION_ENDED: Refusal = {
   refused: 'authentication_error',

@@ -17,7 +17,7 @@ import { parseDomain } from '../mail/address.ts';
 export type Cli = {
   env: Env;
   world: World;
-  /** The path by which this program was called, for commands to copy: `./bin/posthorn`. */
+  /** The path by which this program was called, for commands to copy: `./bin/letterhaus`. */
   program: string;
   /** Writes results to stdout. */
   out: (text: string) => void;
@@ -108,7 +108,7 @@ const EXAMPLES = new WeakMap<Command, Examples>();
 /** Also for a command that only has subcommands. */
 export function addExamples(command: Command, examples: Examples, notes?: string): void {
   EXAMPLES.set(command, examples);
-  const lines = examples.map((example) => `\n  posthorn ${example}`).join('');
+  const lines = examples.map((example) => `\n  letterhaus ${example}`).join('');
   const heading = examples.length === 1 ? 'Example:' : 'Examples:';
   command.addHelpText('after', `\n${notes === undefined ? '' : `${notes}\n\n`}${heading}${lines}`);
 }
@@ -129,7 +129,7 @@ function print(cli: Cli, outcome: Outcome, json = false): ExitCode {
 /** Prints a failure on stderr; also for usage errors and a failed start. */
 export function complain(cli: Pick<Cli, 'err'>, { code, failed }: Failure, json: boolean): void {
   const error = { code, message: failed.replaceAll('\n', ' ') };
-  const lines = failed.split('\n').map((line) => `posthorn: ${line}\n`);
+  const lines = failed.split('\n').map((line) => `letterhaus: ${line}\n`);
   cli.err(json ? `${JSON.stringify({ error })}\n` : lines.join(''));
 }
 

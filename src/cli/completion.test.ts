@@ -4,11 +4,11 @@ import { execFile } from 'node:child_process';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { cleanEnv, LAUNCHER, posthornHere } from '../../test/support/posthorn.ts';
+import { cleanEnv, LAUNCHER, letterhausHere } from '../../test/support/letterhaus.ts';
 
 /** @returns the words offered behind these, the last of which is not complete */
 async function offered(...words: string[]): Promise<string[]> {
-  const { code, stdout, stderr } = await posthornHere(['complete', '--', ...words], {});
+  const { code, stdout, stderr } = await letterhausHere(['complete', '--', ...words], {});
   assert.deepEqual([code, stderr], [0, '']);
   return stdout.split('\n').flatMap((line) => (line === '' ? [] : [line.split('\t')[0]!]));
 }
@@ -31,7 +31,7 @@ test('options are completed, and the values of those that permit only some', asy
 
 test('the Tab key completes in bash, however the program is called', async () => {
   const script = `source <("$0" completion bash)
-    COMP_WORDS=("$0" emails list --status de); COMP_CWORD=4; _posthorn
+    COMP_WORDS=("$0" emails list --status de); COMP_CWORD=4; _letterhaus
     printf '%s\\n' "\${COMPREPLY[@]}"`;
   const env = cleanEnv({ PATH: `${dirname(process.execPath)}:${process.env['PATH']}` });
   const { stdout } = await promisify(execFile)('bash', ['-c', script, LAUNCHER], { env });
@@ -39,7 +39,7 @@ test('the Tab key completes in bash, however the program is called', async () =>
 });
 
 test('a shell that is not known is refused with those that are', async () => {
-  const { code, stderr } = await posthornHere(['completion', 'tcsh'], {});
+  const { code, stderr } = await letterhausHere(['completion', 'tcsh'], {});
   assert.equal(code, 2);
   assert.match(stderr, /Allowed choices are bash, zsh, fish/);
 });

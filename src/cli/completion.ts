@@ -1,6 +1,6 @@
 /**
- * Shell completion. `posthorn completion bash` prints a short script for the shell, which calls
- * `posthorn complete -- WORD...` at each Tab. So the candidates always match this version: commands, options,
+ * Shell completion. `letterhaus completion bash` prints a short script for the shell, which calls
+ * `letterhaus complete -- WORD...` at each Tab. So the candidates always match this version: commands, options,
  * and the values of options with a fixed set.
  */
 import { Argument, type Command, type Option } from 'commander';
@@ -9,35 +9,35 @@ import { type Cli, type Outcome, runnable } from './command.ts';
 /** A completion at the cursor. */
 type Candidate = { word: string; about: string };
 
-// Each calls the program by the name on the command line, so that `./bin/posthorn` works as well. Without a
+// Each calls the program by the name on the command line, so that `./bin/letterhaus` works as well. Without a
 // candidate the shell completes file names, as for --html-file.
 const SCRIPTS = {
-  bash: `_posthorn() {
+  bash: `_letterhaus() {
   local IFS=$'\\n'
   COMPREPLY=($("\${COMP_WORDS[0]}" complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f 1))
 }
-complete -o default -F _posthorn posthorn`,
-  zsh: `#compdef posthorn
-_posthorn() {
+complete -o default -F _letterhaus letterhaus`,
+  zsh: `#compdef letterhaus
+_letterhaus() {
   local -a found
   found=("\${(@f)$("\${words[1]}" complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n "\${found[*]}" ]]; then compadd -- "\${(@)found%%$'\\t'*}"; else _files; fi
 }
-compdef _posthorn posthorn`,
-  fish: `function __posthorn_complete
+compdef _letterhaus letterhaus`,
+  fish: `function __letterhaus_complete
   set -l words (commandline -opc)
   set -l found ($words[1] complete -- $words[2..-1] (commandline -ct) 2>/dev/null)
   if set -q found[1]; printf '%s\\n' $found; else; __fish_complete_path (commandline -ct); end
 end
-complete -c posthorn -f -a '(__posthorn_complete)'`,
+complete -c letterhaus -f -a '(__letterhaus_complete)'`,
 } as const;
 
 const NOTES = `To complete in every new shell:
-  echo 'source <(posthorn completion bash)' >> ~/.bashrc
-  echo 'source <(posthorn completion zsh)' >> ~/.zshrc`;
+  echo 'source <(letterhaus completion bash)' >> ~/.bashrc
+  echo 'source <(letterhaus completion zsh)' >> ~/.zshrc`;
 const EXAMPLES = [
   'completion bash',
-  'completion fish > ~/.config/fish/completions/posthorn.fish',
+  'completion fish > ~/.config/fish/completions/letterhaus.fish',
 ] as const;
 
 export function describeCompletion(completion: Command, cli: Cli): void {

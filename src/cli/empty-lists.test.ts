@@ -15,7 +15,7 @@ const printed = async (...words: string[]): Promise<string> => {
 
 /** The command that a list recommends, run with --help: unknown commands and options are refused. */
 async function assertAccepted(text: string): Promise<void> {
-  const [, line = ''] = /:\n {2}\S*posthorn (.+)\n$/.exec(text) ?? [];
+  const [, line = ''] = /:\n {2}\S*letterhaus (.+)\n$/.exec(text) ?? [];
   assert.notEqual(line, '', text);
   const { code, stderr } = await service.cli(...shellWords(line), '--help');
   assert.equal(code, 0, stderr);
@@ -36,7 +36,7 @@ const LISTS: [words: string, says: RegExp][] = [
 ];
 
 for (const [words, says] of LISTS) {
-  test(`posthorn ${words} says that there is nothing, and what to do`, async () => {
+  test(`letterhaus ${words} says that there is nothing, and what to do`, async () => {
     const text = await printed(...words.split(' '));
     assert.match(text, says);
     await assertAccepted(text);

@@ -9,7 +9,7 @@ import { createProgram } from './program.ts';
 
 let printed = '';
 const keep = (text: string) => void (printed += text);
-const cli: Cli = { env: {}, world: systemWorld, program: 'posthorn', out: keep, err: keep };
+const cli: Cli = { env: {}, world: systemWorld, program: 'letterhaus', out: keep, err: keep };
 
 /** All commands below this one, with the words that lead to each. */
 function* commandsBelow(command: Command, words: readonly string[] = []): Generator<Found> {
@@ -49,7 +49,7 @@ test('--help ends with the examples, with the name of the program', async () => 
   for (const { command, words } of all.filter((one) => one.words[0] !== 'bench')) {
     printed = '';
     await (await load()).parseAsync([...words, '--help'], { from: 'user' }).catch(() => {});
-    const lines = examplesOf(command).map((example) => `  posthorn ${example}\n`);
+    const lines = examplesOf(command).map((example) => `  letterhaus ${example}\n`);
     assert.ok(
       printed.endsWith(`s:\n${lines.join('')}`) || printed.endsWith(`Example:\n${lines.join('')}`),
       `${words.join(' ')}\n${printed}`,
@@ -59,7 +59,7 @@ test('--help ends with the examples, with the name of the program', async () => 
 
 for (const { command, words } of all) {
   for (const example of examplesOf(command)) {
-    test(`the example is accepted: posthorn ${example}`, async () => {
+    test(`the example is accepted: letterhaus ${example}`, async () => {
       const ran = await parsed(example);
       assert.notEqual(ran, null);
       const isLeaf = command.commands.length === 0;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
-import { posthornHere } from '../../test/support/posthorn.ts';
+import { letterhausHere } from '../../test/support/letterhaus.ts';
 import { testDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../store/accept.ts';
 import { newId } from '../store/ids.ts';
@@ -17,7 +17,7 @@ after(() => database[Symbol.asyncDispose]());
 
 const run = (...words: string[]) => {
   const key = Buffer.alloc(32, 1).toString('base64');
-  return posthornHere(words, { DATABASE_URL: database.url, POSTHORN_SECRET_KEY: key });
+  return letterhausHere(words, { DATABASE_URL: database.url, LETTERHAUS_SECRET_KEY: key });
 };
 
 async function json(...words: string[]) {
@@ -45,7 +45,7 @@ test('a key is rotated by its id or its text, and keeps its environment and its 
   const { id, key } = await json('keys', 'create', ...IN_SECOND, '--domain', 'shop.test');
   const next = await json('keys', 'rotate', id);
   assert.deepEqual([next.environment, next.replaces.id], ['test', id]);
-  assert.match(next.key, /^ph_test_/);
+  assert.match(next.key, /^lh_test_/);
   const again = await json('keys', 'rotate', key, '--overlap', '0');
   assert.ok(again.replaces.expires_at < next.replaces.expires_at);
   const ended = await run('keys', 'rotate', id);

@@ -2,12 +2,17 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { type CommandEnd, LAUNCHER, posthorn, posthornHere } from '../../test/support/posthorn.ts';
+import {
+  type CommandEnd,
+  LAUNCHER,
+  letterhaus,
+  letterhausHere,
+} from '../../test/support/letterhaus.ts';
 import { systemWorld } from '../service/system-world.ts';
 import { runCommandLine } from './program.ts';
 
 test('help lists the commands and succeeds', async () => {
-  const { code, stdout, stderr } = await posthorn(['--help'], {});
+  const { code, stdout, stderr } = await letterhaus(['--help'], {});
   assert.equal(code, 0);
   assert.equal(stderr, '');
   for (const command of ['start', 'projects', 'keys', 'domains', 'send', 'emails', 'webhooks']) {
@@ -21,9 +26,9 @@ test('every command has a description', async () => {
     ['keys', 'create', '--help'],
     ['help', 'keys'],
   ]) {
-    const { code, stdout } = await posthornHere(words, {});
+    const { code, stdout } = await letterhausHere(words, {});
     assert.equal(code, 0);
-    assert.match(stdout, /^Usage: posthorn keys/);
+    assert.match(stdout, /^Usage: letterhaus keys/);
   }
 });
 
@@ -31,9 +36,9 @@ test('every command and every part of one has --help, and --json where it does s
   const help = async (...words: string[]): Promise<string> => {
     let text = '';
     const out = (more: string) => void (text += more);
-    const cli = { env: {}, world: systemWorld, program: 'posthorn', out, err: out };
+    const cli = { env: {}, world: systemWorld, program: 'letterhaus', out, err: out };
     await runCommandLine([...words, '--help'], cli);
-    assert.match(text, new RegExp(`^Usage: posthorn ${words.join(' ')}`));
+    assert.match(text, new RegExp(`^Usage: letterhaus ${words.join(' ')}`));
     return text;
   };
   const partsIn = (text: string) => {
@@ -54,21 +59,21 @@ test('every command and every part of one has --help, and --json where it does s
 });
 
 test('bench is the benchmark of the clone, with all its options', async () => {
-  const { code, stdout } = await posthorn(['bench', '--help'], {});
+  const { code, stdout } = await letterhaus(['bench', '--help'], {});
   assert.equal(code, 0);
   assert.match(stdout, /--postfix .*--json/s);
-  const typo = await posthorn(['bench', '--only', 'starts'], {});
+  const typo = await letterhaus(['bench', '--only', 'starts'], {});
   assert.equal(typo.code, 2);
   assert.match(typo.stderr, /there is no "starts"; there are start, accept/);
 });
 
-/** The same as `posthorn`, without a process for each; for what is refused before anything is opened. */
+/** The same as `letterhaus`, without a process for each; for what is refused before anything is opened. */
 async function inThisProcess(words: readonly string[]): Promise<CommandEnd> {
   let [stdout, stderr] = ['', ''];
   await runCommandLine(words, {
     env: {},
     world: systemWorld,
-    program: 'posthorn',
+    program: 'letterhaus',
     out: (text) => (stdout += text),
     err: (text) => (stderr += text),
   });
@@ -78,7 +83,7 @@ async function inThisProcess(words: readonly string[]): Promise<CommandEnd> {
 }
 
 const MISUSES: [words: string[], says: RegExp][] = [
-  [[], /Usage: posthorn/],
+  [[], /Usage: letterhaus/],
   [['keis'], /unknown command 'keis'[^]*Did you mean keys\?/],
   [['keys', 'create'], /required option '--mode <mode>'/],
   [['keys', 'create', '--mode', 'prod'], /Allowed choices are live, test/],
@@ -128,12 +133,16 @@ test('with --json an error is printed as JSON', async () => {
     [['keis'], {}, /^unknown command 'keis' \(?Did you mean keys\?/],
     [['keys', 'create'], {}, /^required option '--mode <mode>' not specified$/],
     [['start'], { PORT: 'x', HOST: 'a b' }, /^PORT: [^]*\. HOST: [^\n]*\.$/],
-    [['start'], { POSTHORN_DATA_DIR: LAUNCHER }, /is no folder: set POSTHORN_DATA_DIR/],
-    [['keys', 'list'], { POSTHORN_DATA_DIR: LAUNCHER }, /is no folder: set POSTHORN_DATA_DIR/],
-    [['start'], { POSTHORN_HOSTNAME: 'name' }, /^POSTHORN_HOSTNAME: name is not fully qualified/],
+    [['start'], { LETTERHAUS_DATA_DIR: LAUNCHER }, /is no folder: set LETTERHAUS_DATA_DIR/],
+    [['keys', 'list'], { LETTERHAUS_DATA_DIR: LAUNCHER }, /is no folder: set LETTERHAUS_DATA_DIR/],
+    [
+      ['start'],
+      { LETTERHAUS_HOSTNAME: 'name' },
+      /^LETTERHAUS_HOSTNAME: name is not fully qualified/,
+    ],
   ];
   for (const [words, env, says] of mistakes) {
-    const { code, stdout, stderr } = await posthornHere([...words, '--json'], env);
+    const { code, stdout, stderr } = await letterhausHere([...words, '--json'], env);
     assert.equal(code, 2, stderr);
     assert.equal(stdout, '');
     const { error } = JSON.parse(stderr);
@@ -146,12 +155,12 @@ test('with --json an error is printed as JSON', async () => {
 test('a request that the API refuses as invalid ends with the exit code of wrong usage', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url };
-  await posthornHere(['projects', 'create', 'Shop'], env);
+  await letterhausHere(['projects', 'create', 'Shop'], env);
   for (const words of [
     ['domains', 'add', 'no domain'],
     ['webhooks', 'add', 'nowhere'],
   ]) {
-    const { code, stderr } = await posthornHere(words, env);
+    const { code, stderr } = await letterhausHere(words, env);
     assert.equal(code, 2, stderr);
   }
 });
@@ -159,14 +168,20 @@ test('a request that the API refuses as invalid ends with the exit code of wrong
 test('send reports an invalid address of the service', async () => {
   const email = ['--from', 'a@acme.test', '--to', 'b@acme.test', '--subject', 'x', '--text', 'x'];
   for (const url of ['nonsense', '127.0.0.1:3000', 'ftp://x']) {
-    const { code, stderr } = await posthornHere(['send', ...email, '--key', 'k', '--url', url], {});
+    const { code, stderr } = await letterhausHere(
+      ['send', ...email, '--key', 'k', '--url', url],
+      {},
+    );
     assert.equal(code, 2);
-    assert.match(stderr, /^posthorn: "[^"]+" is not the address of a service; write it like http/);
+    assert.match(
+      stderr,
+      /^letterhaus: "[^"]+" is not the address of a service; write it like http/,
+    );
   }
 });
 
 for (const [words, says] of MISUSES) {
-  test(`posthorn ${words.join(' ')} prints an error and exits with 2`, async () => {
+  test(`letterhaus ${words.join(' ')} prints an error and exits with 2`, async () => {
     const { code, stdout, stderr } = await inThisProcess(words);
     assert.equal(code, 2);
     assert.equal(stdout, '');
@@ -175,9 +190,9 @@ for (const [words, says] of MISUSES) {
 }
 
 test('explain reply classifies a reply without data directory or database', async () => {
-  const env = { POSTHORN_DATA_DIR: '/proc/nowhere', DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
+  const env = { LETTERHAUS_DATA_DIR: '/proc/nowhere', DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
   const explained = async (...words: string[]) => {
-    const { code, stdout, stderr } = await posthornHere(['explain', 'reply', ...words], env);
+    const { code, stdout, stderr } = await letterhausHere(['explain', 'reply', ...words], env);
     assert.equal(code, 0, stderr);
     return stdout;
   };
@@ -203,39 +218,39 @@ test('explain reply classifies a reply without data directory or database', asyn
 });
 
 test('all configuration errors are reported before anything is opened', async () => {
-  const env = { PORT: 'x', POSTHORN_MX_PORT: 'y', POSTHORN_DATA_DIR: '/proc/nowhere' };
+  const env = { PORT: 'x', LETTERHAUS_MX_PORT: 'y', LETTERHAUS_DATA_DIR: '/proc/nowhere' };
   for (const words of [['start'], ['keys', 'list']]) {
-    const { code, stdout, stderr } = await posthornHere(words, env);
+    const { code, stdout, stderr } = await letterhausHere(words, env);
     assert.equal(code, 2);
     assert.equal(stdout, '');
-    assert.match(stderr, /^posthorn: PORT: .*\nposthorn: POSTHORN_MX_PORT: .*\n$/);
+    assert.match(stderr, /^letterhaus: PORT: .*\nletterhaus: LETTERHAUS_MX_PORT: .*\n$/);
   }
 });
 
 test('an unreachable database is reported in one sentence', async () => {
   const env = { DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
-  const { code, stderr } = await posthornHere(['projects', 'list'], env);
+  const { code, stderr } = await letterhausHere(['projects', 'list'], env);
   assert.equal(code, 1);
-  assert.match(stderr, /^posthorn: the database cannot be reached: .*DATABASE_URL is right\.\n$/);
+  assert.match(stderr, /^letterhaus: the database cannot be reached: .*DATABASE_URL is right\.\n$/);
 });
 
 test('projects and keys are created, listed and revoked', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url };
   const json = async (...words: string[]) => {
-    const { code, stdout, stderr } = await posthornHere([...words, '--json'], env);
+    const { code, stdout, stderr } = await letterhausHere([...words, '--json'], env);
     assert.equal(code, 0, stderr);
     return JSON.parse(stdout);
   };
 
-  const nothing = await posthornHere(['keys', 'create', '--mode', 'live'], env);
+  const nothing = await letterhausHere(['keys', 'create', '--mode', 'live'], env);
   assert.equal(nothing.code, 2);
   assert.match(nothing.stderr, /There is no project yet/);
 
   const shop = await json('projects', 'create', 'Shop');
   assert.equal(shop.name, 'Shop');
   const key = await json('keys', 'create', '--mode', 'live');
-  assert.match(key.key, /^ph_live_[0-9A-Za-z]{38}$/);
+  assert.match(key.key, /^lh_live_[0-9A-Za-z]{38}$/);
   assert.deepEqual(key, {
     id: key.id,
     key: key.key,
@@ -244,10 +259,10 @@ test('projects and keys are created, listed and revoked', async () => {
   });
 
   await json('projects', 'create', 'Blog');
-  const which = await posthornHere(['keys', 'list'], env);
+  const which = await letterhausHere(['keys', 'list'], env);
   assert.equal(which.code, 2);
   assert.match(which.stderr, /several projects; say which with --project \(Shop, Blog\)/);
-  const typo = await posthornHere(['keys', 'list', '--project', 'shopp'], env);
+  const typo = await letterhausHere(['keys', 'list', '--project', 'shopp'], env);
   assert.match(typo.stderr, /did you mean Shop\?/);
 
   const narrow = ['--permission', 'sending_access', '--domain', 'ACME.com', '--expires', '30d'];
@@ -268,7 +283,10 @@ test('projects and keys are created, listed and revoked', async () => {
     id: key.id,
     revoked: true,
   });
-  const again = await posthornHere(['keys', 'revoke', key.id, '--project', 'Shop', '--json'], env);
+  const again = await letterhausHere(
+    ['keys', 'revoke', key.id, '--project', 'Shop', '--json'],
+    env,
+  );
   assert.equal(again.code, 1);
   assert.equal(JSON.parse(again.stderr).error.code, 'not_found');
 });
@@ -276,30 +294,30 @@ test('projects and keys are created, listed and revoked', async () => {
 test('a limit is set for one environment or both, and reset', async () => {
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url };
-  await posthornHere(['projects', 'create', 'Shop'], env);
+  await letterhausHere(['projects', 'create', 'Shop'], env);
   const limits = async () =>
     database.db.query(
       `select environment, max, window_s from limit_windows where category = 'sending'
         order by environment`,
     );
 
-  const set = await posthornHere(['projects', 'set-limit', '5000/60', '--mode', 'live'], env);
+  const set = await letterhausHere(['projects', 'set-limit', '5000/60', '--mode', 'live'], env);
   assert.equal(set.stdout, 'The sending limit of live is now 5000 per 60 s.\n');
   assert.deepEqual(await limits(), [
     { environment: 'live', max: 5000, window_s: 60 },
     { environment: 'test', max: null, window_s: null },
   ]);
-  await posthornHere(['projects', 'set-limit', 'default'], env);
+  await letterhausHere(['projects', 'set-limit', 'default'], env);
   const [live] = await limits();
   assert.deepEqual(live, { environment: 'live', max: null, window_s: null });
 });
 
 test('the retention of a project may be shorter than that of the installation, not longer', async () => {
   await using database = await testDatabase();
-  const env = { DATABASE_URL: database.url, POSTHORN_RETENTION_METADATA: '60d' };
-  await posthornHere(['projects', 'create', 'Shop'], env);
+  const env = { DATABASE_URL: database.url, LETTERHAUS_RETENTION_METADATA: '60d' };
+  await letterhausHere(['projects', 'create', 'Shop'], env);
   const set = async (...options: string[]) =>
-    posthornHere(['projects', 'set-retention', '--project', 'Shop', ...options], env);
+    letterhausHere(['projects', 'set-retention', '--project', 'Shop', ...options], env);
 
   const { stdout } = await set('--content', '7d', '--metadata', '720h');
   assert.equal(stdout, 'Shop keeps content for 7d and metadata for 30d.\n');
@@ -310,7 +328,7 @@ test('the retention of a project may be shorter than that of the installation, n
   );
   const longer = await set('--metadata', '61d');
   assert.equal(longer.code, 2);
-  assert.match(longer.stderr, /keeps metadata for 60d \(POSTHORN_RETENTION_METADATA\)/);
+  assert.match(longer.stderr, /keeps metadata for 60d \(LETTERHAUS_RETENTION_METADATA\)/);
   const outlives = await set('--metadata', '6d');
   assert.match(outlives.stderr, /Content cannot be kept for longer than metadata/);
   assert.match((await set('--content', '3')).stderr, /Write days or hours, as 7d or 36h/);
@@ -318,7 +336,7 @@ test('the retention of a project may be shorter than that of the installation, n
 
 test('migrating twice does nothing the second time', async () => {
   await using database = await testDatabase();
-  const { code, stdout } = await posthornHere(['migrate', '--json'], {
+  const { code, stdout } = await letterhausHere(['migrate', '--json'], {
     DATABASE_URL: database.url,
   });
   assert.equal(code, 0);
@@ -326,7 +344,7 @@ test('migrating twice does nothing the second time', async () => {
 });
 
 test('--version prints the version', async () => {
-  const { code, stdout } = await posthorn(['--version'], {});
+  const { code, stdout } = await letterhaus(['--version'], {});
   assert.equal(code, 0);
   assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
 });

@@ -1,6 +1,6 @@
 /**
  * The list of commands and the file of each. Only the file of the given command is loaded, which keeps
- * `posthorn --help` fast.
+ * `letterhaus --help` fast.
  */
 import { Command, CommanderError } from 'commander';
 import packageFile from '../../package.json' with { type: 'json' };
@@ -147,7 +147,7 @@ export async function createProgram(
   cli: Cli,
   { json, loaded }: { json: boolean; loaded: (name: string) => boolean },
 ): Promise<Command> {
-  const program = new Command('posthorn')
+  const program = new Command('letterhaus')
     .description('Self-hosted transactional email: send by one POST, delivered by this service.')
     .version(packageFile.version, '-v, --version', 'show the version')
     .configureOutput({

@@ -1,16 +1,16 @@
 /** Replacing a secret key that is configured: its owner changes it, and is told how in each step. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { posthorn } from '../../test/support/posthorn.ts';
+import { letterhaus } from '../../test/support/letterhaus.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 
 const OLD = 'o'.repeat(40);
 
-test('POSTHORN_SECRET_KEY is replaced in three steps, each of which is printed', async () => {
+test('LETTERHAUS_SECRET_KEY is replaced in three steps, each of which is printed', async () => {
   await using database = await testDatabase();
   const run = async (keys: string, ...options: string[]) => {
-    const env = { DATABASE_URL: database.url, POSTHORN_SECRET_KEY: keys };
-    return posthorn(['secrets', 'rotate', ...options, '--json'], env);
+    const env = { DATABASE_URL: database.url, LETTERHAUS_SECRET_KEY: keys };
+    return letterhaus(['secrets', 'rotate', ...options, '--json'], env);
   };
   const step = async (keys: string, ...options: string[]) => {
     const { code, stdout, stderr } = await run(keys, ...options);

@@ -25,10 +25,10 @@ export type OwnKeyOptions = ApiOptions & ProjectOptions & { mode?: Environment }
 /** Adds --key and --url. */
 export function apiOptions(command: Command): Command {
   return command
-    .option('--key <key>', 'API key (default: POSTHORN_API_KEY)')
+    .option('--key <key>', 'API key (default: LETTERHAUS_API_KEY)')
     .option(
       '--url <url>',
-      'address of the service (default: POSTHORN_URL, or the one on this machine)',
+      'address of the service (default: LETTERHAUS_URL, or the one on this machine)',
     );
 }
 
@@ -53,8 +53,8 @@ export async function withApi(
   work: (api: ServiceApi) => Promise<Outcome>,
 ): Promise<Outcome> {
   const isOwn =
-    (options.key ?? cli.env['POSTHORN_API_KEY'] ?? '') === '' &&
-    (options.url ?? cli.env['POSTHORN_URL']) === undefined &&
+    (options.key ?? cli.env['LETTERHAUS_API_KEY'] ?? '') === '' &&
+    (options.url ?? cli.env['LETTERHAUS_URL']) === undefined &&
     runningHere(cli) !== null;
   if (!isOwn) {
     const api = apiOf(cli, options);
@@ -64,7 +64,7 @@ export async function withApi(
     const scope = await chooseScope(db, { ...options, mode: options.mode ?? 'test' });
     if (isFailure(scope)) return scope;
     const { key, text } = await createKey(db, scope, {
-      name: 'posthorn send',
+      name: 'letterhaus send',
       permission: 'sending_access',
       domain: null,
       expiresAt: new Date(cli.world.now() + OWN_KEY_LASTS_MS),
@@ -94,16 +94,16 @@ export function apiOf(
   options: ApiOptions,
   { silenceMs }: { silenceMs?: number } = {},
 ): ServiceApi | Failure {
-  const key = options.key ?? cli.env['POSTHORN_API_KEY'];
-  const asked = options.url ?? cli.env['POSTHORN_URL'];
+  const key = options.key ?? cli.env['LETTERHAUS_API_KEY'];
+  const asked = options.url ?? cli.env['LETTERHAUS_URL'];
   const here = asked === undefined ? runningHere(cli) : null;
   const url = asked ?? here?.url;
   if (url === undefined) {
     return usageFailure(
-      'No service is running on this machine: start it, or give --url or POSTHORN_URL.',
+      'No service is running on this machine: start it, or give --url or LETTERHAUS_URL.',
     );
   }
-  if (!key) return usageFailure('An API key is needed: give --key or set POSTHORN_API_KEY.');
+  if (!key) return usageFailure('An API key is needed: give --key or set LETTERHAUS_API_KEY.');
   const parsed = URL.parse(url);
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
     return usageFailure(

@@ -7,7 +7,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Dialogue } from '../../test/support/smtp-dialogue.ts';
-import { posthorn } from '../../test/support/posthorn.ts';
+import { letterhaus } from '../../test/support/letterhaus.ts';
 import { type Service, startService } from '../../test/support/service.ts';
 import { makeSelfSigned } from '../net/tls/self-signed.ts';
 
@@ -17,7 +17,7 @@ const ONE = { args: ['--workers', '1'] };
 /** For tests of commands beside a running service, which each have rows of their own. */
 let shared: Service;
 before(async () => {
-  shared = await startService({ ...ONE, env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
+  shared = await startService({ ...ONE, env: { LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1' } });
 });
 after(() => shared[Symbol.asyncDispose]());
 
@@ -31,7 +31,7 @@ after(() => embedded[Symbol.asyncDispose]());
 /** Open to other machines, and to mail. */
 let exposed: Service;
 before(async () => {
-  const smtp = { POSTHORN_INBOUND_PORT: '0', POSTHORN_SMTP_HOST: '127.0.0.1' };
+  const smtp = { LETTERHAUS_INBOUND_PORT: '0', LETTERHAUS_SMTP_HOST: '127.0.0.1' };
   exposed = await startService({ ...ONE, env: { HOST: '0.0.0.0', ...smtp } });
 });
 after(() => exposed[Symbol.asyncDispose]());
@@ -95,18 +95,22 @@ test('a mail port that is in use, or a missing certificate, exits with 2', async
       return true;
     });
   await startsWith(
-    { POSTHORN_INBOUND_PORT: String(port), POSTHORN_SMTP_HOST: '127.0.0.1' },
-    new RegExp(`POSTHORN_INBOUND_PORT: port ${port} is taken`),
+    { LETTERHAUS_INBOUND_PORT: String(port), LETTERHAUS_SMTP_HOST: '127.0.0.1' },
+    new RegExp(`LETTERHAUS_INBOUND_PORT: port ${port} is taken`),
   );
   await startsWith(
-    { POSTHORN_INBOUND_PORT: '0', POSTHORN_TLS_CERT: '/nowhere', POSTHORN_TLS_KEY: '/nowhere' },
-    /POSTHORN_TLS_CERT: \/nowhere does not exist/,
+    {
+      LETTERHAUS_INBOUND_PORT: '0',
+      LETTERHAUS_TLS_CERT: '/nowhere',
+      LETTERHAUS_TLS_KEY: '/nowhere',
+    },
+    /LETTERHAUS_TLS_CERT: \/nowhere does not exist/,
   );
   await once(taken.close(), 'close');
 });
 
 test('an invalid API certificate exits with 2 before anything is started', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-start-'));
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-start-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const validity = { fromMs: Date.now() - 60_000, untilMs: Date.now() + 3_600_000 };
   const write = (name: string, text: string): string => {
@@ -116,11 +120,17 @@ test('an invalid API certificate exits with 2 before anything is started', async
   const cert = write('cert.pem', makeSelfSigned('api.test', validity).certificate);
   const key = write('key.pem', makeSelfSigned('api.test', validity).privateKey);
   for (const [env, sentence] of [
-    [{ POSTHORN_API_TLS_CERT: cert, POSTHORN_API_TLS_KEY: key }, /_API_TLS_KEY: .* is not the key/],
-    [{ POSTHORN_API_TLS_CERT: key, POSTHORN_API_TLS_KEY: key }, /_API_TLS_CERT: .* no certificate/],
     [
-      { POSTHORN_API_TLS_CERT: cert },
-      /POSTHORN_API_TLS_KEY: the path of its private key is missing/,
+      { LETTERHAUS_API_TLS_CERT: cert, LETTERHAUS_API_TLS_KEY: key },
+      /_API_TLS_KEY: .* is not the key/,
+    ],
+    [
+      { LETTERHAUS_API_TLS_CERT: key, LETTERHAUS_API_TLS_KEY: key },
+      /_API_TLS_CERT: .* no certificate/,
+    ],
+    [
+      { LETTERHAUS_API_TLS_CERT: cert },
+      /LETTERHAUS_API_TLS_KEY: the path of its private key is missing/,
     ],
   ] as const) {
     await assert.rejects(startService({ ...ONE, env }), (error: Error) => {
@@ -134,7 +144,7 @@ test('an invalid API certificate exits with 2 before anything is started', async
 test('a start that serves the API in clear text to other machines logs a warning, unless a proxy is configured', async () => {
   const warning = /the API is served in clear text to other machines/;
   assert.match(exposed.logs, warning);
-  const behindProxy = { HOST: '0.0.0.0', POSTHORN_TRUSTED_PROXIES: '192.0.2.7' };
+  const behindProxy = { HOST: '0.0.0.0', LETTERHAUS_TRUSTED_PROXIES: '192.0.2.7' };
   await using service = await startService({ ...ONE, env: behindProxy });
   assert.doesNotMatch(service.logs, warning);
   assert.doesNotMatch(shared.logs, warning);
@@ -146,7 +156,7 @@ test('ports for SMTP are chosen, opened and printed', async () => {
   await using client = await Dialogue.greeted(inbound_port);
   assert.equal(await client.ask('MAIL FROM:<>'), '250 2.1.0 Ok');
   assert.match((await client.ask('RCPT TO:<jo@acme.test>')) ?? '', /^550 5\.1\.1 /);
-  assert.match(service.logs, /self-signed certificate; set POSTHORN_TLS_CERT/);
+  assert.match(service.logs, /self-signed certificate; set LETTERHAUS_TLS_CERT/);
   const stopped = service.stop();
   assert.match((await client.hear()) ?? '', /^421 4\.3\.2 /);
   assert.equal(await stopped, 0);
@@ -156,7 +166,7 @@ test('--only with mail ports requires that a port is set', async () => {
   const service = shared;
   const { code, stderr } = await service.cli('start', '--only', 'inbound');
   assert.equal(code, 2);
-  assert.match(stderr, /set POSTHORN_INBOUND_PORT or POSTHORN_SUBMISSION_PORTS/);
+  assert.match(stderr, /set LETTERHAUS_INBOUND_PORT or LETTERHAUS_SUBMISSION_PORTS/);
 });
 
 test('commands use the database of the running service, or start it', async () => {
@@ -245,7 +255,7 @@ test('send posts to the running service and prints the id or the error', async (
 
   const refused = await service.cli('send', '--from', 'a@other.test', ...email, ...key);
   assert.equal(refused.code, 1);
-  assert.match(refused.stderr, /^posthorn: .*other\.test/);
+  assert.match(refused.stderr, /^letterhaus: .*other\.test/);
   const nowhere = await service.cli(
     'send',
     ...from,
@@ -273,14 +283,14 @@ test('on the machine of the service, send needs no key and leaves none', async (
   assert.match(live.stderr, /acme\.test/);
   assert.equal(live.code, 1);
   assert.deepEqual(await keys(), keysBefore);
-  const rows = () => service.sql(`select 1 from api_keys where name = 'posthorn send'`);
+  const rows = () => service.sql(`select 1 from api_keys where name = 'letterhaus send'`);
   assert.deepEqual(await rows(), [], 'not even a revoked one');
 
   // Of a command that was killed before it could remove its key.
   await service.sql(`
     insert into api_keys (project_id, id, environment, name, sha256, hint, permission,
                           created_at, expires_at)
-    select project_id, gen_random_uuid(), environment, 'posthorn send', sha256('left'), 'ph', permission,
+    select project_id, gen_random_uuid(), environment, 'letterhaus send', sha256('left'), 'lh', permission,
            app_now() - interval '6 minutes', app_now() - interval '1 minute'
       from api_keys where environment = 'test' limit 1`);
   await service.cliJson(...send);
@@ -318,6 +328,6 @@ test('the emails of both environments are listed, and one is shown with its time
   assert.match(shown.stdout, /delivered@simulator\.test/);
   const json = await service.cliJson('emails', 'show', id);
   assert.equal(json.status, 'delivered');
-  const missing = await posthorn(['emails', 'show', service.dataDir], service.env);
+  const missing = await letterhaus(['emails', 'show', service.dataDir], service.env);
   assert.equal(missing.code, 1);
 });

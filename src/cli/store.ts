@@ -1,6 +1,6 @@
 /**
  * Commands that work on the database, with or without a running service. They use the configuration of
- * the service, migrate the schema as `posthorn start` does, and select the project by name or id.
+ * the service, migrate the schema as `letterhaus start` does, and select the project by name or id.
  */
 import { Option } from 'commander';
 import { type Cli, type Failure, isFailure, type Outcome, usageFailure } from './command.ts';
@@ -139,7 +139,7 @@ function isMeant(project: Project, wanted: string): boolean {
 function whyNone(projects: Project[], wanted: string | undefined, several: boolean): string {
   const names = projects.map(({ name }) => name);
   if (projects.length === 0) {
-    return 'There is no project yet: start the service once, or run `posthorn projects create <name>`.';
+    return 'There is no project yet: start the service once, or run `letterhaus projects create <name>`.';
   }
   if (wanted === undefined) {
     return `There are several projects; say which with --project (${names.join(', ')}).`;

@@ -1,7 +1,7 @@
 /** Tables on terminals of different widths, and where stdout is none. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { posthorn, posthornHere } from '../../test/support/posthorn.ts';
+import { letterhaus, letterhausHere } from '../../test/support/letterhaus.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { type Column, table } from './table.ts';
 
@@ -9,7 +9,7 @@ const ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 const COLUMNS: Column[] = ['ID', { heading: 'TO', cut: 2 }, { heading: 'SUBJECT', cut: 1 }];
 
 function shown(rows: string[][], widthColumns?: number, columns = COLUMNS): string[] {
-  const cli = { program: 'posthorn', ...(widthColumns !== undefined && { widthColumns }) };
+  const cli = { program: 'letterhaus', ...(widthColumns !== undefined && { widthColumns }) };
   return table(cli, { columns, rows, none: '' }).split('\n');
 }
 
@@ -78,22 +78,22 @@ test('the list of keys fits the terminal, and is whole where its output is piped
   await using database = await testDatabase();
   const env = { DATABASE_URL: database.url };
   const name = 'The key of the shop that is rotated every quarter';
-  await posthornHere(['projects', 'create', 'Shop'], env);
-  await posthornHere(['keys', 'create', '--mode', 'live', '--name', name], env);
+  await letterhausHere(['projects', 'create', 'Shop'], env);
+  await letterhausHere(['keys', 'create', '--mode', 'live', '--name', name], env);
   const list = ['keys', 'list'];
-  const onTerminal = await posthornHere(list, env, { widthColumns: 125 });
+  const onTerminal = await letterhausHere(list, env, { widthColumns: 125 });
   for (const line of onTerminal.stdout.split('\n')) assert.ok(line.length <= 125, line);
   assert.match(onTerminal.stdout, /^[0-9a-f-]{36} .*The key of.*…$/m);
-  const piped = await posthorn(list, env);
+  const piped = await letterhaus(list, env);
   assert.ok(piped.stdout.includes(name), piped.stdout);
 });
 
 test('the command line prints no colours, even where they are asked for', async () => {
   for (const env of [{}, { NO_COLOR: '1' }, { FORCE_COLOR: '1' }]) {
-    const { stdout, stderr } = await posthorn(['keys', 'list', '--nonsense'], env);
+    const { stdout, stderr } = await letterhaus(['keys', 'list', '--nonsense'], env);
     assert.doesNotMatch(stdout + stderr, /\u001b/);
-    const help = await posthorn(['keys', '--help'], env);
-    assert.match(help.stdout, /^Usage: posthorn keys/);
+    const help = await letterhaus(['keys', '--help'], env);
+    assert.match(help.stdout, /^Usage: letterhaus keys/);
     assert.doesNotMatch(help.stdout, /\u001b/);
   }
 });

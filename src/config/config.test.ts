@@ -8,7 +8,7 @@ import type { Env } from './env-reader.ts';
 const SYSTEM: System = {
   isRoot: false,
   hostname: 'build-7',
-  cloneDir: '/home/ada/posthorn',
+  cloneDir: '/home/ada/letterhaus',
   localIps: ['127.0.0.1', '192.0.2.7', '2001:db8::7'],
 };
 
@@ -27,7 +27,7 @@ test('no variable is required', () => {
   assert.deepEqual(configOf({ PATH: '/bin' }), {
     databaseUrl: null,
     databaseBytesMax: null,
-    dataDir: '/home/ada/posthorn/data',
+    dataDir: '/home/ada/letterhaus/data',
     host: '127.0.0.1',
     port: 3000,
     portAsked: false,
@@ -75,70 +75,70 @@ test('no variable is required', () => {
 });
 
 test('the former name of the reputation interval still works', () => {
-  const config = configOf({ PATH: '/bin', POSTHORN_GUARD_INTERVAL_S: '7' });
+  const config = configOf({ PATH: '/bin', LETTERHAUS_GUARD_INTERVAL_S: '7' });
   assert.ok('reputationEveryMs' in config);
   assert.equal(config.reputationEveryMs, 7_000);
 });
 
 test('an empty variable counts as not set', () => {
-  assert.deepEqual(configOf({ PORT: '', POSTHORN_RELAY_URL: '  ' }), configOf({}));
+  assert.deepEqual(configOf({ PORT: '', LETTERHAUS_RELAY_URL: '  ' }), configOf({}));
 });
 
 test('root keeps its data under /var/lib unless configured', () => {
   const dataDir = (env: Env) => configOf(env, { isRoot: true }).dataDir;
-  assert.equal(dataDir({}), '/var/lib/posthorn');
-  assert.equal(dataDir({ POSTHORN_DATA_DIR: '/srv/mail/' }), '/srv/mail');
+  assert.equal(dataDir({}), '/var/lib/letterhaus');
+  assert.equal(dataDir({ LETTERHAUS_DATA_DIR: '/srv/mail/' }), '/srv/mail');
 });
 
 test('every variable is read', () => {
   const config = configOf({
-    POSTHORN_METRICS_PORT: '192.0.2.7:9464',
-    POSTHORN_API_TLS_CERT: '/etc/tls/api.pem',
-    POSTHORN_API_TLS_KEY: '/etc/tls/api-key.pem',
-    POSTHORN_METRICS_TOKEN: 'm'.repeat(16),
-    DATABASE_URL: 'postgres://app:pw@db.internal/posthorn',
-    POSTHORN_DATA_DIR: '/srv/mail',
+    LETTERHAUS_METRICS_PORT: '192.0.2.7:9464',
+    LETTERHAUS_API_TLS_CERT: '/etc/tls/api.pem',
+    LETTERHAUS_API_TLS_KEY: '/etc/tls/api-key.pem',
+    LETTERHAUS_METRICS_TOKEN: 'm'.repeat(16),
+    DATABASE_URL: 'postgres://app:pw@db.internal/letterhaus',
+    LETTERHAUS_DATA_DIR: '/srv/mail',
     HOST: '::',
     PORT: '0',
-    POSTHORN_TRUSTED_PROXIES: '10.0.0.0/8, 2001:db8::1',
-    POSTHORN_LOG: 'DEBUG',
-    POSTHORN_PUBLIC_URL: 'https://mail.acme.com/',
-    POSTHORN_TRACKING_URL: 'https://links.acme.com/',
-    POSTHORN_HOSTNAME: 'MX1.acme.com',
-    POSTHORN_SECRET_KEY: 'k'.repeat(32),
-    POSTHORN_RELAY_URL: 'smtps://us%40er:p%2Fw@relay.acme.com',
-    POSTHORN_SOURCE_IPS: '192.0.2.7, 2001:db8::7=Six.acme.com,127.0.0.9=mx9.acme.com',
-    POSTHORN_RETRY_WAITS: '30s, 5m,4h',
-    POSTHORN_DNS_SERVERS: '9.9.9.9,127.0.0.1:5353,[::1]:53',
-    POSTHORN_DNS_TRUST_AD: 'yes',
-    POSTHORN_MX_PORT: '2525',
-    POSTHORN_MTA_STS_PORT: '8443',
-    POSTHORN_SMTP_TIMEOUT_S: '20',
-    POSTHORN_REPUTATION_INTERVAL_S: '5',
-    POSTHORN_SMTP_HOST: '192.0.2.7',
-    POSTHORN_SMTP_CLIENT_TIMEOUT_S: '10',
-    POSTHORN_UNMATCHED_MB: '64',
-    POSTHORN_DATABASE_MAX_MB: '20000',
-    POSTHORN_INBOUND_PORT: '25',
-    POSTHORN_SUBMISSION_PORTS: '587, 465, 2465/tls',
-    POSTHORN_SUBMISSION_SHOW_CLIENT: '1',
-    POSTHORN_TLS_CERT: '/etc/tls/cert.pem',
-    POSTHORN_TLS_KEY: '/etc/tls/key.pem',
-    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-    POSTHORN_LIMIT_SENDING: '5000/3600',
-    POSTHORN_LIMIT_RECIPIENTS: '9000/3600',
-    POSTHORN_LIMIT_VERIFICATION: '1/1',
-    POSTHORN_LIMIT_DOMAINS: '2/60',
-    POSTHORN_LIMIT_WEBHOOKS: '3/60',
-    POSTHORN_DOMAINS_MAX: '5000',
-    POSTHORN_LIMIT_AUTH: '7/60',
-    POSTHORN_ACCEPT_DATABASE_DURABILITY: 'true',
-    POSTHORN_RETENTION_CONTENT: '36h',
-    POSTHORN_RETENTION_METADATA: '400d',
-    POSTHORN_FAILPOINTS: 'smtp_after_dot=kill@3',
+    LETTERHAUS_TRUSTED_PROXIES: '10.0.0.0/8, 2001:db8::1',
+    LETTERHAUS_LOG: 'DEBUG',
+    LETTERHAUS_PUBLIC_URL: 'https://mail.acme.com/',
+    LETTERHAUS_TRACKING_URL: 'https://links.acme.com/',
+    LETTERHAUS_HOSTNAME: 'MX1.acme.com',
+    LETTERHAUS_SECRET_KEY: 'k'.repeat(32),
+    LETTERHAUS_RELAY_URL: 'smtps://us%40er:p%2Fw@relay.acme.com',
+    LETTERHAUS_SOURCE_IPS: '192.0.2.7, 2001:db8::7=Six.acme.com,127.0.0.9=mx9.acme.com',
+    LETTERHAUS_RETRY_WAITS: '30s, 5m,4h',
+    LETTERHAUS_DNS_SERVERS: '9.9.9.9,127.0.0.1:5353,[::1]:53',
+    LETTERHAUS_DNS_TRUST_AD: 'yes',
+    LETTERHAUS_MX_PORT: '2525',
+    LETTERHAUS_MTA_STS_PORT: '8443',
+    LETTERHAUS_SMTP_TIMEOUT_S: '20',
+    LETTERHAUS_REPUTATION_INTERVAL_S: '5',
+    LETTERHAUS_SMTP_HOST: '192.0.2.7',
+    LETTERHAUS_SMTP_CLIENT_TIMEOUT_S: '10',
+    LETTERHAUS_UNMATCHED_MB: '64',
+    LETTERHAUS_DATABASE_MAX_MB: '20000',
+    LETTERHAUS_INBOUND_PORT: '25',
+    LETTERHAUS_SUBMISSION_PORTS: '587, 465, 2465/tls',
+    LETTERHAUS_SUBMISSION_SHOW_CLIENT: '1',
+    LETTERHAUS_TLS_CERT: '/etc/tls/cert.pem',
+    LETTERHAUS_TLS_KEY: '/etc/tls/key.pem',
+    LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+    LETTERHAUS_LIMIT_SENDING: '5000/3600',
+    LETTERHAUS_LIMIT_RECIPIENTS: '9000/3600',
+    LETTERHAUS_LIMIT_VERIFICATION: '1/1',
+    LETTERHAUS_LIMIT_DOMAINS: '2/60',
+    LETTERHAUS_LIMIT_WEBHOOKS: '3/60',
+    LETTERHAUS_DOMAINS_MAX: '5000',
+    LETTERHAUS_LIMIT_AUTH: '7/60',
+    LETTERHAUS_ACCEPT_DATABASE_DURABILITY: 'true',
+    LETTERHAUS_RETENTION_CONTENT: '36h',
+    LETTERHAUS_RETENTION_METADATA: '400d',
+    LETTERHAUS_FAILPOINTS: 'smtp_after_dot=kill@3',
   });
   assert.deepEqual(config, {
-    databaseUrl: 'postgres://app:pw@db.internal/posthorn',
+    databaseUrl: 'postgres://app:pw@db.internal/letterhaus',
     databaseBytesMax: 20_000 * 1024 ** 2,
     dataDir: '/srv/mail',
     host: '::',
@@ -202,15 +202,18 @@ test('every variable is read', () => {
 
 test('retention is 45 and 90 days by default, unlimited with off, and content is not kept longer than its email', () => {
   const kept = (env: Env) => configOf(env).retention;
-  assert.deepEqual(kept({ POSTHORN_RETENTION_METADATA: 'off' }), {
+  assert.deepEqual(kept({ LETTERHAUS_RETENTION_METADATA: 'off' }), {
     contentH: 45 * 24,
     metadataH: null,
   });
-  assert.deepEqual(kept({ POSTHORN_RETENTION_METADATA: '30d' }), { contentH: 720, metadataH: 720 });
-  const longer = { POSTHORN_RETENTION_CONTENT: 'off', POSTHORN_RETENTION_METADATA: '90d' };
+  assert.deepEqual(kept({ LETTERHAUS_RETENTION_METADATA: '30d' }), {
+    contentH: 720,
+    metadataH: 720,
+  });
+  const longer = { LETTERHAUS_RETENTION_CONTENT: 'off', LETTERHAUS_RETENTION_METADATA: '90d' };
   assert.deepEqual(problemsOf(longer), [
-    'POSTHORN_RETENTION_CONTENT: content cannot be kept for longer than the email it belongs to; ' +
-      'raise POSTHORN_RETENTION_METADATA too.',
+    'LETTERHAUS_RETENTION_CONTENT: content cannot be kept for longer than the email it belongs to; ' +
+      'raise LETTERHAUS_RETENTION_METADATA too.',
   ]);
 });
 
@@ -219,14 +222,14 @@ test('SMTP ports are off by default', () => {
     const { inboundPort, submissionPorts } = configOf(env);
     return [inboundPort, submissionPorts.map(({ port, implicitTls }) => [port, implicitTls])];
   };
-  const off = { POSTHORN_INBOUND_PORT: 'off', POSTHORN_SUBMISSION_PORTS: 'Off' };
+  const off = { LETTERHAUS_INBOUND_PORT: 'off', LETTERHAUS_SUBMISSION_PORTS: 'Off' };
   assert.deepEqual(ports(off), [null, []]);
-  const any = { POSTHORN_INBOUND_PORT: '0', POSTHORN_SUBMISSION_PORTS: '0,0/tls' };
+  const any = { LETTERHAUS_INBOUND_PORT: '0', LETTERHAUS_SUBMISSION_PORTS: '0,0/tls' };
   assert.deepEqual(ports(any), [0, [[0, false], [0, true]]]); // prettier-ignore
 });
 
 test('a relay without a port gets the default port of its protocol', () => {
-  const port = (url: string) => configOf({ POSTHORN_RELAY_URL: url }).relay?.port;
+  const port = (url: string) => configOf({ LETTERHAUS_RELAY_URL: url }).relay?.port;
   assert.equal(port('smtp://relay.acme.com'), 25);
   assert.equal(port('smtp://ada:secret@relay.acme.com'), 587);
   assert.equal(port('smtps://relay.acme.com'), 465);
@@ -235,12 +238,16 @@ test('a relay without a port gets the default port of its protocol', () => {
 
 test('all problems are reported at once, one line each', () => {
   assert.deepEqual(
-    problemsOf({ PORT: '70000', POSTHORN_LIMIT_AUTH: '20', POSTHORN_DNS_SERVERS: '9.9.9.9,dns' }),
+    problemsOf({
+      PORT: '70000',
+      LETTERHAUS_LIMIT_AUTH: '20',
+      LETTERHAUS_DNS_SERVERS: '9.9.9.9,dns',
+    }),
     [
       'PORT: "70000" is not understood; write a number from 1 to 65535, or 0 for any.',
-      'POSTHORN_DNS_SERVERS: "dns" is not understood; write servers separated by commas, as ' +
+      'LETTERHAUS_DNS_SERVERS: "dns" is not understood; write servers separated by commas, as ' +
         '9.9.9.9 or 127.0.0.1:5353 or [::1]:53.',
-      'POSTHORN_LIMIT_AUTH: "20" is not understood; write requests per seconds, as 100/60 (at ' +
+      'LETTERHAUS_LIMIT_AUTH: "20" is not understood; write requests per seconds, as 100/60 (at ' +
         'most 86400 seconds).',
     ],
   );
@@ -253,44 +260,44 @@ const WRONG: Env[] = [
   { HOST: 'http://0.0.0.0' },
   { PORT: '3000a' },
   { PORT: '-1' },
-  { POSTHORN_TRUSTED_PROXIES: '10.0.0.0/33' },
-  { POSTHORN_TRUSTED_PROXIES: 'proxy.local' },
-  { POSTHORN_LOG: 'loud' },
-  { POSTHORN_PUBLIC_URL: 'mail.acme.com' },
-  { POSTHORN_TRACKING_URL: 'links.acme.com' },
-  { POSTHORN_HOSTNAME: '192.0.2.7' },
-  { POSTHORN_HOSTNAME: 'mx_1..acme.com' },
-  { POSTHORN_SECRET_KEY: 'short' },
-  { POSTHORN_RELAY_URL: 'http://relay.acme.com' },
-  { POSTHORN_RELAY_URL: 'smtp://user@relay.acme.com' },
-  { POSTHORN_RELAY_URL: 'smtp://us%zz:pw@relay.acme.com' },
-  { POSTHORN_SOURCE_IPS: '198.51.100.1' },
-  { POSTHORN_SOURCE_IPS: '192.0.2.7=mx_1..acme.com' },
-  { POSTHORN_SOURCE_IPS: '192.0.2.7=a.test=b.test' },
-  { POSTHORN_SOURCE_IPS: '192.0.2.7=a.test,192.0.2.7=b.test' },
-  { POSTHORN_RETRY_WAITS: '5m,4' },
-  { POSTHORN_DNS_TRUST_AD: 'maybe' },
-  { POSTHORN_MX_PORT: '0' },
-  { POSTHORN_SMTP_TIMEOUT_S: '0.5' },
-  { POSTHORN_SMTP_TIMEOUT_S: '601' },
-  { POSTHORN_GUARD_INTERVAL_S: '0' },
-  { POSTHORN_REPUTATION_INTERVAL_S: '0' },
-  { POSTHORN_DOMAINS_MAX: '0' },
-  { POSTHORN_DOMAINS_MAX: '1000001' },
-  { POSTHORN_INBOUND_PORT: 'x' },
-  { POSTHORN_SUBMISSION_PORTS: '587/ssl' },
-  { POSTHORN_SUBMISSION_PORTS: '587,587/tls' },
-  { POSTHORN_SUBMISSION_PORTS: '25', POSTHORN_INBOUND_PORT: '25' },
-  { POSTHORN_SMTP_HOST: 'http://x' },
-  { POSTHORN_SMTP_CLIENT_TIMEOUT_S: '0' },
-  { POSTHORN_UNMATCHED_MB: '31' },
-  { POSTHORN_DATABASE_MAX_MB: '20 GB' },
-  { POSTHORN_TLS_CERT: '', POSTHORN_TLS_KEY: '/etc/tls/key.pem' },
-  { POSTHORN_TLS_KEY: '', POSTHORN_TLS_CERT: '/etc/tls/cert.pem' },
-  { POSTHORN_LIMIT_SENDING: '0/60' },
-  { POSTHORN_RETENTION_CONTENT: '45' },
-  { POSTHORN_RETENTION_CONTENT: '23h' },
-  { POSTHORN_RETENTION_METADATA: '0d' },
+  { LETTERHAUS_TRUSTED_PROXIES: '10.0.0.0/33' },
+  { LETTERHAUS_TRUSTED_PROXIES: 'proxy.local' },
+  { LETTERHAUS_LOG: 'loud' },
+  { LETTERHAUS_PUBLIC_URL: 'mail.acme.com' },
+  { LETTERHAUS_TRACKING_URL: 'links.acme.com' },
+  { LETTERHAUS_HOSTNAME: '192.0.2.7' },
+  { LETTERHAUS_HOSTNAME: 'mx_1..acme.com' },
+  { LETTERHAUS_SECRET_KEY: 'short' },
+  { LETTERHAUS_RELAY_URL: 'http://relay.acme.com' },
+  { LETTERHAUS_RELAY_URL: 'smtp://user@relay.acme.com' },
+  { LETTERHAUS_RELAY_URL: 'smtp://us%zz:pw@relay.acme.com' },
+  { LETTERHAUS_SOURCE_IPS: '198.51.100.1' },
+  { LETTERHAUS_SOURCE_IPS: '192.0.2.7=mx_1..acme.com' },
+  { LETTERHAUS_SOURCE_IPS: '192.0.2.7=a.test=b.test' },
+  { LETTERHAUS_SOURCE_IPS: '192.0.2.7=a.test,192.0.2.7=b.test' },
+  { LETTERHAUS_RETRY_WAITS: '5m,4' },
+  { LETTERHAUS_DNS_TRUST_AD: 'maybe' },
+  { LETTERHAUS_MX_PORT: '0' },
+  { LETTERHAUS_SMTP_TIMEOUT_S: '0.5' },
+  { LETTERHAUS_SMTP_TIMEOUT_S: '601' },
+  { LETTERHAUS_GUARD_INTERVAL_S: '0' },
+  { LETTERHAUS_REPUTATION_INTERVAL_S: '0' },
+  { LETTERHAUS_DOMAINS_MAX: '0' },
+  { LETTERHAUS_DOMAINS_MAX: '1000001' },
+  { LETTERHAUS_INBOUND_PORT: 'x' },
+  { LETTERHAUS_SUBMISSION_PORTS: '587/ssl' },
+  { LETTERHAUS_SUBMISSION_PORTS: '587,587/tls' },
+  { LETTERHAUS_SUBMISSION_PORTS: '25', LETTERHAUS_INBOUND_PORT: '25' },
+  { LETTERHAUS_SMTP_HOST: 'http://x' },
+  { LETTERHAUS_SMTP_CLIENT_TIMEOUT_S: '0' },
+  { LETTERHAUS_UNMATCHED_MB: '31' },
+  { LETTERHAUS_DATABASE_MAX_MB: '20 GB' },
+  { LETTERHAUS_TLS_CERT: '', LETTERHAUS_TLS_KEY: '/etc/tls/key.pem' },
+  { LETTERHAUS_TLS_KEY: '', LETTERHAUS_TLS_CERT: '/etc/tls/cert.pem' },
+  { LETTERHAUS_LIMIT_SENDING: '0/60' },
+  { LETTERHAUS_RETENTION_CONTENT: '45' },
+  { LETTERHAUS_RETENTION_CONTENT: '23h' },
+  { LETTERHAUS_RETENTION_METADATA: '0d' },
 ];
 
 for (const env of WRONG) {
@@ -305,8 +312,8 @@ for (const env of WRONG) {
 test('a problem never repeats a value that may hold a password', () => {
   const problems = problemsOf({
     DATABASE_URL: 'db.internal hunter2',
-    POSTHORN_RELAY_URL: 'user:hunter2@relay',
-    POSTHORN_SECRET_KEY: 'hunter2',
+    LETTERHAUS_RELAY_URL: 'user:hunter2@relay',
+    LETTERHAUS_SECRET_KEY: 'hunter2',
   });
   assert.equal(problems.length, 3);
   assert.ok(!problems.join().includes('hunter2'));
@@ -314,36 +321,40 @@ test('a problem never repeats a value that may hold a password', () => {
 
 test('a misspelt variable is reported with the likely name', () => {
   assert.deepEqual(
-    problemsOf({ POSTHORN_MXPORT: '25', POSTHORN_PORT: '80', POSTHORN_XYZZY: '1' }),
+    problemsOf({
+      LETTERHAUS_MXPORT: '25',
+      LETTERHAUS_PORT: '80',
+      LETTERHAUS_XYZZY_PLUGH_FROTZ_QUUX: '1',
+    }),
     [
-      'POSTHORN_MXPORT: there is no such variable; did you mean POSTHORN_MX_PORT? Rename or unset it.',
-      'POSTHORN_PORT: there is no such variable; did you mean PORT? Rename or unset it.',
-      'POSTHORN_XYZZY: there is no such variable; unset it.',
+      'LETTERHAUS_MXPORT: there is no such variable; did you mean LETTERHAUS_MX_PORT? Rename or unset it.',
+      'LETTERHAUS_PORT: there is no such variable; did you mean PORT? Rename or unset it.',
+      'LETTERHAUS_XYZZY_PLUGH_FROTZ_QUUX: there is no such variable; unset it.',
     ],
   );
 });
 
-test('variables that Kubernetes sets for a service named posthorn are ignored', () => {
+test('variables that Kubernetes sets for a service named letterhaus are ignored', () => {
   configOf({
-    POSTHORN_SERVICE_HOST: '10.0.0.1',
-    POSTHORN_SERVICE_PORT: '3000',
-    POSTHORN_PORT: 'tcp://10.0.0.1:3000',
-    POSTHORN_PORT_3000_TCP_PROTO: 'tcp',
+    LETTERHAUS_SERVICE_HOST: '10.0.0.1',
+    LETTERHAUS_SERVICE_PORT: '3000',
+    LETTERHAUS_PORT: 'tcp://10.0.0.1:3000',
+    LETTERHAUS_PORT_3000_TCP_PROTO: 'tcp',
   });
 });
 
 test('metrics are served on the loopback address by default', () => {
-  const metrics = (text: string) => configOf({ POSTHORN_METRICS_PORT: text }).metrics;
+  const metrics = (text: string) => configOf({ LETTERHAUS_METRICS_PORT: text }).metrics;
   assert.deepEqual(metrics('9464'), { host: '127.0.0.1', port: 9464 });
   assert.deepEqual(metrics('10.0.0.5:9464'), { host: '10.0.0.5', port: 9464 });
   assert.deepEqual(metrics('[::1]:0'), { host: '::1', port: 0 });
   assert.equal(metrics('off'), null);
   for (const text of ['70000', 'x', ':1', 'host:1', '::1:5']) {
-    assert.equal(problemsOf({ POSTHORN_METRICS_PORT: text }).length, 1, text);
+    assert.equal(problemsOf({ LETTERHAUS_METRICS_PORT: text }).length, 1, text);
   }
   for (const token of ['short', 'with spaces in between']) {
-    const [problem = ''] = problemsOf({ POSTHORN_METRICS_TOKEN: token });
-    assert.match(problem, /^POSTHORN_METRICS_TOKEN: its value is not understood/);
+    const [problem = ''] = problemsOf({ LETTERHAUS_METRICS_TOKEN: token });
+    assert.match(problem, /^LETTERHAUS_METRICS_TOKEN: its value is not understood/);
     assert.ok(!problem.includes(token));
   }
 });

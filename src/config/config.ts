@@ -95,7 +95,7 @@ const SECRET_KEY_CHARACTERS_MIN = 32;
 const MEGABYTES_RULE = 'write megabytes, from 32 to 1000000000';
 const PORT_RULE = 'write a number from 1 to 65535';
 const TIMEOUT_RULE = 'write seconds, from 1 to 600';
-const FAILPOINTS_RULE = 'it is for tests of Posthorn only; unset it';
+const FAILPOINTS_RULE = 'it is for tests of Letterhaus only; unset it';
 const COUNT_RULE = 'write a whole number from 1 to 1000000';
 
 /** Reads the configuration, or returns the list of all problems. */
@@ -109,30 +109,30 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
     ...readDelivery(read),
     sources: readSources(read, system, identity),
     ...readSmtp(read),
-    failpoints: read.parsed('POSTHORN_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
+    failpoints: read.parsed('LETTERHAUS_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
     limits: Object.freeze({
       sending: limit(read, 'SENDING'),
-      recipients: read.parsed('POSTHORN_LIMIT_RECIPIENTS', parseLimit, LIMIT_RULE),
+      recipients: read.parsed('LETTERHAUS_LIMIT_RECIPIENTS', parseLimit, LIMIT_RULE),
       verification: limit(read, 'VERIFICATION'),
       domains: limit(read, 'DOMAINS'),
       webhooks: limit(read, 'WEBHOOKS'),
       auth: limit(read, 'AUTH'),
     }),
-    domainsMax: read.parsed('POSTHORN_DOMAINS_MAX', parseCount, COUNT_RULE) ?? DOMAINS_MAX,
+    domainsMax: read.parsed('LETTERHAUS_DOMAINS_MAX', parseCount, COUNT_RULE) ?? DOMAINS_MAX,
     retention: Object.freeze(readRetention(read)),
     reputationEveryMs:
-      read.parsed('POSTHORN_REPUTATION_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
+      read.parsed('LETTERHAUS_REPUTATION_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
       // The former name.
-      read.parsed('POSTHORN_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
+      read.parsed('LETTERHAUS_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
       REPUTATION_EVERY_MS,
   });
   for (const name of CLIENT_VARIABLES) read.text(name);
-  read.reportUnknown('POSTHORN_');
+  read.reportUnknown('LETTERHAUS_');
   return read.problems.length === 0 ? { ok: true, config } : { ok: false, problems: read.problems };
 }
 
-/** Used by client commands such as `posthorn send`, not by the service. */
-const CLIENT_VARIABLES = ['POSTHORN_URL', 'POSTHORN_API_KEY'] as const;
+/** Used by client commands such as `letterhaus send`, not by the service. */
+const CLIENT_VARIABLES = ['LETTERHAUS_URL', 'LETTERHAUS_API_KEY'] as const;
 
 function thisSystem(): System {
   const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
@@ -145,8 +145,8 @@ function thisSystem(): System {
 }
 
 function readStorage(read: EnvReader, system: System) {
-  const asked = read.text('POSTHORN_DATA_DIR');
-  const usual = system.isRoot ? '/var/lib/posthorn' : resolve(system.cloneDir, 'data');
+  const asked = read.text('LETTERHAUS_DATA_DIR');
+  const usual = system.isRoot ? '/var/lib/letterhaus' : resolve(system.cloneDir, 'data');
   return {
     databaseUrl: read.secret(
       'DATABASE_URL',
@@ -155,47 +155,47 @@ function readStorage(read: EnvReader, system: System) {
     ),
     dataDir: asked === null ? usual : resolve(asked.replace(/^~(?=\/|$)/, homedir())),
     secretKey: read.secret(
-      'POSTHORN_SECRET_KEY',
+      'LETTERHAUS_SECRET_KEY',
       (text) => (isSecretKey(text) ? text : null),
       `write at least ${SECRET_KEY_CHARACTERS_MIN} random characters (openssl rand -hex 32), or several of them as new,old`,
     ),
-    databaseBytesMax: read.parsed('POSTHORN_DATABASE_MAX_MB', parseMegabytes, MEGABYTES_RULE),
-    acceptDatabaseDurability: read.flag('POSTHORN_ACCEPT_DATABASE_DURABILITY'),
+    databaseBytesMax: read.parsed('LETTERHAUS_DATABASE_MAX_MB', parseMegabytes, MEGABYTES_RULE),
+    acceptDatabaseDurability: read.flag('LETTERHAUS_ACCEPT_DATABASE_DURABILITY'),
   };
 }
 
 function readIdentity(read: EnvReader, system: System) {
   const rule = 'write a full host name, as mail.example.com';
-  const asked = read.parsed('POSTHORN_HOSTNAME', parseHostName, rule);
+  const asked = read.parsed('LETTERHAUS_HOSTNAME', parseHostName, rule);
   return { hostname: asked ?? system.hostname, hostnameAsked: asked !== null };
 }
 
 function readDelivery(read: EnvReader) {
   const dnsServers = read.list(
-    'POSTHORN_DNS_SERVERS',
+    'LETTERHAUS_DNS_SERVERS',
     parseDnsServer,
     'write servers separated by commas, as 9.9.9.9 or 127.0.0.1:5353 or [::1]:53',
   );
   const waitsMs = read.list(
-    'POSTHORN_RETRY_WAITS',
+    'LETTERHAUS_RETRY_WAITS',
     parseRetryWaitMs,
     'write waits separated by commas, as 90s, 15m or 4h, from 10s to 24h',
   );
   return {
     relay: read.secret(
-      'POSTHORN_RELAY_URL',
+      'LETTERHAUS_RELAY_URL',
       parseRelay,
       'write it as smtp://user:password@host:587 or smtps://user:password@host:465, with special characters percent-encoded',
     ),
     shaping: readShaping(read),
     retryWaitsMs: waitsMs.length === 0 ? MAIL_RETRY_WAITS_MS : waitsMs,
     dnsServers: dnsServers.length === 0 ? null : dnsServers,
-    dnsTrustAd: read.flag('POSTHORN_DNS_TRUST_AD'),
-    mxPort: read.parsed('POSTHORN_MX_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 25,
+    dnsTrustAd: read.flag('LETTERHAUS_DNS_TRUST_AD'),
+    mxPort: read.parsed('LETTERHAUS_MX_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 25,
     mtaStsPort:
-      read.parsed('POSTHORN_MTA_STS_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 443,
-    smtpTimeoutMs: read.parsed('POSTHORN_SMTP_TIMEOUT_S', parseTimeoutMs, TIMEOUT_RULE),
-    allowPrivateNetworks: read.flag('POSTHORN_ALLOW_PRIVATE_NETWORKS'),
+      read.parsed('LETTERHAUS_MTA_STS_PORT', (text) => parsePort(text, 1), PORT_RULE) ?? 443,
+    smtpTimeoutMs: read.parsed('LETTERHAUS_SMTP_TIMEOUT_S', parseTimeoutMs, TIMEOUT_RULE),
+    allowPrivateNetworks: read.flag('LETTERHAUS_ALLOW_PRIVATE_NETWORKS'),
   };
 }
 
@@ -217,11 +217,11 @@ function readSources(
     return isOwn && heloName !== null && rest.length === 0 ? { ip, heloName } : null;
   };
   const rule = `write addresses that this machine has (${localIps.join(', ')}), each alone or with its name in EHLO, as 192.0.2.7=mail1.example.com`;
-  const sources = read.list('POSTHORN_SOURCE_IPS', parse, rule);
+  const sources = read.list('LETTERHAUS_SOURCE_IPS', parse, rule);
   const ips = sources.map(({ ip }) => ip);
   const twice = ips.find((ip, index) => ips.indexOf(ip) !== index);
   if (twice !== undefined) {
-    read.problem('POSTHORN_SOURCE_IPS', `${twice} occurs twice; keep one.`);
+    read.problem('LETTERHAUS_SOURCE_IPS', `${twice} occurs twice; keep one.`);
   }
   return Object.freeze(sources);
 }
@@ -235,7 +235,7 @@ const LIMIT_RULE = 'write requests per seconds, as 100/60 (at most 86400 seconds
 
 function limit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {
   const usual = DEFAULT_LIMITS[category.toLowerCase() as LimitCategory];
-  return read.parsed(`POSTHORN_LIMIT_${category}`, parseLimit, LIMIT_RULE) ?? usual;
+  return read.parsed(`LETTERHAUS_LIMIT_${category}`, parseLimit, LIMIT_RULE) ?? usual;
 }
 
 const RETENTION_RULE =
@@ -249,7 +249,10 @@ function readRetention(read: EnvReader): Retention {
   const retention = { contentH: orForEver(contentH), metadataH: orForEver(metadataH) };
   if (asked !== null && outlivesMetadata(retention)) {
     const what = 'content cannot be kept for longer than the email it belongs to';
-    read.problem('POSTHORN_RETENTION_CONTENT', `${what}; raise POSTHORN_RETENTION_METADATA too.`);
+    read.problem(
+      'LETTERHAUS_RETENTION_CONTENT',
+      `${what}; raise LETTERHAUS_RETENTION_METADATA too.`,
+    );
   }
   return retention;
 }
@@ -257,14 +260,14 @@ function readRetention(read: EnvReader): Retention {
 /** Infinity: forever. */
 function period(read: EnvReader, what: 'CONTENT' | 'METADATA'): number | null {
   const parse = (text: string) => (/^off$/i.test(text) ? Infinity : parsePeriodH(text));
-  return read.parsed(`POSTHORN_RETENTION_${what}`, parse, RETENTION_RULE);
+  return read.parsed(`LETTERHAUS_RETENTION_${what}`, parse, RETENTION_RULE);
 }
 
 function orForEver(hours: number): number | null {
   return hours === Infinity ? null : hours;
 }
 
-const SHAPING_FILE = 'POSTHORN_SHAPING';
+const SHAPING_FILE = 'LETTERHAUS_SHAPING';
 
 function readShaping(read: EnvReader): ShapingSettings {
   const path = read.text(SHAPING_FILE);

@@ -82,7 +82,7 @@ export class EnvReader {
   }
 }
 
-/** Variables that Kubernetes sets in pods for a service named `posthorn`. */
+/** Variables that Kubernetes sets in pods for a service named `letterhaus`. */
 function isServiceLink(name: string, value = ''): boolean {
   return /_SERVICE_(HOST|PORT)|_PORT_\d+_(TCP|UDP)/.test(name) || /^(tcp|udp):\/\//.test(value);
 }

@@ -47,27 +47,27 @@ export function readHttp(read: EnvReader): HttpConfig {
     port: port ?? DEFAULT_PORT,
     portAsked: port !== null,
     trustedProxies: read.list(
-      'POSTHORN_TRUSTED_PROXIES',
+      'LETTERHAUS_TRUSTED_PROXIES',
       parseNetwork,
       'write IP addresses separated by commas (or networks, 10.0.0.0/8)',
     ),
     publicUrl: read.parsed(
-      'POSTHORN_PUBLIC_URL',
+      'LETTERHAUS_PUBLIC_URL',
       parsePublicUrl,
       'write it as https://mail.example.com',
     ),
     trackingUrl: read.parsed(
-      'POSTHORN_TRACKING_URL',
+      'LETTERHAUS_TRACKING_URL',
       parsePublicUrl,
       'write it as https://links.example.com',
     ),
     logLevel:
-      read.parsed('POSTHORN_LOG', oneOf(LOG_LEVELS), `write one of ${LOG_LEVELS.join(', ')}`) ??
+      read.parsed('LETTERHAUS_LOG', oneOf(LOG_LEVELS), `write one of ${LOG_LEVELS.join(', ')}`) ??
       'info',
-    apiTlsFiles: readTlsFiles(read, 'POSTHORN_API_TLS'),
+    apiTlsFiles: readTlsFiles(read, 'LETTERHAUS_API_TLS'),
     metrics: readMetrics(read),
     metricsToken: read.secret(
-      'POSTHORN_METRICS_TOKEN',
+      'LETTERHAUS_METRICS_TOKEN',
       (text) => (/^[\x21-\x7e]+$/.test(text) && text.length >= TOKEN_CHARACTERS_MIN ? text : null),
       `write at least ${TOKEN_CHARACTERS_MIN} random characters without spaces (openssl rand -hex 32)`,
     ),
@@ -75,8 +75,8 @@ export function readHttp(read: EnvReader): HttpConfig {
 }
 
 function readMetrics(read: EnvReader): HttpConfig['metrics'] {
-  if (/^off$/i.test(read.text('POSTHORN_METRICS_PORT') ?? '')) return null;
-  return read.parsed('POSTHORN_METRICS_PORT', parseMetrics, METRICS_RULE);
+  if (/^off$/i.test(read.text('LETTERHAUS_METRICS_PORT') ?? '')) return null;
+  return read.parsed('LETTERHAUS_METRICS_PORT', parseMetrics, METRICS_RULE);
 }
 
 /** A port without an address is one of loopback. */
@@ -122,27 +122,27 @@ const PORTS_RULE =
 
 export function readSmtp(read: EnvReader): SmtpConfig {
   const isOff = (text: string | null) => text === null || /^off$/i.test(text);
-  const inboundPort = isOff(read.text('POSTHORN_INBOUND_PORT'))
+  const inboundPort = isOff(read.text('LETTERHAUS_INBOUND_PORT'))
     ? null
-    : read.parsed('POSTHORN_INBOUND_PORT', (text) => parsePort(text, 0), MAIL_PORT_RULE);
-  const submissionPorts = isOff(read.text('POSTHORN_SUBMISSION_PORTS'))
+    : read.parsed('LETTERHAUS_INBOUND_PORT', (text) => parsePort(text, 0), MAIL_PORT_RULE);
+  const submissionPorts = isOff(read.text('LETTERHAUS_SUBMISSION_PORTS'))
     ? []
-    : read.list('POSTHORN_SUBMISSION_PORTS', parseSubmissionPort, PORTS_RULE);
+    : read.list('LETTERHAUS_SUBMISSION_PORTS', parseSubmissionPort, PORTS_RULE);
   const rule = 'write an IP address or a host name';
   refuseTwice(read, [...submissionPorts.map(({ port }) => port), inboundPort ?? 0]);
   return {
-    smtpHost: read.parsed('POSTHORN_SMTP_HOST', parseHost, rule),
+    smtpHost: read.parsed('LETTERHAUS_SMTP_HOST', parseHost, rule),
     inboundPort,
     submissionPorts,
-    submissionShowsClient: read.flag('POSTHORN_SUBMISSION_SHOW_CLIENT'),
+    submissionShowsClient: read.flag('LETTERHAUS_SUBMISSION_SHOW_CLIENT'),
     smtpClientTimeoutMs: read.parsed(
-      'POSTHORN_SMTP_CLIENT_TIMEOUT_S',
+      'LETTERHAUS_SMTP_CLIENT_TIMEOUT_S',
       parseTimeoutMs,
       TIMEOUT_RULE,
     ),
     unmatchedBytesMax:
-      read.parsed('POSTHORN_UNMATCHED_MB', parseMegabytes, MEGABYTES_RULE) ?? UNMATCHED_BYTES_MAX,
-    tlsFiles: readTlsFiles(read, 'POSTHORN_TLS'),
+      read.parsed('LETTERHAUS_UNMATCHED_MB', parseMegabytes, MEGABYTES_RULE) ?? UNMATCHED_BYTES_MAX,
+    tlsFiles: readTlsFiles(read, 'LETTERHAUS_TLS'),
   };
 }
 
@@ -157,13 +157,13 @@ function refuseTwice(read: EnvReader, ports: readonly number[]): void {
   const asked = ports.filter((port) => port !== 0);
   const twice = asked.find((port, index) => asked.indexOf(port) !== index);
   if (twice === undefined) return;
-  read.problem('POSTHORN_SUBMISSION_PORTS', `port ${twice} occurs twice; choose another.`);
+  read.problem('LETTERHAUS_SUBMISSION_PORTS', `port ${twice} occurs twice; choose another.`);
 }
 
 /** Reads two variables, of which both or neither must be set. */
 function readTlsFiles(
   read: EnvReader,
-  prefix: 'POSTHORN_TLS' | 'POSTHORN_API_TLS',
+  prefix: 'LETTERHAUS_TLS' | 'LETTERHAUS_API_TLS',
 ): SmtpConfig['tlsFiles'] {
   const names = { cert: `${prefix}_CERT`, key: `${prefix}_KEY` };
   const [cert, key] = [read.text(names.cert), read.text(names.key)];

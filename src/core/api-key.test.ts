@@ -13,7 +13,7 @@ test('a key names its environment and can be parsed', () => {
   fc.assert(
     fc.property(randomness, fc.constantFrom('live', 'test'), (random, environment) => {
       const key = makeApiKey(environment, random);
-      assert.match(key, /^ph_(live|test)_[0-9A-Za-z]{38}$/);
+      assert.match(key, /^lh_(live|test)_[0-9A-Za-z]{38}$/);
       assert.equal(parseApiKey(key), environment);
     }),
   );
@@ -38,12 +38,12 @@ test('a live key cannot be turned into a test key by its prefix', () => {
   assert.equal(parseApiKey(key.replace('_live_', '_test_')), null);
 });
 
-// Python: zlib.crc32(b'ph_test_' + b'0' * 32) is 0xc15dee8e, in base62 3XY9qo.
+// Python: zlib.crc32(b'lh_test_' + b'0' * 32) is 0x9f482f50, in base62 2uqjOi.
 test('the checksum is the CRC32 of everything before it, in base62', () => {
   const key = makeApiKey('test', new Uint8Array(API_KEY_RANDOM_BYTES));
-  assert.equal(key, `ph_test_${'0'.repeat(32)}3XY9qo`);
+  assert.equal(key, `lh_test_${'0'.repeat(32)}2uqjOi`);
 });
 
 test('the hint has only the beginning of the key', () => {
-  assert.equal(hintOf(`ph_test_AbCd${'0'.repeat(34)}`), 'ph_test_AbCd…');
+  assert.equal(hintOf(`lh_test_AbCd${'0'.repeat(34)}`), 'lh_test_AbCd…');
 });

@@ -1,5 +1,5 @@
 /**
- * The text of an API key: `ph_live_` or `ph_test_`, 32 random base62 characters (190 bits), and 6 with the
+ * The text of an API key: `lh_live_` or `lh_test_`, 32 random base62 characters (190 bits), and 6 with the
  * CRC32 of everything before them. The prefix lets scanners find leaked keys; the checksum detects a typo
  * without a look-up. Only its SHA-256 is stored (store/keys.ts).
  */
@@ -11,7 +11,7 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const RANDOM_CHARACTERS = 32;
 const CHECKSUM_CHARACTERS = 6;
 const HINT_CHARACTERS = 4;
-const KEY = /^ph_(live|test)_[0-9A-Za-z]{38}$/;
+const KEY = /^lh_(live|test)_[0-9A-Za-z]{38}$/;
 
 /** Random bytes for makeApiKey: more than 32 characters hold, so that all characters are equally likely. */
 export const API_KEY_RANDOM_BYTES = 32;
@@ -19,7 +19,7 @@ export const API_KEY_RANDOM_BYTES = 32;
 /** @param random API_KEY_RANDOM_BYTES from a cryptographic source */
 export function makeApiKey(environment: Environment, random: Uint8Array): string {
   const number = random.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
-  const start = `ph_${environment}_${base62(number, RANDOM_CHARACTERS)}`;
+  const start = `lh_${environment}_${base62(number, RANDOM_CHARACTERS)}`;
   return start + checksumOf(start);
 }
 
@@ -39,7 +39,7 @@ export function hashApiKey(text: string): string {
 
 /** The beginning of the key for lists: enough to recognise it, of no use to an attacker. */
 export function hintOf(key: string): string {
-  return `${key.slice(0, 'ph_live_'.length + HINT_CHARACTERS)}…`;
+  return `${key.slice(0, 'lh_live_'.length + HINT_CHARACTERS)}…`;
 }
 
 function checksumOf(start: string): string {

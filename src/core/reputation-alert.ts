@@ -92,7 +92,7 @@ export function ratePpm(count: number, ended: number): number {
 
 const PAUSED =
   ' New mail from this domain is accepted and held until the operator releases it ' +
-  '(posthorn projects set-reputation-alert --resume).';
+  '(letterhaus projects set-reputation-alert --resume).';
 
 export type AlertFacts = {
   kind: AlertKind;

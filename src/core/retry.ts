@@ -7,7 +7,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
 /**
- * Waits after the 1st, 2nd, ... failed attempt unless POSTHORN_RETRY_WAITS says otherwise; the last one
+ * Waits after the 1st, 2nd, ... failed attempt unless LETTERHAUS_RETRY_WAITS says otherwise; the last one
  * repeats until the mail expires.
  */
 export const MAIL_RETRY_WAITS_MS: readonly number[] = [

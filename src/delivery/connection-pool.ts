@@ -296,7 +296,7 @@ function remaining({ allowance, connection }: Slot): Permit {
   return { allowance: allowance && Math.max(0, allowance - connection.messagesSent) };
 }
 
-/** For metrics and `posthorn queue`; times on the monotonic clock. */
+/** For metrics and `letterhaus queue`; times on the monotonic clock. */
 export type ProviderFacts = {
   provider: string;
   state: 'open' | 'full' | 'slowed' | 'suspended';

@@ -36,9 +36,9 @@ function request({ postponableMs = HOUR_MS, ...differing }: Differing = {}): Sen
   return { transaction: { ...TRANSACTION, ...differing }, postponableMs, isAlone: false };
 }
 
-/** As 127.0.0.8=out8.posthorn.test. */
+/** As 127.0.0.8=out8.letterhaus.test. */
 function sourcesAt(...numbers: number[]): Source[] {
-  return numbers.map((n) => ({ ip: `127.0.0.${n}`, heloName: `out${n}.posthorn.test` }));
+  return numbers.map((n) => ({ ip: `127.0.0.${n}`, heloName: `out${n}.letterhaus.test` }));
 }
 
 /** Workers of one machine. */
@@ -61,7 +61,7 @@ class Machine implements Disposable {
       return new Connections({
         world,
         port,
-        heloName: 'out.posthorn.test',
+        heloName: 'out.letterhaus.test',
         sources,
         shaping,
         send: (messages) =>
@@ -106,7 +106,7 @@ test('a session is used again by the next message to the same server', async () 
 
 test('a sending domain keeps its address towards a receiver, and the name that belongs to it', async () => {
   await using mx = await startFakeMx();
-  const sources = [...sourcesAt(7, 8, 9), { ip: '::1', heloName: 'six.posthorn.test' }];
+  const sources = [...sourcesAt(7, 8, 9), { ip: '::1', heloName: 'six.letterhaus.test' }];
   using machine = new Machine(2, { port: mx.port, limits: {}, sources });
   const seen = new Set<string>();
   for (let n = 0; n < 12; n += 1) {
@@ -124,13 +124,13 @@ test('a sending domain keeps its address towards a receiver, and the name that b
   assert.deepEqual(seen, new Set(['127.0.0.7', '127.0.0.8', '127.0.0.9']), 'all are used');
   for (const { client, lines } of mx.sessions) {
     const number = client.split('.').at(-1);
-    assert.ok(lines.includes(`C: EHLO out${number}.posthorn.test`), lines.join('\n'));
+    assert.ok(lines.includes(`C: EHLO out${number}.letterhaus.test`), lines.join('\n'));
   }
 });
 
 test('a source address that the system refuses is skipped for the next, and if none works the attempt fails', async () => {
   await using mx = await startFakeMx();
-  const away = { ip: '192.0.2.1', heloName: 'away.posthorn.test' };
+  const away = { ip: '192.0.2.1', heloName: 'away.letterhaus.test' };
   using machine = new Machine(1, { port: mx.port, limits: {}, sources: [away, ...sourcesAt(8)] });
   const [worker] = machine.workers as [Connections];
   for (let n = 0; n < 8; n += 1) {

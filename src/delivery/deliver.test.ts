@@ -37,7 +37,7 @@ function connectionsTo({ port }: FakeMx): Connections {
   const connections = new Connections({
     world,
     port,
-    heloName: 'out.posthorn.test',
+    heloName: 'out.letterhaus.test',
     sources: [],
     shaping: USUAL_SHAPING,
     send: (messages: readonly WorkerMessage[]) => setImmediate(() => broker.receive(0, messages)),

@@ -351,14 +351,14 @@ export const NO_HOST_NAME: Outcome = {
     blame: 'us',
     advice:
       'This service has no fully qualified host name to introduce itself with; ' +
-      'set POSTHORN_HOSTNAME to the name in the reverse DNS of its address.',
+      'set LETTERHAUS_HOSTNAME to the name in the reverse DNS of its address.',
   },
   smtp: null,
   suppress: null,
   slowDown: false,
 };
 
-/** `posthorn queue drop`. */
+/** `letterhaus queue drop`. */
 export const DROPPED: Outcome = {
   status: 'canceled',
   reason: {

@@ -1,5 +1,5 @@
 /**
- * Removes waiting mail from the queue: at once (`posthorn queue drop`), or as a drop that can be undone for a
+ * Removes waiting mail from the queue: at once (`letterhaus queue drop`), or as a drop that can be undone for a
  * minute (store/queue-drops.ts), which a request begins and maintenance carries out.
  */
 import type { World } from '../core/world.ts';

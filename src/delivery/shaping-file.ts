@@ -1,5 +1,5 @@
 /**
- * The operator's file of limits (POSTHORN_SHAPING, docs/shaping.md): JSON, read once at the start and
+ * The operator's file of limits (LETTERHAUS_SHAPING, docs/shaping.md): JSON, read once at the start and
  * refused as a whole with every problem in it. What it replaces: shaping-settings.ts.
  */
 import { z } from 'zod';

@@ -24,7 +24,7 @@ type Simulated =
   /** Tried again after the delay. */
   | { kind: 'wait'; delayMs: number };
 
-export const SIMULATOR_HOST = 'simulator.posthorn.invalid';
+export const SIMULATOR_HOST = 'simulator.letterhaus.invalid';
 /** The provider of test mail: a name without a dot, so that no destination or provider has it. */
 export const SIMULATOR_PROVIDER = 'simulator';
 

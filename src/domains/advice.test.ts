@@ -4,7 +4,7 @@ import { startFakeDns, type FakeFailure, type FakeZone } from '../../test/suppor
 import { createResolver } from '../net/dns/resolver.ts';
 import { adviseInbound, adviseOn, type Advice } from './advice.ts';
 
-const HOST = 'mail.posthorn.example';
+const HOST = 'mail.letterhaus.example';
 
 /** A zone about which there is nothing to say. */
 const GOOD: FakeZone = {
@@ -120,7 +120,7 @@ test('a DNS failure causes no advice', async () => {
 
 test('a node that the MX record names advises when it has no inbound port; another node does not', () => {
   const [finding, ...others] = adviseInbound(HOST, { hostname: HOST, inboundPort: null });
-  assert.match(finding?.message ?? '', /are lost: .* Set POSTHORN_INBOUND_PORT=25 /);
+  assert.match(finding?.message ?? '', /are lost: .* Set LETTERHAUS_INBOUND_PORT=25 /);
   assert.deepEqual(others, []);
   assert.deepEqual(adviseInbound(HOST, { hostname: HOST, inboundPort: 25 }), []);
   assert.deepEqual(adviseInbound('mx.else.example', { hostname: HOST, inboundPort: null }), []);

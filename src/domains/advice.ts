@@ -153,7 +153,7 @@ export function adviseInbound(
   { hostname, inboundPort }: { hostname: string; inboundPort: number | null },
 ): Advice[] {
   if (inboundPort !== null || returnPathHost !== hostname) return [];
-  const message = `bounces and complaints by mail are lost: the MX record names ${hostname}, where this service does not receive mail. Set POSTHORN_INBOUND_PORT=25 and open that port`;
+  const message = `bounces and complaints by mail are lost: the MX record names ${hostname}, where this service does not receive mail. Set LETTERHAUS_INBOUND_PORT=25 and open that port`;
   return [{ about: 'inbound', message }];
 }
 

@@ -76,7 +76,7 @@ test('white space inside a key is allowed and advised against', () => {
 async function mailauthSays(text: string): Promise<string | undefined> {
   const message = 'From: a@acme.com\r\nSubject: x\r\n\r\nhello\r\n';
   const privateKey = RSA.privateKey.export({ type: 'pkcs8', format: 'pem' });
-  const key = { signingDomain: 'acme.com', selector: 'ph1', privateKey };
+  const key = { signingDomain: 'acme.com', selector: 'lh1', privateKey };
   // Its types want the key outside of signatureData, its code inside.
   const { signatures } = await dkimSign(message, { ...key, signatureData: [key] });
   const resolver = (_: string, type: string) => Promise.resolve(type === 'TXT' ? [[text]] : []);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { judgeMx, judgeSpf } from './judge-records.ts';
 
-const HOST = 'mail.posthorn.example';
+const HOST = 'mail.letterhaus.example';
 const SPF = 'v=spf1 ip4:8.8.8.8 ~all';
 
 const mxRecords = (texts: readonly string[]) =>
@@ -13,10 +13,10 @@ const mxRecords = (texts: readonly string[]) =>
 
 /** What is at the return path, and what is said about it. */
 const MX_MISTAKES: Record<string, [string[], RegExp]> = {
-  elsewhere: [['10 mx.other.example'], /points to mx\.other\.example instead of mail\.posthorn/],
+  elsewhere: [['10 mx.other.example'], /points to mx\.other\.example instead of mail\.letterhaus/],
   'to a name with the zone appended': [
     [`10 ${HOST}.acme.com`],
-    /appended the zone name, so end the value with a dot: "mail\.posthorn\.example\."/,
+    /appended the zone name, so end the value with a dot: "mail\.letterhaus\.example\."/,
   ],
   'to an address': [['10 8.8.8.8'], /holds an address \(8\.8\.8\.8\)/],
   nowhere: [['0 .'], /accepts no mail/],
@@ -96,12 +96,12 @@ test('an SPF record that includes our addresses, in any syntax, is verified', ()
 });
 
 test('any host name of the installation is accepted as MX, and no other beside it', () => {
-  const names = [HOST, 'mail2.posthorn.example'];
+  const names = [HOST, 'mail2.letterhaus.example'];
   const verified = { status: 'verified', problem: null };
-  for (const texts of [['10 mail2.posthorn.example'], names.map((name) => `10 ${name}`)]) {
+  for (const texts of [['10 mail2.letterhaus.example'], names.map((name) => `10 ${name}`)]) {
     assert.deepEqual(judgeMx(names, mxRecords(texts), []), verified);
   }
-  const beside = mxRecords(['10 mail2.posthorn.example', '10 mx.other.example']);
+  const beside = mxRecords(['10 mail2.letterhaus.example', '10 mx.other.example']);
   assert.match(
     judgeMx(names, beside, []).problem ?? '',
     /mx\.other\.example has the same or a better priority/,
@@ -109,15 +109,15 @@ test('any host name of the installation is accepted as MX, and no other beside i
 });
 
 test('an SPF record with one machine of several is verified, with advice about the others', () => {
-  const expected = 'v=spf1 ip4:8.8.8.8 ip4:8.8.8.9 a:mail2.posthorn.example ~all';
-  const sufficient = [['ip4:8.8.8.8', 'ip4:8.8.8.9'], ['a:mail2.posthorn.example']];
+  const expected = 'v=spf1 ip4:8.8.8.8 ip4:8.8.8.9 a:mail2.letterhaus.example ~all';
+  const sufficient = [['ip4:8.8.8.8', 'ip4:8.8.8.9'], ['a:mail2.letterhaus.example']];
   const judge = (text: string) => judgeSpf(expected, [text], sufficient);
   assert.deepEqual(judge(expected), { status: 'verified', problem: null });
   const { status, problem } = judge('v=spf1 ip4:8.8.8.0/24 -all');
   assert.equal(status, 'verified');
   assert.match(
     problem ?? '',
-    /\(a:mail2\.posthorn\.example\).* change it to "v=spf1 ip4:8\.8\.8\.8 /,
+    /\(a:mail2\.letterhaus\.example\).* change it to "v=spf1 ip4:8\.8\.8\.8 /,
   );
   assert.equal(judge('v=spf1 ip4:8.8.8.9 ~all').status, 'mismatch', 'half of a machine');
 });

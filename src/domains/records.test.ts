@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { spf } from 'mailauth/lib/spf/index.js';
 import { requiredRecords, uncheckedRecords, type DomainSetup, type Places } from './records.ts';
 
-const HOST = 'mail.posthorn.example';
+const HOST = 'mail.letterhaus.example';
 
 function placesOf(sourceIps: string[]): Places {
   return { returnPathHost: HOST, hosts: [{ name: HOST, sourceIps }] };
@@ -11,9 +11,9 @@ function placesOf(sourceIps: string[]): Places {
 
 const SETUP: DomainSetup = {
   name: 'acme.com',
-  dkimSelectorRsa: 'ph1',
+  dkimSelectorRsa: 'lh1',
   dkimRecordRsa: 'v=DKIM1; k=rsa; p=AAAA',
-  dkimSelectorEd25519: 'ph2',
+  dkimSelectorEd25519: 'lh2',
   dkimRecordEd25519: 'v=DKIM1; k=ed25519; p=BBBB',
   places: placesOf([]),
 };
@@ -28,8 +28,8 @@ test('a domain needs two DKIM keys and the MX and SPF of its return path', () =>
     ),
   );
   assert.deepEqual(shape, [
-    { record: 'DKIM', type: 'TXT', name: 'ph1._domainkey.acme.com', required: true },
-    { record: 'DKIM', type: 'TXT', name: 'ph2._domainkey.acme.com', required: false },
+    { record: 'DKIM', type: 'TXT', name: 'lh1._domainkey.acme.com', required: true },
+    { record: 'DKIM', type: 'TXT', name: 'lh2._domainkey.acme.com', required: false },
     { record: 'MX', type: 'MX', name: 'send.acme.com', priority: 10, required: true },
     { record: 'SPF', type: 'TXT', name: 'send.acme.com', required: true },
   ]);
@@ -41,21 +41,21 @@ test('a domain needs two DKIM keys and the MX and SPF of its return path', () =>
 });
 
 test('SPF names the public source addresses, else the host', () => {
-  assert.equal(spfOf({}), 'v=spf1 a:mail.posthorn.example ~all');
-  assert.equal(spfOf({ places: placesOf(['10.0.0.5']) }), 'v=spf1 a:mail.posthorn.example ~all');
+  assert.equal(spfOf({}), 'v=spf1 a:mail.letterhaus.example ~all');
+  assert.equal(spfOf({ places: placesOf(['10.0.0.5']) }), 'v=spf1 a:mail.letterhaus.example ~all');
   const value = spfOf({ places: placesOf(['8.8.8.8', '2606:4700::1', '192.168.0.1']) });
   assert.equal(value, 'v=spf1 ip4:8.8.8.8 ip6:2606:4700::1 ~all');
 });
 
 test('SPF names all machines of the installation, or a host name for many of them', () => {
   const host = (n: number, ...sourceIps: string[]) => ({
-    name: `mail${n}.posthorn.example`,
+    name: `mail${n}.letterhaus.example`,
     sourceIps,
   });
   const valueOf = (hosts: Places['hosts']) => spfOf({ places: { returnPathHost: HOST, hosts } });
   assert.equal(
     valueOf([host(1), host(2, '8.8.8.8'), host(3, '8.8.8.8', '8.8.8.9')]),
-    'v=spf1 ip4:8.8.8.8 ip4:8.8.8.9 a:mail1.posthorn.example ~all',
+    'v=spf1 ip4:8.8.8.8 ip4:8.8.8.9 a:mail1.letterhaus.example ~all',
   );
   const many = [1, 2, 3, 4, 5, 6].map((n) => host(n));
   assert.equal(valueOf([...many, host(7, '8.8.8.8')]), `v=spf1 ip4:8.8.8.8 a:${HOST} ~all`);
@@ -66,7 +66,7 @@ test('another implementation of SPF passes our addresses and no others', async (
   const resultFor = async (ip: string) => {
     const sender = 'b-token@send.acme.com';
     const resolver = (_: string, type: string) => Promise.resolve(type === 'TXT' ? [[value]] : []);
-    return (await spf({ ip, sender, helo: 'mail.posthorn.example', resolver })).status.result;
+    return (await spf({ ip, sender, helo: 'mail.letterhaus.example', resolver })).status.result;
   };
   assert.equal(await resultFor('8.8.8.8'), 'pass');
   assert.equal(await resultFor('2606:4700::1'), 'pass');

@@ -14,7 +14,7 @@ after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
 const config = {
-  hostname: 'mail.posthorn.example',
+  hostname: 'mail.letterhaus.example',
   sources: [],
   domainsMax: 1000,
   inboundPort: 25,

@@ -151,7 +151,7 @@ function refuseTracking(
   const asked = (['opens', 'clicks'] as const).filter((name) => tracking?.[name]);
   if (isServed || asked.length === 0) return null;
   const message =
-    'needs POSTHORN_TRACKING_URL or POSTHORN_PUBLIC_URL, the https address at which recipients reach this service';
+    'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients reach this service';
   return refuseFields(asked.map((name) => ({ field: `tracking.${name}`, message })));
 }
 
@@ -227,7 +227,7 @@ function noRoom(
     return { refused: 'conflict', message };
   }
   if (used < max) return null;
-  const message = `The project has ${used} domains in the ${environment} environment, and may have ${max}: remove one, or ask the operator to raise the limit (posthorn projects set-domains-max).`;
+  const message = `The project has ${used} domains in the ${environment} environment, and may have ${max}: remove one, or ask the operator to raise the limit (letterhaus projects set-domains-max).`;
   return { refused: 'conflict', message };
 }
 
@@ -274,10 +274,10 @@ function newDomain(
     id,
     name,
     status: 'not_started' as const,
-    rsaSelector: keys.rsaSelector ?? `posthorn1-${suffix}`,
+    rsaSelector: keys.rsaSelector ?? `lh1-${suffix}`,
     rsaPublicKey: keys.rsa.publicKey,
     rsaPrivateKey: secrets.seal(keys.rsa.privateKey, id),
-    ed25519Selector: `posthorn2-${suffix}`,
+    ed25519Selector: `lh2-${suffix}`,
     ed25519PublicKey: keys.ed25519.publicKey,
     ed25519PrivateKey: secrets.seal(keys.ed25519.privateKey, id),
     ed25519Verified: false,

@@ -11,11 +11,11 @@ const RSA_KEY = generateKeyPairSync('rsa', { modulusLength: 2048 })
   .toString('base64');
 const RSA_RECORD = `v=DKIM1; k=rsa; p=${RSA_KEY}`;
 const ED_RECORD = 'v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=';
-const HOST = 'mail.posthorn.example';
+const HOST = 'mail.letterhaus.example';
 const PLACES = { returnPathHost: HOST, hosts: [{ name: HOST, sourceIps: ['8.8.8.8'] }] };
 
-const RSA_NAME = 'ph1._domainkey.acme.com';
-const ED_NAME = 'ph2._domainkey.acme.com';
+const RSA_NAME = 'lh1._domainkey.acme.com';
+const ED_NAME = 'lh2._domainkey.acme.com';
 const RETURN_PATH = 'send.acme.com';
 
 /** A zone in which nothing is wrong. */
@@ -53,9 +53,9 @@ async function check(
   const resolver = createResolver({ servers: [dns.server], world, queryTimeoutMs });
   const expected = requiredRecords({
     name: domain,
-    dkimSelectorRsa: 'ph1',
+    dkimSelectorRsa: 'lh1',
     dkimRecordRsa: RSA_RECORD,
-    dkimSelectorEd25519: 'ph2',
+    dkimSelectorEd25519: 'lh2',
     dkimRecordEd25519: ED_RECORD,
     places: PLACES,
   });
@@ -111,7 +111,7 @@ test('each of the other records is required', async () => {
 
 test('an absent record is reported with advice to add it', async () => {
   const result = await check({ [RSA_NAME]: null, [RETURN_PATH]: null });
-  assertProblem(result, 'rsa', ['missing', /no TXT record at ph1\._domainkey\.acme\.com: add it/]);
+  assertProblem(result, 'rsa', ['missing', /no TXT record at lh1\._domainkey\.acme\.com: add it/]);
   assertProblem(result, 'mx', ['missing', /no MX record at send\.acme\.com: add it/]);
   assertProblem(result, 'spf', ['missing', /no TXT record at send\.acme\.com: add it/]);
 });
@@ -127,30 +127,30 @@ test('a record with the zone name appended is reported with advice to enter the 
     new RegExp(
       `the ${type} record exists at ${name}\\.acme\\.com: your DNS panel appended .* only "${short}"`,
     );
-  assertProblem(result, 'rsa', ['missing', said('TXT', RSA_NAME, 'ph1\\._domainkey')]);
+  assertProblem(result, 'rsa', ['missing', said('TXT', RSA_NAME, 'lh1\\._domainkey')]);
   assertProblem(result, 'mx', ['missing', said('MX', RETURN_PATH, 'send')]);
   assertProblem(result, 'spf', ['missing', said('TXT', RETURN_PATH, 'send')]);
 });
 
 test('for a sub-domain the parent zone may be appended, or the sub-domain left out', async () => {
   const domain = 'news.acme.com';
-  const appended = 'ph1._domainkey.news.acme.com.acme.com';
+  const appended = 'lh1._domainkey.news.acme.com.acme.com';
   const result = await check({ [appended]: { TXT: [RSA_RECORD] } }, { domain });
-  assertProblem(result, 'rsa', ['missing', /acme\.com\.acme\.com: .* "ph1\._domainkey\.news"/]);
+  assertProblem(result, 'rsa', ['missing', /acme\.com\.acme\.com: .* "lh1\._domainkey\.news"/]);
   assertProblem(result, 'mx', ['missing', /exists at send\.acme\.com: the sub-domain is missing/]);
 });
 
 test('a wildcard record is not reported as misplaced', async () => {
   const wildcard = { TXT: ['v=verify something'], MX: ['10 mx.other.example'] };
   const result = await check({ [RSA_NAME]: null, [`${RSA_NAME}.acme.com`]: wildcard });
-  assertProblem(result, 'rsa', ['missing', /no TXT record at ph1/]);
+  assertProblem(result, 'rsa', ['missing', /no TXT record at lh1/]);
 });
 
 test('a record of another type is reported as such', async () => {
   const types: [FakeZone[string], RegExp][] = [
-    [{ A: ['8.8.8.8'] }, /there is an A record at ph1.* choose the type TXT/],
-    [{ MX: ['10 x.example'] }, /there is an MX record at ph1.* choose the type TXT/],
-    [{ CNAME: ['ph1.posthorn.example'] }, /a CNAME at ph1.* \(to ph1\.posthorn\.example\)/],
+    [{ A: ['8.8.8.8'] }, /there is an A record at lh1.* choose the type TXT/],
+    [{ MX: ['10 x.example'] }, /there is an MX record at lh1.* choose the type TXT/],
+    [{ CNAME: ['lh1.letterhaus.example'] }, /a CNAME at lh1.* \(to lh1\.letterhaus\.example\)/],
   ];
   for (const [records, said] of types) {
     assertProblem(await check({ [RSA_NAME]: records }), 'rsa', ['missing', said]);
@@ -211,9 +211,9 @@ test('a check finds a record that was just added', async () => {
   const resolver = createResolver({ servers: [dns.server], world });
   const expected = requiredRecords({
     name: 'acme.com',
-    dkimSelectorRsa: 'ph1',
+    dkimSelectorRsa: 'lh1',
     dkimRecordRsa: RSA_RECORD,
-    dkimSelectorEd25519: 'ph2',
+    dkimSelectorEd25519: 'lh2',
     dkimRecordEd25519: ED_RECORD,
     places: PLACES,
   });
@@ -234,9 +234,9 @@ test('values from DNS are shown without control characters and shortened', async
 test('in the test environment every domain is verified at once, except under .invalid', () => {
   const expected = requiredRecords({
     name: 'acme.test',
-    dkimSelectorRsa: 'ph1',
+    dkimSelectorRsa: 'lh1',
     dkimRecordRsa: RSA_RECORD,
-    dkimSelectorEd25519: 'ph2',
+    dkimSelectorEd25519: 'lh2',
     dkimRecordEd25519: ED_RECORD,
     places: PLACES,
   });

@@ -35,7 +35,7 @@ import { clientOf } from '../net/addresses.ts';
 
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
 const NO_SUCH_FORM =
-  'This is not an API key: keys begin with ph_live_ or ph_test_; it may be incomplete.';
+  'This is not an API key: keys begin with lh_live_ or lh_test_; it may be incomplete.';
 /** One message for unknown, revoked and expired keys, so that it does not disclose the difference. */
 export const KEY_REFUSED = 'The API key is not valid; check it, or make a new one.';
 const SENDING_ONLY = 'This key may only send and read its own emails; use a key with full access.';

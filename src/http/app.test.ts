@@ -329,7 +329,7 @@ test('one line per request is logged: ids and numbers, no addresses, no keys', a
     // An unknown parameter is refused, and not logged either.
     assert.equal(line['status'], 422);
     assert.ok(typeof line['ms'] === 'number' && typeof line['project_id'] === 'string');
-    assert.doesNotMatch(JSON.stringify(other.log), /mail\.org|acme\.com|ph_test_/);
+    assert.doesNotMatch(JSON.stringify(other.log), /mail\.org|acme\.com|lh_test_/);
   });
 });
 

@@ -12,14 +12,14 @@ import { ONLY_WITH_A_KEY } from './roles.ts';
 import { FAILURES } from './schemas/common.ts';
 import type { App, HttpServices } from './services.ts';
 
-const DESCRIPTION = `Posthorn sends transactional email and reports what happened to each recipient.
+const DESCRIPTION = `Letterhaus sends transactional email and reports what happened to each recipient.
 
 Every request carries \`Authorization: Bearer <API key>\`. A key belongs to one project and one
 environment; with a test key everything works the same and nothing is delivered. Every failure has
 one shape, \`{"error": {"code", "message", "request_id"}}\`, and every response has X-Request-Id.
 
 The dashboard uses the same operations with a session in place of a key: it names project and environment in
-\`Posthorn-Project\` and \`Posthorn-Environment\`, and sends \`Posthorn-Session: 1\` with what changes something.`;
+\`Letterhaus-Project\` and \`Letterhaus-Environment\`, and sends \`Letterhaus-Session: 1\` with what changes something.`;
 
 type Operation = { operationId: string; security?: object[]; responses: Record<string, Response> };
 type Response = { description: string; headers?: object };
@@ -57,16 +57,16 @@ function registerSwagger(app: App): void {
     openapi: {
       openapi: '3.1.0',
       info: {
-        title: 'Posthorn',
+        title: 'Letterhaus',
         version: '1',
         description: DESCRIPTION,
         license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
       },
-      servers: [{ url: 'http://127.0.0.1:3000', description: 'As `posthorn start` listens.' }],
+      servers: [{ url: 'http://127.0.0.1:3000', description: 'As `letterhaus start` listens.' }],
       components: {
         securitySchemes: {
           apiKey: { type: 'http', scheme: 'bearer' },
-          session: { type: 'apiKey', in: 'cookie', name: 'posthorn_session' },
+          session: { type: 'apiKey', in: 'cookie', name: 'letterhaus_session' },
         },
         headers: LIMIT_HEADERS,
       },

@@ -52,7 +52,7 @@ test('markup in a description is shown as text', () => {
 
 test('the text for language models has every operation with what it does', () => {
   const text = renderLlmsText(source);
-  assert.match(text, /^# Posthorn\n\n> Posthorn sends/);
+  assert.match(text, /^# Letterhaus\n\n> Letterhaus sends/);
   for (const { method, path, summary } of operations) {
     assert.ok(text.includes(`- ${method.toUpperCase()} ${path}: ${summary}.`), path);
   }

@@ -200,7 +200,7 @@ function curlOf({ method, path, security, parameters = [], requestBody }: Endpoi
   const search = query.map(({ name }) => `${name}=…`).join('&');
   const lines = [
     `curl${method === 'get' ? '' : ` -X ${method.toUpperCase()}`} 'http://127.0.0.1:3000${path}${search && `?${search}`}'`,
-    ...(security?.length === 0 ? [] : ['-H "Authorization: Bearer $POSTHORN_API_KEY"']),
+    ...(security?.length === 0 ? [] : ['-H "Authorization: Bearer $LETTERHAUS_API_KEY"']),
     ...(type === undefined ? [] : [`-H 'Content-Type: ${type}'`]),
     ...(media?.example === undefined
       ? []

@@ -51,9 +51,9 @@ declare module 'fastify' {
 /** In the OpenAPI document: of routes that need a session. */
 export const BY_SESSION = [{ session: [] }];
 
-const COOKIE = 'posthorn_session';
+const COOKIE = 'letterhaus_session';
 /** Set by the dashboard's scripts on everything that changes something. */
-const PROOF_HEADER = 'posthorn-session';
+const PROOF_HEADER = 'letterhaus-session';
 const SESSION_S = SESSION_DAYS * 86_400;
 const USER_AGENT_MAX = 200;
 
@@ -68,7 +68,7 @@ const NEEDS_SESSION: Refusal = {
 const FOREIGN: Refusal = {
   refused: 'authorization_error',
   message:
-    'A change in a session has to come from the dashboard itself, with the header Posthorn-Session: 1.',
+    'A change in a session has to come from the dashboard itself, with the header Letterhaus-Session: 1.',
 };
 
 type Options = Pick<HttpServices, 'db' | 'config' | 'localUrl' | 'log'> & {
@@ -246,10 +246,11 @@ export function changesNothing({ method }: FastifyRequest): boolean {
 
 /** By headers that the dashboard sets; null: refused. */
 function wantedBy({ headers }: FastifyRequest, reply: FastifyReply): Wanted | null {
-  const { 'posthorn-project': projectId, 'posthorn-environment': environment = 'test' } = headers;
+  const { 'letterhaus-project': projectId, 'letterhaus-environment': environment = 'test' } =
+    headers;
   const known = ENVIRONMENTS.find((one) => one === environment);
   if (known === undefined) {
-    sendProblem(reply, malformed('Posthorn-Environment: write live or test.'));
+    sendProblem(reply, malformed('Letterhaus-Environment: write live or test.'));
     return null;
   }
   if (projectId === undefined) return { projectId: null, environment: known };

@@ -7,7 +7,7 @@ import { domainOf, formatMailbox, parseMailbox } from './address.ts';
 import { addressField, headerLine } from './header.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
-test('the author is parsed from every From that Posthorn writes, for any name', () => {
+test('the author is parsed from every From that Letterhaus writes, for any name', () => {
   const names = fc.string({ unit: CHARACTER, minLength: 1, maxLength: 300 });
   fc.assert(
     fc.property(names, (text) => {

@@ -21,7 +21,7 @@ export type Trace = {
 export const HOPS_MAX = 100;
 
 /** Fields for the service, which are removed. */
-const TAKEN_OUT = /^(?:bcc|return-path|x-posthorn-.*|resend-idempotency-key)$/i;
+const TAKEN_OUT = /^(?:bcc|return-path|x-letterhaus-.*|resend-idempotency-key)$/i;
 
 /** @param missing required fields that the message lacks, added at the beginning */
 export function passedOn(

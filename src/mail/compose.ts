@@ -68,7 +68,7 @@ export function feedbackIdOf(email: {
   fromDomain: string;
 }): string {
   const kind = email.tags[0]?.value.slice(0, FEEDBACK_KIND_MAX) ?? 'untagged';
-  return `${kind}:${email.projectId}:${email.fromDomain}:posthorn`;
+  return `${kind}:${email.projectId}:${email.fromDomain}:letterhaus`;
 }
 
 /** @throws when a string has characters that are not allowed in headers: a check is missing upstream */
@@ -101,7 +101,7 @@ export function dateText(date: Date): string {
   return date.toUTCString().replace('GMT', '+0000');
 }
 
-/** One field per name, case-insensitively, since many must not be repeated. Posthorn's own come first. */
+/** One field per name, case-insensitively, since many must not be repeated. Letterhaus's own come first. */
 function customFields(message: Message): HeaderField[] {
   const { headers, unsubscribeUrl, unsubscribeMailto = null, feedbackId = null } = message;
   const fields = new Map<string, HeaderField>();

@@ -83,7 +83,7 @@ function parse(pem: string): KeyObject | null {
 }
 
 async function works(privateKey: KeyObject): Promise<boolean> {
-  const data = Buffer.from('posthorn');
+  const data = Buffer.from('letterhaus');
   try {
     // In a thread: the numbers of a crafted key may take long.
     const signature = await promisify(sign)('sha256', data, privateKey);

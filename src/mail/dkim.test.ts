@@ -214,7 +214,7 @@ test('a signature has an expiry', async () => {
 });
 
 test('signature fields are folded like all others', async () => {
-  const long = { ...RSA, selector: `posthorn-${'x'.repeat(40)}` };
+  const long = { ...RSA, selector: `letterhaus-${'x'.repeat(40)}` };
   const message = (await signed({}, [RSA, ED25519, long])).toString('latin1');
   const header = message.slice(0, message.indexOf('\r\nDate:'));
   for (const line of header.split('\r\n')) {

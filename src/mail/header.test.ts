@@ -177,7 +177,7 @@ test('a line longer than 998 octets throws', () => {
   assert.throws(() => field('List-Unsubscribe', [`<https://acme.com/${'x'.repeat(990)}>`]));
 });
 
-test('headers that Posthorn writes, and trace headers, cannot be added', () => {
+test('headers that Letterhaus writes, and trace headers, cannot be added', () => {
   const names =
     'From sender TO Cc Bcc Reply-To Subject Date Message-ID Return-Path Received MIME-Version ' +
     'DKIM-Signature DKIM-X ARC-Seal Authentication-Results Content-Type content-disposition ' +

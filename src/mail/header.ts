@@ -123,7 +123,7 @@ function phraseWords(name: string, fieldName: string): string[] {
   return [`"${name.replace(/["\\]/g, '\\$&')}"`];
 }
 
-/** Fields that Posthorn writes, and trace fields. */
+/** Fields that Letterhaus writes, and trace fields. */
 const NOT_CUSTOM = new Set([
   'from',
   'sender',

@@ -57,7 +57,7 @@ test('other links, and what is not markup, stay as they are', () => {
     '<a href="javascript:alert(1)">',
     '<a href="data:text/html,x">',
     '<a href="https://acme.com/unsubscribe?who=1">',
-    '<a href="https://a.test/" data-posthorn-track="off">',
+    '<a href="https://a.test/" data-letterhaus-track="off">',
     '<a name="https://a.test/">',
     '<img src="https://a.test/a.png"><link href="https://a.test/a.css"><form action="https://a.test/">',
     '<!-- <a href="https://a.test/"> -->',

@@ -16,8 +16,8 @@ import {
 
 /** Further links stay as they are. */
 export const TRACKED_LINKS_MAX = 1_000;
-/** `<a data-posthorn-track="off" href="…">` is not tracked. */
-const OPT_OUT = 'data-posthorn-track';
+/** `<a data-letterhaus-track="off" href="…">` is not tracked. */
+const OPT_OUT = 'data-letterhaus-track';
 
 export type Tracked = {
   tracking: Tracking;

@@ -295,7 +295,7 @@ export function refusalOf(
 
 /** With the name of the field in the request: of JSON, or of the header of a submitted message. */
 function tooFarAhead({ written }: NewEmail): FieldProblem {
-  const field = written === null ? 'scheduled_at' : 'X-Posthorn-Scheduled-At';
+  const field = written === null ? 'scheduled_at' : 'X-Letterhaus-Scheduled-At';
   return { field, message: TOO_FAR_AHEAD };
 }
 

@@ -226,7 +226,7 @@ export function nextStepOf(
 /** Where something besides waiting helps. */
 const BY_LIMIT: Partial<Record<Wait['limit'], string>> = {
   database: 'The operator of the service has to restore the database.',
-  hold: 'Ask an admin to release it (the page Queue, or posthorn queue release), or cancel it.',
+  hold: 'Ask an admin to release it (the page Queue, or letterhaus queue release), or cancel it.',
   pause: 'Remove the cause of the bounces or complaints, then have the domain resumed.',
   sender: 'Publish the records of the sending domain and verify it.',
   schedule: 'Nothing: it is sent at its time. Reschedule it to send it earlier.',

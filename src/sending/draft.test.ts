@@ -209,7 +209,7 @@ test('an attachment without content is refused, never sent empty', () => {
 test('what cannot be tracked is refused, unless only the domain asks for it', () => {
   const trackedAt = 'https://links.acme.com';
   const wanted = { tracking: { opens: true, clicks: null } };
-  assert.match(problemOf(wanted), /^tracking.opens: needs POSTHORN_TRACKING_URL or /);
+  assert.match(problemOf(wanted), /^tracking.opens: needs LETTERHAUS_TRACKING_URL or /);
   const long = 'x'.repeat(256 * 1024 + 1);
   for (const html of [null, '', long]) {
     const email = { text: 'Hi', html, ...wanted };
@@ -305,7 +305,7 @@ test('tags, metadata, expiry and unsubscribe keep to their limits', () => {
 
 test('hosted unsubscribe pages need an address at which recipients reach them', () => {
   const hosted = { ...GOOD, unsubscribe: true };
-  assert.match(problemOf(hosted), /^unsubscribe: needs POSTHORN_PUBLIC_URL/);
+  assert.match(problemOf(hosted), /^unsubscribe: needs LETTERHAUS_PUBLIC_URL/);
   const draft = makeDraft(hosted, { ...LIVE, pagesAt: 'https://mail.acme.com' });
   assert.ok(!isRefusal(draft));
   assert.equal(draft.email.unsubscribeUrl, 'hosted:https://mail.acme.com/u/');

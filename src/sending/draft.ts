@@ -299,7 +299,7 @@ export function readScheduledAt(
 }
 
 const NO_PAGES =
-  'needs POSTHORN_PUBLIC_URL, the https address at which recipients reach this service ' +
+  'needs LETTERHAUS_PUBLIC_URL, the https address at which recipients reach this service ' +
   `(${PUBLIC_URL_MAX_LENGTH} characters at most); set it, or give an https URL of yours`;
 
 /**
@@ -326,7 +326,7 @@ function readUnsubscribe(
 }
 
 export const NOTHING_TRACKED_AT =
-  'needs POSTHORN_TRACKING_URL or POSTHORN_PUBLIC_URL, the https address at which recipients reach ' +
+  'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients reach ' +
   `this service (${PUBLIC_URL_MAX_LENGTH} characters at most)`;
 
 /** An email without such html is not tracked by the domain's setting either. */

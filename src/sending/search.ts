@@ -1,5 +1,5 @@
 /**
- * The search in `GET /v1/emails?q=` and `posthorn emails list --query`: words and operators with a value,
+ * The search in `GET /v1/emails?q=` and `letterhaus emails list --query`: words and operators with a value,
  * like `to:jo@example.com after:2026-11-21 receipt "order 4711"`. Each operator is one of the filters of the
  * list, with its bounds; words and quoted texts are parts of the subject, and an email has all of them.
  */

@@ -38,11 +38,11 @@ const FRONT =
 const DATE = 'Date: Sat, 21 Nov 2026 08:30:00 +0000\r\n';
 const ID = 'Message-ID: <01990000-0000-7000-8000-000000000000@acme.test>\r\n';
 
-const FEEDBACK_ID = 'Feedback-ID: untagged:p1:acme.test:posthorn\r\n';
+const FEEDBACK_ID = 'Feedback-ID: untagged:p1:acme.test:letterhaus\r\n';
 
-test('missing fields are prepended, X-Posthorn fields removed, and the rest stays unchanged', () => {
+test('missing fields are prepended, X-Letterhaus fields removed, and the rest stays unchanged', () => {
   assert.equal(
-    writtenOf('From: a@acme.test\r\nBcc: x@y.test\r\nX-Posthorn-Tags: a=b\r\n\r\n.\r\nx\r\n'),
+    writtenOf('From: a@acme.test\r\nBcc: x@y.test\r\nX-Letterhaus-Tags: a=b\r\n\r\n.\r\nx\r\n'),
     `${FRONT}${DATE}${ID}${FEEDBACK_ID.replace('untagged', 'b')}From: a@acme.test\r\n\r\n.\r\nx\r\n`,
   );
   assert.equal(
@@ -52,7 +52,7 @@ test('missing fields are prepended, X-Posthorn fields removed, and the rest stay
 });
 
 test('the scheduled time is read from the header and removed from the message', () => {
-  const at = 'X-Posthorn-Scheduled-At: 2027-01-31T09:00:00+01:00\r\n';
+  const at = 'X-Letterhaus-Scheduled-At: 2027-01-31T09:00:00+01:00\r\n';
   const submission = read(`From: a@acme.test\r\n${at}\r\n`);
   assert.ok(!isRefusal(submission));
   const { scheduledAt, email } = submission.draft;
@@ -60,10 +60,10 @@ test('the scheduled time is read from the header and removed from the message', 
   const raw = email.written?.raw.toString() ?? '';
   assert.doesNotMatch(raw, /scheduled/i);
   assert.match(raw, /^Date: Sun, 31 Jan 2027 08:00:00 \+0000\r$/m);
-  for (const wrong of ['X-Posthorn-Scheduled-At: tomorrow\r\n', at + at]) {
+  for (const wrong of ['X-Letterhaus-Scheduled-At: tomorrow\r\n', at + at]) {
     const refused = read(`From: a@acme.test\r\n${wrong}\r\n`);
     assert.ok(isRefusal(refused));
-    assert.match(refused.message, /^X-Posthorn-Scheduled-At: /);
+    assert.match(refused.message, /^X-Letterhaus-Scheduled-At: /);
   }
 });
 
@@ -115,7 +115,7 @@ test('of hundreds of addresses in the header, recipients are shown first, fifty 
 
 test('all problems are reported at once', () => {
   const refused = read(
-    'From: x@\r\nSubject: a\r\nSubject: b\r\nX-Posthorn-Tags: =\r\n\r\nx\0\r\n',
+    'From: x@\r\nSubject: a\r\nSubject: b\r\nX-Letterhaus-Tags: =\r\n\r\nx\0\r\n',
     {
       longestLine: 2_000,
     },
@@ -123,7 +123,7 @@ test('all problems are reported at once', () => {
   assert.ok(isRefusal(refused));
   assert.deepEqual(
     refused.details?.map(({ field }) => field),
-    ['', '', 'Subject', 'From', 'X-Posthorn-Tags', 'X-Posthorn-Tags'],
+    ['', '', 'Subject', 'From', 'X-Letterhaus-Tags', 'X-Letterhaus-Tags'],
   );
 });
 
@@ -151,7 +151,7 @@ test('a message in a mail loop is refused', () => {
 test('any octets give a draft or a refusal, and the body is never changed', () => {
   const piece = fc.oneof(
     fc.constantFrom('From: a@acme.test\r\n', 'To: ', 'Bcc: x@y.test\r\n', '\r\n', ' fold\r\n', ':'),
-    fc.constantFrom('X-Posthorn-Tags: a=b\r\n', 'Date: x\r\n', 'Subject: =?utf-8?q?=00?=\r\n'),
+    fc.constantFrom('X-Letterhaus-Tags: a=b\r\n', 'Date: x\r\n', 'Subject: =?utf-8?q?=00?=\r\n'),
     fc.string({ unit: 'binary-ascii', maxLength: 10 }).map((text) => text.replace(/[\r\n]/g, '')),
   );
   fc.assert(
@@ -184,7 +184,7 @@ test('a repeated message has the same fingerprint, another one does not', async 
       text: 'x',
       html: 'y',
       attachments: [{ filename: 'a', content: 'z' }],
-      headers: { 'X-Posthorn-Idempotency-Key': 'k' },
+      headers: { 'X-Letterhaus-Idempotency-Key': 'k' },
     };
     const sent = await transport.sendMail({ ...mail, ...changes });
     const submission = read(sent.message as Buffer);

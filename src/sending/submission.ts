@@ -195,7 +195,7 @@ function refuseAmbiguousFields(
 
 /** RFC 5322 §3.6: receivers refuse a second one, or show one that is not signed. */
 const ONCE = new Set(
-  'from sender reply-to to cc message-id in-reply-to references subject date mime-version content-type content-transfer-encoding x-posthorn-scheduled-at'.split(
+  'from sender reply-to to cc message-id in-reply-to references subject date mime-version content-type content-transfer-encoding x-letterhaus-scheduled-at'.split(
     ' ',
   ),
 );
@@ -252,7 +252,7 @@ type Options = {
 };
 
 const OPTIONS = new Set(['idempotency-key', 'tags', 'scheduled-at', 'expires-in']);
-const PREFIX = 'x-posthorn-';
+const PREFIX = 'x-letterhaus-';
 
 /** Options that are fields of the request over HTTP are header fields here. */
 function readOptions({ fields }: Header, addProblem: AddProblem): Options {
@@ -265,18 +265,18 @@ function readOptions({ fields }: Header, addProblem: AddProblem): Options {
     );
   }
   const key =
-    valueOf(fields, 'x-posthorn-idempotency-key') ?? valueOf(fields, 'resend-idempotency-key');
+    valueOf(fields, 'x-letterhaus-idempotency-key') ?? valueOf(fields, 'resend-idempotency-key');
   if (key !== undefined && !isIdempotencyKey(key)) {
-    addProblem('X-Posthorn-Idempotency-Key', 'must be 1-256 printable ASCII characters');
+    addProblem('X-Letterhaus-Idempotency-Key', 'must be 1-256 printable ASCII characters');
   }
   return {
-    tags: readTagList(valuesOf(fields, 'x-posthorn-tags').join(','), addProblem),
+    tags: readTagList(valuesOf(fields, 'x-letterhaus-tags').join(','), addProblem),
     scheduledAt: readScheduledAt(
-      'X-Posthorn-Scheduled-At',
-      valueOf(fields, 'x-posthorn-scheduled-at'),
+      'X-Letterhaus-Scheduled-At',
+      valueOf(fields, 'x-letterhaus-scheduled-at'),
       addProblem,
     ),
-    expiresInS: readSeconds(valueOf(fields, 'x-posthorn-expires-in'), addProblem),
+    expiresInS: readSeconds(valueOf(fields, 'x-letterhaus-expires-in'), addProblem),
     key: key ?? null,
   };
 }
@@ -290,13 +290,13 @@ function readTagList(text: string, addProblem: AddProblem): readonly Tag[] {
       const [name = '', ...value] = item.split('=');
       return { name: name.trim(), value: value.join('=').trim() };
     });
-  return readTags(tags, (_field, message) => addProblem('X-Posthorn-Tags', message));
+  return readTags(tags, (_field, message) => addProblem('X-Letterhaus-Tags', message));
 }
 
 function readSeconds(text: string | undefined, addProblem: AddProblem): number | null {
   if (text === undefined) return null;
   const seconds = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-  return readExpiry(seconds, (_field, message) => addProblem('X-Posthorn-Expires-In', message));
+  return readExpiry(seconds, (_field, message) => addProblem('X-Letterhaus-Expires-In', message));
 }
 
 type Shown = Pick<Email, 'to' | 'cc' | 'replyTo' | 'subject'>;
@@ -373,7 +373,7 @@ function recipientsOf(
 
 /** Fields that differ in each repetition, or that are not content. */
 const LEFT_OUT =
-  /^(?:date|message-id|received|return-path|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-posthorn-idempotency-key|resend-idempotency-key)$/i;
+  /^(?:date|message-id|received|return-path|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-letterhaus-idempotency-key|resend-idempotency-key)$/i;
 
 /**
  * What makes two messages with one idempotency key the same message. A program that repeats a message

@@ -13,7 +13,7 @@ const YEAR_MS = 365 * 24 * 3_600_000;
 const log = createLog({ level: 'silent', forPeople: false });
 
 function folder(t: TestContext): string {
-  const path = mkdtempSync(join(tmpdir(), 'posthorn-certificate-'));
+  const path = mkdtempSync(join(tmpdir(), 'letterhaus-certificate-'));
   t.after(() => rmSync(path, { recursive: true }));
   mkdirSync(join(path, 'secrets'));
   return path;
@@ -34,15 +34,15 @@ test('each kind of invalid certificate file is reported with its variable', (t) 
   assert.equal(problemOf(files, NOW_MS), null);
   const said = (changed: Partial<typeof files>, nowMs = NOW_MS) =>
     problemOf({ ...files, ...changed }, nowMs) ?? '';
-  assert.match(said({ cert: '/nowhere' }), /^POSTHORN_TLS_CERT: \/nowhere does not exist; .*\.$/);
-  assert.match(said({ key: path }), /^POSTHORN_TLS_KEY: .* cannot be read \(EISDIR\); /);
-  assert.match(said({ cert: files.key }), /^POSTHORN_TLS_CERT: .* is no certificate in PEM/);
-  assert.match(said({ key: files.cert }), /^POSTHORN_TLS_KEY: .* is no private key in PEM/);
-  assert.match(said({}, NOW_MS + 2 * YEAR_MS), /^POSTHORN_TLS_CERT: .* has ended on Nov 21/);
+  assert.match(said({ cert: '/nowhere' }), /^LETTERHAUS_TLS_CERT: \/nowhere does not exist; .*\.$/);
+  assert.match(said({ key: path }), /^LETTERHAUS_TLS_KEY: .* cannot be read \(EISDIR\); /);
+  assert.match(said({ cert: files.key }), /^LETTERHAUS_TLS_CERT: .* is no certificate in PEM/);
+  assert.match(said({ key: files.cert }), /^LETTERHAUS_TLS_KEY: .* is no private key in PEM/);
+  assert.match(said({}, NOW_MS + 2 * YEAR_MS), /^LETTERHAUS_TLS_CERT: .* has ended on Nov 21/);
   const other = join(path, 'other.pem');
   writeFileSync(other, readFileSync(files.key));
   pairIn(path);
-  assert.match(said({ key: other }), /^POSTHORN_TLS_KEY: .* is not the key of .*cert\.pem/);
+  assert.match(said({ key: other }), /^LETTERHAUS_TLS_KEY: .* is not the key of .*cert\.pem/);
 });
 
 test('the self-signed certificate is generated once, private, and follows the host name', (t) => {

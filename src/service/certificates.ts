@@ -21,8 +21,8 @@ const OWN_VALID_BEFORE_MS = DAY_MS;
 const RENEW_BEFORE_MS = 30 * DAY_MS;
 
 /** The variables that name the files. */
-export const MAIL_VARIABLES = { cert: 'POSTHORN_TLS_CERT', key: 'POSTHORN_TLS_KEY' };
-export const API_VARIABLES = { cert: 'POSTHORN_API_TLS_CERT', key: 'POSTHORN_API_TLS_KEY' };
+export const MAIL_VARIABLES = { cert: 'LETTERHAUS_TLS_CERT', key: 'LETTERHAUS_TLS_KEY' };
+export const API_VARIABLES = { cert: 'LETTERHAUS_API_TLS_CERT', key: 'LETTERHAUS_API_TLS_KEY' };
 
 /** Checks the operator's files. @returns what is wrong, a sentence with the name of the variable */
 export function problemOf(
@@ -70,7 +70,7 @@ export function keepOwnCertificate(
   }
   log.warn(
     { certificate: path },
-    'mail comes in with a self-signed certificate; set POSTHORN_TLS_CERT and POSTHORN_TLS_KEY for one that clients can verify',
+    'mail comes in with a self-signed certificate; set LETTERHAUS_TLS_CERT and LETTERHAUS_TLS_KEY for one that clients can verify',
   );
   return { cert: path, key: path };
 }

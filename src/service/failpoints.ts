@@ -1,5 +1,5 @@
 /**
- * Arms the failpoints that POSTHORN_FAILPOINTS names, for tests only: the supervisor all of its own;
+ * Arms the failpoints that LETTERHAUS_FAILPOINTS names, for tests only: the supervisor all of its own;
  * each worker that starts the next of the others, so that the successor of a killed worker is not
  * killed by the same one.
  */

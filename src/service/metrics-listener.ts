@@ -1,4 +1,4 @@
-/** The port of POSTHORN_METRICS_PORT, on which the supervisor serves the metrics of all workers. */
+/** The port of LETTERHAUS_METRICS_PORT, on which the supervisor serves the metrics of all workers. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

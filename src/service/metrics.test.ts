@@ -34,16 +34,18 @@ test('metrics name the affected providers, however many are busy, with the depth
   const values = (name: string): string[] =>
     lines.filter((line) => line.startsWith(`${name}{`)).map((line) => line.slice(name.length));
   const inTrouble = (name: string) => values(name).filter((line) => !/busy|other/.test(line));
-  assert.deepEqual(inTrouble('posthorn_provider_slowed'), [
+  assert.deepEqual(inTrouble('letterhaus_provider_slowed'), [
     '{provider="touchy"} 1',
     '{provider="away"} 0',
   ]);
-  assert.deepEqual(inTrouble('posthorn_provider_suspended'), [
+  assert.deepEqual(inTrouble('letterhaus_provider_suspended'), [
     '{provider="touchy"} 0',
     '{provider="away"} 1',
   ]);
-  assert.equal(values('posthorn_provider_connections').length, 31);
-  assert.equal(values('posthorn_provider_connections').at(-1), '{provider="other"} 108');
-  assert.deepEqual(values('posthorn_queue_provider_depth'), ['{provider="away"} 5']);
-  assert.deepEqual(values('posthorn_queue_provider_oldest_due_seconds'), ['{provider="away"} 60']);
+  assert.equal(values('letterhaus_provider_connections').length, 31);
+  assert.equal(values('letterhaus_provider_connections').at(-1), '{provider="other"} 108');
+  assert.deepEqual(values('letterhaus_queue_provider_depth'), ['{provider="away"} 5']);
+  assert.deepEqual(values('letterhaus_queue_provider_oldest_due_seconds'), [
+    '{provider="away"} 60',
+  ]);
 });

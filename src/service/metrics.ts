@@ -59,9 +59,9 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
       },
     });
   };
-  gauge('posthorn_memory_waiting', 'Recipients that wait in memory.', state.waiting);
-  gauge('posthorn_under_way', 'Recipients that are being delivered now.', state.underWay);
-  gauge('posthorn_smtp_connections', 'Open connections to mail servers.', () =>
+  gauge('letterhaus_memory_waiting', 'Recipients that wait in memory.', state.waiting);
+  gauge('letterhaus_under_way', 'Recipients that are being delivered now.', state.underWay);
+  gauge('letterhaus_smtp_connections', 'Open connections to mail servers.', () =>
     state.providers().reduce((sum, { open }) => sum + open, 0),
   );
   addUnsettledGauge(registry, state.unsettled);
@@ -71,43 +71,43 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
   return {
     registry,
     accepted: new Counter({
-      name: 'posthorn_emails_accepted_total',
+      name: 'letterhaus_emails_accepted_total',
       help: 'Emails accepted and committed.',
       labelNames: ['environment'],
       registers,
     }),
     lost: new Counter({
-      name: 'posthorn_emails_lost_total',
+      name: 'letterhaus_emails_lost_total',
       help: 'Accepted emails that the server the database failed over to does not have.',
       registers,
     }),
     acceptSeconds: new Histogram({
-      name: 'posthorn_accept_seconds',
+      name: 'letterhaus_accept_seconds',
       help: 'From a checked request to its commit.',
       buckets: SECONDS,
       registers,
     }),
     attempts: new Counter({
-      name: 'posthorn_attempts_total',
+      name: 'letterhaus_attempts_total',
       help: 'Delivery attempts by what they made of the recipient.',
       labelNames: ['status'],
       registers,
     }),
     settleFailures: new Counter({
-      name: 'posthorn_settle_failures_total',
+      name: 'letterhaus_settle_failures_total',
       help: 'Outcomes of deliveries that the database refused to store, by SQLSTATE.',
       labelNames: ['sqlstate'],
       registers,
     }),
     visits: visitCounter(registry),
     attemptSeconds: new Histogram({
-      name: 'posthorn_attempt_seconds',
+      name: 'letterhaus_attempt_seconds',
       help: 'Duration of one delivery attempt, settled.',
       buckets: SECONDS,
       registers,
     }),
     firstAttemptSeconds: new Histogram({
-      name: 'posthorn_first_attempt_after_seconds',
+      name: 'letterhaus_first_attempt_after_seconds',
       help: 'From the commit of an email to the start of its first attempt, when handed over.',
       buckets: SECONDS,
       registers,
@@ -117,7 +117,7 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
 
 function visitCounter(registry: Registry): Counter<'result'> {
   return new Counter({
-    name: 'posthorn_tracking_visits_total',
+    name: 'letterhaus_tracking_visits_total',
     help: 'Opens and clicks of tracked emails by what became of them.',
     labelNames: ['result'],
     registers: [registry],
@@ -129,7 +129,7 @@ function addUnsettledGauge(
   read: () => { delivery: number; webhook: number },
 ): void {
   new Gauge({
-    name: 'posthorn_unsettled_outcomes',
+    name: 'letterhaus_unsettled_outcomes',
     help: 'Outcomes of deliveries and webhooks that the database refuses to store; kept in memory.',
     labelNames: ['of'],
     registers: [registry],
@@ -171,27 +171,27 @@ function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): voi
     });
   };
   gauge(
-    'posthorn_provider_connections',
+    'letterhaus_provider_connections',
     { help: 'Open connections by provider.', aggregator: 'sum' },
     ({ open }) => open,
   );
   gauge(
-    'posthorn_provider_idle',
+    'letterhaus_provider_idle',
     { help: 'Of these, those without a message.', aggregator: 'sum' },
     ({ idle }) => idle,
   );
   gauge(
-    'posthorn_provider_window',
+    'letterhaus_provider_window',
     { help: 'Connections that are allowed at present.', aggregator: 'max' },
     ({ window }) => window,
   );
   gauge(
-    'posthorn_provider_slowed',
+    'letterhaus_provider_slowed',
     { help: 'Whether the provider gets less because it asked for that.', aggregator: 'max' },
     ({ state }) => (state === 'slowed' ? 1 : 0),
   );
   gauge(
-    'posthorn_provider_suspended',
+    'letterhaus_provider_suspended',
     { help: 'Whether the provider is left alone.', aggregator: 'max' },
     ({ state }) => (state === 'suspended' ? 1 : 0),
   );
@@ -234,16 +234,16 @@ function addQueueGauges(
       for (const provider of providers) shown.set({ provider: provider.provider }, of(provider));
     };
   };
-  gauge('posthorn_queue_depth', { help: 'Recipients that have not ended.' }, (shown, { depth }) =>
+  gauge('letterhaus_queue_depth', { help: 'Recipients that have not ended.' }, (shown, { depth }) =>
     shown.set(depth),
   );
   gauge(
-    'posthorn_queue_oldest_due_seconds',
+    'letterhaus_queue_oldest_due_seconds',
     { help: 'How long the oldest due recipient has been waiting for its attempt.' },
     (shown, { oldestS }) => shown.set(oldestS),
   );
   gauge(
-    'posthorn_queue_provider_depth',
+    'letterhaus_queue_provider_depth',
     {
       help: 'The depth by provider (by domain while its provider is not known): the deepest.',
       labelNames: ['provider'],
@@ -251,7 +251,7 @@ function addQueueGauges(
     byProvider(({ depth }) => depth),
   );
   gauge(
-    'posthorn_queue_provider_oldest_due_seconds',
+    'letterhaus_queue_provider_oldest_due_seconds',
     {
       help: 'How long the oldest due recipient of these has been waiting.',
       labelNames: ['provider'],
@@ -263,7 +263,7 @@ function addQueueGauges(
 /** The same for every worker: the highest, not the sum. */
 function addReputationGauge(registry: Registry, read: () => Promise<readonly Alert[]>): void {
   new Gauge({
-    name: 'posthorn_reputation_rate',
+    name: 'letterhaus_reputation_rate',
     help: 'The share of bounces or complaints in 24 hours where it is beyond the rule.',
     labelNames: ['project', 'environment', 'domain', 'kind'],
     registers: [registry],

@@ -6,7 +6,7 @@ import { startFakeDns } from '../../test/support/fake-dns.ts';
 import { createNetwork } from './network.ts';
 import { systemWorld } from './system-world.ts';
 
-test('the AD flag is trusted only with POSTHORN_DNS_TRUST_AD', async () => {
+test('the AD flag is trusted only with LETTERHAUS_DNS_TRUST_AD', async () => {
   await using dns = await startFakeDns({ 'a.test': { A: ['192.0.2.1'] } }, { authenticated: true });
   for (const dnsTrustAd of [true, false]) {
     const config = { allowPrivateNetworks: false, dnsServers: [dns.server], dnsTrustAd };

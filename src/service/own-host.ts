@@ -22,7 +22,7 @@ export async function registerHost(
   if (host === name) return;
   log.warn(
     `bounces of all domains still come back to ${host}, as their DNS records say, and not to ${name}; ` +
-      `"posthorn domains return-path-host ${name}" changes that, and says what to publish then`,
+      `"letterhaus domains return-path-host ${name}" changes that, and says what to publish then`,
   );
 }
 
@@ -38,7 +38,7 @@ function isQualified(name: string): boolean {
 }
 
 /**
- * Where the API is reached when POSTHORN_PUBLIC_URL is not set. A wildcard address is replaced by
+ * Where the API is reached when LETTERHAUS_PUBLIC_URL is not set. A wildcard address is replaced by
  * one of this machine.
  */
 export function ownUrl({

@@ -35,14 +35,14 @@ test('copies of certificates left by killed processes are removed by the next st
   const dataDir = temporaryFolder();
   const child = spawn(process.execPath, ['--version'], { stdio: 'ignore' });
   await once(child, 'exit');
-  const elsewhere = 'posthorn-tls-0123456789abcdef';
+  const elsewhere = 'letterhaus-tls-0123456789abcdef';
   for (const pid of [child.pid, process.pid]) mkdirSync(join(parent, `${elsewhere}-${pid}`));
-  mkdirSync(join(parent, 'posthorn-other'));
+  mkdirSync(join(parent, 'letterhaus-other'));
   using _files = new SharedFiles(USER, { dataDir, log, parent });
   // That of a process that runs is left alone.
   assert.deepEqual(
     readdirSync(parent).toSorted(),
-    ['posthorn-other', `${elsewhere}-${process.pid}`].toSorted(),
+    ['letterhaus-other', `${elsewhere}-${process.pid}`].toSorted(),
   );
 });
 

@@ -33,7 +33,7 @@ export function dropTo({ uid, gid }: User): void {
     process.setuid?.(uid);
   } catch (error) {
     throw new Error(
-      `Workers cannot become uid ${uid} here (${(error as Error).message}): run Posthorn as an ordinary user.`,
+      `Workers cannot become uid ${uid} here (${(error as Error).message}): run Letterhaus as an ordinary user.`,
       { cause: error },
     );
   }
@@ -93,7 +93,7 @@ const LOOK_EVERY_MS = 1_000;
 
 /** On a file system in memory where possible, so that keys are not on the disk twice. */
 const IN_MEMORY = '/run';
-const FOLDER_NAME = /^posthorn-tls-([0-9a-f]{16})-(\d+)$/;
+const FOLDER_NAME = /^letterhaus-tls-([0-9a-f]{16})-(\d+)$/;
 
 /** Copies of files that only root may read, for workers that are not root: kept up to date. */
 export class SharedFiles implements Disposable {
@@ -132,10 +132,10 @@ export class SharedFiles implements Disposable {
   }
 
   #makeFolder(): string {
-    const name = `posthorn-tls-${this.#installation}-${process.pid}`;
+    const name = `letterhaus-tls-${this.#installation}-${process.pid}`;
     const folder = existsSync(this.#parent)
       ? join(this.#parent, name)
-      : mkdtempSync(join(tmpdir(), 'posthorn-tls-'));
+      : mkdtempSync(join(tmpdir(), 'letterhaus-tls-'));
     mkdirSync(folder, { mode: 0o700, recursive: true });
     chownSync(folder, this.#user.uid, this.#user.gid);
     return folder;

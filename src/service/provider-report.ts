@@ -1,5 +1,5 @@
 /**
- * Writes this worker's state of providers to the table that `posthorn queue` reads
+ * Writes this worker's state of providers to the table that `letterhaus queue` reads
  * (store/provider-states.ts), every 2 s and only what changed.
  */
 import type { Logger } from 'pino';

@@ -1,7 +1,7 @@
 /**
- * The secret keys of a running service: all workers adopt the keys that `posthorn secrets rotate` writes into
+ * The secret keys of a running service: all workers adopt the keys that `letterhaus secrets rotate` writes into
  * the data directory within seconds; when all have them, that is recorded in the database. A configured
- * key (POSTHORN_SECRET_KEY) changes with a restart. A file that was deleted, or that lacks the key in use,
+ * key (LETTERHAUS_SECRET_KEY) changes with a restart. A file that was deleted, or that lacks the key in use,
  * changes nothing, because stored secrets could not be opened any more.
  */
 import type { Logger } from 'pino';

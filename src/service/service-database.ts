@@ -114,7 +114,7 @@ export async function openServiceDatabase(
 }
 
 const STAY_ROOT =
-  'workers stay root, because only root may enter the folder of the database or log in there; run Posthorn as an ordinary user';
+  'workers stay root, because only root may enter the folder of the database or log in there; run Letterhaus as an ordinary user';
 
 /** Logs in as a role that owns nothing if the server allows it, else as the owner, and sets that role. */
 function loginFor(

@@ -42,7 +42,7 @@ import { SecretBox } from '../store/secrets.ts';
 export type ReadyInfo = {
   /** The URL of the API, without a final slash. */
   url: string;
-  /** The URL for people: POSTHORN_PUBLIC_URL, else that of the API. */
+  /** The URL for people: LETTERHAUS_PUBLIC_URL, else that of the API. */
   siteUrl: string;
   pid: number;
   dataDir: string;
@@ -143,7 +143,7 @@ function requireUsableName(config: Config): void {
   if (config.allowPrivateNetworks || config.relay !== null || !config.hostnameAsked) return;
   if (config.hostname.includes('.')) return;
   throw new CannotStart(
-    `POSTHORN_HOSTNAME: ${config.hostname} is not fully qualified; ` +
+    `LETTERHAUS_HOSTNAME: ${config.hostname} is not fully qualified; ` +
       'write the name that the PTR record of this machine has, for example mail.example.org.',
   );
 }
@@ -161,8 +161,8 @@ function warnOfClearText({ host, apiTlsFiles, trustedProxies }: Config, log: Log
   log.warn(
     { host },
     'the API is served in clear text to other machines, API keys included; ' +
-      'set HOST=127.0.0.1 behind a TLS proxy, or POSTHORN_API_TLS_CERT and POSTHORN_API_TLS_KEY ' +
-      '(docs/tls.md); a proxy on another machine belongs in POSTHORN_TRUSTED_PROXIES',
+      'set HOST=127.0.0.1 behind a TLS proxy, or LETTERHAUS_API_TLS_CERT and LETTERHAUS_API_TLS_KEY ' +
+      '(docs/tls.md); a proxy on another machine belongs in LETTERHAUS_TRUSTED_PROXIES',
   );
 }
 
@@ -185,17 +185,17 @@ async function portsFor(config: Config, options: RunOptions): Promise<Config> {
   const inboundPort =
     config.inboundPort === null
       ? null
-      : await mailPort(config, config.inboundPort, 'POSTHORN_INBOUND_PORT');
+      : await mailPort(config, config.inboundPort, 'LETTERHAUS_INBOUND_PORT');
   const submissionPorts = [];
   for (const wish of config.submissionPorts) {
-    const chosen = await mailPort(config, wish.port, 'POSTHORN_SUBMISSION_PORTS');
+    const chosen = await mailPort(config, wish.port, 'LETTERHAUS_SUBMISSION_PORTS');
     submissionPorts.push({ ...wish, port: chosen });
   }
   return { ...config, port, inboundPort, submissionPorts };
 }
 
 async function mailPort({ smtpHost }: Config, port: number, name: string): Promise<number> {
-  const names = { host: 'POSTHORN_SMTP_HOST', port: name };
+  const names = { host: 'LETTERHAUS_SMTP_HOST', port: name };
   const chosen = await choosePort({ host: smtpHost, port, portAsked: true, names }, turns);
   if ('port' in chosen) return chosen.port;
   throw new CannotStart(chosen.problem);
@@ -207,7 +207,7 @@ async function metricsListener(
   text: () => Promise<string> | undefined,
 ): Promise<MetricsListener | null> {
   if (metrics === null) return null;
-  const names = { host: 'POSTHORN_METRICS_PORT', port: 'POSTHORN_METRICS_PORT' };
+  const names = { host: 'LETTERHAUS_METRICS_PORT', port: 'LETTERHAUS_METRICS_PORT' };
   const chosen = await choosePort({ ...metrics, portAsked: true, names }, turns);
   if ('problem' in chosen) throw new CannotStart(chosen.problem);
   // Few services have it, and node:http takes 40 ms of CPU time to load.

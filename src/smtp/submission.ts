@@ -39,26 +39,22 @@ export type SubmissionOptions = {
   log: Logger;
 };
 
-/** Accepted user names, in addition to the id of the project. */
-const USERS: readonly string[] = ['posthorn', 'resend'];
-
 const WRONG = answerOf(
   535,
   '5.7.8',
-  'The user name is posthorn and the password an API key; this pair is not valid.',
+  'The password must be a valid API key; the user name may be letterhaus or any other.',
 );
 const NOT_NOW = answerOf(454, '4.7.0', 'The database cannot be reached; try again in a moment.');
 
-/** Accepts any valid key; a client with too many invalid attempts is disconnected. */
+/**
+ * Accepts any valid key; a client with too many invalid attempts is disconnected. The user name is ignored:
+ * the key alone says who the caller is, and clients made for other services send `apikey`, `resend` or a
+ * name of their own.
+ */
 export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogIn<Caller> {
-  const find = async (user: string, pass: string): Promise<Caller | null> => {
-    const caller = await keys.find(pass);
-    const isTheirs = USERS.includes(user.toLowerCase()) || user.toLowerCase() === caller?.projectId;
-    return isTheirs ? caller : null;
-  };
-  return async (session, { user, pass }) => {
+  return async (session, { pass }) => {
     try {
-      const caller = await find(user, pass);
+      const caller = await keys.find(pass);
       if (caller !== null) {
         use.note(caller);
         return { user: caller };
@@ -202,7 +198,7 @@ export function replyToThrown(error: unknown): SmtpAnswer | null {
   if (error instanceof AcceptedUnknown) {
     return unavailable(
       'The connection to the database was lost: the email may have been accepted. ' +
-        'Sending it again with the same X-Posthorn-Idempotency-Key is safe.',
+        'Sending it again with the same X-Letterhaus-Idempotency-Key is safe.',
     );
   }
   if (!(error instanceof DatabaseUnavailable)) return null;

@@ -281,7 +281,7 @@ test('permits of a worker that dies are not lost', async () => {
   await asOwner(database.address, async (owner) => {
     await owner.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
-        where application_name in ('posthorn worker 1 accept', 'posthorn worker 2 accept')`,
+        where application_name in ('letterhaus worker 1 accept', 'letterhaus worker 2 accept')`,
     );
   });
   await wave;

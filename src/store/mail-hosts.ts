@@ -5,7 +5,7 @@
  */
 import type { Queryable } from './postgres/database.ts';
 
-/** `sourceIps`: the known ones (POSTHORN_SOURCE_IPS). */
+/** `sourceIps`: the known ones (LETTERHAUS_SOURCE_IPS). */
 export type MailHost = { name: string; sourceIps: readonly string[] };
 
 export type Installation = {

@@ -130,7 +130,7 @@ test('a removal interrupted between two steps is completed by the next run', asy
         where inhparent = 'emails'::regclass order by 1 limit 1`,
     );
     await db.query(
-      `comment on table ${rows[0]!.name} is 'posthorn: past its retention, to be removed'`,
+      `comment on table ${rows[0]!.name} is 'letterhaus: past its retention, to be removed'`,
     );
     await db.query(`alter table emails detach partition ${rows[0]!.name} concurrently`);
     return rows.map((row) => row.name);

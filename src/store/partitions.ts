@@ -111,7 +111,7 @@ type Removal = {
 
 /** One machine at a time; the number has to differ from that of migrations. */
 const LOCK_KEY = 0x72657465; // "rete"
-const MARK = 'posthorn: past its retention, to be removed';
+const MARK = 'letterhaus: past its retention, to be removed';
 const LOCK_TIMEOUT_MS = 2_000;
 /** Removing a week first reads all its emails to find one that has not ended. */
 const STATEMENT_TIMEOUT_MS = 10 * 60_000;

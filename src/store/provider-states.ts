@@ -1,5 +1,5 @@
 /**
- * The state of providers in each worker, stored for another process (`posthorn queue`). Written every few
+ * The state of providers in each worker, stored for another process (`letterhaus queue`). Written every few
  * seconds if changed (src/service/provider-report.ts); a worker's rows are deleted with its row in
  * `nodes`. Delivery does not read them.
  */

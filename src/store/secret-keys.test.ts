@@ -18,7 +18,7 @@ const [OLD, NEW] = ['o'.repeat(40), 'n'.repeat(40)];
 
 /** As it was written before sealed values named their key. */
 function sealedLongAgo(plain: string, rowId: string): Buffer {
-  const key = Buffer.from(hkdfSync('sha256', OLD, 'posthorn', 'encryption at rest', 32));
+  const key = Buffer.from(hkdfSync('sha256', OLD, 'letterhaus', 'encryption at rest', 32));
   const nonce = randomBytes(12);
   const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(rowId));
   const sealed = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final()]);

@@ -32,7 +32,7 @@ const TAG_BYTES = 16;
 
 type Key = { id: string; master: string; sealing: Buffer; derived: Map<string, Buffer> };
 
-/** `new,old`: the format of POSTHORN_SECRET_KEY and of the file in the data directory. */
+/** `new,old`: the format of LETTERHAUS_SECRET_KEY and of the file in the data directory. */
 export function secretKeysOf(text: string): string[] {
   return text
     .split(',')
@@ -97,7 +97,7 @@ export class SecretBox {
       const text = openWith(key, sealed, rowId);
       if (text !== null) return text;
     }
-    throw new Error('no secret key decrypts the stored secrets: POSTHORN_SECRET_KEY has changed');
+    throw new Error('no secret key decrypts the stored secrets: LETTERHAUS_SECRET_KEY has changed');
   }
 }
 
@@ -125,7 +125,7 @@ function derivedOnce({ master, derived }: Key, purpose: string): Buffer {
 }
 
 function derivedFrom(master: string, purpose: string): Buffer {
-  return Buffer.from(hkdfSync('sha256', master, 'posthorn', purpose, 32));
+  return Buffer.from(hkdfSync('sha256', master, 'letterhaus', purpose, 32));
 }
 
 /** null: sealed with another key. */

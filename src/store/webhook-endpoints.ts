@@ -10,7 +10,7 @@ import { type Page, type PageOf, pageOf } from './page.ts';
 export type EndpointStatus = 'enabled' | 'disabled';
 
 /** The shape of the events that an endpoint gets (webhooks/resend-payload.ts). */
-export type PayloadFormat = 'posthorn' | 'resend';
+export type PayloadFormat = 'letterhaus' | 'resend';
 
 export type WebhookEndpoint = {
   id: string;
@@ -57,7 +57,7 @@ export async function createEndpoint(
     format?: PayloadFormat;
   },
 ): Promise<WebhookEndpoint | null> {
-  const { id, url, events, secret, format = 'posthorn' } = endpoint;
+  const { id, url, events, secret, format = 'letterhaus' } = endpoint;
   const values = [scope.projectId, scope.environment, id, url, events, secret, format];
   const [row] = await db.query<WebhookEndpoint>(CREATE, values);
   return row ?? null;

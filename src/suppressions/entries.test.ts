@@ -253,13 +253,13 @@ test('the own list, also as JSON and with a reason for rows that have none', asy
     ],
   };
   assert.deepEqual(await read(JSON.stringify(list)), {
-    format: 'posthorn',
+    format: 'letterhaus',
     entries: [['ann@acme.test', 'complaint', '2026-11-21T08:30:00.000Z']],
   });
   assert.deepEqual((await read('["ann@acme.test"]')).entries, [['ann@acme.test', 'manual', null]]);
   const csv = 'E-Mail,Reason\nann@acme.test,\nben@acme.test,manual\n';
   assert.deepEqual(await read(csv, 'unsubscribe'), {
-    format: 'posthorn',
+    format: 'letterhaus',
     entries: [
       ['ann@acme.test', 'unsubscribe', null],
       ['ben@acme.test', 'manual', null],

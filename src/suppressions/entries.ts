@@ -232,15 +232,15 @@ class Table {
     }
     this.#names = names;
     this.#columns = columns;
-    this.format = format ?? 'posthorn';
+    this.format = format ?? 'letterhaus';
     return true;
   }
 
   #readingOf(cells: readonly string[]): Reading | 'own' {
     const fields = fieldsOf(this.#names ?? SES_NAMES, cells);
-    const format = formatOf(fields) ?? 'posthorn';
+    const format = formatOf(fields) ?? 'letterhaus';
     this.format = format;
-    const isOwn = format === 'posthorn' && this.#columns !== null;
+    const isOwn = format === 'letterhaus' && this.#columns !== null;
     return isOwn ? 'own' : recognised(fields, this.#reason);
   }
 }

@@ -1,7 +1,7 @@
 /**
  * The suppression lists of other services, recognised by the names of their columns or members:
  *
- *     posthorn     address (email), reason, created_at, expires_at: the own export, and lists of any origin
+ *     letterhaus     address (email), reason, created_at, expires_at: the own export, and lists of any origin
  *     resend       email, origin, created_at
  *     postmark     EmailAddress, SuppressionReason, Origin, CreatedAt
  *     sendgrid     email, created; bounces, blocks and invalid addresses: reason, status; spam reports: ip;
@@ -20,7 +20,7 @@ import type { ImportedSuppression, SuppressionReason } from '../store/suppressio
 import { COLUMNS_WITHOUT_NAMES, notATime, readRow, shown, timeOf } from './csv.ts';
 
 export const IMPORT_FORMATS = [
-  'posthorn',
+  'letterhaus',
   'resend',
   'postmark',
   'sendgrid',
@@ -30,7 +30,7 @@ export const IMPORT_FORMATS = [
 export type ImportFormat = (typeof IMPORT_FORMATS)[number];
 
 export const FORMAT_NAMES: Readonly<Record<ImportFormat, string>> = {
-  posthorn: 'Posthorn',
+  letterhaus: 'Letterhaus',
   resend: 'Resend',
   postmark: 'Postmark',
   sendgrid: 'SendGrid',
@@ -81,7 +81,7 @@ function textOf(value: unknown): string {
 
 export type ReadEntry =
   | (ImportedSuppression & {
-      /** Its end follows from a rule of Posthorn, not from the file. */
+      /** Its end follows from a rule of Letterhaus, not from the file. */
       endsByRule?: boolean;
     })
   | { problem: string }
@@ -103,7 +103,7 @@ export function recognise(fields: Fields, { reason }: Options): Recognised | nul
   switch (format) {
     case null:
       return null;
-    case 'posthorn':
+    case 'letterhaus':
       return { format, read: (entry) => readOwn(entry, reason ?? 'manual') };
     case 'postmark':
       return { format, read: readPostmark };
@@ -126,7 +126,7 @@ export function formatOf(fields: Fields): ImportFormat | null {
   if (has('email', 'origin')) return 'resend';
   if (has('email', 'created') || has('email', 'groupid')) return 'sendgrid';
   if (has('address') && isMailgun(fields)) return 'mailgun';
-  if (has('address') || has('email') || has('emailaddress')) return 'posthorn';
+  if (has('address') || has('email') || has('emailaddress')) return 'letterhaus';
   return null;
 }
 

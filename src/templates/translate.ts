@@ -8,7 +8,7 @@
  *     {{#with x}}                 {% if … %}            its names are members of x
  *
  * Handlebars takes "", 0, false, null and [] for false, Liquid only false and nil, so a condition names them;
- * and it writes nothing for a member that is missing, where Posthorn refuses the email, so members get a
+ * and it writes nothing for a member that is missing, where Letterhaus refuses the email, so members get a
  * default. What has no translation is left out and reported with its line: partials, helpers,
  * subexpressions, decorators, raw blocks.
  */

@@ -43,7 +43,7 @@ type Attempt = NonNullable<Verdict['attempt']>;
 const TIMEOUT_MS = 15_000;
 const ANSWER_KEPT_BYTES = 4_096;
 
-/** @throws when the secret cannot be decrypted, because POSTHORN_SECRET_KEY has changed */
+/** @throws when the secret cannot be decrypted, because LETTERHAUS_SECRET_KEY has changed */
 export async function attemptWebhook(
   outbound: Outbound,
   message: Message,
@@ -64,7 +64,7 @@ function post(outbound: Outbound, message: Message): Promise<GuardedAnswer> {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
-      'user-agent': 'Posthorn-Webhooks',
+      'user-agent': 'Letterhaus-Webhooks',
       ...signatureHeaders({ id: eventId, timestampS, body }, openSecrets(outbound, message)),
     },
     body,
@@ -79,7 +79,7 @@ function post(outbound: Outbound, message: Message): Promise<GuardedAnswer> {
 }
 
 /** The request body. `data` is included byte for byte as it was read, unless the shape is another's. */
-export function payloadOf(event: StoredEvent, format: PayloadFormat = 'posthorn'): string {
+export function payloadOf(event: StoredEvent, format: PayloadFormat = 'letterhaus'): string {
   if (format === 'resend') return resendPayload(event);
   const { type, createdAt, data } = event;
   return `{"type":${JSON.stringify(type)},"created_at":"${createdAt}","data":${data}}`;

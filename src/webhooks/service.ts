@@ -36,7 +36,7 @@ type WebhookServiceOptions = TryOutOptions;
 /** `signingSecret` is shown once. */
 export type WithSecret = { endpoint: WebhookEndpoint; signingSecret: string };
 
-/** `format`: posthorn unless given. */
+/** `format`: letterhaus unless given. */
 type NewEndpoint = Pick<WebhookEndpoint, 'url' | 'events'> &
   Partial<Pick<WebhookEndpoint, 'format'>>;
 
@@ -119,7 +119,7 @@ export function createWebhookService(options: WebhookServiceOptions) {
 async function create(
   { db, secrets, guard }: WebhookServiceOptions,
   scope: Scope,
-  { url, events, format = 'posthorn' }: NewEndpoint,
+  { url, events, format = 'letterhaus' }: NewEndpoint,
 ): Promise<WithSecret | Refusal> {
   const problem = checkOutboundUrl(url, guard);
   if (problem !== null) return refuseUrl(problem);

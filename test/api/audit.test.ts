@@ -5,7 +5,7 @@ import { assertFailure, EMAIL, TIME, UUID_V7 } from '../support/api.ts';
 import { memberOf, OWNER, ownerOf } from '../support/browser.ts';
 import { type Answer, startService } from '../support/service.ts';
 
-const service = await startService({ env: { POSTHORN_LIMIT_AUTH: '1000/60' } });
+const service = await startService({ env: { LETTERHAUS_LIMIT_AUTH: '1000/60' } });
 after(() => service[Symbol.asyncDispose]());
 const owner = await ownerOf(service);
 

@@ -6,7 +6,7 @@ import { startService } from '../support/service.ts';
 import { idIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 
 const service = await startService({
-  env: { ...SUBMISSION_ENV, POSTHORN_LIMIT_SENDING: '1000/60' },
+  env: { ...SUBMISSION_ENV, LETTERHAUS_LIMIT_SENDING: '1000/60' },
 });
 after(() => service[Symbol.asyncDispose]());
 
@@ -210,7 +210,7 @@ test('a message submitted by SMTP can be scheduled, rescheduled and canceled', a
   const lines = [
     'From: Acme <hello@acme.test>',
     'Subject: Later',
-    `X-Posthorn-Scheduled-At: ${at}`,
+    `X-Letterhaus-Scheduled-At: ${at}`,
     '',
     'Hi',
   ];
@@ -222,13 +222,13 @@ test('a message submitted by SMTP can be scheduled, rescheduled and canceled', a
   assert.equal((await move(id, fromNow(2 * DAY_MS))).status, 200);
   assert.equal((await cancel(id)).body.status, 'canceled');
   const far = lines.map((line) =>
-    line.startsWith('X-') ? `X-Posthorn-Scheduled-At: ${fromNow(31 * DAY_MS)}` : line,
+    line.startsWith('X-') ? `X-Letterhaus-Scheduled-At: ${fromNow(31 * DAY_MS)}` : line,
   );
   const reply = await submit(dialogue, { to: ['kim@simulator.test'], lines: far });
-  assert.match(reply ?? '', /^554 5\.6\.0 X-Posthorn-Scheduled-At: is more than 30 days ahead/);
+  assert.match(reply ?? '', /^554 5\.6\.0 X-Letterhaus-Scheduled-At: is more than 30 days ahead/);
 });
 
-test('posthorn emails cancel and reschedule do the same, and print the reason when they fail', async () => {
+test('letterhaus emails cancel and reschedule do the same, and print the reason when they fail', async () => {
   const id = await scheduled();
   const at = fromNow(2 * DAY_MS);
   const moved = await service.cliJson('emails', 'reschedule', id, '--at', at);
@@ -244,7 +244,7 @@ test('posthorn emails cancel and reschedule do the same, and print the reason wh
   assert.deepEqual([unknown.code, /no email with the id/.test(unknown.stderr)], [1, true]);
 });
 
-test('posthorn send --at schedules the email', async () => {
+test('letterhaus send --at schedules the email', async () => {
   const at = fromNow(DAY_MS);
   const draft = ['--from', 'hello@acme.test', '--to', 'a@simulator.test', '--subject', 'Later'];
   const by = ['--key', service.testKey, '--url', service.url];

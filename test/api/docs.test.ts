@@ -58,7 +58,7 @@ async function argumentsOf(script: string): Promise<string[]> {
     ID: domainId,
     EMAIL_ID: emailId,
     KEY: service.testKey,
-    POSTHORN_API_KEY: service.testKey,
+    LETTERHAUS_API_KEY: service.testKey,
   };
   const { stdout } = await promisify(execFile)('sh', ['-eu', '-c', `${curl}\n${script}`], { env });
   return stdout.split('\0').slice(0, -1);

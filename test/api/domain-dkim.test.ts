@@ -12,9 +12,9 @@ const dns = await startFakeDns();
 const service = await startService({
   dns,
   env: {
-    POSTHORN_HOSTNAME: 'mail.posthorn.example',
-    POSTHORN_LIMIT_VERIFICATION: '1000/60',
-    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+    LETTERHAUS_HOSTNAME: 'mail.letterhaus.example',
+    LETTERHAUS_LIMIT_VERIFICATION: '1000/60',
+    LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
   },
 });
 after(async () => {

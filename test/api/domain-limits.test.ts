@@ -5,7 +5,7 @@ import { assertFailure } from '../support/api.ts';
 import { startService } from '../support/service.ts';
 
 const service = await startService({
-  env: { POSTHORN_DOMAINS_MAX: '4', POSTHORN_LIMIT_DOMAINS: '20/60' },
+  env: { LETTERHAUS_DOMAINS_MAX: '4', LETTERHAUS_LIMIT_DOMAINS: '20/60' },
 });
 after(() => service[Symbol.asyncDispose]());
 const key = await service.liveKey();

@@ -6,14 +6,14 @@ import { assertFailure, EMAIL, TIME, UUID_V7 } from '../support/api.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
 import { type Answer, startService } from '../support/service.ts';
 
-const HOSTNAME = 'mail.posthorn.example';
+const HOSTNAME = 'mail.letterhaus.example';
 const dns = await startFakeDns();
 const service = await startService({
   dns,
   env: {
-    POSTHORN_HOSTNAME: HOSTNAME,
-    POSTHORN_LIMIT_VERIFICATION: '1000/60',
-    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
+    LETTERHAUS_HOSTNAME: HOSTNAME,
+    LETTERHAUS_LIMIT_VERIFICATION: '1000/60',
+    LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
   },
 });
 after(async () => {
@@ -247,11 +247,11 @@ test('in the live environment a domain is verified when its records are publishe
 test('verification warns that late bounces are lost without an inbound port', async () => {
   publish(await added('no-inbound.example', live));
   const { stdout } = await service.cli('domains', 'verify', 'no-inbound.example');
-  assert.match(stdout, /can send\.\n! bounces and .* are lost: .* POSTHORN_INBOUND_PORT=25 /);
-  service.env['POSTHORN_INBOUND_PORT'] = '0';
+  assert.match(stdout, /can send\.\n! bounces and .* are lost: .* LETTERHAUS_INBOUND_PORT=25 /);
+  service.env['LETTERHAUS_INBOUND_PORT'] = '0';
   const again = await service.cli('domains', 'verify', 'no-inbound.example');
   assert.match(again.stdout, /is verified: it can send\.\n?$/);
-  delete service.env['POSTHORN_INBOUND_PORT'];
+  delete service.env['LETTERHAUS_INBOUND_PORT'];
 });
 
 test('each missing record is reported with what to publish', async () => {
@@ -340,7 +340,7 @@ const MISTAKES: [string, (domain: Body) => DomainRecord, string, RegExp][] = [
       return spf;
     },
     'mismatch',
-    /SPF|mail\.posthorn\.example/,
+    /SPF|mail\.letterhaus\.example/,
   ],
   [
     'there are two SPF records',

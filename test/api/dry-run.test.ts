@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { assertFailure, EMAIL, TIME, UUID_V7 } from '../support/api.ts';
 import { startService } from '../support/service.ts';
 
-const service = await startService({ env: { POSTHORN_LIMIT_SENDING: '1000/60' } });
+const service = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '1000/60' } });
 after(() => service[Symbol.asyncDispose]());
 
 const PATH = '/v1/emails?dry_run=true';
@@ -44,7 +44,7 @@ test('a dry run has the fields of the contract', async () => {
   const { dkim, spf, dmarc, ...domain } = sender;
   assert.deepEqual(domain, { domain: 'acme.test' });
   for (const { selector, ...signature } of dkim) {
-    assert.match(selector, /^posthorn[12]-[0-9a-f]{8}$/);
+    assert.match(selector, /^lh[12]-[0-9a-f]{8}$/);
     assert.ok(['rsa-sha256', 'ed25519-sha256'].includes(signature.algorithm));
     assert.deepEqual(
       { ...signature, algorithm: '' },
@@ -70,7 +70,7 @@ test('a dry run has the fields of the contract', async () => {
         provider: 'simulator',
         mx: [
           {
-            host: 'simulator.posthorn.invalid',
+            host: 'simulator.letterhaus.invalid',
             preference: 0,
             addresses: [],
             tls: { mode: 'none', policy: 'none', problem: null },
@@ -235,7 +235,7 @@ test('a misspelt parameter is refused rather than sent', async () => {
   assert.equal(real.status, 202);
 });
 
-test('posthorn send --dry-run prints what would happen, and with --json the answer of the API', async () => {
+test('letterhaus send --dry-run prints what would happen, and with --json the answer of the API', async () => {
   const draft = [
     '--from',
     EMAIL.from,
@@ -253,8 +253,8 @@ test('posthorn send --dry-run prints what would happen, and with --json the answ
   const lines = [
     /^Outcome +would be sent now$/m,
     /^Size +\d+ bytes$/m,
-    /^DKIM +posthorn1-\w+\._domainkey\.acme\.test +pass$/m,
-    /^delivered@simulator\.test +attempt +simulator +0 simulator\.posthorn\.invalid \(TLS none\)$/m,
+    /^DKIM +lh1-\w+\._domainkey\.acme\.test +pass$/m,
+    /^delivered@simulator\.test +attempt +simulator +0 simulator\.letterhaus\.invalid \(TLS none\)$/m,
     /^Warning: 1 link or image is loaded by http.*\(http_links\)$/m,
     /^Subject: +Hello$/m,
     /^Nothing was sent\.$/m,

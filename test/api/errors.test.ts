@@ -9,7 +9,7 @@ import { assertFailure, EMAIL, rawAnswer, rawAnswers, UNKNOWN_ID } from '../supp
 import { type RequestOptions, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
+const service = await startService({ env: { LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1' } });
 after(() => service[Symbol.asyncDispose]());
 
 // Slow by nature: under way while the other tests run.
@@ -21,7 +21,7 @@ const tooSlow = Promise.all([
 function postHead(...more: string[]): string {
   const lines = [
     'POST /v1/emails HTTP/1.1',
-    'Host: posthorn',
+    'Host: letterhaus',
     `Authorization: Bearer ${service.testKey}`,
     'Content-Type: application/json',
     'Connection: close',

@@ -237,7 +237,7 @@ test('a key has a limited number of streams', async () => {
   for (const stream of streams) await stream[Symbol.asyncDispose]();
 });
 
-test('posthorn events prints the events of the local service', async () => {
+test('letterhaus events prints the events of the local service', async () => {
   await service.waitForStatus(await service.send(), 'delivered');
   const key = ['--key', service.testKey];
   const { code, stdout } = await service.cli(

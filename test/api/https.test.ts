@@ -1,4 +1,4 @@
-/** HTTPS by the service itself: `POSTHORN_API_TLS_CERT` and `POSTHORN_API_TLS_KEY`. */
+/** HTTPS by the service itself: `LETTERHAUS_API_TLS_CERT` and `LETTERHAUS_API_TLS_KEY`. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ import { makeSelfSigned } from '../../src/net/tls/self-signed.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-https-'));
+const folder = mkdtempSync(join(tmpdir(), 'letterhaus-https-'));
 after(() => rmSync(folder, { recursive: true }));
 const files = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') };
 
@@ -27,7 +27,7 @@ function renew(name: string): void {
 renew('first.test');
 const service = await startService({
   args: ['--workers', '1'],
-  env: { POSTHORN_API_TLS_CERT: files.cert, POSTHORN_API_TLS_KEY: files.key },
+  env: { LETTERHAUS_API_TLS_CERT: files.cert, LETTERHAUS_API_TLS_KEY: files.key },
 });
 after(() => service[Symbol.asyncDispose]());
 const port = Number(new URL(service.url).port);

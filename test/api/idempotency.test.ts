@@ -6,7 +6,7 @@ import { assertFailure, EMAIL } from '../support/api.ts';
 import { type Answer, startService } from '../support/service.ts';
 
 const service = await startService({
-  env: { POSTHORN_LIMIT_SENDING: '1000/60' },
+  env: { LETTERHAUS_LIMIT_SENDING: '1000/60' },
   args: ['--workers', '2'],
 });
 after(() => service[Symbol.asyncDispose]());

@@ -6,7 +6,7 @@ import { crc32 } from 'node:zlib';
 import { assertFailure, EMAIL, rawAnswer, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { type Answer, startService } from '../support/service.ts';
 
-const env = { POSTHORN_LIMIT_SENDING: '1000/60', POSTHORN_LIMIT_AUTH: '10000/60' };
+const env = { LETTERHAUS_LIMIT_SENDING: '1000/60', LETTERHAUS_LIMIT_AUTH: '10000/60' };
 const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
 
@@ -42,7 +42,7 @@ test('a key begins with its environment and ends with a checksum', async () => {
     [live, 'live'],
     [(await makeKey({}, live)).key, 'live'],
   ]) {
-    assert.match(key, new RegExp(`^ph_${marker}_[0-9A-Za-z]{38}$`));
+    assert.match(key, new RegExp(`^lh_${marker}_[0-9A-Za-z]{38}$`));
     assert.equal(key.slice(-6), checksumOf(key.slice(0, -6)));
   }
 });
@@ -75,13 +75,13 @@ test('a key is stored as a hash, and shown once', async () => {
 test('a key with a wrong checksum, environment or character gets 401', async () => {
   const key = service.testKey;
   const last = key.at(-1) === 'a' ? 'b' : 'a';
-  const unknown = `ph_test_${'0'.repeat(32)}`;
+  const unknown = `lh_test_${'0'.repeat(32)}`;
   for (const wrong of [
     key.slice(0, -1) + last,
     key.slice(0, -1),
     `${key}0`,
     key.replace('_test_', '_live_'),
-    key.replace('ph_', 'pk_'),
+    key.replace('lh_', 'pk_'),
     key.toUpperCase(),
     unknown + checksumOf(unknown),
   ]) {

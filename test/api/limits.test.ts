@@ -7,11 +7,11 @@ import { waitFor } from '../support/wait.ts';
 
 const SECRET = 'one secret for all nodes of this test';
 const env = {
-  POSTHORN_LIMIT_SENDING: '20/60',
-  POSTHORN_LIMIT_VERIFICATION: '3/60',
-  POSTHORN_LIMIT_AUTH: '5/60',
-  POSTHORN_TRUSTED_PROXIES: '127.0.0.1',
-  POSTHORN_SECRET_KEY: SECRET,
+  LETTERHAUS_LIMIT_SENDING: '20/60',
+  LETTERHAUS_LIMIT_VERIFICATION: '3/60',
+  LETTERHAUS_LIMIT_AUTH: '5/60',
+  LETTERHAUS_TRUSTED_PROXIES: '127.0.0.1',
+  LETTERHAUS_SECRET_KEY: SECRET,
 };
 const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
@@ -71,7 +71,7 @@ test('the limits are listed with what is left of them, and who set them', async 
     window_s: 60,
     remaining: 20,
     is_own: false,
-    variable: 'POSTHORN_LIMIT_SENDING',
+    variable: 'LETTERHAUS_LIMIT_SENDING',
   });
   assert.equal(await of('recipients'), undefined, 'only if it is limited');
   assert.equal((await send()).status, 202);
@@ -223,7 +223,7 @@ test('failed authentications are limited per address, while a valid key always w
   const failing: RequestOptions[] = [
     from('192.0.2.1'),
     { key: 'nonsense', headers: { 'x-forwarded-for': '192.0.2.1' } },
-    { key: `ph_test_${'0'.repeat(38)}`, headers: { 'x-forwarded-for': '192.0.2.1' } },
+    { key: `lh_test_${'0'.repeat(38)}`, headers: { 'x-forwarded-for': '192.0.2.1' } },
     from('192.0.2.1'),
     from('192.0.2.1'),
   ];

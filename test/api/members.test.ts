@@ -5,7 +5,7 @@ import { assertFailure, EMAIL, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.
 import { Browser, memberOf, OWNER, ownerOf, tokenOf } from '../support/browser.ts';
 import { type Answer, startService } from '../support/service.ts';
 
-const env = { POSTHORN_LIMIT_AUTH: '1000/60' };
+const env = { LETTERHAUS_LIMIT_AUTH: '1000/60' };
 const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
 const owner = await ownerOf(service);
@@ -191,7 +191,7 @@ test('what belongs to another organization does not exist', async () => {
     owner.request('DELETE', `/v1/members/${stranger}`),
     owner.request('DELETE', `/v1/invitations/${invitation}`),
     owner.request('PATCH', `/v1/projects/${project}`, { body: { name: body.name } }),
-    owner.get('/v1/emails', { 'posthorn-project': project }),
+    owner.get('/v1/emails', { 'letterhaus-project': project }),
   ];
   for (const answer of await Promise.all(foreign)) assertFailure(answer, 404, 'not_found');
   for (const path of ['members', 'invitations']) {

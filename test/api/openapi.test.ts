@@ -38,9 +38,9 @@ type Document = {
 
 const service = await startService({
   env: {
-    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-    POSTHORN_LIMIT_AUTH: '1000/60',
-    POSTHORN_LIMIT_VERIFICATION: '1000/60',
+    LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+    LETTERHAUS_LIMIT_AUTH: '1000/60',
+    LETTERHAUS_LIMIT_VERIFICATION: '1000/60',
   },
 });
 after(() => service[Symbol.asyncDispose]());

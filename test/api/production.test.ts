@@ -42,7 +42,7 @@ test('a live key without a public URL gets an error that names the setting, and 
     refused,
     422,
     'validation_error',
-    /^unsubscribe: needs POSTHORN_PUBLIC_URL, the https/,
+    /^unsubscribe: needs LETTERHAUS_PUBLIC_URL, the https/,
   );
   const own = { ...email, unsubscribe: 'https://acme.org/leave' };
   assert.equal((await postLive('/v1/emails', own)).status, 202);
@@ -53,23 +53,28 @@ test('live tracking without a tracking URL gets an error that names the setting'
   await service.addLiveDomain(name);
   const email = { ...EMAIL, from: `a@${name}`, to: 'jo@acme.org', tracking: { clicks: true } };
   const sent = await postLive('/v1/emails', email);
-  assertFailure(sent, 422, 'validation_error', /^tracking\.clicks: needs POSTHORN_TRACKING_URL/);
+  assertFailure(sent, 422, 'validation_error', /^tracking\.clicks: needs LETTERHAUS_TRACKING_URL/);
 
   const { body } = await service.request('GET', '/v1/domains', { key });
   const { id } = body.data.find((domain: { name: string }) => domain.name === name);
   const path = `/v1/domains/${id}`;
   const change = { tls: 'enforced', tracking: { opens: true } };
   const refused = await service.request('PATCH', path, { key, body: change });
-  assertFailure(refused, 422, 'validation_error', /^tracking\.opens: needs POSTHORN_TRACKING_URL/);
+  assertFailure(
+    refused,
+    422,
+    'validation_error',
+    /^tracking\.opens: needs LETTERHAUS_TRACKING_URL/,
+  );
   assert.equal((await service.request('GET', path, { key })).body.tls, 'opportunistic');
 
   const byHand = await service.cli('domains', 'set-tracking', name, 'both');
   assert.equal(byHand.code, 2);
-  assert.match(byHand.stderr, /tracking\.opens: needs POSTHORN_TRACKING_URL/);
+  assert.match(byHand.stderr, /tracking\.opens: needs LETTERHAUS_TRACKING_URL/);
 
   const domain = { name: 'live.test', openTracking: true };
   const atRoot = await resendClient(service, key).domains.create(domain);
-  failed(atRoot, 422, 'validation_error', /^open_tracking: needs POSTHORN_TRACKING_URL/);
+  failed(atRoot, 422, 'validation_error', /^open_tracking: needs LETTERHAUS_TRACKING_URL/);
 });
 
 test('attachments are downloaded from public addresses only, over https', async (t) => {

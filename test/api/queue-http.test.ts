@@ -24,7 +24,7 @@ const movedTo = (provider: string, id: string) =>
 
 const owner = await ownerOf(service);
 const own = (await owner.get('/v1/session')).body.projects[0].id as string;
-const inTest = { 'posthorn-project': own, 'posthorn-environment': 'test' };
+const inTest = { 'letterhaus-project': own, 'letterhaus-environment': 'test' };
 
 test('an empty queue says so', async () => {
   const { status, body } = await get();

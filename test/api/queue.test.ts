@@ -1,4 +1,4 @@
-/** `posthorn queue`: looking at what waits, and retry, hold, release and drop. */
+/** `letterhaus queue`: looking at what waits, and retry, hold, release and drop. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startService } from '../support/service.ts';

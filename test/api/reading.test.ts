@@ -5,7 +5,7 @@ import PostalMime from 'postal-mime';
 import { assertFailure, EMAIL, TIME, UNKNOWN_ID, UUID_V7 } from '../support/api.ts';
 import { type Answer, startService } from '../support/service.ts';
 
-const service = await startService({ env: { POSTHORN_LIMIT_SENDING: '10000/60' } });
+const service = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '10000/60' } });
 after(() => service[Symbol.asyncDispose]());
 
 const get = (path: string) => service.request('GET', path);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { assertFailure, EMAIL } from '../support/api.ts';
 import { type Answer, startService } from '../support/service.ts';
 
-const env = { POSTHORN_LIMIT_SENDING: '30/60', POSTHORN_LIMIT_RECIPIENTS: '40/60' };
+const env = { LETTERHAUS_LIMIT_SENDING: '30/60', LETTERHAUS_LIMIT_RECIPIENTS: '40/60' };
 const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
 
@@ -91,7 +91,7 @@ test('an operator can set and reset the limit on recipients of a project', async
 });
 
 test('by default 50 recipients for each email are within the limit', async () => {
-  await using other = await startService({ env: { POSTHORN_LIMIT_SENDING: '3/60' } });
+  await using other = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '3/60' } });
   const ask = () => other.request('POST', '/v1/emails', { body: { ...EMAIL, to: addresses(50) } });
   const answers = [await ask(), await ask(), await ask(), await ask()];
   assert.deepEqual(

@@ -24,7 +24,7 @@ const post = (body: unknown, options: RequestOptions = {}) =>
 const headLines = (method: string, path: string, ...more: string[]) =>
   [
     `${method} ${path} HTTP/1.1`,
-    'Host: posthorn',
+    'Host: letterhaus',
     'Connection: close',
     `Authorization: Bearer ${service.testKey}`,
     ...more,
@@ -230,7 +230,7 @@ test('the schema is checked before the idempotency key, and that before the doma
 test('the domain is checked before suppressions, and these before the limit', async () => {
   await using small = await startService({
     args: ['--workers', '1'],
-    env: { POSTHORN_LIMIT_SENDING: '2/60' },
+    env: { LETTERHAUS_LIMIT_SENDING: '2/60' },
   });
   const send = (change: object, headers = {}) =>
     small.request('POST', '/v1/emails', { body: { ...EMAIL, ...change }, headers });

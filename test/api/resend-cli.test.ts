@@ -36,9 +36,9 @@ test('doctor tells a key that may only send from one that is not valid', async (
   const sender = await resend.run(['doctor'], token);
   assert.equal(sender.code, 0, sender.stderr);
   assert.match(sender.stdout, /"message": "Sending-only API key"/);
-  const wrong = await resend.run(['doctor'], 'ph_test_nonsense');
+  const wrong = await resend.run(['doctor'], 'lh_test_nonsense');
   assert.equal(wrong.code, 1, wrong.stdout);
-  assert.match(wrong.stdout, /keys begin with ph_live_ or ph_test_/);
+  assert.match(wrong.stdout, /keys begin with lh_live_ or lh_test_/);
 });
 
 test('an email is sent with everything it may have, shown and listed', async () => {
@@ -137,7 +137,7 @@ test('a domain is added, verified, changed, listed and removed', async () => {
 
 test('an API key is made, listed, renamed and removed', async () => {
   const { id, token } = await resend.json('api-keys', 'create', '--name', 'Receipts');
-  assert.match(token, /^ph_test_/);
+  assert.match(token, /^lh_test_/);
   await resend.json('api-keys', 'update', id, '--name', 'Renamed');
   const { data } = await resend.json('api-keys', 'list');
   assert.equal(data.find((key: { id: string }) => key.id === id).name, 'Renamed');

@@ -52,7 +52,7 @@ test('a domain is added, verified, changed, listed and removed', async () => {
 test('the records of a domain are of the kinds that clients know, with names for a DNS panel', async () => {
   const { records } = succeeded(await resend.domains.create({ name: 'mail.records.test' }));
   for (const { record, name, ttl, status } of records) {
-    assert.match(name, record === 'DKIM' ? /^posthorn.*\._domainkey\.mail$/ : /^send\.mail$/);
+    assert.match(name, record === 'DKIM' ? /^lh[12]-.*\._domainkey\.mail$/ : /^send\.mail$/);
     assert.deepEqual([ttl, status], ['Auto', 'not_started']);
   }
   assert.deepEqual(records.map(({ record, type }) => `${record} ${type}`).toSorted(), [
@@ -85,7 +85,7 @@ test('settings that a domain cannot have here are refused, not ignored', async (
   for (const [settings, field] of [
     [{ customReturnPath: 'bounces' }, /custom_return_path/],
     [{ capabilities: { receiving: 'enabled' } }, /capabilities\.receiving/],
-    [{ trackingSubdomain: 'links' }, /^tracking_subdomain: .*POSTHORN_TRACKING_URL/],
+    [{ trackingSubdomain: 'links' }, /^tracking_subdomain: .*LETTERHAUS_TRACKING_URL/],
   ] as const) {
     failed(await resend.domains.create({ name, ...settings }), 422, 'validation_error', field);
   }

@@ -159,7 +159,7 @@ test('an email to a suppressed address is accepted and ends suppressed', async (
 });
 
 test('failures have the names that the clients know', async () => {
-  failed(await new Resend('ph_test_nonsense').emails.list(), 403, 'invalid_api_key');
+  failed(await new Resend('lh_test_nonsense').emails.list(), 403, 'invalid_api_key');
   const wrong = { ...EMAIL, from: 'hello@unverified.test' };
   failed(await resend.emails.send(wrong), 403, 'validation_error', /not a verified domain/);
   failed(await resend.emails.send({ ...EMAIL, from: 'nobody' }), 422, 'invalid_from_address');

@@ -214,7 +214,7 @@ test('a DELETE is answered with a body, and no success has a statusCode', async 
 });
 
 test('limits are stated in whole numbers, and a refusal says when to come back', async () => {
-  await using limited = await startService({ env: { POSTHORN_LIMIT_SENDING: '2/60' } });
+  await using limited = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '2/60' } });
   const send = () => limited.request('POST', '/emails', { body: MINIMAL });
   const first = await send();
   assert.equal(first.headers.get('ratelimit-limit'), '2');

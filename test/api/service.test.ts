@@ -5,7 +5,7 @@ import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const service = await startService({
-  env: { POSTHORN_METRICS_PORT: '0' },
+  env: { LETTERHAUS_METRICS_PORT: '0' },
   args: ['--workers', '2'],
 });
 after(() => service[Symbol.asyncDispose]());
@@ -34,14 +34,14 @@ test('metrics need their token on the API port, and none on a separate loopback 
   const answers = [await get('/metrics'), await service.request('GET', '/metrics')];
   for (const { status, text } of answers) {
     assert.equal(status, 401);
-    assert.doesNotMatch(text, /posthorn_/);
+    assert.doesNotMatch(text, /letterhaus_/);
   }
-  assert.match((await service.metrics()).text, /^posthorn_queue_depth 0$/m);
+  assert.match((await service.metrics()).text, /^letterhaus_queue_depth 0$/m);
   const url = service.readyLine.metrics_url ?? '';
   assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/metrics$/);
   const answer = await fetch(url);
   assert.match(answer.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
-  assert.match(await answer.text(), /^posthorn_queue_depth 0$/m);
+  assert.match(await answer.text(), /^letterhaus_queue_depth 0$/m);
   assert.equal((await fetch(new URL('/', url))).status, 404);
 });
 
@@ -63,18 +63,19 @@ test('metrics are summed over all workers', async () => {
   for (const one of to.slice(1)) await service.send({ to: one });
   const done = async () => {
     const samples = await metrics();
-    const attempts = (status: string) => samples.get(`posthorn_attempts_total{status="${status}"}`);
+    const attempts = (status: string) =>
+      samples.get(`letterhaus_attempts_total{status="${status}"}`);
     const counts = ['delivered', 'bounced', 'deferred'].map(attempts);
     return String(counts) === '10,1,1' && samples;
   };
   const samples = await waitFor(done, { what: 'all attempts to be counted' });
-  assert.equal(samples.get('posthorn_emails_accepted_total{environment="test"}'), 12);
-  assert.equal(samples.get('posthorn_queue_depth'), 1);
-  assert.ok(samples.has('posthorn_queue_oldest_due_seconds'));
-  assert.equal(samples.get('posthorn_queue_provider_depth{provider="simulator"}'), 1);
+  assert.equal(samples.get('letterhaus_emails_accepted_total{environment="test"}'), 12);
+  assert.equal(samples.get('letterhaus_queue_depth'), 1);
+  assert.ok(samples.has('letterhaus_queue_oldest_due_seconds'));
+  assert.equal(samples.get('letterhaus_queue_provider_depth{provider="simulator"}'), 1);
   for (const name of ['accept', 'attempt', 'first_attempt_after']) {
-    assert.ok(samples.get(`posthorn_${name}_seconds_count`)! >= 12, name);
-    assert.ok(samples.has(`posthorn_${name}_seconds_bucket{le="+Inf"}`), name);
+    assert.ok(samples.get(`letterhaus_${name}_seconds_count`)! >= 12, name);
+    assert.ok(samples.has(`letterhaus_${name}_seconds_bucket{le="+Inf"}`), name);
   }
 });
 
@@ -88,7 +89,7 @@ test('the log contains no email content and no key', async () => {
   });
   await service.request('POST', `/v1/emails?${secret}=1`, { body: `{"to": "${secret}"` });
   await service.request('GET', `/v1/emails?to=${secret}@simulator.test`);
-  await service.request('GET', '/v1/emails', { key: `ph_test_${secret}` });
+  await service.request('GET', '/v1/emails', { key: `lh_test_${secret}` });
   const { headers } = await service.request('GET', `/v1/emails?subject=${secret}`);
   const id = headers.get('x-request-id') ?? '';
   await waitFor(() => service.logs.includes(id), { what: 'the request in the log' });
@@ -101,7 +102,7 @@ test('the log contains no email content and no key', async () => {
 
 test('workers and database are queried for metrics at most once a second', async () => {
   const accepted = async () =>
-    (await metrics()).get('posthorn_emails_accepted_total{environment="test"}');
+    (await metrics()).get('letterhaus_emails_accepted_total{environment="test"}');
   const isOld = async () => {
     const before = await accepted();
     await service.send();

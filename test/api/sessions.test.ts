@@ -8,7 +8,7 @@ import { openEventStream } from '../support/event-stream.ts';
 import { type Answer, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const env = { POSTHORN_LIMIT_AUTH: '1000/60' };
+const env = { LETTERHAUS_LIMIT_AUTH: '1000/60' };
 const service = await startService({ env, args: ['--workers', '2'] });
 after(() => service[Symbol.asyncDispose]());
 
@@ -26,7 +26,7 @@ test('before there is an owner, only the link of the first start leads anywhere'
   assertFailure(await anonymous.signIn(OWNER), 401, 'authentication_error');
   const token = 'x'.repeat(43);
   const wrong = await anonymous.post('/v1/session/owner', { token, ...OWNER });
-  assertFailure(wrong, 401, 'authentication_error', /posthorn owner/);
+  assertFailure(wrong, 401, 'authentication_error', /letterhaus owner/);
 });
 
 test('a link from a command replaces that of the first start, and ends after 30 minutes', async () => {
@@ -70,7 +70,7 @@ test('a password signs in; the cookie is for this site and for no script', async
   const [cookie = ''] = answer.headers.getSetCookie();
   assert.match(
     cookie,
-    /^posthorn_session=[\w-]{43}; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict$/,
+    /^letterhaus_session=[\w-]{43}; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict$/,
   );
   assert.equal(answer.headers.get('cache-control'), 'no-store');
   assert.equal(answer.headers.get('access-control-allow-origin'), null);
@@ -99,7 +99,9 @@ test('a password signs in; the cookie is for this site and for no script', async
 });
 
 test('over HTTPS the cookie is secure, and bound to the host by its name', async () => {
-  await using tls = await startService({ env: { POSTHORN_PUBLIC_URL: 'https://mail.acme.test' } });
+  await using tls = await startService({
+    env: { LETTERHAUS_PUBLIC_URL: 'https://mail.acme.test' },
+  });
   const { sign_in_url } = tls.readyLine;
   assert.match(sign_in_url!, /^https:\/\/mail\.acme\.test\/sign-in#first=/);
   const browser = new Browser(tls);
@@ -109,7 +111,7 @@ test('over HTTPS the cookie is secure, and bound to the host by its name', async
   assert.equal(answer.status, 200, answer.text);
   assert.match(
     answer.headers.getSetCookie()[0]!,
-    /^__Host-posthorn_session=[\w-]{43}; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure$/,
+    /^__Host-letterhaus_session=[\w-]{43}; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure$/,
   );
   const plain = browser.cookie!.replace('__Host-', '');
   assert.equal((await browser.get('/v1/session')).status, 200);
@@ -137,20 +139,20 @@ test('a session does what a key does, in the project and environment that it nam
   assert.equal((await browser.get(`/v1/emails/${sent.body.id}`)).body.subject, 'Hello');
   const again = await browser.post('/v1/emails', EMAIL);
   assert.equal(again.status, 202, again.text);
-  const live = { 'posthorn-environment': 'live' };
+  const live = { 'letterhaus-environment': 'live' };
   assertFailure(await browser.get(`/v1/emails/${sent.body.id}`, live), 404, 'not_found');
   const real = { ...EMAIL, to: 'jo@example-customer.com' };
   assertFailure(await browser.post('/v1/emails', real, live), 403, 'domain_not_verified');
 
   const { body: shop } = await browser.post('/v1/projects', { name: 'Shop' });
-  const there = { 'posthorn-project': shop.id };
+  const there = { 'letterhaus-project': shop.id };
   assert.deepEqual((await browser.get('/v1/emails', there)).body.data, []);
   assert.equal((await browser.get('/v1/emails')).body.data.length, 2);
   for (const project of [UNKNOWN_ID, 'acme']) {
-    const answer = await browser.get('/v1/emails', { 'posthorn-project': project });
+    const answer = await browser.get('/v1/emails', { 'letterhaus-project': project });
     assertFailure(answer, 404, 'not_found');
   }
-  const elsewhere = await browser.get('/v1/emails', { 'posthorn-environment': 'production' });
+  const elsewhere = await browser.get('/v1/emails', { 'letterhaus-environment': 'production' });
   assertFailure(elsewhere, 400, 'validation_error', /live or test/);
   const renamed = await browser.request('PATCH', `/v1/projects/${shop.id}`, {
     body: { name: 'Store' },
@@ -176,7 +178,7 @@ test('the keys with which members send are not among the keys', async () => {
 
 test('a request with a key ignores the cookie', async () => {
   const browser = await signedIn();
-  const wrong = await browser.get('/v1/emails', { authorization: 'Bearer ph_test_wrong' });
+  const wrong = await browser.get('/v1/emails', { authorization: 'Bearer lh_test_wrong' });
   assertFailure(wrong, 401, 'authentication_error', /not an API key/);
   const session = await browser.get('/v1/session', { authorization: `Bearer ${service.testKey}` });
   assertFailure(session, 403, 'authorization_error', /an API key does not open it/);
@@ -195,8 +197,8 @@ test('what another site causes changes nothing', async () => {
     { 'sec-fetch-site': '', origin: 'https://evil.test' },
     { 'sec-fetch-site': '', origin: 'null' },
     { 'sec-fetch-site': '' },
-    { 'posthorn-session': '' },
-    { 'posthorn-session': '', origin },
+    { 'letterhaus-session': '' },
+    { 'letterhaus-session': '', origin },
   ];
   for (const headers of foreign) {
     const sent = await browser.post('/v1/emails', EMAIL, headers);
@@ -208,7 +210,7 @@ test('what another site causes changes nothing', async () => {
   }
   const own = { 'sec-fetch-site': '', origin };
   assert.equal((await browser.post('/v1/emails', EMAIL, own)).status, 202);
-  assert.equal((await browser.get('/v1/session', { 'posthorn-session': '' })).status, 200);
+  assert.equal((await browser.get('/v1/session', { 'letterhaus-session': '' })).status, 200);
   const preflight = await anonymous.request('OPTIONS', '/v1/emails', {
     headers: { origin: 'https://evil.test', 'access-control-request-method': 'POST' },
   });

@@ -9,7 +9,7 @@ import { failed, resendClient, succeeded } from '../support/resend.ts';
 import { startService } from '../support/service.ts';
 
 const SECRET_KEY = 'a secret key that only this test knows';
-const service = await startService({ env: { POSTHORN_SECRET_KEY: SECRET_KEY } });
+const service = await startService({ env: { LETTERHAUS_SECRET_KEY: SECRET_KEY } });
 after(() => service[Symbol.asyncDispose]());
 
 const resend = resendClient(service);
@@ -130,7 +130,7 @@ test('a viewer gets a link for the frame of the preview, which ends after a minu
   const viewer = await memberOf(service, owner, 'viewer');
   const id = await service.send({ html: '<p>Previewed</p>' });
   const preview = (email: string, headers: Record<string, string> = {}) =>
-    viewer.get(`/v1/emails/${email}/preview`, { 'posthorn-project': project, ...headers });
+    viewer.get(`/v1/emails/${email}/preview`, { 'letterhaus-project': project, ...headers });
   const project = String((await viewer.get('/v1/session')).body.projects[0].id);
   const beforeS = Math.floor(Date.now() / 1000);
   const { status, body } = await preview(id);
@@ -142,7 +142,7 @@ test('a viewer gets a link for the frame of the preview, which ends after a minu
   assert.equal((await open(url)).text, '<p>Previewed</p>');
 
   assertFailure(await preview(UNKNOWN_ID), 404, 'not_found');
-  assertFailure(await preview(id, { 'posthorn-environment': 'live' }), 404, 'not_found');
+  assertFailure(await preview(id, { 'letterhaus-environment': 'live' }), 404, 'not_found');
   const byKey = await service.request('GET', `/v1/emails/${id}/preview`);
   assertFailure(byKey, 403, 'authorization_error');
   const { data } = (await owner.get('/v1/audit_log')).body;

@@ -6,7 +6,7 @@ import { Browser, OWNER, ownerOf } from '../support/browser.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const env = { POSTHORN_LIMIT_AUTH: '5/60', POSTHORN_TRUSTED_PROXIES: '127.0.0.1' };
+const env = { LETTERHAUS_LIMIT_AUTH: '5/60', LETTERHAUS_TRUSTED_PROXIES: '127.0.0.1' };
 const service = await startService({ env });
 after(() => service[Symbol.asyncDispose]());
 const owner = await ownerOf(service);

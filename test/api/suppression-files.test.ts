@@ -50,7 +50,7 @@ test('8,000 addresses are imported, each with its event, exported and imported e
   const result = await importFile(key, manyRows());
   const done = {
     object: 'suppression_import',
-    format: 'posthorn',
+    format: 'letterhaus',
     already_there: 0,
     rejected: 0,
     left_out: [],
@@ -92,7 +92,7 @@ test('invalid rows are reported with their line, and valid rows are imported', a
   const { errors, ...counts } = await importFile(key, file);
   assert.deepEqual(counts, {
     object: 'suppression_import',
-    format: 'posthorn',
+    format: 'letterhaus',
     added: 4,
     already_there: 0,
     rejected: 4,

@@ -5,7 +5,7 @@ import { assertFailure, EMAIL, TIME } from '../support/api.ts';
 import { type Answer, startService } from '../support/service.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
-const service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
+const service = await startService({ env: { LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1' } });
 after(() => service[Symbol.asyncDispose]());
 
 type Body = Answer['body'];

@@ -9,7 +9,7 @@ import { startReceiver } from '../support/webhook-receiver.ts';
 const dns = await startFakeDns();
 const service = await startService({
   dns,
-  env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1', POSTHORN_HOSTNAME: 'mail.posthorn.example' },
+  env: { LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1', LETTERHAUS_HOSTNAME: 'mail.letterhaus.example' },
 });
 after(async () => {
   await service[Symbol.asyncDispose]();

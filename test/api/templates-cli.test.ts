@@ -1,4 +1,4 @@
-/** `posthorn templates` and `posthorn send --template`. */
+/** `letterhaus templates` and `letterhaus send --template`. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -101,6 +101,6 @@ test('what cannot be done is said, with exit code 2 for wrong usage', async () =
 test('the help of each command has an example that it understands', async () => {
   for (const name of ['list', 'show', 'create', 'update', 'publish', 'preview', 'remove']) {
     const { stdout } = await service.cli('templates', name, '--help');
-    assert.match(stdout, new RegExp(`Example:\\n  posthorn templates ${name} `));
+    assert.match(stdout, new RegExp(`Example:\\n  letterhaus templates ${name} `));
   }
 });

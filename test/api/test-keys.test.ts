@@ -7,7 +7,7 @@ import { type Answer, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const dns = await startFakeDns();
-const service = await startService({ dns, env: { POSTHORN_LIMIT_SENDING: '1000/60' } });
+const service = await startService({ dns, env: { LETTERHAUS_LIMIT_SENDING: '1000/60' } });
 after(async () => {
   await service[Symbol.asyncDispose]();
   await dns[Symbol.asyncDispose]();

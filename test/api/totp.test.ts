@@ -5,7 +5,7 @@ import { assertFailure } from '../support/api.ts';
 import { Browser, OWNER, ownerOf, presentCode, tokenOf } from '../support/browser.ts';
 import { type Answer, startService } from '../support/service.ts';
 
-const env = { POSTHORN_LIMIT_AUTH: '1000/60', POSTHORN_SECRET_KEY: 's'.repeat(40) };
+const env = { LETTERHAUS_LIMIT_AUTH: '1000/60', LETTERHAUS_SECRET_KEY: 's'.repeat(40) };
 const service = await startService({ env });
 after(() => service[Symbol.asyncDispose]());
 const owner = await ownerOf(service);
@@ -48,7 +48,7 @@ test('a secret counts from its first code on, and beginning needs the password',
   assertFailure(early, 409, 'conflict', /begin again/);
   const { body } = await owner.post('/v1/session/totp', { password });
   assert.match(body.secret, /^[A-Z2-7]{32}$/);
-  assert.ok(body.url.startsWith(`otpauth://totp/Posthorn%20Acme:owner%40acme.test?secret=`));
+  assert.ok(body.url.startsWith(`otpauth://totp/Letterhaus%20Acme:owner%40acme.test?secret=`));
   assert.equal(new URL(body.url).searchParams.get('secret'), body.secret);
   assert.equal((await signIn()).status, 200);
   const refused = await owner.post('/v1/session/totp/confirm', { code: 'abcdef' });

@@ -41,7 +41,7 @@ test('views belong to a project, and are not in the audit log', async () => {
   const { body: shop } = await owner.post('/v1/projects', { name: 'Shop' });
   await save(owner, 'Here', 'status:failed');
   assert.deepEqual(await namesOf(owner), ['Here']);
-  assert.deepEqual(await namesOf(owner, { 'posthorn-project': shop.id }), []);
+  assert.deepEqual(await namesOf(owner, { 'letterhaus-project': shop.id }), []);
   const { data } = (await owner.get('/v1/audit_log')).body;
   assert.ok(data.every(({ action }: { action: string }) => !/view$/i.test(action)));
 });

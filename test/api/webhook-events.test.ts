@@ -6,7 +6,7 @@ import { type Answer, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Received, startReceiver, verified } from '../support/webhook-receiver.ts';
 
-const service = await startService({ env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' } });
+const service = await startService({ env: { LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1' } });
 const receiver = await startReceiver();
 after(async () => {
   await service[Symbol.asyncDispose]();

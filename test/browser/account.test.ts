@@ -95,7 +95,7 @@ test('a member switches the second factor on and off', async () => {
   const [recovery = ''] = codes.split('\n');
   const download = page.waitForEvent('download');
   await dialog.getByRole('button', { name: 'Download' }).click();
-  assert.equal((await download).suggestedFilename(), 'posthorn-recovery-codes.txt');
+  assert.equal((await download).suggestedFilename(), 'letterhaus-recovery-codes.txt');
   await dialog.getByRole('button', { name: 'I have kept them' }).click();
   await page.getByText('10 recovery codes left').waitFor();
   assert.equal((await page.content()).includes(recovery), false);
@@ -154,7 +154,7 @@ test('settings are accessible and fit a phone, light and dark', async () => {
   const { page } = open;
   for (const [path, shown] of [
     ['settings', 'this session'],
-    ['projects', 'POSTHORN_LIMIT_SENDING'],
+    ['projects', 'LETTERHAUS_LIMIT_SENDING'],
     ['api-log', 'GET /v1/webhooks/no-such-id'],
   ] as const) {
     await visit(page, `${HOME}/${path}`, shown);

@@ -21,7 +21,7 @@ import { waitFor } from '../support/wait.ts';
 
 await buildDashboard();
 const [service, browser] = await Promise.all([
-  startService({ env: { POSTHORN_LIMIT_SENDING: '1000/60' } }),
+  startService({ env: { LETTERHAUS_LIMIT_SENDING: '1000/60' } }),
   startBrowser(),
 ]);
 after(async () => {
@@ -42,7 +42,7 @@ test('the link of the first start creates the owner, who sees an email appear as
   await using open = await takePage(browser, service);
   const { page } = open;
   await page.goto(service.readyLine.sign_in_url ?? '');
-  await page.getByRole('heading', { name: 'Welcome to Posthorn' }).waitFor();
+  await page.getByRole('heading', { name: 'Welcome to Letterhaus' }).waitFor();
   assert.deepEqual(await seriousFindings(page), []);
   await page.getByLabel('Email').fill(OWNER.email);
   await page.getByLabel('Name').fill(OWNER.name);
@@ -305,7 +305,7 @@ test('a key is made, shown once and works until it is revoked', async () => {
   await page.getByRole('button', { name: 'Create a key' }).click();
   await page.getByLabel('Name').fill('Shop');
   await page.getByRole('button', { name: 'Create', exact: true }).click();
-  const key = (await page.getByText(/^ph_test_\w{38}$/).textContent())!;
+  const key = (await page.getByText(/^lh_test_\w{38}$/).textContent())!;
   const list = () => service.request('GET', '/v1/emails', { key });
   assert.equal((await list()).status, 200);
   await page.getByRole('button', { name: 'Close' }).click();

@@ -17,7 +17,7 @@ import { waitFor } from '../support/wait.ts';
 
 await buildDashboard();
 const [service, browser] = await Promise.all([
-  startService({ env: { POSTHORN_LIMIT_SENDING: '1000/60' } }),
+  startService({ env: { LETTERHAUS_LIMIT_SENDING: '1000/60' } }),
   startBrowser(),
 ]);
 after(async () => {

@@ -43,7 +43,7 @@ after(async () => {
 const owner = await ownerOf(service);
 const project = String((await owner.get('/v1/session')).body.projects[0].id);
 const HOME = `${service.url}/dashboard/${project}`;
-const TEST = { 'posthorn-project': project, 'posthorn-environment': 'test' };
+const TEST = { 'letterhaus-project': project, 'letterhaus-environment': 'test' };
 
 async function post(path: string, body: unknown): Promise<{ id: string; url: string }> {
   const answer = await owner.post(path, body, TEST);

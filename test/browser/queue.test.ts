@@ -71,7 +71,7 @@ test('the page of an email says what holds it, and leads to the queue of its pro
   const { page } = open;
   await page.goto(`${service.url}/dashboard/${project}/test/emails/${id}`);
   await page.getByText('Held by an operator.').waitFor();
-  await page.getByText('simulator.posthorn.invalid').waitFor();
+  await page.getByText('simulator.letterhaus.invalid').waitFor();
   assert.deepEqual(await seriousFindings(page), []);
   await page.getByRole('link', { name: 'Queue of simulator' }).click();
   await page.getByRole('heading', { name: 'simulator' }).waitFor();

@@ -15,9 +15,9 @@ const [service, browser] = await Promise.all([
   startService({
     dns,
     env: {
-      POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-      POSTHORN_LIMIT_SENDING: '1000/60',
-      POSTHORN_LIMIT_VERIFICATION: '1000/60',
+      LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+      LETTERHAUS_LIMIT_SENDING: '1000/60',
+      LETTERHAUS_LIMIT_VERIFICATION: '1000/60',
     },
   }),
   startBrowser(),

@@ -62,7 +62,7 @@ export class FailpointPlan {
     return [...this.unhit].every((name) => name === AT_STOP);
   }
 
-  /** For a start of this node, its nth, as POSTHORN_FAILPOINTS has it. */
+  /** For a start of this node, its nth, as LETTERHAUS_FAILPOINTS has it. */
   pointsFor(node: string, starts: number): string {
     if (this.#isDisarmed) return '';
     const isSweeping = performance.now() - this.#begunMs > SWEEP_AFTER_MS;

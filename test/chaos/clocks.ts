@@ -6,7 +6,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Env } from '../support/posthorn.ts';
+import type { Env } from '../support/letterhaus.ts';
 
 export type Clocks = Disposable & {
   /** What a node is to be started with. */
@@ -33,7 +33,7 @@ export const JUMPS: Readonly<Record<string, () => number>> = {
 };
 
 export function makeClocks(): Clocks {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-clocks-'));
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-clocks-'));
   const fileOf = (node: string): string => join(folder, node);
   return {
     envOf: (node) => ({

@@ -187,7 +187,7 @@ export class Director {
     for (const { name, service } of nodes) {
       clocks.set(name, 0);
       // From here on slowness means a busy machine, not a server that hangs.
-      service.env['POSTHORN_SMTP_TIMEOUT_S'] = '60';
+      service.env['LETTERHAUS_SMTP_TIMEOUT_S'] = '60';
     }
     await this.restartAll();
     let isAnswered = false;

@@ -26,7 +26,7 @@ export type NodeReport = {
   onLine: (text: string) => void;
 };
 
-/** What the nth start of a node is armed with, as POSTHORN_FAILPOINTS has it. */
+/** What the nth start of a node is armed with, as LETTERHAUS_FAILPOINTS has it. */
 export type PointsFor = (node: string, starts: number) => string;
 
 export class ChaosNode {
@@ -149,7 +149,7 @@ export class ChaosNode {
     this.#hasStoppedWell = false;
     this.readLogs();
     const { service } = this;
-    service.env['POSTHORN_FAILPOINTS'] = this.#pointsFor(this.name, this.starts);
+    service.env['LETTERHAUS_FAILPOINTS'] = this.#pointsFor(this.name, this.starts);
     this.#isStarting = true;
     try {
       await service.restart();
@@ -160,7 +160,7 @@ export class ChaosNode {
       this.#report.onLine(`${this.name} is up again`);
     } catch (error) {
       const [reason = '', ...lines] = (error as Error).message.trim().split('\n');
-      const why = lines.find((line) => line.startsWith('posthorn:')) ?? lines.at(-1) ?? '';
+      const why = lines.find((line) => line.startsWith('letterhaus:')) ?? lines.at(-1) ?? '';
       this.#report.onLine(`${this.name}: ${reason}; ${why}`);
       // Its last lines may arrive after its end: until one start has worked they all belong to it.
     }

@@ -62,18 +62,18 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
         database,
         args: ['--workers', String(workers)],
         env: {
-          POSTHORN_MX_PORT: String(receivers.port),
-          POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-          POSTHORN_HOSTNAME: helloName(name),
-          POSTHORN_SECRET_KEY: 'c'.repeat(64),
-          POSTHORN_SMTP_TIMEOUT_S: SMTP_TIMEOUT_S,
-          POSTHORN_LIMIT_SENDING: '1000000/60',
-          POSTHORN_LIMIT_AUTH: '1000000/60',
+          LETTERHAUS_MX_PORT: String(receivers.port),
+          LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+          LETTERHAUS_HOSTNAME: helloName(name),
+          LETTERHAUS_SECRET_KEY: 'c'.repeat(64),
+          LETTERHAUS_SMTP_TIMEOUT_S: SMTP_TIMEOUT_S,
+          LETTERHAUS_LIMIT_SENDING: '1000000/60',
+          LETTERHAUS_LIMIT_AUTH: '1000000/60',
           NODE_EXTRA_CA_CERTS: CA_FILE,
-          POSTHORN_LOG: 'warn',
+          LETTERHAUS_LOG: 'warn',
           ...clocks.envOf(name),
           // The first one sets the stage before anything is to go wrong.
-          POSTHORN_FAILPOINTS: database === 'own' ? '' : pointsFor(name, 0),
+          LETTERHAUS_FAILPOINTS: database === 'own' ? '' : pointsFor(name, 0),
         },
       }),
     );
@@ -148,7 +148,7 @@ export function newLiveKey(service: Service): Promise<LiveKey> {
 
 function through(proxy: TcpProxy, { dataDir }: Service): Database {
   return {
-    url: `postgres://posthorn@127.0.0.1:${proxy.port}/posthorn`,
+    url: `postgres://letterhaus@127.0.0.1:${proxy.port}/letterhaus`,
     address: addressOf(dataDir),
     setReachable: () => Promise.reject(new Error('use the proxy')),
   };
@@ -157,7 +157,7 @@ function through(proxy: TcpProxy, { dataDir }: Service): Database {
 function addressOf(dataDir: string): pg.ClientConfig {
   const { engine } = JSON.parse(readFileSync(join(dataDir, 'running.json'), 'utf8'));
   const { socketDir: host, port } = engine;
-  return { host, port, user: 'posthorn', database: 'posthorn', ssl: false };
+  return { host, port, user: 'letterhaus', database: 'letterhaus', ssl: false };
 }
 
 function socketOf({ dataDir }: Service): string {

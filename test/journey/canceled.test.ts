@@ -96,7 +96,7 @@ test('cancels race with two workers: each email is canceled or arrives, never bo
 test('when a worker is killed after the final dot, no email that arrived is canceled', async () => {
   await using failing = await newScene({
     args: ['--workers', '2'],
-    env: { POSTHORN_FAILPOINTS: 'smtp_after_dot=kill@3,smtp_after_dot=kill@3' },
+    env: { LETTERHAUS_FAILPOINTS: 'smtp_after_dot=kill@3,smtp_after_dot=kill@3' },
   });
   const ids = await sendMany(failing, 30, {});
   const cancels = await cancelUntilEnded(failing, ids);

@@ -8,7 +8,7 @@ import { preload } from '../support/preload.ts';
 import { type Answer, type Service, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const FULL = join(tmpdir(), `posthorn-test-full-${process.pid}`);
+const FULL = join(tmpdir(), `letterhaus-test-full-${process.pid}`);
 after(() => rmSync(FULL, { force: true }));
 
 /** While the file is there, the supervisor sees a disk with 100 MB left. */
@@ -25,8 +25,8 @@ const FULL_DISK = `
 const shared = await startService({
   env: {
     ...preload('main.ts', FULL_DISK),
-    POSTHORN_LIMIT_SENDING: '100000/60',
-    POSTHORN_DATABASE_MAX_MB: '64',
+    LETTERHAUS_LIMIT_SENDING: '100000/60',
+    LETTERHAUS_DATABASE_MAX_MB: '64',
   },
 });
 after(() => shared[Symbol.asyncDispose]());

@@ -49,7 +49,7 @@ test('the next attempts come after 1, 4, 10, 15, 30 minutes, 1, 2, 4 and again 4
 });
 
 test('the operator can configure the retry schedule', async () => {
-  await using own = await startJourney({ POSTHORN_RETRY_WAITS: '2h,6h' });
+  await using own = await startJourney({ LETTERHAUS_RETRY_WAITS: '2h,6h' });
   await own.mailServer('chosen.test', { greylist: 3 });
   const id = await own.send({ to: 'kim@chosen.test' });
   await own.attempted(id);

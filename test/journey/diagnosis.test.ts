@@ -8,14 +8,14 @@ import { assertFailure, TIME, UNKNOWN_ID } from '../support/api.ts';
 import { startJourney } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-diagnosis-'));
+const folder = mkdtempSync(join(tmpdir(), 'letterhaus-diagnosis-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The first connection without an answer suspends a provider. */
 const SHAPING = join(folder, 'shaping.json');
 writeFileSync(SHAPING, JSON.stringify({ suspension: { after_failures: 1 } }));
 
-const journey = await startJourney({ POSTHORN_SHAPING: SHAPING });
+const journey = await startJourney({ LETTERHAUS_SHAPING: SHAPING });
 after(() => journey[Symbol.asyncDispose]());
 
 async function diagnosis(id: string) {
@@ -184,7 +184,7 @@ test('name servers that do not answer leave the route unknown, and the answer co
   await journey.request('POST', `/v1/emails/${id}/cancel`);
 });
 
-test('posthorn emails why prints the same', async () => {
+test('letterhaus emails why prints the same', async () => {
   await journey.mailServer('why-cli.test', { recipients: { kim: '550 5.7.1 Blocked by policy' } });
   const id = await journey.send({ to: 'kim@why-cli.test' });
   await journey.ended(id);
@@ -224,7 +224,7 @@ test('an email of a test key is diagnosed without any look-up', async () => {
   };
   const { recipients, sender } = await waitFor(look, { what: 'an attempt' });
   const [{ what_happened, route }] = recipients;
-  assert.match(what_happened, /simulator\.posthorn\.invalid replied to RCPT.*452 4\.2\.2/);
+  assert.match(what_happened, /simulator\.letterhaus\.invalid replied to RCPT.*452 4\.2\.2/);
   assert.equal(route.provider, 'simulator');
   assert.equal(sender.authentication.dkim[0].verdict, 'pass');
   assert.ok(!journey.dns.queries.some(({ name }) => name.includes('simulator')));

@@ -13,7 +13,7 @@ const database = await proxiedDatabase();
 const scene = await newScene({
   database,
   args: ['--workers', '1'],
-  env: { POSTHORN_FAILPOINTS: 'accept_before_commit=kill,accept_after_commit=kill' },
+  env: { LETTERHAUS_FAILPOINTS: 'accept_before_commit=kill,accept_after_commit=kill' },
 });
 after(async () => {
   await scene[Symbol.asyncDispose]();

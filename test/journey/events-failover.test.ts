@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.ts';
 
 test('after a fail-over a cursor is valid if its event was replicated, and refused if it was lost', async () => {
   await using pair = await startReplicatedPair({ synchronous: false });
-  const address = pair.primary.address('posthorn');
+  const address = pair.primary.address('letterhaus');
   await using service = await startService({
     database: { url: pair.url, address, setReachable: () => Promise.reject(new Error('kill it')) },
     args: ['--workers', '1'],

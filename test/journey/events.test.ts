@@ -1,5 +1,5 @@
 /**
- * The stream of events through the death of workers, and `posthorn webhooks listen`, which brings real
+ * The stream of events through the death of workers, and `letterhaus webhooks listen`, which brings real
  * events to a developer's machine: every event of the service arrives, each once.
  */
 import assert from 'node:assert/strict';
@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { openEventStream } from '../support/event-stream.ts';
 import { runLoad } from '../support/load.ts';
-import { cleanEnv, LAUNCHER } from '../support/posthorn.ts';
+import { cleanEnv, LAUNCHER } from '../support/letterhaus.ts';
 import {
   everythingArrives,
   FROM,
@@ -83,7 +83,7 @@ test('when workers are killed during a stream, a client that resumes gets every 
 
 /** The command as a developer runs it, on a machine that has nothing but a key. */
 function listen(scene: Scene, ...args: string[]) {
-  const env = cleanEnv({ POSTHORN_API_KEY: scene.key, POSTHORN_URL: scene.service.url });
+  const env = cleanEnv({ LETTERHAUS_API_KEY: scene.key, LETTERHAUS_URL: scene.service.url });
   const child = spawn(
     process.execPath,
     [LAUNCHER, 'webhooks', 'listen', '--json', '--forward-to', ...args],

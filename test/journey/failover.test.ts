@@ -28,7 +28,7 @@ async function newStage(options: { synchronous: boolean }): Promise<Stage> {
   after(() => pair[Symbol.asyncDispose]());
   const peers = await newPeers();
   after(() => peers[Symbol.asyncDispose]());
-  const address = pair.primary.address('posthorn');
+  const address = pair.primary.address('letterhaus');
   const service = await startService({
     dns: peers.dns,
     database: { url: pair.url, address, setReachable: () => Promise.reject(new Error('kill it')) },

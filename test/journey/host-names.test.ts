@@ -6,15 +6,15 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startFakeDns } from '../support/fake-dns.ts';
 import { migratedDatabase } from '../support/postgres.ts';
-import type { Env } from '../support/posthorn.ts';
+import type { Env } from '../support/letterhaus.ts';
 import { startService, type Service } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const dns = await startFakeDns();
 const database = await migratedDatabase();
-const one = await startService({ dns, database, env: env('mail1.posthorn.example') });
+const one = await startService({ dns, database, env: env('mail1.letterhaus.example') });
 await one.addLiveDomain('acme.example');
-const two = await startService({ dns, database, env: env('mail2.posthorn.example') });
+const two = await startService({ dns, database, env: env('mail2.letterhaus.example') });
 after(async () => {
   for (const part of [two, one, database, dns]) await part[Symbol.asyncDispose]();
 });
@@ -23,10 +23,10 @@ type Body = Awaited<ReturnType<Service['request']>>['body'];
 
 function env(hostname: string | undefined): Env {
   return {
-    POSTHORN_HOSTNAME: hostname,
-    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-    POSTHORN_SECRET_KEY: 'a'.repeat(64),
-    POSTHORN_LIMIT_VERIFICATION: '1000/60',
+    LETTERHAUS_HOSTNAME: hostname,
+    LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+    LETTERHAUS_SECRET_KEY: 'a'.repeat(64),
+    LETTERHAUS_LIMIT_VERIFICATION: '1000/60',
   };
 }
 
@@ -56,9 +56,9 @@ test('a domain stays verified when it is checked by a node with another host nam
     states.map(({ status }: Body) => status),
     ['verified', 'verified', 'verified'],
   );
-  assert.equal(byTwo.records[2].value, 'mail1.posthorn.example', 'both ask for the same host');
+  assert.equal(byTwo.records[2].value, 'mail1.letterhaus.example', 'both ask for the same host');
   const [said] = problemsOf(byTwo);
-  assert.match(said ?? '', /does not name all sending hosts .*a:mail2\.posthorn\.example/);
+  assert.match(said ?? '', /does not name all sending hosts .*a:mail2\.letterhaus\.example/);
 
   // As its owner corrects it.
   dns.set('send.acme.example', 'TXT', [byTwo.records[3].value]);
@@ -68,11 +68,14 @@ test('a domain stays verified when it is checked by a node with another host nam
   }
 
   // Bounces reach the service at either name; at any other they do not.
-  dns.set('send.acme.example', 'MX', ['10 mail2.posthorn.example', '20 mail1.posthorn.example']);
+  dns.set('send.acme.example', 'MX', [
+    '10 mail2.letterhaus.example',
+    '20 mail1.letterhaus.example',
+  ]);
   for (const node of [one, two]) {
     assert.deepEqual(problemsOf(await verified(node, key, id)), []);
   }
-  dns.set('send.acme.example', 'MX', ['10 mail2.posthorn.example', '10 mx.other.example']);
+  dns.set('send.acme.example', 'MX', ['10 mail2.letterhaus.example', '10 mx.other.example']);
   for (const node of [one, two]) {
     const domain = await verified(node, key, id);
     assert.equal(domain.records[2].status, 'mismatch');
@@ -87,26 +90,26 @@ test('a command changes the return-path host for all nodes and prints the record
   await one.addLiveDomain('news.example');
   const shown = await one.cli('domains', 'return-path-host');
   assert.equal(shown.code, 0, shown.stderr);
-  assert.match(shown.stdout, /mail1\.posthorn\.example receives the bounces/);
+  assert.match(shown.stdout, /mail1\.letterhaus\.example receives the bounces/);
 
   const refused = await one.cli('domains', 'return-path-host', 'mail');
   assert.equal(refused.code, 2);
   assert.match(refused.stderr, /not fully qualified/);
-  const changed = await one.cli('domains', 'return-path-host', 'bounces.posthorn.example');
+  const changed = await one.cli('domains', 'return-path-host', 'bounces.letterhaus.example');
   assert.equal(changed.code, 0, changed.stderr);
   assert.match(
     changed.stdout,
-    /2 verified domains.*MX.*10 bounces\.posthorn\.example.*within 72 hours/s,
+    /2 verified domains.*MX.*10 bounces\.letterhaus\.example.*within 72 hours/s,
   );
   const key = await one.liveKey();
   const { body } = await one.request('GET', '/v1/domains', { key });
   const { id } = body.data.find(({ name }: Body) => name === 'news.example');
   for (const node of [one, two]) {
     const domain = await verified(node, key, id);
-    assert.equal(domain.records[2].value, 'bounces.posthorn.example');
+    assert.equal(domain.records[2].value, 'bounces.letterhaus.example');
     assert.equal(domain.records[2].status, 'verified', 'the name of a node still leads here');
   }
-  dns.set('send.news.example', 'MX', ['10 bounces.posthorn.example']);
+  dns.set('send.news.example', 'MX', ['10 bounces.letterhaus.example']);
   for (const node of [one, two]) assert.deepEqual(problemsOf(await verified(node, key, id)), []);
 });
 
@@ -114,7 +117,7 @@ test('the records follow the first valid host name, and verified domains stay ve
   const service = await startService({ dns, env: env(undefined) });
   await using _ = service;
   const restartAs = async (hostname: string): Promise<void> => {
-    service.env['POSTHORN_HOSTNAME'] = hostname;
+    service.env['LETTERHAUS_HOSTNAME'] = hostname;
     await service.restart();
   };
   const key = await service.liveKey();
@@ -122,7 +125,7 @@ test('the records follow the first valid host name, and verified domains stay ve
     key,
     body: { name: 'moving.example' },
   });
-  for (const name of ['mial.posthorn.example', 'mail.posthorn.example']) {
+  for (const name of ['mial.letterhaus.example', 'mail.letterhaus.example']) {
     await restartAs(name);
     await verified(service, key, body.id);
     assert.equal(await mxOf(service, body.id), name);
@@ -133,13 +136,13 @@ test('the records follow the first valid host name, and verified domains stay ve
   }
   assert.equal((await verified(service, key, body.id)).status, 'verified');
 
-  await restartAs('new.posthorn.example');
+  await restartAs('new.letterhaus.example');
   const domain = await verified(service, key, body.id);
   assert.equal(domain.status, 'verified');
-  assert.equal(domain.records[2].value, 'mail.posthorn.example');
+  assert.equal(domain.records[2].value, 'mail.letterhaus.example');
   assert.equal(domain.records[2].status, 'verified');
   await waitFor(
-    () => /bounces of all domains still come back to mail\.posthorn/.test(service.logs),
+    () => /bounces of all domains still come back to mail\.letterhaus/.test(service.logs),
     {
       what: 'a word about the host that the records name',
     },
@@ -147,13 +150,13 @@ test('the records follow the first valid host name, and verified domains stay ve
 });
 
 test('a return-path host that was set by command is kept at starts under any host name', async () => {
-  await using service = await startService({ dns, env: env('mail.posthorn.example') });
-  const { code } = await service.cli('domains', 'return-path-host', 'Bounces.posthorn.example');
+  await using service = await startService({ dns, env: env('mail.letterhaus.example') });
+  const { code } = await service.cli('domains', 'return-path-host', 'Bounces.letterhaus.example');
   assert.equal(code, 0);
-  service.env['POSTHORN_HOSTNAME'] = 'other.posthorn.example';
+  service.env['LETTERHAUS_HOSTNAME'] = 'other.letterhaus.example';
   await service.restart();
   const key = await service.liveKey();
   const body = { name: 'early.example' };
   const added = await service.request('POST', '/v1/domains', { key, body });
-  assert.equal(added.body.records[2].value, 'bounces.posthorn.example');
+  assert.equal(added.body.records[2].value, 'bounces.letterhaus.example');
 });

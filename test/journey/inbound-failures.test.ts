@@ -8,7 +8,11 @@ import { feedbackReport, handIn, statusReport } from '../support/reports.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
 import { waitFor } from '../support/wait.ts';
 
-const ENV = { POSTHORN_INBOUND_PORT: '0', POSTHORN_SMTP_HOST: '127.0.0.1', POSTHORN_LOG: 'warn' };
+const ENV = {
+  LETTERHAUS_INBOUND_PORT: '0',
+  LETTERHAUS_SMTP_HOST: '127.0.0.1',
+  LETTERHAUS_LOG: 'warn',
+};
 const TAKEN = /^250 2\.6\.0 /;
 
 const journey = await startJourney(ENV);
@@ -64,9 +68,9 @@ for (const [step, point, domain] of [
   test(`when a worker is killed ${step}, no report is lost or settled twice`, async () => {
     const { id, returnPath } = await delivered(domain);
     await journey.story(id);
-    service.env['POSTHORN_FAILPOINTS'] = `${point}=kill@1`;
+    service.env['LETTERHAUS_FAILPOINTS'] = `${point}=kill@1`;
     await service.restart();
-    delete service.env['POSTHORN_FAILPOINTS'];
+    delete service.env['LETTERHAUS_FAILPOINTS'];
     const message = statusReport({ recipient: `jo@${domain}` });
     const [killed] = await service.workerPids();
     assert.equal(await handIn(portOf(journey), { to: returnPath, message }), 'hung up');
@@ -92,7 +96,7 @@ test('a delivery confirmation changes an email from sent to delivered', async ()
   await using relay = await startFakeMx();
   await using relayed = await startJourney({
     ...ENV,
-    POSTHORN_RELAY_URL: `smtp://127.0.0.1:${relay.port}`,
+    LETTERHAUS_RELAY_URL: `smtp://127.0.0.1:${relay.port}`,
   });
   const id = await relayed.send({ to: ['ann@far.test', 'bob@far.test'] });
   assert.equal((await relayed.ended(id)).status, 'sent');

@@ -9,9 +9,9 @@ import { Dialogue } from '../support/smtp-dialogue.ts';
 const MB = 1024 ** 2;
 const RING_MB = 32;
 const ENV = {
-  POSTHORN_INBOUND_PORT: '0',
-  POSTHORN_SMTP_HOST: '127.0.0.1',
-  POSTHORN_UNMATCHED_MB: String(RING_MB),
+  LETTERHAUS_INBOUND_PORT: '0',
+  LETTERHAUS_SMTP_HOST: '127.0.0.1',
+  LETTERHAUS_UNMATCHED_MB: String(RING_MB),
 };
 const portOf = ({ service }: Journey): number => service.readyLine.inbound_port ?? 0;
 

@@ -9,8 +9,8 @@ import { feedbackReport, handIn, statusReport } from '../support/reports.ts';
 import { waitFor } from '../support/wait.ts';
 
 const journey = await startJourney({
-  POSTHORN_INBOUND_PORT: '0',
-  POSTHORN_SMTP_HOST: '127.0.0.1',
+  LETTERHAUS_INBOUND_PORT: '0',
+  LETTERHAUS_SMTP_HOST: '127.0.0.1',
 });
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;

@@ -7,7 +7,7 @@ import { globSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { before, test } from 'node:test';
 import { AS_ROOT, temporaryFolder } from '../support/embedded.ts';
-import { posthorn } from '../support/posthorn.ts';
+import { letterhaus } from '../support/letterhaus.ts';
 import { preload } from '../support/preload.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -83,7 +83,7 @@ test('a service keeps its compiled code when it is ready, so that one that is ki
 
 test('a command loads what it needs itself', async () => {
   const list = async (...args: string[]) =>
-    (await posthorn(args, preload('main.ts', LIST_LOADED))).stderr;
+    (await letterhaus(args, preload('main.ts', LIST_LOADED))).stderr;
   const program = 'main.ts';
   const unneeded = ['pg', 'pino', 'zod', 'undici'];
   assertLoaded(await list('--help'), { program, loaded: 'commander', not: unneeded });

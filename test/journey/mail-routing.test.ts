@@ -134,7 +134,7 @@ test('a mail server at a private address is not connected to unless that is allo
   await using mx = await startFakeMx();
   await using service = await startService({
     dns,
-    env: { POSTHORN_MX_PORT: String(mx.port), POSTHORN_HOSTNAME: 'out.posthorn.net' },
+    env: { LETTERHAUS_MX_PORT: String(mx.port), LETTERHAUS_HOSTNAME: 'out.letterhaus.net' },
   });
   await service.addLiveDomain('acme.net');
   const key = await service.liveKey();

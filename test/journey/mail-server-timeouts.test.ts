@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import type { MxBehaviour } from '../support/fake-mx.ts';
 import { type MailServer, startJourney } from '../support/journey.ts';
 
-const journey = await startJourney({ POSTHORN_SMTP_TIMEOUT_S: '1' });
+const journey = await startJourney({ LETTERHAUS_SMTP_TIMEOUT_S: '1' });
 after(() => journey[Symbol.asyncDispose]());
 
 type Underway = { id: string; first: MailServer; second: MailServer };

@@ -11,7 +11,7 @@ test('an email is accepted by one node, delivered by a second, and its webhooks 
   await using database = await migratedDatabase();
   await using receiver = await startReceiver();
   const { mx, dns } = peers;
-  const env = liveEnv(peers, { POSTHORN_SECRET_KEY: 'a'.repeat(64) });
+  const env = liveEnv(peers, { LETTERHAUS_SECRET_KEY: 'a'.repeat(64) });
   const startOnly = (part: string) =>
     startService({ dns, database, env, args: ['--workers', '1', '--only', part] });
 

@@ -66,7 +66,7 @@ function converse(socket: Socket, taken: Taken, forgets: boolean): void {
 for (const [number, forgets] of [false, true].entries()) {
   const kind = forgets ? 'forgets what was pipelined behind a dot' : 'knows PIPELINING';
   test(`each of 100 recipients at a server that ${kind} gets its mail once`, async () => {
-    await using journey = await startJourney({ POSTHORN_SMTP_TIMEOUT_S: '5' });
+    await using journey = await startJourney({ LETTERHAUS_SMTP_TIMEOUT_S: '5' });
     const [domain, address] = [`many${number}.test`, `127.0.3.${number + 1}`];
     journey.dns.set(domain, 'MX', [`10 mx.${domain}`]);
     journey.dns.set(`mx.${domain}`, 'A', [address]);

@@ -14,7 +14,7 @@ test('a policy host at a private address is not connected to', async () => {
   });
   await using service = await startService({
     dns,
-    env: { POSTHORN_HOSTNAME: 'out.posthorn.net' },
+    env: { LETTERHAUS_HOSTNAME: 'out.letterhaus.net' },
   });
   await service.addLiveDomain('acme.net');
   const key = await service.liveKey();

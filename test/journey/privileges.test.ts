@@ -34,7 +34,7 @@ function identityOf(pid: number): { users: number[]; groups: number[] } {
 }
 
 test('workers of a service started as root do not run as root and work normally', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-tls-'));
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-tls-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
   const renew = (name: string): void => {
@@ -49,10 +49,10 @@ test('workers of a service started as root do not run as root and work normally'
     database: 'own',
     args: ['--workers', '2'],
     env: {
-      POSTHORN_SUBMISSION_PORTS: `${port}/tls`,
-      POSTHORN_SMTP_HOST: '127.0.0.1',
-      POSTHORN_TLS_CERT: cert,
-      POSTHORN_TLS_KEY: key,
+      LETTERHAUS_SUBMISSION_PORTS: `${port}/tls`,
+      LETTERHAUS_SMTP_HOST: '127.0.0.1',
+      LETTERHAUS_TLS_CERT: cert,
+      LETTERHAUS_TLS_KEY: key,
     },
   });
   const shown = async (): Promise<unknown> => {

@@ -17,7 +17,7 @@ function assertNotAsked({ dns }: Journey, domain: string): void {
 test('all mail goes to a relay after authentication, and its status is sent, not delivered', async () => {
   await using relay = await startFakeMx({ auth, recipients: { max: '550 5.1.1 Unknown' } });
   await using journey = await startJourney({
-    POSTHORN_RELAY_URL: `smtp://${LOGIN}@127.0.0.1:${relay.port}`,
+    LETTERHAUS_RELAY_URL: `smtp://${LOGIN}@127.0.0.1:${relay.port}`,
   });
   const to = ['kim@far.test', 'lee@away.test'];
   const id = await journey.send({ to });
@@ -62,7 +62,7 @@ test('all mail goes to a relay after authentication, and its status is sent, not
 test('a relay with implicit TLS is used when its certificate is valid', async () => {
   await using relay = await startFakeMx({ auth, implicitTls: true });
   await using journey = await startJourney({
-    POSTHORN_RELAY_URL: `smtps://${LOGIN}@localhost:${relay.port}`,
+    LETTERHAUS_RELAY_URL: `smtps://${LOGIN}@localhost:${relay.port}`,
     NODE_EXTRA_CA_CERTS: CA_FILE,
   });
   const { status, recipients } = await journey.ended(await journey.send({ to: 'kim@far.test' }));
@@ -75,7 +75,7 @@ test('a remote relay without a valid certificate gets neither mail nor password'
   await using relay = await startFakeMx({ auth, startTls: 'offered', certificate: 'self-signed' });
   await using journey = await startJourney({
     // Another way to say "this machine", which does not show that it is.
-    POSTHORN_RELAY_URL: `smtp://${LOGIN}@0.0.0.0:${relay.port}`,
+    LETTERHAUS_RELAY_URL: `smtp://${LOGIN}@0.0.0.0:${relay.port}`,
   });
   for (const tls of [undefined, 'opportunistic', 'enforced']) {
     const id = await journey.send({ to: 'kim@far.test', tls });

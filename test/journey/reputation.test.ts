@@ -6,7 +6,7 @@ import { runLoad } from '../support/load.ts';
 import { waitFor } from '../support/wait.ts';
 
 const journey = await startJourney(
-  { POSTHORN_REPUTATION_INTERVAL_S: '1', POSTHORN_LOG: 'warn' },
+  { LETTERHAUS_REPUTATION_INTERVAL_S: '1', LETTERHAUS_LOG: 'warn' },
   { environment: 'test', args: ['--workers', '2'] },
 );
 after(() => journey[Symbol.asyncDispose]());
@@ -91,7 +91,7 @@ test('a bounce rate above the limit raises an alert, and its recovery ends it', 
     const { stdout } = await service.cli(noun, 'list');
     assert.ok(stdout.includes(advice!), stdout);
   }
-  const metric = /^posthorn_reputation_rate\{.*domain="bouncing\.test",kind="bounce".*\} 0\.1$/m;
+  const metric = /^letterhaus_reputation_rate\{.*domain="bouncing\.test",kind="bounce".*\} 0\.1$/m;
   assert.match((await service.metrics()).text, metric);
 
   await journey.pass({ hours: 25 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EMAIL } from '../support/api.ts';
-import { posthorn } from '../support/posthorn.ts';
+import { letterhaus } from '../support/letterhaus.ts';
 import { startService } from '../support/service.ts';
 
 const [OLD, NEW] = ['o'.repeat(40), 'n'.repeat(40)];
@@ -10,22 +10,22 @@ const [OLD, NEW] = ['o'.repeat(40), 'n'.repeat(40)];
 test('a rotation of the secret key continues only when every node has the keys of its next step', async () => {
   await using first = await startService({
     args: ['--workers', '1'],
-    env: { POSTHORN_SECRET_KEY: OLD },
+    env: { LETTERHAUS_SECRET_KEY: OLD },
   });
   const { DATABASE_URL } = first.env;
   const startSecond = (keys: string) =>
     startService({
       args: ['--workers', '1'],
-      env: { DATABASE_URL, POSTHORN_SECRET_KEY: keys },
+      env: { DATABASE_URL, LETTERHAUS_SECRET_KEY: keys },
     });
   const restartFirst = async (keys: string) => {
     await first.stop();
-    first.env['POSTHORN_SECRET_KEY'] = keys;
+    first.env['LETTERHAUS_SECRET_KEY'] = keys;
     await first.restart();
   };
   const rotate = async (keys: string, wait: string) => {
-    const env = { ...first.env, POSTHORN_SECRET_KEY: keys };
-    const end = await posthorn(['secrets', 'rotate', '--wait', wait, '--json'], env);
+    const env = { ...first.env, LETTERHAUS_SECRET_KEY: keys };
+    const end = await letterhaus(['secrets', 'rotate', '--wait', wait, '--json'], env);
     return { ...end, step: end.code === 0 ? JSON.parse(end.stdout).step : null };
   };
   const [both, turned] = [`${OLD},${NEW}`, `${NEW},${OLD}`];

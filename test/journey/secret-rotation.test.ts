@@ -15,9 +15,9 @@ const PUBLIC_URL = 'https://mail.acme.example';
 
 const journey = await startJourney(
   {
-    POSTHORN_INBOUND_PORT: '0',
-    POSTHORN_SMTP_HOST: '127.0.0.1',
-    POSTHORN_PUBLIC_URL: PUBLIC_URL,
+    LETTERHAUS_INBOUND_PORT: '0',
+    LETTERHAUS_SMTP_HOST: '127.0.0.1',
+    LETTERHAUS_PUBLIC_URL: PUBLIC_URL,
   },
   { args: ['--workers', '2'] },
 );
@@ -62,7 +62,7 @@ async function isSigned({ raw }: Sent): Promise<boolean> {
   resolver.setServers([journey.dns.server]);
   const { dkim } = await authenticate(raw, {
     ip: '127.0.0.1',
-    helo: 'out.posthorn.example',
+    helo: 'out.letterhaus.example',
     sender: 'x@send.acme.example',
     disableArc: true,
     disableBimi: true,

@@ -10,7 +10,7 @@ import { arrivals, assertSettled, duplicates } from '../support/load.ts';
 import { everythingArrives, queueIsEmpty } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
 
-const ENV = { POSTHORN_LOG: 'warn' };
+const ENV = { LETTERHAUS_LOG: 'warn' };
 const KEPT = 'an outcome could not be written';
 
 type Refusal = { sqlstate: string; failures: number; emailId: string };
@@ -46,8 +46,8 @@ const WAYS = [
   {
     what: 'a right is missing',
     sqlstate: '42501',
-    harm: 'revoke update on recipients from posthorn_app',
-    mend: 'grant update on recipients to posthorn_app',
+    harm: 'revoke update on recipients from letterhaus_app',
+    mend: 'grant update on recipients to letterhaus_app',
   },
   {
     what: 'a check fails',
@@ -149,7 +149,7 @@ describe('the database refuses outcomes', { concurrency: true }, () => {
       const { mx, service, send, verdict, refusals } = await stage(journey, 'stopping.test');
       const id = await send('jo0');
       await waitFor(() => mx.messages.length === 1, { what: 'the message up to its dot' });
-      await service.sql('revoke update on recipients from posthorn_app');
+      await service.sql('revoke update on recipients from letterhaus_app');
       verdict.resolve();
       await waitFor(() => refusals().length > 0, { what: 'the refusal' });
       assert.equal(await service.stop(), 0);

@@ -9,7 +9,7 @@ import { startJourney } from '../support/journey.ts';
 import { runLoad } from '../support/load.ts';
 import { waitFor } from '../support/wait.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-shaping-'));
+const folder = mkdtempSync(join(tmpdir(), 'letterhaus-shaping-'));
 after(() => rmSync(folder, { recursive: true }));
 
 function shapingFile(name: string, content: object): string {
@@ -28,7 +28,7 @@ const LIMITS = shapingFile('limits.json', {
   recovery: { hold_down_s: 0.5, step_s: 0.1, try_again_after_s: 0.3 },
 });
 
-const journey = await startJourney({ POSTHORN_SHAPING: LIMITS }, { args: ['--workers', '2'] });
+const journey = await startJourney({ LETTERHAUS_SHAPING: LIMITS }, { args: ['--workers', '2'] });
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
 const key = await journey.key();
@@ -87,7 +87,7 @@ test('the limits of a provider on connections and messages per connection hold o
   assert.equal(one.messages.length + two.messages.length, 80);
   for (const { messages } of [...one.sessions, ...two.sessions]) assert.ok(messages <= 5);
   const { text } = await service.metrics();
-  assert.match(text, /^posthorn_provider_window\{provider="capped"\} 3$/m);
+  assert.match(text, /^letterhaus_provider_window\{provider="capped"\} 3$/m);
 });
 
 test('at a receiver with few connections few are refused, and few emails are deferred', async () => {
@@ -215,10 +215,10 @@ test('an invalid limits file ends the start with all of its errors', async () =>
     default: { connections: 0 },
     providers: { google: { conections: 3 } },
   });
-  service.env['POSTHORN_SHAPING'] = path;
+  service.env['LETTERHAUS_SHAPING'] = path;
   const { code, stderr } = await service.cli('start');
-  service.env['POSTHORN_SHAPING'] = LIMITS;
+  service.env['LETTERHAUS_SHAPING'] = LIMITS;
   assert.equal(code, 2);
-  assert.match(stderr, /POSTHORN_SHAPING: \S+wrong\.json: default\.connections: /);
+  assert.match(stderr, /LETTERHAUS_SHAPING: \S+wrong\.json: default\.connections: /);
   assert.match(stderr, /providers\.google: .*conections/);
 });

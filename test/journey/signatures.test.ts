@@ -52,7 +52,7 @@ test('Feedback-ID has tag, project and domain, unless the email sets its own', a
   const mx = await journey.mailServer('feedback-id.test');
   const to = 'kim@feedback-id.test';
   const { body } = await journey.request('GET', '/v1/api-keys/current');
-  const usual = (kind: string) => `${kind}:${body.project.id}:acme.example:posthorn`;
+  const usual = (kind: string) => `${kind}:${body.project.id}:acme.example:letterhaus`;
   const tags = [
     { name: 'kind', value: 'receipt' },
     { name: 'order', value: '42' },
@@ -85,8 +85,8 @@ test('a message submitted by SMTP keeps its Feedback-ID or gets one', async () =
   for (const [lines, found] of [
     [['Feedback-ID: a:b:c:acme'], /^Feedback-ID: a:b:c:acme\r$/gim],
     [
-      ['X-Posthorn-Tags: kind=login'],
-      /^Feedback-ID: login:[0-9a-f-]{36}:acme\.example:posthorn\r$/gim,
+      ['X-Letterhaus-Tags: kind=login'],
+      /^Feedback-ID: login:[0-9a-f-]{36}:acme\.example:letterhaus\r$/gim,
     ],
   ] as const) {
     const message = ['From: hello@acme.example', ...lines, '', 'Hi'];

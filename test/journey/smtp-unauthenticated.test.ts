@@ -6,7 +6,7 @@ import { handIn, statusReport } from '../support/reports.ts';
 import { Dialogue } from '../support/smtp-dialogue.ts';
 import { idIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 
-const ENV = { ...SUBMISSION_ENV, POSTHORN_INBOUND_PORT: '0' };
+const ENV = { ...SUBMISSION_ENV, LETTERHAUS_INBOUND_PORT: '0' };
 const FROM = 'From: Acme <hello@acme.example>';
 
 /** For tests that change nothing about the service. */
@@ -34,7 +34,7 @@ const last = (replies: readonly string[]): string => replies.at(-1) ?? '';
 test('1,120 idle clients do not block submission or reports, and are disconnected in time', async () => {
   const args = ['--workers', '1'];
   await using journey = await startJourney(
-    { ...ENV, POSTHORN_SMTP_CLIENT_TIMEOUT_S: '8' },
+    { ...ENV, LETTERHAUS_SMTP_CLIENT_TIMEOUT_S: '8' },
     { args },
   );
   const { starttls, tls, inbound } = portsOf(journey);

@@ -12,23 +12,23 @@ import { startJourney } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
 
 const NAMES: Record<string, string> = {
-  '127.0.0.2': 'out2.posthorn.example',
-  '127.0.0.3': 'out3.posthorn.example',
-  '127.0.0.4': 'out4.posthorn.example',
+  '127.0.0.2': 'out2.letterhaus.example',
+  '127.0.0.3': 'out3.letterhaus.example',
+  '127.0.0.4': 'out4.letterhaus.example',
 };
 
 // A connection for every message: a session that is used again would hide where the next comes from.
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-sources-'));
+const folder = mkdtempSync(join(tmpdir(), 'letterhaus-sources-'));
 after(() => rmSync(folder, { recursive: true }));
 const shaping = join(folder, 'shaping.json');
 writeFileSync(shaping, JSON.stringify({ default: { messages_per_connection: 1 } }));
 
 const journey = await startJourney(
   {
-    POSTHORN_SOURCE_IPS: Object.entries(NAMES)
+    LETTERHAUS_SOURCE_IPS: Object.entries(NAMES)
       .map(([ip, name]) => `${ip}=${name}`)
       .join(', '),
-    POSTHORN_SHAPING: shaping,
+    LETTERHAUS_SHAPING: shaping,
   },
   { args: ['--workers', '2'] },
 );

@@ -21,7 +21,7 @@ select (select count(*) from emails where environment = 'test')::int as emails,
 
 test('after workers were killed around commits, the counts are those of the stored emails', async () => {
   await using service = await startService({
-    env: { POSTHORN_FAILPOINTS: KILLS.join(), POSTHORN_LIMIT_SENDING: '1000000/60' },
+    env: { LETTERHAUS_FAILPOINTS: KILLS.join(), LETTERHAUS_LIMIT_SENDING: '1000000/60' },
   });
   const from = 'Acme <hello@acme.test>';
   const to = (index: number) =>

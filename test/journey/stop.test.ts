@@ -6,7 +6,7 @@ import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 // A hanging server is given up well before a stop would cut its attempt off by the clock alone.
-const journey = await startJourney({ POSTHORN_SMTP_TIMEOUT_S: '10' });
+const journey = await startJourney({ LETTERHAUS_SMTP_TIMEOUT_S: '10' });
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
 

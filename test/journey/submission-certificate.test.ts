@@ -11,7 +11,7 @@ import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 test('a renewed certificate is used for the next connection without a restart', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-tls-'));
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-tls-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
   const renew = (name: string): void => {
@@ -24,10 +24,10 @@ test('a renewed certificate is used for the next connection without a restart', 
   await using service = await startService({
     args: ['--workers', '1'],
     env: {
-      POSTHORN_SUBMISSION_PORTS: '0/tls',
-      POSTHORN_SMTP_HOST: '127.0.0.1',
-      POSTHORN_TLS_CERT: cert,
-      POSTHORN_TLS_KEY: key,
+      LETTERHAUS_SUBMISSION_PORTS: '0/tls',
+      LETTERHAUS_SMTP_HOST: '127.0.0.1',
+      LETTERHAUS_TLS_CERT: cert,
+      LETTERHAUS_TLS_KEY: key,
     },
   });
   const port = service.readyLine.submission_ports?.[0] ?? 0;

@@ -23,9 +23,9 @@ const { service, mx } = scene;
 const configured = await startService({
   env: {
     ...SUBMISSION_ENV,
-    POSTHORN_SUBMISSION_SHOW_CLIENT: '1',
-    POSTHORN_LIMIT_SENDING: '2/60',
-    POSTHORN_LIMIT_AUTH: '3/60',
+    LETTERHAUS_SUBMISSION_SHOW_CLIENT: '1',
+    LETTERHAUS_LIMIT_SENDING: '2/60',
+    LETTERHAUS_LIMIT_AUTH: '3/60',
   },
 });
 after(() => configured[Symbol.asyncDispose]());
@@ -79,12 +79,12 @@ test('invalid keys count to the same limit as over HTTP; beyond it only a valid 
     return (await logIn(client, user, pass)) ?? '';
   };
   const wrong = configured.testKey.replace(/.$/, (last) => (last === 'a' ? 'b' : 'a'));
-  assert.match(await attempt('posthorn', wrong), /^535 5\.7\.8 /);
-  assert.match(await attempt('someone', configured.testKey), /^535 5\.7\.8 /);
+  assert.match(await attempt('letterhaus', wrong), /^535 5\.7\.8 /);
+  assert.match(await attempt('someone', wrong), /^535 5\.7\.8 /);
   assert.equal((await configured.request('GET', '/v1/emails', { key: wrong })).status, 401);
-  assert.match(await attempt('posthorn', wrong), /^421 4\.7\.0 .*; try again in \d+ s\.$/);
+  assert.match(await attempt('letterhaus', wrong), /^421 4\.7\.0 .*; try again in \d+ s\.$/);
   assert.equal((await configured.request('GET', '/v1/emails', { key: wrong })).status, 429);
-  assert.match(await attempt('posthorn', configured.testKey), /^235 2\.7\.0 /);
+  assert.match(await attempt('letterhaus', configured.testKey), /^235 2\.7\.0 /);
 });
 
 test('the domain and the expiry of a key hold for SMTP', async () => {
@@ -193,7 +193,7 @@ test('without the database no message is accepted, and the reply gives the reaso
     await using other = await Dialogue.greeted(port);
     await other.startTls();
     await other.ask('EHLO app.test');
-    return (await logIn(other, 'posthorn', service.testKey))?.startsWith('454 4.7.0');
+    return (await logIn(other, 'letterhaus', service.testKey))?.startsWith('454 4.7.0');
   };
   // A key that was just seen is remembered for less than a second.
   await waitFor(isUndecided, { what: 'the key to be forgotten', timeoutMs: 30_000 });

@@ -8,7 +8,7 @@ import PostalMime from 'postal-mime';
 import { startJourney } from '../support/journey.ts';
 import { idIn, loggedIn, submit, SUBMISSION_ENV, transportTo } from '../support/submission.ts';
 
-const journey = await startJourney({ ...SUBMISSION_ENV, POSTHORN_LOG: 'info' });
+const journey = await startJourney({ ...SUBMISSION_ENV, LETTERHAUS_LOG: 'info' });
 after(() => journey[Symbol.asyncDispose]());
 
 const [port = 0, tlsPort = 0] = journey.service.readyLine.submission_ports ?? [];
@@ -116,7 +116,7 @@ test('an attached text file is not treated as the text of the email', async () =
   assert.deepEqual([html.trim(), text], ['<p>See attachment</p>', null]);
 });
 
-test('a submitted message arrives unchanged except for Bcc, Return-Path and X-Posthorn fields', async () => {
+test('a submitted message arrives unchanged except for Bcc, Return-Path and X-Letterhaus fields', async () => {
   const mx = await journey.mailServer('raw.test');
   await using client = await loggedIn({ port, key });
   const kept = [
@@ -138,8 +138,8 @@ test('a submitted message arrives unchanged except for Bcc, Return-Path and X-Po
       'Bcc: Secret <secret@raw.test>,',
       '\tother@raw.test',
       ...kept,
-      'X-Posthorn-Tags: kind=receipt, order=42',
-      'X-Posthorn-Expires-In: 3600',
+      'X-Letterhaus-Tags: kind=receipt, order=42',
+      'X-Letterhaus-Expires-In: 3600',
       ...body,
     ],
   });
@@ -164,8 +164,8 @@ test('a submitted message arrives unchanged except for Bcc, Return-Path and X-Po
   assert.match(
     added,
     new RegExp(
-      `^(DKIM-Signature: [^]*){2}Received: by out\\.posthorn\\.example with ESMTPSA id ${id};\\r\\n\\t\\w{3}, .* \\+0000\\r\\n` +
-        `Feedback-ID: receipt:[0-9a-f-]{36}:acme\\.example:posthorn\\r\\n$`,
+      `^(DKIM-Signature: [^]*){2}Received: by out\\.letterhaus\\.example with ESMTPSA id ${id};\\r\\n\\t\\w{3}, .* \\+0000\\r\\n` +
+        `Feedback-ID: receipt:[0-9a-f-]{36}:acme\\.example:letterhaus\\r\\n$`,
     ),
   );
   assert.deepEqual((await signersOf(mx.messages[0]!.raw)).slice(0, 2), SIGNED);
@@ -186,14 +186,18 @@ test('a message without Date and Message-ID gets them', async () => {
   assert.deepEqual(await signersOf(mx.messages[0]!.raw), SIGNED);
 });
 
-test('the user name may be posthorn, resend or the project; a message is committed with its key', async () => {
+test('any user name goes with a valid key; a message is committed with its key', async () => {
   const mx = await journey.mailServer('users.test');
   const { body } = await journey.request('GET', '/v1/api-keys/current');
-  const lines = [FROM, 'To: kim@users.test', 'X-Posthorn-Idempotency-Key: order-42', '', 'Hi'];
+  const lines = [FROM, 'To: kim@users.test', 'X-Letterhaus-Idempotency-Key: order-42', '', 'Hi'];
   const replies = [];
-  for (const user of ['posthorn', 'Resend', body.project.id as string]) {
+  for (const user of ['letterhaus', 'apikey', 'Resend', 'jo@app.test', body.project.id as string]) {
     await using client = await loggedIn({ port, key, user });
-    const fresh = [`Date: ${new Date().toUTCString()}`, `Message-ID: <${user}@app.test>`, ...lines];
+    const fresh: string[] = [
+      `Date: ${new Date().toUTCString()}`,
+      `Message-ID: <${replies.length}@app.test>`,
+      ...lines,
+    ];
     replies.push(await submit(client, { to: ['kim@users.test'], lines: fresh }));
   }
   const [first, ...others] = replies;
@@ -222,16 +226,16 @@ test('a message that cannot be sent is refused with the error message of the HTT
   assert.match(await refused([FROM, FROM, '', 'Hi']), /^550 5\.7\.1 From: stands .* twice/);
   assert.match(await refused(['From: nonsense', '', 'Hi']), /^550 5\.7\.1 From: "nonsense" is not/);
   assert.match(
-    await refused([FROM, 'X-Posthorn-Tags: a b=c', '', 'Hi']),
-    /^554 5\.6\.0 X-Posthorn-Tags: must be/,
+    await refused([FROM, 'X-Letterhaus-Tags: a b=c', '', 'Hi']),
+    /^554 5\.6\.0 X-Letterhaus-Tags: must be/,
   );
   assert.match(
-    await refused([FROM, 'X-Posthorn-Expires-In: soon', '', 'Hi']),
-    /^554 5\.6\.0 X-Posthorn-Expires-In: must be/,
+    await refused([FROM, 'X-Letterhaus-Expires-In: soon', '', 'Hi']),
+    /^554 5\.6\.0 X-Letterhaus-Expires-In: must be/,
   );
   assert.match(
-    await refused([FROM, 'X-Posthorn-Tag: a=b', '', 'Hi']),
-    /^554 5\.6\.0 X-Posthorn-Tag: is not known/,
+    await refused([FROM, 'X-Letterhaus-Tag: a=b', '', 'Hi']),
+    /^554 5\.6\.0 X-Letterhaus-Tag: is not known/,
   );
   assert.match(await refused([FROM, '', 'x'.repeat(999)]), /^554 5\.6\.0 A line .* 999 octets/);
   assert.match(await refused([FROM, 'not a field', '', 'x']), /^554 5\.6\.0 .* line that is no/);

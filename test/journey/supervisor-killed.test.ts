@@ -39,7 +39,7 @@ test('a start without a reachable database fails with one sentence and does not 
   const { code, stdout, stderr } = await service.cli('start');
   assert.equal(code, 1);
   assert.equal(stdout, '');
-  assert.match(stderr, /^posthorn: the database cannot be reached: .*DATABASE_URL is right.*\n$/);
+  assert.match(stderr, /^letterhaus: the database cannot be reached: .*DATABASE_URL is right.*\n$/);
   await database.setReachable(true);
   await service.restart();
   assert.equal((await service.request('GET', '/readyz')).status, 200);

@@ -8,7 +8,7 @@ import type { MxBehaviour } from '../support/fake-mx.ts';
 import { type MailServer, startJourney } from '../support/journey.ts';
 import { tlsaRecord } from '../support/tlsa.ts';
 
-const journey = await startJourney({ POSTHORN_DNS_TRUST_AD: '1' });
+const journey = await startJourney({ LETTERHAUS_DNS_TRUST_AD: '1' });
 after(() => journey[Symbol.asyncDispose]());
 
 const secure = (

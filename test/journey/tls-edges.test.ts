@@ -8,8 +8,8 @@ import { tlsaRecord } from '../support/tlsa.ts';
 const policies = await startPolicyServer();
 const journey = await startJourney({
   NODE_EXTRA_CA_CERTS: CA_FILE,
-  POSTHORN_MTA_STS_PORT: String(policies.port),
-  POSTHORN_DNS_TRUST_AD: '1',
+  LETTERHAUS_MTA_STS_PORT: String(policies.port),
+  LETTERHAUS_DNS_TRUST_AD: '1',
 });
 after(async () => {
   await journey[Symbol.asyncDispose]();

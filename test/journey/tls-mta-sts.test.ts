@@ -10,7 +10,7 @@ import { policyText, startPolicyServer, type PolicyAnswer } from '../support/pol
 const policies = await startPolicyServer();
 const journey = await startJourney({
   NODE_EXTRA_CA_CERTS: CA_FILE,
-  POSTHORN_MTA_STS_PORT: String(policies.port),
+  LETTERHAUS_MTA_STS_PORT: String(policies.port),
 });
 after(async () => {
   await journey[Symbol.asyncDispose]();

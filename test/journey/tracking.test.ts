@@ -13,9 +13,9 @@ const PROXY = '127.0.0.1';
 const journey = await startJourney(
   {
     ...SUBMISSION_ENV,
-    POSTHORN_PUBLIC_URL: 'https://mail.acme.example',
-    POSTHORN_TRACKING_URL: TRACKING_URL,
-    POSTHORN_TRUSTED_PROXIES: PROXY,
+    LETTERHAUS_PUBLIC_URL: 'https://mail.acme.example',
+    LETTERHAUS_TRACKING_URL: TRACKING_URL,
+    LETTERHAUS_TRUSTED_PROXIES: PROXY,
   },
   { args: ['--workers', '1'] },
 );
@@ -165,10 +165,10 @@ test('a link that is requested very often stores few events and answers every ti
   assert.deepEqual(status, new Set([302]));
   await visits(id, 50);
   await waitFor(
-    async () => /posthorn_tracking_visits_total\{result="limited"\} 4\d\d/.test(await results()),
+    async () => /letterhaus_tracking_visits_total\{result="limited"\} 4\d\d/.test(await results()),
     { what: 'the metric' },
   );
-  assert.match(await results(), /posthorn_tracking_visits_total\{result="not_stored"\} [1-9]/);
+  assert.match(await results(), /letterhaus_tracking_visits_total\{result="not_stored"\} [1-9]/);
 });
 
 test('links work while the database is away, and what they note is stored afterwards', async () => {

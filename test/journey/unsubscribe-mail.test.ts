@@ -8,9 +8,9 @@ import { feedbackReport, handIn, statusReport } from '../support/reports.ts';
 const PUBLIC_URL = 'https://mail.acme.example';
 
 const journey = await startJourney({
-  POSTHORN_PUBLIC_URL: PUBLIC_URL,
-  POSTHORN_INBOUND_PORT: '0',
-  POSTHORN_SMTP_HOST: '127.0.0.1',
+  LETTERHAUS_PUBLIC_URL: PUBLIC_URL,
+  LETTERHAUS_INBOUND_PORT: '0',
+  LETTERHAUS_SMTP_HOST: '127.0.0.1',
 });
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;

@@ -9,9 +9,9 @@ import { startJourney } from '../support/journey.ts';
 import type { Answer } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-const PUBLIC_URL = 'https://mail.acme.example/posthorn';
+const PUBLIC_URL = 'https://mail.acme.example/letterhaus';
 
-const journey = await startJourney({ POSTHORN_PUBLIC_URL: PUBLIC_URL });
+const journey = await startJourney({ LETTERHAUS_PUBLIC_URL: PUBLIC_URL });
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
 
@@ -200,7 +200,7 @@ test('each recipient has a link and a signature of its own, and both headers are
     assert.equal(fieldOf(message.raw, 'List-Unsubscribe-Post'), ONE_CLICK);
     const { dkim } = await authenticate(message.raw, {
       ip: '127.0.0.1',
-      helo: 'out.posthorn.example',
+      helo: 'out.letterhaus.example',
       sender: message.envelopeFrom,
       resolver: async (name, type) => (await resolver.resolve(name, type)) as string[][],
     });

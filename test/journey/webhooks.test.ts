@@ -8,7 +8,7 @@ import { type Behaviour, startReceiver, verified } from '../support/webhook-rece
 const EMAILS = 30;
 
 const service = await startService({
-  env: { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1', POSTHORN_LIMIT_SENDING: '1000/60' },
+  env: { LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1', LETTERHAUS_LIMIT_SENDING: '1000/60' },
 });
 after(() => service[Symbol.asyncDispose]());
 

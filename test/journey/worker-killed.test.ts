@@ -16,7 +16,7 @@ const NO_RECLAIM = 'reclaim_before_commit=throw';
 test('the mail of a killed worker is sent at once by the remaining worker', async () => {
   await using scene = await newScene({
     args: ['--workers', '2'],
-    env: { POSTHORN_FAILPOINTS: NO_RECLAIM },
+    env: { LETTERHAUS_FAILPOINTS: NO_RECLAIM },
   });
   const { service, mx, key } = scene;
   const release = Promise.withResolvers<void>();

@@ -25,7 +25,7 @@ export type Clone = AsyncDisposable & {
   root: string;
   /** The fake npm's npm-cli.js. */
   npm: string;
-  /** Starts bin/posthorn there (its entry is the script given to `makeClone`). */
+  /** Starts bin/letterhaus there (its entry is the script given to `makeClone`). */
   start: (args?: string[], options?: StartOptions) => Run;
   /** Lets the fake npm finish: 0 installs, anything else fails with that exit code. */
   finishNpm: (exitCode?: number) => Promise<void>;
@@ -69,7 +69,7 @@ type State = 'empty' | 'other node' | 'same node';
 
 /** @param script the clone's src/main.ts */
 export async function makeClone(script: string, state: State): Promise<Clone> {
-  const temporary = await realpath(await mkdtemp(join(tmpdir(), 'posthorn-launcher-')));
+  const temporary = await realpath(await mkdtemp(join(tmpdir(), 'letterhaus-launcher-')));
   const root = join(temporary, 'a clone');
   const tools = join(temporary, 'npm');
   await cp(join(import.meta.dirname, '../../bin'), join(root, 'bin'), { recursive: true });
@@ -84,7 +84,7 @@ export async function makeClone(script: string, state: State): Promise<Clone> {
   return {
     root,
     npm: join(tools, 'npm-cli.js'),
-    start: (args = [], { env = {}, preload, launcher = 'bin/posthorn' } = {}) => {
+    start: (args = [], { env = {}, preload, launcher = 'bin/letterhaus' } = {}) => {
       const imports = preload === undefined ? [] : ['--import', `data:text/javascript,${preload}`];
       const child = spawn(process.execPath, [...imports, join(root, launcher), ...args], {
         env: { ...cleanEnvironment(tools), ...env },
@@ -116,7 +116,7 @@ async function install(root: string, state: State): Promise<void> {
     await rm(join(root, NODE_PATH));
     await symlink(process.execPath, join(root, NODE_PATH));
   }
-  await write(root, 'node_modules/.posthorn-installed', `${PLATFORM} ${hash}\n`);
+  await write(root, 'node_modules/.letterhaus-installed', `${PLATFORM} ${hash}\n`);
 }
 
 async function write(folder: string, name: string, text: string, mode = 0o644): Promise<void> {

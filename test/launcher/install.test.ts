@@ -14,7 +14,7 @@ test('the first start installs with a message, and then starts', async () => {
   const run = clone.start();
   assert.deepEqual(await run.ended, { code: 0, signal: null });
   assert.equal(run.stdout, 'hello from the service\n');
-  assert.match(run.stderr, /^posthorn: first start of this version: installing .* \.\.\.\n/);
+  assert.match(run.stderr, /^letterhaus: first start of this version: installing .* \.\.\.\n/);
 
   const calls = await clone.npmCalls();
   assert.equal(calls.length, 1);
@@ -66,7 +66,7 @@ test('a user without a home directory gets a temporary cache', async () => {
   const env = { npm_config_cache: '', HOME: '/dev/null/nobody' };
   assert.deepEqual(await clone.start([], { env }).ended, { code: 0, signal: null });
   const flag = (await clone.npmCalls())[0]?.args.at(-1) ?? '';
-  assert.match(flag, /^--cache=.*posthorn-npm-/);
+  assert.match(flag, /^--cache=.*letterhaus-npm-/);
   await assert.rejects(readdir(flag.slice('--cache='.length)), 'it is gone afterwards');
 });
 
@@ -144,7 +144,7 @@ test('a failed installation ends with one sentence and exit code 1, and is tried
   await clone.finishNpm(1);
   const run = clone.start();
   assert.deepEqual(await run.ended, { code: 1, signal: null });
-  assert.match(run.stderr, /posthorn: npm ci ended with exit code 1, .* start again\.\n$/);
+  assert.match(run.stderr, /letterhaus: npm ci ended with exit code 1, .* start again\.\n$/);
   assert.equal(run.stdout, '');
 
   await clone.finishNpm();
@@ -157,7 +157,7 @@ test('an installation without a working Node is reported as failed', async () =>
   await writeFile(npm, '');
   const run = clone.start([], { env: { npm_execpath: npm } });
   assert.deepEqual(await run.ended, { code: 1, signal: null });
-  assert.match(run.stderr, /posthorn: The packages are installed and yet .* does not run/);
+  assert.match(run.stderr, /letterhaus: The packages are installed and yet .* does not run/);
 });
 
 test('started by another package manager, it uses the npm on PATH', async () => {
@@ -180,7 +180,10 @@ test('without npm, one sentence says what to install', async () => {
   const env = { npm_execpath: '', PATH: join(clone.root, 'nothing') };
   const run = clone.start([], { env });
   assert.deepEqual(await run.ended, { code: 1, signal: null });
-  assert.match(run.stderr, /posthorn: npm could not be started .* install Node with its npm\.\n$/);
+  assert.match(
+    run.stderr,
+    /letterhaus: npm could not be started .* install Node with its npm\.\n$/,
+  );
 });
 
 /** Files of the lock that are still there. */

@@ -78,12 +78,12 @@ test('without a script to run, the usage is shown', async () => {
   assert.match(run.stderr, /^usage: node bin\/run\.js <script\.ts>/);
 });
 
-test('on Windows one sentence says where Posthorn runs', async () => {
+test('on Windows one sentence says where Letterhaus runs', async () => {
   await using clone = await makeClone('', 'empty');
   const preload = `Object.defineProperty(process, 'platform', { value: 'win32' })`;
   const run = clone.start([], { preload });
   assert.deepEqual(await run.ended, { code: 1, signal: null });
-  assert.match(run.stderr, /^posthorn: There is no bundled Node for win32-.*inside WSL\.\n$/);
+  assert.match(run.stderr, /^letterhaus: There is no bundled Node for win32-.*inside WSL\.\n$/);
 });
 
 test(
@@ -94,7 +94,7 @@ test(
     const preload = `process.report.getReport = () => ({ header: {} })`;
     const run = clone.start([], { preload });
     assert.deepEqual(await run.ended, { code: 1, signal: null });
-    assert.match(run.stderr, /^posthorn: This system uses musl .* Debian or Ubuntu\.\n$/);
+    assert.match(run.stderr, /^letterhaus: This system uses musl .* Debian or Ubuntu\.\n$/);
     assert.deepEqual(await clone.npmCalls(), []);
   },
 );
@@ -104,5 +104,8 @@ test('a Node that is too old is reported with the required version', async () =>
   const preload = `Object.defineProperty(process.versions, 'node', { value: '18.20.4' })`;
   const run = clone.start([], { preload });
   assert.deepEqual(await run.ended, { code: 1, signal: null });
-  assert.match(run.stderr, /^posthorn: Node 18\.20\.4 is too old .* install Node 20 or newer\.\n$/);
+  assert.match(
+    run.stderr,
+    /^letterhaus: Node 18\.20\.4 is too old .* install Node 20 or newer\.\n$/,
+  );
 });

@@ -3,7 +3,7 @@
  * (`new URL('worker.ts', import.meta.url)`, `readFile('docs/rfcs.md')`), transitively.
  *
  * Type imports do not count: they are erased, and the compiler checks them. What a process runs that
- * is spawned through bin/posthorn does not count either, since that is always all of src.
+ * is spawned through bin/letterhaus does not count either, since that is always all of src.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { join, posix } from 'node:path';

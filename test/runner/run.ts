@@ -13,7 +13,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { findEngine, type KeptEngine, SHARED_ENGINE } from '../support/engine.ts';
 import type { Kept } from '../support/keeper.ts';
 import { findService, type KeptService, SHARED_SERVICE } from '../support/kept-service.ts';
-import { WITHOUT_LINKS } from '../support/posthorn.ts';
+import { WITHOUT_LINKS } from '../support/letterhaus.ts';
 import { runCommand } from './command.ts';
 import { reachedFrom } from './imports.ts';
 import { ROOT, type Step, type TestStep, type ToolStep } from './steps.ts';

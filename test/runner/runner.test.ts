@@ -41,7 +41,7 @@ test('a skipped test fails the step where all tests can run', async () => {
 });
 
 test('a process that is left behind fails the step, and is ended', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'posthorn-runner-'));
+  const folder = await mkdtemp(join(tmpdir(), 'letterhaus-runner-'));
   const farewell = join(folder, 'farewell');
   const lingering = `trap 'echo asked to end > ${farewell}; exit' TERM; while :; do sleep 0.02; done`;
   const result = await runFile(`
@@ -184,7 +184,7 @@ async function run(step: Step): Promise<StepResult> {
 
 /** What test files with these texts wrote, in one run that has to succeed. */
 async function outputsOf(texts: readonly string[]): Promise<string[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'posthorn-runner-'));
+  const folder = await mkdtemp(join(tmpdir(), 'letterhaus-runner-'));
   try {
     const files = texts.map((_, index) => join(folder, `${index}.test.ts`));
     await Promise.all(files.map((file, index) => writeFile(file, texts[index]!)));
@@ -200,7 +200,7 @@ async function outputsOf(texts: readonly string[]): Promise<string[]> {
 }
 
 async function runFile(text: string): Promise<StepResult> {
-  const folder = await mkdtemp(join(tmpdir(), 'posthorn-runner-'));
+  const folder = await mkdtemp(join(tmpdir(), 'letterhaus-runner-'));
   try {
     const file = join(folder, 'sample.test.ts');
     await writeFile(file, text);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { hasRoom, removeAbandoned, scratchOf } from './scratch.ts';
 
-const base = mkdtempSync(join(tmpdir(), 'posthorn-scratch-'));
+const base = mkdtempSync(join(tmpdir(), 'letterhaus-scratch-'));
 after(() => rmSync(base, { recursive: true }));
 
 test('a run removes what killed runs have left, and nothing of those that go on', () => {
@@ -16,8 +16,8 @@ test('a run removes what killed runs have left, and nothing of those that go on'
   mkdirSync(join(base, 'of-another-program'));
   removeAbandoned(base);
   assert.deepEqual(readdirSync(base).toSorted(), [
+    `letterhaus-run-${process.pid}`,
     'of-another-program',
-    `posthorn-run-${process.pid}`,
   ]);
   assert.equal(statSync(mine).mode & 0o7777, 0o1777, 'other users may make folders there');
 });

@@ -28,7 +28,7 @@ export function dropScratch(folder: string | null): void {
 
 /** @param base exported for its test, like the other two */
 export function scratchOf(base: string, pid: number): string {
-  const folder = join(base, `posthorn-run-${pid}`);
+  const folder = join(base, `letterhaus-run-${pid}`);
   mkdirSync(folder);
   // As /tmp: the database of root's tests runs as another user.
   chmodSync(folder, 0o1777);
@@ -38,7 +38,7 @@ export function scratchOf(base: string, pid: number): string {
 /** Removes the folders of runs that have ended. */
 export function removeAbandoned(base: string): void {
   for (const name of readdirSync(base)) {
-    const pid = /^posthorn-run-(\d+)$/.exec(name)?.[1];
+    const pid = /^letterhaus-run-(\d+)$/.exec(name)?.[1];
     if (pid !== undefined && !isRunning(Number(pid))) dropScratch(join(base, name));
   }
 }

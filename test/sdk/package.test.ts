@@ -23,9 +23,9 @@ const STRICT = {
   typeRoots: [join(ROOT, 'node_modules/@types')],
 };
 
-const folder = await mkdtemp(join(tmpdir(), 'posthorn-sdk-'));
+const folder = await mkdtemp(join(tmpdir(), 'letterhaus-sdk-'));
 after(() => rm(folder, { recursive: true }));
-const installed = join(folder, 'node_modules/@posthorn/sdk');
+const installed = join(folder, 'node_modules/@letterhaus/sdk');
 
 test('the package is built from its sources, and needs nothing but the standard of the web', async () => {
   await mkdir(installed, { recursive: true });
@@ -53,7 +53,7 @@ test('every example of the README compiles and runs', async () => {
   await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: STRICT }));
   await run(TSC, ['-p', folder]);
   await using service = await startService();
-  const env = { ...service.env, POSTHORN_URL: service.url, POSTHORN_API_KEY: service.testKey };
+  const env = { ...service.env, LETTERHAUS_URL: service.url, LETTERHAUS_API_KEY: service.testKey };
   let printed = '';
   for (const file of files) {
     const { stdout, stderr } = await run(process.execPath, [file], { env, timeout: 60_000 });

@@ -7,8 +7,8 @@ import { Webhook } from 'standardwebhooks';
 import { typesOf } from '../../scripts/openapi-types.ts';
 import {
   ConnectionError,
-  Posthorn,
-  PosthornError,
+  Letterhaus,
+  LetterhausError,
   SignatureError,
   verifyWebhook,
 } from '../../sdk/src/index.ts';
@@ -19,7 +19,7 @@ import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 const service = await sharedService();
-const posthorn = new Posthorn({ baseUrl: service.url, apiKey: service.testKey });
+const letterhaus = new Letterhaus({ baseUrl: service.url, apiKey: service.testKey });
 
 const EMAIL = {
   from: 'Acme <hello@acme.test>',
@@ -52,33 +52,33 @@ test('the codes of failures are those of the service', async () => {
 });
 
 test('an email is sent, read, and followed to its delivery', async () => {
-  const { id, status } = await posthorn.emails.send({
+  const { id, status } = await letterhaus.emails.send({
     ...EMAIL,
     tags: [{ name: 'a', value: 'b' }],
   });
   assert.match(id, UUID_V7);
   assert.equal(status, 'queued');
   await service.waitForStatus(id, 'delivered');
-  const email = await posthorn.emails.get(id);
+  const email = await letterhaus.emails.get(id);
   assert.deepEqual(email.to, ['delivered@simulator.test']);
-  const types = await collected(posthorn.emails.events(id), ({ type }) => type);
+  const types = await collected(letterhaus.emails.events(id), ({ type }) => type);
   assert.deepEqual(types, ['email.queued', 'email.delivered']);
-  const content = new TextDecoder().decode(await posthorn.emails.content(id));
+  const content = new TextDecoder().decode(await letterhaus.emails.content(id));
   assert.match(content, /^Subject: Hello\r$/m);
-  assert.equal((await posthorn.emails.diagnose(id)).id, id);
+  assert.equal((await letterhaus.emails.diagnose(id)).id, id);
 });
 
 test('a dry run says what would happen and sends nothing', async () => {
-  const before = await count(posthorn.emails.list());
-  const run = await posthorn.emails.dryRun(EMAIL);
+  const before = await count(letterhaus.emails.list());
+  const run = await letterhaus.emails.dryRun(EMAIL);
   assert.equal(run.object, 'dry_run');
-  assert.equal(await count(posthorn.emails.list()), before);
+  assert.equal(await count(letterhaus.emails.list()), before);
 });
 
 test('a batch is accepted as a whole, or what is right of it', async () => {
   const bad = { ...EMAIL, to: 'nobody' };
-  await assert.rejects(posthorn.emails.sendBatch([EMAIL, bad]), /^PosthornError: .*\b1\b/);
-  const sent = await posthorn.emails.sendBatch([EMAIL, bad], { validation: 'permissive' });
+  await assert.rejects(letterhaus.emails.sendBatch([EMAIL, bad]), /^LetterhausError: .*\b1\b/);
+  const sent = await letterhaus.emails.sendBatch([EMAIL, bad], { validation: 'permissive' });
   assert.equal(sent.data.length, 1);
   assert.deepEqual(
     sent.errors.map(({ index }) => index),
@@ -88,58 +88,58 @@ test('a batch is accepted as a whole, or what is right of it', async () => {
 
 test('a list is read page after page', async () => {
   const ids: string[] = [];
-  for (let sent = 0; sent < 5; sent += 1) ids.unshift((await posthorn.emails.send(EMAIL)).id);
-  const page = await posthorn.emails.list({ limit: 2 }).page();
+  for (let sent = 0; sent < 5; sent += 1) ids.unshift((await letterhaus.emails.send(EMAIL)).id);
+  const page = await letterhaus.emails.list({ limit: 2 }).page();
   assert.deepEqual(
     page.data.map(({ id }) => id),
     ids.slice(0, 2),
   );
   assert.equal(page.has_more, true);
-  const all = await collected(posthorn.emails.list({ limit: 2 }), ({ id }) => id);
+  const all = await collected(letterhaus.emails.list({ limit: 2 }), ({ id }) => id);
   assert.deepEqual(all.slice(0, 5), ids);
   assert.equal(new Set(all).size, all.length);
 });
 
 test('suppressions are listed, exported and imported', async () => {
   const addresses = ['a+1@example.com', 'b@example.com', 'c@example.com'];
-  for (const address of addresses) await posthorn.suppressions.create({ address });
-  const listed = await collected(posthorn.suppressions.list({ limit: 1 }), (one) => one.address);
+  for (const address of addresses) await letterhaus.suppressions.create({ address });
+  const listed = await collected(letterhaus.suppressions.list({ limit: 1 }), (one) => one.address);
   assert.deepEqual(listed.toSorted(), addresses);
-  assert.equal((await posthorn.suppressions.get('a+1@example.com')).reason, 'manual');
-  const csv = await posthorn.suppressions.export();
-  for (const address of addresses) await posthorn.suppressions.delete(address);
-  const { added } = await posthorn.suppressions.import(csv);
+  assert.equal((await letterhaus.suppressions.get('a+1@example.com')).reason, 'manual');
+  const csv = await letterhaus.suppressions.export();
+  for (const address of addresses) await letterhaus.suppressions.delete(address);
+  const { added } = await letterhaus.suppressions.import(csv);
   assert.equal(added, 3);
   const list = 'email,created\nd@example.com,1443651125\n';
-  const { format } = await posthorn.suppressions.import(list, { reason: 'unsubscribe' });
+  const { format } = await letterhaus.suppressions.import(list, { reason: 'unsubscribe' });
   assert.equal(format, 'sendgrid');
 });
 
 test('a scheduled email is moved and canceled', async () => {
   const later = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
-  const { id } = await posthorn.emails.send({ ...EMAIL, scheduled_at: later(1) });
-  const moved = await posthorn.emails.reschedule(id, { scheduled_at: later(2) });
+  const { id } = await letterhaus.emails.send({ ...EMAIL, scheduled_at: later(1) });
+  const moved = await letterhaus.emails.reschedule(id, { scheduled_at: later(2) });
   assert.equal(moved.status, 'scheduled');
-  assert.equal((await posthorn.emails.cancel(id)).status, 'canceled');
+  assert.equal((await letterhaus.emails.cancel(id)).status, 'canceled');
 });
 
 test('an email is shared by a link', async () => {
-  const { id } = await posthorn.emails.send(EMAIL);
-  const { url, expires_at } = await posthorn.emails.share(id, { expires_in: 3_600 });
+  const { id } = await letterhaus.emails.send(EMAIL);
+  const { url, expires_at } = await letterhaus.emails.share(id, { expires_in: 3_600 });
   assert.ok(Date.parse(expires_at) <= Date.now() + 3_600_000);
   assert.equal((await fetch(url)).status, 200);
-  assert.ok((await posthorn.emails.share(id)).expires_at > expires_at);
+  assert.ok((await letterhaus.emails.share(id)).expires_at > expires_at);
 });
 
 test('a refusal is an error with its status, code, fields and request id', async () => {
-  const refused = await posthorn.emails.send({ ...EMAIL, to: 'nobody' }).catch((error) => error);
-  assert.ok(refused instanceof PosthornError);
+  const refused = await letterhaus.emails.send({ ...EMAIL, to: 'nobody' }).catch((error) => error);
+  assert.ok(refused instanceof LetterhausError);
   assert.deepEqual([refused.status, refused.code], [422, 'validation_error']);
   assert.match(refused.request_id ?? '', UUID_V7);
   assert.equal(refused.details[0]?.field, 'to');
-  const unknown = await posthorn.emails.get(UNKNOWN_ID).catch((error) => error);
+  const unknown = await letterhaus.emails.get(UNKNOWN_ID).catch((error) => error);
   assert.deepEqual([unknown.status, unknown.code], [404, 'not_found']);
-  const stranger = new Posthorn({ baseUrl: service.url, apiKey: 'ph_test_wrong' });
+  const stranger = new Letterhaus({ baseUrl: service.url, apiKey: 'lh_test_wrong' });
   const forbidden = await stranger.projects.list().catch((error) => error);
   assert.deepEqual([forbidden.status, forbidden.code], [401, 'authentication_error']);
 });
@@ -151,7 +151,7 @@ test('an answer that is lost is asked for again, and the email is sent once', as
   const { id } = await client.emails.send({ ...EMAIL, subject: 'Lost on the way' });
   await sprung;
   const sent = await collected(
-    posthorn.emails.list({ subject: 'Lost on the way' }),
+    letterhaus.emails.list({ subject: 'Lost on the way' }),
     (one) => one.id,
   );
   assert.deepEqual(sent, [id]);
@@ -166,7 +166,7 @@ test('what would be done twice is not asked for again', async () => {
     ConnectionError,
   );
   await sprung;
-  const names = await collected(posthorn.templates.list(), ({ name }) => name);
+  const names = await collected(letterhaus.templates.list(), ({ name }) => name);
   assert.equal(names.filter((name) => name === 'made-once').length, 1);
 });
 
@@ -178,7 +178,7 @@ test('a server that is busy is asked again after the time that it says', async (
   ];
   await using receiver = await startReceiver();
   receiver.answer = () => answers.shift()!;
-  const client = new Posthorn({ baseUrl: receiver.url, apiKey: 'ph_test_x' });
+  const client = new Letterhaus({ baseUrl: receiver.url, apiKey: 'lh_test_x' });
   assert.equal((await client.emails.send(EMAIL)).status, 'queued');
   assert.equal(receiver.received.length, 3);
 });
@@ -190,7 +190,7 @@ test('what is asked for again is what was asked first, whatever became of the ob
     to.push('other@simulator.test');
     return { status: 503, headers: { 'retry-after': '0' } };
   };
-  const client = new Posthorn({ baseUrl: receiver.url, apiKey: 'ph_test_x', maxRetries: 1 });
+  const client = new Letterhaus({ baseUrl: receiver.url, apiKey: 'lh_test_x', maxRetries: 1 });
   await assert.rejects(client.emails.send({ ...EMAIL, to }), /503/);
   const [first, second] = receiver.received.map(({ body }) => body);
   assert.match(first ?? '', /delivered@simulator/);
@@ -200,9 +200,9 @@ test('what is asked for again is what was asked first, whatever became of the ob
 test('a server that stays busy is given up, with its error', async () => {
   await using receiver = await startReceiver();
   receiver.answer = { status: 503, headers: { 'retry-after': '0' } };
-  const client = new Posthorn({ baseUrl: receiver.url, apiKey: 'ph_test_x', maxRetries: 2 });
+  const client = new Letterhaus({ baseUrl: receiver.url, apiKey: 'lh_test_x', maxRetries: 2 });
   const error = await client.emails.send(EMAIL).catch((reason) => reason);
-  assert.deepEqual([error.name, error.status], ['PosthornError', 503]);
+  assert.deepEqual([error.name, error.status], ['LetterhausError', 503]);
   const keys = receiver.received.map(({ headers }) => headers['idempotency-key']);
   assert.equal(keys.length, 3);
   assert.equal(new Set(keys).size, 1);
@@ -212,7 +212,7 @@ test('a redirect is not followed: it would carry the key elsewhere', async () =>
   await using elsewhere = await startReceiver();
   await using receiver = await startReceiver();
   receiver.answer = { status: 307, headers: { location: elsewhere.url } };
-  const client = new Posthorn({ baseUrl: receiver.url, apiKey: 'ph_test_x', maxRetries: 0 });
+  const client = new Letterhaus({ baseUrl: receiver.url, apiKey: 'lh_test_x', maxRetries: 0 });
   await assert.rejects(client.emails.send(EMAIL), ConnectionError);
   assert.equal(elsewhere.received.length, 0);
 });
@@ -220,12 +220,12 @@ test('a redirect is not followed: it would carry the key elsewhere', async () =>
 test('a call ends when its signal says so, or after its time', async () => {
   await using receiver = await startReceiver();
   receiver.answer = 'hang';
-  const options = { baseUrl: receiver.url, apiKey: 'ph_test_x', maxRetries: 0 };
+  const options = { baseUrl: receiver.url, apiKey: 'lh_test_x', maxRetries: 0 };
   const reason = new Error('changed my mind');
-  const call = new Posthorn(options).emails.send(EMAIL, { signal: AbortSignal.abort(reason) });
+  const call = new Letterhaus(options).emails.send(EMAIL, { signal: AbortSignal.abort(reason) });
   await assert.rejects(call, reason);
   await assert.rejects(
-    new Posthorn({ ...options, timeoutMs: 50 }).emails.send(EMAIL),
+    new Letterhaus({ ...options, timeoutMs: 50 }).emails.send(EMAIL),
     ConnectionError,
   );
 });
@@ -235,13 +235,13 @@ test('the event stream gives every event once, also when its connection is cut',
   const { cursor } = await lastPage();
   const end = new AbortController();
   const seen: string[] = [];
-  const sent = [await posthorn.emails.send(EMAIL), await posthorn.emails.send(EMAIL)];
+  const sent = [await letterhaus.emails.send(EMAIL), await letterhaus.emails.send(EMAIL)];
   const options = { after: cursor, types: 'email.queued', signal: end.signal };
   for await (const event of behind(proxy.port).events.stream(options)) {
     seen.push(String(event.data['email_id']));
     if (seen.length === 2) {
       proxy.cut();
-      sent.push(await posthorn.emails.send(EMAIL));
+      sent.push(await letterhaus.emails.send(EMAIL));
     }
     if (seen.length === 3) end.abort();
   }
@@ -252,14 +252,14 @@ test('the event stream gives every event once, also when its connection is cut',
 });
 
 test('an event stream with a wrong key is an error, not a retry', async () => {
-  const stranger = new Posthorn({ baseUrl: service.url, apiKey: 'ph_test_wrong' });
-  await assert.rejects(collected(stranger.events.stream(), String), PosthornError);
+  const stranger = new Letterhaus({ baseUrl: service.url, apiKey: 'lh_test_wrong' });
+  await assert.rejects(collected(stranger.events.stream(), String), LetterhausError);
 });
 
 test('a webhook of the service is verified; one that was altered or is old is not', async () => {
   await using receiver = await startReceiver();
-  const webhook = await posthorn.webhooks.create({ url: receiver.url });
-  await posthorn.webhooks.test(webhook.id);
+  const webhook = await letterhaus.webhooks.create({ url: receiver.url });
+  await letterhaus.webhooks.test(webhook.id);
   const [received] = await receiver.waitForCount(1);
   assert.ok(received);
   const secret = webhook.signing_secret;
@@ -275,7 +275,7 @@ test('a webhook of the service is verified; one that was altered or is old is no
   await assert.rejects(verifyWebhook({ ...given, payload: altered }), SignatureError);
   await assert.rejects(verifyWebhook({ ...given, secret: other }), SignatureError);
   await assert.rejects(verifyWebhook({ ...given, headers: {} }), SignatureError);
-  await posthorn.webhooks.delete(webhook.id);
+  await letterhaus.webhooks.delete(webhook.id);
 });
 
 test('a webhook from five minutes ago is refused, unless that is permitted', async () => {
@@ -294,42 +294,42 @@ test('a webhook from five minutes ago is refused, unless that is permitted', asy
 
 test('a React element is sent as the html that the renderer makes', async () => {
   const renderReact = async ({ name }: { name: string }) => `<p>Hello ${name}</p>`;
-  const client = new Posthorn({ baseUrl: service.url, apiKey: service.testKey, renderReact });
+  const client = new Letterhaus({ baseUrl: service.url, apiKey: service.testKey, renderReact });
   const { html: _, ...email } = EMAIL;
   const { id } = await client.emails.send({ ...email, react: { name: 'Jo' } });
   assert.match(new TextDecoder().decode(await client.emails.content(id)), /<p>Hello Jo<\/p>/);
-  await assert.rejects(posthorn.emails.send({ ...email, react: {} }), /renderReact is needed/);
+  await assert.rejects(letterhaus.emails.send({ ...email, react: {} }), /renderReact is needed/);
 });
 
 test('a client without a key or an address says what is missing', () => {
-  assert.throws(() => new Posthorn({ baseUrl: service.url }), /POSTHORN_API_KEY/);
-  assert.throws(() => new Posthorn({ apiKey: 'ph_test_x' }), /POSTHORN_URL/);
+  assert.throws(() => new Letterhaus({ baseUrl: service.url }), /LETTERHAUS_API_KEY/);
+  assert.throws(() => new Letterhaus({ apiKey: 'lh_test_x' }), /LETTERHAUS_URL/);
 });
 
 test('a client shows its key to nobody: not printed, not as JSON, not in an error', async () => {
-  const apiKey = 'ph_test_secret';
-  const client = new Posthorn({ baseUrl: service.url, apiKey, maxRetries: 0 });
-  assert.doesNotMatch(inspect(client, { depth: null, showHidden: true }), /ph_test_secret/);
-  assert.doesNotMatch(JSON.stringify(client), /ph_test_secret/);
+  const apiKey = 'lh_test_secret';
+  const client = new Letterhaus({ baseUrl: service.url, apiKey, maxRetries: 0 });
+  assert.doesNotMatch(inspect(client, { depth: null, showHidden: true }), /lh_test_secret/);
+  assert.doesNotMatch(JSON.stringify(client), /lh_test_secret/);
   const refusal = await client.emails.get(UNKNOWN_ID).catch((error: unknown) => error);
-  assert.doesNotMatch(inspect(refusal, { depth: null }), /ph_test_secret/);
+  assert.doesNotMatch(inspect(refusal, { depth: null }), /lh_test_secret/);
   for (const broken of [`${apiKey}\nph_test_other`, `${apiKey}\u2014`]) {
     assert.throws(
-      () => new Posthorn({ baseUrl: service.url, apiKey: broken }),
+      () => new Letterhaus({ baseUrl: service.url, apiKey: broken }),
       (error: Error) => !error.message.includes(apiKey) && error instanceof TypeError,
     );
   }
-  const withPassword = () => new Posthorn({ baseUrl: 'https://jo:hunter2@acme.test', apiKey });
+  const withPassword = () => new Letterhaus({ baseUrl: 'https://jo:hunter2@acme.test', apiKey });
   assert.throws(withPassword, (error: Error) => !error.message.includes('hunter2'));
 });
 
 test('a key from a file may end with a line break', async () => {
-  const client = new Posthorn({ baseUrl: service.url, apiKey: `${service.testKey}\n` });
+  const client = new Letterhaus({ baseUrl: service.url, apiKey: `${service.testKey}\n` });
   assert.equal((await client.emails.send(EMAIL)).object, 'email');
 });
 
-function behind(port: number): Posthorn {
-  return new Posthorn({ baseUrl: `http://127.0.0.1:${port}`, apiKey: service.testKey });
+function behind(port: number): Letterhaus {
+  return new Letterhaus({ baseUrl: `http://127.0.0.1:${port}`, apiKey: service.testKey });
 }
 
 function portOf(url: string): number {
@@ -347,8 +347,8 @@ async function count(items: AsyncIterable<unknown>): Promise<number> {
 }
 
 async function lastPage() {
-  let page = await posthorn.events.list({ limit: 100 });
-  while (page.has_more) page = await posthorn.events.list({ limit: 100, after: page.cursor });
+  let page = await letterhaus.events.list({ limit: 100 });
+  while (page.has_more) page = await letterhaus.events.list({ limit: 100, after: page.cursor });
   return page;
 }
 

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import type { Scope } from '../../src/core/scope.ts';
 import { createKey } from '../../src/store/keys.ts';
 import type { Queryable } from '../../src/store/postgres/database.ts';
-import type { CommandEnd } from './posthorn.ts';
+import type { CommandEnd } from './letterhaus.ts';
 import { waitFor } from './wait.ts';
 
 export type Answer = {
@@ -39,7 +39,7 @@ export abstract class ApiClient {
 
   protected abstract createLiveKey(): Promise<string>;
 
-  /** A command of bin/posthorn on the data of the service. */
+  /** A command of bin/letterhaus on the data of the service. */
   abstract cli(...args: string[]): Promise<CommandEnd>;
 
   /** The parsed output of a command with --json that has to succeed. */

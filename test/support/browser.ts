@@ -31,7 +31,7 @@ export class Browser {
   ): Promise<Answer> {
     const all = {
       'sec-fetch-site': 'same-origin',
-      'posthorn-session': '1',
+      'letterhaus-session': '1',
       ...(this.cookie !== null && { cookie: this.cookie }),
       ...this.#headers,
       ...headers,

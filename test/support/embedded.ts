@@ -31,7 +31,7 @@ export const AS_ROOT = process.geteuid?.() === 0;
 /** A folder with a short path (so that sockets fit) that disappears with what runs in it. */
 export function temporaryFolder(): string {
   const base = process.platform === 'darwin' ? '/tmp' : tmpdir();
-  const folder = mkdtempSync(join(base, 'posthorn-test-'));
+  const folder = mkdtempSync(join(base, 'letterhaus-test-'));
   chmodSync(folder, 0o711); // root's database runs as another user, who has to pass
   after(async () => {
     const running = globSync(`${folder}/**/pg/postmaster.pid`).map((file) => dirname(file));

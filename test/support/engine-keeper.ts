@@ -14,7 +14,7 @@ import { openEngine } from '../../src/store/postgres/embedded/engine.ts';
 import type { KeptEngine } from './engine.ts';
 import { makeTemplate } from './postgres.ts';
 
-const dataDir = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
+const dataDir = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
 process.once('exit', () => rmSync(dataDir, { recursive: true, force: true }));
 
 // Every new database is a checkpoint, after which pages are logged as a whole: compressing them took

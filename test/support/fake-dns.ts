@@ -54,7 +54,7 @@ export type FakeFailure =
 export type FakeQuery = { name: string; type: string; transport: 'udp' | 'tcp' };
 
 export type FakeDns = AsyncDisposable & {
-  /** `127.0.0.1:<port>`, as POSTHORN_DNS_SERVERS takes it. */
+  /** `127.0.0.1:<port>`, as LETTERHAUS_DNS_SERVERS takes it. */
   readonly server: string;
   /** All questions so far, names in lower case. */
   readonly queries: FakeQuery[];

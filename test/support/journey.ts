@@ -16,13 +16,13 @@ import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { startFakeDns, type FakeDns } from './fake-dns.ts';
 import { startFakeMx, type FakeMx, type MxBehaviour } from './fake-mx.ts';
-import type { Env } from './posthorn.ts';
+import type { Env } from './letterhaus.ts';
 import { startService, type Answer, type Service } from './service.ts';
 import { waitFor } from './wait.ts';
 import { startReceiver, verified, type Received, type Receiver } from './webhook-receiver.ts';
 
 /** The name of the service in EHLO. */
-export const OWN_NAME = 'out.posthorn.example';
+export const OWN_NAME = 'out.letterhaus.example';
 
 /** For NODE_EXTRA_CA_CERTS: makes the service trust the authority behind `trusted.pem`. */
 export const CA_FILE = fileURLToPath(new URL('certs/ca.pem', import.meta.url));
@@ -44,11 +44,11 @@ export async function startJourney(
     dns,
     args,
     env: {
-      POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-      POSTHORN_MX_PORT: String(holder.port),
-      POSTHORN_HOSTNAME: OWN_NAME,
-      POSTHORN_LIMIT_SENDING: '100000/60',
-      POSTHORN_LIMIT_VERIFICATION: '1000/60',
+      LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+      LETTERHAUS_MX_PORT: String(holder.port),
+      LETTERHAUS_HOSTNAME: OWN_NAME,
+      LETTERHAUS_LIMIT_SENDING: '100000/60',
+      LETTERHAUS_LIMIT_VERIFICATION: '1000/60',
       ...env,
     },
   });

@@ -6,7 +6,7 @@
 import { fileURLToPath } from 'node:url';
 import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
 import { type Kept, keptElsewhere, startKeeper } from './keeper.ts';
-import type { Env } from './posthorn.ts';
+import type { Env } from './letterhaus.ts';
 
 /** The service of this run, as JSON; set by test/runner/run.ts, inherited by test processes. */
 export const SHARED_SERVICE = 'TEST_SERVICE';

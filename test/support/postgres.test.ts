@@ -8,7 +8,7 @@ test('a test database is migrated, used in the service role, and removed afterwa
   const [row] = await db.query<{ role: string; emails: number }>(
     'select current_user as role, (select count(*) from emails) as emails',
   );
-  assert.deepEqual({ ...row }, { role: 'posthorn_app', emails: 0 });
+  assert.deepEqual({ ...row }, { role: 'letterhaus_app', emails: 0 });
   await rest[Symbol.asyncDispose]();
   await assert.rejects(new pg.Client(address).connect(), { code: '3D000' });
 });
@@ -19,5 +19,5 @@ test('the URL of a test database leads to it', async () => {
   await client.connect();
   const { rows } = await client.query('select current_database() as name');
   await client.end();
-  assert.match(rows[0].name, /^posthorn_test_/);
+  assert.match(rows[0].name, /^letterhaus_test_/);
 });

@@ -80,7 +80,7 @@ export async function emptyDatabase(): Promise<Omit<TestDatabase, 'db'>> {
 
 /** What `migratedDatabase` copies. @returns its name */
 export async function makeTemplate(server: DatabaseAddress): Promise<string> {
-  const name = 'posthorn_test_template';
+  const name = 'letterhaus_test_template';
   await maintain(server, `create database ${name}`);
   await migrateForTests(addressOf(server, name));
   await maintain(server, `alter database ${name} allow_connections false`);
@@ -95,7 +95,7 @@ async function newDatabase(
   server: DatabaseAddress,
   options = '',
 ): Promise<Omit<TestDatabase, 'db'>> {
-  const name = `posthorn_test_${randomBytes(6).toString('hex')}`;
+  const name = `letterhaus_test_${randomBytes(6).toString('hex')}`;
   await maintain(server, `create database ${name} ${options}`);
   const dropLogins = await droppingLoginsOf(server, name);
   const address = addressOf(server, name);
@@ -123,7 +123,7 @@ async function droppingLoginsOf(server: DatabaseAddress, name: string): Promise<
   const sql = `select oid from pg_database where datname = '${name}'`;
   const [row] = await maintain(server, sql);
   return `do $$ declare login text; begin
-    for login in select rolname from pg_roles where rolname ~ '^posthorn_${row.oid}_' loop
+    for login in select rolname from pg_roles where rolname ~ '^letterhaus_${row.oid}_' loop
       execute format('drop role %I', login);
     end loop;
   end $$`;

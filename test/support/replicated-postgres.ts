@@ -66,7 +66,7 @@ export async function startReplicatedPair(options: {
   synchronous: boolean;
 }): Promise<ReplicatedPair> {
   await using stack = new AsyncDisposableStack();
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
   chmodSync(folder, 0o711); // root's database runs as another user, who has to pass
   stack.defer(() => rmSync(folder, { recursive: true }));
   const source = findEngine(DEFAULT_SEARCH, null);

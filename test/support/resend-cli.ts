@@ -10,7 +10,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { ApiClient } from './api-client.ts';
-import type { CommandEnd, Env } from './posthorn.ts';
+import type { CommandEnd, Env } from './letterhaus.ts';
 
 const NOWHERE = 'http://127.0.0.1:9';
 const END_WITHIN_MS = 60_000;
@@ -28,7 +28,7 @@ export class ResendCli implements AsyncDisposable {
   }
 
   static async at(service: ApiClient): Promise<ResendCli> {
-    return new ResendCli(service, await mkdtemp(join(tmpdir(), 'posthorn-resend-cli-')));
+    return new ResendCli(service, await mkdtemp(join(tmpdir(), 'letterhaus-resend-cli-')));
   }
 
   /** A file that a command reads. @returns its path */
@@ -44,13 +44,13 @@ export class ResendCli implements AsyncDisposable {
     return this.#start([process.execPath, PROGRAM, ...args], base);
   }
 
-  /** What a user pastes, with `resend` and `node` installed and the key in POSTHORN_API_KEY. */
+  /** What a user pastes, with `resend` and `node` installed and the key in LETTERHAUS_API_KEY. */
   shell(script: string): Promise<CommandEnd> {
     const commands = 'resend() { "$NODE" "$PROGRAM" "$@"; }\nnode() { "$NODE" "$@"; }';
     return this.#start(['/bin/sh', '-eu', '-c', `${commands}\n${script}`], {
       NODE: process.execPath,
       PROGRAM,
-      POSTHORN_API_KEY: this.#service.testKey,
+      LETTERHAUS_API_KEY: this.#service.testKey,
     });
   }
 

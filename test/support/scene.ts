@@ -6,7 +6,7 @@ import { type FakeDns, startFakeDns } from './fake-dns.ts';
 import { type FakeMx, type MxBehaviour, startFakeMx } from './fake-mx.ts';
 import { arrivals } from './load.ts';
 import { type ProxiedDatabase, proxiedDatabase } from './postgres.ts';
-import type { Env } from './posthorn.ts';
+import type { Env } from './letterhaus.ts';
 import { type Service, type ServiceOptions, startService } from './service.ts';
 import { waitFor } from './wait.ts';
 
@@ -34,10 +34,10 @@ export async function newPeers(behaviour: MxBehaviour = {}): Promise<Peers> {
 
 export function liveEnv({ mx }: Pick<Peers, 'mx'>, env: Env = {}): Env {
   return {
-    POSTHORN_MX_PORT: String(mx.port),
-    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-    POSTHORN_LIMIT_SENDING: '1000000/60',
-    POSTHORN_LOG: 'warn',
+    LETTERHAUS_MX_PORT: String(mx.port),
+    LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+    LETTERHAUS_LIMIT_SENDING: '1000000/60',
+    LETTERHAUS_LOG: 'warn',
     ...env,
   };
 }
@@ -93,7 +93,7 @@ export type TwoNodes = Peers & {
 export async function newNodes(behaviour: MxBehaviour = {}): Promise<TwoNodes> {
   const peers = await newPeers(behaviour);
   const database = await proxiedDatabase();
-  const env = liveEnv(peers, { POSTHORN_SECRET_KEY: 'a'.repeat(64) });
+  const env = liveEnv(peers, { LETTERHAUS_SECRET_KEY: 'a'.repeat(64) });
   const options = { dns: peers.dns, database, env, args: ['--workers', '1'] };
   const first = await startService(options);
   await first.addLiveDomain('acme.example.org');

@@ -13,7 +13,7 @@ import { startService } from './service.ts';
 
 const ENOUGH = '100000/60';
 
-const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
+const folder = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 const logFile = join(folder, 'service.log');
 
@@ -25,12 +25,12 @@ const service = await startService({
   // What one worker keeps in memory, the other must not be wrong about.
   args: ['--workers', '2'],
   env: {
-    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-    POSTHORN_LIMIT_SENDING: ENOUGH,
-    POSTHORN_LIMIT_VERIFICATION: ENOUGH,
-    POSTHORN_LIMIT_DOMAINS: ENOUGH,
-    POSTHORN_LIMIT_WEBHOOKS: ENOUGH,
-    POSTHORN_LIMIT_AUTH: ENOUGH,
+    LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+    LETTERHAUS_LIMIT_SENDING: ENOUGH,
+    LETTERHAUS_LIMIT_VERIFICATION: ENOUGH,
+    LETTERHAUS_LIMIT_DOMAINS: ENOUGH,
+    LETTERHAUS_LIMIT_WEBHOOKS: ENOUGH,
+    LETTERHAUS_LIMIT_AUTH: ENOUGH,
   },
 });
 const { url, env } = service;

@@ -1,12 +1,12 @@
 /**
- * One `posthorn start --json` in a process group of its own, from its ready line to its end. Dies
+ * One `letterhaus start --json` in a process group of its own, from its ready line to its end. Dies
  * with the test process, unless that is killed with -9.
  */
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import type { Readable } from 'node:stream';
-import { MAIN, WITHOUT_LINKS, type Env } from './posthorn.ts';
+import { MAIN, WITHOUT_LINKS, type Env } from './letterhaus.ts';
 import { waitFor } from './wait.ts';
 
 export type ReadyLine = {

@@ -1,5 +1,5 @@
 /**
- * A real Posthorn, spawned as `posthorn start --json`, with a data directory of its own:
+ * A real Letterhaus, spawned as `letterhaus start --json`, with a data directory of its own:
  *
  *   await using service = await startService();
  *   const id = await service.send({ to: 'delivered@simulator.test' });
@@ -22,7 +22,7 @@ import { killLeftover } from './embedded.ts';
 import type { FakeDns, FakeRecordType } from './fake-dns.ts';
 import { asOwner, migratedDatabase, type TestDatabase } from './postgres.ts';
 import { workersOf } from './processes.ts';
-import { cleanEnv, posthorn, posthornHere, type CommandEnd, type Env } from './posthorn.ts';
+import { cleanEnv, letterhaus, letterhausHere, type CommandEnd, type Env } from './letterhaus.ts';
 import { ServiceProcess, type ReadyLine } from './service-process.ts';
 import { waitFor } from './wait.ts';
 
@@ -37,7 +37,7 @@ export type ServiceOptions = {
   dataDir?: string;
   /** A file for what it writes to stderr, besides `logs`. */
   logFile?: string;
-  /** bin/posthorn of another version, for the benchmark. */
+  /** bin/letterhaus of another version, for the benchmark. */
   launcher?: string;
   /** Answers every look-up of the service; without it there is no DNS at all. */
   dns?: FakeDns;
@@ -68,7 +68,7 @@ const NO_DNS = '127.0.0.1:9';
 /** Starts a service and waits until it is ready. */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const database = await databaseFor(options.database);
-  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'posthorn-test-')));
+  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'letterhaus-test-')));
   const service = new Service(options, dataDir, database);
   try {
     await service.restart();
@@ -108,9 +108,9 @@ export class Service extends ApiClient implements AsyncDisposable {
     this.env = cleanEnv({
       HOST: '127.0.0.1',
       PORT: '0',
-      POSTHORN_DATA_DIR: dataDir,
-      POSTHORN_DNS_SERVERS: options.dns?.server ?? NO_DNS,
-      POSTHORN_METRICS_TOKEN: METRICS_TOKEN,
+      LETTERHAUS_DATA_DIR: dataDir,
+      LETTERHAUS_DNS_SERVERS: options.dns?.server ?? NO_DNS,
+      LETTERHAUS_METRICS_TOKEN: METRICS_TOKEN,
       OPENSSL_ia32cap: AS_IT_IS,
       DATABASE_URL: database?.url,
       ...options.env,
@@ -172,9 +172,9 @@ export class Service extends ApiClient implements AsyncDisposable {
     await this.#process?.killGroup9();
   }
 
-  /** A command of bin/posthorn on the same data; in this process where that makes no difference. */
+  /** A command of bin/letterhaus on the same data; in this process where that makes no difference. */
   override cli(...args: string[]): Promise<CommandEnd> {
-    return posthornHere(args, this.env);
+    return letterhausHere(args, this.env);
   }
 
   protected override logsAbout(): string {
@@ -186,7 +186,7 @@ export class Service extends ApiClient implements AsyncDisposable {
     if (launcher !== undefined) {
       // Only that version knows its tables.
       const args = ['keys', 'create', '--mode', 'live', '--json'];
-      const { code, stdout, stderr } = await posthorn(args, this.env, launcher);
+      const { code, stdout, stderr } = await letterhaus(args, this.env, launcher);
       assert.equal(code, 0, stderr);
       return JSON.parse(stdout).key;
     }
@@ -259,7 +259,7 @@ export class Service extends ApiClient implements AsyncDisposable {
     if (this.#database !== null) return this.#database.address;
     const running = JSON.parse(readFileSync(join(this.dataDir, 'running.json'), 'utf8'));
     const { socketDir, port } = running.engine;
-    return { host: socketDir, port, user: 'posthorn', database: 'posthorn', ssl: false };
+    return { host: socketDir, port, user: 'letterhaus', database: 'letterhaus', ssl: false };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -15,7 +15,7 @@ import { readFileSync } from 'node:fs';
 import { createOrganization, createProject } from '../../src/store/projects.ts';
 import { ApiClient, createFullKey, declareVerified } from './api-client.ts';
 import { findService, type KeptService } from './kept-service.ts';
-import { type CommandEnd, posthornHere } from './posthorn.ts';
+import { type CommandEnd, letterhausHere } from './letterhaus.ts';
 import { asOwner } from './postgres.ts';
 
 /** As the first start adds one, with which `send` and EMAIL send. */
@@ -91,7 +91,7 @@ export class SharedService extends ApiClient {
   override cli(...args: string[]): Promise<CommandEnd> {
     const { projectId } = this.#own;
     const isElsewhere = args.some((arg) => arg === '--key' || arg === '--project');
-    return posthornHere(isElsewhere ? args : [...args, '--project', projectId], this.#kept.env);
+    return letterhausHere(isElsewhere ? args : [...args, '--project', projectId], this.#kept.env);
   }
 
   protected override createLiveKey(): Promise<string> {

@@ -25,7 +25,7 @@ export function connectTo(
     host: 'mx.test',
     address: mx.address,
     port: mx.port,
-    heloName: 'out.posthorn.test',
+    heloName: 'out.letterhaus.test',
     tls: 'opportunistic',
     ca: TEST_CA,
     ...options,

@@ -7,16 +7,16 @@ import { TEST_CA } from './smtp.ts';
 
 /** For the service: two ports, one of each kind, with the certificate of mx.test. */
 export const SUBMISSION_ENV = {
-  POSTHORN_SUBMISSION_PORTS: '0,0/tls',
-  POSTHORN_SMTP_HOST: '127.0.0.1',
-  POSTHORN_TLS_CERT: fileURLToPath(new URL('certs/trusted.pem', import.meta.url)),
-  POSTHORN_TLS_KEY: fileURLToPath(new URL('certs/trusted.pem', import.meta.url)),
+  LETTERHAUS_SUBMISSION_PORTS: '0,0/tls',
+  LETTERHAUS_SMTP_HOST: '127.0.0.1',
+  LETTERHAUS_TLS_CERT: fileURLToPath(new URL('certs/trusted.pem', import.meta.url)),
+  LETTERHAUS_TLS_KEY: fileURLToPath(new URL('certs/trusted.pem', import.meta.url)),
 };
 
 export type Submitter = { port: number; key: string; user?: string; tls?: boolean };
 
 /** As an application is set up. */
-export function transportTo({ port, key, user = 'posthorn', tls = false }: Submitter) {
+export function transportTo({ port, key, user = 'letterhaus', tls = false }: Submitter) {
   return nodemailer.createTransport({
     host: '127.0.0.1',
     port,
@@ -37,7 +37,7 @@ export function idIn(reply: string | null): string {
 }
 
 /** A session that is logged in. */
-export async function loggedIn({ port, key, user = 'posthorn' }: Submitter): Promise<Dialogue> {
+export async function loggedIn({ port, key, user = 'letterhaus' }: Submitter): Promise<Dialogue> {
   const dialogue = await Dialogue.greeted(port);
   await dialogue.startTls();
   await dialogue.ask('EHLO app.test');

@@ -179,3 +179,13 @@ export const theLockfileIsComplete: Rule = (files) =>
   });
 
 type Lockfile = { packages: Record<string, { optionalDependencies?: Record<string, string> }> };
+
+/** Another project of this field has the name that this one had first. */
+const FORMER_NAME = new RegExp(['post', 'horn'].join(''), 'i');
+
+export const theFormerNameIsNowhere: Rule = (files) =>
+  files.flatMap(({ path, text }) => {
+    const line = text.split('\n').findIndex((one) => FORMER_NAME.test(one));
+    if (FORMER_NAME.test(path)) return [`${path} has the former name.`];
+    return line < 0 ? [] : [`${path} has the former name in line ${line + 1}.`];
+  });

@@ -1,4 +1,4 @@
-/** `posthorn bench`: runs the benchmark of the clone (bench/main.ts) with all remaining arguments. */
+/** `letterhaus bench`: runs the benchmark of the clone (bench/main.ts) with all remaining arguments. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';

@@ -1,4 +1,4 @@
-/** `posthorn domains`: add, verify, list and remove sending domains. */
+/** `letterhaus domains`: add, verify, list and remove sending domains. */
 import { readFile, stat } from 'node:fs/promises';
 import { Argument, type Command, Option } from 'commander';
 import {
@@ -148,7 +148,7 @@ async function existingDkim(options: AddOptions): Promise<ExistingDkim | Failure
 /** Two of the records name this host, and receivers refuse a name that does not resolve. */
 function nameNote({ environment }: Scope, { hostname }: Config): string {
   if (environment === 'test' || hostname.includes('.')) return '';
-  return `\n\nThis host calls itself ${hostname}, which other machines cannot look up: set POSTHORN_HOSTNAME to its full name, here and for the service; verifying shows the records with it.`;
+  return `\n\nThis host calls itself ${hostname}, which other machines cannot look up: set LETTERHAUS_HOSTNAME to its full name, here and for the service; verifying shows the records with it.`;
 }
 
 function verify(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Outcome> {
@@ -275,7 +275,7 @@ function withOneDomain(
 }
 
 function noDomain(which: string): Failure {
-  const message = `There is no domain ${which}; see posthorn domains list.`;
+  const message = `There is no domain ${which}; see letterhaus domains list.`;
   return { failed: message, code: 'not_found', exitCode: 1 };
 }
 
@@ -326,7 +326,7 @@ function show(cli: Cli): Promise<Outcome> {
     const nodes = names.length === 0 ? 'no node with a full name yet' : names.join(', ');
     const where =
       host === null
-        ? 'Nothing is set: it will be the POSTHORN_HOSTNAME of the node that starts next.'
+        ? 'Nothing is set: it will be the LETTERHAUS_HOSTNAME of the node that starts next.'
         : `${host} receives the bounces of all domains: their MX records name it.`;
     return {
       data: { object: 'return_path_host', name: host, node_names: names },
@@ -351,7 +351,7 @@ function set(cli: Cli, name: string): Promise<Outcome> {
     const text = [
       `${name} receives the bounces of all domains from now on; ${count} to publish it:`,
       `MX   send.<domain>   10 ${name}   in place of ${before ?? 'the present one'}.`,
-      `${until}, or the domain fails and stops sending. ${name} needs an address record that leads to a node with POSTHORN_INBOUND_PORT.`,
+      `${until}, or the domain fails and stops sending. ${name} needs an address record that leads to a node with LETTERHAUS_INBOUND_PORT.`,
     ].join('\n');
     return { data, text };
   });

@@ -1,4 +1,4 @@
-/** `posthorn emails`: lists emails, shows one with its timeline, diagnoses, cancels and reschedules. */
+/** `letterhaus emails`: lists emails, shows one with its timeline, diagnoses, cancels and reschedules. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Refusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -246,7 +246,7 @@ function changedText({ id, status, scheduledAt, recipients }: EmailDetail): stri
 }
 
 function noEmail(id: string): Failure {
-  const message = `There is no email with the id ${JSON.stringify(id)}; see posthorn emails list.`;
+  const message = `There is no email with the id ${JSON.stringify(id)}; see letterhaus emails list.`;
   return { failed: message, code: 'not_found', exitCode: 1 };
 }
 

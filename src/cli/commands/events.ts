@@ -1,4 +1,4 @@
-/** `posthorn events`: lists past events and, with --follow, new ones, through the API of a service. */
+/** `letterhaus events`: lists past events and, with --follow, new ones, through the API of a service. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { EVENT_TYPES, type EventType } from '../../core/events.ts';
 import { mostSimilar } from '../../core/similar.ts';

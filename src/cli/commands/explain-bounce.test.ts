@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { posthorn } from '../../../test/support/posthorn.ts';
+import { letterhaus } from '../../../test/support/letterhaus.ts';
 
 const BOUNCE = `From: MAILER-DAEMON@mx.test\n\nUndeliverable:\n\n<jo@receiver.test>:\n550 5.1.1 No such user\n`;
 
@@ -15,7 +15,7 @@ test('explain bounce says what each file holds, in order, and goes on after one 
     await writeFile(bounce, BOUNCE);
     await writeFile(letter, 'Subject: Hello\n\nHow are you?\n');
 
-    const json = await posthorn(['explain', 'bounce', '--json', bounce, letter], {});
+    const json = await letterhaus(['explain', 'bounce', '--json', bounce, letter], {});
     assert.equal(json.code, 0, json.stderr);
     const explained = json.stdout
       .trim()
@@ -40,9 +40,9 @@ test('explain bounce says what each file holds, in order, and goes on after one 
       { file: letter, kind: 'other', recipients: [] },
     ]);
 
-    const missing = await posthorn(['explain', 'bounce', join(folder, 'gone'), bounce], {});
+    const missing = await letterhaus(['explain', 'bounce', join(folder, 'gone'), bounce], {});
     assert.equal(missing.code, 1);
-    assert.match(missing.stderr, /^posthorn: .*gone cannot be read: ENOENT/);
+    assert.match(missing.stderr, /^letterhaus: .*gone cannot be read: ENOENT/);
     assert.match(missing.stdout, /^kind +bounce: .*\n\nrecipient +jo@receiver\.test\n/m);
   } finally {
     await rm(folder, { recursive: true });

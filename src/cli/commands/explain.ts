@@ -1,5 +1,5 @@
 /**
- * `posthorn explain`: classifies a mail server's reply or a bounce by the rules that delivery uses.
+ * `letterhaus explain`: classifies a mail server's reply or a bounce by the rules that delivery uses.
  * Needs neither the service nor its database.
  */
 import { readFile } from 'node:fs/promises';
@@ -149,7 +149,7 @@ async function readOrSayWhy(cli: Cli, file: string, json: boolean): Promise<Buff
   } catch (error) {
     const message = `${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
     const failed = { error: { code: 'unreadable_file', message } };
-    cli.err(json ? `${JSON.stringify(failed)}\n` : `posthorn: ${message}\n`);
+    cli.err(json ? `${JSON.stringify(failed)}\n` : `letterhaus: ${message}\n`);
     return null;
   }
 }

@@ -1,4 +1,4 @@
-/** `posthorn inbound`: lists and shows messages received by SMTP, and the status changes they caused. */
+/** `letterhaus inbound`: lists and shows messages received by SMTP, and the status changes they caused. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { findInbound, type InboundMessage, listInbound } from '../../store/inbound-messages.ts';
 import { addCommand, type Cli, type Outcome, EXAMPLE_ID } from '../command.ts';
@@ -16,7 +16,7 @@ const KINDS = [
 ] as const;
 const LIMIT_MAX = 1_000;
 const NONE_RECEIVED: Empty = {
-  says: 'No message has been received. Port 25 is open if POSTHORN_INBOUND_PORT is set, and the MX record of send.<domain> has to lead here.',
+  says: 'No message has been received. Port 25 is open if LETTERHAUS_INBOUND_PORT is set, and the MX record of send.<domain> has to lead here.',
   toDo: 'To look that record up',
   command: 'domains verify yourdomain.com',
 };

@@ -1,4 +1,4 @@
-/** `posthorn keys`: creates, lists, rotates and revokes API keys. A key is shown only at its creation. */
+/** `letterhaus keys`: creates, lists, rotates and revokes API keys. A key is shown only at its creation. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { PERMISSIONS, type Permission } from '../../core/scope.ts';
 import { parseDomain } from '../../mail/address.ts';
@@ -194,7 +194,7 @@ function revoke(cli: Cli, options: ProjectOptions, [wanted]: [string]): Promise<
 }
 
 function noKey(id: string): Failure {
-  const message = `There is no key with the id ${JSON.stringify(id)}; see posthorn keys list.`;
+  const message = `There is no key with the id ${JSON.stringify(id)}; see letterhaus keys list.`;
   return { failed: message, code: 'not_found', exitCode: 1 };
 }
 

@@ -1,4 +1,4 @@
-/** `posthorn owner`: links with which the owner gets in, for who has access to this machine. */
+/** `letterhaus owner`: links with which the owner gets in, for who has access to this machine. */
 import type { Command } from 'commander';
 import { linkForOwner, linkForPassword } from '../../auth/sign-in.ts';
 import type { Config } from '../../config/config.ts';
@@ -36,7 +36,7 @@ function link(cli: Cli): Promise<Outcome> {
     const path = await linkForOwner(db);
     if (path === null) {
       const message =
-        'There is an owner already; `posthorn owner reset <email>` sets a new password.';
+        'There is an owner already; `letterhaus owner reset <email>` sets a new password.';
       return failure({ refused: 'conflict', message });
     }
     const organizationId = await findOrganization(db);

@@ -1,4 +1,4 @@
-/** `posthorn projects set-reputation-alert`: sets the bounce and complaint thresholds of a project. */
+/** `letterhaus projects set-reputation-alert`: sets the bounce and complaint thresholds of a project. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import {
   describeAlert,

@@ -1,4 +1,4 @@
-/** `posthorn projects`: lists and creates projects, and sets their limits and retention. */
+/** `letterhaus projects`: lists and creates projects, and sets their limits and retention. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
   addCommand,
@@ -252,7 +252,7 @@ function problemWith(own: Retention, longest: Retention): string | null {
     ['metadata', own.metadataH, longest.metadataH],
   ] as const) {
     if (ownH === null || longestH === null || ownH <= longestH) continue;
-    const variable = `POSTHORN_RETENTION_${what.toUpperCase()}`;
+    const variable = `LETTERHAUS_RETENTION_${what.toUpperCase()}`;
     return `This installation keeps ${what} for ${showPeriod(longestH)} (${variable}); a project can only keep it for less.`;
   }
   if (own.contentH === null || own.metadataH === null || !outlivesMetadata(own)) return null;

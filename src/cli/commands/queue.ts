@@ -1,4 +1,4 @@
-/** `posthorn queue`: shows waiting mail per provider; retries, holds, releases and drops it. */
+/** `letterhaus queue`: shows waiting mail per provider; retries, holds, releases and drops it. */
 import { hostname } from 'node:os';
 import { type Command, InvalidArgumentError } from 'commander';
 import {

@@ -1,5 +1,5 @@
 /**
- * `posthorn secrets rotate`: replaces the secret key while the service runs, in steps that can be
+ * `letterhaus secrets rotate`: replaces the secret key while the service runs, in steps that can be
  * repeated:
  * 1. Every node reads the new key, before anything is sealed with it.
  * 2. All secrets are sealed with the new key.
@@ -64,7 +64,7 @@ type Rotation = {
   keys: readonly string[];
   /** How long to wait for the nodes. */
   waitMs: number;
-  /** True: the key is in the data directory. False: POSTHORN_SECRET_KEY, which this command cannot change. */
+  /** True: the key is in the data directory. False: LETTERHAUS_SECRET_KEY, which this command cannot change. */
   isOurs: boolean;
 };
 
@@ -191,20 +191,20 @@ function notReady(nodes: readonly { host: string }[], isOurs: boolean): string {
     `These nodes do not use the same secret keys: ${hosts}. ` +
     (isOurs
       ? 'Copy secrets/secret-key of this data directory into theirs, and call this again.'
-      : 'Give all nodes the same POSTHORN_SECRET_KEY, restart them one after the other, and call this again.')
+      : 'Give all nodes the same LETTERHAUS_SECRET_KEY, restart them one after the other, and call this again.')
   );
 }
 
 const ADD_KEY = (fresh: string) =>
-  'The secret key comes from POSTHORN_SECRET_KEY, so this takes three changes of it.\n' +
+  'The secret key comes from LETTERHAUS_SECRET_KEY, so this takes three changes of it.\n' +
   `1. Append this key to the present one, after a comma, on every node:  ,${fresh}\n` +
   '2. Restart the nodes one after the other.\n' +
   '3. Call this command again; it prints the next step.';
 const SWITCH_KEY =
-  'Every node has the new key. Put it before the old one in POSTHORN_SECRET_KEY (new,old) on every ' +
+  'Every node has the new key. Put it before the old one in LETTERHAUS_SECRET_KEY (new,old) on every ' +
   'node, restart them one after the other, and call this command again.';
 const REMOVE_KEY =
-  'No secret is sealed with an old key any more. Keep only the first key in POSTHORN_SECRET_KEY on every node, ' +
+  'No secret is sealed with an old key any more. Keep only the first key in LETTERHAUS_SECRET_KEY on every node, ' +
   'and restart them one after the other.';
 
 function step(name: string, text: string, more: object = {}): Success {

@@ -1,5 +1,5 @@
 /**
- * `posthorn send`: sends one email, or a file of up to 100, through the API of a running service, so
+ * `letterhaus send`: sends one email, or a file of up to 100, through the API of a running service, so
  * that the permissions and limits of the key apply.
  */
 import { type Command, Option } from 'commander';
@@ -178,7 +178,7 @@ function accepted(answer: Accepted, status: number): Outcome {
   const what = status === 200 ? 'was accepted before with this idempotency key' : 'is accepted';
   return {
     data: answer,
-    text: `Email ${answer.id} ${what}; see posthorn emails show ${answer.id}`,
+    text: `Email ${answer.id} ${what}; see letterhaus emails show ${answer.id}`,
   };
 }
 
@@ -188,6 +188,6 @@ function acceptedBatch(
   answer: Accepted,
 ): Outcome {
   const refused = errors.map(({ index, message }) => `\nEmail ${index + 1}: ${message}`);
-  const text = `${length} of ${length + errors.length} emails are accepted; see posthorn emails list`;
+  const text = `${length} of ${length + errors.length} emails are accepted; see letterhaus emails list`;
   return { data: answer, text: text + refused.join('') };
 }

@@ -8,7 +8,7 @@ const SCREEN: StartScreen = {
     url: 'http://127.0.0.1:3000',
     siteUrl: 'https://mail.acme.com',
     pid: 42,
-    dataDir: '/srv/posthorn',
+    dataDir: '/srv/letterhaus',
     database: 'PostgreSQL 18.4, embedded',
     metricsUrl: null,
     inboundPort: null,
@@ -16,18 +16,18 @@ const SCREEN: StartScreen = {
     firstStart: null,
   },
   config: { port: 3000, portAsked: false, inboundPort: 25 },
-  program: '../bin/posthorn',
+  program: '../bin/letterhaus',
 };
 
-const FIRST = { testKey: 'ph_test_x', ownerLink: '/sign-in#first=abc' };
+const FIRST = { testKey: 'lh_test_x', ownerLink: '/sign-in#first=abc' };
 
 test('the printed curl reaches the API as valid JSON through a real shell', () => {
-  const command = curlCommand('http://127.0.0.1:3000', 'ph_test_x');
+  const command = curlCommand('http://127.0.0.1:3000', 'lh_test_x');
   const words = execFileSync('sh', ['-c', `set -- ${command}; printf '%s\\n' "$@"`], {
     encoding: 'utf8',
   }).split('\n');
   assert.equal(words[1], 'http://127.0.0.1:3000/v1/emails');
-  assert.ok(words.includes('Authorization: Bearer ph_test_x'));
+  assert.ok(words.includes('Authorization: Bearer lh_test_x'));
   const body = JSON.parse(words[words.indexOf('-d') + 1] ?? '');
   assert.equal(body.from, 'Acme <hello@acme.test>');
 });
@@ -35,7 +35,7 @@ test('the printed curl reaches the API as valid JSON through a real shell', () =
 test('the first screen shows address, key, the link for the owner, data and how to stop', () => {
   const text = firstScreen(SCREEN, FIRST);
   const link = 'https://mail.acme.com/sign-in#first=abc   (once, in 30 minutes)';
-  for (const part of ['http://127.0.0.1:3000/v1', 'ph_test_x', link, '/srv/posthorn', 'Ctrl-C']) {
+  for (const part of ['http://127.0.0.1:3000/v1', 'lh_test_x', link, '/srv/letterhaus', 'Ctrl-C']) {
     assert.ok(text.includes(part), part);
   }
 });
@@ -54,7 +54,7 @@ test('a later start prints one line, and reports another port', () => {
 test('every start without an inbound port says that late bounces are lost and which variable to set', () => {
   const off = { ...SCREEN, config: { ...SCREEN.config, inboundPort: null } };
   for (const show of [laterScreen, (screen: StartScreen) => firstScreen(screen, FIRST)]) {
-    assert.match(show(off), /bounces and complaints .* are lost\.\nSet POSTHORN_INBOUND_PORT=25/);
-    assert.doesNotMatch(show(SCREEN), /POSTHORN_INBOUND_PORT/);
+    assert.match(show(off), /bounces and complaints .* are lost\.\nSet LETTERHAUS_INBOUND_PORT=25/);
+    assert.doesNotMatch(show(SCREEN), /LETTERHAUS_INBOUND_PORT/);
   }
 });

@@ -1,5 +1,5 @@
 /**
- * `posthorn start`: checks the configuration, runs the supervisor, and reports when the service is
+ * `letterhaus start`: checks the configuration, runs the supervisor, and reports when the service is
  * ready: a screen on the first start, one line on later starts, one JSON line with --json. `--once`
  * tests the whole path instead (once/run-once.ts).
  */
@@ -67,7 +67,7 @@ async function start(cli: Cli, options: StartOptions): Promise<ExitCode | Failur
 }
 
 const NO_MAIL_PORTS =
-  '--only inbound: there is nothing to listen on; set POSTHORN_INBOUND_PORT or POSTHORN_SUBMISSION_PORTS.';
+  '--only inbound: there is nothing to listen on; set LETTERHAUS_INBOUND_PORT or LETTERHAUS_SUBMISSION_PORTS.';
 
 function hasMailPorts({ inboundPort, submissionPorts }: Config): boolean {
   return inboundPort !== null || submissionPorts.length > 0;
@@ -114,7 +114,7 @@ function parseParts(text: string): Part[] {
 export type StartScreen = {
   info: ReadyInfo;
   config: Pick<Config, 'port' | 'portAsked' | 'inboundPort'>;
-  /** The path by which this program was called: `./bin/posthorn`. */
+  /** The path by which this program was called: `./bin/letterhaus`. */
   program: string;
 };
 
@@ -125,7 +125,7 @@ export function firstScreen(
 ): string {
   const { info, program } = screen;
   return `${movedNote(screen)}
-Posthorn is ready.
+Letterhaus is ready.
 
 ${indent(
   facts([
@@ -158,7 +158,7 @@ function signInLink({ siteUrl }: ReadyInfo, ownerLink: string | null): [string, 
 export function laterScreen(screen: StartScreen): string {
   const { url, dataDir, database, pid } = screen.info;
   const ports = mailPorts(screen.info).map(([what, port]) => `, ${what} ${port}`);
-  return `${movedNote(screen)}Posthorn is ready at ${url} (pid ${pid}, data in ${dataDir}, database ${database}${ports.join('')}). Stop it with Ctrl-C.
+  return `${movedNote(screen)}Letterhaus is ready at ${url} (pid ${pid}, data in ${dataDir}, database ${database}${ports.join('')}). Stop it with Ctrl-C.
 ${inboundNote(screen)}`;
 }
 
@@ -177,7 +177,7 @@ function inboundNote({ config }: StartScreen): string {
   if (config.inboundPort !== null) return '';
   return `
 No mail is received: bounces and complaints about live mail that arrive later are lost.
-Set POSTHORN_INBOUND_PORT=25 to receive them (docs/bounces.md).
+Set LETTERHAUS_INBOUND_PORT=25 to receive them (docs/bounces.md).
 `;
 }
 

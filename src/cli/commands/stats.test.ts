@@ -5,7 +5,7 @@ import type { StatsReport } from '../../sending/stats.ts';
 import { statsText } from './stats.ts';
 
 /** Not a terminal: as wide as it needs to be. */
-const AT_WILL = { program: 'posthorn' };
+const AT_WILL = { program: 'letterhaus' };
 const { latencies: _latencies, ...zeros } = NO_COUNTS;
 const TIME = { count: 900, p50_at_most_s: 1, p95_at_most_s: 5, p99_at_most_s: 300 };
 const row = {

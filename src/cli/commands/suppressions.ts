@@ -1,5 +1,5 @@
 /**
- * `posthorn suppressions`: the addresses that get no mail. Files are streamed, with progress on
+ * `letterhaus suppressions`: the addresses that get no mail. Files are streamed, with progress on
  * stderr (suppressions/files.ts).
  */
 import { createReadStream, createWriteStream } from 'node:fs';
@@ -301,7 +301,9 @@ function describeImport(result: ImportResult): string {
   const counts = `${added} added, ${alreadyThere} already present, ${rejected} rejected`;
   const left = leftOut.size === 0 ? '' : `, ${leftOutOf(result)} left out`;
   const from =
-    format === null || format === 'posthorn' ? '' : ` The list is one of ${FORMAT_NAMES[format]}.`;
+    format === null || format === 'letterhaus'
+      ? ''
+      : ` The list is one of ${FORMAT_NAMES[format]}.`;
   const last = `${counts}${left}.${from}`;
   return [...shown, ...(more > 0 ? [`(and ${more} more)`] : []), ...reasons, last].join('\n');
 }

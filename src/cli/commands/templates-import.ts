@@ -1,5 +1,5 @@
 /**
- * `posthorn templates import`: a template in Handlebars or of Resend, translated to Liquid
+ * `letterhaus templates import`: a template in Handlebars or of Resend, translated to Liquid
  * (templates/translation.ts) and stored as a draft. Nothing is stored if a part of it has no translation,
  * unless --partial is given.
  */

@@ -1,5 +1,5 @@
 /**
- * `posthorn templates`: templates in the database, by the code of the API. Contents come from options
+ * `letterhaus templates`: templates in the database, by the code of the API. Contents come from options
  * or files, variables from options or a JSON file (../variables.ts).
  */
 import { type Command, InvalidArgumentError } from 'commander';
@@ -219,7 +219,11 @@ function create(cli: Cli, options: ContentOptions): Promise<Outcome> {
     const { html = null, text = null } = files;
     const made = await templates.create(scope, { name, alias, subject, html, text, variables });
     if (isRefusal(made)) return made;
-    return shown(made, scope, `It is a draft; posthorn templates publish ${alias ?? made.head.id}`);
+    return shown(
+      made,
+      scope,
+      `It is a draft; letterhaus templates publish ${alias ?? made.head.id}`,
+    );
   });
 }
 

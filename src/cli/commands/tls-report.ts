@@ -1,4 +1,4 @@
-/** `posthorn tls-report`: TLS results per recipient domain, with the result types of RFC 8460. */
+/** `letterhaus tls-report`: TLS results per recipient domain, with the result types of RFC 8460. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { readTlsResults, type TlsCount } from '../../store/transport-security.ts';
 import { type Cli, type Outcome, parseRecipientDomain, runnable } from '../command.ts';

@@ -1,4 +1,4 @@
-/** `posthorn webhooks test|deliveries|replay`: sends a test event, lists deliveries, sends them again. */
+/** `letterhaus webhooks test|deliveries|replay`: sends a test event, lists deliveries, sends them again. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { EVENT_TYPES } from '../../core/events.ts';
 import { isRefusal } from '../../core/refusals.ts';

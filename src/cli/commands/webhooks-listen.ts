@@ -1,5 +1,5 @@
 /**
- * `posthorn webhooks listen`: posts the events of a service to a developer's machine, signed as
+ * `letterhaus webhooks listen`: posts the events of a service to a developer's machine, signed as
  * webhooks. It reads the event stream of the API, so it needs only a key, and the target may be a
  * private address.
  *
@@ -114,7 +114,7 @@ async function post(
       signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       headers: {
         'content-type': 'application/json',
-        'user-agent': 'Posthorn-Webhooks',
+        'user-agent': 'Letterhaus-Webhooks',
         ...signatureHeaders({ id, timestampS, body }, [secret]),
       },
       body,

@@ -1,12 +1,12 @@
-/** `posthorn webhooks` beside a running service: each command, and what it says when it cannot. */
+/** `letterhaus webhooks` beside a running service: each command, and what it says when it cannot. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { posthornHere } from '../../../test/support/posthorn.ts';
+import { letterhausHere } from '../../../test/support/letterhaus.ts';
 import { startService } from '../../../test/support/service.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { startReceiver, verified } from '../../../test/support/webhook-receiver.ts';
 
-const env = { POSTHORN_ALLOW_PRIVATE_NETWORKS: '1' };
+const env = { LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1' };
 const service = await startService({ env });
 const receiver = await startReceiver();
 after(async () => {
@@ -94,16 +94,16 @@ test('a rotated secret is shown once, and both secrets sign', async () => {
 
 test('a URL of this machine is refused with the variable that permits it', async () => {
   // The command decides, by its own environment.
-  const strict = { ...service.env, POSTHORN_ALLOW_PRIVATE_NETWORKS: undefined };
+  const strict = { ...service.env, LETTERHAUS_ALLOW_PRIVATE_NETWORKS: undefined };
   for (const url of ['http://localhost:4000', 'https://127.0.0.1/', 'https://localhost/hooks']) {
-    const { code, stderr } = await posthornHere(['webhooks', 'add', url], strict);
+    const { code, stderr } = await letterhausHere(['webhooks', 'add', url], strict);
     assert.equal(code, 2);
     assert.match(
       stderr,
-      /^posthorn: url: .*"webhooks listen .*POSTHORN_ALLOW_PRIVATE_NETWORKS=1 permits/,
+      /^letterhaus: url: .*"webhooks listen .*LETTERHAUS_ALLOW_PRIVATE_NETWORKS=1 permits/,
       url,
     );
   }
-  const other = await posthornHere(['webhooks', 'add', 'https://user:word@acme.test/'], strict);
-  assert.doesNotMatch(other.stderr, /POSTHORN_ALLOW/);
+  const other = await letterhausHere(['webhooks', 'add', 'https://user:word@acme.test/'], strict);
+  assert.doesNotMatch(other.stderr, /LETTERHAUS_ALLOW/);
 });

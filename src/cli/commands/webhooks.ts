@@ -1,4 +1,4 @@
-/** `posthorn webhooks`: registers, lists, changes and removes webhook endpoints. */
+/** `letterhaus webhooks`: registers, lists, changes and removes webhook endpoints. */
 import { Option, type Command } from 'commander';
 import type { EventType } from '../../core/events.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
@@ -136,7 +136,7 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
         none: {
           says: 'There is no webhook yet.',
           toDo: 'To have events posted to a URL',
-          command: 'webhooks add https://yourdomain.com/hooks/posthorn',
+          command: 'webhooks add https://yourdomain.com/hooks/letterhaus',
         },
       }),
     };
@@ -161,7 +161,7 @@ function withHint(refusal: Refusal, url: string): Refusal {
   if (!isLocal(url) || refusal.refused !== 'validation_error') return refusal;
   const hint =
     `for development, "webhooks listen --forward-to ${url}" posts events there; ` +
-    'POSTHORN_ALLOW_PRIVATE_NETWORKS=1 permits such URLs: set it for the service and for this command';
+    'LETTERHAUS_ALLOW_PRIVATE_NETWORKS=1 permits such URLs: set it for the service and for this command';
   return { ...refusal, message: `${refusal.message}; ${hint}.` };
 }
 

@@ -86,7 +86,7 @@ async function webhookIsRegistered(client: Client, receiver: Receiver) {
 
 async function emailIsAccepted(client: Client) {
   const email = {
-    from: `Posthorn <hello@${SENDER}>`,
+    from: `Letterhaus <hello@${SENDER}>`,
     to: `you@${RECIPIENT}`,
     subject: 'It works',
     html: '<p>Accepted, signed, delivered, notified.</p>',

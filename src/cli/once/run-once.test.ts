@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { cleanEnv, LAUNCHER } from '../../../test/support/posthorn.ts';
+import { cleanEnv, LAUNCHER } from '../../../test/support/letterhaus.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 
 /** As long as the run gives itself. */
@@ -14,7 +14,7 @@ const START_WITHIN_MS = 60_000;
 
 /** Everything a run makes lies in a temporary folder of its own. */
 function start(...args: string[]) {
-  const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'));
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
   const env = cleanEnv({ TMPDIR: folder, PORT: '1', DATABASE_URL: 'postgres://nowhere.test/x' });
   const child = spawn(process.execPath, [LAUNCHER, 'start', '--once', ...args], {
     env,

@@ -1,5 +1,5 @@
 /**
- * `posthorn start --once`: tests the whole path on this machine, then removes everything it created.
+ * `letterhaus start --once`: tests the whole path on this machine, then removes everything it created.
  *
  * A real service runs in a temporary data directory. A DNS zone, an MX and a webhook receiver on
  * loopback replace the internet. One email goes API → queue → MIME → DKIM → SMTP → webhook, sent with
@@ -19,7 +19,7 @@ import type { Env } from '../../config/env-reader.ts';
 import { removeDataDir } from '../../store/postgres/embedded/layout.ts';
 
 const DEADLINE_MS = 60_000;
-const OWN_NAME = 'posthorn.once.test';
+const OWN_NAME = 'letterhaus.once.test';
 
 type Step = { step: string; detail: string; ms: number; ok: boolean };
 
@@ -37,7 +37,7 @@ export async function runOnce(cli: Cli, options: { json?: true }): Promise<ExitC
   for (const name of signals) process.off(name, interrupt);
   const ok = problem === null;
   cli.out(options.json ? `${JSON.stringify({ ok, steps })}\n` : conclusion(ok, steps));
-  if (!ok) cli.err(`posthorn: ${problem}\n`);
+  if (!ok) cli.err(`letterhaus: ${problem}\n`);
   return ok ? 0 : 1;
 }
 
@@ -50,7 +50,7 @@ async function runIn(
   interrupted: AbortSignal,
   report: (step: Step) => void,
 ): Promise<string | null> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'posthorn-once-'));
+  const dataDir = await mkdtemp(join(tmpdir(), 'letterhaus-once-'));
   const signal = AbortSignal.any([interrupted, AbortSignal.timeout(DEADLINE_MS)]);
   let lastWords = () => '';
   try {
@@ -72,7 +72,7 @@ async function runIn(
   }
 }
 
-/** No POSTHORN_ setting of this environment reaches the temporary service. */
+/** No LETTERHAUS_ setting of this environment reaches the temporary service. */
 function environment(env: Env, dataDir: string, { zone, sink }: Internet): Env {
   const { PATH, HOME, TMPDIR } = env;
   return {
@@ -81,12 +81,12 @@ function environment(env: Env, dataDir: string, { zone, sink }: Internet): Env {
     TMPDIR,
     HOST: '127.0.0.1',
     PORT: '0',
-    POSTHORN_DATA_DIR: dataDir,
-    POSTHORN_HOSTNAME: OWN_NAME,
-    POSTHORN_DNS_SERVERS: zone.address,
-    POSTHORN_MX_PORT: String(sink.port),
-    POSTHORN_ALLOW_PRIVATE_NETWORKS: '1',
-    POSTHORN_LOG: 'warn',
+    LETTERHAUS_DATA_DIR: dataDir,
+    LETTERHAUS_HOSTNAME: OWN_NAME,
+    LETTERHAUS_DNS_SERVERS: zone.address,
+    LETTERHAUS_MX_PORT: String(sink.port),
+    LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+    LETTERHAUS_LOG: 'warn',
   };
 }
 
@@ -115,9 +115,9 @@ function stepLine({ step, detail, ms }: Step): string {
 }
 
 function conclusion(ok: boolean, steps: Step[]): string {
-  if (!ok) return 'Posthorn does not work here:\n';
+  if (!ok) return 'Letterhaus does not work here:\n';
   const totalMs = steps.reduce((sum, { ms }) => sum + ms, 0);
-  return `Posthorn works: ${steps.length} steps in ${(totalMs / 1000).toFixed(1)} s, nothing left behind.\n`;
+  return `Letterhaus works: ${steps.length} steps in ${(totalMs / 1000).toFixed(1)} s, nothing left behind.\n`;
 }
 
 const STOP_WITHIN_MS = 15_000;

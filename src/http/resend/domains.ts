@@ -146,7 +146,7 @@ function refuseSettings(settings: Partial<Settings>): Refusal | null {
     return refuseFields([{ field: 'custom_return_path', message }]);
   }
   if (links) {
-    const message = 'links lead to POSTHORN_TRACKING_URL here, for all domains; leave it out';
+    const message = 'links lead to LETTERHAUS_TRACKING_URL here, for all domains; leave it out';
     return refuseFields([{ field: 'tracking_subdomain', message }]);
   }
   if (capabilities?.receiving === 'enabled') {

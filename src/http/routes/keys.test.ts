@@ -51,7 +51,7 @@ test('a new key works at once, and its text is returned only once', async () => 
   const client = await newClient();
   const made = await client.call('POST', '/v1/api-keys', { name: 'ci' });
   assert.equal(made.status, 201);
-  assert.match(String(made['key']), /^ph_test_[0-9A-Za-z]{38}$/);
+  assert.match(String(made['key']), /^lh_test_[0-9A-Za-z]{38}$/);
   const call = callsWith(String(made['key']));
   const current = await call('GET', '/v1/api-keys/current');
   assert.equal(current['id'], made['id']);

@@ -308,7 +308,7 @@ const fields = {
   name,
   hint: z.string().meta({
     description: 'The beginning of the key, for recognition.',
-    examples: ['ph_live_3fK9'],
+    examples: ['lh_live_3fK9'],
   }),
   environment,
   permission,
@@ -325,7 +325,7 @@ const newApiKey = z
     ...fields,
     key: z.string().meta({
       description: 'The key itself, which is shown only here.',
-      examples: ['ph_live_3fK9…'],
+      examples: ['lh_live_3fK9…'],
     }),
   })
   .meta({ id: 'ApiKeyWithSecret' });

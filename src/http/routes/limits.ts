@@ -63,13 +63,13 @@ function toWire({ category, isOwn, limit, windowS, remaining, resetS }: ListedLi
     remaining,
     reset_s: resetS,
     is_own: isOwn,
-    variable: `POSTHORN_LIMIT_${category.toUpperCase()}`,
+    variable: `LETTERHAUS_LIMIT_${category.toUpperCase()}`,
   };
 }
 
 const limit = z
   .object({
-    category: z.enum(CATEGORIES).describe('As `posthorn projects set-limit --category` has it.'),
+    category: z.enum(CATEGORIES).describe('As `letterhaus projects set-limit --category` has it.'),
     counts: z.string().meta({ description: 'What counts.', examples: ['accepted emails'] }),
     limit: z.int().meta({ description: 'How many in a window.', examples: [100] }),
     window_s: z.int().meta({ description: 'How long a window is, in seconds.', examples: [60] }),
@@ -78,7 +78,7 @@ const limit = z
     is_own: z.boolean().describe('Whether it was set for this project.'),
     variable: z.string().meta({
       description: 'The variable with the default of all projects.',
-      examples: ['POSTHORN_LIMIT_SENDING'],
+      examples: ['LETTERHAUS_LIMIT_SENDING'],
     }),
   })
   .meta({ id: 'Limit' });

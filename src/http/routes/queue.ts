@@ -1,5 +1,5 @@
 /**
- * The queue: what waits and why, and hold, release, retry and drop, as `posthorn queue` has them, within the
+ * The queue: what waits and why, and hold, release, retry and drop, as `letterhaus queue` has them, within the
  * project and environment of the caller; a member can also mean the whole organization.
  *
  * A request works for a few seconds at most. A change of a longer queue is continued by the caller, a drop by

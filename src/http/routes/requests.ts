@@ -129,7 +129,7 @@ const apiRequest = z
       hint: z
         .string()
         .nullable()
-        .meta({ description: 'What may be shown of a key.', examples: ['ph_live_abcd…'] }),
+        .meta({ description: 'What may be shown of a key.', examples: ['lh_live_abcd…'] }),
     }),
     network: z.string().meta({
       description: 'The network that the request came from.',

@@ -107,7 +107,7 @@ const NO_TOKEN: HttpProblem = {
   status: 401,
   code: 'authentication_error',
   message:
-    'Metrics need their token; send POSTHORN_METRICS_TOKEN as Authorization: Bearer <token>.',
+    'Metrics need their token; send LETTERHAUS_METRICS_TOKEN as Authorization: Bearer <token>.',
 };
 
 function digest(text: string): Buffer {

@@ -88,7 +88,7 @@ function registerLinks(app: App, services: HttpServices): void {
     schema: {
       summary: 'Create the owner',
       description:
-        'With the token of the link that the first start printed, or `posthorn owner link`. Once.',
+        'With the token of the link that the first start printed, or `letterhaus owner link`. Once.',
       operationId: 'createOwner',
       tags: TAGS,
       security: WITHOUT,
@@ -106,7 +106,7 @@ function registerLinks(app: App, services: HttpServices): void {
     schema: {
       summary: 'Set a new password with a link',
       description:
-        'With the token of the link that `posthorn owner reset` printed. All other sessions of the member end.',
+        'With the token of the link that `letterhaus owner reset` printed. All other sessions of the member end.',
       operationId: 'resetPassword',
       tags: TAGS,
       security: WITHOUT,

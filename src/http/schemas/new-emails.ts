@@ -139,7 +139,7 @@ const handling = {
       .union([z.string(), z.boolean()])
       .describe(
         'One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this ' +
-          'service, which suppresses the recipient and needs POSTHORN_PUBLIC_URL.',
+          'service, which suppresses the recipient and needs LETTERHAUS_PUBLIC_URL.',
       ),
   ),
   tls: optional(
@@ -153,7 +153,7 @@ const handling = {
     z.strictObject({ opens: optional(z.boolean()), clicks: optional(z.boolean()) }).meta({
       description:
         "Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links lead through " +
-        'POSTHORN_TRACKING_URL. Needs html.',
+        'LETTERHAUS_TRACKING_URL. Needs html.',
       examples: [{ opens: true, clicks: true }],
     }),
   ),

@@ -30,10 +30,10 @@ const setting = z.object({
     .enum(LIMIT_SOURCES)
     .describe(
       '`built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, ' +
-        '`file_provider`: the same in the file of POSTHORN_SHAPING.',
+        '`file_provider`: the same in the file of LETTERHAUS_SHAPING.',
     ),
   path: z.string().meta({
-    description: 'Where the file of POSTHORN_SHAPING has it, or would replace it.',
+    description: 'Where the file of LETTERHAUS_SHAPING has it, or would replace it.',
     examples: ['providers.google.connections'],
   }),
 });

@@ -73,7 +73,7 @@ export const totpSecret = z
     }),
     url: z.string().meta({
       description: 'The same for a QR code.',
-      examples: ['otpauth://totp/Posthorn%20Acme:jo%40acme.com?secret=JBSWY3DPEHPK3PXP'],
+      examples: ['otpauth://totp/Letterhaus%20Acme:jo%40acme.com?secret=JBSWY3DPEHPK3PXP'],
     }),
   })
   .meta({ id: 'TotpSecret' });
@@ -115,11 +115,11 @@ export const session = z
     }),
     organization: z.object({ id: idSchema('The organization of the member.'), ...named }),
     projects: z
-      .array(z.object({ id: idSchema('For the header Posthorn-Project.'), ...named }))
+      .array(z.object({ id: idSchema('For the header Letterhaus-Project.'), ...named }))
       .describe('All of the organization, oldest first; the first one is the default.'),
     environments: z
       .array(environment)
-      .describe('For the header Posthorn-Environment; the default is test.'),
+      .describe('For the header Letterhaus-Environment; the default is test.'),
     totp_enabled: z.boolean().describe('Whether signing in needs a code.'),
     created_at: time('When it was begun.'),
     expires_at: time('When it ends if it is not used.'),

@@ -161,7 +161,7 @@ export const MEANINGS = {
   bad_helo: {
     category: 'policy',
     blame: 'us',
-    advice: 'Set POSTHORN_HOSTNAME to the name that the sending IP address resolves to.',
+    advice: 'Set LETTERHAUS_HOSTNAME to the name that the sending IP address resolves to.',
   },
   not_authenticated: {
     category: 'authentication',
@@ -234,7 +234,7 @@ export const MEANINGS = {
   login_refused: {
     category: 'authentication',
     blame: 'us',
-    advice: 'The relay refuses the login: check user and password in POSTHORN_RELAY_URL.',
+    advice: 'The relay refuses the login: check user and password in LETTERHAUS_RELAY_URL.',
   },
   server_problem: {
     category: 'network',

@@ -14,7 +14,7 @@
  * with codes for the mailbox ("550 5.1.1 blocked using ..."), which must not suppress a valid address. So
  * the texts of those rules are matched before any rule about the mailbox.
  *
- * To change the meaning of a reply, run `posthorn explain reply "554 5.7.1 ..."`, which shows the example of
+ * To change the meaning of a reply, run `letterhaus explain reply "554 5.7.1 ..."`, which shows the example of
  * the matching rule, if any. Then add a phrase to a rule of the desired meaning, or a rule with the reply as
  * its example: by its text in the list of its subject; by an enhanced code alone in CODES, or about the mailbox in
  * mailbox.ts. rules.test.ts checks every example and phrase, and names an earlier rule that matches.

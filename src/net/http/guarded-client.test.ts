@@ -355,7 +355,7 @@ test('a host without an address, and a DNS that is away, fail as dns; a slow one
 
 test('registration reports what is wrong with a URL', () => {
   const strict = (url: string) => checkOutboundUrl(url, { allowPrivate: false });
-  assert.equal(strict('https://hooks.example.org/posthorn?x=1'), null);
+  assert.equal(strict('https://hooks.example.org/letterhaus?x=1'), null);
   assert.equal(strict('https://hooks.example.org:443/'), null);
   assert.equal(strict('https://8.8.8.8/'), null);
   assert.match(strict('hooks.example.org') ?? '', /not a URL/);

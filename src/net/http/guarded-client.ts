@@ -123,7 +123,7 @@ export async function guardedRequest(request: GuardedRequest): Promise<GuardedAn
 
 /** Reads a whole file. Only 200 and a complete body without a content coding are one. */
 export async function guardedDownload(download: GuardedDownload): Promise<Downloaded | Failed> {
-  const sent = { method: 'GET', headers: { 'user-agent': 'Posthorn' } } as const;
+  const sent = { method: 'GET', headers: { 'user-agent': 'Letterhaus' } } as const;
   return inTime(download, sent, (response) => fileOf(response, download.take));
 }
 

@@ -47,7 +47,7 @@ test('without PIPELINING each command waits for the answer to the one before', a
   result.connection.destroy();
   server.close();
   assert.deepEqual(heard, [
-    'EHLO out.posthorn.test\r\n',
+    'EHLO out.letterhaus.test\r\n',
     'MAIL FROM:<b-token@send.acme.test>\r\n',
     'RCPT TO:<jo@full.test>\r\n',
     'DATA\r\n',

@@ -15,7 +15,7 @@ test('a session reports its server and its encryption', async () => {
   assert.equal(connection.reusable, true);
   assert.deepEqual(mx.sessions[0]?.lines.slice(0, 2), [
     'S: 220 fake.test ESMTP',
-    'C: EHLO out.posthorn.test',
+    'C: EHLO out.letterhaus.test',
   ]);
 });
 
@@ -65,7 +65,7 @@ test('a server that does not know EHLO is greeted with HELO and still takes mail
   await using mx = await startFakeMx({ phases: { ehlo: '502 5.5.1 What?' } });
   using connection = await openTo(mx);
   assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
-  assert.ok(mx.sessions[0]?.lines.includes('C: HELO out.posthorn.test'));
+  assert.ok(mx.sessions[0]?.lines.includes('C: HELO out.letterhaus.test'));
 });
 
 test('the reply of a server that refuses HELO is reported', async () => {

@@ -8,7 +8,7 @@ const PLAIN = `AUTH PLAIN ${Buffer.from('\0jo\0secret').toString('base64')}`;
 test('extensions are offered, and AUTH only inside TLS', async () => {
   await using server = await startSmtpServer({ logIn });
   await using client = await Dialogue.open(server.port);
-  assert.equal(await client.hear(), '220 mx.test ESMTP Posthorn');
+  assert.equal(await client.hear(), '220 mx.test ESMTP Letterhaus');
   const usual = ['PIPELINING', 'SIZE 1000000', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES'];
   const offered = async () => {
     const [first, ...others] = ((await client.ask('EHLO c.test')) ?? '').split('\n');

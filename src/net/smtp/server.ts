@@ -223,7 +223,7 @@ export class SmtpServerSession<User> {
       this.#answer(closing(554, '5.5.1', 'Wait for the greeting before sending commands'));
       return false;
     }
-    this.#wire.reply(answerOf(220, null, `${options.hostname} ESMTP Posthorn`));
+    this.#wire.reply(answerOf(220, null, `${options.hostname} ESMTP Letterhaus`));
     return true;
   }
 

@@ -376,7 +376,7 @@ test('the transcript has the dialogue without the message, and is bounded', asyn
   const message = Buffer.from('Subject: a secret\r\n\r\nsecret\r\n');
   const { transcript } = await send(connection, { message });
   assert.match(transcript[0] ?? '', /^\(connecting to mx\.test \[127\.0\.0\.1\]:\d+\)$/);
-  assert.ok(transcript.includes('C: EHLO out.posthorn.test'));
+  assert.ok(transcript.includes('C: EHLO out.letterhaus.test'));
   assert.ok(transcript.includes(`C: (${message.length} bytes)`));
   assert.ok(transcript.includes('S: 250 2.0.0 Taken'));
   assert.ok(!transcript.join('\n').includes('secret'));

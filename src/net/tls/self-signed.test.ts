@@ -18,7 +18,7 @@ test('OpenSSL reads names, times, key and signature of the certificate', () => {
     const read = new X509Certificate(certificate);
     assert.equal(read.subjectAltName, `DNS:${hostname}`);
     assert.equal(read.checkHost(hostname), hostname);
-    assert.equal(read.subject, hostname.length > 64 ? 'CN=Posthorn' : `CN=${hostname}`);
+    assert.equal(read.subject, hostname.length > 64 ? 'CN=Letterhaus' : `CN=${hostname}`);
     assert.equal(read.validFromDate.getTime(), validity.fromMs);
     assert.equal(read.validToDate.getTime(), validity.untilMs);
     assert.equal(read.ca, false);

@@ -88,7 +88,7 @@ const COMMON_NAME = oid('550403');
 const COMMON_NAME_MAX = 64;
 
 function nameOf(hostname: string): Buffer {
-  const text = hostname.length <= COMMON_NAME_MAX ? hostname : 'Posthorn';
+  const text = hostname.length <= COMMON_NAME_MAX ? hostname : 'Letterhaus';
   return sequence(tagged(SET, sequence(COMMON_NAME, tagged(UTF8_STRING, Buffer.from(text)))));
 }
 

@@ -56,7 +56,7 @@ const STATS_BATCH = 5_000;
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const CLOCK_EVERY_MS = 60_000;
 const INDEXES_EVERY_MS = 10_000;
-/** No transaction of Posthorn writes for this long. */
+/** No transaction of Letterhaus writes for this long. */
 const STREAM_EVERY_MS = 60_000;
 const DOMAINS_EVERY_MS = 10 * 60_000;
 const HOST_EVERY_MS = 3600_000;

@@ -27,7 +27,7 @@ function withQuery(url: string, query: string): string {
   return `${url}${url.includes('?') ? '&' : '?'}${query}`;
 }
 
-test('options in DATABASE_URL add to the settings of Posthorn and replace none', async () => {
+test('options in DATABASE_URL add to the settings of Letterhaus and replace none', async () => {
   const options = encodeURIComponent(
     '-c role=none -c synchronous_commit=off -c statement_timeout=0 -c lock_timeout=0 ' +
       '-c idle_in_transaction_session_timeout=0 -c enable_seqscan=on -c search_path=public,pg_temp',
@@ -120,7 +120,7 @@ test('of several servers the writable one is used, also after a fail-over', asyn
   ];
   for (const server of [first, second]) await ask(server, 'create table marks (id int)');
   await setWritable(first, false);
-  const url = `postgres://posthorn@${places.join(',')}/postgres`;
+  const url = `postgres://letterhaus@${places.join(',')}/postgres`;
   const db = new Database({ connectionString: url }, { role: null, name: 'test' });
   stack.defer(() => db.close());
   const write = () => db.query<{ folder: string }>(WRITE);

@@ -102,7 +102,7 @@ export class Servers {
   /** Null when it accepts writes. */
   async #problemOf(place: Place): Promise<string | null> {
     const [connectionTimeoutMillis, query_timeout] = [PROBE_TIMEOUT_MS, PROBE_TIMEOUT_MS];
-    const about = { application_name: 'posthorn probe', connectionTimeoutMillis, query_timeout };
+    const about = { application_name: 'letterhaus probe', connectionTimeoutMillis, query_timeout };
     const client = new pg.Client(this.config(about));
     client.on('error', () => {}); // the running statement fails with the reason
     client.host = place.host;
@@ -171,7 +171,7 @@ function doesNotKeep(names: readonly string[]): string {
 }
 
 const NO_SESSIONS =
-  'DATABASE_URL leads to a pooler that gives each transaction another connection, and Posthorn ' +
+  'DATABASE_URL leads to a pooler that gives each transaction another connection, and Letterhaus ' +
   'needs sessions: set pool_mode=session for this database there, or connect to PostgreSQL itself.';
 
 /** A period is counted in this many parts, each a turn of the event loop that reads sockets. */

@@ -25,7 +25,7 @@ test('an address with several hosts gives one address for each, in order', () =>
   for (const [url, urls] of cases) assert.deepEqual(urlsOf(url), urls, url);
 });
 
-test('settings that Posthorn sets are not taken from the address', () => {
+test('settings that Letterhaus sets are not taken from the address', () => {
   const url =
     'postgres://h/db?options=-c%20search_path%3Dmail&statement_timeout=1&query_timeout=1&lock_timeout=1' +
     '&idle_in_transaction_session_timeout=1&application_name=x&target_session_attrs=any';
@@ -34,17 +34,17 @@ test('settings that Posthorn sets are not taken from the address', () => {
 
 test('the address of a database is shown without its password', () => {
   const shown = [
-    'postgres://jo:secret@db.example.org:5432/posthorn',
-    'postgresql://jo@db.example.org/posthorn?password=secret&sslmode=require',
-    'postgres://jo:secret@localhost/posthorn?host=/run/postgresql&password=secret&password=secret',
-    'postgres://jo@localhost/posthorn?host=/run/postgresql',
-    'postgres://jo:secret@one:5432,two:5433/posthorn?password=secret',
+    'postgres://jo:secret@db.example.org:5432/letterhaus',
+    'postgresql://jo@db.example.org/letterhaus?password=secret&sslmode=require',
+    'postgres://jo:secret@localhost/letterhaus?host=/run/postgresql&password=secret&password=secret',
+    'postgres://jo@localhost/letterhaus?host=/run/postgresql',
+    'postgres://jo:secret@one:5432,two:5433/letterhaus?password=secret',
   ].map(withoutPassword);
   assert.deepEqual(shown, [
-    'postgres://jo@db.example.org:5432/posthorn',
-    'postgresql://jo@db.example.org/posthorn?sslmode=require',
-    'postgres://jo@localhost/posthorn?host=%2Frun%2Fpostgresql',
-    'postgres://jo@localhost/posthorn?host=/run/postgresql',
-    'postgres://jo@one:5432,two:5433/posthorn',
+    'postgres://jo@db.example.org:5432/letterhaus',
+    'postgresql://jo@db.example.org/letterhaus?sslmode=require',
+    'postgres://jo@localhost/letterhaus?host=%2Frun%2Fpostgresql',
+    'postgres://jo@localhost/letterhaus?host=/run/postgresql',
+    'postgres://jo@one:5432,two:5433/letterhaus',
   ]);
 });

@@ -1,5 +1,5 @@
 /**
- * The text of DATABASE_URL: split into one URL per host, without the settings that Posthorn makes, shown
+ * The text of DATABASE_URL: split into one URL per host, without the settings that Letterhaus makes, shown
  * without its password. Pure.
  */
 
@@ -7,7 +7,7 @@
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)([^?#]*)(?:\?([^#]*))?$/;
 
 /**
- * Settings that Posthorn makes (connect.ts). pg would prefer those of a URL, and poolers refuse most of
+ * Settings that Letterhaus makes (connect.ts). pg would prefer those of a URL, and poolers refuse most of
  * them in the startup message.
  */
 const OURS = [

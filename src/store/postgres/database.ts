@@ -21,7 +21,7 @@ import {
 export type { DatabaseAddress } from './connect.ts';
 
 /** The role of the service; store/postgres/migrate.ts creates it and grants reading and writing. */
-export const APP_ROLE = 'posthorn_app';
+export const APP_ROLE = 'letterhaus_app';
 
 /** A statement with a name is prepared once per connection. */
 export type Statement = { name?: string; text: string };
@@ -144,7 +144,7 @@ export class Database implements Queryable {
     const open = (max: number, own: SessionSettings, part: string, timeoutMs: number): Pool =>
       // A pool of size 0 opens one connection if it is used nevertheless.
       new Pool(Math.max(1, max), servers, {
-        name: `posthorn ${options.name} ${part}`,
+        name: `letterhaus ${options.name} ${part}`,
         settings: {
           ...role,
           ...COMMON_SETTINGS,
@@ -394,7 +394,7 @@ export function clientQueries(client: pg.ClientBase): Queryable {
  * @throws DatabaseUnavailable
  */
 export function connectAsOwner(address: DatabaseAddress, part: string): Promise<pg.Client> {
-  const name = `posthorn ${part}`;
+  const name = `letterhaus ${part}`;
   const session = { name, settings: COMMON_SETTINGS, timeoutMs: CONNECT_TIMEOUT_MS };
   return openSession(address, session).catch((cause: Error) => {
     throw unavailable(cause, { isUndone: true });

@@ -180,7 +180,7 @@ test('a server that may lose commits is refused unless the operator permits it',
   await assert.rejects(migrate(address, strict), (error: Error) => {
     assert.ok(error instanceof MigrationRefused);
     assert.match(error.message, /does not guarantee .* \(fsync and full_page_writes not on\)/);
-    assert.match(error.message, /POSTHORN_ACCEPT_DATABASE_DURABILITY=1/);
+    assert.match(error.message, /LETTERHAUS_ACCEPT_DATABASE_DURABILITY=1/);
     return true;
   });
   const tables = `select from pg_tables where schemaname = 'public'`;

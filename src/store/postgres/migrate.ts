@@ -120,7 +120,7 @@ async function refuseForgetfulServer(db: Queryable): Promise<void> {
   if (off.length === 0) return;
   throw new MigrationRefused(
     `The database does not guarantee what it commits (${off.join(' and ')} not on). ` +
-      'Turn it on, or set POSTHORN_ACCEPT_DATABASE_DURABILITY=1 if another layer provides the guarantee.',
+      'Turn it on, or set LETTERHAUS_ACCEPT_DATABASE_DURABILITY=1 if another layer provides the guarantee.',
   );
 }
 

@@ -30,7 +30,7 @@ test('a worker logs in as a role that cannot become the owner', async () => {
     const [row] = await tx.query<{ user: string; super: boolean }>(
       'select current_user::text as user, rolsuper as super from pg_roles where rolname = current_user',
     );
-    assert.match(row!.user, /^posthorn_\d+_[0-9a-f]{8}$/);
+    assert.match(row!.user, /^letterhaus_\d+_[0-9a-f]{8}$/);
     assert.equal(row!.super, false);
   });
   const [owner] = await db.query<{ name: string }>(
@@ -95,10 +95,10 @@ test('every connection of a running service except that for partitions has such 
   await using service = await startService({ database: 'own', args: ['--workers', '1'] });
   const users = await service.sql(
     `select distinct usename::text as name from pg_stat_activity
-      where application_name like 'posthorn %' order by 1`,
+      where application_name like 'letterhaus %' order by 1`,
   );
   assert.equal(users.length, 1, JSON.stringify(users));
-  assert.match(String(users[0]!['name']), /^posthorn_\d+_[0-9a-f]{8}$/);
+  assert.match(String(users[0]!['name']), /^letterhaus_\d+_[0-9a-f]{8}$/);
   assert.doesNotMatch(service.logs, /log in to the database as its owner/);
   const log = readFileSync(join(service.dataDir, 'postgres.log'), 'utf8');
   assert.doesNotMatch(log, /STATEMENT|DETAIL/);

@@ -98,7 +98,7 @@ export async function makeLogin(
 }
 
 async function loginOf(db: Queryable, secretKey: string): Promise<Login & { exists: boolean }> {
-  const [prefix, suffix] = ['posthorn_', `_${derived(secretKey, 'name').toString('hex', 0, 4)}`];
+  const [prefix, suffix] = ['letterhaus_', `_${derived(secretKey, 'name').toString('hex', 0, 4)}`];
   const [row] = await db.query<{ database: string; exists: boolean }>(FIND, [prefix, suffix]);
   return {
     user: `${prefix}${row?.database}${suffix}`,
@@ -129,7 +129,7 @@ const REFUSED_SQLSTATE = /^(28|08P01|42)/;
 
 async function tryLogin(owner: DatabaseAddress, { user, password }: Login): Promise<LoginOutcome> {
   const address = addressAs(owner, { user, password });
-  const session = { name: 'posthorn log-in', settings: {}, timeoutMs: LOGIN_TIMEOUT_MS };
+  const session = { name: 'letterhaus log-in', settings: {}, timeoutMs: LOGIN_TIMEOUT_MS };
   try {
     const client = await openSession(address, session);
     try {

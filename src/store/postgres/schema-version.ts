@@ -36,7 +36,7 @@ export async function schemaRequired(db: Queryable): Promise<number> {
 export function outdatedProblem(required: number, known: number = SCHEMA_KNOWN): string | null {
   if (required <= known) return null;
   return (
-    `The database was migrated for a newer version of Posthorn: it requires schema ${required}, ` +
+    `The database was migrated for a newer version of Letterhaus: it requires schema ${required}, ` +
     `this version supports ${known}. Start the newer version.`
   );
 }

@@ -74,11 +74,11 @@ export async function respond(
 function headersFor(scope: Scope | undefined, method: string): Record<string, string> {
   return {
     ...(scope && {
-      'posthorn-project': scope.project,
-      'posthorn-environment': scope.environment,
+      'letterhaus-project': scope.project,
+      'letterhaus-environment': scope.environment,
     }),
     // A form on another site cannot set it.
-    ...(method !== 'GET' && { 'posthorn-session': '1' }),
+    ...(method !== 'GET' && { 'letterhaus-session': '1' }),
   };
 }
 

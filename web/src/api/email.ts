@@ -12,7 +12,7 @@ export function useEmail(id: string) {
   });
   const subject = email.data?.subject;
   useEffect(() => {
-    if (subject !== undefined) document.title = `${subject} · Posthorn`;
+    if (subject !== undefined) document.title = `${subject} · Letterhaus`;
   }, [subject]);
   return email;
 }

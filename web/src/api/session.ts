@@ -33,7 +33,7 @@ export async function signOut(): Promise<void> {
   await call('DELETE', '/v1/session');
 }
 
-const LAST_SCOPE = 'posthorn-scope';
+const LAST_SCOPE = 'letterhaus-scope';
 
 export function rememberScope(scope: Scope): void {
   localStorage.setItem(LAST_SCOPE, JSON.stringify(scope));

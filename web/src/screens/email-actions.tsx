@@ -202,7 +202,7 @@ function asCurl(email: Email): string {
   const json = JSON.stringify(copyOf(email), null, 2).replaceAll("'", String.raw`'\''`);
   return [
     `curl ${location.origin}/v1/emails \\`,
-    `  -H "Authorization: Bearer $POSTHORN_API_KEY" \\`,
+    `  -H "Authorization: Bearer $LETTERHAUS_API_KEY" \\`,
     `  -H 'Content-Type: application/json' \\`,
     `  -d '${json}'`,
   ].join('\n');

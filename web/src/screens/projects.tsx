@@ -166,25 +166,25 @@ function rowsOf({ limits, domains, retention }: Limits): Row[] {
       what: limit.counts,
       limit: `${limit.limit.toLocaleString()} in ${inWords(limit.window_s)}`,
       now: <Left limit={limit} />,
-      setBy: limit.is_own ? `posthorn projects set-limit${categoryOf(limit)}` : limit.variable,
+      setBy: limit.is_own ? `letterhaus projects set-limit${categoryOf(limit)}` : limit.variable,
     })),
     {
       what: 'domains',
       limit: domains.max.toLocaleString(),
       now: `${domains.used.toLocaleString()} used`,
-      setBy: 'POSTHORN_DOMAINS_MAX, posthorn projects set-domains-max',
+      setBy: 'LETTERHAUS_DOMAINS_MAX, letterhaus projects set-domains-max',
     },
     {
       what: 'content of emails',
       limit: keptFor(retention.content_hours),
       now: '',
-      setBy: 'POSTHORN_RETENTION_CONTENT, posthorn projects set-retention',
+      setBy: 'LETTERHAUS_RETENTION_CONTENT, letterhaus projects set-retention',
     },
     {
       what: 'emails with their timeline',
       limit: keptFor(retention.metadata_hours),
       now: '',
-      setBy: 'POSTHORN_RETENTION_METADATA, posthorn projects set-retention',
+      setBy: 'LETTERHAUS_RETENTION_METADATA, letterhaus projects set-retention',
     },
   ];
 }

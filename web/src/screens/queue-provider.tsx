@@ -153,7 +153,7 @@ function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
             { title: 'Value', isNumber: true, cell: ({ value }) => value ?? 'no limit' },
             { title: 'Set by', cell: (setting) => sourceOf(setting) },
             {
-              title: 'In the file of POSTHORN_SHAPING',
+              title: 'In the file of LETTERHAUS_SHAPING',
               isWide: true,
               cell: ({ path }) => <code className="font-mono text-xs break-all">{path}</code>,
             },

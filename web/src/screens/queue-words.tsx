@@ -106,7 +106,7 @@ export function sourceOf({ source, path }: Setting): string {
       return 'the default for this provider';
     case 'file':
     case 'file_provider':
-      return `POSTHORN_SHAPING, ${path}`;
+      return `LETTERHAUS_SHAPING, ${path}`;
   }
 }
 

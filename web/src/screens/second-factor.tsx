@@ -150,7 +150,7 @@ function Codes({ codes, onDone }: { codes: string[]; onDone: () => void }): Reac
         <Button look="primary" onClick={onDone}>
           I have kept them
         </Button>
-        <Button onClick={() => saveAs(new Blob([`${text}\n`]), 'posthorn-recovery-codes.txt')}>
+        <Button onClick={() => saveAs(new Blob([`${text}\n`]), 'letterhaus-recovery-codes.txt')}>
           Download
         </Button>
       </div>

@@ -123,13 +123,13 @@ function Secret({ secret }: { secret: string }): ReactNode {
   );
 }
 
-const EXAMPLE = `import { verifyWebhook } from '@posthorn/sdk';
+const EXAMPLE = `import { verifyWebhook } from '@letterhaus/sdk';
 
 // The body as it came, before any JSON parser.
 const event = await verifyWebhook({
   payload: await request.text(),
   headers: request.headers,
-  secret: process.env.POSTHORN_WEBHOOK_SECRET,
+  secret: process.env.LETTERHAUS_WEBHOOK_SECRET,
 });`;
 
 export function RotateForm({ webhook }: { webhook: Webhook }): ReactNode {

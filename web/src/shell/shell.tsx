@@ -50,7 +50,7 @@ export function Shell(): ReactNode {
             <IconButton label="Navigation" onClick={() => setOpen('navigation')}>
               <MenuIcon size={18} aria-hidden />
             </IconButton>
-            <span className="font-semibold">Posthorn</span>
+            <span className="font-semibold">Letterhaus</span>
             {isTest && <span className="ml-auto text-sm font-medium text-wait">Test</span>}
           </div>
           <main className="flex min-h-0 grow flex-col overflow-auto">

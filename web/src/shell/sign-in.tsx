@@ -14,7 +14,7 @@ const LINK = /^#(first|reset|invitation)=(.+)$/;
 export function SignIn(): ReactNode {
   const [, purpose, token] = LINK.exec(location.hash) ?? [];
   useEffect(() => {
-    document.title = 'Sign in · Posthorn';
+    document.title = 'Sign in · Letterhaus';
   }, []);
   return (
     <main className="mx-auto flex min-h-full max-w-sm flex-col justify-center px-4 py-10">
@@ -137,7 +137,7 @@ function PasswordToChoose(): ReactNode {
 function Invited({ token }: { token: string }): ReactNode {
   return (
     <SignInForm
-      title="Welcome to Posthorn"
+      title="Welcome to Letterhaus"
       about="You are invited. Choose the password with which you will sign in."
       action="Create the account"
       send={(form) => call('POST', '/v1/invitations/accept', { body: { token, ...textsOf(form) } })}
@@ -166,7 +166,7 @@ function FirstOwner({ token }: { token: string }): ReactNode {
     call('POST', '/v1/session/owner', { body: { token, ...textsOf(form) } });
   return (
     <SignInForm
-      title="Welcome to Posthorn"
+      title="Welcome to Letterhaus"
       about="Create the account that owns this installation. It can invite others."
       action="Create the account"
       send={send}

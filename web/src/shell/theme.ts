@@ -2,7 +2,7 @@
 export const THEMES = ['system', 'light', 'dark'] as const;
 export type Theme = (typeof THEMES)[number];
 
-const KEPT = 'posthorn-theme';
+const KEPT = 'letterhaus-theme';
 
 export function chosenTheme(): Theme {
   const kept = localStorage.getItem(KEPT);

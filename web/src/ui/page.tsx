@@ -11,7 +11,7 @@ export function PageHead({
   children?: ReactNode;
 }): ReactNode {
   useEffect(() => {
-    document.title = `${title} · Posthorn`;
+    document.title = `${title} · Letterhaus`;
   }, [title]);
   return (
     <header className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3">

@@ -14,7 +14,7 @@ import type { Layout } from './layout.ts';
 import { EngineProblem } from './problem.ts';
 
 /** The bootstrap superuser, and the name of the service's database. */
-export const SUPERUSER = 'posthorn';
+export const SUPERUSER = 'letterhaus';
 
 /** Excludes the operator's PG* variables. TZ saves PostgreSQL the search for the system's time zone. */
 export const CHILD_ENV = { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' };
@@ -34,7 +34,7 @@ export function requireMajor(pgDir: string, engineMajor: number): void {
   if (major === null || major === engineMajor) return;
   throw new EngineProblem(
     'other-major',
-    `The database in ${pgDir} was made by PostgreSQL ${major}, and this Posthorn runs PostgreSQL ${engineMajor}: start it with the Posthorn that made it, run \`posthorn backup\` there and \`posthorn restore\` into a new POSTHORN_DATA_DIR here, or serve it with PostgreSQL ${major} and set DATABASE_URL.`,
+    `The database in ${pgDir} was made by PostgreSQL ${major}, and this Letterhaus runs PostgreSQL ${engineMajor}: start it with the Letterhaus that made it, run \`letterhaus backup\` there and \`letterhaus restore\` into a new LETTERHAUS_DATA_DIR here, or serve it with PostgreSQL ${major} and set DATABASE_URL.`,
   );
 }
 
@@ -103,7 +103,7 @@ function removeUnfinished(databaseDir: string): void {
  * settings for durability are on the command line (postmaster.ts).
  */
 const SETTINGS = `\
-# Written by Posthorn at every start. Your own settings go into ${LOCAL_SETTINGS} beside this.
+# Written by Letterhaus at every start. Your own settings go into ${LOCAL_SETTINGS} beside this.
 @sized
 maintenance_work_mem = 64MB
 random_page_cost = 1.1
@@ -172,7 +172,7 @@ export function memoryOf(totalBytes: number, constrainedBytes: number): number {
 }
 
 /** Only by the unix socket, in a folder of mode 0700. */
-const ACCESS = '# Written by Posthorn at every start.\nlocal all all trust\n';
+const ACCESS = '# Written by Letterhaus at every start.\nlocal all all trust\n';
 
 export type ClusterConfig = {
   configFile: string;
@@ -192,7 +192,8 @@ export function writeConfig(databaseDir: string, sizing: Sizing): ClusterConfig 
     return file;
   };
   const local = join(databaseDir, LOCAL_SETTINGS);
-  if (!existsSync(local)) write(LOCAL_SETTINGS, '# Your own settings; Posthorn keeps this file.\n');
+  if (!existsSync(local))
+    write(LOCAL_SETTINGS, '# Your own settings; Letterhaus keeps this file.\n');
   return {
     configFile: write('postgresql.conf', settings),
     hbaFile: write('pg_hba.conf', ACCESS),

@@ -24,7 +24,10 @@ test('an empty folder becomes a durable database that only its owner can reach',
     assert.equal(await ask(engine, `show ${setting}`), 'on', setting);
   }
   assert.equal(await ask(engine, 'show listen_addresses'), '');
-  assert.equal(await ask(engine, 'select current_database() || current_user'), 'posthornposthorn');
+  assert.equal(
+    await ask(engine, 'select current_database() || current_user'),
+    'letterhausletterhaus',
+  );
   for (const folder of ['pg', 'socket', 'secrets']) {
     assert.equal(statSync(join(dataDir, folder)).mode & 0o777, 0o700, folder);
   }
@@ -89,7 +92,7 @@ test('a database of another major version is refused unchanged, with a remedy', 
   writeFileSync(file, '14\n');
   await assert.rejects(open(dataDir), {
     kind: 'other-major',
-    message: /made by PostgreSQL 14.*runs PostgreSQL 18.*posthorn backup.*DATABASE_URL/,
+    message: /made by PostgreSQL 14.*runs PostgreSQL 18.*letterhaus backup.*DATABASE_URL/,
   });
   writeFileSync(file, '18\n');
   await using engine = await open(dataDir);

@@ -46,7 +46,7 @@ export type EngineOptions = {
   stalePidWaitMs?: number;
 };
 
-/** How to connect. User and database are by default `posthorn`, the superuser. */
+/** How to connect. User and database are by default `letterhaus`, the superuser. */
 export type Connection = {
   socketDir: string;
   port: number;

@@ -6,12 +6,12 @@ import { AS_ROOT, OTHER_UID, temporaryFolder } from '../../../../test/support/em
 import { copyTree, describeUser, giveTree, namedUser, privateOwner } from './folders.ts';
 
 test('a folder always gets the same private user id, never one in use', () => {
-  const { uid, gid } = privateOwner('/var/lib/posthorn');
+  const { uid, gid } = privateOwner('/var/lib/letterhaus');
   assert.equal(gid, uid);
-  assert.deepEqual(privateOwner('/var/lib/posthorn'), { uid, gid });
-  assert.notEqual(privateOwner('/var/lib/posthorn', new Set([uid])).uid, uid);
+  assert.deepEqual(privateOwner('/var/lib/letterhaus'), { uid, gid });
+  assert.notEqual(privateOwner('/var/lib/letterhaus', new Set([uid])).uid, uid);
   const all = new Set(Array.from({ length: 65_536 }, (_, id) => id));
-  assert.throws(() => privateOwner('/var/lib/posthorn', all), { kind: 'no-private-user' });
+  assert.throws(() => privateOwner('/var/lib/letterhaus', all), { kind: 'no-private-user' });
 });
 
 test('users are shown by name if they have one', () => {

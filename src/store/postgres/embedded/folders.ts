@@ -32,7 +32,7 @@ export function giveTo(path: string, owner: Owner): void {
   } catch (error) {
     throw new EngineProblem(
       'no-private-user',
-      `Files cannot be given to uid ${owner.uid} here (${(error as Error).message}): run Posthorn as an ordinary user, or set DATABASE_URL.`,
+      `Files cannot be given to uid ${owner.uid} here (${(error as Error).message}): run Letterhaus as an ordinary user, or set DATABASE_URL.`,
     );
   }
 }
@@ -112,7 +112,7 @@ export function privateOwner(databaseDir: string, taken: ReadonlySet<number> = t
   }
   throw new EngineProblem(
     'no-private-user',
-    `All user ids from ${FIRST_PRIVATE_ID} on are taken: run Posthorn as an ordinary user, or set DATABASE_URL.`,
+    `All user ids from ${FIRST_PRIVATE_ID} on are taken: run Letterhaus as an ordinary user, or set DATABASE_URL.`,
   );
 }
 
@@ -126,7 +126,7 @@ export function namedUser(): number {
   if (chosen) return chosen.uid;
   throw new EngineProblem(
     'no-private-user',
-    'There is no user besides root in /etc/passwd: run Posthorn as an ordinary user, or set DATABASE_URL.',
+    'There is no user besides root in /etc/passwd: run Letterhaus as an ordinary user, or set DATABASE_URL.',
   );
 }
 

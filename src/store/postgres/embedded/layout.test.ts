@@ -84,10 +84,10 @@ test('an unusable data directory is refused with a remedy', () => {
   const file = join(folder, 'file');
   writeFileSync(file, '');
   symlinkSync(join(folder, 'nothing'), join(folder, 'dangling'));
-  const noFolder = { kind: 'unusable-path', message: /file is no folder: set POSTHORN_DATA_DIR/ };
+  const noFolder = { kind: 'unusable-path', message: /file is no folder: set LETTERHAUS_DATA_DIR/ };
   assert.throws(() => prepareDataDir(file), noFolder);
   assert.throws(() => prepareDataDir(join(file, 'data')), noFolder);
-  const unusable = { kind: 'unusable-path', message: /cannot be used \(.*set POSTHORN_DATA_DIR/ };
+  const unusable = { kind: 'unusable-path', message: /cannot be used \(.*set LETTERHAUS_DATA_DIR/ };
   assert.throws(() => prepareDataDir(join(folder, 'dangling')), unusable);
   assert.throws(() => prepareDataDir(join(folder, 'x'.repeat(300))), unusable);
   // Linux: mkdir answers here as if the parent were missing, at every try.
@@ -96,7 +96,7 @@ test('an unusable data directory is refused with a remedy', () => {
 
 test('a path with shell characters is refused', async () => {
   const folder = temporaryFolder();
-  const problem = { kind: 'unusable-path', message: /POSTHORN_DATA_DIR/ };
+  const problem = { kind: 'unusable-path', message: /LETTERHAUS_DATA_DIR/ };
   await assert.rejects(open(join(folder, 'data $(touch evil)')), problem);
   await assert.rejects(open(join(folder, 'data "x"')), problem);
 });

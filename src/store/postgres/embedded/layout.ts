@@ -13,10 +13,10 @@
  * The server listens on the socket only. The address of a unix socket has at most 108 bytes (104 on
  * macOS) including its end, so a data directory with a longer path gets a short socket folder below /run
  * (root) or the temporary folder. Other users can write there too, so a folder of that name that does not
- * belong to Posthorn alone is refused.
+ * belong to Letterhaus alone is refused.
  *
  * As root below a folder closed to others, pg/ and all below it in this list are in
- * /var/lib/posthorn/db-<hash of the path> instead.
+ * /var/lib/letterhaus/db-<hash of the path> instead.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -34,7 +34,7 @@ import { dirname, join } from 'node:path';
 import { describeUser, giveTo, makePrivate, type Owner, privateOwner } from './folders.ts';
 import { EngineProblem } from './problem.ts';
 
-export const CLOSED_PARENT_HOME = '/var/lib/posthorn';
+export const CLOSED_PARENT_HOME = '/var/lib/letterhaus';
 
 export type Layout = {
   dataDir: string;
@@ -106,7 +106,7 @@ function requireOwnFolder(folder: string): void {
   if (uid === process.geteuid?.()) return;
   throw new EngineProblem(
     'wrong-user',
-    `The data directory ${folder} belongs to ${describeUser(uid)}: run Posthorn as that user, or set POSTHORN_DATA_DIR to another folder.`,
+    `The data directory ${folder} belongs to ${describeUser(uid)}: run Letterhaus as that user, or set LETTERHAUS_DATA_DIR to another folder.`,
   );
 }
 
@@ -119,13 +119,13 @@ function unusable(folder: string, { code, message }: NodeJS.ErrnoException): Eng
     const owner = `because ${nearest} belongs to ${describeUser(uid)}`;
     return new EngineProblem(
       'wrong-user',
-      `${cannot} by ${describeUser(process.geteuid?.() ?? -1)}, ${owner}: run Posthorn as that user, or set POSTHORN_DATA_DIR to another folder.`,
+      `${cannot} by ${describeUser(process.geteuid?.() ?? -1)}, ${owner}: run Letterhaus as that user, or set LETTERHAUS_DATA_DIR to another folder.`,
     );
   }
   const why = statSync(nearest).isDirectory() ? `(${message})` : `because ${nearest} is no folder`;
   return new EngineProblem(
     'unusable-path',
-    `${cannot} ${why}: set POSTHORN_DATA_DIR to another folder.`,
+    `${cannot} ${why}: set LETTERHAUS_DATA_DIR to another folder.`,
   );
 }
 
@@ -143,7 +143,7 @@ function openDatabaseDir(dataDir: string, closedParentHome: string): string {
   if (closed === null) return chosen;
   throw new EngineProblem(
     'closed-folder',
-    `The database in ${chosen} runs as a user of its own, which cannot enter ${closed}: run \`chmod o+x ${closed}\`, or set POSTHORN_DATA_DIR to another folder.`,
+    `The database in ${chosen} runs as a user of its own, which cannot enter ${closed}: run \`chmod o+x ${closed}\`, or set LETTERHAUS_DATA_DIR to another folder.`,
   );
 }
 
@@ -173,7 +173,7 @@ function requirePlainPath(databaseDir: string): void {
   if (!/["$`\\\n]/.test(databaseDir)) return;
   throw new EngineProblem(
     'unusable-path',
-    `The path ${databaseDir} contains one of the characters " $ \` \\, which PostgreSQL's initdb cannot take: set POSTHORN_DATA_DIR to another folder.`,
+    `The path ${databaseDir} contains one of the characters " $ \` \\, which PostgreSQL's initdb cannot take: set LETTERHAUS_DATA_DIR to another folder.`,
   );
 }
 
@@ -207,12 +207,12 @@ export function chooseSocketDir(
     return near;
   }
   const hash = createHash('sha256').update(databaseDir).digest('hex').slice(0, 16);
-  const tried = bases.map((base) => join(base, `posthorn-${hash}`)).filter(fits);
+  const tried = bases.map((base) => join(base, `letterhaus-${hash}`)).filter(fits);
   const short = tried.find((folder) => makeShort(folder, owner));
   if (short !== undefined) return short;
   throw new EngineProblem(
     'socket-folder',
-    `The path of ${databaseDir} is too long for a socket, and ${tried.join(' or ')} is not a folder that only Posthorn can use: remove it, or set POSTHORN_DATA_DIR to a shorter path.`,
+    `The path of ${databaseDir} is too long for a socket, and ${tried.join(' or ')} is not a folder that only Letterhaus can use: remove it, or set LETTERHAUS_DATA_DIR to a shorter path.`,
   );
 }
 

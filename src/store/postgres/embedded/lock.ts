@@ -82,7 +82,7 @@ export function alreadyRunning(dataDir: string, holder: RunningInfo | null): Eng
   const who = holder ? `pid ${holder.pid}, ${where}` : 'its pid is not known';
   return new EngineProblem(
     'running',
-    `Posthorn is already running on ${dataDir} (${who}): use it, stop it first, or set POSTHORN_DATA_DIR to another folder.`,
+    `Letterhaus is already running on ${dataDir} (${who}): use it, stop it first, or set LETTERHAUS_DATA_DIR to another folder.`,
     holder,
   );
 }

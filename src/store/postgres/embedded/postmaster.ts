@@ -65,7 +65,7 @@ export function commandLine(layout: Layout, version: string, config: ClusterConf
   for (const [name, value] of Object.entries(settings)) args.push('-c', `${name}=${value}`);
   const seed = JSON.stringify([version, args, config.text]);
   const stamp = createHash('sha256').update(seed).digest('hex').slice(0, 16);
-  return { args: [...args, '-c', `posthorn.stamp=${stamp}`], stamp };
+  return { args: [...args, '-c', `letterhaus.stamp=${stamp}`], stamp };
 }
 
 export type Launched = { postmaster: Postmaster } | { failed: string };

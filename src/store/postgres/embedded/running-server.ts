@@ -176,7 +176,7 @@ async function stampOf({ layout }: Setup): Promise<string | null> {
   try {
     return await withClient(addressOf(layout.socketDir, 'postgres'), async (client) => {
       const { rows } = await client.query<{ stamp: string | null }>(
-        `select current_setting('posthorn.stamp', true) as stamp`,
+        `select current_setting('letterhaus.stamp', true) as stamp`,
       );
       return rows[0]?.stamp ?? null;
     });

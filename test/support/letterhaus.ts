@@ -1,5 +1,5 @@
 /**
- * Running bin/posthorn as an operator does, in an environment without anything of ours: in a process
+ * Running bin/letterhaus as an operator does, in an environment without anything of ours: in a process
  * of its own, or, ten times cheaper, the same command line in this process.
  */
 import { execFile } from 'node:child_process';
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { Cli } from '../../src/cli/command.ts';
 import { systemWorld } from '../../src/service/system-world.ts';
 
-export const LAUNCHER = fileURLToPath(new URL('../../bin/posthorn', import.meta.url));
+export const LAUNCHER = fileURLToPath(new URL('../../bin/letterhaus', import.meta.url));
 /** What the launcher becomes: a service without the start of another Node before it. */
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -34,7 +34,7 @@ export function cleanEnv(env: Env): Env {
 }
 
 /** Runs one command to its end. */
-export function posthorn(
+export function letterhaus(
   args: readonly string[],
   env: Env,
   launcher = LAUNCHER,
@@ -45,7 +45,7 @@ export function posthorn(
     execFile(process.execPath, argv, options, (error, stdout, stderr) => {
       const code = error === null ? 0 : error.code;
       if (typeof code === 'number') resolve({ code, stdout, stderr });
-      else reject(new Error(`posthorn ${args.join(' ')} did not end by itself\n${stderr}`));
+      else reject(new Error(`letterhaus ${args.join(' ')} did not end by itself\n${stderr}`));
     });
   });
 }
@@ -57,12 +57,12 @@ let commandBefore: Promise<unknown> = Promise.resolve();
  * The same without the start of a process where a command can do without; one at a time. That the
  * launcher runs every command, test/launcher and src/cli show.
  */
-export function posthornHere(
+export function letterhausHere(
   args: readonly string[],
   env: Env,
   terminal: Terminal = {},
 ): Promise<CommandEnd> {
-  if (NEEDS_PROCESS.test(args.join(' '))) return posthorn(args, env);
+  if (NEEDS_PROCESS.test(args.join(' '))) return letterhaus(args, env);
   const end = commandBefore.then(() => runHere(args, env, terminal));
   commandBefore = end.catch(() => {});
   return end;
@@ -73,7 +73,7 @@ async function runHere(args: readonly string[], env: Env, terminal: Terminal): P
   const cli: Cli = {
     env: cleanEnv(env),
     world: systemWorld,
-    program: './bin/posthorn',
+    program: './bin/letterhaus',
     ...terminal,
     out: (text) => (end.stdout += text),
     err: (text) => (end.stderr += text),
