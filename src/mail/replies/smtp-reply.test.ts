@@ -74,18 +74,56 @@ test('the lines of one reply must have the same code', () => {
   assert.match(parse('250-a\r\n550 b\r\n').error ?? '', /different codes/);
 });
 
-test('a line may have 4 KiB and a reply 128 lines, not more', () => {
-  assert.equal(parse(`220 ${'x'.repeat(4092)}\r\n`).error, null);
-  assert.match(parse(`220 ${'x'.repeat(4093)}\r\n`).error ?? '', /4 KiB/);
-  assert.equal(parse(`${'220-x\r\n'.repeat(127)}220 x\r\n`).error, null);
-  assert.match(parse('220-x\r\n'.repeat(129)).error ?? '', /128 lines/);
+test('a reply may have 64 KiB in lines of any length and number', () => {
+  for (const text of [
+    `220 ${'x'.repeat(60_000)}\r\n`,
+    `${'220-x\r\n'.repeat(9_000)}220 x\r\n`,
+    `220-${'x'.repeat(30_000)}\r\n220 ${'x'.repeat(30_000)}\r\n`,
+  ]) {
+    const { replies, error } = parse(text);
+    assert.deepEqual([replies.length, replies[0]?.code, error], [1, 220, null]);
+    assert.ok(replies[0]!.message.startsWith('x'));
+  }
 });
 
-test('an unterminated line is an error after 4 KiB', () => {
+test('of a reply that is longer, the first line decides and nothing more is read', () => {
+  for (const text of [
+    `250 ${'x'.repeat(70_000)}\r\n250 more\r\n`,
+    `250 ${'x'.repeat(70_000)}`,
+    `250-2.0.0 x\r\n`.repeat(70_000),
+    `250-x\r\n250-${'x'.repeat(70_000)}`,
+  ]) {
+    const { replies, error } = parse(text);
+    assert.deepEqual([replies.length, replies[0]?.code], [1, 250]);
+    assert.match(error ?? '', /more than 64 KiB/);
+  }
+});
+
+test('the first line of a reply that was not completed decides', () => {
   const parser = new ReplyParser();
-  let pushed = 0;
-  while (parser.push(Buffer.from('x'.repeat(1000))).error === null) pushed += 1000;
-  assert.ok(pushed <= 4096);
+  parser.push(Buffer.from('550-5.1.1 No such user\r\n550-5.1.1 here\r\n550 5.1'));
+  const found = { code: 550, enhancedCode: '5.1.1', message: 'No such user\nhere' };
+  assert.deepEqual(parser.cut(), found);
+  assert.deepEqual(parser.push(Buffer.from('.1 x\r\n250 Ok\r\n')).replies, []);
+  assert.equal(parser.cut(), null);
+  for (const none of ['', '250 O', '250 Ok\r\n', '250-a\r\n550 b\r\n', 'what?\r\n']) {
+    const other = new ReplyParser();
+    other.push(Buffer.from(none));
+    assert.equal(other.cut(), null, none);
+  }
+});
+
+test('an unterminated line without a code is an error after 4 KiB, one with a code after 64 KiB', () => {
+  for (const [first, bytesMax] of [
+    ['x', 4096],
+    ['250 ', 64 * 1024],
+  ] as const) {
+    const parser = new ReplyParser();
+    parser.push(Buffer.from(first));
+    let pushed = 0;
+    while (parser.push(Buffer.from('x'.repeat(1000))).error === null) pushed += 1000;
+    assert.ok(pushed <= bytesMax && pushed > bytesMax - 2000);
+  }
 });
 
 test('replies before malformed data count, nothing after it does', () => {

@@ -1,9 +1,10 @@
 /**
  * Parses a mail server's replies from bytes (RFC 5321 §4.2, enhanced codes of RFC 2034).
  *
- * The server is untrusted. A line has at most 4 KiB, a reply at most 128 lines, and the result is safe to
- * store and show: valid UTF-8, no control characters, at most 2 KB. Input that is not a reply (a line
- * without a code, different codes in one reply, a NUL, endless lines) is an error value, after which the
+ * The server is untrusted. The result is safe to store and show: valid UTF-8, no control characters, at
+ * most 2 KB. Of a reply at most 64 KiB are read: its first line decides, and the rest is cut off, because a
+ * message that was accepted in many words must not be sent again. Input that is not a reply (a line
+ * without a code, different codes in one reply, a NUL) is an error value. After an error or a cut the
  * parser reads nothing more; earlier replies remain valid. A bare LF ends a line, which is harmless for
  * replies.
  */
@@ -49,10 +50,13 @@ export type SmtpReply = {
 
 export type Parsed = { replies: SmtpReply[]; error: string | null };
 
-const LINE_BYTES_MAX = 4096;
-const LINES_MAX = 128;
+const REPLY_BYTES_MAX = 64 * 1024;
+/** Of a line that has not ended; the rest of it is only counted. */
+const LINE_BYTES_KEPT = 4096;
 const MESSAGE_BYTES_MAX = 2048;
 
+const NO_REPLY = 'a line that is not an SMTP reply';
+const TOO_LONG = 'a reply of more than 64 KiB';
 const LF = 10;
 const ENHANCED_CODE = /^([245]\.\d{1,3}\.\d{1,3})(?: +|$)/;
 /** C0, DEL, C1, line separators and characters that change the direction of text. */
@@ -62,20 +66,38 @@ const UNSAFE_ALL = new RegExp(UNSAFE, 'g');
 /** Parses the replies of one session from chunks of any size. */
 export class ReplyParser {
   #rest: Buffer | null = null;
+  /** Of the line that has not ended, beyond `#rest`. */
+  #skipped = 0;
   #code = 0;
   #enhancedCode: string | null = null;
+  /** The first 2 KB of the reply. */
   #lines: string[] = [];
+  #kept = 0;
+  /** Of the lines of this reply that have ended. */
+  #size = 0;
   #error: string | null = null;
 
   /** True while a reply is incomplete. */
   get midReply(): boolean {
-    return this.#rest !== null || this.#lines.length > 0;
+    return this.#rest !== null || this.hasFirstLine;
+  }
+
+  /** Whether an incomplete reply has its first line, which decides. */
+  get hasFirstLine(): boolean {
+    return this.#lines.length > 0;
   }
 
   push(chunk: Buffer): Parsed {
     const replies: SmtpReply[] = [];
     if (this.#error === null) this.#error = this.#read(chunk, replies);
     return { replies, error: this.#error };
+  }
+
+  /** Ends an incomplete reply after the lines that have come; null: it has none. */
+  cut(): SmtpReply | null {
+    if (this.#error !== null || !this.hasFirstLine) return null;
+    this.#error = 'a reply that was not completed';
+    return this.#finish();
   }
 
   /** Decodes up to the last line end at once, because no character contains a line end. */
@@ -92,28 +114,47 @@ export class ReplyParser {
       if (problem !== null) return problem;
       from = lineFeed + 1;
     }
-    return bytes.length - end > LINE_BYTES_MAX ? 'a line longer than 4 KiB' : null;
+    return this.#boundRest(replies);
+  }
+
+  /** Keeps the beginning of a line that has not ended. */
+  #boundRest(replies: SmtpReply[]): string | null {
+    const rest = this.#rest;
+    if (rest === null || rest.length <= LINE_BYTES_KEPT) return null;
+    this.#skipped += rest.length - LINE_BYTES_KEPT;
+    this.#rest = rest.subarray(0, LINE_BYTES_KEPT);
+    const isOver = this.#size + LINE_BYTES_KEPT + this.#skipped > REPLY_BYTES_MAX;
+    if (isOver) return this.#line(this.#rest.toString(), replies) ?? TOO_LONG;
+    return codeOf(this.#rest.toString('latin1', 0, 4)) === null ? NO_REPLY : null;
   }
 
   #line(line: string, replies: SmtpReply[]): string | null {
-    if (line.length > LINE_BYTES_MAX) return 'a line longer than 4 KiB';
     const code = codeOf(line);
-    if (code === null) return 'a line that is not an SMTP reply';
+    if (code === null) return NO_REPLY;
     if (line.includes('\0')) return 'a NUL character';
-    if (this.#lines.length === 0) this.#code = code;
+    if (!this.hasFirstLine) this.#code = code;
     else if (code !== this.#code) return 'a reply whose lines have different codes';
-    if (this.#lines.length === LINES_MAX) return 'a reply of more than 128 lines';
 
-    this.#lines.push(this.#text(line));
-    if (line[3] !== '-') replies.push(this.#finish());
-    return null;
+    this.#size += line.length + this.#skipped;
+    this.#skipped = 0;
+    const isTooLong = this.#size > REPLY_BYTES_MAX;
+    this.#keep(line);
+    if (isTooLong || line[3] !== '-') replies.push(this.#finish());
+    return isTooLong ? TOO_LONG : null;
+  }
+
+  #keep(line: string): void {
+    if (this.#kept > MESSAGE_BYTES_MAX) return;
+    const text = this.#text(line.slice(0, LINE_BYTES_KEPT));
+    this.#lines.push(text);
+    this.#kept += text.length;
   }
 
   #text(line: string): string {
     const text = withoutUnsafe(line.slice(4));
     const enhanced = ENHANCED_CODE.exec(text);
     if (enhanced === null) return text;
-    if (this.#lines.length === 0) this.#enhancedCode = enhanced[1] ?? null;
+    if (!this.hasFirstLine) this.#enhancedCode = enhanced[1] ?? null;
     // Further lines repeat the enhanced code of the first; a different one is part of the text.
     else if (enhanced[1] !== this.#enhancedCode) return text;
     return text.slice(enhanced[0].length);
@@ -127,6 +168,8 @@ export class ReplyParser {
       message: bounded(message),
     };
     this.#lines = [];
+    this.#kept = 0;
+    this.#size = 0;
     this.#enhancedCode = null;
     return reply;
   }

@@ -144,7 +144,7 @@ async function sendHello(handshake: Handshake): Promise<Stopped> {
   const name = handshake.options.heloName;
   let read = await sendCommand(handshake, 'ehlo', { line: plainCommand('EHLO', name) });
   handshake.extensions = isFailure(read) ? NO_EXTENSIONS : extensionsOf(read);
-  if (!isFailure(read) && read.code >= 500) {
+  if (!isFailure(read) && read.code >= 500 && handshake.wire.failure === null) {
     read = await sendCommand(handshake, 'ehlo', { line: plainCommand('HELO', name) });
     handshake.extensions = NO_EXTENSIONS;
   }
@@ -206,9 +206,12 @@ function stopUnless(
   code: number,
   { handshake, phase, read }: { handshake: Handshake; phase: SmtpPhase; read: ReplyRead },
 ): Stopped {
-  const { transcript } = handshake;
+  const { transcript, wire } = handshake;
   if (isFailure(read)) return failed(transcript, phase, read);
-  if (read.code === code || (read.code < 300 && !PLACED_CODES.has(read.code))) return null;
+  if (read.code === code || (read.code < 300 && !PLACED_CODES.has(read.code))) {
+    // The rest of the reply may have ended the connection.
+    return wire.failure === null ? null : failed(transcript, phase, wire.failure);
+  }
   if (read.code >= 400) {
     return { kind: 'replied', phase, reply: read, transcript: transcript.take() };
   }

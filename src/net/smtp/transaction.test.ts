@@ -166,8 +166,7 @@ test('malformed data in any phase ends the session; replies before it count', as
   const nonsense = [
     { raw: 'what?\r\n' },
     { raw: '250 a\0b\r\n' },
-    { raw: `250 ${'x'.repeat(5000)}\r\n` },
-    { raw: '250-more\r\n', times: Infinity },
+    { raw: `${'x'.repeat(5000)}\r\n` },
     { raw: '250-a\r\n550 b\r\n' },
     { raw: '299 a\r\n199 b\r\n' },
   ];
@@ -180,6 +179,23 @@ test('malformed data in any phase ends the session; replies before it count', as
       assert.equal(result.cause, 'garbage');
       assert.equal(result.inDoubt, phase === 'data');
       assert.equal(mx.messages.length, 0);
+    }
+  }
+});
+
+test('a reply without an end counts by its first line, and ends the session', async () => {
+  await using mx = await startFakeMx();
+  for (const raw of [`250 ${'x'.repeat(5000)}`, '250-more\r\n']) {
+    for (const phase of PHASES) {
+      mx.set({ phases: { [phase]: { raw, times: Infinity } } });
+      using connection = await openTo(mx);
+      const result = await send(connection);
+      assert.equal(connection.reusable, false);
+      if (phase === 'data') assert.deepEqual(summary(result), { phase, code: 250 });
+      else {
+        assert.ok(result.kind === 'failed' && result.cause === 'garbage', phase);
+        assert.equal(result.inDoubt, false);
+      }
     }
   }
 });

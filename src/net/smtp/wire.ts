@@ -3,7 +3,8 @@
  *
  * Every reply is assigned to its command by counting the outstanding replies. An unrequested reply, or
  * input that is not a reply, ends the connection, because a later "250" could be taken for the reply to
- * another message. A 421 ends it too. Replies that were received before remain valid.
+ * another message. A 421 ends it too. Replies that were received before remain valid. So does the first line
+ * of a reply whose rest is too long, too late or lost: it decides, and the connection ends.
  */
 import type { Socket } from 'node:net';
 import {
@@ -33,6 +34,9 @@ export function isFailure(read: ReplyRead): read is WireFailure {
   return 'cause' in read;
 }
 
+/** After its first line, a reply has this long to end. */
+const REST_OF_REPLY_MS = 60_000;
+
 export class SmtpWire {
   socket: Socket;
   /** Why the connection ended; null while it is open. */
@@ -46,6 +50,9 @@ export class SmtpWire {
   #owed = 0;
   #waiter: ((read: ReplyRead) => void) | null = null;
   #timer: NodeJS.Timeout | null = null;
+  /** The rest of a reply is awaited, whose first line has come. */
+  #awaitsRest = false;
+  #timeoutMs = 0;
   #interruptBlock: (() => void) | null = null;
 
   readonly #onData = (chunk: Buffer): void => this.#read(chunk);
@@ -103,9 +110,8 @@ export class SmtpWire {
     if (this.failure !== null) return this.failure;
     return new Promise((resolve) => {
       this.#waiter = resolve;
-      this.#timer = setTimeout(() => {
-        this.fail('timeout', `The server did not answer for ${timeoutMs / 1000} s.`);
-      }, timeoutMs);
+      this.#startTimer(timeoutMs);
+      this.#shortenTimer();
     });
   }
 
@@ -113,7 +119,7 @@ export class SmtpWire {
     if (this.failure !== null) return this.failure;
     this.failure = { cause, message };
     this.socket.destroy();
-    this.#answer(this.failure);
+    this.#answerWithout(this.failure);
     this.onEnd?.();
     return this.failure;
   }
@@ -151,6 +157,23 @@ export class SmtpWire {
     else if (this.#owed === 0 && this.#parser.midReply) {
       this.fail('garbage', 'The server sent data without a command.');
     }
+    this.#shortenTimer();
+  }
+
+  #startTimer(timeoutMs: number): void {
+    this.#timeoutMs = timeoutMs;
+    this.#awaitsRest = false;
+    this.#timer = setTimeout(() => {
+      this.fail('timeout', `The server did not answer for ${timeoutMs / 1000} s.`);
+    }, timeoutMs);
+  }
+
+  /** The first line of the awaited reply has come. */
+  #shortenTimer(): void {
+    if (this.#timer === null || this.#awaitsRest || !this.#parser.hasFirstLine) return;
+    clearTimeout(this.#timer);
+    this.#startTimer(Math.min(this.#timeoutMs, REST_OF_REPLY_MS));
+    this.#awaitsRest = true;
   }
 
   #deliver(reply: SmtpReply): void {
@@ -162,6 +185,12 @@ export class SmtpWire {
     }
     if (reply.code === 421) this.fail('closed', `The server ended the session: ${reply.message}`);
     else if (!wasAsked) this.fail('garbage', 'The server sent an unrequested reply.');
+  }
+
+  /** Nothing more comes: the first line of an incomplete reply decides. */
+  #answerWithout(failure: WireFailure): void {
+    const cut = this.#owed > 0 ? this.#parser.cut() : null;
+    if (!this.#answer(cut ?? failure) && cut !== null) this.#early.push(cut);
   }
 
   #answer(read: ReplyRead): boolean {
