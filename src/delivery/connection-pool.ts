@@ -114,7 +114,7 @@ export class ConnectionPool {
     return this.#unused.shift() ?? null;
   }
 
-  /** Closes an idle session to another server of the provider and takes its permit. */
+  /** Closes an idle session, to whichever server of the provider, and takes its permit. */
   async replaceIdle(): Promise<Permit | null> {
     const slot = this.idle.shift();
     if (!slot) return null;
@@ -204,13 +204,13 @@ export class ConnectionPool {
   }
 
   /** A message is done: the session is kept for the next one if it may carry one. */
-  finished(slot: Slot, nowMs: number): void {
+  finished(slot: Slot, nowMs: number, isUsable: boolean): void {
     this.#finishedAtMs.set(slot.key, nowMs);
     this.wasBusy = this.idle.length === 0;
     const { connection } = slot;
     // Another message is on it or follows: the session is returned after the last one.
     if (connection.isBusy || connection.hasAnnounced) return;
-    const isSpent = connection.messagesSent >= slot.messagesMax;
+    const isSpent = !isUsable || connection.messagesSent >= slot.messagesMax;
     if (!connection.reusable || isSpent || this.#toGiveBack > 0) return this.end(slot);
     slot.idleSinceMs = nowMs;
     this.idle.push(slot);

@@ -78,7 +78,7 @@ export type SendRequest = {
   transaction: Transaction;
   /** A message that would expire sooner is also sent to servers that did not answer within the last minutes. */
   postponableMs: number;
-  /** It was announced before without success. */
+  /** It failed on a kept session: it goes alone on a new one. */
   isAlone: boolean;
 };
 
@@ -154,12 +154,12 @@ export class Connections {
     for (;;) {
       const source = this.#usable(sources, target.address) ?? sources[0]!;
       const pool = provider.pool(source);
-      const slot = pool.takeIdle(wanted.key);
+      const slot = request.isAlone ? null : pool.takeIdle(wanted.key);
       if (slot) return usedAgain(slot);
       const delayMs = this.#postponeForMs([provider, pool], target, request.postponableMs);
       if (delayMs > 0) return { kind: 'postponed', delayMs };
-      const isFull = pool.held >= pool.share;
-      const permit = pool.takePermit() ?? (isFull ? await pool.replaceIdle() : null);
+      const mayReplace = request.isAlone || pool.held >= pool.share;
+      const permit = pool.takePermit() ?? (mayReplace ? await pool.replaceIdle() : null);
       if (permit) {
         const opened = await this.#open(target, pool, permit);
         if (!('ourProblem' in opened)) return opened;
@@ -195,11 +195,11 @@ export class Connections {
     this.#alone.remember(host, ALONE_FOR_MS);
   }
 
-  /** Releases a session after a message; it is kept if it can carry another. */
-  release(connection: SmtpConnection): void {
+  /** Releases a session after a message; it is kept if it can carry another and `isUsable`. */
+  release(connection: SmtpConnection, isUsable = true): void {
     const slot = this.#slots.get(connection);
     if (!slot) return;
-    slot.pool.finished(slot, this.#nowMs());
+    slot.pool.finished(slot, this.#nowMs(), isUsable);
     this.#startSweeping();
   }
 

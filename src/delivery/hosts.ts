@@ -127,7 +127,7 @@ type HostTry = {
   options: RouteAttempt;
   /** How often a connection was refused because this machine already had others open. */
   crowded?: number;
-  /** The message was announced behind another one without success and now goes alone. */
+  /** The message failed on a kept session and now goes alone on a new one. */
   isAlone: boolean;
 };
 
@@ -186,14 +186,15 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
   const via = { ...where, tls: shown(connection.tls) };
   options.progress.session = { via, source };
   const sent = await connection.send(transaction, connections.followerOn(connection));
-  connections.release(connection);
+  const isSuspect = reused === true && isAboutTheSession(sent);
+  connections.release(connection, !isSuspect);
   if (announced === true && sent.phase === 'mail') {
-    // The failure does not concern this message: it is sent again, alone on its session.
+    // It refused the envelope that came with the dot, or never answered it.
     if (sent.kind === 'replied' || sent.cause !== 'closed') connections.markAlone(target.host);
+  }
+  if (isSuspect || (announced === true && sent.phase === 'mail')) {
     return tryTarget(target, { ...hostTry, isAlone: true });
   }
-  // The server had closed the kept session meanwhile, which is no answer about the message.
-  if (reused === true && diedBeforeTheMessage(sent)) return tryTarget(target, hostTry);
   return { ...sent, via, source };
 }
 
@@ -235,9 +236,15 @@ function shown(tls: SmtpTlsFacts | null): Via['tls'] {
   return { version, cipher, verified, problem };
 }
 
-function diedBeforeTheMessage(sent: TransactionResult): boolean {
-  if (sent.phase !== 'mail' && sent.phase !== 'rset') return false;
-  return sent.kind === 'failed' ? sent.cause === 'closed' : sent.reply.code === 421;
+/**
+ * A kept session was ended or has carried all that the server takes on one: this is no answer about the
+ * message, and none of it was sent. Some servers say so with a 5xx, which must not bounce.
+ */
+function isAboutTheSession(sent: TransactionResult): boolean {
+  if (sent.phase === 'rset') return true;
+  if (sent.phase !== 'mail' || 'local' in sent) return false;
+  if (sent.kind === 'failed') return sent.cause === 'closed';
+  return sent.reply.code === 421 || sent.reply.code >= 500;
 }
 
 /** Ends the list of hosts: an answer about the message, or doubt whether it was delivered. */

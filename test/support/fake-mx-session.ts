@@ -185,13 +185,20 @@ class Dialogue {
     if (this.#envelope !== null) return this.#say('503 5.5.1 Nested MAIL command');
     const from = /^MAIL FROM:<([^<>]*)>(.*)$/.exec(line);
     if (from === null) return this.#say('501 5.5.4 Not an address');
-    const isTaken = await this.#phase('mail', '250 2.1.0 Ok');
+    const isTaken = await this.#phase('mail', this.#overLimit() ?? '250 2.1.0 Ok');
     if (!isTaken) return;
     this.#envelope = {
       from: from[1]!,
       recipients: [],
       smtpUtf8: from[2]!.split(' ').includes('SMTPUTF8'),
     };
+  }
+
+  #overLimit(): FakeAnswer | null {
+    const { sessionLimit } = this.#behaviour;
+    return this.#session.messages >= (sessionLimit?.messages ?? Infinity)
+      ? sessionLimit!.answer
+      : null;
   }
 
   async #rcpt(line: string): Promise<void> {

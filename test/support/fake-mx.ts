@@ -57,6 +57,8 @@ export type MxBehaviour = {
   pipelining?: boolean;
   smtpUtf8?: boolean;
   sizeBytesMax?: number;
+  /** What it answers to MAIL after so many messages of a session. */
+  sessionLimit?: { messages: number; answer: FakeAnswer };
   /** More sessions than this at once are greeted with a 421. */
   connectionsMax?: number;
   /**
