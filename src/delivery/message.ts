@@ -11,7 +11,7 @@ import { createHash, createPrivateKey } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Address, domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { partsAsWritten, type WrittenParts } from '../mail/as-written.ts';
-import { composeMessage, feedbackIdOf, type Message } from '../mail/compose.ts';
+import { composeMessage, FEEDBACK_ID, feedbackIdOf, type Message } from '../mail/compose.ts';
 import { type DkimKey, type SignatureTimes, signMessage, signWritten } from '../mail/dkim.ts';
 import { textFromHtml } from '../mail/text-from-html.ts';
 import { trackMessage } from '../mail/tracked-message.ts';
@@ -178,7 +178,13 @@ export class MessageBuilder {
     const parts =
       written === null
         ? await signMessage(
-            composeMessage(toCompose(message, await this.#copyFor(message, recipient))),
+            composeMessage({
+              ...toCompose(message, await this.#copyFor(message, recipient)),
+              feedbackId: feedbackIdOf(
+                { ...message, fromDomain },
+                this.#secrets.derive(FEEDBACK_ID),
+              ),
+            }),
             signWith,
             times,
           )
@@ -265,7 +271,6 @@ function toCompose(message: StoredMessage, { url, mailto, html }: Copy): Message
     messageId: messageIdIn(message),
     unsubscribeUrl: url,
     unsubscribeMailto: mailto,
-    feedbackId: feedbackIdOf({ ...message, fromDomain: domainOf(message.from.address) }),
   };
 }
 

@@ -1,7 +1,7 @@
 /**
- * A message that is sent as an SMTP client wrote it (RFC 6409): its octets do not change, except that Bcc
- * and fields for the service are removed, and missing required fields are added at the beginning; and unless
- * its domain is tracked (tracked-message.ts).
+ * A message that is sent as an SMTP client wrote it (RFC 6409): its octets do not change, except that Bcc,
+ * fields for the service and results of checks are removed, and missing required fields are added at the
+ * beginning; and unless its domain is tracked (tracked-message.ts).
  */
 import { dateText } from './compose.ts';
 import { type HeaderField, headerLine } from './header.ts';
@@ -20,8 +20,13 @@ export type Trace = {
 /** Maximum number of Received fields; above it the message is in a loop (RFC 5321 §6.3). */
 export const HOPS_MAX = 100;
 
-/** Fields for the service, which are removed. */
-const TAKEN_OUT = /^(?:bcc|return-path|x-letterhaus-.*|resend-idempotency-key)$/i;
+/**
+ * Fields that are removed: those for the service, and those by which a receiving server says what it has
+ * checked (RFC 8601, 8617, 7208). Here they are the client's own claims; a server may believe them, for
+ * they arrive under our signature.
+ */
+const TAKEN_OUT =
+  /^(?:bcc|return-path|authentication-results|received-spf|arc-.*|x-letterhaus-.*|resend-idempotency-key)$/i;
 
 /** @param missing required fields that the message lacks, added at the beginning */
 export function passedOn(

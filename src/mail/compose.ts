@@ -6,6 +6,7 @@
  * and the other attachments. Boundaries are derived from the email's id and contain `=_`, which encoded
  * content cannot contain. Blind copies are not mentioned.
  */
+import { createHmac } from 'node:crypto';
 import { domainOf } from './address.ts';
 import type { Attachment, MessageContent } from './email.ts';
 import {
@@ -57,18 +58,30 @@ const LIST_LINE_MAX = 990;
 
 const FEEDBACK_KIND_MAX = 64;
 
+/** The tag whose value recipients may read. */
+const FEEDBACK_TAG = 'feedback_id';
+/** 64 bits: a project cannot be linked to its domains by who does not have the key. */
+const FEEDBACK_PROJECT_HEX = 16;
+/** The purpose of the key for `feedbackIdOf`. */
+export const FEEDBACK_ID = 'feedback ids';
+
 /**
  * The key under which Gmail's feedback loop counts complaints (`Feedback-ID: a:b:c:sender`): kind of mail,
- * customer, domain, and sending software. Equal for all mail of a kind, and without any information that
- * recipients do not have already.
+ * customer, domain, and sending software. Equal for all mail of a kind. Recipients read it, so no tag is in it
+ * except the one that is named for it, and the project is hashed.
  */
-export function feedbackIdOf(email: {
-  tags: readonly { value: string }[];
-  projectId: string;
-  fromDomain: string;
-}): string {
-  const kind = email.tags[0]?.value.slice(0, FEEDBACK_KIND_MAX) ?? 'untagged';
-  return `${kind}:${email.projectId}:${email.fromDomain}:letterhaus`;
+export function feedbackIdOf(
+  email: {
+    tags: readonly { name: string; value: string }[];
+    projectId: string;
+    fromDomain: string;
+  },
+  key: Buffer,
+): string {
+  const tag = email.tags.find(({ name }) => name === FEEDBACK_TAG);
+  const kind = tag?.value.slice(0, FEEDBACK_KIND_MAX) ?? 'untagged';
+  const hashed = createHmac('sha256', key).update(email.projectId).digest('hex');
+  return `${kind}:${hashed.slice(0, FEEDBACK_PROJECT_HEX)}:${email.fromDomain}:letterhaus`;
 }
 
 /** @throws when a string has characters that are not allowed in headers: a check is missing upstream */

@@ -136,6 +136,7 @@ const NOT_CUSTOM = new Set([
   'message-id',
   'return-path',
   'received',
+  'received-spf',
   'authentication-results',
 ]);
 const NOT_CUSTOM_PREFIX = /^(?:dkim|arc|mime|content|resent)-/;

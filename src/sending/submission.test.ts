@@ -18,6 +18,7 @@ const TRACE = {
 function read(content: Buffer | string, changes: Partial<SubmittedMessage> = {}) {
   return readSubmission({
     projectId: 'p1',
+    feedbackKey: Buffer.alloc(32),
     content: Buffer.from(content),
     longestLine: 80,
     recipients: [address('jo@b.test')],
@@ -38,17 +39,42 @@ const FRONT =
 const DATE = 'Date: Sat, 21 Nov 2026 08:30:00 +0000\r\n';
 const ID = 'Message-ID: <01990000-0000-7000-8000-000000000000@acme.test>\r\n';
 
-const FEEDBACK_ID = 'Feedback-ID: untagged:p1:acme.test:letterhaus\r\n';
+const FEEDBACK_ID = 'Feedback-ID: untagged:9241cf755cdfa1e2:acme.test:letterhaus\r\n';
 
 test('missing fields are prepended, X-Letterhaus fields removed, and the rest stays unchanged', () => {
   assert.equal(
-    writtenOf('From: a@acme.test\r\nBcc: x@y.test\r\nX-Letterhaus-Tags: a=b\r\n\r\n.\r\nx\r\n'),
+    writtenOf(
+      'From: a@acme.test\r\nBcc: x@y.test\r\nX-Letterhaus-Tags: a=c, feedback_id=b\r\n\r\n.\r\nx\r\n',
+    ),
     `${FRONT}${DATE}${ID}${FEEDBACK_ID.replace('untagged', 'b')}From: a@acme.test\r\n\r\n.\r\nx\r\n`,
   );
   assert.equal(
     writtenOf('message-id:<own@x>\r\nDATE:yesterday\r\nFrom: a@acme.test\r\n'),
     `${FRONT}${FEEDBACK_ID}message-id:<own@x>\r\nDATE:yesterday\r\nFrom: a@acme.test\r\n\r\n`,
   );
+});
+
+test('claims about checks are removed in any case and with their folds', () => {
+  const claims = [
+    'Authentication-Results: mx.acme.test;\r\n\tspf=pass\r\n dkim=pass\r\n',
+    'AUTHENTICATION-RESULTS:x\r\n',
+    'ARC-Seal: i=1; a=rsa-sha256; cv=none;\r\n b=abc=\r\n',
+    'arc-message-signature: i=1\r\n',
+    'ARC-Authentication-Results: i=1; mx.acme.test; dmarc=pass\r\n',
+    'Received-SPF: pass\r\n',
+    'Return-Path: <a@acme.test>\r\n',
+  ];
+  const kept = ['DKIM-Signature: v=1; b=x\r\n', 'Received: from a by b\r\n', 'X-Arc: 1\r\n'];
+  const from = 'From: a@acme.test\r\n';
+  const content = `${kept[0]}${claims.join('')}${from}${kept[1]}${kept[2]}\r\nARC-Seal: body\r\n`;
+  const body = '\r\nARC-Seal: body\r\n';
+  assert.ok(
+    writtenOf(content).endsWith(`${FEEDBACK_ID}${kept[0]}${from}${kept[1]}${kept[2]}${body}`),
+  );
+  for (const claim of claims) {
+    const refused = read(`${from}${claim.replace(':', ' :')}\r\n`);
+    assert.ok(isRefusal(refused), claim);
+  }
 });
 
 test('the scheduled time is read from the header and removed from the message', () => {

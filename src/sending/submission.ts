@@ -54,6 +54,8 @@ export type Submission = {
 
 export type SubmittedMessage = {
   projectId: string;
+  /** For the Feedback-ID of a message without one. */
+  feedbackKey: Buffer;
   /** CRLF at the end of every line. */
   content: Buffer;
   longestLine: number;
@@ -334,7 +336,7 @@ function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonl
 }
 
 function writtenOf(
-  { projectId, content, trace }: SubmittedMessage,
+  { projectId, feedbackKey, content, trace }: SubmittedMessage,
   {
     header,
     from,
@@ -352,7 +354,7 @@ function writtenOf(
     ...(has('message-id') ? [] : [field('Message-ID', [messageId])]),
     ...(has('feedback-id')
       ? []
-      : [field('Feedback-ID', [feedbackIdOf({ tags, projectId, fromDomain })])]),
+      : [field('Feedback-ID', [feedbackIdOf({ tags, projectId, fromDomain }, feedbackKey)])]),
   ];
   return { raw: passedOn(content, { header, trace, missing }), messageId };
 }
@@ -373,7 +375,7 @@ function recipientsOf(
 
 /** Fields that differ in each repetition, or that are not content. */
 const LEFT_OUT =
-  /^(?:date|message-id|received|return-path|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-letterhaus-idempotency-key|resend-idempotency-key)$/i;
+  /^(?:date|message-id|received|received-spf|return-path|authentication-results|arc-.*|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-letterhaus-idempotency-key|resend-idempotency-key)$/i;
 
 /**
  * What makes two messages with one idempotency key the same message. A program that repeats a message

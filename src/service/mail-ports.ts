@@ -133,10 +133,11 @@ function submissionOptions(
   context: WorkerContext,
   { accept, use }: { accept: AcceptEmail; use: KeyUse },
 ): SubmissionOptions {
-  const { db, config, log } = context;
+  const { db, config, secrets, log } = context;
   return {
     accept,
     use,
+    secrets,
     keys: new KeyCache(db, systemWorld),
     limiter: new AuthLimiter(db, systemWorld, config.limits.auth),
     config,

@@ -13,6 +13,7 @@ import { isRefusal, Overloaded, type Refusal, type RefusalCode } from '../core/r
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import type { Address } from '../mail/address.ts';
+import { FEEDBACK_ID } from '../mail/compose.ts';
 import { answerOf, closing, type SmtpAnswer } from '../net/smtp/server-types.ts';
 import type {
   SmtpEnvelope,
@@ -26,6 +27,7 @@ import { recipientUrls, type UrlSettings } from '../sending/recipient-urls.ts';
 import { readSubmission, readSubmittedRecipient } from '../sending/submission.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
+import type { SecretBox } from '../store/secrets.ts';
 
 export type SubmissionOptions = {
   accept: AcceptEmail;
@@ -33,6 +35,7 @@ export type SubmissionOptions = {
   limiter: Pick<AuthLimiter, 'count'>;
   use: Pick<KeyUse, 'note'>;
   config: Pick<Config, 'hostname' | 'submissionShowsClient'> & UrlSettings;
+  secrets: Pick<SecretBox, 'derive'>;
   /** Of this machine's HTTP listener, for links in test email. */
   localUrl: string;
   world: Pick<World, 'now' | 'newId' | 'monotonicMs'>;
@@ -118,6 +121,7 @@ async function take(
   const submission = readSubmission({
     ...message,
     projectId: caller.projectId,
+    feedbackKey: options.secrets.derive(FEEDBACK_ID),
     trackedAt: rules.trackedAt,
     recipients: envelope.recipients.flatMap((text): Address[] => {
       const read = readSubmittedRecipient(text, rules);

@@ -141,7 +141,7 @@ test('custom headers are added to the message and cannot replace those of the se
   assert.deepEqual(header(parsed, 'Precedence'), ['bulk']);
   const denied =
     'From Sender To Cc Bcc Reply-To Subject Date Message-ID Return-Path Received MIME-Version ' +
-    'Authentication-Results DKIM-Signature DKIM-Anything ARC-Seal ARC-Message-Signature ' +
+    'Authentication-Results Received-SPF DKIM-Signature DKIM-Anything ARC-Seal ARC-Message-Signature ' +
     'Content-Type Content-Transfer-Encoding Content-Disposition Content-Anything';
   for (const name of denied.split(' ')) {
     for (const spelled of [name, name.toLowerCase(), name.toUpperCase()]) {

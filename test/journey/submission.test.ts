@@ -116,7 +116,7 @@ test('an attached text file is not treated as the text of the email', async () =
   assert.deepEqual([html.trim(), text], ['<p>See attachment</p>', null]);
 });
 
-test('a submitted message arrives unchanged except for Bcc, Return-Path and X-Letterhaus fields', async () => {
+test('a submitted message arrives unchanged except for Bcc, claims about checks and X-Letterhaus fields', async () => {
   const mx = await journey.mailServer('raw.test');
   await using client = await loggedIn({ port, key });
   const kept = [
@@ -135,6 +135,11 @@ test('a submitted message arrives unchanged except for Bcc, Return-Path and X-Le
     to: ['kim@raw.test', 'KIM@raw.test', 'kim@RAW.test'],
     lines: [
       'Return-Path: <x@y.test>',
+      'authentication-results: mx.raw.test;',
+      '\tdkim=pass header.d=bank.example',
+      'Received-SPF: pass',
+      'ARC-Seal: i=1; a=rsa-sha256; cv=none; d=bank.example; s=x;',
+      ' b=x',
       'Bcc: Secret <secret@raw.test>,',
       '\tother@raw.test',
       ...kept,
@@ -165,7 +170,7 @@ test('a submitted message arrives unchanged except for Bcc, Return-Path and X-Le
     added,
     new RegExp(
       `^(DKIM-Signature: [^]*){2}Received: by out\\.letterhaus\\.example with ESMTPSA id ${id};\\r\\n\\t\\w{3}, .* \\+0000\\r\\n` +
-        `Feedback-ID: receipt:[0-9a-f-]{36}:acme\\.example:letterhaus\\r\\n$`,
+        `Feedback-ID: untagged:[0-9a-f]{16}:acme\\.example:letterhaus\\r\\n$`,
     ),
   );
   assert.deepEqual((await signersOf(mx.messages[0]!.raw)).slice(0, 2), SIGNED);
