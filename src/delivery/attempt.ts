@@ -6,7 +6,7 @@
  * transaction), outcome.ts (meaning). Nothing is written to the database here.
  *
  * Guarantee: the final dot is written only while this worker holds the delivery under a fresh lease, outcomes
- * are being written, and no stop has begun (`mayProceed`). Once the dot is written the attempt ends
+ * are being written, the address is not suppressed, and no stop has begun (`mayProceed`). Once the dot is written the attempt ends
  * with an outcome, also after an error; before that the delivery may be released.
  */
 import type { Logger } from 'pino';
@@ -16,6 +16,8 @@ import { domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { makeReturnPath } from '../mail/return-path.ts';
 import type { Route } from '../net/dns/mx.ts';
 import type { Transaction } from '../net/smtp/client.ts';
+import type { Queryable } from '../store/postgres/database.ts';
+import { stoppedNow } from '../store/queue.ts';
 import type { SettleHealth } from '../store/settle-health.ts';
 import type { Connections, Postponed } from './connections.ts';
 import type { Delivery } from './fair-queue.ts';
@@ -32,6 +34,7 @@ import {
 import type { TlsRules, TlsWanted } from './tls-rules.ts';
 
 export type AttemptOptions = {
+  db: Queryable;
   world: World;
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean };
@@ -50,6 +53,7 @@ export type AttemptOptions = {
 
 /** The state of an attempt in progress. */
 type Progress = RouteAttempt['progress'] & {
+  startedMs: number;
   message?: SignedMessage;
   route?: Route;
   hasWrittenDot: boolean;
@@ -68,7 +72,7 @@ export async function attemptLive(
   const { world, connections, log } = options;
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
-  const progress: Progress = { session: NO_SESSION, hasWrittenDot: false };
+  const progress: Progress = { startedMs, session: NO_SESSION, hasWrittenDot: false };
   const sending = buildAndSend(delivery, options, { progress, cutoff });
   const ended = await cutoff
     .unlessCut(sending, () => progress.hasWrittenDot)
@@ -86,7 +90,7 @@ export async function attemptLive(
   if (ended === 'unsent' || !message || !route) return { kind: 'release', delayMs: 0 };
   const result = typeof ended === 'string' ? inDoubt(progress, ended) : ended;
   if (result.kind === 'postponed') return { kind: 'release', delayMs: Math.ceil(result.delayMs) };
-  // The lease was not fresh and nothing was sent: the current holder of the recipient tries again.
+  // Nothing was sent: the current holder of the recipient tries again, or settles why it was stopped.
   if (result.kind === 'failed' && result.cause === 'withheld') {
     return { kind: 'release', delayMs: 0 };
   }
@@ -134,13 +138,16 @@ async function buildAndSend(
  */
 const OUTCOMES_MOVE_WITHIN_MS = 10_000;
 
+/** After a longer wait, suppression and removal of the sending domain are checked again. */
+export const RECHECK_AFTER_MS = 2_000;
+
 function transactionOf(
   delivery: Delivery,
   message: SignedMessage,
   options: AttemptOptions,
   { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
 ): Transaction {
-  const { lease, settling } = options;
+  const { world, lease, settling } = options;
   const isOurs = (): boolean =>
     !cutoff.isClosed && lease.isFresh() && lease.holder() === delivery.holder;
   return {
@@ -155,13 +162,29 @@ function transactionOf(
         progress.hasWrittenDot = may && step === 'data';
         return may;
       };
+      const { isStuck } = settling.health;
+      const isLate = step === 'data' && world.monotonicMs() - progress.startedMs > RECHECK_AFTER_MS;
       // Checked before waiting: after a freeze the lease has expired, and the attempt ends at once.
-      if (!settling.health.isStuck || !isOurs()) return decide();
-      return settling.health
-        .recovers(OUTCOMES_MOVE_WITHIN_MS)
-        .then((recovered) => recovered && decide());
+      if (!isOurs() || (!isStuck && !isLate)) return decide();
+      const waitAndDecide = async (): Promise<boolean> => {
+        if (isStuck && !(await settling.health.recovers(OUTCOMES_MOVE_WITHIN_MS))) return false;
+        if (isLate && (await isStopped(delivery, options))) return false;
+        return decide();
+      };
+      return waitAndDecide();
     },
   };
+}
+
+/** Suppressed or without a sending domain by now, or unknown. The next claim settles which it is. */
+function isStopped({ message, address }: Delivery, { db, log }: AttemptOptions): Promise<boolean> {
+  return stoppedNow(db, { ...message, address }).then(
+    ({ suppressed, domainDeleted }) => suppressed || domainDeleted,
+    (error: unknown) => {
+      log.warn({ err: error, emailId: message.id }, 'a message is withheld: it cannot be checked');
+      return true;
+    },
+  );
 }
 
 /** RFC 5321 §4.4: bounces come to this address; its signed token names the recipient. */

@@ -11,7 +11,7 @@ import { lastCategory } from '../store/emails.ts';
 import { stoppedNow } from '../store/queue.ts';
 import type { SettleStore } from '../store/settle.ts';
 import { noteQuotaFailure } from '../store/suppressions.ts';
-import { attemptLive, type AttemptOptions, type Cutoff } from './attempt.ts';
+import { attemptLive, type AttemptOptions, type Cutoff, RECHECK_AFTER_MS } from './attempt.ts';
 import type { Delivery } from './fair-queue.ts';
 import {
   type Attempted,
@@ -62,9 +62,6 @@ export function createDeliver(options: DeliverOptions): Deliver {
     return settle(delivery, attempted, options);
   };
 }
-
-/** After a longer wait in memory, suppression and removal of the sending domain are checked again. */
-const RECHECK_AFTER_MS = 2_000;
 
 /** Expiry, the sending domain and the suppression list may have changed since the email was accepted. */
 async function endWithoutAttempt(
