@@ -4,6 +4,10 @@ import { createInterface } from 'node:readline/promises';
 import { runCommandLine } from './cli/program.ts';
 import { systemWorld } from './service/system-world.ts';
 
+// All times are UTC. Where a library has no way to say so, as in templates, the zone of the process counts:
+// with daylight saving, an hour of a day would be written twice and another never.
+process.env['TZ'] = 'UTC';
+
 // A pipe such as `letterhaus emails list | head -1` closes stdout early: exit without an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
