@@ -33,6 +33,7 @@ function allSteps(): Step[] {
     ]),
     tests('api', 'the interface, by chapter', ['test/api', 'test/sdk']),
     tests('journey', "emails' lives", ['test/journey']),
+    tests('isolation', "one sender's trouble stays his own", ['test/isolation']),
     tests('browser', 'the dashboard in Chromium', ['test/browser']),
     tests('launcher', 'install and start', ['test/launcher']),
   ];
