@@ -8,8 +8,9 @@
  *     verification  verifications of a domain       http/routes/domains.ts (countToLimit, store/limits.ts)
  *     domains       domains that are added          the same
  *     webhooks      tests and replays               http/routes/webhooks.ts (the same)
- *     auth          requests and log-ins without    http/access.ts and smtp/submission.ts
- *                   a valid key, per client;        (auth/auth-limiter.ts);
+ *     auth          requests and log-ins without    http/access.ts, http/sessions.ts and
+ *                   a valid key or session, per     smtp/submission.ts (auth/auth-limiter.ts);
+ *                   client (not: ended sessions);
  *                   sign-ins that failed, per       auth/sign-in.ts
  *                   client and per account
  *

@@ -170,7 +170,9 @@ function identity(
     return [when(isByKey, needsKey, pass), sessions.onlySessions, inSession];
   }
   if (inSession === undefined) return [needsKey];
-  return [when((request) => sessions.isMeant(request), inSession, needsKey)];
+  const orKey = when((request) => sessions.isMeant(request), inSession, needsKey);
+  const isSignedOut: IsMeant = (request) => sessions.isOfSignedOutPage(request);
+  return [when(isSignedOut, sessions.refuseSignedOut, orKey)];
 }
 
 type IsMeant = (request: FastifyRequest) => boolean;

@@ -8,6 +8,7 @@
  */
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import type { AuthLimiter } from '../auth/auth-limiter.ts';
+import { SignedText } from '../auth/signed-text.ts';
 import { makeToken, parseToken } from '../auth/tokens.ts';
 import { limitRefusal } from '../core/limits.ts';
 import type { Refusal } from '../core/refusals.ts';
@@ -54,12 +55,18 @@ export const BY_SESSION = [{ session: [] }];
 const COOKIE = 'letterhaus_session';
 /** Set by the dashboard's scripts on everything that changes something. */
 const PROOF_HEADER = 'letterhaus-session';
+/** Set by the dashboard's scripts on what is about a project, and on changes. */
+const PAGE_HEADERS = ['letterhaus-project', PROOF_HEADER] as const;
 const SESSION_S = SESSION_DAYS * 86_400;
 const USER_AGENT_MAX = 200;
 
 const SIGN_IN: Refusal = {
   refused: 'authentication_error',
-  message: 'You are not signed in, or your session has ended; sign in.',
+  message: 'You are not signed in. Sign in first.',
+};
+const SIGNED_OUT: Refusal = {
+  refused: 'authentication_error',
+  message: 'You have been signed out. Sign in again.',
 };
 const NEEDS_SESSION: Refusal = {
   refused: 'authorization_error',
@@ -71,38 +78,50 @@ const FOREIGN: Refusal = {
     'A change in a session has to come from the dashboard itself, with the header Letterhaus-Session: 1.',
 };
 
-type Options = Pick<HttpServices, 'db' | 'config' | 'localUrl' | 'log'> & {
+type Options = Pick<HttpServices, 'db' | 'config' | 'localUrl' | 'log' | 'secrets'> & {
   limiter: AuthLimiter;
   connections: Connections;
 };
 
 export class Sessions {
   readonly #options: Options;
+  readonly #signed: SignedText;
   readonly #isSecure: boolean;
   readonly #cookie: string;
 
   constructor(options: Options) {
     this.#options = options;
-    const { config, localUrl } = options;
+    const { config, localUrl, secrets } = options;
+    this.#signed = new SignedText(secrets, 'session cookie');
     this.#isSecure = /^https:/i.test(config.publicUrl ?? localUrl);
     // A name with this prefix is accepted only as this host's own, for all of its paths, over TLS.
     this.#cookie = this.#isSecure ? `__Host-${COOKIE}` : COOKIE;
   }
 
   /** Whether the session decides who calls. */
-  isMeant({ headers }: FastifyRequest): boolean {
-    return headers.authorization === undefined && this.#tokenOf(headers.cookie) !== null;
+  isMeant(request: FastifyRequest): boolean {
+    return request.headers.authorization === undefined && this.#cookieOf(request) !== null;
+  }
+
+  /**
+   * Whether a page of the dashboard asks that has no cookie any more, since its browser was signed out. Such a
+   * request guesses nothing and is answered without the database, so that it need not count as a failure.
+   */
+  isOfSignedOutPage(request: FastifyRequest): boolean {
+    const { headers } = request;
+    if (headers.authorization !== undefined || this.#cookieOf(request) !== null) return false;
+    return PAGE_HEADERS.some((name) => headers[name] !== undefined);
   }
 
   /** The hash of the token that the request carries. */
   tokenOf(request: FastifyRequest): Buffer | null {
-    const text = this.#tokenOf(request.headers.cookie);
-    return text === null ? null : parseToken(text);
+    const [token = ''] = this.#cookieOf(request)?.split('.') ?? [];
+    return parseToken(token);
   }
 
   /** Sets the cookie. */
   begin(reply: FastifyReply, token: string): void {
-    this.#setCookie(reply, token, SESSION_S);
+    this.#setCookie(reply, this.#signed.sign(token), SESSION_S);
   }
 
   /** Removes the cookie. */
@@ -123,7 +142,11 @@ export class Sessions {
   readonly onlySessions: onRequestHookHandler = (request, reply, done) => {
     if (request.caller !== null) return void refuse(reply, NEEDS_SESSION);
     if (this.isMeant(request)) return done();
-    refuse(reply, SIGN_IN);
+    refuse(reply, this.isOfSignedOutPage(request) ? SIGNED_OUT : SIGN_IN);
+  };
+
+  readonly refuseSignedOut: onRequestHookHandler = (_request, reply) => {
+    refuse(reply, SIGNED_OUT);
   };
 
   /** Refuses changes that another site could have caused; also of requests that begin a session. */
@@ -183,9 +206,16 @@ export class Sessions {
     return lacksProject ? NO_PROJECT : null;
   }
 
-  /** Counted like a wrong key; the cookie is removed, so that a browser asks once only. */
+  /**
+   * A session that has ended is no failed authentication: its cookie was signed here. One that was made up counts
+   * like a wrong key. The cookie is removed, so that a browser sends it once only.
+   */
   async #refuseUnknown(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     this.end(reply);
+    if (this.#signed.read(this.#cookieOf(request) ?? '') !== null) {
+      refuse(reply, SIGNED_OUT);
+      return;
+    }
     const { allowed, limit } = await this.#options.limiter.count(clientOf(request.ip));
     refuse(reply, allowed ? { ...SIGN_IN, limit } : limitRefusal('auth', limit));
   }
@@ -207,8 +237,8 @@ export class Sessions {
     return headers.origin !== undefined && own.includes(headers.origin.toLowerCase());
   }
 
-  #tokenOf(cookies: string | undefined): string | null {
-    for (const pair of cookies?.split(';') ?? []) {
+  #cookieOf({ headers }: FastifyRequest): string | null {
+    for (const pair of headers.cookie?.split(';') ?? []) {
       const [name = '', value = ''] = pair.split('=', 2);
       if (name.trim() === this.#cookie) return value.trim() || null;
     }

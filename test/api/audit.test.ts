@@ -117,7 +117,7 @@ test('the log has pages, is for admins, and has no secret', async () => {
   assertFailure(await developer.get('/v1/audit_log'), 403, 'authorization_error');
   const rows = await service.sql('select a::text as text from audit_log a');
   const texts = rows.map(({ text }) => text).join('\n');
-  for (const secret of [OWNER.password, owner.cookie!.split('=')[1]!, EMAIL.html]) {
+  for (const secret of [OWNER.password, owner.cookie!.split(/[=.]/)[1]!, EMAIL.html]) {
     assert.ok(!texts.includes(secret));
   }
 });

@@ -4,13 +4,14 @@
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import type { Cookie, Page } from 'playwright-core';
+import type { Cookie, Page, Response } from 'playwright-core';
 import { Browser as ApiBrowser, OWNER, ownerOf, presentCode } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {
   assertGoodInAllThemes,
   buildDashboard,
   seriousFindings,
+  signedIn,
   takePage,
   visit,
 } from '../support/dashboard.ts';
@@ -193,4 +194,43 @@ test('a member signs out everywhere', async () => {
   await page.waitForURL('**/sign-in');
   await page.goto(`${HOME}/settings`);
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+});
+
+test('pages whose session is ended elsewhere stop asking, and lead to sign-in and back', async () => {
+  const member = new ApiBrowser(service);
+  assert.equal((await member.signIn(OWNER)).status, 200);
+  await using open = await takePage(browser, service, { cookies: signedIn(service, member) });
+  const { page } = open;
+  const isOfEvents = (response: Response) => response.url().includes('/v1/events');
+  const refused: string[] = [];
+  page.on('response', (response) => {
+    if (response.status() === 401) refused.push(new URL(response.url()).pathname);
+  });
+  await Promise.all([page.waitForResponse(isOfEvents), page.goto(`${HOME}/emails`)]);
+  assert.equal((await member.request('DELETE', '/v1/session')).status, 200);
+  await page.waitForURL('**/sign-in?**');
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  assert.deepEqual(refused, ['/v1/events']);
+  await signIn(page);
+  await page.waitForURL(`${HOME}/emails`);
+});
+
+test('a change in a page that was signed out is refused with what to do, and stays typed', async () => {
+  const member = new ApiBrowser(service);
+  assert.equal((await member.signIn(OWNER)).status, 200);
+  await using open = await takePage(browser, service, { cookies: signedIn(service, member) });
+  const { page } = open;
+  await page.goto(`${HOME}/projects`);
+  await page.getByRole('button', { name: 'Create a project' }).click();
+  const name = page.getByRole('textbox', { name: 'Name' });
+  await name.fill('Not yet made');
+  assert.equal((await member.request('DELETE', '/v1/session')).status, 200);
+  // The second time the browser has no cookie any more.
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    const answered = page.waitForResponse((response) => response.status() === 401);
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await answered;
+    await page.getByText('You have been signed out. Sign in again.').waitFor();
+    assert.equal(await name.inputValue(), 'Not yet made');
+  }
 });

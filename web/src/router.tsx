@@ -2,7 +2,7 @@
  * The pages and their addresses: /dashboard/PROJECT/ENVIRONMENT/emails/ID?tab=… says all that a page shows,
  * so that a link opens the same for everybody who may see it. Screens are loaded when they are first opened.
  */
-import { QueryCache, QueryClient } from '@tanstack/react-query';
+import { QueryClient } from '@tanstack/react-query';
 import {
   createRootRoute,
   createRoute,
@@ -13,7 +13,7 @@ import {
   redirect,
   stringifySearchWith,
 } from '@tanstack/react-router';
-import { ApiError, type Scope } from './api/client.ts';
+import { ApiError, type Scope, whenSignedOut } from './api/client.ts';
 import { ENVIRONMENTS, rememberScope, scopeToOpen, sessionQuery } from './api/session.ts';
 import { Shell } from './shell/shell.tsx';
 import { SignIn } from './shell/sign-in.tsx';
@@ -21,15 +21,7 @@ import { Empty, Problem } from './ui/states.tsx';
 
 const RETRIES = 2;
 
-/** A session that has ended leads to the sign-in page, and from there back. */
-function leaveWhenSignedOut(error: unknown): void {
-  if (!(error instanceof ApiError) || error.status !== 401) return;
-  queries.setQueryData(sessionQuery.queryKey, null);
-  void router.invalidate();
-}
-
 export const queries = new QueryClient({
-  queryCache: new QueryCache({ onError: leaveWhenSignedOut }),
   defaultOptions: {
     queries: {
       staleTime: 5_000,
@@ -263,6 +255,12 @@ export const router = createRouter({
   defaultErrorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
   defaultPreload: 'intent',
   scrollRestoration: true,
+});
+
+// The sign-in page leads back.
+whenSignedOut(() => {
+  queries.setQueryData(sessionQuery.queryKey, null);
+  void router.invalidate();
 });
 
 declare module '@tanstack/react-router' {

@@ -35,6 +35,16 @@ export type CallOptions = {
   headers?: Record<string, string>;
 };
 
+/** Answers 401 to visitors who have not signed in yet. */
+export const SESSION_PATH = '/v1/session';
+
+let leave = (): void => {};
+
+/** Sets what happens when a page reads something and its session has ended. */
+export function whenSignedOut(then: () => void): void {
+  leave = then;
+}
+
 /** @throws ApiError for every failure; an AbortError when `signal` aborted it */
 export async function call<Result>(
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
@@ -67,6 +77,8 @@ export async function respond(
     throw new ApiError(0, { error: { code: 'unreachable', message } });
   });
   if (response.ok) return response;
+  // A refused change is said where it was made instead, so that nothing that was typed is lost.
+  if (response.status === 401 && method === 'GET' && path !== SESSION_PATH) leave();
   const answer: unknown = await response.json().catch(() => ({}));
   throw new ApiError(response.status, answer as Failure);
 }

@@ -1,7 +1,7 @@
 /** The event stream of a project, so that lists and pages show what happens without being reloaded. */
 import { useEffect, useRef, useState } from 'react';
 import type { StreamEvent } from '../../../sdk/src/api.ts';
-import { respond, type Scope } from './client.ts';
+import { ApiError, respond, type Scope } from './client.ts';
 
 const RECONNECT_MS = 3_000;
 /** Events that arrive together are handled together. */
@@ -38,8 +38,10 @@ export function useEvents(
           if (!isFirst) handler.current([]);
           isFirst = false;
           cursor = await readEvents(response, cursor, (events) => handler.current(events));
-        } catch {
-          // Said by `isLive`; the next connection is tried below.
+        } catch (error) {
+          // The session has ended, and the page leads to sign-in. Other failures `isLive` says, and the next
+          // connection is tried below.
+          if (error instanceof ApiError && error.status === 401) return;
         }
         if (ended.signal.aborted) return;
         setLive(false);
