@@ -4,34 +4,35 @@ import { Overloaded } from '../core/refusals.ts';
 import { passwordProblem, Passwords } from './passwords.ts';
 
 const passwords = new Passwords();
+const STRANGER = { isKnown: false, owner: '192.0.2.0' };
 
 test('a stored password is that of the reference implementation of argon2id', async () => {
   const stored =
     '$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4';
-  assert.equal(await passwords.verify('password', stored), true);
-  assert.equal(await passwords.verify('passwort', stored), false);
+  assert.equal(await passwords.verify('password', stored, STRANGER), true);
+  assert.equal(await passwords.verify('passwort', stored, STRANGER), false);
 });
 
 test('a password is found again, however a keyboard writes it, and no two rows show that they have the same', async () => {
-  const stored = await passwords.hash('caf\u00e9 au lait');
-  assert.equal(await passwords.verify('cafe\u0301 au lait', stored), true);
-  assert.equal(await passwords.verify('cafe au lait', stored), false);
-  assert.notEqual(await passwords.hash('caf\u00e9 au lait'), stored);
+  const stored = await passwords.hash('caf\u00e9 au lait', STRANGER);
+  assert.equal(await passwords.verify('cafe\u0301 au lait', stored, STRANGER), true);
+  assert.equal(await passwords.verify('cafe au lait', stored, STRANGER), false);
+  assert.notEqual(await passwords.hash('caf\u00e9 au lait', STRANGER), stored);
 });
 
 test('nobody has no password', async () => {
   for (const text of ['', 'password', '\0'.repeat(32)]) {
-    assert.equal(await passwords.verify(text, null), false);
+    assert.equal(await passwords.verify(text, null, STRANGER), false);
   }
 });
 
 test('only so many passwords wait to be hashed, and the others are told to come back', async () => {
-  const all = Array.from({ length: 20 }, () => passwords.verify('guess', null));
+  const all = Array.from({ length: 20 }, () => passwords.verify('guess', null, STRANGER));
   const ends = await Promise.allSettled(all);
   const refused = ends.filter((end) => end.status === 'rejected');
   assert.equal(refused.length, 3);
   for (const { reason } of refused) assert.ok(reason instanceof Overloaded);
-  assert.equal(await passwords.verify('guess', null), false);
+  assert.equal(await passwords.verify('guess', null, STRANGER), false);
 });
 
 test('a password is long, has several characters, and does not contain the address', () => {

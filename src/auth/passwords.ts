@@ -3,18 +3,17 @@
  * reference implementation (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`).
  *
  * One hash takes 19 MB and tens of milliseconds of a core, outside of the event loop. At most one runs in a
- * process at a time and few wait, so that strangers cannot take memory and CPU from mail.
+ * process at a time and few wait, so that strangers cannot take memory and CPU from mail (sign-in-turns.ts).
  */
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
-import { type FieldProblem, Overloaded } from '../core/refusals.ts';
-import { Turns } from '../core/turns.ts';
+import type { FieldProblem } from '../core/refusals.ts';
+import { type Asker, SignInTurns } from './sign-in-turns.ts';
 
 const MEMORY_KIB = 19_456;
 const PASSES = 2;
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
-const WAITING_MAX = 16;
 
 export const PASSWORD_CHARACTERS_MIN = 10;
 /** Bounds the work for a hostile one. */
@@ -35,40 +34,40 @@ const derive = promisify(argon2);
 
 /** Of one process. */
 export class Passwords {
-  readonly #turns = new Turns(1);
-  #tasks = 0;
+  readonly #turns = new SignInTurns();
 
-  /** @throws Overloaded when too many are being hashed */
-  async hash(password: string): Promise<string> {
+  /** Before an attempt is counted, so that a flood does not reach the database. @throws Overloaded */
+  checkPlace(asker: Asker): void {
+    this.#turns.checkPlace(asker);
+  }
+
+  /** @throws Overloaded when too many wait */
+  async hash(password: string, asker: Asker): Promise<string> {
     const parameters = { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 };
     const salt = randomBytes(SALT_BYTES);
-    return encode({ parameters, salt, hash: await this.#derive(password, { parameters, salt }) });
+    const hash = await this.#derive(password, { parameters, salt }, asker);
+    return encode({ parameters, salt, hash });
   }
 
   /**
    * Whether it is the stored one.
    * @param stored null: there is no such member; the answer is no, after the same work
-   * @throws Overloaded when too many are being hashed
+   * @throws Overloaded when too many wait
    */
-  async verify(password: string, stored: string | null): Promise<boolean> {
+  async verify(password: string, stored: string | null, asker: Asker): Promise<boolean> {
     const { hash, ...how } = decode(stored ?? NOBODYS);
-    const isIt = timingSafeEqual(await this.#derive(password, how), hash);
+    const isIt = timingSafeEqual(await this.#derive(password, how, asker), hash);
     return isIt && stored !== null;
   }
 
   async #derive(
     password: string,
     { parameters, salt }: { parameters: Parameters; salt: Buffer },
+    asker: Asker,
   ): Promise<Buffer> {
-    if (this.#tasks > WAITING_MAX) throw new Overloaded('too many people are signing in');
-    this.#tasks += 1;
-    try {
-      const message = normalised(password);
-      const options = { ...parameters, message, nonce: salt, tagLength: HASH_BYTES };
-      return await this.#turns.take(() => derive('argon2id', options));
-    } finally {
-      this.#tasks -= 1;
-    }
+    const message = normalised(password);
+    const options = { ...parameters, message, nonce: salt, tagLength: HASH_BYTES };
+    return this.#turns.take(asker, () => derive('argon2id', options));
   }
 }
 

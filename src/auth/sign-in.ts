@@ -1,11 +1,10 @@
 /**
  * Signing in: from an email address and a password, or a link that is used once, to the token of a session.
  *
- * Attempts are counted before the password is hashed, per client and per account, and taken back when they
- * succeed. Known and unknown accounts get the same answer after the same work. A link is checked before
- * a password is hashed and used up afterwards, in the transaction that does what it is for.
+ * Guesses are limited by sign-in-limits.ts, and hashed in turns by passwords.ts. Known and unknown accounts get the
+ * same answer after the same work. A link is checked before a password is hashed and used up afterwards, in the
+ * transaction that does what it is for.
  */
-import { createHash } from 'node:crypto';
 import { type LimitState, signInLimitRefusal } from '../core/limits.ts';
 import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import { addressKey, explainAddress, parseAddress } from '../mail/address.ts';
@@ -23,9 +22,16 @@ import { createSession, endSessions } from '../store/sessions.ts';
 import { createLink, findLink, useLink } from '../store/sign-in-links.ts';
 import { findInvitation, useInvitation } from '../store/invitations.ts';
 import type { AuthLimiter } from './auth-limiter.ts';
+import type { Device, Devices } from './devices.ts';
 import { IS_MEMBER } from './members.ts';
 import { passwordProblem, type Passwords } from './passwords.ts';
 import type { SecondFactor } from './second-factor.ts';
+import {
+  memberWithDevice,
+  signedInMember,
+  type SignInLimits,
+  strangerAt,
+} from './sign-in-limits.ts';
 import { makeToken, parseToken } from './tokens.ts';
 
 const LINK_VALID_S = 30 * 60;
@@ -60,17 +66,21 @@ export type Origin = {
   /** net/addresses.ts networkOf */
   network: string;
   userAgent: string | null;
+  /** The cookie of an earlier sign-in (devices.ts). */
+  device: string | null;
 };
 
 /** A refusal; `limit`: of the attempts. */
 export type SignInRefusal = Refusal & { limit?: LimitState };
 
-/** `token`: for the client only. */
-export type SignedIn = { token: string; sessionId: string; memberId: string };
+/** `token` and `device` (devices.ts): for the client only. */
+export type SignedIn = { token: string; device: string; sessionId: string; memberId: string };
 
 type Parts = {
   db: Database;
   limiter: AuthLimiter;
+  limits: SignInLimits;
+  devices: Devices;
   passwords: Passwords;
   secondFactor: SecondFactor;
 };
@@ -78,12 +88,16 @@ type Parts = {
 export class SignIn {
   readonly #db: Database;
   readonly #limiter: AuthLimiter;
+  readonly #limits: SignInLimits;
+  readonly #devices: Devices;
   readonly #passwords: Passwords;
   readonly #secondFactor: SecondFactor;
 
-  constructor({ db, limiter, passwords, secondFactor }: Parts) {
+  constructor({ db, limiter, limits, devices, passwords, secondFactor }: Parts) {
     this.#db = db;
     this.#limiter = limiter;
+    this.#limits = limits;
+    this.#devices = devices;
     this.#passwords = passwords;
     this.#secondFactor = secondFactor;
   }
@@ -94,15 +108,26 @@ export class SignIn {
     origin: Origin,
   ): Promise<SignedIn | SignInRefusal> {
     const emailKey = addressKey(email.trim());
-    const counted = [origin.client, accountOf(emailKey)];
-    const refusal = await this.#count(counted);
-    if (refusal !== null) return refusal;
-    const member = await findMemberByEmail(this.#db, emailKey);
-    if (!(await this.#passwords.verify(password, member?.password ?? null))) return WRONG;
-    if (member === null) return WRONG;
-    await this.#limiter.giveBack(counted);
+    const device = this.#devices.read(origin.device);
+    const known = device && (await this.#memberWith(device, emailKey));
+    const guesser =
+      device && known ? memberWithDevice(known.id, device.deviceId) : strangerAt(origin, emailKey);
+    this.#passwords.checkPlace(guesser.asker);
+    let member = known;
+    const guess = await this.#limits.guess(guesser, async () => {
+      member ??= await findMemberByEmail(this.#db, emailKey);
+      return this.#passwords.verify(password, member?.password ?? null, guesser.asker);
+    });
+    if (isRefusal(guess)) return guess;
+    if (!guess.isRight || member === null) return WRONG;
     const missing = await this.#secondFactor.check(member.id, code);
-    return missing ?? startSession(this.#db, member.id, origin);
+    return missing ?? this.#startSession(this.#db, member, origin);
+  }
+
+  /** The member with this address, if it was them who signed in with this browser before. */
+  async #memberWith(device: Device, emailKey: string): Promise<Account | null> {
+    const member = await findMemberByEmail(this.#db, emailKey);
+    return member !== null && this.#devices.isOf(device, member) ? member : null;
   }
 
   /** Creates the first owner. @throws DatabaseUnavailable, Overloaded */
@@ -126,7 +151,8 @@ export class SignIn {
       if (organizationId === null || (await hasOwner(tx))) return HAS_OWNER;
       const wanted = { organizationId, email: address, emailKey: addressKey(address), name };
       const owner = await createMember(tx, { ...wanted, role: 'owner', password: prepared.hash });
-      return owner === null ? HAS_OWNER : startSession(tx, owner.id, origin);
+      if (owner === null) return HAS_OWNER;
+      return this.#startSession(tx, { id: owner.id, password: prepared.hash }, origin);
     });
   }
 
@@ -146,7 +172,8 @@ export class SignIn {
       const { organizationId, email, role } = invitation;
       const who = { organizationId, email, emailKey: addressKey(email), name, role };
       const member = await createMember(tx, { ...who, password: prepared.hash });
-      return member === null ? IS_MEMBER : startSession(tx, member.id, origin);
+      if (member === null) return IS_MEMBER;
+      return this.#startSession(tx, { id: member.id, password: prepared.hash }, origin);
     });
   }
 
@@ -167,7 +194,7 @@ export class SignIn {
       if (memberId === null) return LINK_ENDED;
       if (!(await setPassword(tx, memberId, prepared.hash))) return ACCOUNT_GONE;
       await endSessions(tx, memberId, null);
-      return startSession(tx, memberId, origin);
+      return this.#startSession(tx, { id: memberId, password: prepared.hash }, origin);
     });
   }
 
@@ -175,19 +202,19 @@ export class SignIn {
   async changePassword(
     { memberId, sessionId }: { memberId: string; sessionId: string },
     { present, password }: { present: string; password: string },
-  ): Promise<{ changed: true } | SignInRefusal> {
+  ): Promise<{ device: string } | SignInRefusal> {
     const member = await findMemberById(this.#db, memberId);
     if (member === null) return ACCOUNT_GONE;
     const problem = passwordProblem(password, member.email);
     if (problem !== null) return refuseFields([problem]);
     const refusal = await this.#confirm(member, { password: present, as: 'current_password' });
     if (refusal !== null) return refusal;
-    const hash = await this.#passwords.hash(password);
+    const hash = await this.#passwords.hash(password, { isKnown: true, owner: memberId });
     await this.#db.transaction(async (tx) => {
       await setPassword(tx, memberId, hash);
       await endSessions(tx, memberId, sessionId);
     });
-    return { changed: true };
+    return { device: this.#devices.cookieFor({ id: memberId, password: hash }) };
   }
 
   /** Null: it is the member's password. For what a stolen session must not do. */
@@ -197,25 +224,16 @@ export class SignIn {
   }
 
   async #confirm(
-    member: { email: string; password: string },
+    member: Account,
     { password, as }: { password: string; as: string },
   ): Promise<SignInRefusal | null> {
-    const counted = [accountOf(addressKey(member.email))];
-    const refusal = await this.#count(counted);
-    if (refusal !== null) return refusal;
-    if (!(await this.#passwords.verify(password, member.password))) {
-      return refuseFields([{ field: as, message: 'is not your present password' }]);
-    }
-    await this.#limiter.giveBack(counted);
-    return null;
-  }
-
-  async #count(counted: readonly string[]): Promise<SignInRefusal | null> {
-    for (const who of counted) {
-      const { allowed, limit } = await this.#limiter.count(who);
-      if (!allowed) return signInLimitRefusal(limit);
-    }
-    return null;
+    const guesser = signedInMember(member.id);
+    const guess = await this.#limits.guess(guesser, () =>
+      this.#passwords.verify(password, member.password, guesser.asker),
+    );
+    if (isRefusal(guess)) return guess;
+    if (guess.isRight) return null;
+    return refuseFields([{ field: as, message: 'is not your present password' }]);
   }
 
   /** Everything before the transaction in which the link is used: only a valid one gets a hash. */
@@ -223,15 +241,27 @@ export class SignIn {
     { token, password, find, ended }: LinkUse,
     { client }: Origin,
   ): Promise<Prepared | SignInRefusal> {
-    const refusal = await this.#count([client]);
-    if (refusal !== null) return refusal;
+    const { allowed, limit } = await this.#limiter.count(client);
+    if (!allowed) return signInLimitRefusal(limit);
     const sha256 = parseToken(token);
     const person = sha256 && (await find(sha256));
     if (sha256 === null || person === null) return ended;
     await this.#limiter.giveBack([client]);
     const problem = passwordProblem(password, person.email);
     if (problem !== null) return refuseFields([problem]);
-    return { sha256, hash: await this.#passwords.hash(password) };
+    const asker = { isKnown: true, owner: `link ${sha256.toString('hex')}` };
+    return { sha256, hash: await this.#passwords.hash(password, asker) };
+  }
+
+  async #startSession(
+    db: Queryable,
+    member: Account,
+    { network, userAgent }: Origin,
+  ): Promise<SignedIn> {
+    const { text: token, sha256 } = makeToken();
+    const { id: memberId } = member;
+    const sessionId = await createSession(db, { memberId, sha256, network, userAgent });
+    return { token, device: this.#devices.cookieFor(member), sessionId, memberId };
   }
 }
 
@@ -245,21 +275,8 @@ type LinkUse = {
 
 type NewOwner = { token: string; email: string; name: string; password: string };
 type Prepared = { sha256: Buffer; hash: string };
-
-async function startSession(
-  db: Queryable,
-  memberId: string,
-  { network, userAgent }: Origin,
-): Promise<SignedIn> {
-  const { text: token, sha256 } = makeToken();
-  const sessionId = await createSession(db, { memberId, sha256, network, userAgent });
-  return { token, sessionId, memberId };
-}
-
-/** Among the counts per client; addresses of accounts are not stored there. */
-function accountOf(emailKey: string): string {
-  return `account ${createHash('sha256').update(emailKey).digest('hex').slice(0, 32)}`;
-}
+/** `password`: as it is stored. */
+type Account = { id: string; password: string };
 
 /** A link for the first owner, without its address; null: there is an owner already. */
 export async function linkForOwner(db: Database): Promise<string | null> {

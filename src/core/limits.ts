@@ -11,8 +11,9 @@
  *     auth          requests and log-ins without    http/access.ts, http/sessions.ts and
  *                   a valid key or session, per     smtp/submission.ts (auth/auth-limiter.ts);
  *                   client (not: ended sessions);
- *                   sign-ins that failed, per       auth/sign-in.ts
- *                   client and per account
+ *                   sign-ins that failed, per       auth/sign-in-limits.ts
+ *                   client, account and network,
+ *                   or browser
  *
  * Requests of tracked links are never refused; what is stored of them is limited in tracking/visits.ts.
  *
@@ -60,7 +61,7 @@ export function limitRefusal(
 
 /** The same for people who sign in: an exceeded limit refuses the right password as well. */
 export function signInLimitRefusal(limit: LimitState): Refusal & { limit: LimitState } {
-  const message = `Too many sign-ins from your address or of this account have failed; try again in ${limit.resetS} s.`;
+  const message = `Too many sign-ins have failed; try again in ${limit.resetS} s.`;
   return { refused: 'rate_limit_error', message, limit };
 }
 

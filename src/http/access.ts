@@ -12,9 +12,11 @@ import type {
 } from 'fastify';
 import { AuthLimiter } from '../auth/auth-limiter.ts';
 import { KeyCache, KeyUse } from '../auth/key-cache.ts';
+import { Devices } from '../auth/devices.ts';
 import { Passwords } from '../auth/passwords.ts';
 import { SecondFactor } from '../auth/second-factor.ts';
 import { SignIn } from '../auth/sign-in.ts';
+import { SignInLimits } from '../auth/sign-in-limits.ts';
 import { parseApiKey } from '../core/api-key.ts';
 import { limitRefusal } from '../core/limits.ts';
 import type { Caller } from '../core/scope.ts';
@@ -124,7 +126,12 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   app.decorate('sessions', sessions);
   const secondFactor = new SecondFactor(services);
   app.decorate('secondFactor', secondFactor);
-  app.decorate('signIn', new SignIn({ db, limiter, passwords: new Passwords(), secondFactor }));
+  const signIn = {
+    limits: new SignInLimits(db, world, config.limits.auth),
+    devices: new Devices(services.secrets),
+    passwords: new Passwords(),
+  };
+  app.decorate('signIn', new SignIn({ db, limiter, secondFactor, ...signIn }));
   app.decorate('callerAgain', ({ session, caller, headers }) => {
     const text = bearerToken(headers.authorization) ?? '';
     if (session === null || caller === null) return async () => keys.findNow(text);

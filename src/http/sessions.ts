@@ -53,6 +53,9 @@ declare module 'fastify' {
 export const BY_SESSION = [{ session: [] }];
 
 const COOKIE = 'letterhaus_session';
+/** Of a browser in which somebody signed in before (auth/devices.ts). */
+const DEVICE_COOKIE = 'letterhaus_device';
+const DEVICE_S = 365 * 86_400;
 /** Set by the dashboard's scripts on everything that changes something. */
 const PROOF_HEADER = 'letterhaus-session';
 /** Set by the dashboard's scripts on what is about a project, and on changes. */
@@ -88,6 +91,7 @@ export class Sessions {
   readonly #signed: SignedText;
   readonly #isSecure: boolean;
   readonly #cookie: string;
+  readonly #deviceCookie: string;
 
   constructor(options: Options) {
     this.#options = options;
@@ -95,7 +99,9 @@ export class Sessions {
     this.#signed = new SignedText(secrets, 'session cookie');
     this.#isSecure = /^https:/i.test(config.publicUrl ?? localUrl);
     // A name with this prefix is accepted only as this host's own, for all of its paths, over TLS.
-    this.#cookie = this.#isSecure ? `__Host-${COOKIE}` : COOKIE;
+    const prefix = this.#isSecure ? '__Host-' : '';
+    this.#cookie = `${prefix}${COOKIE}`;
+    this.#deviceCookie = `${prefix}${DEVICE_COOKIE}`;
   }
 
   /** Whether the session decides who calls. */
@@ -121,12 +127,25 @@ export class Sessions {
 
   /** Sets the cookie. */
   begin(reply: FastifyReply, token: string): void {
-    this.#setCookie(reply, this.#signed.sign(token), SESSION_S);
+    this.#setCookie(reply, { name: this.#cookie, value: this.#signed.sign(token) }, SESSION_S);
   }
 
   /** Removes the cookie. */
   end(reply: FastifyReply): void {
-    this.#setCookie(reply, '', 0);
+    this.#setCookie(reply, { name: this.#cookie, value: '' }, 0);
+  }
+
+  /** Sets the cookie by which this browser is known when it signs in again. */
+  remember(reply: FastifyReply, device: string): void {
+    this.#setCookie(reply, { name: this.#deviceCookie, value: device }, DEVICE_S);
+  }
+
+  /** Where a request comes from, as far as it is recorded; and its browser. */
+  originOf(request: FastifyRequest): Origin {
+    const { ip, headers } = request;
+    const userAgent = headers['user-agent']?.slice(0, USER_AGENT_MAX) ?? null;
+    const device = this.#cookieOf(request, this.#deviceCookie);
+    return { client: clientOf(ip), network: networkOf(ip), userAgent, device };
   }
 
   /** Requires a session in which this role, or one above it, is held. `sends`: accepting gets its key. */
@@ -237,32 +256,29 @@ export class Sessions {
     return headers.origin !== undefined && own.includes(headers.origin.toLowerCase());
   }
 
-  #cookieOf({ headers }: FastifyRequest): string | null {
+  #cookieOf({ headers }: FastifyRequest, wanted = this.#cookie): string | null {
     for (const pair of headers.cookie?.split(';') ?? []) {
       const [name = '', value = ''] = pair.split('=', 2);
-      if (name.trim() === this.#cookie) return value.trim() || null;
+      if (name.trim() === wanted) return value.trim() || null;
     }
     return null;
   }
 
-  #setCookie(reply: FastifyReply, value: string, maxAgeS: number): void {
+  #setCookie(
+    reply: FastifyReply,
+    { name, value }: { name: string; value: string },
+    maxAgeS: number,
+  ): void {
     const secure = this.#isSecure ? '; Secure' : '';
     reply.header(
       'set-cookie',
-      `${this.#cookie}=${value}; Path=/; Max-Age=${maxAgeS}; HttpOnly; SameSite=Strict${secure}`,
+      `${name}=${value}; Path=/; Max-Age=${maxAgeS}; HttpOnly; SameSite=Strict${secure}`,
     );
     reply.header('cache-control', 'no-store');
   }
 }
 
 const NO_PROJECT = noSuch('project');
-
-/** Where a request comes from, as far as it is recorded. */
-export function originOf(request: FastifyRequest): Origin {
-  const { ip, headers } = request;
-  const userAgent = headers['user-agent']?.slice(0, USER_AGENT_MAX) ?? null;
-  return { client: clientOf(ip), network: networkOf(ip), userAgent };
-}
 
 /** The session of a route that requires one. @throws on other routes */
 export function sessionOf(request: FastifyRequest): SessionState {

@@ -67,10 +67,14 @@ test('a password signs in; the cookie is for this site and for no script', async
   const { password } = OWNER;
   const answer = await browser.signIn({ email: ' OWNER@acme.test', password });
   assert.equal(answer.status, 200, answer.text);
-  const [cookie = ''] = answer.headers.getSetCookie();
+  const [cookie = '', device = ''] = answer.headers.getSetCookie();
   assert.match(
     cookie,
     /^letterhaus_session=[\w-]{43}\.[\w-]{43}; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict$/,
+  );
+  assert.match(
+    device,
+    /^letterhaus_device=[\w.-]+; Path=\/; Max-Age=31536000; HttpOnly; SameSite=Strict$/,
   );
   assert.equal(answer.headers.get('cache-control'), 'no-store');
   assert.equal(answer.headers.get('access-control-allow-origin'), null);
@@ -112,6 +116,10 @@ test('over HTTPS the cookie is secure, and bound to the host by its name', async
   assert.match(
     answer.headers.getSetCookie()[0]!,
     /^__Host-letterhaus_session=[\w-]{43}\.[\w-]{43}; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure$/,
+  );
+  assert.match(
+    answer.headers.getSetCookie()[1]!,
+    /^__Host-letterhaus_device=[\w.-]+; Path=\/; Max-Age=31536000; HttpOnly; SameSite=Strict; Secure$/,
   );
   const plain = browser.cookie!.replace('__Host-', '');
   assert.equal((await browser.get('/v1/session')).status, 200);

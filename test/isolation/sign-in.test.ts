@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { assertFailure } from '../support/api.ts';
 import { Browser, OWNER, ownerOf } from '../support/browser.ts';
 import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
 
 const FAILURES_MAX = 5;
 const env = {
@@ -52,4 +53,122 @@ test('a session that was made up counts as a failed authentication', async () =>
   }
   const further = await browserAt(guesser).get('/v1/emails', { cookie: madeUp() });
   assertFailure(further, 429, 'rate_limit_error');
+});
+
+const RIGHT = { email: OWNER.email, password: OWNER.password };
+const guessAt = (address: string) =>
+  browserAt(address).signIn({ email: OWNER.email, password: 'wrong password' });
+
+test('wrong passwords from one network do not lock an account for its owner elsewhere', async () => {
+  for (let host = 0; host < FAILURES_MAX; host += 1) {
+    assertFailure(await guessAt(`198.51.100.${host}`), 401, 'authentication_error');
+  }
+  assertFailure(await guessAt('198.51.100.99'), 429, 'rate_limit_error');
+  assert.equal((await browserAt('203.0.113.9').signIn(RIGHT)).status, 200);
+});
+
+test('guesses from many networks are slowed down, and the owner gets in from a new place', async () => {
+  await service.clock.advance({ minutes: 61 });
+  const brakedAfter = 5 * FAILURES_MAX;
+  for (let network = 0; network < brakedAfter; network += 1) {
+    assertFailure(await guessAt(`10.0.${network}.1`), 401, 'authentication_error');
+  }
+  assertFailure(await guessAt('10.1.0.1'), 401, 'authentication_error');
+  assertFailure(await guessAt('10.1.0.2'), 429, 'rate_limit_error');
+  assert.equal((await browserAt('203.0.113.10').signIn(RIGHT)).status, 200);
+});
+
+test('a browser of an earlier sign-in gets in from a network that is blocked, with the same password', async () => {
+  const at = (address: string, device: string | null) => {
+    const browser = browserAt(address);
+    browser.device = device;
+    return browser;
+  };
+  const laptop = browserAt('192.0.2.1');
+  assert.equal((await laptop.signIn(RIGHT)).status, 200);
+  const blockedNetwork = '198.51.100.201';
+  await service.clock.advance({ minutes: 61 });
+  for (let guess = 0; guess < FAILURES_MAX; guess += 1) await guessAt(blockedNetwork);
+  assertFailure(await browserAt(blockedNetwork).signIn(RIGHT), 429, 'rate_limit_error');
+  assert.equal((await at(blockedNetwork, laptop.device).signIn(RIGHT)).status, 200);
+
+  const madeUp = laptop.device!.replace(/.$/, (last) => (last === 'A' ? 'Q' : 'A'));
+  assertFailure(await at(blockedNetwork, madeUp).signIn(RIGHT), 429, 'rate_limit_error');
+  const other = { ...RIGHT, email: 'somebody@acme.test' };
+  assertFailure(await at(blockedNetwork, laptop.device).signIn(other), 429, 'rate_limit_error');
+
+  for (let guess = 0; guess < FAILURES_MAX; guess += 1) {
+    const wrong = { ...RIGHT, password: 'wrong password' };
+    const answer = await at('192.0.2.2', laptop.device).signIn(wrong);
+    assertFailure(answer, 401, 'authentication_error');
+  }
+  assertFailure(await at('192.0.2.2', laptop.device).signIn(RIGHT), 429, 'rate_limit_error');
+  assert.equal((await browserAt('192.0.2.2').signIn(RIGHT)).status, 200);
+});
+
+test('a new password ends what the browsers of earlier sign-ins have', async () => {
+  const [old, present] = [browserAt('192.0.2.3'), browserAt('192.0.2.3')];
+  assert.equal((await old.signIn(RIGHT)).status, 200);
+  assert.equal((await present.signIn(RIGHT)).status, 200);
+  const change = { current_password: RIGHT.password, password: 'a quite different passphrase' };
+  assert.equal((await present.post('/v1/session/password', change)).status, 200);
+  const changed = { email: OWNER.email, password: change.password };
+  for (let guess = 0; guess <= FAILURES_MAX; guess += 1) await guessAt('192.0.2.4');
+  const signInAs = ({ device }: Browser) => {
+    const browser = browserAt('192.0.2.4');
+    browser.device = device;
+    return browser.signIn(changed);
+  };
+  assertFailure(await signInAs(old), 429, 'rate_limit_error');
+  assert.equal((await signInAs(present)).status, 200);
+  const back = { current_password: change.password, password: RIGHT.password };
+  assert.equal((await present.post('/v1/session/password', back)).status, 200);
+});
+
+/** More than the places of a lane. */
+const FLOOD_AT_ONCE = 30;
+
+/** Guesses of strangers, all the time, until the work is done. */
+async function duringFlood(addressOf: (n: number) => string, work: () => Promise<void>) {
+  const over = new AbortController();
+  let asked = 0;
+  const statuses: Record<number, number> = {};
+  const guesser = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      const n = (asked += 1);
+      const who = { email: `jo${n}@acme.test`, password: 'wrong password' };
+      const { status } = await browserAt(addressOf(n)).signIn(who);
+      statuses[status] = (statuses[status] ?? 0) + 1;
+    }
+  };
+  const flood = Promise.all(Array.from({ length: FLOOD_AT_ONCE }, guesser));
+  try {
+    await waitFor(() => statuses[503] !== undefined, { what: 'some to be refused' });
+    await work();
+  } finally {
+    over.abort();
+    await flood;
+  }
+}
+
+test('a flood of sign-ins from one network does not refuse those of other networks', async () => {
+  await duringFlood(
+    (n) => `172.16.0.${n % 250}`,
+    async () => {
+      for (let n = 0; n < 10; n += 1) {
+        assert.equal((await browserAt(`172.17.${n}.1`).signIn(RIGHT)).status, 200);
+      }
+    },
+  );
+});
+
+test('a flood of sign-ins from everywhere does not refuse browsers of earlier sign-ins', async () => {
+  const laptop = browserAt('192.168.2.5');
+  assert.equal((await laptop.signIn(RIGHT)).status, 200);
+  await duringFlood(
+    (n) => `10.${2 + (n >> 8)}.${n % 256}.1`,
+    async () => {
+      for (let n = 0; n < 10; n += 1) assert.equal((await laptop.signIn(RIGHT)).status, 200);
+    },
+  );
 });

@@ -16,6 +16,8 @@ export class Browser {
   readonly #headers: Record<string, string>;
   /** `name=value`; null: it has none. */
   cookie: string | null = null;
+  /** That of the browser itself, which stays when its session ends. */
+  device: string | null = null;
 
   /** @param headers of every request */
   constructor(service: Service, headers: Record<string, string> = {}) {
@@ -32,7 +34,7 @@ export class Browser {
     const all = {
       'sec-fetch-site': 'same-origin',
       'letterhaus-session': '1',
-      ...(this.cookie !== null && { cookie: this.cookie }),
+      cookie: [this.cookie, this.device].filter((one) => one !== null).join('; '),
       ...this.#headers,
       ...headers,
     };
@@ -58,7 +60,8 @@ export class Browser {
     for (const line of headers.getSetCookie()) {
       const [pair = ''] = line.split(';', 1);
       const isGone = /Max-Age=0\b/i.test(line);
-      this.cookie = isGone ? null : pair;
+      if (pair.includes('device=')) this.device = pair;
+      else this.cookie = isGone ? null : pair;
     }
   }
 }

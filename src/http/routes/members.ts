@@ -30,7 +30,7 @@ import {
   session as sessionSchema,
 } from '../schemas/sessions.ts';
 import type { App, HttpServices } from '../services.ts';
-import { BY_SESSION, originOf, sessionOf } from '../sessions.ts';
+import { BY_SESSION, sessionOf } from '../sessions.ts';
 import { begin } from './session.ts';
 
 const TAGS = ['Members'];
@@ -178,7 +178,7 @@ function registerAcceptance(app: App, services: HttpServices): void {
       response: { 200: sessionSchema, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const signedIn = await app.signIn.byInvitation(request.body, originOf(request));
+      const signedIn = await app.signIn.byInvitation(request.body, app.sessions.originOf(request));
       return begin(signedIn, { app, services }, request, reply);
     },
   });

@@ -32,7 +32,7 @@ import {
   signIn,
 } from '../schemas/sessions.ts';
 import type { App, HttpServices } from '../services.ts';
-import { BY_SESSION, originOf, sessionOf } from '../sessions.ts';
+import { BY_SESSION, sessionOf } from '../sessions.ts';
 
 const WITHOUT: never[] = [];
 const TAGS = ['Session'];
@@ -68,7 +68,7 @@ function registerBeginnings(app: App, services: HttpServices): void {
       summary: 'Sign in',
       description:
         'Begins a session and sets its cookie. 401 with the code `totp_required`: the password is right, and the ' +
-        'member has a second factor; repeat with `code`. Failed attempts are limited per address and per account.',
+        'member has a second factor; repeat with `code`. Failed attempts are limited per address, per account and network, and per browser.',
       operationId: 'signIn',
       tags: TAGS,
       security: WITHOUT,
@@ -76,7 +76,7 @@ function registerBeginnings(app: App, services: HttpServices): void {
       response: { 200: sessionSchema, ...failures(400, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const signedIn = await app.signIn.byPassword(request.body, originOf(request));
+      const signedIn = await app.signIn.byPassword(request.body, app.sessions.originOf(request));
       return begin(signedIn, { app, services }, request, reply);
     },
   });
@@ -96,7 +96,7 @@ function registerLinks(app: App, services: HttpServices): void {
       response: { 200: sessionSchema, ...failures(400, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const signedIn = await app.signIn.asFirstOwner(request.body, originOf(request));
+      const signedIn = await app.signIn.asFirstOwner(request.body, app.sessions.originOf(request));
       return begin(signedIn, { app, services }, request, reply);
     },
   });
@@ -114,7 +114,7 @@ function registerLinks(app: App, services: HttpServices): void {
       response: { 200: sessionSchema, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const signedIn = await app.signIn.byNewPassword(request.body, originOf(request));
+      const signedIn = await app.signIn.byNewPassword(request.body, app.sessions.originOf(request));
       return begin(signedIn, { app, services }, request, reply);
     },
   });
@@ -173,6 +173,7 @@ function registerPresent(app: App, services: HttpServices): void {
       const who = { memberId, sessionId };
       const changed = await app.signIn.changePassword(who, { present: now, password });
       if (isRefusal(changed)) return refuse(reply, changed);
+      app.sessions.remember(reply, changed.device);
       return { object: 'password' as const, changed: true as const };
     },
   });
@@ -259,6 +260,7 @@ export async function begin(
   // Ended by another request in this moment.
   if (state === null) return notFound(reply, 'session');
   app.sessions.begin(reply, signedIn.token);
+  app.sessions.remember(reply, signedIn.device);
   request.session = state; // of the audit log
   return reply.send(await present(services, state));
 }
