@@ -3,6 +3,7 @@
  * them: none runs, becomes part of a page, or has a page ask another server.
  */
 import assert from 'node:assert/strict';
+import { type AddressInfo, createServer } from 'node:net';
 import { after, test } from 'node:test';
 import type { Frame, Locator, Page } from 'playwright-core';
 import { Browser as ApiBrowser, OWNER, ownerOf, tokenOf } from '../support/browser.ts';
@@ -329,6 +330,67 @@ test('no preview of a template runs anything, or asks another server', async () 
   }
   assert.deepEqual(ran, []);
   assert.deepEqual(strangers, []);
+});
+
+/** What browsers may connect for before, or without, asking a page's policy. X: the address. */
+const CONNECTING = [
+  '<iframe src="X"></iframe>',
+  '<IFRAME/src="X"></IFRAME>',
+  '<object data="X"></object>',
+  '<embed src="X">',
+  '<link rel="preconnect" href="X">',
+  '<link rel="dns-prefetch" href="X">',
+  '<link rel="prefetch" href="X">',
+  '<svg><foreignObject><iframe src="X"></iframe></foreignObject></svg>',
+];
+
+/** Counts connections, which a browser also makes without a request. */
+async function countingServer(): Promise<AsyncDisposable & { url: string; connections: number }> {
+  const server = createServer((socket) => {
+    counting.connections += 1;
+    socket.on('error', () => {}).destroy();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const counting = {
+    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    connections: 0,
+    async [Symbol.asyncDispose]() {
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return counting;
+}
+
+test('no preview has frames or objects, or connects to the host of a sender', async () => {
+  await using sender = await countingServer();
+  const html = `<p>Read me</p>${CONNECTING.join('\n').replaceAll('X', sender.url)}<p>The end</p>`;
+  const email = await service.send({ subject: 'Framed', html });
+  const framed = { name: 'Framed', subject: 'x', html: `{% raw %}${html}{% endraw %}` };
+  const { id } = await post('/v1/templates', framed);
+  await using open = await openDashboard();
+  const { page, strangers } = open;
+  const previews = [
+    [`${HOME}/test/emails/${email}?tab=preview`, 'Preview of the email'],
+    [`${HOME}/test/templates/${id}`, 'Preview of the template'],
+  ] as const;
+  const loadersOf = async (title: string) => {
+    const preview = page.frameLocator(`iframe[title="${title}"]`);
+    await preview.getByText('The end').waitFor();
+    return preview.locator('iframe, frame, object, embed');
+  };
+  for (const [address, title] of previews) {
+    await page.goto(address);
+    assert.equal(await (await loadersOf(title)).count(), 0, title);
+    assert.equal(await page.frameLocator(`iframe[title="${title}"]`).locator('link').count(), 0);
+  }
+  assert.deepEqual([sender.connections, strangers], [0, []]);
+  // Stylesheets and images of others are shown then, and frames still not.
+  for (const [address, title] of previews) {
+    await page.goto(address);
+    await page.getByRole('button', { name: 'Show remote images' }).click();
+    await page.getByRole('button', { name: 'Remote images are shown' }).waitFor();
+    assert.equal(await (await loadersOf(title)).count(), 0, title);
+  }
 });
 
 test('html of 5 MB is shown, and leaves the page usable', async () => {

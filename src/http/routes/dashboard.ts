@@ -91,7 +91,11 @@ function registerFrame(app: App, config: HttpServices['config']): void {
       const remote = request.query.remote === 'yes';
       const policy = strangersPolicy({ remote }, 'allow-same-origin');
       return (reply as FastifyReply)
-        .headers({ ...PAGE_HEADERS, 'x-content-type-options': 'nosniff' })
+        .headers({
+          ...PAGE_HEADERS,
+          'x-content-type-options': 'nosniff',
+          'x-dns-prefetch-control': 'off',
+        })
         .header('content-security-policy', policy)
         .header('content-type', 'text/html; charset=utf-8')
         .send(FRAME);

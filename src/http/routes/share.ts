@@ -8,6 +8,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { COLOUR_SCHEMES, inScheme } from '../../core/colour-scheme.ts';
+import { inertHtml } from '../../core/inert-html.ts';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { makeShareToken, readShareToken, SHARE } from '../../mail/share-link.ts';
 import { presentEmail } from '../../sending/present.ts';
@@ -26,6 +27,7 @@ const HEADERS = {
   'cache-control': 'no-store',
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
+  'x-dns-prefetch-control': 'off',
   'x-robots-tag': 'noindex, nofollow',
 } as const;
 
@@ -126,7 +128,9 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
       const content = found && presentEmail(found);
       const type = content?.html ? 'text/html' : 'text/plain';
       const scheme = COLOUR_SCHEMES.find((one) => one === request.query.scheme);
-      const html = content?.html && scheme ? inScheme(content.html, scheme) : content?.html;
+      const remote = request.query.remote !== 'no';
+      const inert = content?.html && inertHtml(content.html, { remote });
+      const html = inert && scheme ? inScheme(inert, scheme) : inert;
       const shown = html || content?.text;
       if (!shown) return sendGone(reply);
       return (reply as FastifyReply)
@@ -135,7 +139,7 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
           'content-security-policy',
           // With ?remote=no nothing that would notify a stranger is loaded: the dashboard's frame. With
           // ?scheme=dark or light the html is shown as programs with that scheme do.
-          strangersPolicy({ remote: request.query.remote !== 'no' }),
+          strangersPolicy({ remote }),
         )
         .header('content-type', `${type}; charset=utf-8`)
         .send(shown);

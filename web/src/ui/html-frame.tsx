@@ -4,6 +4,7 @@
  * html is put into that page. It stays there while it changes, so that it does not flicker and stays scrolled.
  */
 import { type ReactNode, useEffect, useRef } from 'react';
+import { inertHtml } from '../../../src/core/inert-html.ts';
 
 const PAGE = '/dashboard/frame';
 
@@ -21,7 +22,7 @@ export function HtmlFrame({ html, title, hasRemote, className = '', width }: Pro
   const isRestored = useRef(false);
   const show = (): void => {
     const page = emptyPageOf(frame.current);
-    if (page) replaceContent(page, html);
+    if (page) replaceContent(page, inertHtml(html, { remote: hasRemote }));
   };
   const restore = (): void => {
     const page = emptyPageOf(frame.current);
