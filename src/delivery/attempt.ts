@@ -6,8 +6,8 @@
  * transaction), outcome.ts (meaning). Nothing is written to the database here.
  *
  * Guarantee: the final dot is written only while this worker holds the delivery under a fresh lease, outcomes
- * are being written, the address is not suppressed, and no stop has begun (`mayProceed`). Once the dot is written the attempt ends
- * with an outcome, also after an error; before that the delivery may be released.
+ * are being written, the address is not suppressed, and no stop has begun (`mayProceed`). Once the dot is
+ * written the attempt ends with an outcome, also after an error; before that the delivery may be released.
  */
 import type { Logger } from 'pino';
 import { Members } from '../core/members.ts';

@@ -30,6 +30,7 @@ const TAKEN: Record<string, FakeAnswer> = {
   },
   'of lines without end': { raw: LINES(250, 1000), times: Infinity, keep: true },
   'that never comes to its end': { raw: LINES(250, 1), keep: true },
+  'whose rest is malformed': { raw: `${LINES(250, 1)}and much more\r\n`, keep: true },
   'that is cut off': { reply: '250-2.0.0 Taken', drop: 'fin', keep: true },
 };
 

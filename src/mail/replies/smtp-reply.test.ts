@@ -99,6 +99,14 @@ test('of a reply that is longer, the first line decides and nothing more is read
   }
 });
 
+test('the first line of a reply decides when its rest is malformed', () => {
+  for (const rest of ['what?\r\n', '\r\n', '250-a\0b\r\n', 'x'.repeat(5_000)]) {
+    const { replies, error } = parse(`250-2.0.0 Taken\r\n${rest}`);
+    assert.deepEqual(replies, [{ code: 250, enhancedCode: '2.0.0', message: 'Taken' }]);
+    assert.notEqual(error, null);
+  }
+});
+
 test('the first line of a reply that was not completed decides', () => {
   const parser = new ReplyParser();
   parser.push(Buffer.from('550-5.1.1 No such user\r\n550-5.1.1 here\r\n550 5.1'));

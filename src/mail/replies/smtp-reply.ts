@@ -3,9 +3,10 @@
  *
  * The server is untrusted. The result is safe to store and show: valid UTF-8, no control characters, at
  * most 2 KB. Of a reply at most 64 KiB are read: its first line decides, and the rest is cut off, because a
- * message that was accepted in many words must not be sent again. Input that is not a reply (a line
- * without a code, different codes in one reply, a NUL) is an error value. After an error or a cut the
- * parser reads nothing more; earlier replies remain valid. A bare LF ends a line, which is harmless for
+ * message that was accepted in many words must not be sent again. The same holds for a rest that is not a
+ * reply. Input that is none from the start (a line without a code, a NUL), or that contradicts itself
+ * (different codes in one reply), is an error value. After an error or a cut the parser reads nothing
+ * more; earlier replies remain valid. A bare LF ends a line, which is harmless for
  * replies.
  */
 
@@ -123,15 +124,17 @@ export class ReplyParser {
     if (rest === null || rest.length <= LINE_BYTES_KEPT) return null;
     this.#skipped += rest.length - LINE_BYTES_KEPT;
     this.#rest = rest.subarray(0, LINE_BYTES_KEPT);
+    const line = this.#rest.toString();
     const isOver = this.#size + LINE_BYTES_KEPT + this.#skipped > REPLY_BYTES_MAX;
-    if (isOver) return this.#line(this.#rest.toString(), replies) ?? TOO_LONG;
-    return codeOf(this.#rest.toString('latin1', 0, 4)) === null ? NO_REPLY : null;
+    return isOver || codeOf(line) === null ? (this.#line(line, replies) ?? TOO_LONG) : null;
   }
 
   #line(line: string, replies: SmtpReply[]): string | null {
     const code = codeOf(line);
-    if (code === null) return NO_REPLY;
-    if (line.includes('\0')) return 'a NUL character';
+    if (code === null || line.includes('\0')) {
+      if (this.hasFirstLine) replies.push(this.#finish());
+      return code === null ? NO_REPLY : 'a NUL character';
+    }
     if (!this.hasFirstLine) this.#code = code;
     else if (code !== this.#code) return 'a reply whose lines have different codes';
 
