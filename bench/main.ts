@@ -6,6 +6,7 @@
  * twice), never because of a time. Method and figures: bench/README.md.
  */
 import { comparisonOf, measure } from './measure.ts';
+import { measureBloat } from './bloat.ts';
 import { compareVersions, formatComparison } from './compare.ts';
 import { measureDashboard } from './dashboard.ts';
 import { HELP, readOptions } from './options.ts';
@@ -36,6 +37,12 @@ async function main(): Promise<number> {
     if (options.storageOf !== null) {
       process.stdout.write(
         `\n${await measureStorage({ ...options, emails: options.storageOf }, tell)}`,
+      );
+      return 0;
+    }
+    if (options.bloatOf !== null) {
+      process.stdout.write(
+        `\n${await measureBloat({ ...options, emails: options.bloatOf }, tell)}`,
       );
       return 0;
     }

@@ -16,6 +16,8 @@ export type BenchOptions = {
   scaleTo: number | null;
   /** Emails to store, for `storage`; null: the other rows are measured. */
   storageOf: number | null;
+  /** Emails to deliver, for `bloat`; null: the other rows are measured. */
+  bloatOf: number | null;
   /** Emails to store, for `dashboard`; null: the other rows are measured. */
   dashboardOf: number | null;
 };
@@ -63,6 +65,10 @@ takes about 20 minutes and 25 GB below /tmp while it runs), without and with an 
 
 The bytes on disk of an email that was accepted and delivered, by table and index (default: 20,000).
 
+  npm run bench -- bloat [--emails N]
+
+Size of the queue and time of a claim, at the start and after every tenth of N emails (default: 200,000).
+
   npm run bench -- dashboard [--emails N] [--rounds N]
 
 How soon the dashboard shows what was asked for, in a browser, with N emails stored (default: 1,000,000).
@@ -96,6 +102,7 @@ export function readOptions(args: readonly string[]): BenchOptions | 'help' | { 
     if (values.help) return 'help';
     const scaleTo = countOfEmails('scale', positionals, values);
     const storageOf = countOfEmails('storage', positionals, values);
+    const bloatOf = countOfEmails('bloat', positionals, values);
     const dashboardOf = countOfEmails('dashboard', positionals, values);
     requireKnown(positionals, values.emails);
     const compare = values.compare ?? null;
@@ -111,6 +118,7 @@ export function readOptions(args: readonly string[]): BenchOptions | 'help' | { 
       compare,
       scaleTo,
       storageOf,
+      bloatOf,
       dashboardOf,
     };
   } catch (error) {
@@ -128,6 +136,7 @@ function countOf(name: string, text: string | undefined): number | null {
 const EMAILS = {
   scale: [10_000_000, 100_000],
   storage: [20_000, 1_000],
+  bloat: [200_000, 1_000],
   dashboard: [1_000_000, 10_000],
 } as const;
 
@@ -145,7 +154,7 @@ function countOfEmails(
 function requireKnown([what, ...rest]: readonly string[], emails: string | undefined): void {
   if (what === undefined && emails === undefined) return;
   if (what !== undefined && what in EMAILS && rest.length === 0) return;
-  throw new Error('There are only `scale`, `storage` and `dashboard`; see --help.');
+  throw new Error('There are only `scale`, `storage`, `bloat` and `dashboard`; see --help.');
 }
 
 /** Rows that --compare measures. */
