@@ -25,7 +25,7 @@ async function sendEmails(count: number): Promise<string[]> {
     const rows = await service.sql(sql, [ids]);
     return rows.length === count && rows.map(({ id }): string => id);
   };
-  return waitFor(events, { what: 'all to be delivered', timeoutMs: 30_000 });
+  return waitFor(events, { what: 'all to be delivered', timeoutMs: 60_000 });
 }
 
 test('a replay while new events come sends each old event once more, and each new one once', async () => {
@@ -35,7 +35,7 @@ test('a replay while new events come sends each old event once more, and each ne
   });
   const path = `/v1/webhooks/${webhook.id}`;
   const old = await sendEmails(OLD);
-  await receiver.waitForCount(OLD, { timeoutMs: 30_000 });
+  await receiver.waitForCount(OLD, { timeoutMs: 60_000 });
   await noneIsPending(webhook.id);
   receiver.received.length = 0;
 
@@ -58,7 +58,7 @@ test('a replay while new events come sends each old event once more, and each ne
   const recent = await sending;
   const isCompleted = async () =>
     (await service.request('GET', `${path}/replays/${replay.id}`)).body.status === 'completed';
-  await waitFor(isCompleted, { what: 'the end of the replay', timeoutMs: 30_000 });
+  await waitFor(isCompleted, { what: 'the end of the replay', timeoutMs: 60_000 });
   await service.clock.advance({ minutes: 5 });
   await noneIsPending(webhook.id);
 
@@ -74,5 +74,5 @@ test('a replay while new events come sends each old event once more, and each ne
 async function noneIsPending(endpointId: string): Promise<void> {
   const sql = `select 1 from webhook_deliveries where endpoint_id = $1 and status = 'pending' limit 1`;
   const isDone = async () => (await service.sql(sql, [endpointId])).length === 0;
-  await waitFor(isDone, { what: 'every delivery', timeoutMs: 30_000 });
+  await waitFor(isDone, { what: 'every delivery', timeoutMs: 60_000 });
 }

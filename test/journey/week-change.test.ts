@@ -98,7 +98,7 @@ test('accepting, delivering, events, webhooks and lists go on through a change o
   const { body: stream } = await journey.request('GET', '/v1/events?after=latest');
   const sent = await loadUntil(() => Date.now() > boundaryMs + 3_000);
   const parts = await partsOfWeek(boundaryMs);
-  assert.ok(parts[0] > ROUND && parts[1] > ROUND, JSON.stringify(parts));
+  assert.ok(parts[0] > 0 && parts[1] > 0, JSON.stringify(parts));
   await allHaveEnded(sent);
 
   assert.deepEqual((await listed('/v1/emails')).toSorted(), sent.toSorted());
