@@ -122,13 +122,38 @@ test('what is not the file itself refuses the email and names the attachment', a
     [lying, /closed the connection before its answer was complete/],
     [closed, /closed the connection/],
     [garbage, /not valid HTTP/],
-    ['https://missing.test/a', /missing\.test does not exist in DNS/],
+    ['https://missing.test/a', /missing\.test has no public address in DNS$/],
   ];
   for (const [url, message] of cases) {
     const request = requestOf(urlsWith());
     const text = messageOf(await request.download([{ filename: 'x', content: '' }, named(url)]));
     assert.match(text, /^attachments\[1\]\.path: /);
     assert.match(text, message);
+  }
+});
+
+test('a refusal names no address of the network of the operator', async () => {
+  const records =
+    (...found: string[]) =>
+    async () =>
+      ({ kind: 'records', records: found }) as never;
+  const failing = async () =>
+    ({ kind: 'error', message: 'the A look-up failed (10.0.0.2 did not answer)' }) as never;
+  const production = createAddressGuard({ allowPrivate: false });
+  const closed = new URL(await fileServer(() => {})).port;
+  closing.pop()?.();
+  const cases: [url: string, options: Partial<AttachmentUrlOptions>][] = [
+    [
+      'https://db.example/a',
+      { guard: production, resolver: { a: records('10.1.2.3'), aaaa: records() } },
+    ],
+    ['https://db.example/a', { guard: production, resolver: { a: failing, aaaa: failing } }],
+    [`http://db.example:${closed}/a`, { resolver: { a: records('127.0.0.1'), aaaa: records() } }],
+  ];
+  for (const [url, options] of cases) {
+    const text = messageOf(await requestOf(urlsWith(options)).download([named(url)]));
+    assert.match(text, /db\.example/);
+    assert.doesNotMatch(text, /\d+\.\d+\.\d+\.\d+|private|loopback/);
   }
 });
 

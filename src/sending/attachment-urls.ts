@@ -196,7 +196,8 @@ class Files {
     });
     signal.throwIfAborted();
     if (isTooMuch) return this.#tooMuch();
-    return outcome.kind === 'failed' ? outcome : outcome.bytes.toString('base64');
+    if (outcome.kind === 'failed') return { message: outcome.shown };
+    return outcome.bytes.toString('base64');
   }
 
   #count(bytes: number): boolean {

@@ -169,7 +169,7 @@ function retryAfterMs(answer: GuardedAnswer, nowMs: number): number {
 function logged(answer: GuardedAnswer): Attempt {
   const latency_ms = answer.latencyMs;
   if (answer.kind === 'failed') {
-    const error = answer.message.replaceAll('\0', '\uFFFD').slice(0, ERROR_KEPT_CHARACTERS);
+    const error = answer.shown.replaceAll('\0', '\uFFFD').slice(0, ERROR_KEPT_CHARACTERS);
     return { status: null, latency_ms, answer: null, error };
   }
   const redirected = answer.status >= 300 && answer.status < 400;

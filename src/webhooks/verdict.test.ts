@@ -15,6 +15,8 @@ const answered = (status: number, retryAfter: string | null = null): GuardedAnsw
   latencyMs: 12,
 });
 
+const both = (message: string) => ({ message, shown: message });
+
 test('every 2xx is a success', () => {
   for (const status of [200, 202, 204, 299]) {
     assert.equal(judge(answered(status), first).verdict, 'delivered');
@@ -24,7 +26,7 @@ test('every 2xx is a success', () => {
 test('a redirect, an error and a missing response are retried after 5 s', () => {
   const failures: GuardedAnswer[] = [
     ...[301, 307, 400, 401, 404, 500, 503].map((status) => answered(status)),
-    { kind: 'failed', reason: 'timeout', message: 'no complete answer within 15 s', latencyMs: 1 },
+    { kind: 'failed', reason: 'timeout', ...both('no complete answer within 15 s'), latencyMs: 1 },
   ];
   for (const failure of failures) {
     const { verdict, retryMs } = judge(failure, first);
@@ -67,6 +69,6 @@ test('the log has the response, or the reason why there is none', () => {
     error: null,
   });
   const message = 'example.com does not exist in DNS';
-  const failure: GuardedAnswer = { kind: 'failed', reason: 'dns', message, latencyMs: 3 };
+  const failure: GuardedAnswer = { kind: 'failed', reason: 'dns', ...both(message), latencyMs: 3 };
   assert.equal(judge(failure, first).attempt?.error, message);
 });

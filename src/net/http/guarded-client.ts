@@ -75,12 +75,18 @@ export type GuardedAnswer =
       bodyComplete: boolean;
       latencyMs: number;
     }
-  /** `message`: one sentence for the owner of the URL. */
-  | { kind: 'failed'; reason: FailureReason; message: string; latencyMs: number };
+  | (Failed & { latencyMs: number });
 
 export type Downloaded = { kind: 'downloaded'; bytes: Buffer };
 
-type Failed = { kind: 'failed'; reason: FailureReason; message: string };
+type Failed = {
+  kind: 'failed';
+  reason: FailureReason;
+  /** One sentence for operators. */
+  message: string;
+  /** The same for the owner of the URL: no address, since a name may lead to one of the operator's network. */
+  shown: string;
+};
 type Answered = Omit<Extract<GuardedAnswer, { kind: 'answered' }>, 'latencyMs'>;
 
 /** Loaded by the first request: a process that makes none, as most supervisors, saves 40 ms of CPU time. */
@@ -207,7 +213,10 @@ async function checkedAddresses(
   for (const address of addresses) {
     const reason = guard.refuses(address);
     if (reason !== null) {
-      return failed('refused', `${host} resolves to an address that is not public: ${reason}`);
+      return failed('refused', {
+        message: `${host} resolves to an address that is not public: ${reason}`,
+        shown: notPublic(host),
+      });
     }
   }
   return addresses;
@@ -224,9 +233,21 @@ async function addressesOf(
   const found = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
   if (found.length > 0) return found;
   const error = answers.find((answer) => answer.kind === 'error');
-  if (error !== undefined) return failed('dns', error.message);
+  if (error !== undefined) {
+    return failed('dns', { message: error.message, shown: `the DNS look-up of ${host} failed` });
+  }
   const missing = answers.every((answer) => answer.kind === 'nxdomain');
-  return failed('dns', missing ? `${host} does not exist in DNS` : `${host} has no address in DNS`);
+  return failed('dns', {
+    message: missing ? `${host} does not exist in DNS` : `${host} has no address in DNS`,
+    shown: notPublic(host),
+  });
+}
+
+/** One sentence whether the name leads nowhere or to a private address, so that it names no internal host. */
+function notPublic(host: string): string {
+  return isIP(host) === 0
+    ? `${host} has no public address in DNS`
+    : `${host} is not a public address`;
 }
 
 async function requestAt<Result>(
@@ -258,7 +279,7 @@ async function requestAt<Result>(
     return await read(response);
   } catch (error) {
     if (flood.signal.aborted && !signal.aborted) return failed('protocol', NO_FINAL_ANSWER);
-    return failureOf(error as Error, library.errors, { signal, request, address });
+    return failureOf(error as Error, library.errors, { signal, request, url, address });
   }
 }
 
@@ -339,22 +360,25 @@ async function startOf(
   return { bodyStart: text.replaceAll('\0', '\uFFFD'), bodyComplete };
 }
 
+type Failing = { signal: AbortSignal; request: Guarded; url: URL; address: string };
+
 function failureOf(
   error: Error,
   errors: (typeof Undici)['errors'],
-  { signal, request, address }: { signal: AbortSignal; request: Guarded; address: string },
+  { signal, request, url, address }: Failing,
 ): Failed {
   if (signal.aborted) return timedOut(request.timeoutMs);
+  const both = (sentence: string, why = '') => ({
+    message: `${sentence.replace('HOST', address)}: ${error.message}`,
+    shown: `${sentence.replace('HOST', hostOf(url))}${why}`,
+  });
   if (error instanceof ConnectError) {
-    return failed(error.reason, `no connection to ${address}: ${error.message}`);
+    return failed(error.reason, both('no connection to HOST', error.code && ` (${error.code})`));
   }
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) {
-    return failed('protocol', `the response of ${address} is not valid HTTP: ${error.message}`);
+    return failed('protocol', both('the response of HOST is not valid HTTP'));
   }
-  return failed(
-    'reset',
-    `${address} closed the connection before its answer was complete: ${error.message}`,
-  );
+  return failed('reset', both('HOST closed the connection before its answer was complete'));
 }
 
 /** A look-up cannot be canceled; a late answer is dropped. */
@@ -373,8 +397,10 @@ function timedOut(timeoutMs: number): Failed {
   return failed('timeout', `no complete answer within ${Number((timeoutMs / 1000).toFixed(1))} s`);
 }
 
-function failed(reason: FailureReason, message: string): Failed {
-  return { kind: 'failed', reason, message };
+/** @param says a sentence for both, or one for each of them */
+function failed(reason: FailureReason, says: string | { message: string; shown: string }): Failed {
+  const both = typeof says === 'string' ? { message: says, shown: says } : says;
+  return { kind: 'failed', reason, ...both };
 }
 
 /** In lower case; an IPv6 address without brackets, a name without a trailing dot. */
@@ -387,10 +413,12 @@ type ConnectReason = 'connect' | 'tls' | 'timeout';
 /** No byte of the request was sent, so another address may be tried. */
 class ConnectError extends Error {
   readonly reason: ConnectReason;
+  readonly code: string | undefined;
 
-  constructor(reason: ConnectReason, cause: Error) {
+  constructor(reason: ConnectReason, cause: Error & { code?: string }) {
     super(cause.message, { cause });
     this.reason = reason;
+    this.code = cause.code;
   }
 }
 
