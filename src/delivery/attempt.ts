@@ -75,7 +75,7 @@ export async function attemptLive(
   const progress: Progress = { startedMs, session: NO_SESSION, hasWrittenDot: false };
   const sending = buildAndSend(delivery, options, { progress, cutoff });
   const ended = await cutoff
-    .unlessCut(sending, () => progress.hasWrittenDot)
+    .unlessCut(sending, () => progress.hasWrittenDot, delivery.place?.signal)
     .catch((error: unknown) => {
       if (!progress.hasWrittenDot) throw error;
       // A bug. It counts as an attempt, so that retries follow the schedule and end.
@@ -87,8 +87,12 @@ export async function attemptLive(
     });
   const { message, route } = progress;
   // The worker is stopping, and nothing was sent.
-  if (ended === 'unsent' || !message || !route) return { kind: 'release', delayMs: 0 };
-  const result = typeof ended === 'string' ? inDoubt(progress, ended) : ended;
+  if (ended === 'unsent') return { kind: 'release', delayMs: 0 };
+  if (ended === 'given_up' && delivery.place?.isConnecting !== true) {
+    return { kind: 'release', delayMs: UNCONNECTED_DELAY_MS };
+  }
+  if (!message || !route) return { kind: 'release', delayMs: 0 };
+  const result = typeof ended === 'string' ? cutResult(progress, ended) : ended;
   if (result.kind === 'postponed') return { kind: 'release', delayMs: Math.ceil(result.delayMs) };
   // Nothing was sent: the current holder of the recipient tries again, or settles why it was stopped.
   if (result.kind === 'failed' && result.cause === 'withheld') {
@@ -122,7 +126,8 @@ async function buildAndSend(
     const tls = await options.tls.forAttempt(route, wanted);
     assertAsSigned(message);
     const transaction = transactionOf(delivery, message, options, { progress, cutoff });
-    return tryHosts(route, connections, { ...tls, transaction, postponableMs, progress });
+    const { place } = delivery;
+    return tryHosts(route, connections, { ...tls, transaction, postponableMs, progress, place });
   };
   const demand = leastTls === 'enforced' ? 'enforced' : (delivery.message.tls ?? 'opportunistic');
   const wanted = { destination, demand, sts } as const;
@@ -148,8 +153,10 @@ function transactionOf(
   { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
 ): Transaction {
   const { world, lease, settling } = options;
+  const signal = delivery.place?.signal;
+  const isGivenUp = (): boolean => signal?.aborted === true;
   const isOurs = (): boolean =>
-    !cutoff.isClosed && lease.isFresh() && lease.holder() === delivery.holder;
+    !cutoff.isClosed && !isGivenUp() && lease.isFresh() && lease.holder() === delivery.holder;
   return {
     envelopeFrom: returnPathOf(delivery, options),
     recipient: delivery.address,
@@ -202,15 +209,24 @@ const IN_DOUBT = {
   broken: 'An error of the service hid what the server answered to the final dot.',
 } as const;
 
-/** The final dot was written and the reply is not known. */
-function inDoubt({ session }: Progress, why: keyof typeof IN_DOUBT): AttemptResult {
-  const message = IN_DOUBT[why];
+const GIVEN_UP =
+  'The server was silent, and too many other messages of the project waited for silent servers.';
+/** A delivery that was given up during a look-up or in a queue for a connection is due again after this time. */
+const UNCONNECTED_DELAY_MS = 60_000;
+
+/** The final dot was written and the reply is not known, or the attempt was given up without a session. */
+function cutResult(
+  { session }: Progress,
+  why: keyof typeof IN_DOUBT | 'given_up',
+): Exclude<AttemptResult, { kind: 'unroutable' }> {
+  const isGivenUp = why === 'given_up';
+  const message = isGivenUp ? GIVEN_UP : IN_DOUBT[why];
   return {
     kind: 'failed',
-    phase: 'data',
-    cause: 'closed',
+    phase: isGivenUp ? 'connect' : 'data',
+    cause: isGivenUp ? 'timeout' : 'closed',
     message,
-    inDoubt: true,
+    inDoubt: !isGivenUp,
     ...session,
     transcript: [`(${message})`],
   };
@@ -227,7 +243,8 @@ function adjustWindow(
   }
 }
 
-type CutOff = 'unsent' | 'in_doubt';
+/** `given_up`: by `Slots`, for want of room. */
+type CutOff = 'unsent' | 'in_doubt' | 'given_up';
 
 /** An attempt under way. `all`: also when its final dot is written. */
 type Cuttable = { cut: (all: boolean) => void };
@@ -261,6 +278,7 @@ export class Cutoff {
   async unlessCut<Result>(
     attempt: Promise<Result>,
     hasWrittenDot: () => boolean,
+    signal?: AbortSignal,
   ): Promise<Result | CutOff> {
     const cut = Promise.withResolvers<CutOff>();
     const cuttable: Cuttable = {
@@ -271,10 +289,15 @@ export class Cutoff {
     };
     this.#attempts.add(cuttable);
     if (this.isClosed) cuttable.cut(this.#stage === 'all');
+    const giveUp = (): void => {
+      if (!hasWrittenDot()) cut.resolve('given_up');
+    };
+    signal?.addEventListener('abort', giveUp);
     try {
       return await Promise.race([attempt, cut.promise]);
     } finally {
       this.#attempts.delete(cuttable);
+      signal?.removeEventListener('abort', giveUp);
     }
   }
 }

@@ -36,6 +36,8 @@ import {
   slowdownFor,
   START_CONNECTIONS,
 } from './shaping-settings.ts';
+import { Remembered } from './remembered.ts';
+import type { Place } from './slots.ts';
 import { inRankOrder, type Source } from './sources.ts';
 
 export type Target = {
@@ -80,6 +82,9 @@ export type SendRequest = {
   postponableMs: number;
   /** It failed on a kept session: it goes alone on a new one. */
   isAlone: boolean;
+  /** Another address is left to try. */
+  hasOthers?: boolean;
+  place?: Place | undefined;
 };
 
 type ConnectionsOptions = {
@@ -94,6 +99,8 @@ type ConnectionsOptions = {
   session?: Pick<SmtpOptions, 'auth' | 'implicitTls' | 'timeouts' | 'ca'>;
 };
 
+/** How long a connection may take while another address is left. */
+const CONNECT_MS_WITH_OTHERS = 10_000;
 const DEAD_FOR_MS = 2 * 60_000;
 const TIMED_OUT_FOR_MS = 15 * 60_000;
 /** Greylisting usually accepts a retry from the same address within this time. */
@@ -161,7 +168,7 @@ export class Connections {
       const mayReplace = request.isAlone || pool.held >= pool.share;
       const permit = pool.takePermit() ?? (mayReplace ? await pool.replaceIdle() : null);
       if (permit) {
-        const opened = await this.#open(target, pool, permit);
+        const opened = await this.#open(target, pool, { permit, ...request });
         if (!('ourProblem' in opened)) return opened;
         this.#unusable.remember(`${source} ${target.address}`, UNUSABLE_FOR_MS);
         if (this.#usable(sources, target.address) === null) return opened;
@@ -316,10 +323,19 @@ export class Connections {
     return deadForMs < postponableMs ? deadForMs : 0;
   }
 
-  async #open(target: Target, pool: ConnectionPool, permit: Permit): Promise<Acquired> {
+  async #open(
+    target: Target,
+    pool: ConnectionPool,
+    { permit, hasOthers, place }: { permit: Permit } & Pick<SendRequest, 'hasOthers' | 'place'>,
+  ): Promise<Acquired> {
     const [{ address, provider }, { source }, key] = [target, pool, keyOf(target)];
     const startedMs = this.#nowMs();
-    const result = await connectSmtp(this.#smtpOptions(target, pool.source));
+    place?.connecting();
+    const result = await connectSmtp({
+      ...this.#smtpOptions(target, pool.source),
+      connectMaxMs: hasOthers === true ? CONNECT_MS_WITH_OTHERS : undefined,
+      signal: place?.signal,
+    });
     if (!isSilence(result)) this.#reached(provider, address);
     if (result.kind !== 'ready') {
       const isRefused = result.kind === 'replied' && classifyReply(result).slowDown === true;
@@ -464,34 +480,4 @@ function usedAgain({ connection, pool }: Slot): Acquired & { kind: 'ready' } {
 /** No reply before the session was established: this is about the server, whatever the message. */
 export function isSilence(result: { kind: string; phase?: string }): boolean {
   return result.kind === 'failed' && /^(?:connect|greeting|ehlo)$/.test(result.phase ?? '');
-}
-
-const REMEMBERED_MAX = 10_000;
-
-/** Facts about hosts or addresses that hold for a while. Beyond the limit the oldest are dropped. */
-class Remembered {
-  readonly #world: Pick<World, 'monotonicMs'>;
-  readonly #untilMs = new Map<string, number>();
-
-  constructor(world: Pick<World, 'monotonicMs'>) {
-    this.#world = world;
-  }
-
-  remember(host: string, forMs: number): void {
-    this.#untilMs.delete(host);
-    if (forMs <= 0) return;
-    this.#untilMs.set(host, this.#world.monotonicMs() + forMs);
-    if (this.#untilMs.size <= REMEMBERED_MAX) return;
-    const [oldest] = this.#untilMs.keys();
-    this.#untilMs.delete(oldest!);
-  }
-
-  /** The remaining time; 0: it does not hold any more. */
-  forMs(host: string): number {
-    const untilMs = this.#untilMs.get(host);
-    if (untilMs === undefined) return 0;
-    const leftMs = untilMs - this.#world.monotonicMs();
-    if (leftMs <= 0) this.#untilMs.delete(host);
-    return Math.max(0, leftMs);
-  }
 }

@@ -111,6 +111,7 @@ async function attemptDelivery(
   options: DeliverOptions,
 ): Promise<Attempted> {
   const isTest = delivery.message.environment === 'test';
+  if (isTest) delivery.place?.greeted();
   try {
     return await (isTest
       ? attemptSimulated(delivery, options)

@@ -26,6 +26,7 @@ import { AWAY_PAUSE_MS, Releases, UnknownClaims } from './releases.ts';
 import { type Delivery, FairQueue, WEIGHT_BYTES_MIN } from './fair-queue.ts';
 import type { MailRouting } from './mail-routing.ts';
 import { SIMULATOR_PROVIDER } from './simulator.ts';
+import { SILENT_AFTER_MS } from './slots.ts';
 
 type DispatcherOptions = {
   db: Queryable;
@@ -318,6 +319,7 @@ export class Dispatcher {
   async #run(delivery: Delivery): Promise<void> {
     const { deliver, log, world } = this.#options;
     this.#lastWorkMs = world.monotonicMs();
+    const watch = setInterval(() => this.#leaveSlot(delivery, watch), SILENT_AFTER_MS);
     try {
       // A lock timeout is thrown: the delivery is released, or found again by releases.ts.
       const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
@@ -330,12 +332,19 @@ export class Dispatcher {
       log.error({ err: error, emailId: delivery.message.id }, 'an attempt ended in an error');
       await this.#release([delivery], () => 60_000);
     } finally {
+      clearInterval(watch);
       this.#held.delete(delivery);
       this.#countDone(delivery);
       this.#pump();
       if (this.#fairQueue.underWay === 0) this.#idle?.();
       this.#claimMore(delivery);
     }
+  }
+
+  /** Called each second of a delivery: one that waits for a silent server makes room for others. */
+  #leaveSlot(delivery: Delivery, watch: NodeJS.Timeout): void {
+    if (this.#fairQueue.leaveSlot(delivery)) clearInterval(watch);
+    this.#pump();
   }
 
   #claimMore(delivery: Delivery): void {

@@ -47,9 +47,9 @@ test('projects are served in turn, regardless of the number of their destination
   assert.deepEqual(names(providers, 5), [
     'a1@one.net',
     'b1@one.net',
-    'a2@two.net',
+    'a4@four.net',
     'b2@one.net',
-    'a3@three.net',
+    'a2@two.net',
   ]);
 });
 
@@ -96,14 +96,47 @@ test('a provider whose window grows is served at once when it says so', () => {
   assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
 });
 
-test('a project leaves as many places under way as it takes', () => {
+function startAll(queue: FairQueue): Delivery[] {
+  const started: Delivery[] = [];
+  for (let next = queue.next(); next !== null; next = queue.next()) started.push(next);
+  return started;
+}
+
+test('a project leaves as many slots as it takes', () => {
   const providers = newFairQueue(10_000);
   addAll(providers, deliveriesOf('a', many(600, 'hangs.net')));
-  let started = 0;
-  while (providers.next() !== null) started += 1;
-  assert.equal(started, 256);
+  assert.equal(startAll(providers).length, 128);
   addAll(providers, deliveriesOf('b', ['b@x.net']));
   assert.equal(providers.next()?.address, 'b@x.net');
+});
+
+test('mail to a provider that answered has slots of its own, and comes first in its project', () => {
+  const queue = newFairQueue(10_000);
+  addAll(queue, deliveriesOf('a', ['first@alive.net']));
+  const [first] = startAll(queue);
+  first!.place!.greeted();
+  queue.done(first!);
+  addAll(queue, deliveriesOf('a', [...many(600, 'hangs.net'), 'reset@alive.net']));
+  assert.equal(queue.next()?.address, 'reset@alive.net');
+  assert.equal(startAll(queue).length, 128);
+  addAll(queue, deliveriesOf('a', many(600, 'alive.net')));
+  assert.equal(startAll(queue).length, 255);
+});
+
+test('deliveries without a session leave their slots, and their provider is tried with the others again', () => {
+  const queue = newFairQueue(10_000);
+  addAll(queue, deliveriesOf('a', ['first@x.net']));
+  const [first] = startAll(queue);
+  first!.place!.greeted();
+  queue.done(first!);
+  addAll(queue, deliveriesOf('a', many(300, 'x.net')));
+  const started = startAll(queue);
+  assert.equal(started.length, 256);
+  for (const delivery of started) assert.ok(queue.leaveSlot(delivery));
+  assert.equal(queue.underWay, 256);
+  assert.equal(startAll(queue).length, 44);
+  addAll(queue, deliveriesOf('a', many(200, 'x.net')));
+  assert.equal(startAll(queue).length, 84, 'they are in the other lane now');
 });
 
 test('mail of an unknown route waits and moves to its provider once that is known', () => {

@@ -7,9 +7,10 @@
  * start anything (at its window, suspended, its route not known yet) are parked with the provider and
  * cost nothing until it opens.
  *
- * A project may use as much of the memory, and of the deliveries under way, as it leaves free, and the same
- * holds for a tenant queue within its project. A single project gets half, so that there is room for
- * the next one. Deliveries under way count as memory, too. No count falls below 0 (`reduced`).
+ * A project may use as much of the memory as it leaves free, and the same holds for a tenant queue within its
+ * project. A single project gets half, so that there is room for the next one. Deliveries under way count as
+ * memory, too; how many there may be is in slots.ts. Tenant queues whose provider answers come before the
+ * others of their project (turns.ts). No count falls below 0 (`reduced`).
  *
  * A delivery is under way until its outcome is settled, but occupies its provider only until its attempt has
  * ended: a commit takes longer than a message to a server nearby, and needs no connection.
@@ -17,6 +18,8 @@
 import { Members } from '../core/members.ts';
 import type { StoredMessage } from '../store/emails.ts';
 import type { ClaimedRecipient } from '../store/queue.ts';
+import { type LaneName, type Place, Slots } from './slots.ts';
+import { Turns } from './turns.ts';
 
 /** One recipient that this worker holds. */
 export type Delivery = Pick<
@@ -38,6 +41,8 @@ export type Delivery = Pick<
   suppressed: boolean;
   domainDeleted: boolean;
   domainUnverified: boolean;
+  /** While it is under way. */
+  place?: Place;
 };
 
 type ProviderRules = {
@@ -50,7 +55,6 @@ type ProviderRules = {
   suspendedForMs(provider: string): number;
 };
 
-const UNDER_WAY_MAX = 512;
 const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
 /** The least that a message counts, so that at most 2,048 are in memory. */
 export const WEIGHT_BYTES_MIN = 24 * 1024;
@@ -59,11 +63,16 @@ const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
 /** Above the first limit the projects that hold most release deliveries, down to the second. */
 const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
 const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
+/** Of deliveries that wait for silent servers. */
+const WAITING_BYTES_MAX = 0.5 * MEMORY_BYTES_MAX;
 /** Up to this many deliveries of a queue are always taken. */
 const QUEUE_FEW = 4;
 /** A queue claims as many as keep its provider busy until the next claim. */
 const QUEUE_CLAIMED_PER_WINDOW = 16;
 const QUEUE_CLAIMED_MAX = 256;
+/** Providers whose last attempt got a session at once. */
+const PROMPT_MAX = 10_000;
+const LANE_NAMES = ['prompt', 'trial'] as const;
 
 export class FairQueue {
   readonly #providers = new Map<string, Provider>();
@@ -72,6 +81,8 @@ export class FairQueue {
   readonly #ready = new Set<Project>();
   readonly #suspended = new Set<string>();
   readonly #rules: ProviderRules;
+  readonly #slots = new Slots({ waitingBytesMax: WAITING_BYTES_MAX });
+  readonly #prompt = new Set<string>();
   readonly #underWay = new Members<Delivery>();
   /** Those of them whose attempt has not ended. */
   readonly #attempts = new Members<Delivery>();
@@ -99,17 +110,16 @@ export class FairQueue {
    * @throws when it is under way already: a second attempt would send the message twice
    */
   next(): Delivery | null {
-    const free = UNDER_WAY_MAX - this.underWay;
     for (const project of this.#ready) {
-      if (project.underWay >= free) continue;
-      const queue = this.#openQueue(project);
+      const found = this.#turnOf(project);
+      if (found === null && hasTurns(project)) continue;
+      // Moves to the end, after the projects that wait for their turn.
       this.#ready.delete(project);
-      if (queue === null) continue;
+      if (found === null) continue;
+      const { queue, lane } = found;
       const delivery = queue.deliveries.shift()!;
-      // Moves to the end, after the queues and projects that wait for their turn.
-      project.ready.delete(queue);
-      if (queue.deliveries.length > 0) project.ready.add(queue);
-      if (project.ready.size > 0) this.#ready.add(project);
+      if (queue.deliveries.length > 0) project.turns[lane].return(queue);
+      if (hasTurns(project)) this.#ready.add(project);
       this.waiting -= 1;
       this.#start(queue, delivery);
       return delivery;
@@ -117,11 +127,22 @@ export class FairQueue {
     return null;
   }
 
+  /** To be called every SILENT_AFTER_MS: leaves its slot if it is time (slots.ts). @returns whether it has none now */
+  leaveSlot(delivery: Delivery): boolean {
+    if (delivery.place === undefined || !this.#attempts.has(delivery)) return true;
+    const hadSlot = delivery.place.lane !== null;
+    const hasLeft = this.#slots.leave(delivery.place);
+    if (hadSlot && hasLeft) this.#answersPromptly(delivery.provider, false);
+    return hasLeft;
+  }
+
   /** The attempt has ended, and its outcome is to be settled: the provider may start another one. */
   attempted(delivery: Delivery): void {
     if (!this.#attempts.delete(delivery)) return;
     const { provider } = this.#queue(delivery);
     provider.attempts = reduced(provider.attempts, 1);
+    const { hasSession, lane } = delivery.place!;
+    if (hasSession && lane !== null) this.#answersPromptly(delivery.provider, true);
     this.open(delivery.provider);
   }
 
@@ -132,7 +153,8 @@ export class FairQueue {
     }
     this.attempted(delivery);
     const queue = this.#queue(delivery);
-    queue.project.underWay = reduced(queue.project.underWay, 1);
+    this.#slots.end(delivery.place!);
+    delete delivery.place;
     this.#weigh(queue, -delivery.weightBytes);
     this.#forgetIfEmpty(queue);
     this.open(delivery.provider);
@@ -292,13 +314,21 @@ export class FairQueue {
     return Math.max(0, maxBytes - this.weightBytes - own);
   }
 
-  #openQueue(project: Project): TenantQueue | null {
-    for (const queue of project.ready) {
-      if (this.#isOpen(queue.provider)) return queue;
-      project.ready.delete(queue);
-      queue.provider.parked.add(queue);
+  #turnOf(project: Project): { queue: TenantQueue; lane: LaneName } | null {
+    for (const lane of LANE_NAMES) {
+      if (!this.#slots.mayStart(lane, project.id)) continue;
+      const queue = this.#openQueue(project.turns[lane]);
+      if (queue !== null) return { queue, lane };
     }
     return null;
+  }
+
+  #openQueue(turns: Turns<TenantQueue>): TenantQueue | null {
+    for (;;) {
+      const queue = turns.take();
+      if (queue === null || this.#isOpen(queue.provider)) return queue;
+      queue.provider.parked.add(queue);
+    }
   }
 
   #isOpen({ name, isClosed, attempts }: Provider): boolean {
@@ -309,8 +339,24 @@ export class FairQueue {
   }
 
   #makeReady(queue: TenantQueue): void {
-    queue.project.ready.add(queue);
+    queue.project.turns[this.#laneOf(queue.provider.name)].arrive(queue);
     this.#ready.add(queue.project);
+  }
+
+  #laneOf(provider: string): LaneName {
+    return this.#prompt.has(provider) ? 'prompt' : 'trial';
+  }
+
+  /** Moves the queues of the provider to the lane where they belong now. */
+  #answersPromptly(name: string, isPrompt: boolean): void {
+    if (this.#prompt.has(name) === isPrompt) return;
+    if (!isPrompt) this.#prompt.delete(name);
+    else this.#prompt.add(name);
+    if (this.#prompt.size > PROMPT_MAX) this.#prompt.delete(this.#prompt.keys().next().value!);
+    const [from, to] = isPrompt ? (['trial', 'prompt'] as const) : (['prompt', 'trial'] as const);
+    for (const queue of this.#providers.get(name)?.queues.values() ?? []) {
+      if (queue.project.turns[from].delete(queue)) queue.project.turns[to].return(queue);
+    }
   }
 
   #start(queue: TenantQueue, delivery: Delivery): void {
@@ -318,7 +364,8 @@ export class FairQueue {
     this.#underWay.add(delivery);
     this.#attempts.add(delivery);
     queue.provider.attempts += 1;
-    queue.project.underWay += 1;
+    const lane = this.#laneOf(queue.provider.name);
+    delivery.place = this.#slots.start(lane, queue.project.id, delivery.weightBytes);
   }
 
   /** Takes all but the `keep` oldest deliveries out of a queue. */
@@ -327,7 +374,7 @@ export class FairQueue {
     this.waiting = reduced(this.waiting, deliveries.length);
     for (const delivery of deliveries) this.#weigh(queue, -delivery.weightBytes);
     if (queue.deliveries.length === 0) {
-      queue.project.ready.delete(queue);
+      for (const lane of LANE_NAMES) queue.project.turns[lane].delete(queue);
       queue.provider.parked.delete(queue);
     }
     this.#forgetIfEmpty(queue);
@@ -358,7 +405,8 @@ export class FairQueue {
   #project(id: string): Project {
     let project = this.#projects.get(id);
     if (!project) {
-      project = { id, queues: new Set(), ready: new Set(), underWay: 0, weightBytes: 0 };
+      const turns = { prompt: new Turns<TenantQueue>(), trial: new Turns<TenantQueue>() };
+      project = { id, queues: new Set(), turns, weightBytes: 0 };
       this.#projects.set(id, project);
     }
     return project;
@@ -400,11 +448,14 @@ export type TenantQueue = {
 type Project = {
   id: string;
   queues: Set<TenantQueue>;
-  /** Queues with deliveries that may start, in turn. */
-  ready: Set<TenantQueue>;
-  underWay: number;
+  /** Queues with deliveries that may start. */
+  turns: Record<LaneName, Turns<TenantQueue>>;
   weightBytes: number;
 };
+
+function hasTurns({ turns }: Project): boolean {
+  return turns.prompt.size > 0 || turns.trial.size > 0;
+}
 
 /** Searches from the end, because a new delivery is nearly always the newest. */
 function insertByAge(deliveries: Delivery[], delivery: Delivery): void {

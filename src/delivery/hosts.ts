@@ -14,6 +14,7 @@ import type { TlsResult, Transaction, TransactionResult } from '../net/smtp/clie
 import type { TlsRule } from '../net/tls/policy.ts';
 import { type Connections, isSilence, type Postponed, type Target } from './connections.ts';
 import type { AttemptResult, Via } from './outcome.ts';
+import type { Place } from './slots.ts';
 import type { TlsForAttempt } from './tls-rules.ts';
 
 /** The same for all hosts of the route. */
@@ -23,6 +24,8 @@ export type RouteAttempt = TlsForAttempt & {
   postponableMs: number;
   /** Names the server before the message is sent: an attempt may be cut off without a result. */
   progress: { session: { via: Via; source: string } };
+  /** Its place among the deliveries under way; none in tests. */
+  place: Place | undefined;
 };
 
 type SessionFailure = Exclude<ConnectResult, { kind: 'ready' }>;
@@ -31,6 +34,8 @@ type HostResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
 
 /** RFC 5321 §5.1 asks for at least two addresses; Postfix stops at five, and two sessions. */
 const ADDRESSES_MAX = 5;
+/** Of one host while others are left: all addresses of a host usually fail together. */
+const ADDRESSES_OF_HOST_MAX = 3;
 const SESSIONS_MAX = 2;
 /** The number of halvings from a window of 20 connections down to one. */
 const CROWDED_MAX = 4;
@@ -45,19 +50,28 @@ export async function tryHosts(
   let sessions = 0;
   let delayMs = Infinity;
   const silent: string[] = [];
-  for (const { host, address, rule } of candidatesOf(route, connections, options)) {
+  const candidates = candidatesOf(route, connections, options);
+  for (const [index, { host, address, rule }] of candidates.entries()) {
     if (rule.mode === 'barred') {
       options.onTls(rule, rule.problem);
       last ??= barred(host, rule);
       continue;
     }
+    const hasOthers = index < candidates.length - 1;
     const first = firstTarget({ provider: route.provider, host, address }, rule, options);
-    const result = await tryTarget(first, { connections, rule, options, isAlone: false });
+    const result = await tryTarget(first, {
+      connections,
+      rule,
+      options,
+      hasOthers,
+      isAlone: false,
+    });
     if (result.kind === 'postponed') {
       delayMs = Math.min(delayMs, result.delayMs);
       continue;
     }
     last = result;
+    if (options.place?.signal.aborted === true) return last;
     if (isSilence(result)) silent.push(address);
     if (result.phase !== 'connect') sessions += 1;
     if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
@@ -80,16 +94,42 @@ function candidatesOf(
   options: RouteAttempt,
 ): Candidate[] {
   const candidates: Candidate[] = [];
-  let addresses = 0;
-  for (const host of openFirst(route, connections, options)) {
-    const rule = options.ruleFor(host);
+  let left = ADDRESSES_MAX;
+  const hosts = openFirst(route, connections, options).map((host) => {
+    return { ...host, rule: options.ruleFor(host) };
+  });
+  const lastOpen = hosts.findLastIndex(({ rule }) => rule.mode !== 'barred');
+  for (const [index, { name: host, addresses, rule }] of hosts.entries()) {
     // A barred host does not count towards ADDRESSES_MAX.
-    const ofHost =
-      rule.mode === 'barred' ? [''] : host.addresses.slice(0, ADDRESSES_MAX - addresses);
-    candidates.push(...ofHost.map((address) => ({ host: host.name, address, rule })));
-    if (rule.mode !== 'barred') addresses += ofHost.length;
+    if (rule.mode === 'barred') {
+      candidates.push({ host, address: '', rule });
+      continue;
+    }
+    const max = index < lastOpen ? Math.min(left, ADDRESSES_OF_HOST_MAX) : left;
+    const chosen = firstAlive(addresses, max, (address) => isSkipped(address));
+    candidates.push(...chosen.map((address) => ({ host, address, rule })));
+    left -= chosen.filter((address) => !isSkipped(address)).length;
   }
   return candidates;
+
+  /** It did not answer a moment ago: it takes no time, and does not count towards ADDRESSES_MAX. */
+  function isSkipped(address: string): boolean {
+    const deadForMs = connections.deadForMs(address);
+    return deadForMs > 0 && deadForMs < options.postponableMs;
+  }
+}
+
+/** The first addresses, as many as have `max` of which none is skipped. */
+function firstAlive(
+  addresses: readonly string[],
+  max: number,
+  isSkipped: (address: string) => boolean,
+): string[] {
+  let alive = 0;
+  return addresses.filter((address) => {
+    if (!isSkipped(address)) alive += 1;
+    return isSkipped(address) || alive <= max;
+  });
 }
 
 /** Among hosts of equal preference those with an idle session first: a new session costs more. */
@@ -125,6 +165,8 @@ type HostTry = {
   connections: Connections;
   rule: OpenRule;
   options: RouteAttempt;
+  /** Another address is left to try. */
+  hasOthers: boolean;
   /** How often a connection was refused because this machine already had others open. */
   crowded?: number;
   /** The message failed on a kept session and now goes alone on a new one. */
@@ -151,17 +193,21 @@ function firstTarget(
  * may be tried again: then it is tried once more.
  */
 async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult | Postponed> {
-  const { connections, rule, options, isAlone } = hostTry;
-  const { transaction, postponableMs } = options;
-  const request = { transaction, postponableMs, isAlone };
+  const { connections, rule, options, isAlone, hasOthers } = hostTry;
+  const { transaction, postponableMs, place } = options;
+  const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
+  options.progress.session = { via: { ...where, tls: null }, source: '' };
+  const request = { transaction, postponableMs, isAlone, hasOthers, place };
   const opened = await connections.acquire(target, request);
   if (opened.kind === 'postponed') return opened;
   const { source } = opened;
   if (opened.isCrowded === true && (hostTry.crowded ?? 0) < CROWDED_MAX) {
     return tryTarget(target, { ...hostTry, crowded: (hostTry.crowded ?? 0) + 1 });
   }
-  const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
   if (opened.kind !== 'ready') {
+    if (place?.signal.aborted === true && opened.kind === 'failed') {
+      return { ...opened, inDoubt: false, via: { ...where, tls: null } };
+    }
     const easier = easierTarget(target, opened);
     const isHeld = lacksExpectedTls(target, opened);
     if (easier?.tls === 'off' || isHeld) options.tlsMemory.failed(target.host);
@@ -178,6 +224,7 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
     return { ...opened, message, inDoubt: false, via };
   }
   const { connection, reused, announced } = opened;
+  place?.greeted();
   if (reused !== true) {
     const { host, reducedHello: reduced = false } = target;
     if (connection.tls !== null) options.tlsMemory.worked(host, { reduced });

@@ -61,6 +61,19 @@ type Handshake = Session & { options: SmtpOptions; tls: SmtpTlsFacts | null };
 export async function connectSmtp(options: SmtpOptions): Promise<ConnectResult> {
   const handshake = await open(options);
   if ('kind' in handshake) return handshake;
+  const giveUp = (): void => void handshake.wire.fail('closed', GIVEN_UP);
+  options.signal?.addEventListener('abort', giveUp);
+  if (options.signal?.aborted === true) giveUp();
+  try {
+    return await shakeHands(handshake);
+  } finally {
+    options.signal?.removeEventListener('abort', giveUp);
+  }
+}
+
+const GIVEN_UP = 'The connection was given up before the session was ready.';
+
+async function shakeHands(handshake: Handshake): Promise<ConnectResult> {
   const stopped =
     (await readGreeting(handshake)) ??
     (await sendHello(handshake)) ??
@@ -71,7 +84,8 @@ export async function connectSmtp(options: SmtpOptions): Promise<ConnectResult> 
     return stopped;
   }
   failpoint('smtp_after_hello');
-  const facts = { host: options.host, address: options.address };
+  const { host, address } = handshake.options;
+  const facts = { host, address };
   return { kind: 'ready', connection: new SmtpConnection(handshake, facts, handshake.tls) };
 }
 
@@ -87,7 +101,10 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
   transcript.note(`connecting to ${options.host} [${options.address}]:${options.port}`);
 
   failpoint('smtp_before_connect');
-  let socket = await openSocket(options, timeouts.connect);
+  let socket = await openSocket(
+    options,
+    Math.min(timeouts.connect, options.connectMaxMs ?? Infinity),
+  );
   if ('cause' in socket) return failed(transcript, 'connect', socket);
   let tls: SmtpTlsFacts | null = null;
   if (options.implicitTls === true) {
@@ -111,23 +128,32 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
 const OUR_PROBLEMS = /^(?:EADDRNOTAVAIL|EADDRINUSE|ENETUNREACH|EAFNOSUPPORT|EINVAL|EACCES|EPERM)$/;
 
 function openSocket(options: SmtpOptions, timeoutMs: number): Promise<Socket | WireFailure> {
-  const { address, port, localAddress } = options;
+  const { address, port, localAddress, signal } = options;
   const bound = localAddress === undefined ? {} : { localAddress };
   return new Promise((resolve) => {
     const socket = connect({ host: address, port, noDelay: true, ...bound });
-    const timer = setTimeout(() => {
+    const end = (message: string): void => {
+      settle();
       socket.destroy();
-      resolve({ cause: 'timeout', message: `No connection within ${timeoutMs / 1000} s.` });
-    }, timeoutMs);
-    const refuse = (error: NodeJS.ErrnoException): void => {
+      resolve({ cause: 'timeout', message });
+    };
+    const timer = setTimeout(() => end(`No connection within ${timeoutMs / 1000} s.`), timeoutMs);
+    const giveUp = (): void => end(GIVEN_UP);
+    signal?.addEventListener('abort', giveUp);
+    const settle = (): void => {
       clearTimeout(timer);
+      signal?.removeEventListener('abort', giveUp);
+    };
+    if (signal?.aborted === true) return giveUp();
+    const refuse = (error: NodeJS.ErrnoException): void => {
+      settle();
       const isOurs = localAddress !== undefined && OUR_PROBLEMS.test(`${error.code}`);
       const from = isOurs ? ` from ${localAddress}` : '';
       const message = `No connection${from} (${error.code ?? error.message}).`;
       resolve({ cause: 'unreachable', message, ...(isOurs && { ourProblem: true }) });
     };
     socket.once('error', refuse).once('connect', () => {
-      clearTimeout(timer);
+      settle();
       socket.off('error', refuse);
       resolve(socket);
     });

@@ -66,6 +66,10 @@ export type SmtpOptions = {
   /** For PLAIN or LOGIN; not sent in plain text unless the address is loopback. */
   auth?: { user: string; pass: string } | undefined;
   timeouts?: Partial<SmtpTimeouts>;
+  /** At most this for the phase `connect`. */
+  connectMaxMs?: number | undefined;
+  /** Aborted: the session is given up before it is ready. */
+  signal?: AbortSignal | undefined;
   /** PEM of the only trusted authority (tests). */
   ca?: string | undefined;
 };
