@@ -20,8 +20,9 @@ import type { Queryable } from '../store/postgres/database.ts';
 import { stoppedNow } from '../store/queue.ts';
 import type { SettleHealth } from '../store/settle-health.ts';
 import type { Connections, Postponed } from './connections.ts';
+import type { Contents } from './contents.ts';
 import type { Delivery } from './fair-queue.ts';
-import { tryHosts, type RouteAttempt } from './hosts.ts';
+import { type RouteAttempt, tryHosts } from './hosts.ts';
 import type { MailRouting } from './mail-routing.ts';
 import { assertAsSigned, type MessageBuilder, type SignedMessage } from './message.ts';
 import {
@@ -39,6 +40,7 @@ export type AttemptOptions = {
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean };
   builder: Pick<MessageBuilder, 'build'>;
+  contents: Pick<Contents, 'use' | 'postponement'>;
   mailRouting: Pick<MailRouting, 'find'>;
   tls: TlsRules;
   connections: Connections;
@@ -85,21 +87,20 @@ export async function attemptLive(
       );
       return 'broken' as const;
     });
-  const { message, route } = progress;
   // The worker is stopping, and nothing was sent.
   if (ended === 'unsent') return { kind: 'release', delayMs: 0 };
   if (ended === 'given_up' && delivery.place?.isConnecting !== true) {
     return { kind: 'release', delayMs: UNCONNECTED_DELAY_MS };
   }
-  if (!message || !route) return { kind: 'release', delayMs: 0 };
   const result = typeof ended === 'string' ? cutResult(progress, ended) : ended;
   if (result.kind === 'postponed') return { kind: 'release', delayMs: Math.ceil(result.delayMs) };
   // Nothing was sent: the current holder of the recipient tries again, or settles why it was stopped.
   if (result.kind === 'failed' && result.cause === 'withheld') {
     return { kind: 'release', delayMs: 0 };
   }
+  const { message = null, route } = progress;
   const outcome = outcomeOf(result, options.viaRelay ? 'sent' : 'delivered');
-  if (route.kind === 'hosts' && result.kind !== 'unroutable') {
+  if (route?.kind === 'hosts' && result.kind !== 'unroutable') {
     adjustWindow(connections, route.provider, { source: result.source, outcome });
   }
   const durationMs = world.monotonicMs() - startedMs;
@@ -112,22 +113,25 @@ async function buildAndSend(
   options: AttemptOptions,
   { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
 ): Promise<AttemptResult | Postponed> {
-  const { world, builder, connections, leastTls } = options;
+  const { world, builder, connections, contents, leastTls } = options;
   const startedMs = world.monotonicMs();
-  const { destination } = delivery;
+  const { destination, content } = delivery;
+  const postponed = content === null ? contents.postponement(delivery) : null;
+  if (postponed !== null) return postponed;
   const [message, route, sts] = await Promise.all([
-    builder.build(delivery.message, delivery),
+    content && builder.build(content, delivery),
     options.mailRouting.find(destination),
     options.tls.policyOf(destination),
   ]);
-  Object.assign(progress, { message, route });
+  Object.assign(progress, { route, ...(message && { message }) });
   const postponableMs = delivery.expiresAtMs - startedMs;
   const sendUnder = async (wanted: TlsWanted) => {
     const tls = await options.tls.forAttempt(route, wanted);
-    assertAsSigned(message);
-    const transaction = transactionOf(delivery, message, options, { progress, cutoff });
-    const { place } = delivery;
-    return tryHosts(route, connections, { ...tls, transaction, postponableMs, progress, place });
+    const transaction = transactionOf(delivery, options, { progress, cutoff });
+    if (message !== null) fill(transaction, message);
+    const withMessage = message === null ? loadFor(transaction, delivery, options, progress) : null;
+    const attempt = { transaction, withMessage, postponableMs, progress, place: delivery.place };
+    return tryHosts(route, connections, { ...tls, ...attempt });
   };
   const demand = leastTls === 'enforced' ? 'enforced' : (delivery.message.tls ?? 'opportunistic');
   const wanted = { destination, demand, sts } as const;
@@ -148,7 +152,6 @@ export const RECHECK_AFTER_MS = 2_000;
 
 function transactionOf(
   delivery: Delivery,
-  message: SignedMessage,
   options: AttemptOptions,
   { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
 ): Transaction {
@@ -160,9 +163,8 @@ function transactionOf(
   return {
     envelopeFrom: returnPathOf(delivery, options),
     recipient: delivery.address,
-    message: message.parts,
-    smtpUtf8: message.smtpUtf8 || needsSmtpUtf8(delivery.address),
-    is8Bit: message.is8Bit,
+    message: [],
+    smtpUtf8: needsSmtpUtf8(delivery.address),
     mayProceed: (step) => {
       const decide = (): boolean => {
         const may = isOurs();
@@ -192,6 +194,29 @@ function isStopped({ message, address }: Delivery, { db, log }: AttemptOptions):
       return true;
     },
   );
+}
+
+function fill(transaction: Transaction, message: SignedMessage): void {
+  assertAsSigned(message);
+  transaction.message = message.parts;
+  transaction.smtpUtf8 ||= message.smtpUtf8;
+  transaction.is8Bit = message.is8Bit;
+}
+
+/** Loads and signs a large message when a server is ready for it, and drops it afterwards. */
+function loadFor(
+  transaction: Transaction,
+  delivery: Delivery,
+  { builder, contents }: AttemptOptions,
+  progress: Progress,
+): RouteAttempt['withMessage'] {
+  return (send) =>
+    contents.use(delivery, async (content) => {
+      const signed = await builder.build(content, delivery);
+      fill(transaction, signed);
+      progress.message = { ...signed, parts: [] };
+      return send().finally(() => (transaction.message = []));
+    });
 }
 
 /** RFC 5321 §4.4: bounces come to this address; its signed token names the recipient. */

@@ -74,6 +74,10 @@ function deliverTo(
         smtpUtf8: false,
       }),
     },
+    contents: {
+      postponement: () => assert.fail('the message is small'),
+      use: () => assert.fail('the message is small'),
+    },
     connections,
     mailRouting: {
       find: async () => ({

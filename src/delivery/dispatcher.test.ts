@@ -46,6 +46,7 @@ function newScene(
     log: pino({ level: 'silent' }),
     lease: { holder: () => holder, isFresh: () => true, checksWanted: () => checks.asked },
     deliver,
+    contents: { keep: () => {} },
     connections: {
       windowOf: () => options.window ?? 100,
       suspendedForMs: () => 0,

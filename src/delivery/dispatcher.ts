@@ -16,14 +16,15 @@ import { failpoint } from '../core/failpoint.ts';
 import { Members } from '../core/members.ts';
 import type { World } from '../core/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../store/postgres/database.ts';
-import { loadMessages, type StoredMessage } from '../store/emails.ts';
+import { headOf, loadHeads, loadMessages, type StoredMessage } from '../store/messages.ts';
 import { holdClaims, type ClaimedRecipient, type QueuedEmail } from '../store/queue.ts';
 import { Claims } from './claims.ts';
 import { Cutoff } from './attempt.ts';
 import type { Connections } from './connections.ts';
+import { type Contents, isLarge, sizeOf } from './contents.ts';
 import type { Deliver } from './deliver.ts';
 import { AWAY_PAUSE_MS, Releases, UnknownClaims } from './releases.ts';
-import { type Delivery, FairQueue, WEIGHT_BYTES_MIN } from './fair-queue.ts';
+import { type Delivery, FairQueue, WEIGHT_BYTES } from './fair-queue.ts';
 import type { MailRouting } from './mail-routing.ts';
 import { SIMULATOR_PROVIDER } from './simulator.ts';
 import { SILENT_AFTER_MS } from './slots.ts';
@@ -34,6 +35,7 @@ type DispatcherOptions = {
   log: Logger;
   lease: { holder(): string | null; isFresh(): boolean; checksWanted(): number };
   deliver: Deliver;
+  contents: Pick<Contents, 'keep'>;
   /** How many deliveries of a provider may be under way, and whether it is suspended. */
   connections: Pick<Connections, 'windowOf' | 'suspendedForMs' | 'onChange'>;
   mailRouting: Pick<MailRouting, 'providerOf' | 'knows' | 'learn'>;
@@ -133,12 +135,13 @@ export class Dispatcher {
   hasRoomFor(email: {
     projectId: string;
     providers: readonly string[];
-    sizeBytes: number;
+    /** Recipients of the same request that are handed over before. */
+    ahead: number;
     lifetimeMs: number;
   }): boolean {
-    const { projectId, providers, sizeBytes, lifetimeMs } = email;
+    const { projectId, providers, ahead, lifetimeMs } = email;
     const { connections } = this.#options;
-    const weightBytes = Math.max(sizeBytes, WEIGHT_BYTES_MIN * providers.length);
+    const weightBytes = WEIGHT_BYTES * (providers.length + ahead);
     return (
       this.#isRunning &&
       !this.#options.unsettled.isBlocked &&
@@ -171,8 +174,12 @@ export class Dispatcher {
   /** Takes recipients that the accept path stored under this worker's lease. */
   handOver({ message, recipients, holder, lifetimeMs }: HandedOver): void {
     const heldSinceMs = this.#options.world.monotonicMs();
+    const contentBytes = sizeOf(message);
+    if (isLarge(contentBytes)) this.#options.contents.keep(message);
     const held = {
-      message,
+      message: isLarge(contentBytes) ? headOf(message) : message,
+      content: isLarge(contentBytes) ? null : message,
+      contentBytes,
       holder,
       claim: 1,
       attempts: 0,
@@ -237,16 +244,12 @@ export class Dispatcher {
   }
 
   #deliveriesOf(incoming: readonly Incoming[]): Delivery[] {
-    const shares = new Map<unknown, number>();
-    for (const { message } of incoming) shares.set(message, (shares.get(message) ?? 0) + 1);
-    return incoming.map((one) => {
-      // A whole number, so that sums and differences of weights are exact.
-      const sizeBytes = Math.ceil(sizeOf(one.message) / shares.get(one.message)!);
-      return Object.assign(one, {
+    return incoming.map((one) =>
+      Object.assign(one, {
         provider: this.providerOf(one.message.environment, one.destination),
-        weightBytes: Math.max(sizeBytes, WEIGHT_BYTES_MIN),
-      });
-    });
+        weightBytes: WEIGHT_BYTES,
+      }),
+    );
   }
 
   /** Queues a delivery. While its route is not known, the queue is closed and the route is looked up. */
@@ -370,10 +373,7 @@ export class Dispatcher {
       this.#pump();
       const { claimed: all, outlook } = await this.#claims.take(holder);
       const claimed = await this.#holdPaused(all, holder);
-      const fitting = this.#fairQueue.fitting(claimed.map(({ sizeBytes }) => sizeBytes));
-      void this.#releases.releaseUnloaded(claimed.slice(fitting), holder);
-      await this.#takeIn(claimed.slice(0, fitting), holder);
-      if (fitting < claimed.length) return this.#pollDelayMs;
+      await this.#takeIn(claimed, holder);
       return { more: 0, walking: WALK_EVERY_MS, done: this.#pollDelayMs }[outlook];
     } catch (error) {
       // The claim may have been committed: this worker then holds rows that are not in its memory.
@@ -417,28 +417,27 @@ export class Dispatcher {
     if (claimed.length === 0) return;
     failpoint('claim_before_load');
     const { db, world } = this.#options;
-    const messages = await loadMessages(
-      db,
-      claimed.map((one) => ({ ...one, id: one.emailId })),
-    );
+    const wanted = claimed.map((one) => ({ ...one, id: one.emailId }));
+    const [large, small] = [
+      wanted.filter(({ sizeBytes }) => isLarge(sizeBytes)),
+      wanted.filter(({ sizeBytes }) => !isLarge(sizeBytes)),
+    ];
+    const heads = large.length === 0 ? null : await loadHeads(db, large);
+    const messages = small.length === 0 ? null : await loadMessages(db, small);
     const heldSinceMs = world.monotonicMs();
     const incoming = claimed.map((one) => {
-      const message = messages.get(one.emailId);
+      const content = messages?.get(one.emailId) ?? null;
+      const message = content ?? heads?.get(one.emailId);
       if (!message) throw new Error(`queued email ${one.emailId} has no content`);
       const expiresAtMs = heldSinceMs + one.remainingMs;
-      return { ...one, message, holder, heldSinceMs, expiresAtMs, dueAtMs: one.dueAt.getTime() };
+      const [contentBytes, dueAtMs] = [one.sizeBytes, one.dueAt.getTime()];
+      const held = { holder, heldSinceMs, expiresAtMs, dueAtMs };
+      return { ...one, message, content, contentBytes, ...held };
     });
     for (const delivery of this.#deliveriesOf(incoming)) this.#add(delivery);
     void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
     this.#pump();
   }
-}
-
-/** Approximate memory that a message uses. */
-function sizeOf(message: StoredMessage): number {
-  const attachments = message.attachments.reduce((sum, one) => sum + one.content.length, 0);
-  const raw = message.written?.raw.length ?? 0;
-  return 1_000 + (message.html?.length ?? 0) + (message.text?.length ?? 0) + attachments + raw;
 }
 
 /** Events within this time share one poll. */

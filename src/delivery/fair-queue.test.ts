@@ -253,13 +253,3 @@ test('draining takes out what has not started and leaves what has', () => {
   assert.equal(providers.next(), null);
   assert.equal(providers.underWay, 1);
 });
-
-test('large messages are loaded one after the other as they fit, and one alone always', () => {
-  const providers = newFairQueue();
-  const megabytes = (...sizes: number[]) => sizes.map((size) => size * 1024 * 1024);
-  assert.equal(providers.fitting(megabytes(20, 10, 10)), 2);
-  assert.equal(providers.fitting(megabytes(60, 1)), 1);
-  addAll(providers, deliveriesOf('a', ['a@x.net'], { weightBytes: 30 * 1024 * 1024 }));
-  assert.equal(providers.fitting(megabytes(1, 1, 10)), 2);
-  assert.equal(providers.fitting(megabytes(10)), 0);
-});

@@ -16,7 +16,7 @@
  * ended: a commit takes longer than a message to a server nearby, and needs no connection.
  */
 import { Members } from '../core/members.ts';
-import type { StoredMessage } from '../store/emails.ts';
+import type { MessageHead, StoredMessage } from '../store/messages.ts';
 import type { ClaimedRecipient } from '../store/queue.ts';
 import { type LaneName, type Place, Slots } from './slots.ts';
 import { Turns } from './turns.ts';
@@ -26,7 +26,11 @@ export type Delivery = Pick<
   ClaimedRecipient,
   'position' | 'claim' | 'attempts' | 'destination' | 'address'
 > & {
-  message: StoredMessage;
+  message: MessageHead;
+  /** The whole message; null: it is large, and its content is loaded for a session (contents.ts). */
+  content: StoredMessage | null;
+  /** Approximate size of the content. */
+  contentBytes: number;
   /** Its provider (mail-routing.ts); changes when the destination's mail servers become known. */
   provider: string;
   /** The lease under which it is held; an outcome under another lease is fenced off. */
@@ -36,7 +40,7 @@ export type Delivery = Pick<
   expiresAtMs: number;
   /** Determines its place in its tenant queue, on the database's clock. */
   dueAtMs: number;
-  /** Its part of the memory that its message uses; a whole number. */
+  /** What it counts in memory, where large messages have no content; a whole number. */
   weightBytes: number;
   suppressed: boolean;
   domainDeleted: boolean;
@@ -56,8 +60,8 @@ type ProviderRules = {
 };
 
 const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
-/** The least that a message counts, so that at most 2,048 are in memory. */
-export const WEIGHT_BYTES_MIN = 24 * 1024;
+/** What a delivery counts, so that at most 2,048 are in memory. No content in memory is larger (contents.ts). */
+export const WEIGHT_BYTES = 24 * 1024;
 /** Claims fill the memory up to here; the remainder is for mail that is handed over. */
 const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
 /** Above the first limit the projects that hold most release deliveries, down to the second. */
@@ -244,7 +248,7 @@ export class FairQueue {
     const queue = this.#providers.get(name)?.queues.get(projectId);
     if (queue && queue.weightBytes >= share) return 0;
     const wanted = this.#rules.windowOf(name) * QUEUE_CLAIMED_PER_WINDOW;
-    const max = Math.min(QUEUE_CLAIMED_MAX, wanted, Math.floor(share / WEIGHT_BYTES_MIN));
+    const max = Math.min(QUEUE_CLAIMED_MAX, wanted, Math.floor(share / WEIGHT_BYTES));
     return Math.max(0, max - (queue?.deliveries.length ?? 0));
   }
 
@@ -256,20 +260,7 @@ export class FairQueue {
 
   /** How many more deliveries may be claimed from the queue table in all. */
   get claimableInAll(): number {
-    return Math.max(0, Math.floor((CLAIMED_BYTES_MAX - this.weightBytes) / WEIGHT_BYTES_MIN));
-  }
-
-  /** How many of these may be loaded, by their size. One that exceeds the limit alone waits until the
-   *  memory is empty. */
-  fitting(sizesBytes: readonly number[]): number {
-    let left = this.weightBytes === 0 ? Infinity : CLAIMED_BYTES_MAX - this.weightBytes;
-    let count = 0;
-    for (const bytes of sizesBytes) {
-      if (bytes > left) break;
-      left = Math.min(left, CLAIMED_BYTES_MAX) - Math.max(bytes, WEIGHT_BYTES_MIN);
-      count += 1;
-    }
-    return count;
+    return Math.max(0, Math.floor((CLAIMED_BYTES_MAX - this.weightBytes) / WEIGHT_BYTES));
   }
 
   /** Tenant queues that take no more from the queue table at present. */
@@ -283,7 +274,7 @@ export class FairQueue {
   /** Projects that take no more from the queue table at present. */
   fullProjects(): string[] {
     return [...this.#projects.keys()].filter(
-      (id) => this.#shareOf(id, CLAIMED_BYTES_MAX) < WEIGHT_BYTES_MIN,
+      (id) => this.#shareOf(id, CLAIMED_BYTES_MAX) < WEIGHT_BYTES,
     );
   }
 

@@ -20,6 +20,8 @@ import type { TlsForAttempt } from './tls-rules.ts';
 /** The same for all hosts of the route. */
 export type RouteAttempt = TlsForAttempt & {
   transaction: Transaction;
+  /** A large message: loads it, calls `send` and drops it, when a server is ready. Null: it is there already. */
+  withMessage: ((send: Send) => Promise<TransactionResult | Postponed>) | null;
   /** How long it may be postponed for hosts that did not answer a moment ago. */
   postponableMs: number;
   /** Names the server before the message is sent: an attempt may be cut off without a result. */
@@ -28,6 +30,7 @@ export type RouteAttempt = TlsForAttempt & {
   place: Place | undefined;
 };
 
+type Send = () => Promise<TransactionResult>;
 type SessionFailure = Exclude<ConnectResult, { kind: 'ready' }>;
 /** The result of one host. */
 type HostResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
@@ -64,7 +67,7 @@ export async function tryHosts(
       rule,
       options,
       hasOthers,
-      isAlone: false,
+      isAlone: options.withMessage !== null,
     });
     if (result.kind === 'postponed') {
       delayMs = Math.min(delayMs, result.delayMs);
@@ -169,7 +172,7 @@ type HostTry = {
   hasOthers: boolean;
   /** How often a connection was refused because this machine already had others open. */
   crowded?: number;
-  /** The message failed on a kept session and now goes alone on a new one. */
+  /** The message is large, or failed on a kept session: it goes alone, on a new session. */
   isAlone: boolean;
 };
 
@@ -232,9 +235,14 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
   }
   const via = { ...where, tls: shown(connection.tls) };
   options.progress.session = { via, source };
-  const sent = await connection.send(transaction, connections.followerOn(connection));
-  const isSuspect = reused === true && isAboutTheSession(sent);
+  const send = () => connection.send(transaction, connections.followerOn(connection));
+  const sent = await (options.withMessage?.(send) ?? send()).catch((error: unknown) => {
+    connections.release(connection);
+    throw error;
+  });
+  const isSuspect = sent.kind !== 'postponed' && reused === true && isAboutTheSession(sent);
   connections.release(connection, !isSuspect);
+  if (sent.kind === 'postponed') return sent;
   if (announced === true && sent.phase === 'mail') {
     // It refused the envelope that came with the dot, or never answered it.
     if (sent.kind === 'replied' || sent.cause !== 'closed') connections.markAlone(target.host);

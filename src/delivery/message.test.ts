@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { newMessage } from '../../test/support/deliveries.ts';
 import type { Address } from '../mail/address.ts';
 import { generateDkimKeys } from '../mail/dkim.ts';
-import type { StoredMessage } from '../store/emails.ts';
+import type { StoredMessage } from '../store/messages.ts';
 import { newId } from '../store/ids.ts';
 import { SecretBox } from '../store/secrets.ts';
 import { assertAsSigned, MessageBuilder } from './message.ts';

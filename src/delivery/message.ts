@@ -19,7 +19,7 @@ import { targetOf, TRACKING, TrackingTokens } from '../mail/tracking-link.ts';
 import { makeUnsubscribeAddress } from '../mail/return-path.ts';
 import { hostedOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-link.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import { messageIdIn, type StoredMessage } from '../store/emails.ts';
+import { messageIdIn, type StoredMessage } from '../store/messages.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import { loadSigningKeys } from '../store/domains.ts';
 

@@ -21,7 +21,7 @@ import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../mail/replies/smt
 import type { Route } from '../net/dns/mx.ts';
 import type { SmtpTlsFacts } from '../net/smtp/client.ts';
 import type { TlsPolicyName } from '../net/tls/policy.ts';
-import { messageIdIn } from '../store/emails.ts';
+import { messageIdIn } from '../store/messages.ts';
 import { newSettlement, type Settlement } from '../store/settlement.ts';
 import type { Delivery } from './fair-queue.ts';
 import type { SignedMessage } from './message.ts';
@@ -165,18 +165,20 @@ function outcomeBy(verdict: Verdict, smtp: SmtpFacts): Outcome {
   };
 }
 
-/** The attempt as the timeline stores it. */
+/** The attempt as the timeline stores it. @param facts.message null: no server was ready for it */
 export function attemptRecord(
   delivery: Delivery,
   result: AttemptResult,
-  facts: { message: SignedMessage; startedAt: Date; durationMs: number },
+  facts: { message: SignedMessage | null; startedAt: Date; durationMs: number },
 ): object {
   const common = {
     number: delivery.attempts + 1,
     started_at: facts.startedAt.toISOString(),
     duration_ms: Math.round(facts.durationMs),
-    message_bytes: facts.message.sizeBytes,
-    message_sha256: facts.message.sha256,
+    ...(facts.message && {
+      message_bytes: facts.message.sizeBytes,
+      message_sha256: facts.message.sha256,
+    }),
   };
   if (result.kind === 'unroutable') return { ...common, phase: 'dns', transcript: [] };
   return {

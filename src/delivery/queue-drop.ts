@@ -3,7 +3,7 @@
  * minute (store/queue-drops.ts), which a request begins and maintenance carries out.
  */
 import type { World } from '../core/world.ts';
-import { loadMessages } from '../store/emails.ts';
+import { loadHeads } from '../store/messages.ts';
 import { beat, expireWorker, registerNode } from '../store/nodes.ts';
 import type { Database } from '../store/postgres/database.ts';
 import {
@@ -48,7 +48,7 @@ export async function* dropFromQueue(
     while (from !== null) {
       if ((await beat(db, holder)) === null) throw new Error('the lease of this drop expired');
       const { step, taken } = await takeOutStep(db, holder, { selector, from });
-      const messages = await loadMessages(
+      const messages = await loadHeads(
         db,
         taken.map((one) => ({ ...one, id: one.emailId })),
       );

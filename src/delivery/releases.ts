@@ -7,7 +7,6 @@ import type { Logger } from 'pino';
 import { type Queryable, whenAvailable } from '../store/postgres/database.ts';
 import { GroupCommit } from '../store/postgres/group-commit.ts';
 import {
-  type ClaimedRecipient,
   findUnknownClaims,
   type QueuedEmail,
   type Release,
@@ -52,22 +51,12 @@ export class Releases {
     deliveries: readonly Delivery[],
     delayMsOf: (delivery: Delivery) => number,
   ): Promise<void> {
-    await this.#release(
-      deliveries.map((delivery) => ({
-        ...delivery,
-        projectId: delivery.message.projectId,
-        emailId: delivery.message.id,
-        delayMs: delayMsOf(delivery),
-      })),
-    );
-  }
-
-  /** Releases what was claimed and does not fit into memory. Never rejects. */
-  releaseUnloaded(claimed: readonly ClaimedRecipient[], holder: string): Promise<void> {
-    return this.#release(claimed.map((one) => ({ ...one, holder, delayMs: 0 })));
-  }
-
-  async #release(releases: readonly Release[]): Promise<void> {
+    const releases = deliveries.map((delivery) => ({
+      ...delivery,
+      projectId: delivery.message.projectId,
+      emailId: delivery.message.id,
+      delayMs: delayMsOf(delivery),
+    }));
     const given = releases.map((release) => this.#commits.add(release));
     await Promise.all(given).catch((error: unknown) => {
       this.#log.error({ err: error }, 'claims could not be released');

@@ -7,6 +7,8 @@
 import type { World } from '../core/world.ts';
 import { domainOf, localPartOf, type Address } from '../mail/address.ts';
 import type { SmtpReply } from '../mail/replies/smtp-reply.ts';
+import type { StoredMessage } from '../store/messages.ts';
+import type { Contents } from './contents.ts';
 import type { Delivery } from './fair-queue.ts';
 import type { MessageBuilder } from './message.ts';
 import {
@@ -28,15 +30,25 @@ export const SIMULATOR_HOST = 'simulator.letterhaus.invalid';
 /** The provider of test mail: a name without a dot, so that no destination or provider has it. */
 export const SIMULATOR_PROVIDER = 'simulator';
 
+type SimulatorOptions = {
+  world: World;
+  builder: Pick<MessageBuilder, 'build'>;
+  contents: Pick<Contents, 'use'>;
+};
+
 /** The attempt for test mail, in place of attempt.ts. */
 export async function attemptSimulated(
   delivery: Delivery,
-  { world, builder }: { world: World; builder: Pick<MessageBuilder, 'build'> },
+  { world, builder, contents }: SimulatorOptions,
 ): Promise<Attempted> {
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
   // The message is built and signed as for a live key, so that the same errors occur.
-  const message = await builder.build(delivery.message, delivery);
+  const build = (whole: StoredMessage) => builder.build(whole, delivery);
+  const message = await (delivery.content === null
+    ? contents.use(delivery, build)
+    : build(delivery.content));
+  if ('kind' in message) return { kind: 'release', delayMs: Math.ceil(message.delayMs) };
   const simulated = simulate(delivery.address, delivery.attempts, delivery.claim);
   if (simulated.kind === 'wait') return { kind: 'release', delayMs: simulated.delayMs };
   if (simulated.kind === 'suppressed') {

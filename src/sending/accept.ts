@@ -16,7 +16,7 @@ import type { World } from '../core/world.ts';
 import { type Address, addressKey, domainOf } from '../mail/address.ts';
 import { type AcceptStore, findRemembered } from '../store/accept.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from '../store/accept-statement.ts';
-import type { StoredMessage } from '../store/emails.ts';
+import type { StoredMessage } from '../store/messages.ts';
 import { emailEventData } from '../store/events.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import type { EmailDraft } from './draft.ts';
@@ -50,7 +50,8 @@ type Dispatcher = {
   hasRoomFor(email: {
     projectId: string;
     providers: readonly string[];
-    sizeBytes: number;
+    /** Recipients of the same request that are handed over before. */
+    ahead: number;
     lifetimeMs: number;
   }): boolean;
   handOver(accepted: HandOver): void;
@@ -84,14 +85,14 @@ export function otherDomain(domain: string): string {
   return `This key may only send from ${domain}.`;
 }
 
-/** @param context.aheadBytes sizes of the emails of the same request that are handed over before */
+/** @param context.ahead recipients of the same request that are handed over before */
 export function newEmail(
   caller: Caller,
   draft: EmailDraft,
   context: {
     idempotency: NewEmail['idempotency'];
     options: Pick<AcceptOptions, 'world' | 'dispatcher'>;
-    aheadBytes?: number;
+    ahead?: number;
   },
 ): NewEmail {
   const { dispatcher, world } = context.options;
@@ -117,7 +118,7 @@ export function newEmail(
       dispatcher.hasRoomFor({
         projectId: caller.projectId,
         providers: recipients.map((recipient) => recipient.provider),
-        sizeBytes: sizeBytes + (context.aheadBytes ?? 0),
+        ahead: context.ahead ?? 0,
         lifetimeMs: lifetimeS * 1000,
       }),
     idempotency: context.idempotency,

@@ -18,7 +18,7 @@ import { lintEmail, type LintFinding } from '../mail/lint.ts';
 import { readHeader } from '../mail/mime-reader.ts';
 import type { BoundedLook, LookupAllowance } from '../net/dns/allowance.ts';
 import type { Rehearsal } from '../store/dry-run.ts';
-import type { StoredMessage } from '../store/emails.ts';
+import type { StoredMessage } from '../store/messages.ts';
 import type { NewEmail, NewRecipient } from '../store/accept-statement.ts';
 import { type AcceptOptions, answer, messageOf, newEmail, refuseOtherDomain } from './accept.ts';
 import type { EmailDraft } from './draft.ts';

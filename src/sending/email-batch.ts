@@ -74,15 +74,15 @@ function sorted(
 ): { items: Item[]; refused: Refused[] } {
   const items: Item[] = [];
   const refused: Refused[] = [];
-  let aheadBytes = 0;
+  let ahead = 0;
   for (const [index, draft] of drafts.entries()) {
     const refusal = isRefusal(draft) ? draft : refuseOtherDomain(caller, draft);
     if (refusal !== null) {
       refused.push({ index, refusal });
     } else if (!isRefusal(draft)) {
-      const email = newEmail(caller, draft, { idempotency: null, options, aheadBytes });
+      const email = newEmail(caller, draft, { idempotency: null, options, ahead });
       items.push({ index, draft, email: { ...email, response: '' } });
-      aheadBytes += draft.sizeBytes;
+      ahead += email.recipients.length;
     }
   }
   return { items, refused };

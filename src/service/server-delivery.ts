@@ -4,6 +4,7 @@
 import type { Config } from '../config/config.ts';
 import { Broker, BrokerTimer } from '../delivery/broker.ts';
 import { Connections } from '../delivery/connections.ts';
+import { Contents } from '../delivery/contents.ts';
 import { createDeliver } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
@@ -24,6 +25,7 @@ import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 import { AcceptStore } from '../store/accept.ts';
 import { RecentlyAccepted } from '../store/postgres/failover.ts';
+import { loadMessages } from '../store/messages.ts';
 import { queueDepth } from '../store/queue.ts';
 import { listAlerts } from '../store/reputation.ts';
 import { SettleStore } from '../store/settle.ts';
@@ -65,9 +67,11 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   });
   const connections = connectionsOf(context, listeners.sendToBroker);
   const { mailRouting, tls, leastTls, stopTls } = createRouting(context);
+  const contents = contentsOf(context);
   const deliver = createDeliver({
     ...context,
     world,
+    contents,
     attempted: (delivery) => dispatcher.attempted(delivery),
     holds: (delivery) => dispatcher.holds(delivery),
     connections,
@@ -87,6 +91,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     log,
     lease,
     deliver,
+    contents,
     connections,
     mailRouting,
     unsettled: settling,
@@ -117,6 +122,17 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const isDatabaseStuck = () => settling.health.isStuck;
   const inquiring = { findRoute, isDatabaseStuck };
   return { ...accepting, ...inquiring, dispatcher, connections, metrics, sayWhatIsLost, stop };
+}
+
+function contentsOf({ db }: WorkerContext): Contents {
+  return new Contents({
+    world: systemWorld,
+    load: async (head) => {
+      const message = (await loadMessages(db.settling, [head])).get(head.id);
+      if (!message) throw new Error(`queued email ${head.id} has no content`);
+      return message;
+    },
+  });
 }
 
 const LOST_IDS_PER_LINE = 100;

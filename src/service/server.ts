@@ -22,7 +22,7 @@ import { createDelivery } from './server-delivery.ts';
 import { createInquiries } from './server-inquiries.ts';
 import { listenForMail, type SmtpPorts } from './mail-ports.ts';
 import type { Database } from '../store/postgres/database.ts';
-import { loadMessages } from '../store/emails.ts';
+import { loadMessages } from '../store/messages.ts';
 import { recordVisits } from '../store/tracking.ts';
 import { DiskFullMemory } from '../store/postgres/capacity.ts';
 import { systemWorld } from './system-world.ts';

@@ -1,16 +1,12 @@
 /**
- * Reads emails: one with its recipients and timeline, lists with the newest first, and the messages that
- * delivery composes. The cost of a page does not depend on the amount of stored mail: the time in the id
+ * Reads emails: one with its recipients and timeline, lists with the newest first. The cost of a page does not depend on the amount of stored mail: the time in the id
  * gives the position, recipients have an index, and other filters search at most 50,000 emails; the
  * result has the position where the search stopped. `keyId` restricts to emails sent by this key.
  */
 import type { EventType } from '../core/events.ts';
 import { emailStatus, type Status, isFinal, STATUS_RANK } from '../core/statuses.ts';
 import type { Environment, Scope } from '../core/scope.ts';
-import { type Address, domainOf, type Mailbox, parseMailbox } from '../mail/address.ts';
-import { messageIdOf } from '../mail/compose.ts';
-import type { Attachment, Email } from '../mail/email.ts';
-import { trackingOf } from '../mail/tracking-link.ts';
+import type { Address } from '../mail/address.ts';
 import type { Blame, Category } from '../mail/replies/meanings.ts';
 import type { Queryable } from './postgres/database.ts';
 import { EVENT_DATA, EVENT_EMAIL } from './events.ts';
@@ -204,118 +200,6 @@ export async function listTimeline(
 
 function valuesOf({ projectId, environment, id, keyId, domain }: EmailRef): unknown[] {
   return [projectId, environment, id, keyId, domain];
-}
-
-/** An email as delivery needs it. Its bytes depend only on this and the domain's keys (delivery/message.ts). */
-export type StoredMessage = Email & {
-  projectId: string;
-  environment: Environment;
-  id: string;
-  createdAt: Date;
-  /** null: sent at once. */
-  scheduledAt: Date | null;
-  /** When delivery ends; like `scheduledAt`, fixed once an attempt may have begun. */
-  expiresAt: Date;
-  domainId: string;
-  /** Whether it has an Ed25519 signature besides the RSA one. */
-  dualSigned: boolean;
-};
-
-const LOAD_MESSAGES = `
-select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at, e.domain_id, e.dual_signed, e.from_address,
-       e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, ${HTML},
-       c.body_text, c.headers, c.attachments, c.unsubscribe_url, c.tls, c.tracking, c.raw, e.message_id
-  from emails e
-  join contents c on c.project_id = e.project_id and c.email_id = e.id
- where e.project_id = any($1::uuid[]) and e.environment = any($2::text[]) and e.id = any($3::uuid[])
-   and c.email_id = any($3::uuid[])`;
-
-type MessageRow = {
-  project_id: string;
-  environment: Environment;
-  id: string;
-  created_at: Date;
-  scheduled_at: Date | null;
-  expires_at: Date;
-  domain_id: string;
-  dual_signed: boolean;
-  from_address: string;
-  from_name: string | null;
-  to_list: string[];
-  cc_list: string[];
-  reply_to: string[];
-  subject: string;
-  tags: { name: string; value: string }[];
-  metadata: Record<string, string>;
-  html: string | null;
-  body_text: string | null;
-  headers: [string, string][] | null;
-  attachments: Attachment[] | null;
-  unsubscribe_url: string | null;
-  tls: Email['tls'];
-  tracking: string | null;
-  raw: Buffer | null;
-  message_id: string | null;
-};
-
-/** The messages with these ids, by id. Ids are unique across scopes; each message has its scope. */
-export async function loadMessages(
-  db: Queryable,
-  wanted: readonly (Scope & { id: string })[],
-): Promise<Map<string, StoredMessage>> {
-  const rows = await db.query<MessageRow>({ name: 'load_messages', text: LOAD_MESSAGES }, [
-    [...new Set(wanted.map((one) => one.projectId))],
-    [...new Set(wanted.map((one) => one.environment))],
-    wanted.map((one) => one.id),
-  ]);
-  return new Map(rows.map((row) => [row.id, messageOf(row)]));
-}
-
-function messageOf(row: MessageRow): StoredMessage {
-  return {
-    projectId: row.project_id,
-    environment: row.environment,
-    id: row.id,
-    createdAt: row.created_at,
-    scheduledAt: row.scheduled_at,
-    expiresAt: row.expires_at,
-    domainId: row.domain_id,
-    dualSigned: row.dual_signed,
-    from: { name: row.from_name, address: mailbox(row.from_address).address },
-    to: row.to_list.map(mailbox),
-    cc: row.cc_list.map(mailbox),
-    replyTo: row.reply_to.map(mailbox),
-    subject: row.subject,
-    html: row.html,
-    text: row.body_text,
-    headers: row.headers ?? [],
-    attachments: row.attachments ?? [],
-    tags: row.tags,
-    metadata: row.metadata,
-    unsubscribeUrl: row.unsubscribe_url,
-    tls: row.tls,
-    tracking: trackingOf(row.tracking),
-    written:
-      row.raw === null || row.message_id === null
-        ? null
-        : { raw: row.raw, messageId: row.message_id },
-  };
-}
-
-/** Includes angle brackets. */
-export function messageIdIn({
-  written,
-  id,
-  from,
-}: Pick<StoredMessage, 'written' | 'id' | 'from'>): string {
-  return written?.messageId ?? messageIdOf(id, domainOf(from.address));
-}
-
-/** Stored mailboxes were parsed at acceptance, so a parse error is a bug. */
-function mailbox(text: string): Mailbox {
-  const parsed = parseMailbox(text);
-  if (!parsed) throw new Error('a stored mailbox cannot be parsed');
-  return parsed;
 }
 
 const SCAN_MAX = 50_000;

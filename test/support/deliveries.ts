@@ -3,7 +3,7 @@ import { type Address, parseAddress } from '../../src/mail/address.ts';
 import type { Delivery } from '../../src/delivery/fair-queue.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
 import { newId } from '../../src/store/ids.ts';
-import type { StoredMessage } from '../../src/store/emails.ts';
+import type { StoredMessage } from '../../src/store/messages.ts';
 
 export function address(text: string): Address {
   const parsed = parseAddress(text);
@@ -31,8 +31,11 @@ export function newMessage(changes: Partial<StoredMessage> = {}): StoredMessage 
 }
 
 export function newDelivery(to = 'jo@example.net', changes: Partial<Delivery> = {}): Delivery {
+  const message = newMessage();
   return {
-    message: newMessage(),
+    message,
+    content: message,
+    contentBytes: 1_000,
     position: 0,
     claim: 1,
     attempts: 0,

@@ -21,7 +21,7 @@ import { onFirstStart } from '../../src/store/keys.ts';
 import { readProviderStates, writeProviderStates } from '../../src/store/provider-states.ts';
 import * as limits from '../../src/store/limits.ts';
 import * as mailHosts from '../../src/store/mail-hosts.ts';
-import { loadMessages } from '../../src/store/emails.ts';
+import { loadHeads, loadMessages } from '../../src/store/messages.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import type { Page } from '../../src/store/page.ts';
 import * as projects from '../../src/store/projects.ts';
@@ -405,6 +405,11 @@ export const EXERCISES: readonly Exercise[] = [
     what: 'load a message',
     asks: 1,
     run: ({ db, sender, someEmailId: id }) => loadMessages(db.settling, [{ ...sender, id }]),
+  },
+  {
+    what: 'load a message without its content',
+    asks: 1,
+    run: ({ db, sender, someEmailId: id }) => loadHeads(db.settling, [{ ...sender, id }]),
   },
   {
     what: 'show an email',
