@@ -30,6 +30,7 @@ const WALK_PROVIDERS_MAX = 192;
 /** Claims start at the last due time seen, less the time that a transaction may take to commit. */
 const LOW_WATER_MARGIN_MS = 60_000;
 const FULL_SCAN_EVERY_MS = 60_000;
+const START = new Date(0);
 /**
  * A destination whose provider is not known may be one of thousands at an unreachable provider, so the
  * deliveries of each and the number of such destinations are limited.
@@ -50,12 +51,10 @@ type TenantQueue = { projectId: string; provider: string; max: number };
 
 export class Claims {
   readonly #db: Queryable;
-  readonly #world: Pick<World, 'now' | 'monotonicMs' | 'random'>;
   readonly #fairQueue: FairQueue;
   readonly #connections: Pick<Connections, 'suspendedForMs'>;
   readonly #mailRouting: Pick<MailRouting, 'providerOf' | 'knows'>;
-  #lowWater = new Date(0);
-  #fullScanAtMs = 0;
+  readonly #lowWater: LowWater;
   #isBacklog = false;
   /** The walk continues behind this project, and in each project behind its cursor. */
   #project: string;
@@ -74,11 +73,16 @@ export class Claims {
     mailRouting: Pick<MailRouting, 'providerOf' | 'knows'>;
   }) {
     this.#db = options.db;
-    this.#world = options.world;
     this.#fairQueue = options.providers;
     this.#connections = options.connections;
     this.#mailRouting = options.mailRouting;
     this.#project = somewhere(options.world);
+    this.#lowWater = new LowWater(options.world);
+  }
+
+  /** The database may be another server: claims read all due rows again. */
+  startAnew(): void {
+    this.#lowWater.startAnew();
   }
 
   /** Claims what is due, as far as there is room. @throws DatabaseUnavailable */
@@ -97,45 +101,40 @@ export class Claims {
   async #takeOldest(holder: string): Promise<ClaimedRecipient[] | null> {
     const queues = this.#fairQueue.fullQueues();
     const max = Math.min(CLAIM_MAX, this.#fairQueue.claimableInAll);
-    const { claimed, seen } = await claimOldest(this.#db, {
+    const { claimed, seen, nowMs } = await claimOldest(this.#db, {
       holder,
       max,
       window: CLAIM_MAX,
-      from: this.#from(),
+      from: this.#lowWater.from(),
       fullProjects: this.#fairQueue.fullProjects(),
       fullQueues: queues.map(({ projectId, provider }) => tenantQueueKey(projectId, provider)),
     });
+    const wentBack = this.#lowWater.wentBack(nowMs);
     if (seen >= CLAIM_MAX) return null;
     this.hasMore = claimed.length < seen;
     const newest = claimed.at(-1);
     // The mark moves only if nothing is left: what was not claimed may be older than the newest.
-    if (newest && !this.hasMore) {
-      this.#lowWater = new Date(newest.dueAt.getTime() - LOW_WATER_MARGIN_MS);
-    }
+    if (newest && !this.hasMore && !wentBack) this.#lowWater.raise(newest.dueAt);
     return claimed;
   }
 
-  #from(): Date {
-    const nowMs = this.#world.monotonicMs();
-    if (nowMs < this.#fullScanAtMs) return this.#lowWater;
-    this.#fullScanAtMs = nowMs + FULL_SCAN_EVERY_MS;
-    return new Date(0);
-  }
-
   async #takeFairly(holder: string): Promise<Claimed> {
+    const from = this.#lowWater.from();
     const found = await findQueues(this.#db, {
       project: this.#project,
       projects: WALK_PROJECTS_MAX,
       probes: WALK_PROVIDERS_MAX,
       cursors: this.#cursors,
-      from: this.#lowWater,
+      from,
       oldest: CLAIM_MAX,
     });
     const { queues, leftOut } = this.#shares(found);
     this.#moveOn(found, leftOut);
-    const from = this.#lowWater;
+    const wentBack = found.length > 0 && this.#lowWater.wentBack(found[0]!.nowMs);
     const claimed =
-      queues.length === 0 ? [] : await claimQueues(this.#db, { holder, queues, from });
+      queues.length === 0
+        ? []
+        : await claimQueues(this.#db, { holder, queues, from: wentBack ? START : from });
     this.#noteMore(queues, claimed);
     return { claimed, outlook: this.#outlook(claimed.length > 0) };
   }
@@ -229,6 +228,46 @@ export class Claims {
     this.#isBacklog = false;
     this.#withMore.clear();
     return 'done';
+  }
+}
+
+/**
+ * The due time from which claims read: nothing below it waits. It is on the database's clock, so it starts
+ * again when that goes back, as after a fail-over to a server that is behind.
+ */
+class LowWater {
+  readonly #world: Pick<World, 'monotonicMs'>;
+  #mark = START;
+  #seenMs = -Infinity;
+  #fullScanAtMs = -Infinity;
+
+  constructor(world: Pick<World, 'monotonicMs'>) {
+    this.#world = world;
+  }
+
+  /** Where the next claim starts; once a minute at the beginning. */
+  from(): Date {
+    const nowMs = this.#world.monotonicMs();
+    if (nowMs < this.#fullScanAtMs) return this.#mark;
+    this.#fullScanAtMs = nowMs + FULL_SCAN_EVERY_MS;
+    return START;
+  }
+
+  /** Whether the database's clock went back since the last claim. The mark starts again if it did. */
+  wentBack(databaseMs: number): boolean {
+    const wentBack = databaseMs < this.#seenMs;
+    this.#seenMs = databaseMs;
+    if (wentBack) this.startAnew();
+    return wentBack;
+  }
+
+  startAnew(): void {
+    this.#mark = START;
+  }
+
+  /** Everything due at this time was claimed. */
+  raise(dueAt: Date): void {
+    this.#mark = new Date(dueAt.getTime() - LOW_WATER_MARGIN_MS);
   }
 }
 

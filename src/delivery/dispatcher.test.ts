@@ -241,3 +241,53 @@ test('an email whose accept got no reply is released within seconds of its commi
   scene.dispatcher.start();
   await waitFor(() => scene.taken.includes('unheard@example.net'), { what: 'the delivery' });
 });
+
+const setClock = (seconds: number) =>
+  db.query(`update clock set skew = skew + $1 * interval '1 second'`, [seconds]);
+
+test("what is due after the database's clock went back is delivered at once, in a backlog, too", async () => {
+  await using scene = newScene();
+  scene.dispatcher.start();
+  await queued('before@clock.test');
+  await waitFor(() => scene.taken.includes('before@clock.test'), { what: 'the first delivery' });
+  await setClock(-300);
+  const one = ['after@clock.test'];
+  const many = Array.from({ length: 400 }, (_, index) => `n${index}@clock.test`);
+  try {
+    await queued(one[0]!);
+    await waitFor(() => scene.taken.includes(one[0]!), { what: 'one', timeoutMs: 20_000 });
+    await Promise.all(many.map(queued));
+    const isTaken = () => many.every((address) => scene.taken.includes(address));
+    await waitFor(isTaken, { what: 'the backlog', timeoutMs: 20_000 });
+  } finally {
+    await setClock(300);
+  }
+});
+
+test("a backlog is delivered when the database's clock goes back while it waits", async () => {
+  const from = await queued('first@step.test');
+  const many = Array.from({ length: 400 }, (_, index) => `m${index}@step.test`);
+  const open = Promise.withResolvers<void>();
+  await using scene = newScene({
+    window: 1,
+    deliver: (delivery) =>
+      delivery.destination === 'step.test' && delivery.message.id !== from.id
+        ? open.promise.then(() => ({ kind: 'settled' }))
+        : Promise.resolve({ kind: 'settled' }),
+  });
+  scene.dispatcher.start();
+  await waitFor(() => scene.taken.includes('first@step.test'), { what: 'the first delivery' });
+  await Promise.all(many.map(queued));
+  await waitFor(() => scene.dispatcher.waiting > 0, { what: 'a part of the backlog in memory' });
+  await setClock(-300);
+  try {
+    await db.query(
+      `update queue set due_at = app_now() - interval '1 second' where holder is null`,
+    );
+    open.resolve();
+    const isTaken = () => many.every((address) => scene.taken.includes(address));
+    await waitFor(isTaken, { what: 'the backlog', timeoutMs: 20_000 });
+  } finally {
+    await setClock(300);
+  }
+});

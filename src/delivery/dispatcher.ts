@@ -392,7 +392,10 @@ export class Dispatcher {
 
   async #releaseUnknownClaims(holder: string): Promise<void> {
     const asked = this.#options.lease.checksWanted();
-    if (asked !== this.#checksSeen) this.#unknownClaims.compareNow();
+    if (asked !== this.#checksSeen) {
+      this.#claims.startAnew();
+      this.#unknownClaims.compareNow();
+    }
     this.#checksSeen = asked;
     await this.#unknownClaims.release(holder);
   }

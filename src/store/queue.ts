@@ -311,7 +311,7 @@ due as materialized (
      and s.project_id <> all($5::uuid[]) and s.project_id || ' ' || s.provider <> all($6::text[])
    limit $2
 ),${TAKE}
-select seen.count as seen, t.*
+select seen.count as seen, extract(epoch from app_now())::float8 * 1000 as "nowMs", t.*
   from (select count(*)::int as count from seen) seen
   left join taken t on true
  order by t."dueAt"`;
@@ -321,7 +321,7 @@ select seen.count as seen, t.*
  * claims none, and `findQueues` is needed for fairness.
  * @param from rows due before this are not read; `new Date(0)` reads all
  * @param fullProjects,fullQueues those with enough in memory; queues in the form of `tenantQueueKey`
- * @returns oldest first, and the number of due recipients that were read
+ * @returns oldest first, the number of due recipients that were read, and the database's time
  */
 export async function claimOldest(
   db: Queryable,
@@ -333,20 +333,20 @@ export async function claimOldest(
     fullProjects: readonly string[];
     fullQueues: readonly string[];
   },
-): Promise<{ claimed: ClaimedRecipient[]; seen: number }> {
-  const rows = await db.query<Partial<ClaimedRecipient> & { seen: number }>(
-    { name: 'claim_oldest', text: CLAIM_OLDEST },
-    [
-      options.holder,
-      options.max,
-      options.from,
-      options.window,
-      options.fullProjects,
-      options.fullQueues,
-    ],
-  );
-  const claimed = rows.filter((row): row is ClaimedRecipient & { seen: number } => !!row.emailId);
-  return { claimed, seen: rows[0]?.seen ?? 0 };
+): Promise<{ claimed: ClaimedRecipient[]; seen: number; nowMs: number }> {
+  type Row = Partial<ClaimedRecipient> & { seen: number; nowMs: number };
+  const rows = await db.query<Row>({ name: 'claim_oldest', text: CLAIM_OLDEST }, [
+    options.holder,
+    options.max,
+    options.from,
+    options.window,
+    options.fullProjects,
+    options.fullQueues,
+  ]);
+  const claimed = rows.filter((row): row is ClaimedRecipient & Row => !!row.emailId);
+  // The statement always returns a row.
+  const { seen, nowMs } = rows[0]!;
+  return { claimed, seen, nowMs };
 }
 
 /** The key of a project's mail at a provider, in statements and in memory. */
@@ -403,10 +403,13 @@ oldest as materialized (
    order by q.due_at limit $7
 )
 select p.id as "projectId", l.provider, coalesce(l.due_at <= t.now, false) as "isDue",
-       l.number is not null and l.number = quota.providers as "isLast", false as "isOldest"
+       l.number is not null and l.number = quota.providers as "isLast", false as "isOldest",
+       extract(epoch from t.now)::float8 * 1000 as "nowMs"
   from t, quota, project p left join providers l on l.project_id = p.id
 union all
-select distinct o.project_id, o.provider, true, false, true from oldest o`;
+select distinct o.project_id, o.provider, true, false, true,
+       extract(epoch from t.now)::float8 * 1000
+  from t, oldest o`;
 
 /** A tenant queue. `provider` null: the walk is past the last provider of this project. */
 export type FoundQueue = {
@@ -417,6 +420,8 @@ export type FoundQueue = {
   isLast: boolean;
   /** Not part of the walk: it has one of the oldest due rows. */
   isOldest: boolean;
+  /** The database's time, the same in all. */
+  nowMs: number;
 };
 
 /**

@@ -74,11 +74,16 @@ export class PollSchedule {
   done(nowMs: number, seenMs: number, hasWork: boolean): void {
     if (nowMs >= this.#sweepMs) this.#sweepMs = nowMs + SWEEP_EVERY_MS;
     if (nowMs >= this.#deepMs) this.#deepMs = nowMs + DEEP_EVERY_MS;
+    // The database's clock went back: what became due by the new time and before this poll was not covered.
+    const wentBack = seenMs < this.#seenMs;
     this.#seenMs = seenMs;
     this.#lastMs = nowMs;
     if (hasWork) this.#workMs = nowMs;
     const isIdle = nowMs - this.#workMs >= IDLE_AFTER_MS;
     this.#nextMs = nowMs + (isIdle ? IDLE_EVERY_MS : EVERY_MS);
+    if (!wentBack) return;
+    this.startAnew();
+    this.soon();
   }
 }
 

@@ -52,3 +52,13 @@ test('after a reset the next poll covers everything', () => {
   looks.startAnew();
   assert.equal(looks.sinceMs(500), -Infinity);
 });
+
+test("after the database's clock went back the next poll is soon and covers everything", () => {
+  const looks = new PollSchedule();
+  looks.done(0, seenAt(0), true);
+  looks.done(1_000, seenAt(1_000) - 180_000, false);
+  assert.equal(looks.waitMs(1_000), 20);
+  assert.equal(looks.sinceMs(1_020), -Infinity);
+  looks.done(1_020, seenAt(1_020) - 180_000, true);
+  assert.equal(looks.sinceMs(1_500), seenAt(1_020) - 180_250);
+});
