@@ -7,7 +7,7 @@
 import type { Logger } from 'pino';
 import { Unsignable } from '../mail/dkim.ts';
 import type { Database, Queryable } from '../store/postgres/database.ts';
-import { lastCategory } from '../store/emails.ts';
+import { countDoubts, lastCategory } from '../store/emails.ts';
 import { stoppedNow } from '../store/queue.ts';
 import type { SettleStore } from '../store/settle.ts';
 import { noteQuotaFailure } from '../store/suppressions.ts';
@@ -18,11 +18,13 @@ import {
   COMPLAINED,
   DOMAIN_REMOVED,
   DOMAIN_UNVERIFIED,
+  DOUBTS_MAX,
   EXPIRED,
   EXPIRED_MAILBOX_FULL,
   EXPIRED_UNVERIFIED,
   EXPIRED_WITHOUT_TLS,
   expiredUntried,
+  givenUpInDoubt,
   NO_HOST_NAME,
   type Outcome,
   settlementOf,
@@ -128,7 +130,8 @@ async function settle(
   ended: Extract<Attempted, { kind: 'ended' }>,
   options: DeliverOptions,
 ): Promise<Delivered> {
-  const { outcome, attempt, startedMs, thenComplains = false } = ended;
+  const { attempt, startedMs, thenComplains = false } = ended;
+  const outcome = await afterDoubt(delivery, ended.outcome, options);
   const { world, log, settling, retryWaitsMs } = options;
   if (!options.holds(delivery)) {
     throw new Error('an outcome is to be settled for a delivery that this worker does not hold');
@@ -159,6 +162,25 @@ async function settle(
     await settling.settle(settlementOf(delivery, COMPLAINED, { attempt: null, world, late: true }));
   }
   return { kind: 'settled' };
+}
+
+/**
+ * Ends a delivery after DOUBTS_MAX attempts in doubt. Never throws: the message may have been sent, and an error would
+ * have it sent again.
+ */
+async function afterDoubt(
+  { message, position, attempts }: Delivery,
+  outcome: Outcome,
+  { db, log }: DeliverOptions,
+): Promise<Outcome> {
+  if (outcome.inDoubt !== true || attempts + 1 < DOUBTS_MAX) return outcome;
+  const { projectId, environment, id: emailId } = message;
+  const which = { projectId, environment, emailId, position };
+  const doubts = await countDoubts(db, which).catch((error: unknown) => {
+    log.warn({ emailId, err: error }, 'attempts in doubt were not counted; the email is retried');
+    return 0;
+  });
+  return doubts + 1 < DOUBTS_MAX ? outcome : givenUpInDoubt(outcome);
 }
 
 /** The outcome is settled already: a failure to count it is logged and changes nothing. */

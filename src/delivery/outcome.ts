@@ -76,8 +76,10 @@ export type Outcome = {
   suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
   /** The provider asked us to slow down. */
   slowDown: boolean;
-  /** A 5xx that is temporary in practice: deferred, and not tried again within minutes. */
+  /** A 5xx that is temporary in practice, or in doubt: deferred, and not tried again within minutes. */
   retrySlowly?: boolean;
+  /** The receiver may have the message. */
+  inDoubt?: boolean;
   /** It ended because the mailbox was full (store/suppressions.ts). */
   mailboxFull?: boolean;
 };
@@ -127,7 +129,9 @@ function outcomeOfReply(
 
 function outcomeOfFailure(result: Extract<AttemptResult, { kind: 'failed' }>): Outcome {
   const smtp = { code: null, enhanced_code: null, message: result.message, ...result.via };
-  return outcomeBy(classifyFailure(result), smtp);
+  const outcome = outcomeBy(classifyFailure(result), smtp);
+  // Each further attempt may be a further copy.
+  return result.inDoubt ? { ...outcome, inDoubt: true, retrySlowly: true } : outcome;
 }
 
 type Unroutable = Extract<AttemptResult, { kind: 'unroutable' }>['route'];
@@ -359,6 +363,21 @@ export const NO_HOST_NAME: Outcome = {
   suppress: null,
   slowDown: false,
 };
+
+/** Attempts in doubt after which a message is not sent again. */
+export const DOUBTS_MAX = 3;
+
+/** The last attempt in doubt. */
+export function givenUpInDoubt(outcome: Outcome): Outcome {
+  const reason: Reason = {
+    category: 'network',
+    blame: 'receiver',
+    advice:
+      'The connection was lost three times before the server confirmed the message. It may have arrived, ' +
+      'and is not sent again so that its recipient gets no more copies.',
+  };
+  return { ...outcome, status: 'failed', reason };
+}
 
 /** `letterhaus queue drop`. */
 export const DROPPED: Outcome = {

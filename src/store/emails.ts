@@ -179,6 +179,20 @@ export async function lastCategory(
   return (await db.query<{ category: Category }>(LAST_CATEGORY, which))[0]?.category ?? null;
 }
 
+const COUNT_DOUBTS = `
+select count(*)::int as doubts from events e
+ where e.project_id = $1 and e.environment = $2 and e.subject_id = $3 and e.position = $4
+   and e.attempt ->> 'in_doubt' = 'true'`;
+
+/** The number of attempts after which the receiver may have the message. */
+export async function countDoubts(
+  db: Queryable,
+  { projectId, environment, emailId, position }: Scope & { emailId: string; position: number },
+): Promise<number> {
+  const which = [projectId, environment, emailId, position];
+  return (await db.query<{ doubts: number }>(COUNT_DOUBTS, which))[0]?.doubts ?? 0;
+}
+
 const TIMELINE = `
 select e.id, e.seq as number, e.type, e.created_at as "createdAt", r.address as recipient,
        ${EVENT_DATA('e')} as data, e.attempt

@@ -178,6 +178,23 @@ test('when the connection is lost after the final dot, no other server is tried 
   assert.equal(second.connections, 0);
 });
 
+test('an email is sent three times at most to a server that keeps it and hangs up', async () => {
+  const mx = await journey.mailServer('doubts.test', {
+    phases: { data: { keep: true, drop: 'rst' } },
+  });
+  const id = await journey.send({ to: 'kim@doubts.test' });
+  const { recipients } = await journey.attempted(id);
+  const [, delayed] = await journey.timeline(id);
+  const waitMs = Date.parse(recipients[0].next_attempt_at) - Date.parse(delayed.created_at);
+  assert.ok(waitMs > 25 * 60_000, `the next attempt comes after ${waitMs} ms`);
+  assert.equal((await journey.retry(id)).status, 'deferred');
+  await journey.pass({ hours: 5 });
+  const ended = await journey.ended(id);
+  assert.deepEqual([ended.status, ended.recipients[0].attempts], ['failed', 3]);
+  assert.match(ended.recipients[0].reason.advice, /may have arrived/);
+  assert.equal(mx.messages.length, 3);
+});
+
 test('a server that refuses in its greeting is tried again later', async () => {
   const mx = await journey.mailServer('closed.test', {
     phases: { greeting: '554 5.7.1 No mail from you' },

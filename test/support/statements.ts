@@ -419,6 +419,7 @@ export const EXERCISES: readonly Exercise[] = [
       await emails.findEmail(db, ref);
       await emails.emailExists(db, ref);
       await emails.lastCategory(db, { ...sender, emailId: id, position: 0 });
+      await emails.countDoubts(db, { ...sender, emailId: id, position: 0 });
       await emails.listTimeline(db, ref, { after: 0, limit: 100 });
     },
   },
