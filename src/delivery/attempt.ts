@@ -22,7 +22,7 @@ import type { SettleHealth } from '../store/settle-health.ts';
 import type { Connections, Postponed } from './connections.ts';
 import type { Contents } from './contents.ts';
 import type { Delivery } from './fair-queue.ts';
-import { type RouteAttempt, tryHosts } from './hosts.ts';
+import { providerAt, type RouteAttempt, tryHosts } from './hosts.ts';
 import type { MailRouting } from './mail-routing.ts';
 import { assertAsSigned, type MessageBuilder, type SignedMessage } from './message.ts';
 import {
@@ -101,7 +101,8 @@ export async function attemptLive(
   const { message = null, route } = progress;
   const outcome = outcomeOf(result, options.viaRelay ? 'sent' : 'delivered');
   if (route?.kind === 'hosts' && result.kind !== 'unroutable') {
-    adjustWindow(connections, route.provider, { source: result.source, outcome });
+    const provider = providerAt(route, result.via.mx);
+    adjustWindow(connections, provider, { source: result.source, outcome });
   }
   const durationMs = world.monotonicMs() - startedMs;
   const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs });

@@ -4,6 +4,7 @@
  */
 import type { World } from '../core/world.ts';
 import type { ProviderStatus, WorkerMessage } from './broker-messages.ts';
+import type { GroupRoom } from './broker-room.ts';
 import {
   type ProviderLimits,
   type RecoveryRules,
@@ -29,12 +30,33 @@ export class BrokerPool {
   readonly window: Window;
   readonly holders = new Map<number, Holder>();
   readonly newConnections: TokenBucket | null;
-  out = 0;
+  readonly #room: GroupRoom;
+  #out = 0;
 
-  constructor(source: string, parts: { window: Window; newConnections: TokenBucket | null }) {
+  constructor(
+    source: string,
+    parts: { window: Window; newConnections: TokenBucket | null; room: GroupRoom },
+  ) {
     this.source = source;
     this.window = parts.window;
     this.newConnections = parts.newConnections;
+    this.#room = parts.room;
+  }
+
+  /** Permits granted over all workers. */
+  get out(): number {
+    return this.#out;
+  }
+
+  /** Counts permits that were granted, or returned if negative. */
+  count(permits: number): void {
+    this.#room.changed(this.#out, this.#out + permits);
+    this.#out += permits;
+  }
+
+  /** How many permits the pool may have, of its window and of the room of its group. */
+  get limit(): number {
+    return Math.min(this.window.size, this.#room.limitOf(this.#out));
   }
 
   holder(worker: number): Holder {
@@ -67,6 +89,7 @@ export class BrokerProvider {
   readonly pools = new Map<string, BrokerPool>();
   readonly #settings: ShapingSettings;
   readonly #world: Pick<World, 'monotonicMs' | 'random'>;
+  readonly #roomOf: (source: string) => GroupRoom;
   #pacing: Pacing | null;
   /** The reply that asked for fewer connections. */
   #complaint: string | null = null;
@@ -77,12 +100,18 @@ export class BrokerProvider {
   constructor(
     key: string,
     limits: ProviderLimits,
-    context: { settings: ShapingSettings; world: Pick<World, 'monotonicMs' | 'random'> },
+    context: {
+      settings: ShapingSettings;
+      world: Pick<World, 'monotonicMs' | 'random'>;
+      /** What the provider's group may have from one of our addresses. */
+      roomOf: (source: string) => GroupRoom;
+    },
   ) {
     this.key = key;
     this.limits = limits;
     this.#settings = context.settings;
     this.#world = context.world;
+    this.#roomOf = context.roomOf;
     this.outage = new Outage(context.settings.suspension, context.world);
     this.#pacing = this.#usualPacing();
     this.usedAtMs = context.world.monotonicMs();
@@ -95,6 +124,7 @@ export class BrokerProvider {
       pool = new BrokerPool(source, {
         window: new Window(connections, this.#settings.recovery),
         newConnections: this.#bucketOf(newConnectionsPerMinute),
+        room: this.#roomOf(source),
       });
       this.pools.set(source, pool);
     }
@@ -111,7 +141,7 @@ export class BrokerProvider {
 
   /** How many connections the pool may have now, over all workers. */
   windowOf(pool: BrokerPool): number {
-    return this.outage.isOngoing || this.#isSlowed ? 1 : pool.window.size;
+    return this.outage.isOngoing || this.#isSlowed ? 1 : pool.limit;
   }
 
   /** How many messages a new connection may carry now; 0: it has to wait. */
@@ -298,8 +328,8 @@ const JITTER = 0.15;
  * Whether no server of a provider answers. Then the provider is suspended, for longer each time, and
  * after each suspension one connection probes whether the outage is over.
  *
- * A provider may be many servers of many customers (a hosting company), so it is an outage only when
- * none of them has answered for a while. One dead server among others is skipped by its address
+ * A provider that is known by name has many servers, so it is an outage only when none of them has
+ * answered for a while. One dead server among others is skipped by its address
  * (connections.ts).
  */
 class Outage {

@@ -10,6 +10,7 @@
 import type { World } from '../core/world.ts';
 import { type BrokerPool, BrokerProvider, type Holder } from './broker-provider.ts';
 import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
+import { GroupRooms } from './broker-room.ts';
 import { limitsOf, type ShapingSettings } from './shaping-settings.ts';
 
 type BrokerOptions = {
@@ -33,6 +34,7 @@ type WantMessage = Extract<WorkerMessage, { kind: 'want' }>;
 export class Broker {
   readonly #options: BrokerOptions;
   readonly #providers = new Map<string, BrokerProvider>();
+  readonly #rooms = new GroupRooms();
   readonly #workers = new Set<number>();
   /** Providers whose state depends on time. */
   readonly #watched = new Set<BrokerProvider>();
@@ -55,7 +57,7 @@ export class Broker {
       for (const pool of provider.pools.values()) {
         const holder = pool.holders.get(worker);
         if (!holder) continue;
-        pool.out -= holder.held;
+        pool.count(-holder.held);
         pool.holders.delete(worker);
         this.#serve(provider);
       }
@@ -142,7 +144,7 @@ export class Broker {
     const given = Math.min(count, holder.held);
     holder.held -= given;
     holder.yielding = Math.max(0, holder.yielding - given);
-    pool.out -= given;
+    pool.count(-given);
     if (holder.held === 0) holder.waitingSinceMs = this.#nowMs();
     provider.giveBack(unused);
   }
@@ -204,7 +206,7 @@ export class Broker {
     holder.held += 1;
     holder.wanted -= 1;
     holder.urgent = Math.max(0, holder.urgent - 1);
-    pool.out += 1;
+    pool.count(1);
     this.#enqueue(worker, {
       kind: 'grant',
       provider: provider.key,
@@ -300,7 +302,9 @@ export class Broker {
   #provider(key: string): BrokerProvider {
     let provider = this.#providers.get(key);
     if (!provider) {
-      provider = new BrokerProvider(key, limitsOf(this.#options.settings, key), this.#options);
+      const limits = limitsOf(this.#options.settings, key);
+      const roomOf = this.#rooms.join(key, limits.connections);
+      provider = new BrokerProvider(key, limits, { ...this.#options, roomOf });
       this.#providers.set(key, provider);
     }
     return provider;
@@ -311,7 +315,9 @@ export class Broker {
     this.#forgetAtMs = this.#nowMs() + FORGET_EVERY_MS;
     const beforeMs = this.#nowMs() - (this.#providers.size > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS);
     for (const [key, provider] of this.#providers) {
-      if (provider.isForgettable && provider.usedAtMs < beforeMs) this.#providers.delete(key);
+      if (!provider.isForgettable || provider.usedAtMs >= beforeMs) continue;
+      this.#providers.delete(key);
+      this.#rooms.leave(key);
     }
   }
 

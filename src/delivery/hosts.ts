@@ -52,16 +52,16 @@ export async function tryHosts(
   let last: HostResult | null = null;
   let sessions = 0;
   let delayMs = Infinity;
-  const silent: string[] = [];
+  const silent = new Map<string, string[]>();
   const candidates = candidatesOf(route, connections, options);
-  for (const [index, { host, address, rule }] of candidates.entries()) {
+  for (const [index, { host, address, provider, rule }] of candidates.entries()) {
     if (rule.mode === 'barred') {
       options.onTls(rule, rule.problem);
       last ??= barred(host, rule);
       continue;
     }
     const hasOthers = index < candidates.length - 1;
-    const first = firstTarget({ provider: route.provider, host, address }, rule, options);
+    const first = firstTarget({ provider, host, address }, rule, options);
     const result = await tryTarget(first, {
       connections,
       rule,
@@ -75,12 +75,14 @@ export async function tryHosts(
     }
     last = result;
     if (options.place?.signal.aborted === true) return last;
-    if (isSilence(result)) silent.push(address);
+    if (isSilence(result)) silent.set(provider, [...(silent.get(provider) ?? []), address]);
     if (result.phase !== 'connect') sessions += 1;
     if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
   }
   if (last === null) return delayMs < Infinity ? { kind: 'postponed', delayMs } : noAddress();
-  if (isSilence(last)) connections.unreached(route.provider, silent, summaryOf(last));
+  if (!isSilence(last)) return last;
+  const reason = summaryOf(last);
+  for (const [provider, addresses] of silent) connections.unreached(provider, addresses, reason);
   return last;
 }
 
@@ -89,7 +91,15 @@ function summaryOf(result: HostResult): string {
   return `${mx} [${ip}]: ${result.kind === 'failed' ? result.message : result.reply.message}`;
 }
 
-type Candidate = { host: string; address: string; rule: TlsRule };
+/** The provider that a host's replies are about: a domain may list any host after a large provider's. */
+export function providerAt(
+  { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
+  hostName: string | null,
+): string {
+  return hosts.find(({ name }) => name === hostName)?.provider ?? provider;
+}
+
+type Candidate = { host: string; address: string; provider: string; rule: TlsRule };
 
 function candidatesOf(
   route: Extract<Route, { kind: 'hosts' }>,
@@ -102,15 +112,16 @@ function candidatesOf(
     return { ...host, rule: options.ruleFor(host) };
   });
   const lastOpen = hosts.findLastIndex(({ rule }) => rule.mode !== 'barred');
-  for (const [index, { name: host, addresses, rule }] of hosts.entries()) {
+  for (const [index, hostWithRule] of hosts.entries()) {
+    const { name: host, addresses, provider = route.provider, rule } = hostWithRule;
     // A barred host does not count towards ADDRESSES_MAX.
     if (rule.mode === 'barred') {
-      candidates.push({ host, address: '', rule });
+      candidates.push({ host, address: '', provider, rule });
       continue;
     }
     const max = index < lastOpen ? Math.min(left, ADDRESSES_OF_HOST_MAX) : left;
     const chosen = firstAlive(addresses, max, (address) => isSkipped(address));
-    candidates.push(...chosen.map((address) => ({ host, address, rule })));
+    candidates.push(...chosen.map((address) => ({ host, address, provider, rule })));
     left -= chosen.filter((address) => !isSkipped(address)).length;
   }
   return candidates;

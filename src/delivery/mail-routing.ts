@@ -2,7 +2,7 @@
  * The route of each destination (net/dns/mx.ts, or the relay that takes all mail), and its provider once
  * that is known.
  *
- * A **provider** is the operator of a destination's mail servers (net/providers.ts). While the mail
+ * A **provider** is a large operator of mail servers, or else the MX hosts of a destination (net/providers.ts). While the mail
  * servers of a destination are not known, the destination domain stands in for its provider, here, in
  * fair-queue.ts and in the column `queue.provider`; once they are known its deliveries move to the provider.
  */

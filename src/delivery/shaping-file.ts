@@ -71,8 +71,8 @@ function settingsOf({
   return {
     default: limitsIn(usual),
     providers: Object.fromEntries(entries.map(([key, one]) => [key, limitsIn(one)])),
-    suffixes: entries.flatMap(([key, { suffixes = [] }]) =>
-      suffixes.map((each): [string, string] => [each, key]),
+    suffixes: entries.flatMap(([key, { suffixes }]) =>
+      (suffixes ?? namesIn(key)).map((each): [string, string] => [each, key]),
     ),
     suspension: {
       afterFailures: suspension?.after_failures ?? USUAL_SHAPING.suspension.afterFailures,
@@ -85,6 +85,11 @@ function settingsOf({
       tryAgainAfterMs: msOf(recovery?.try_again_after_s) ?? USUAL_SHAPING.recovery.tryAgainAfterMs,
     },
   };
+}
+
+/** A provider that is named by a domain has all hosts of the domain. */
+function namesIn(key: string): string[] {
+  return key.includes('.') && HOST_SUFFIX.test(key) ? [key] : [];
 }
 
 function limitsIn(file: LimitsInFile): Partial<ProviderLimits> {

@@ -124,7 +124,7 @@ const RECOVERY_RULES: RecoveryRules = {
 export type ShapingSettings = {
   default: Partial<ProviderLimits>;
   providers: Readonly<Record<string, Partial<ProviderLimits>>>;
-  /** Host name suffix → provider, before the table of net/providers.ts. */
+  /** Host name suffix → provider, before the table of net/providers.ts. The operator vouches for all hosts. */
   suffixes: readonly (readonly [string, string])[];
   suspension: SuspensionRules;
   recovery: RecoveryRules;

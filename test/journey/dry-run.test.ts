@@ -19,7 +19,7 @@ test('the mail servers of a recipient are named in their order, with provider an
   const { recipients } = await dryRun({ to: 'kim@dry.test' });
   assert.deepEqual(recipients[0].route, {
     verdict: 'found',
-    provider: 'mx.test',
+    provider: first.name,
     mx: [first, second].map(({ name, address }, index) => ({
       host: name,
       preference: 10 * (index + 1),

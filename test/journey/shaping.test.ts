@@ -165,10 +165,10 @@ test('a provider that does not answer is suspended without cost of attempts, and
   const other = await journey.mailServer('up.example', {}, { provider: 'up.test' });
   const first = await journey.send({ to: 'first@down.example' });
   await journey.attempted(first);
-  await waitFor(async () => (await shown('down.test'))?.state === 'suspended', {
+  await waitFor(async () => (await shown(mx.name))?.state === 'suspended', {
     what: 'the provider to be shown as suspended',
   });
-  assert.match((await shown('down.test')).reason, /host\d+\.down\.test \[127\.0\.1\.\d+\]: /);
+  assert.match((await shown(mx.name)).reason, /host\d+\.down\.test \[127\.0\.1\.\d+\]: /);
   const asked = mx.connections;
 
   const waiting = await sendMany(20, (index) => `jo${index}@down.example`);
@@ -182,7 +182,7 @@ test('a provider that does not answer is suspended without cost of attempts, and
   assert.ok(failed <= 3, `${failed} of 20 emails were tried in vain`);
   await journey.pass({ hours: 5 });
   await allDelivered([first, ...waiting]);
-  await waitFor(async () => (await shown('down.test'))?.state !== 'suspended', {
+  await waitFor(async () => (await shown(mx.name))?.state !== 'suspended', {
     what: 'the provider not to be shown as suspended any more',
   });
 });

@@ -4,7 +4,7 @@ import { startFakeDns, type FakeZone } from '../../../test/support/fake-dns.ts';
 import { createAddressGuard } from '../addresses.ts';
 import { createResolver } from './resolver.ts';
 import { resolveRoute, type Route, type RouteOptions } from './mx.ts';
-import { providerOf } from '../providers.ts';
+import { groupOf, providerOf } from '../providers.ts';
 
 const STRICT = createAddressGuard({ allowPrivate: false });
 
@@ -206,23 +206,67 @@ test('one mail server listed twice is tried once', async () => {
   assert.deepEqual(hostsOf(route), [['a.mx.test', ['8.8.8.8']]]);
 });
 
-test('domains hosted by one provider share one key', () => {
+test('the MX hosts of a large provider share one key, any other host has its own', () => {
   const keys: [string[], string][] = [
-    [['aspmx.l.google.com', 'aspmx2.googlemail.com'], 'google'],
+    [['aspmx.l.google.com', 'alt4.aspmx.l.google.com', 'aspmx2.googlemail.com'], 'google'],
+    [['gmail-smtp-in.l.google.com', 'alt1.gmail-smtp-in.l.google.com'], 'google'],
     [['smtp.google.com'], 'google'],
     [['hotmail-com.olc.protection.outlook.com'], 'outlook'],
     [['acme-com.mail.protection.outlook.com'], 'office365'],
     [['acme-com.a-v1.mx.microsoft'], 'microsoft'],
     [['mta5.am0.yahoodns.net', 'mta6.am0.yahoodns.net'], 'yahoo'],
-    [['mx01.mail.icloud.com'], 'apple'],
-    [['mx2.acme.co.uk', 'mx1.acme.co.uk'], 'acme.co.uk'],
-    [['mx.b.test', 'mx.a.test'], 'a.test+b.test'],
+    [['mx-eu.mail.am0.yahoodns.net', 'mx-aol.mail.gm0.yahoodns.net'], 'yahoo'],
+    [['mx01.mail.icloud.com', 'mx02.mail.icloud.com'], 'apple'],
+    [['smtp-in.orange.fr'], 'orange'],
+    [['mx1.comcast.net', 'mx2.mxge.comcast.net'], 'comcast'],
+    [['eu-smtp-inbound-1.mimecast.com', 'za-smtp-inbound-2.mimecast.co.za'], 'mimecast'],
+    [['mx2.acme.co.uk', 'mx1.acme.co.uk'], 'mx1.acme.co.uk+mx2.acme.co.uk'],
     [['notgoogle.com'], 'notgoogle.com'],
-    [['localhost'], 'localhost'],
+    [['localhost'], 'localhost.'],
+    [['google'], 'google.'],
+    [['mx.a.test+mx.b.test'], 'mx.a.test?mx.b.test'],
+    [['192.0.2.7'], '192.0.2.7'],
   ];
   for (const [hosts, key] of keys) assert.equal(providerOf(hosts), key);
-  const oneCustomer = providerOf(['mail.one.herokuapp.com']);
-  assert.notEqual(oneCustomer, providerOf(['mail.two.herokuapp.com']));
+});
+
+test('a name below the domain of a large provider that is none of its MX hosts is not the provider', () => {
+  const names = [
+    'www.google.com',
+    'storage.google.com',
+    'dead.l.google.com',
+    'aspmx.l.google.com.evil.test',
+    'x.aspmx.l.google.com',
+    'www.outlook.com',
+    'a.b.mail.protection.outlook.com',
+    'www.yahoodns.net',
+    'www.icloud.com',
+    'www.comcast.net',
+    'www.mimecast.com',
+    'www.orange.fr',
+  ];
+  for (const name of names) assert.equal(providerOf([name]), name);
+});
+
+test('the operator may name hosts of a domain as one provider', () => {
+  const own = [['hoster.test', 'hoster.test']] as const;
+  assert.equal(providerOf(['a.hoster.test', 'b.hoster.test'], own), 'hoster.test');
+});
+
+test('the key of many long names is short, and is that of exactly these names', () => {
+  const names = Array.from({ length: 10 }, (_, at) => `m${at}.${'x'.repeat(60)}.test`);
+  const key = providerOf(names);
+  assert.ok(key.length <= 200, key);
+  assert.notEqual(providerOf(names.slice(1)), key);
+  assert.notEqual(providerOf([...names.slice(0, 9), 'evil.test']), key);
+});
+
+test('hosts of a registrable domain form a group, and two customers of a cloud do not', () => {
+  assert.equal(groupOf('mx1.acme.co.uk+mx2.acme.co.uk'), 'acme.co.uk');
+  assert.equal(groupOf('google'), 'google');
+  assert.equal(groupOf('mx.b.test+mx.a.test'), 'a.test+b.test');
+  assert.equal(groupOf('192.0.2.7'), '192.0.2.7');
+  assert.notEqual(groupOf('mail.one.herokuapp.com'), groupOf('mail.two.herokuapp.com'));
 });
 
 test('the key comes from the servers of the best preference', async () => {
@@ -232,5 +276,8 @@ test('the key comes from the servers of the best preference', async () => {
     'mx2.one.test': { A: ['8.8.8.2'] },
     'spare.other.test': { A: ['8.8.8.3'] },
   });
-  assert.equal(route.kind === 'hosts' && route.provider, 'one.test');
+  assert.ok(route.kind === 'hosts');
+  assert.equal(route.provider, 'mx1.one.test+mx2.one.test');
+  const ofHosts = route.hosts.map(({ provider = null }) => provider);
+  assert.deepEqual(ofHosts, [null, null, 'spare.other.test']);
 });

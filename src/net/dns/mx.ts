@@ -18,7 +18,8 @@ import { providerOf, type ProviderSuffixes } from '../providers.ts';
 /**
  * `addresses` is never empty. `daneNames`: the names that may have TLSA records, because DNSSEC
  * validates the chain from the domain to these addresses; the first with records is used (RFC 7672
- * §2.2). `daneAlias`: the target of the domain's own CNAMEs in that chain (§3.2.2).
+ * §2.2). `daneAlias`: the target of the domain's own CNAMEs in that chain (§3.2.2). `provider`: that of a
+ * less preferred host, which may be of another operator than the best ones; else that of the route.
  */
 export type MxHost = {
   name: string;
@@ -26,6 +27,7 @@ export type MxHost = {
   addresses: readonly string[];
   daneNames?: readonly string[];
   daneAlias?: string;
+  provider?: string;
 };
 
 /** A mail server that was excluded, for the transcript of the attempt. */
@@ -183,7 +185,15 @@ function routeOf(
   const without = located.flatMap((one) => (one.kind === 'host' ? [] : [one]));
   if (hosts.length > 0) {
     const dropped = without.map(({ name, reason }) => ({ name, reason }));
-    return { kind: 'hosts', hosts, provider: providerOf(bestNames(hosts), suffixes), dropped };
+    const best = bestOf(hosts);
+    const provider = providerOf(
+      best.map(({ name }) => name),
+      suffixes,
+    );
+    const named = hosts.map((host) =>
+      best.includes(host) ? host : { ...host, provider: providerOf([host.name], suffixes) },
+    );
+    return { kind: 'hosts', hosts: named, provider, dropped };
   }
   const unknown = without.find(({ kind }) => kind === 'unknown');
   if (unknown !== undefined) return { kind: 'temporary', message: unknown.reason };
@@ -195,8 +205,8 @@ function routeOf(
   return { kind: 'no_mail_host', message: `no mail server of ${domain} has an address` };
 }
 
-/** Names of the most preferred hosts: other hosts may belong to another operator. */
-function bestNames(hosts: readonly MxHost[]): string[] {
+/** The most preferred hosts: other hosts may belong to another operator. */
+function bestOf(hosts: readonly MxHost[]): MxHost[] {
   const best = Math.min(...hosts.map(({ preference }) => preference));
-  return hosts.filter(({ preference }) => preference === best).map(({ name }) => name);
+  return hosts.filter(({ preference }) => preference === best);
 }
