@@ -40,6 +40,8 @@ type Answered = { type: 'answer'; id: number; value: unknown };
 export type ToWorker =
   | { type: 'setup'; setup: WorkerSetup }
   | { type: 'stop' }
+  /** Answered at once by its event loop, which shows that the worker is not frozen (worker-watch.ts). */
+  | { type: 'ping' }
   /** Why emails are not accepted at present (the disk is nearly full); null when they are. */
   | { type: 'refuse_mail'; reason: string | null }
   /** Work of a dead worker was released: poll now. */
@@ -57,6 +59,7 @@ export type ToWorker =
 
 export type FromWorker =
   | { type: 'hello' }
+  | { type: 'pong' }
   | { type: 'ready'; port: number | null }
   /** The worker could not start; the sentence is for the operator. */
   | { type: 'failed'; message: string }

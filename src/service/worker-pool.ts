@@ -1,6 +1,6 @@
 /**
  * The worker processes of this machine: forks them, sends their setup, restarts dead ones, and stops all
- * together. They load their code when they are forked and begin to work when `run` sends the setup. The cluster
+ * together. Frozen ones are killed (worker-watch.ts). They load their code when they are forked and begin to work when `run` sends the setup. The cluster
  * module lets them share one listening socket. The broker, which grants them connections to mail
  * servers (delivery/broker.ts), runs here.
  */
@@ -19,6 +19,7 @@ import {
   type ToWorker,
   type WorkerSetup,
 } from './worker-messages.ts';
+import { WorkerWatch } from './worker-watch.ts';
 
 /** The message has the trace of the worker; this error needs none. */
 export class WorkersCannotRun extends Error {}
@@ -66,6 +67,7 @@ export class WorkerPool {
   readonly #holders = new Map<number, string>();
   readonly #connections = new ConnectionsOnTheirWay();
   readonly #questions = new Questions();
+  readonly #watch: WorkerWatch;
   #setup: WorkerSetup | null = null;
   #onDeath: OnDeath = () => Promise.resolve();
   /** Workers that have loaded their code and wait for the setup. */
@@ -83,6 +85,7 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
+    this.#watch = new WorkerWatch({ workers, ping, log: options.log });
     this.#ready.promise.catch(() => {});
     cluster.setupPrimary({
       exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
@@ -90,6 +93,7 @@ export class WorkerPool {
     });
     cluster.on('exit', this.#onExit);
     for (let index = 0; index < options.count; index += 1) this.#fork();
+    this.#watch.start();
   }
 
   /** Sends the setup to the workers. Disposing waits up to 30 s for each to finish its work. */
@@ -161,6 +165,7 @@ export class WorkerPool {
     const timer = setTimeout(() => this.cutShort(), STOP_WITHIN_MS);
     await Promise.all(gone);
     clearTimeout(timer);
+    this.#watch.stop();
     this.#brokerTimer?.stop();
     cluster.off('exit', this.#onExit);
   }
@@ -181,12 +186,16 @@ export class WorkerPool {
   }
 
   #receive(worker: Worker, message: FromWorker): void {
+    this.#watch.heard(worker.id);
     switch (message.type) {
       case 'hello':
         if (this.#setup) this.#setUp(worker, this.#setup);
         else this.#loaded.push(worker);
         break;
+      case 'pong':
+        break;
       case 'ready':
+        this.#watch.isReady(worker.id);
         this.#readyCount += 1;
         if (this.#readyCount === this.#options.count) this.#ready.resolve('ready');
         break;
@@ -219,6 +228,7 @@ export class WorkerPool {
   readonly #onExit = (worker: Worker, code: number, signal: string | null): void => {
     const holder = this.#holders.get(worker.id);
     this.#holders.delete(worker.id);
+    const wasFrozen = this.#watch.ended(worker.id);
     this.#connections.close(worker);
     this.#broker?.leave(worker.id);
     this.#isUpToDate(worker);
@@ -227,8 +237,10 @@ export class WorkerPool {
     if (holder !== undefined) void this.#onDeath(holder).then(() => this.lookNow());
     if (this.#isStopping) return;
     this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');
-    // Not restarted before the service is ready, because it would die again.
-    if (this.#readyCount < this.#options.count || this.#diesTooOften()) {
+    // Not restarted before the service is ready, because it would die again. Frozen ones do not count, or
+    // requests that block an event loop would end the service.
+    const isReady = this.#readyCount >= this.#options.count;
+    if (!isReady || (!wasFrozen && this.#diesTooOften())) {
       const problem = new WorkersCannotRun('The workers cannot run; the log says why.');
       this.#ready.reject(problem);
       this.#failed.resolve(problem.message);
@@ -257,7 +269,7 @@ export class WorkerPool {
     const answers = await Promise.all(
       workers().map((worker) => this.#questions.ask((message) => send(worker, message))),
     );
-    return metricsText(answers);
+    return metricsText([...answers, killedMetric(this.#watch.killed)]);
   }
 
   async #answerMetrics(asking: Worker, id: number): Promise<void> {
@@ -313,8 +325,22 @@ async function metricsText(answers: readonly unknown[]): Promise<string> {
   return AggregatorRegistry.aggregate(metrics).metrics();
 }
 
+/** As the registry of a worker gives it: this process has no registry. */
+function killedMetric(value: number): Metrics {
+  const name = 'letterhaus_workers_killed_total';
+  const help = 'Workers that were killed because they did not answer.';
+  const values = [{ value, labels: {} }];
+  // The types of the library describe its objects, not the JSON that it makes of them.
+  return [{ name, help, type: 'counter', aggregator: 'sum', values }] as unknown as Metrics;
+}
+
 function workers(): Worker[] {
   return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
+}
+
+function ping(id: number): void {
+  const worker = cluster.workers?.[id];
+  if (worker) send(worker, { type: 'ping' });
 }
 
 function send(worker: Worker, message: ToWorker): void {

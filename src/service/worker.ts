@@ -39,6 +39,9 @@ process.on('message', (message: ToWorker) => {
     case 'stop':
       void stop();
       break;
+    case 'ping':
+      send({ type: 'pong' });
+      break;
     case 'refuse_mail':
       refusal = message.reason;
       server?.refuseMail(refusal);

@@ -33,6 +33,8 @@ export type FaultContext = {
 
 /** Longer than the 15 s after which a silent node is declared dead, and the looks in between. */
 const FREEZE_MS = 22_000;
+/** Below the silence for which a supervisor kills its worker (src/service/worker-watch.ts). */
+const STALL_MAX_MS = 6_000;
 const TAKEOVER_MS = 20_000;
 /** Until a node cut off from its database is itself again, a lost lease included. */
 const RECOVERY_MS = 15_000;
@@ -103,7 +105,7 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     if (pid === undefined || pid === node.frozenPid) return;
     node.frozenPid = pid;
     node.signal(pid, 'SIGSTOP');
-    await delay(random.between(1_000, 8_000));
+    await delay(random.between(1_000, STALL_MAX_MS));
     node.signal(pid, 'SIGCONT');
     node.thawed(pid);
   },
