@@ -57,6 +57,8 @@ export type SupervisorLink = {
   /** All code is loaded, nothing is open yet. */
   onBuilt: () => void;
   onHolder: (id: string) => void;
+  /** Why the clock of this machine rules out accepting mail; null when it is right. */
+  clockRefusal: () => string | null;
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
   /** Notifies the other workers. */
   onSmtpLogIn: (client: string) => void;
@@ -72,7 +74,7 @@ export async function createServer(
   const { holder, isFresh, checksWanted } = lease;
   const leased = { holder, isFresh, checksWanted };
   const webhooks = createWebhookLoop({ ...context, world: systemWorld, ...leased });
-  const { sendToBroker } = supervisor;
+  const { clockRefusal, sendToBroker } = supervisor;
   const delivery = createDelivery(context, {
     onNotified: () => webhooks.wake(),
     unsettledWebhooks: () => webhooks.unsettled,
@@ -80,7 +82,7 @@ export async function createServer(
   });
   const state: State = { refusal: null, isStopping: false };
   const diskFull = new DiskFullMemory(systemWorld);
-  const refusal = (): string | null => state.refusal ?? diskFull.refusal();
+  const refusal = (): string | null => state.refusal ?? clockRefusal() ?? diskFull.refusal();
   const whileRoom = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     const reason = refusal();
     if (reason !== null) throw new Overloaded(reason);
@@ -177,7 +179,7 @@ function createApp(
     webhooks: createWebhookService({ ...context, world }),
     localUrl: ownUrl(context.config),
     contentOf: (wanted) => contentOf(db, builder, wanted),
-    isReady: readiness(db),
+    isReady: readiness(db, supervisor.clockRefusal),
     isStopping: () => state.isStopping,
     certificate: apiCertificate(context),
     metricsText: supervisor.metricsText,
@@ -190,13 +192,13 @@ function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | n
 }
 
 /** Queries the database at most once a second. */
-function readiness(db: Database): () => Promise<string | null> {
+function readiness(db: Database, clockRefusal: () => string | null): () => Promise<string | null> {
   let looking: Promise<string | null> | null = null;
   return () => {
     looking ??= db
       .query('select 1')
       .then(
-        () => null,
+        () => notReady(clockRefusal()),
         () => 'The database does not answer.',
       )
       .finally(() => {
@@ -204,6 +206,10 @@ function readiness(db: Database): () => Promise<string | null> {
       });
     return looking;
   };
+}
+
+function notReady(reason: string | null): string | null {
+  return reason === null ? null : `No mail is accepted: ${reason}.`;
 }
 
 /** The exact bytes of an email, composed again from the stored content. */

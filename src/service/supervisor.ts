@@ -21,6 +21,7 @@ import {
 } from './certificates.ts';
 import { armSupervisor } from './failpoints.ts';
 import { type Seeded, seedFirstStart } from './first-start.ts';
+import { ClockWatch } from './clock-watch.ts';
 import { createLog, errorText, logUncaught } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
 import type { MetricsListener } from './metrics-listener.ts';
@@ -93,6 +94,13 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     pool = new WorkerPool({ count, log, env: await tuneOpenssl() });
     await using database = await opening;
     failpoint('supervisor_start');
+    const clock = new ClockWatch({
+      db: database.db,
+      world: systemWorld,
+      log,
+      onLook: (state) => pool?.noteClock(state),
+    });
+    await clock.look();
     const secrets = new SecretBox(database.secretKey);
     await registerHost(database, { config, log });
     const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });
@@ -103,7 +111,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const setup = setupFor({ config: readable, options, database, certificate, work });
     await using workers = pool.run(setup, database.expire);
     if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
-    await using maintenance = new Maintenance({ database, pool, config, secrets, log });
+    await using maintenance = new Maintenance({ database, pool, clock, config, secrets, log });
     maintenance.start();
     using _keys = keepSecretKeys({ database, pool, config, secrets, log });
     const url = ownUrl(ports);

@@ -44,6 +44,8 @@ export type ToWorker =
   | { type: 'ping' }
   /** Why emails are not accepted at present (the disk is nearly full); null when they are. */
   | { type: 'refuse_mail'; reason: string | null }
+  /** Likewise, while the clock of this machine is wrong (clock-watch.ts). Sent before the setup. */
+  | { type: 'clock_refusal'; reason: string | null }
   /** Work of a dead worker was released: poll now. */
   | { type: 'look' }
   /** The database is another server than before, which may lack the last commits. */

@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import type { OpensslTuning } from './openssl-tuning.ts';
 import { Broker, BrokerTimer } from '../delivery/broker.ts';
+import type { ClockState } from './clock-watch.ts';
 import { systemWorld } from './system-world.ts';
 import { nextWorkerFailpoint } from './failpoints.ts';
 import {
@@ -78,6 +79,7 @@ export class WorkerPool {
   #broker: Broker | null = null;
   #brokerTimer: BrokerTimer | null = null;
   #refusal: string | null = null;
+  #clock: ClockState = { skewMs: 0, refusal: null };
   #metrics: Promise<string> | null = null;
   /** Workers that have not yet confirmed the newest secret keys. */
   readonly #outdated = new Set<number>();
@@ -122,6 +124,13 @@ export class WorkerPool {
     if (this.#refusal === reason) return;
     this.#refusal = reason;
     this.#sendAll({ type: 'refuse_mail', reason });
+  }
+
+  /** What the clock of this machine shows; a refusal adds to that of `refuseMail`. */
+  noteClock(clock: ClockState): void {
+    const before = this.#clock.refusal;
+    this.#clock = clock;
+    if (clock.refusal !== before) this.#sendAll({ type: 'clock_refusal', reason: clock.refusal });
   }
 
   /** Resolves when every worker has confirmed these secret keys; later workers start with them. */
@@ -172,6 +181,7 @@ export class WorkerPool {
 
   #setUp(worker: Worker, setup: WorkerSetup): void {
     this.#broker?.join(worker.id);
+    send(worker, { type: 'clock_refusal', reason: this.#clock.refusal });
     send(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
     send(worker, { type: 'refuse_mail', reason: this.#refusal });
   }
@@ -269,7 +279,23 @@ export class WorkerPool {
     const answers = await Promise.all(
       workers().map((worker) => this.#questions.ask((message) => send(worker, message))),
     );
-    return metricsText([...answers, killedMetric(this.#watch.killed)]);
+    return metricsText([...answers, this.#ownMetrics()]);
+  }
+
+  /** As the registry of a worker gives them: this process has no registry. */
+  #ownMetrics(): Metrics {
+    return [
+      ownMetric('counter', {
+        name: 'letterhaus_workers_killed_total',
+        help: 'Workers that were killed because they did not answer.',
+        value: this.#watch.killed,
+      }),
+      ownMetric('gauge', {
+        name: 'letterhaus_clock_skew_seconds',
+        help: 'By how much the clock of this machine is ahead of that of its database.',
+        value: Math.round(this.#clock.skewMs / 1_000),
+      }),
+    ];
   }
 
   async #answerMetrics(asking: Worker, id: number): Promise<void> {
@@ -325,13 +351,13 @@ async function metricsText(answers: readonly unknown[]): Promise<string> {
   return AggregatorRegistry.aggregate(metrics).metrics();
 }
 
-/** As the registry of a worker gives it: this process has no registry. */
-function killedMetric(value: number): Metrics {
-  const name = 'letterhaus_workers_killed_total';
-  const help = 'Workers that were killed because they did not answer.';
+/** The types of the library describe its objects, not the JSON that it makes of them. */
+function ownMetric(
+  type: 'counter' | 'gauge',
+  { value, ...facts }: { name: string; help: string; value: number },
+): Metrics[number] {
   const values = [{ value, labels: {} }];
-  // The types of the library describe its objects, not the JSON that it makes of them.
-  return [{ name, help, type: 'counter', aggregator: 'sum', values }] as unknown as Metrics;
+  return { ...facts, type, aggregator: 'sum', values } as unknown as Metrics[number];
 }
 
 function workers(): Worker[] {

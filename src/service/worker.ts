@@ -24,6 +24,8 @@ process.on('disconnect', () => process.exit(1));
 // The cluster module writes to the supervisor as well, and its write may fail first.
 cluster.worker?.on('error', () => process.exit(1));
 
+/** Why the clock of this machine rules out accepting mail; known before the setup. */
+let clockRefusal: string | null = null;
 let server: Awaited<ReturnType<typeof createServer>> | undefined;
 /** Why emails are not accepted; may arrive before the server exists. */
 let refusal: string | null = null;
@@ -45,6 +47,9 @@ process.on('message', (message: ToWorker) => {
     case 'refuse_mail':
       refusal = message.reason;
       server?.refuseMail(refusal);
+      break;
+    case 'clock_refusal':
+      clockRefusal = message.reason;
       break;
     case 'secret_keys':
       ({ secretKey } = message);
@@ -84,6 +89,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
         flushCompileCache();
         if (setup.user) dropTo(setup.user);
       },
+      clockRefusal: () => clockRefusal,
       onHolder: (id) => send({ type: 'holder', id }),
       sendToBroker: (messages) => send({ type: 'broker', messages }),
       onSmtpLogIn: (client) => send({ type: 'smtp_log_in', client }),

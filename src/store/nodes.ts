@@ -58,6 +58,16 @@ export async function readWatched(
   };
 }
 
+/**
+ * The clock of the database server, in milliseconds since 1970. Not app_now(): tests move that one, while ids are
+ * made from the clock of the machine.
+ */
+export async function databaseClockMs(db: Queryable): Promise<number | null> {
+  const text = 'select extract(epoch from clock_timestamp())::float8 * 1000 as ms';
+  const [row] = await db.query<{ ms: number }>({ name: 'clock', text });
+  return row?.ms ?? null;
+}
+
 /** A drop that died goes on (queue-drops.ts): its mail stays held. */
 const DUE_UNLESS_DROPPED = `case when q.drop_id is null then ${DUE_BY_AGE} else q.due_at end`;
 

@@ -25,12 +25,17 @@ export const HOUR_MS = 3_600_000;
 
 /** So far from the true time. The last one: a few seconds before the clocks of Berlin go back. */
 export const JUMPS: Readonly<Record<string, () => number>> = {
-  'an hour ahead': () => HOUR_MS,
-  'an hour behind': () => -HOUR_MS,
+  'forty minutes ahead': () => (HOUR_MS * 2) / 3,
+  'forty minutes behind': () => (-HOUR_MS * 2) / 3,
   'five days ahead': () => 5 * 24 * HOUR_MS,
   'a leap second behind': () => -1_000,
   'at the end of summer time': () => Date.UTC(2027, 9, 31, 0, 59, 57) - Date.now(),
 };
+
+/** A node whose clock is so wrong accepts no mail (src/service/clock-watch.ts). */
+export function isRefusing(offsetMs: number): boolean {
+  return Math.abs(offsetMs) >= HOUR_MS;
+}
 
 export function makeClocks(): Clocks {
   const folder = mkdtempSync(join(tmpdir(), 'letterhaus-clocks-'));

@@ -7,7 +7,7 @@ import { waitFor } from '../support/wait.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
 import type { Service } from '../support/service.ts';
 import type { FailpointPlan } from './armed-failpoints.ts';
-import { HOUR_MS, JUMPS } from './clocks.ts';
+import { HOUR_MS, isRefusing, JUMPS } from './clocks.ts';
 import type { RandomSource } from './random.ts';
 import type { Freeze } from './ledger-types.ts';
 import { DATABASE_FAULTS } from './database-faults.ts';
@@ -163,8 +163,13 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     const { name } = random.pick(stage.nodes);
     const jump = random.pick(Object.keys(JUMPS));
     stage.hooks.forgiveAge();
-    stage.clocks.set(name, JUMPS[jump]!());
+    const offsetMs = JUMPS[jump]!();
+    stage.clocks.set(name, offsetMs);
     log(`the clock of ${name} is ${jump}`);
+    if (!isRefusing(offsetMs)) return;
+    // Right again, or in the end no node would accept.
+    await delay(random.between(5_000, 15_000));
+    stage.clocks.set(name, 0);
   },
   async suppress({ stage, suppressed, stopped, log }) {
     const address = SUPPRESSED_MEANWHILE[suppressed.length % SUPPRESSED_MEANWHILE.length]!;

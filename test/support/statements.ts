@@ -233,6 +233,7 @@ async function useNodes({ db }: Stage): Promise<void> {
   await nodes.beat(db.beating, id);
   await nodes.listNodes(db);
   await nodes.readWatched(db);
+  await nodes.databaseClockMs(db);
   const provider = { provider: 'a.test', state: 'open', reason: null, forMs: null } as const;
   const changed = [{ ...provider, connectionsMax: 2, connectionsOpen: 1 }];
   await writeProviderStates(db, id, { changed, gone: ['b.test'] });

@@ -36,7 +36,8 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     config: { access: 'public' },
     schema: {
       summary: 'Can requests be served?',
-      description: 'Whether the database can be reached and has the schema of this version.',
+      description:
+        'Whether the database can be reached and has the schema of this version, and the clock of this machine is right.',
       operationId: 'getReadiness',
       tags: ['Service'],
       response: { 200: state, 503: failure },

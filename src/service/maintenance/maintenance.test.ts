@@ -27,6 +27,7 @@ async function refusalsWith(
       freeBytes: () => Promise.resolve(looks.shift() ?? null),
     },
     config: { reputationEveryMs: 3_600_000, databaseBytesMax: size?.databaseBytesMax ?? null },
+    clock: { look: async () => {} },
     pool: { refuseMail: (reason: string | null) => notified.push(reason) },
     log: pino({ level: 'silent' }),
   };
@@ -83,6 +84,7 @@ test('workers are notified to poll as soon as the work of a dead node is release
   const options = {
     database: { db: { query }, freeBytes: () => Promise.resolve(null) },
     config: { reputationEveryMs: 3_600_000, databaseBytesMax: null },
+    clock: { look: async () => {} },
     pool: { lookNow: () => notified.push('look') },
     log: pino({ level: 'silent' }),
   };

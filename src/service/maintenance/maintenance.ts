@@ -15,6 +15,7 @@ import { carryOutDrops } from '../../delivery/queue-drop.ts';
 import { recheckDomains } from '../../domains/service.ts';
 import { ReputationWatch } from './reputation-watch.ts';
 import { MailRemoval } from './mail-removal.ts';
+import type { ClockWatch } from '../clock-watch.ts';
 import { renewHost } from '../own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../store/event-order.ts';
@@ -34,6 +35,7 @@ import type { WorkerPool } from '../worker-pool.ts';
 export type MaintenanceOptions = {
   database: ServiceDatabase;
   pool: WorkerPool;
+  clock: ClockWatch;
   config: Config;
   secrets: SecretBox;
   log: Logger;
@@ -87,6 +89,7 @@ export class Maintenance implements AsyncDisposable {
   start(): void {
     const { database, config, log } = this.#options;
     this.#every(WATCH_EVERY_MS, 'watching nodes and the schema', () => this.#watch());
+    this.#every(WATCH_EVERY_MS, 'comparing clocks', () => this.#options.clock.look());
     this.#every(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
     // Also now, because a fail-over may come before the first interval.
     this.#running.add(this.#watchTimeline().catch(() => {}));

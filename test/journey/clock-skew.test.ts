@@ -1,0 +1,58 @@
+/**
+ * A node whose clock is wrong (chaos/clocks.ts moves `Date` in its processes): from a minute it says so, from an
+ * hour it accepts no mail, because the week in which an email is stored follows from the clock of the node.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { makeClocks } from '../chaos/clocks.ts';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const DAY_MS = 24 * 3_600_000;
+
+test('a node that is 200 days behind accepts no mail and says why, until its clock is right', async () => {
+  using clocks = makeClocks();
+  clocks.set('a', -200 * DAY_MS);
+  await using service = await startService({
+    env: { ...clocks.envOf('a'), LETTERHAUS_LOG: 'info' },
+    args: ['--workers', '2'],
+  });
+  const key = service.testKey;
+  const body = { from: 'a@acme.test', to: 'delivered@simulator.test', subject: 'Hi', text: 'Hi' };
+  const post = () => service.request('POST', '/v1/emails', { key, body });
+  const ready = () => service.request('GET', '/readyz');
+  const skew = async (): Promise<number> => {
+    const [, value] = /^letterhaus_clock_skew_seconds (\S+)$/m.exec(
+      (await service.metrics()).text,
+    ) ?? [null, 'NaN'];
+    return Number(value);
+  };
+  const why = /the clock of this machine is 200 days behind that of its database/;
+
+  // From the first request on, at each worker.
+  for (const answer of await Promise.all(Array.from({ length: 8 }, post))) {
+    assert.equal(answer.status, 503, answer.text);
+    assert.equal(answer.body.error.code, 'service_unavailable');
+    assert.match(answer.body.error.message, why);
+  }
+  assert.equal((await ready()).status, 503);
+  assert.match((await ready()).text, why);
+  assert.equal((await service.request('GET', '/v1/emails', { key })).status, 200, 'it still reads');
+  assert.ok(Math.abs((await skew()) + (200 * DAY_MS) / 1_000) < 60);
+  assert.match(service.logs, /200 days behind.*no mail is accepted here until it is right.*NTP/);
+  assert.deepEqual(await service.sql('select from emails'), []);
+
+  clocks.set('a', 90_000);
+  await waitFor(async () => (await ready()).status === 200, { what: 'the node to be ready' });
+  assert.equal((await post()).status, 202);
+  await waitFor(async () => (await skew()) > 60, { what: 'the metric' });
+  assert.match(service.logs, /(?:89|90|91) seconds ahead/);
+
+  clocks.set('a', 0);
+  await waitFor(() => service.logs.includes('the clock of this machine is right again'), {
+    what: 'the clock to be right',
+  });
+  assert.equal((await post()).status, 202);
+  const lines = service.logs.split('\n').filter((line) => line.includes('clock of this machine'));
+  assert.equal(lines.length, 3, 'each change is logged once');
+});
