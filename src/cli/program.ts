@@ -82,6 +82,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/queue.ts')).describeQueue,
   },
   {
+    name: 'retention',
+    about: 'show what the removal of old mail waits for, and confirm it',
+    load: async () => (await import('./commands/retention.ts')).describeRetention,
+  },
+  {
     name: 'explain',
     about: "explain a mail server's reply, or a bounce",
     load: async () => (await import('./commands/explain.ts')).describeExplain,

@@ -7,6 +7,7 @@ import { AcceptStore } from './accept.ts';
 import { connectAsOwner } from './postgres/database.ts';
 import { findEmail } from './emails.ts';
 import { newId } from './ids.ts';
+import { confirmRemoval, noteRun, readRetentionState } from './retention-clock.ts';
 import { removeOldPartitions, ensurePartitions, WEEK_MS } from './partitions.ts';
 
 const DAYS_45_AND_90 = { contentH: 45 * 24, metadataH: 90 * 24 };
@@ -61,6 +62,7 @@ test('content is removed after its retention, the rest of the week after the lon
   const young = await storeOld(database, sender, 7);
   const middle = await storeOld(database, sender, 8);
   await storeOld(database, sender, 14);
+  await confirmRemoval(database.db);
   await removeOldPartitions(database.address, DAYS_45_AND_90);
   // Seven weeks ago began at most 56 days ago and ended less than 45 ago, or just so.
   assert.deepEqual(await tablesOf(database, 14), []);
@@ -200,4 +202,74 @@ test('emails are accepted during a removal, and several machines may remove at t
   );
   removed.all = true;
   await load;
+});
+
+const moveClock = (database: TestDatabase, interval: string) =>
+  database.db.query('update clock set skew = skew + $1::interval', [interval]);
+
+test('in a day at most a tenth of the stored weeks is removed, and all of them after a confirmation', async () => {
+  await using database = await testDatabase();
+  const { db, address } = database;
+  const sender = await newSender(db);
+  const weeks = Array.from({ length: 25 }, (_, index) => index + 2);
+  for (const week of weeks) {
+    await makeWeek(database, week);
+    await storeOld(database, sender, week);
+  }
+  const retention = { contentH: null, metadataH: 90 * 24 };
+  const left = async () =>
+    (await Promise.all(weeks.map((week) => tablesOf(database, week)))).filter(
+      (tables) => tables.length > 0,
+    ).length;
+  const first = await removeOldPartitions(address, retention);
+  assert.equal(await left(), 23, 'two of twenty-five');
+  assert.ok((first?.waiting.length ?? 0) >= 10);
+  assert.deepEqual((await readRetentionState(db)).waiting, first?.waiting);
+  assert.deepEqual((await removeOldPartitions(address, retention))?.removed, [], 'the same day');
+  await moveClock(database, '25 hours');
+  await removeOldPartitions(address, retention);
+  assert.equal(await left(), 21, 'two of twenty-three on the next day');
+  await confirmRemoval(db);
+  const last = await removeOldPartitions(address, retention);
+  assert.deepEqual(last?.waiting, []);
+  assert.ok((await left()) <= 13, 'all that is due');
+  assert.deepEqual((await readRetentionState(db)).waiting, []);
+});
+
+test('with few weeks stored, one a day is removed without a confirmation', async () => {
+  await using database = await testDatabase();
+  const sender = await newSender(database.db);
+  for (const week of [15, 16]) {
+    await makeWeek(database, week);
+    await storeOld(database, sender, week);
+  }
+  const retention = { contentH: null, metadataH: 90 * 24 };
+  await removeOldPartitions(database.address, retention);
+  assert.deepEqual(await tablesOf(database, 16), []);
+  assert.deepEqual(await tablesOf(database, 15), TABLES);
+  await moveClock(database, '25 hours');
+  await removeOldPartitions(database.address, retention);
+  assert.deepEqual(await tablesOf(database, 15), []);
+});
+
+test('after the clock moved by more than a day, nothing is removed until it was steady for a day', async () => {
+  await using database = await testDatabase();
+  const { db } = database;
+  assert.equal(await noteRun(db), null, 'the first run');
+  await moveClock(database, '23 hours');
+  assert.equal(await noteRun(db), null, 'a service that was stopped over night');
+  await moveClock(database, '365 days');
+  assert.equal(Math.round(((await noteRun(db))?.movedS ?? 0) / 3600), 365 * 24);
+  await moveClock(database, '10 minutes');
+  assert.notEqual(await noteRun(db), null, 'ten minutes later');
+  await moveClock(database, '-365 days');
+  assert.equal(Math.round(((await noteRun(db))?.movedS ?? 0) / 3600), -365 * 24);
+  await moveClock(database, '23 hours');
+  assert.notEqual(await noteRun(db), null);
+  await moveClock(database, '2 hours');
+  assert.equal(await noteRun(db), null, 'steady for a day');
+  await moveClock(database, '2 days');
+  assert.notEqual(await noteRun(db), null);
+  await confirmRemoval(db);
+  assert.equal(await noteRun(db), null, 'confirmed');
 });

@@ -19,6 +19,7 @@ import {
   type DatabaseAddress,
 } from './postgres/database.ts';
 import type { Retention } from '../core/retention.ts';
+import { noteSpent, noteWaiting, readAllowance, weeksAllowed } from './retention-clock.ts';
 
 /** Tables partitioned by week, with their UUIDv7 column. */
 const PARTITIONED = {
@@ -84,7 +85,11 @@ function makePartition(table: Table, week: number): string {
 
 /** `20261119`: the first day (a Thursday, as 1970-01-01 was) of the week. */
 function dayOf(week: number): string {
-  return new Date(week * WEEK_MS).toISOString().slice(0, 10).replaceAll('-', '');
+  return isoDayOf(week).replaceAll('-', '');
+}
+
+function isoDayOf(week: number): string {
+  return new Date(week * WEEK_MS).toISOString().slice(0, 10);
 }
 
 /** The week of the partition with this name; null for any other table. */
@@ -107,6 +112,8 @@ type Removal = {
   removed: string[];
   /** Weeks that are due but were kept, each with the reason as a sentence. */
   kept: string[];
+  /** The first days of weeks that are due and wait, because so many are due at once (retention-clock.ts). */
+  waiting: string[];
 };
 
 /** One machine at a time; the number has to differ from that of migrations. */
@@ -121,7 +128,8 @@ const HOUR_MS = 3600_000;
 const METADATA: readonly Table[] = ['emails', 'recipients', 'events', 'contents'];
 
 /**
- * Removes the weeks that are past `retention` by the database's clock.
+ * Removes the weeks that are past `retention` by the database's clock, at most a tenth of them in a day
+ * (retention-clock.ts).
  * @returns null when another machine is removing
  * @throws when a reader holds a lock for more than 2 s; the next call completes the removal
  */
@@ -139,8 +147,9 @@ export async function removeOldPartitions(
     ]);
     if (lock.rows[0]?.got !== true) return null;
     const finished = await finishRemovals(db);
-    const { removed, kept } = await removeDue(db, retention);
-    return { removed: [...finished, ...removed], kept };
+    const removal = await removeDue(db, retention);
+    await noteWaiting(db, removal.waiting);
+    return { ...removal, removed: [...finished, ...removal.removed] };
   } finally {
     await client.end();
   }
@@ -170,19 +179,33 @@ async function finishRemovals(db: Queryable): Promise<string[]> {
 async function removeDue(db: Queryable, retention: Retention): Promise<Removal> {
   const nowMs = await databaseNowMs(db);
   const partitions = await listPartitions(db);
-  const removal: Removal = { removed: [], kept: [] };
-  for (const week of [...new Set(partitions.map((one) => one.week))].toSorted((a, b) => a - b)) {
-    const due = dueOf(partitions, week, { retention, nowMs });
-    if (due.length === 0) continue;
+  const removal: Removal = { removed: [], kept: [], waiting: [] };
+  const weeks = [...new Set(partitions.map((one) => one.week))].toSorted((a, b) => a - b);
+  const allDue = weeks
+    .map((week) => ({ week, due: dueOf(partitions, week, { retention, nowMs }) }))
+    .filter(({ due }) => due.length > 0);
+  if (allDue.length === 0) return removal;
+  const allowance = await readAllowance(db);
+  let allowed = weeksAllowed(await countStored(db, partitions), allowance);
+  for (const { week, due } of allDue) {
     const why = await whyKept(db, week, due);
     if (why !== null) {
       removal.kept.push(`${due.map(({ name }) => name).join(', ')}: ${why}`);
+      continue;
+    }
+    // Empty weeks do not count: a node whose clock was wrong makes such.
+    const counts = !wasBegun(due) && (await holdsData(db, due));
+    if (counts && allowed < 1) {
+      removal.waiting.push(isoDayOf(week));
       continue;
     }
     for (const partition of due) {
       await remove(db, partition);
       removal.removed.push(partition.name);
     }
+    if (!counts) continue;
+    allowed -= 1;
+    if (!allowance.isConfirmed) await noteSpent(db);
   }
   return removal;
 }
@@ -248,6 +271,28 @@ async function whyKept(
   if ((await finds(HAS_QUEUED)) || (await finds(HAS_OPEN))) return 'it has mail that has not ended';
   const isMetadata = due.some(({ table }) => table !== 'contents');
   return isMetadata && (await finds(HAS_UNTOLD)) ? 'it has pending webhooks' : null;
+}
+
+/** An earlier removal of the week was interrupted after its emails were removed. */
+function wasBegun(due: readonly Partition[]): boolean {
+  const tables = due.map(({ table }) => table);
+  return !tables.includes('emails') && tables.some((table) => table !== 'contents');
+}
+
+async function holdsData(db: Queryable, partitions: readonly Partition[]): Promise<boolean> {
+  for (const { name } of partitions) {
+    if ((await db.query(`select from ${name} limit 1`)).length > 0) return true;
+  }
+  return false;
+}
+
+/** How many weeks hold data. */
+async function countStored(db: Queryable, partitions: readonly Partition[]): Promise<number> {
+  let count = 0;
+  for (const ofWeek of Map.groupBy(partitions, ({ week }) => week).values()) {
+    if (await holdsData(db, ofWeek)) count += 1;
+  }
+  return count;
 }
 
 async function remove(db: Queryable, { table, name }: Partition): Promise<void> {

@@ -13,6 +13,7 @@ import { rehearse } from '../../src/store/dry-run.ts';
 import * as emails from '../../src/store/emails.ts';
 import { type EmailFilter, listEmails } from '../../src/store/emails.ts';
 import { databaseTimeline, RecentlyAccepted } from '../../src/store/postgres/failover.ts';
+import * as retentionClock from '../../src/store/retention-clock.ts';
 import * as retention from '../../src/store/retention.ts';
 import { forgetExpired } from '../../src/store/retention.ts';
 import { newId } from '../../src/store/ids.ts';
@@ -307,6 +308,12 @@ async function useRetention({ db, sender }: Stage): Promise<void> {
     await steps.next(); // one batch, and the end of what is a year old
     await steps.return(undefined);
   }
+  await retentionClock.noteRun(db);
+  await retentionClock.readAllowance(db);
+  await retentionClock.noteSpent(db);
+  await retentionClock.noteWaiting(db, ['2026-01-01']);
+  await retentionClock.readRetentionState(db);
+  await retentionClock.confirmRemoval(db);
   const logs = retention.trimLogs(db, 100);
   await logs.next();
   await logs.return(undefined);

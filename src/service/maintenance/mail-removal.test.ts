@@ -6,6 +6,7 @@ import { MailRemoval } from './mail-removal.ts';
 import { AcceptStore } from '../../store/accept.ts';
 import { clientQueries, connectAsOwner } from '../../store/postgres/database.ts';
 import { ensurePartitions, WEEK_MS } from '../../store/partitions.ts';
+import { confirmRemoval } from '../../store/retention-clock.ts';
 import { setRetention } from '../../store/retention.ts';
 
 const database = await testDatabase();
@@ -14,8 +15,9 @@ const { db, address } = database;
 
 const log = {
   entries: [] as object[],
+  warnings: [] as string[],
   info: (facts: object) => log.entries.push(facts),
-  warn: () => {},
+  warn: (_facts: object, text: string) => log.warnings.push(text),
 };
 const retention = { contentH: 45 * 24, metadataH: 90 * 24 };
 const newTask = () => new MailRemoval(database, { retention, log: log as never, restMs: 0 });
@@ -64,4 +66,40 @@ test('one run removes weeks beyond all retention times and mail beyond that of i
 
   await newTask().run(() => false);
   assert.equal(log.entries.length, 2, 'nothing is left to remove');
+});
+
+test('a clock that is a year ahead for a while removes nothing, which is logged once for each jump', async () => {
+  const sender = await newSender(db);
+  const accepting = new AcceptStore(db.accepting, {
+    limit: { max: 1_000, windowS: 60 },
+    holder: () => null,
+    onNotified: () => {},
+    onUnknown: () => {},
+  });
+  await acceptAll(accepting, [newEmail(sender)]);
+  await db.query('delete from queue');
+  await db.query('update emails set open_count = 0');
+  const stored = async () => [
+    (await db.query('select from emails')).length,
+    (await db.query('select from contents')).length,
+    (await db.query('select from events')).length,
+  ];
+  const before = await stored();
+  const task = newTask();
+  await db.query(`update clock set skew = skew + interval '365 days'`);
+  for (let run = 0; run < 3; run += 1) await task.run(() => false);
+  assert.deepEqual(await stored(), before);
+  assert.equal(log.warnings.length, 1);
+  assert.match(log.warnings[0]!, /moved by more than a day.*letterhaus retention confirm/);
+  await db.query(`update clock set skew = skew - interval '365 days'`);
+  for (let run = 0; run < 2; run += 1) await task.run(() => false);
+  assert.deepEqual(await stored(), before);
+  assert.equal(log.warnings.length, 2);
+
+  await db.query(`update clock set skew = skew + interval '365 days'`);
+  await task.run(() => false);
+  assert.deepEqual(await stored(), before);
+  await confirmRemoval(db);
+  await task.run(() => false);
+  assert.deepEqual((await stored()).slice(0, 2), [0, 0], 'the clock is right after all');
 });

@@ -8,6 +8,7 @@ import type { Retention } from '../../core/retention.ts';
 import type { Database, DatabaseAddress } from '../../store/postgres/database.ts';
 import { forgetInbound } from '../../store/inbound-messages.ts';
 import { removeOldPartitions } from '../../store/partitions.ts';
+import { noteRun } from '../../store/retention-clock.ts';
 import {
   type ProjectRetention,
   projectsToTrim,
@@ -31,6 +32,8 @@ const LOG_EVERY_BATCHES = 500;
 export class MailRemoval {
   readonly #database: { db: Database; address: DatabaseAddress };
   readonly #options: RetentionOptions;
+  #heldSinceMs: number | null = null;
+  #waiting = '';
 
   constructor(database: { db: Database; address: DatabaseAddress }, options: RetentionOptions) {
     this.#database = database;
@@ -40,6 +43,7 @@ export class MailRemoval {
   /** @param isStopping called after every batch; true leaves the rest to the next run */
   async run(isStopping: () => boolean): Promise<void> {
     const { retention } = this.#options;
+    if (await this.#isHeld()) return;
     await this.#removeWeeks();
     await this.#forgetInbound({ projectId: null, contentH: retention.contentH }, isStopping);
     for (const project of await projectsToTrim(this.#database.db, retention)) {
@@ -51,14 +55,41 @@ export class MailRemoval {
     await this.#trim(trimLogs(this.#database.db), {}, isStopping);
   }
 
+  /** After a jump of the clock. Each is logged once. */
+  async #isHeld(): Promise<boolean> {
+    const hold = await noteRun(this.#database.db);
+    if (hold !== null && hold.since.getTime() !== this.#heldSinceMs) {
+      this.#options.log.warn(
+        { movedH: Math.round(hold.movedS / 3600), until: hold.until },
+        'the clock of the database moved by more than a day since the last removal of old data; ' +
+          'nothing is removed until it has been steady for a day; if it is right, ' +
+          '`letterhaus retention confirm` removes what is due at once (docs/scale.md)',
+      );
+    }
+    this.#heldSinceMs = hold?.since.getTime() ?? null;
+    return hold !== null;
+  }
+
   async #removeWeeks(): Promise<void> {
     const { retention, log } = this.#options;
     if (retention.contentH === null && retention.metadataH === null) return;
     const removal = await removeOldPartitions(this.#database.address, retention);
     if (removal === null) return;
-    const { removed, kept } = removal;
+    const { removed, kept, waiting } = removal;
+    this.#reportWaiting(waiting);
     if (removed.length > 0) log.info({ removed }, 'partitions past their retention are removed');
     if (kept.length > 0) log.warn({ kept }, 'partitions past their retention are still needed');
+  }
+
+  #reportWaiting(waiting: readonly string[]): void {
+    const before = this.#waiting;
+    this.#waiting = waiting.join();
+    if (waiting.length === 0 || this.#waiting === before) return;
+    this.#options.log.warn(
+      { waiting },
+      'more than a tenth of all weeks is past its retention; in a day so many are removed at most, ' +
+        'and all at once after `letterhaus retention confirm` (docs/scale.md)',
+    );
   }
 
   /** Messages that came back are content and are removed with it. */

@@ -19,6 +19,7 @@ import type { ClockWatch } from '../clock-watch.ts';
 import { renewHost } from '../own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../store/event-order.ts';
+import { noteRun } from '../../store/retention-clock.ts';
 import { forgetExpired } from '../../store/retention.ts';
 import { foldStats } from '../../store/stats.ts';
 import { databaseTimeline } from '../../store/postgres/failover.ts';
@@ -100,7 +101,9 @@ export class Maintenance implements AsyncDisposable {
       return carryOutDrops(context, () => !this.#isStopping);
     });
     this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
-    this.#every(FORGET_EVERY_MS, 'forgetting', () => forgetExpired(database.db));
+    this.#every(FORGET_EVERY_MS, 'forgetting', async () => {
+      if ((await noteRun(database.db)) === null) await forgetExpired(database.db);
+    });
     this.#every(STATS_EVERY_MS, 'adding up counts', async () => {
       while (!this.#isStopping && (await foldStats(database.db, STATS_BATCH)) === STATS_BATCH);
     });

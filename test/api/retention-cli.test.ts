@@ -1,0 +1,29 @@
+/** `letterhaus retention` on the database of a running service. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { noteRun } from '../../src/store/retention-clock.ts';
+import { asOwner } from '../support/postgres.ts';
+import { startService } from '../support/service.ts';
+
+test('an operator sees why nothing is removed after a jump of the clock, and confirms it', async () => {
+  await using service = await startService();
+  const check = () => asOwner(service.address(), (db) => noteRun(db));
+  await check();
+  const usual = await service.cli('retention');
+  assert.match(usual.stdout, /Content is kept for 45d, metadata for 90d\./);
+  assert.match(usual.stdout, /Nothing waits for a confirmation/);
+
+  await service.clock.advance({ hours: 48 });
+  assert.notEqual(await check(), null);
+  const held = await service.cli('retention');
+  assert.match(held.stdout, /Nothing is removed until .*: the clock .* moved forward by 48 hours/);
+  const asked = await service.cli('retention', 'confirm');
+  assert.equal(asked.code, 2);
+  assert.match(asked.stderr, /confirm with --yes/);
+  assert.notEqual(await check(), null);
+
+  const confirmed = await service.cli('retention', 'confirm', '--yes');
+  assert.equal(confirmed.code, 0, confirmed.stderr);
+  assert.equal(await check(), null);
+  assert.equal((await service.cliJson('retention')).held_until, null);
+});
