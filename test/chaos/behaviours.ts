@@ -100,6 +100,9 @@ const MALFORMED: ServerFaults = {
   garbage: { behaviour: { phases: { rcpt: { raw: '\u0007\u0000 what\r\n' } } } },
 };
 
+/** Servers that accept connections and say nothing, each with a domain and a host of its own. */
+const NEVER_GREETING = 8;
+
 const SLOW: ServerFaults = {
   'late greeting': {
     behaviour: { phases: { greeting: { reply: '220 fake.test ESMTP', afterMs: LATE_MS } } },
@@ -113,6 +116,12 @@ const SLOW: ServerFaults = {
   },
   'replies by bytes': { behaviour: { phases: { mail: { reply: '250 2.1.0 Ok', dripMs: 700 } } } },
   silence: { behaviour: { phases: { mail: {} } } },
+  ...Object.fromEntries(
+    Array.from({ length: NEVER_GREETING }, (_, n) => [
+      `never greeting ${n + 1}`,
+      { behaviour: { phases: { greeting: {} } } },
+    ]),
+  ),
   'reading no further': { behaviour: { phases: { body: {} } }, isForLarge: true },
   'reading slowly': { behaviour: { readPauseMs: 150 }, isForLarge: true },
 };

@@ -68,6 +68,7 @@ export class Director {
       plan,
       random: randomFor(seed, 'faults'),
       freezes: [],
+      findings: [],
       suppressed: [],
       stopped: [],
       log,

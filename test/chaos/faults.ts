@@ -9,7 +9,7 @@ import type { Service } from '../support/service.ts';
 import type { FailpointPlan } from './armed-failpoints.ts';
 import { HOUR_MS, isRefusing, JUMPS } from './clocks.ts';
 import type { RandomSource } from './random.ts';
-import type { Freeze } from './ledger-types.ts';
+import type { Finding, Freeze } from './ledger-types.ts';
 import { DATABASE_FAULTS } from './database-faults.ts';
 import { SUPPRESSED_MEANWHILE } from './emails.ts';
 import type { Load } from './load.ts';
@@ -23,6 +23,7 @@ export type FaultContext = {
   plan: FailpointPlan;
   random: RandomSource;
   freezes: Freeze[];
+  findings: Finding[];
   suppressed: { address: string; sinceMs: number }[];
   stopped: { emailId: string; address: string; sinceMs: number }[];
   log: (line: string) => void;
@@ -39,6 +40,9 @@ const TAKEOVER_MS = 20_000;
 /** Until a node cut off from its database is itself again, a lost lease included. */
 const RECOVERY_MS = 15_000;
 const CLI_TRIES = 10;
+const CLOCK_STEPS = 3;
+/** The supervisor of a frozen worker may be frozen, killed or stopped at the same time. */
+const REPLACED_WITHIN_MS = 60_000;
 /** Mail lives for three days of this clock, and draining needs two of them. */
 const CLOCK_JUMPS_MAX = 12;
 
@@ -81,28 +85,46 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
   async stop_under_load({ stage, random }) {
     await random.pick(stage.nodes).stop();
   },
-  async freeze_worker({ stage, random, freezes }) {
-    const node = random.pick(stage.nodes.slice(1));
-    const [pid] = await node.workerPids();
-    if (pid === undefined || pid === node.frozenPid) return;
+  /** Its supervisor kills it and starts another one, before its lease passes to another node. */
+  async freeze_worker({ stage, random, findings, log }) {
+    const [pid, node] = await anyWorker(stage, random);
+    if (pid === undefined || node.isFrozen || node.frozenPid !== null) return;
     const fromMs = Date.now();
-    const disturbance = node.disturbed('worker frozen', fromMs, fromMs + FREEZE_MS + RECOVERY_MS);
+    const disturbance = node.disturbed('worker frozen', fromMs, Infinity);
     node.frozenPid = pid;
     node.signal(pid, 'SIGSTOP');
-    const isUp = node.isUp;
+    await waitFor(() => !isRunning(pid), {
+      what: 'the end of a frozen worker',
+      timeoutMs: REPLACED_WITHIN_MS,
+    }).catch(() => findings.push({ kind: 'frozen_worker_kept', what: `${node.name}: ${pid}` }));
+    log(`the frozen worker ${pid} of ${node.name} ended after ${Date.now() - fromMs} ms`);
+    node.signal(pid, 'SIGKILL');
+    disturbance.toMs = later();
+    node.thawed(pid);
+  },
+  /** Supervisor and workers, as on a machine that is suspended. Nothing that they held may leave after it. */
+  async freeze_node({ stage, random, freezes }) {
+    const node = random.pick(stage.nodes.slice(1));
+    if (node.isFrozen || node.frozenPid !== null || !node.isAlive) return;
+    const fromMs = Date.now();
+    const disturbance = node.disturbed('node frozen', fromMs, fromMs + FREEZE_MS + RECOVERY_MS);
+    const group = -node.service.pid;
+    const { isUp } = node;
+    node.isFrozen = true;
     node.isUp = false;
+    node.signal(group, 'SIGSTOP');
     await delay(FREEZE_MS);
     // Before the signal: what it does from now on is what must not happen.
     freezes.push({ node: node.name, fromMs, toMs: Date.now() });
     disturbance.toMs = later();
-    node.signal(pid, 'SIGCONT');
-    node.thawed(pid);
+    node.signal(group, 'SIGCONT');
+    node.isFrozen = false;
     node.isUp = isUp && node.isAlive;
   },
   async stall_worker({ stage, random }) {
     const [pid, node] = await anyWorker(stage, random);
     // The end of this fault would wake a frozen worker before anybody has declared it dead.
-    if (pid === undefined || pid === node.frozenPid) return;
+    if (pid === undefined || node.isFrozen || node.frozenPid !== null) return;
     node.frozenPid = pid;
     node.signal(pid, 'SIGSTOP');
     await delay(random.between(1_000, STALL_MAX_MS));
@@ -158,6 +180,16 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     await stage.databaseClock.move(-HOUR_MS);
     await delay(random.between(5_000, 15_000));
     await stage.databaseClock.move(HOUR_MS);
+  },
+  /** Some minutes back and forward, as after a fail-over to a standby that is behind. */
+  async clock_steps({ stage, random }) {
+    for (let step = 0; step < CLOCK_STEPS; step += 1) {
+      const minutesMs = random.between(1, 10) * 60_000;
+      await stage.databaseClock.move(-minutesMs);
+      await delay(random.between(1_000, 5_000));
+      await stage.databaseClock.move(minutesMs);
+      await delay(random.between(500, 2_000));
+    }
   },
   async nodes_clock({ stage, random, log }) {
     const { name } = random.pick(stage.nodes);
@@ -229,6 +261,14 @@ function later(): number {
 function signalDatabase(stage: Stage, signal: NodeJS.Signals): void {
   const pid = stage.databasePid();
   if (pid !== null) stage.nodes[0].signal(pid, signal);
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 async function anyWorker(

@@ -150,6 +150,7 @@ export type FindingKind =
   | 'sent_without_verified_tls'
   | 'sent_though_stopped'
   | 'sent_after_freeze'
+  | 'frozen_worker_kept'
   | 'sent_after_cancel'
   | 'sent_before_its_time'
   | 'batch_in_part'

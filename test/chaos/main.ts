@@ -83,7 +83,7 @@ async function runChaos(
   const gathered = await gather(stage, director);
   const { evidence, lost, repeated } =
     rewind === null ? { evidence: gathered, lost: 0, repeated: 0 } : excuse(gathered, rewind);
-  const findings = [...compare(evidence), ...findingsOf(stage, plan)];
+  const findings = [...compare(evidence), ...findingsOf(stage, plan), ...director.context.findings];
   const failover = 'a fail-over that loses commits';
   if (lost === 0) findings.push({ kind: 'fault_not_exercised', what: failover });
   for (const [kind, ones] of groupBy(findings, (one) => one.kind)) {

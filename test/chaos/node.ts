@@ -40,6 +40,8 @@ export class ChaosNode {
   isUp = true;
   /** A worker that is stopped until the end of its fault; no other fault may stop or wake it. */
   frozenPid: number | null = null;
+  /** Supervisor and workers are stopped until the end of this fault. */
+  isFrozen = false;
   /** Stays down as long as this is set. */
   isHeldDown = false;
   starts = 1;

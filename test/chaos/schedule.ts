@@ -13,6 +13,7 @@ export const FAULTS = [
   'restart_database',
   'stop_under_load',
   'freeze_worker',
+  'freeze_node',
   'stall_worker',
   'database_refused',
   'database_silent',
@@ -28,6 +29,7 @@ export const FAULTS = [
   'lose_settle_answer',
   'clock_jump',
   'clock_back',
+  'clock_steps',
   'nodes_clock',
   'suppress',
   'remove_domain',
@@ -37,7 +39,7 @@ export const FAULTS = [
 export type Fault = (typeof FAULTS)[number];
 
 /** Each takes minutes of recovery; spread over the round instead of piled up. */
-const HARD: readonly Fault[] = ['kill_everything', 'freeze_worker', 'kill_database'];
+const HARD: readonly Fault[] = ['kill_everything', 'freeze_node', 'kill_database'];
 
 /** One round: the hard ones at equal distances, the rest shuffled between them. */
 export function round(random: RandomSource): Fault[] {
