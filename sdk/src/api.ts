@@ -683,6 +683,13 @@ export type Limits = {
     /** How many there are. */
     used: number;
   };
+  /** Emails that do not fit are refused with 409 `conflict`. */
+  storage: {
+    /** null: no maximum. */
+    max_bytes: number | null;
+    /** Of stored and scheduled emails, of both environments, with their recipients. */
+    used_bytes: number;
+  };
   retention: {
     /** How long html, text and attachments are kept; null: for ever. */
     content_hours: number | null;

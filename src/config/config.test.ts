@@ -27,6 +27,7 @@ test('no variable is required', () => {
   assert.deepEqual(configOf({ PATH: '/bin' }), {
     databaseUrl: null,
     databaseBytesMax: null,
+    storageBytesMax: null,
     dataDir: '/home/ada/letterhaus/data',
     host: '127.0.0.1',
     port: 3000,
@@ -119,6 +120,7 @@ test('every variable is read', () => {
     LETTERHAUS_SMTP_CLIENT_TIMEOUT_S: '10',
     LETTERHAUS_UNMATCHED_MB: '64',
     LETTERHAUS_DATABASE_MAX_MB: '20000',
+    LETTERHAUS_STORAGE_MAX_MB: '5000',
     LETTERHAUS_INBOUND_PORT: '25',
     LETTERHAUS_SUBMISSION_PORTS: '587, 465, 2465/tls',
     LETTERHAUS_SUBMISSION_SHOW_CLIENT: '1',
@@ -140,6 +142,7 @@ test('every variable is read', () => {
   assert.deepEqual(config, {
     databaseUrl: 'postgres://app:pw@db.internal/letterhaus',
     databaseBytesMax: 20_000 * 1024 ** 2,
+    storageBytesMax: 5_000 * 1024 ** 2,
     dataDir: '/srv/mail',
     host: '::',
     port: 0,
@@ -292,6 +295,7 @@ const WRONG: Env[] = [
   { LETTERHAUS_SMTP_CLIENT_TIMEOUT_S: '0' },
   { LETTERHAUS_UNMATCHED_MB: '31' },
   { LETTERHAUS_DATABASE_MAX_MB: '20 GB' },
+  { LETTERHAUS_STORAGE_MAX_MB: '5 GB' },
   { LETTERHAUS_TLS_CERT: '', LETTERHAUS_TLS_KEY: '/etc/tls/key.pem' },
   { LETTERHAUS_TLS_KEY: '', LETTERHAUS_TLS_CERT: '/etc/tls/cert.pem' },
   { LETTERHAUS_LIMIT_SENDING: '0/60' },

@@ -43,6 +43,8 @@ export type Config = Readonly<
       databaseUrl: string | null;
       /** No mail is accepted while the database is this large; null: no limit. */
       databaseBytesMax: number | null;
+      /** Of the mail of one project; null: half of what the database may take. */
+      storageBytesMax: number | null;
       dataDir: string;
       hostname: string;
       hostnameAsked: boolean;
@@ -160,6 +162,7 @@ function readStorage(read: EnvReader, system: System) {
       `write at least ${SECRET_KEY_CHARACTERS_MIN} random characters (openssl rand -hex 32), or several of them as new,old`,
     ),
     databaseBytesMax: read.parsed('LETTERHAUS_DATABASE_MAX_MB', parseMegabytes, MEGABYTES_RULE),
+    storageBytesMax: read.parsed('LETTERHAUS_STORAGE_MAX_MB', parseMegabytes, MEGABYTES_RULE),
     acceptDatabaseDurability: read.flag('LETTERHAUS_ACCEPT_DATABASE_DURABILITY'),
   };
 }

@@ -28,6 +28,8 @@ export type Refusal = {
   refused: RefusalCode;
   message: string;
   details?: readonly FieldProblem[];
+  /** A conflict with the maximum of stored mail, which passes; SMTP has a reply of its own for it. */
+  isStorageFull?: true;
 };
 
 export function isRefusal(value: object): value is Refusal {

@@ -110,7 +110,7 @@ export function bearerToken(header: string | undefined): string | null {
 
 export function checkRoutes(app: App, services: HttpServices, connections: Connections): void {
   const { db, world, config } = services;
-  const keys = new KeyCache(db, world);
+  const keys = new KeyCache(db.checking, world);
   const use = new KeyUse(db);
   const accounts = accountForBodies();
   const limiter = new AuthLimiter(db, world, config.limits.auth);
@@ -118,7 +118,7 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   const needsKey = requireKey({ ...checking, find: (text) => keys.findNow(text) });
   // The accept statement checks the key again, so a cached result is sufficient here.
   const needsKeyToSend = requireKey({ ...checking, find: (text) => keys.find(text) });
-  const sessions = new Sessions({ ...services, limiter, connections });
+  const sessions = new Sessions({ ...services, db: db.checking, limiter, connections });
   const setsLimitHeaders = limitHeadersAlways(services);
   app.decorateRequest('caller', null);
   app.decorateRequest('bodyAccount', null);

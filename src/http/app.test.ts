@@ -286,7 +286,7 @@ test('503 says whether something may have been accepted, and has Retry-After', a
 
 test('without the database every request gets 503 in JSON, and health is unaffected', async () => {
   const query = () => Promise.reject(new DatabaseUnavailable('away'));
-  const db = { query } as unknown as HttpServices['db'];
+  const db = { query, checking: { query } } as unknown as HttpServices['db'];
   const isReady = async () => 'The database cannot be reached.';
   await withServices({ db, isReady }, async ({ url, post }) => {
     const { message } = await failureOf(await post('/v1/emails', EMAIL), 503);
@@ -339,7 +339,7 @@ test('X-Forwarded-For counts only from a trusted proxy', async () => {
     clients.push(values[0]);
     return [{ max: 20, used: 1, window_s: 60, reset_s: 60 }];
   };
-  const db = { query } as unknown as HttpServices['db'];
+  const db = { query, checking: { query } } as unknown as HttpServices['db'];
   const headers = { 'x-forwarded-for': '2001:db8::7' };
   for (const trustedProxies of [[], ['127.0.0.1']]) {
     const limits = { auth: { max: 20, windowS: 60 } };

@@ -40,6 +40,7 @@ export async function generateOpenApi(): Promise<object> {
 
 /** Placeholders: the routes are registered here but never called. */
 const NO_SERVICES = {
+  db: {},
   config: {
     metricsToken: null,
     trustedProxies: [],

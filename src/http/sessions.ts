@@ -17,6 +17,7 @@ import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../core
 import { clientOf, networkOf } from '../net/addresses.ts';
 import { isId } from '../store/ids.ts';
 import { keyOfMember } from '../store/keys.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import {
   findSession,
   findSessionById,
@@ -81,7 +82,8 @@ const FOREIGN: Refusal = {
     'A change in a session has to come from the dashboard itself, with the header Letterhaus-Session: 1.',
 };
 
-type Options = Pick<HttpServices, 'db' | 'config' | 'localUrl' | 'log' | 'secrets'> & {
+type Options = Pick<HttpServices, 'config' | 'localUrl' | 'log' | 'secrets'> & {
+  db: Queryable;
   limiter: AuthLimiter;
   connections: Connections;
 };

@@ -5,6 +5,7 @@
  * Guarantee: `accepted` means that the email is on disk and will be attempted. A replay returns the first
  * response byte for byte, and nothing is sent. The statement decides domain, suppression, limit and
  * idempotency in one transaction (store/accept-statement.ts); this file maps its results to refusals.
+ * Before it, the email takes its room of the project's storage (storage-account.ts).
  * What is accepted waits in the queue until delivery/dispatcher.ts claims it.
  */
 import { failpoint } from '../core/failpoint.ts';
@@ -14,12 +15,13 @@ import { MAIL_LIFETIME_S, SCHEDULE_DAYS_MAX } from '../core/retry.ts';
 import type { Caller, Environment, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import { type Address, addressKey, domainOf } from '../mail/address.ts';
-import { type AcceptStore, findRemembered } from '../store/accept.ts';
+import { AcceptedUnknown, type AcceptStore, findRemembered } from '../store/accept.ts';
 import type { AcceptRow, NewEmail, NewRecipient } from '../store/accept-statement.ts';
 import type { StoredMessage } from '../store/messages.ts';
 import { emailEventData } from '../store/events.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import type { EmailDraft } from './draft.ts';
+import type { StorageAccount } from './storage-account.ts';
 
 export type AcceptOutcome =
   /** `body`: the exact JSON text of the answer; `limit` is null when nothing was stored. */
@@ -61,6 +63,9 @@ export type AcceptOptions = {
   store: AcceptStore;
   world: Pick<World, 'newId'>;
   dispatcher: Dispatcher;
+  storage: Pick<StorageAccount, 'take' | 'takeAll' | 'giveBack'>;
+  /** For the first response to a request that is repeated. */
+  db: Queryable;
   /** Called for each email once it is committed. */
   onAccepted: (email: Pick<NewEmail, 'projectId' | 'environment' | 'id'>) => void;
 };
@@ -70,10 +75,43 @@ export function createAccept(options: AcceptOptions): AcceptEmail {
     const early = refuseOtherDomain(caller, draft);
     if (early) return early;
     const email = newEmail(caller, draft, { idempotency, options });
-    const row = await options.store.accept(email);
-    takeAccepted(email, draft, { row, options });
-    return answer(row, email);
+    const taken = options.storage.take(email);
+    const full = taken instanceof Promise ? await taken : taken;
+    if (full !== null) return refuseFull(full, { caller, idempotency, db: options.db });
+    const [row] = await storeWithin([email], options, async () => [
+      await options.store.accept(email),
+    ]);
+    takeAccepted(email, draft, { row: row!, options });
+    return answer(row!, email);
   };
+}
+
+/** A repeated request gets its first response, however full the storage is. */
+export async function refuseFull(
+  full: Refusal,
+  request: { caller: Caller; idempotency: NewEmail['idempotency']; db: Queryable },
+): Promise<AcceptOutcome> {
+  const { caller, idempotency, db } = request;
+  const earlier = idempotency && (await findReplay(db, caller, idempotency));
+  return earlier ?? { kind: 'refused', ...full };
+}
+
+/** Stores emails whose room was taken, and gives back the room of those that were not stored. */
+export async function storeWithin(
+  emails: readonly NewEmail[],
+  { storage }: Pick<AcceptOptions, 'storage'>,
+  store: () => Promise<readonly AcceptRow[]>,
+): Promise<readonly AcceptRow[]> {
+  try {
+    const rows = await store();
+    for (const [at, email] of emails.entries()) {
+      if (rows[at]?.outcome !== 'accepted') storage.giveBack(email);
+    }
+    return rows;
+  } catch (error) {
+    if (!(error instanceof AcceptedUnknown)) for (const email of emails) storage.giveBack(email);
+    throw error;
+  }
 }
 
 export function refuseOtherDomain({ domain }: Caller, { email }: EmailDraft): AcceptOutcome | null {

@@ -19,6 +19,8 @@ import {
   newEmail,
   otherDomain,
   refusalOf,
+  refuseFull,
+  storeWithin,
   takeAccepted,
 } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
@@ -48,18 +50,22 @@ export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
     const { items, refused } = sorted(caller, drafts, options);
     if (validation === 'strict' && refused.length > 0) return refuseAll(refused);
     if (items.length === 0) return { kind: 'accepted', body: bodyOf([], refused), limit: null };
-    const rows = await options.store.acceptBatch({
+    const emails = items.map(({ email }) => email);
+    const full = await options.storage.takeAll(emails);
+    if (full !== null) return refuseFull(full, { caller, idempotency, db: options.db });
+    const batch: EmailBatch = {
       projectId: caller.projectId,
       environment: caller.environment,
       keyId: caller.keyId,
       idempotency,
-      sizeBytes: items.reduce((sum, { email }) => sum + email.sizeBytes, 0),
-      emails: items.map(({ email }) => email),
+      sizeBytes: emails.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+      emails,
       rest:
         validation === 'strict'
           ? { kind: 'strict', response: bodyOf(items, []) }
           : permissive(items, refused),
-    });
+    };
+    const rows = await storeWithin(emails, options, () => options.store.acceptBatch(batch));
     for (const [at, { email, draft }] of items.entries()) {
       takeAccepted(email, draft, { row: rows[at]!, options });
     }

@@ -138,7 +138,7 @@ function submissionOptions(
     accept,
     use,
     secrets,
-    keys: new KeyCache(db, systemWorld),
+    keys: new KeyCache(db.checking, systemWorld),
     limiter: new AuthLimiter(db, systemWorld, config.limits.auth),
     config,
     localUrl: ownUrl(config),

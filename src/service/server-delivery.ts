@@ -18,6 +18,7 @@ import {
   createAccept,
 } from '../sending/accept.ts';
 import { type AcceptBatch, createAcceptBatch } from '../sending/email-batch.ts';
+import { StorageAccount } from '../sending/storage-account.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { ProviderReport } from './provider-report.ts';
 import { createRouting } from './routing.ts';
@@ -108,15 +109,17 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   report.start();
   const stop = async (): Promise<void> => {
     report.stop();
+    const released = storage.stop();
     const stoppingSinceMs = world.monotonicMs();
     await dispatcher.stop();
     const leftMs = STOP_SETTLE_WITHIN_MS - (world.monotonicMs() - stoppingSinceMs);
     await settling.stop(Math.max(STOP_SETTLE_MIN_MS, leftMs));
     await connections.close();
-    await stopTls();
+    await Promise.all([stopTls(), released]);
   };
   const recent = new RecentlyAccepted();
-  const accepting = acceptInto(dispatcher, context, { metrics, onNotified, recent });
+  const storage = new StorageAccount(db.checking, { world, log });
+  const accepting = acceptInto(dispatcher, context, { metrics, onNotified, recent, storage });
   const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
   const findRoute = createFindRoute({ mailRouting, tls, leastTls });
   const isDatabaseStuck = () => settling.health.isStuck;
@@ -171,7 +174,13 @@ function acceptInto(
     metrics,
     onNotified,
     recent,
-  }: { metrics: ServiceMetrics; onNotified: () => void; recent: RecentlyAccepted },
+    storage,
+  }: {
+    metrics: ServiceMetrics;
+    onNotified: () => void;
+    recent: RecentlyAccepted;
+    storage: StorageAccount;
+  },
 ): Accepting {
   const { db, config, lease } = context;
   const store = new AcceptStore(db.accepting, {
@@ -185,6 +194,8 @@ function acceptInto(
     store,
     world: systemWorld,
     dispatcher,
+    storage,
+    db: db.checking,
     onAccepted: ({ projectId, environment, id }) => {
       recent.note(projectId, id);
       metrics.accepted.inc({ environment });

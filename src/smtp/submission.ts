@@ -185,7 +185,8 @@ const REPLIES = {
   service_unavailable: [451, '4.3.0'],
 } as const satisfies Record<RefusalCode, readonly [code: number, enhanced: string]>;
 
-export function replyTo({ refused, message, details }: Refusal): SmtpAnswer {
+export function replyTo({ refused, message, details, isStorageFull }: Refusal): SmtpAnswer {
+  if (isStorageFull) return answerOf(452, '4.3.1', message);
   // Every problem with the sender is a lack of permission.
   if (/^(?:from|sender|resent-.*)$/i.test(details?.[0]?.field ?? ''))
     return answerOf(550, '5.7.1', message);

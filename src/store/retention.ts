@@ -56,7 +56,7 @@ select id as "projectId", least(retention_content_h, $1::int) as "contentH",
  order by id`;
 
 /** Below this the weeks of partitions.ts are too coarse, so every project is trimmed. */
-const SHORT_H = 14 * 24;
+export const SHORT_H = 14 * 24;
 
 /** The projects with a shorter retention than the installation, each with its effective retention. */
 export function projectsToTrim(db: Queryable, longest: Retention): Promise<ProjectRetention[]> {

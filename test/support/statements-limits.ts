@@ -6,6 +6,7 @@ import { newId } from '../../src/store/ids.ts';
 import { makeBlocks } from '../../src/store/limit-blocks.ts';
 import { listLimits } from '../../src/store/limits.ts';
 import { emailBatch, newEmail } from './mail-store.ts';
+import * as storage from '../../src/store/storage.ts';
 import type { Exercise, Stage } from './statements.ts';
 
 const FEW = 8;
@@ -43,7 +44,19 @@ async function acceptFromBlocks({ db, sender, holder }: Stage): Promise<void> {
   await db.query('update limit_windows set has_blocks = false, used = 0, recipients_used = 0');
 }
 
+async function useStorage({ db, sender: { projectId } }: Stage): Promise<void> {
+  const room = { projectId, day: '2026-11-25', bytes: 1_000 };
+  await storage.setStorageDefault(db, 1_000_000_000);
+  await storage.setStorageMax(db, projectId, null);
+  await storage.reserveStorage(db, room, 2_000);
+  await storage.readStorage(db, projectId);
+  await storage.listStorage(db);
+  await storage.releaseStorage(db, room);
+  await storage.forgetStorage(db, { contentH: 24, metadataH: 48 });
+}
+
 export const LIMIT_EXERCISES: readonly Exercise[] = [
+  { what: 'reserve, list and forget stored bytes', asks: 1, run: useStorage },
   { what: 'list the limits', asks: 3, run: listAll },
   { what: 'accept from blocks of a limit', asks: FEW, run: acceptFromBlocks },
 ];

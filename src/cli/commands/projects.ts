@@ -24,7 +24,8 @@ import {
   type ScopesOptions,
   withStore,
 } from '../store.ts';
-import { parseCount } from '../../config/env-reader.ts';
+import { parseCount, parseMegabytes } from '../../config/env-reader.ts';
+import { inMegabytes, STORAGE_WARNING } from '../../core/storage.ts';
 import { describeAlert } from '../../core/reputation-alert.ts';
 import { type Limit, parseLimit } from '../../core/limits.ts';
 import {
@@ -42,6 +43,7 @@ import {
   type Project,
 } from '../../store/projects.ts';
 import { findRetention, setRetention } from '../../store/retention.ts';
+import { listStorage, readStorage, setStorageMax, type StorageState } from '../../store/storage.ts';
 
 const CATEGORIES = ['sending', 'recipients', 'verification', 'domains', 'webhooks'] as const;
 
@@ -79,6 +81,14 @@ export function describeProjects(projects: Command, cli: Cli): void {
   })
     .argument('<count>', 'as 5000, or default', parseCountOrDefault)
     .addOption(projectOption());
+  addCommand(projects, cli, {
+    name: 'set-storage-max',
+    about: 'set how much mail a project may store',
+    examples: ['projects set-storage-max 20000'],
+    run: storageMax,
+  })
+    .argument('<megabytes>', 'as 20000, or default', parseMegabytesOrDefault)
+    .addOption(projectOption());
   describeRetention(projects, cli);
   describeReputationAlert(projects, cli);
 }
@@ -87,14 +97,16 @@ function list(cli: Cli): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
     const projects = await listAllProjects(db);
     const withRules = await withAlerts(db, projects);
+    const stored = new Map((await listStorage(db)).map((one) => [one.projectId, one]));
     const rows = withRules.map(({ id, name, createdAt, rule }) => {
-      return [id, name, shortTime(createdAt), showRule(rule)];
+      return [id, name, shortTime(createdAt), showStorage(stored.get(id)), showRule(rule)];
     });
     const lines = table(cli, {
       columns: [
         'ID',
         { heading: 'NAME', cut: 1 },
         'CREATED',
+        'STORED',
         { heading: 'REPUTATION ALERT', wraps: true },
       ],
       rows,
@@ -109,7 +121,11 @@ function list(cli: Cli): Promise<Outcome> {
         (alert) => `! ${name}, ${alert.domain} (${alert.environment}): ${describeAlert(alert)}`,
       );
     });
-    const data = withRules.map((one) => ({ ...projectJson(one), ...reputationJson(one) }));
+    const data = withRules.map((one) => ({
+      ...projectJson(one),
+      ...reputationJson(one),
+      ...storageJson(stored.get(one.id)),
+    }));
     return {
       data: { object: 'list', data, has_more: false },
       text: [lines, ...warnings].join('\n'),
@@ -180,6 +196,38 @@ function parseCountOrDefault(text: string): Count {
   const value = text === 'default' ? text : parseCount(text);
   if (value !== null) return value;
   throw new InvalidArgumentError('Write a whole number from 1 to 1000000, or default.');
+}
+
+function storageMax(cli: Cli, options: ProjectOptions, [value]: [Count]): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const project = await chooseProject(db, options.project);
+    if (isFailure(project)) return project;
+    await setStorageMax(db, project.id, value === 'default' ? null : value);
+    const state = await readStorage(db, project.id);
+    return {
+      data: { project_id: project.id, ...storageJson(state) },
+      text: `${project.name} stores ${showStorage(state)}.`,
+    };
+  });
+}
+
+function parseMegabytesOrDefault(text: string): Count {
+  const value = text === 'default' ? text : parseMegabytes(text);
+  if (value !== null) return value;
+  throw new InvalidArgumentError('Write megabytes, from 32 to 1000000000, or default.');
+}
+
+/** `12 MB of 200 MB` */
+function showStorage({ usedBytes, maxBytes }: StorageState = NOTHING_STORED): string {
+  const most = maxBytes === null ? '' : ` of ${inMegabytes(maxBytes)}`;
+  const isNearlyFull = maxBytes !== null && usedBytes >= maxBytes * STORAGE_WARNING;
+  return `${inMegabytes(usedBytes)}${most}${isNearlyFull ? ', nearly full' : ''}`;
+}
+
+const NOTHING_STORED: StorageState = { usedBytes: 0, maxBytes: null };
+
+function storageJson({ usedBytes, maxBytes }: StorageState = NOTHING_STORED) {
+  return { storage: { used_bytes: usedBytes, max_bytes: maxBytes } };
 }
 
 function projectJson({ id, name, createdAt }: Project) {

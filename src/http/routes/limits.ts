@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { roomForDomain } from '../../store/domains.ts';
 import { type ListedLimit, listLimits } from '../../store/limits.ts';
 import { findRetention } from '../../store/retention.ts';
+import { readStorage } from '../../store/storage.ts';
 import { callerOf } from '../access.ts';
 import { failures } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
@@ -23,7 +24,7 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
       summary: 'Read the limits',
       description:
         'Those of this project and environment, with what is left of them in the present window; how many domains ' +
-        'the project may have; how long its mail is kept. The operator sets them.',
+        'the project may have; how much mail it stores and may store; how long its mail is kept. The operator sets them.',
       operationId: 'getLimits',
       tags: ['Projects'],
       response: { 200: limits, ...failures() },
@@ -31,10 +32,11 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
     handler: async (request) => {
       const caller = callerOf(request);
       const byDefault = CATEGORIES.map((name) => [name, config.limits[name]] as const);
-      const [listed, domains, own] = await Promise.all([
+      const [listed, domains, own, storage] = await Promise.all([
         listLimits(db, caller, byDefault),
         roomForDomain(db, { ...caller, name: '' }, config.domainsMax),
         findRetention(db, caller.projectId),
+        readStorage(db, caller.projectId),
       ]);
       const metadata = shortest(own.metadataH, config.retention.metadataH);
       const content = shortest(own.contentH, config.retention.contentH, metadata);
@@ -42,6 +44,7 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
         object: 'limits' as const,
         limits: listed.map(toWire),
         domains: { max: domains.max, used: domains.used },
+        storage: { max_bytes: storage.maxBytes, used_bytes: storage.usedBytes },
         retention: { content_hours: content, metadata_hours: metadata },
       };
     },
@@ -97,6 +100,19 @@ const limits = z
       max: z.int().meta({ description: 'In each environment.', examples: [1000] }),
       used: z.int().meta({ description: 'How many there are.', examples: [3] }),
     }),
+    storage: z
+      .object({
+        max_bytes: z
+          .int()
+          .nullable()
+          .meta({ description: 'null: no maximum.', examples: [10_737_418_240] }),
+        used_bytes: z.int().meta({
+          description:
+            'Of stored and scheduled emails, of both environments, with their recipients.',
+          examples: [52_428_800],
+        }),
+      })
+      .describe('Emails that do not fit are refused with 409 `conflict`.'),
     retention: z.object({
       content_hours: period('How long html, text and attachments are kept; null: for ever.'),
       metadata_hours: period('How long emails with their timeline are kept; null: for ever.'),

@@ -2,7 +2,7 @@
  * Periodic tasks of one process per machine: monitors other nodes and the schema, creates partitions in
  * advance, removes data past its retention (mail-removal.ts), reports senders with many bounces
  * (reputation-watch.ts), removes expired rows, builds indexes after an upgrade, re-checks domains, carries out drops
- * of waiting mail, and monitors the disk.
+ * of waiting mail, and monitors the disk and what projects store.
  *
  * Each task has its own interval; one that fails is logged and tried again at the next interval.
  * Several machines may run the same task at once: every task is idempotent.
@@ -28,6 +28,7 @@ import { databaseBytes } from '../../store/postgres/capacity.ts';
 import { outdatedProblem } from '../../store/postgres/schema-version.ts';
 import { expireWorker, readWatched, releaseOrphans } from '../../store/nodes.ts';
 import type { SecretBox } from '../../store/secrets.ts';
+import { StorageWatch } from './storage-watch.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
 import { createNetwork } from '../network.ts';
 import { systemWorld } from '../system-world.ts';
@@ -53,6 +54,7 @@ const DROPS_EVERY_MS = 2_500;
 const DISK_EVERY_MS = 5_000;
 const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const FORGET_EVERY_MS = 60_000;
+const STORAGE_EVERY_MS = 30_000;
 const STATS_EVERY_MS = 10_000;
 const STATS_BATCH = 5_000;
 /** By the wall clock: after it jumps, ids need the partitions of other weeks. */
@@ -104,6 +106,10 @@ export class Maintenance implements AsyncDisposable {
     this.#every(FORGET_EVERY_MS, 'forgetting', async () => {
       if ((await noteRun(database.db)) === null) await forgetExpired(database.db);
     });
+    const storage = new StorageWatch(this.#options);
+    this.#every(STORAGE_EVERY_MS, 'measuring stored mail', () => storage.run());
+    // Also now: until then projects have the maximum of the last run.
+    this.#running.add(storage.run().catch(() => {}));
     this.#every(STATS_EVERY_MS, 'adding up counts', async () => {
       while (!this.#isStopping && (await foldStats(database.db, STATS_BATCH)) === STATS_BATCH);
     });

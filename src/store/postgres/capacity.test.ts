@@ -10,9 +10,9 @@ const USUAL: Work = { ...EVERYTHING, receives: false };
 const GB = 1024 ** 3;
 
 test('a worker keeps connections only for its work, and fewer readers beside many workers', () => {
-  assert.equal(connectionNeeds(EVERYTHING).perWorker, 12);
-  assert.equal(connectionNeeds(USUAL).perWorker, 9);
-  assert.equal(connectionNeeds({ ...USUAL, workers: 16 }).perWorker, 7);
+  assert.equal(connectionNeeds(EVERYTHING).perWorker, 14);
+  assert.equal(connectionNeeds(USUAL).perWorker, 11);
+  assert.equal(connectionNeeds({ ...USUAL, workers: 16 }).perWorker, 9);
   const apiOnly = { workers: 1, accepts: true, delivers: false, notifies: false, receives: false };
   assert.deepEqual(poolSizes(apiOnly), {
     accept: 1,
@@ -20,9 +20,10 @@ test('a worker keeps connections only for its work, and fewer readers beside man
     beat: 1,
     webhooks: 0,
     inbound: 0,
+    check: 2,
     read: 4,
   });
-  assert.equal(connectionNeeds({ ...USUAL, workers: 8 }).most * 10, 620);
+  assert.equal(connectionNeeds({ ...USUAL, workers: 8 }).most * 10, 780);
 });
 
 test('the embedded database has connections for every worker and a share of memory and disk', () => {
@@ -62,7 +63,7 @@ test('a database with too few connections is reported with figures, and refused 
   await limitTo(20);
   assert.match(
     String(await roomProblem(db, needs)),
-    /^The database has 20 free connections \(max_connections \d+, \d+ reserved, \d+ in use, 20 for this database\), and this node needs up to 24 \(2 workers with 9 each, 6 for the supervisor\), 11 of them all the time: raise the limit, or start with fewer --workers\.$/,
+    /^The database has 20 free connections \(max_connections \d+, \d+ reserved, \d+ in use, 20 for this database\), and this node needs up to 28 \(2 workers with 11 each, 6 for the supervisor\), 13 of them all the time: raise the limit, or start with fewer --workers\.$/,
   );
   await limitTo(10);
   await assert.rejects(roomProblem(db, needs), /^UnsuitableDatabase: The database has 10 free/);

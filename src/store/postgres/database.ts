@@ -59,7 +59,7 @@ export type Work = {
 
 /** The maximum number of connections per task in one worker. */
 export type PoolSizes = Readonly<
-  Record<'accept' | 'settle' | 'beat' | 'webhooks' | 'inbound' | 'read', number>
+  Record<'accept' | 'settle' | 'beat' | 'webhooks' | 'inbound' | 'check' | 'read', number>
 >;
 
 /** A single worker with all tasks: for tests, commands and the supervisor. */
@@ -82,6 +82,7 @@ export function poolSizes(work: Work): PoolSizes {
     beat: 1,
     webhooks: work.notifies ? 1 : 0,
     inbound: work.receives ? 3 : 0,
+    check: work.accepts ? 2 : 1,
     read: Math.min(4, Math.max(2, readers)),
   };
 }
@@ -124,6 +125,8 @@ export class Database implements Queryable {
   readonly notifying: Queryable;
   /** For received mail, so that many bounces do not delay mail. */
   readonly receiving: Queryable & Pick<Database, 'transaction'>;
+  /** For who calls (keys, sessions) and whether there is room for mail, so that no reader delays a request. */
+  readonly checking: Queryable;
   readonly #pools: pg.Pool[];
   readonly #readers: Pool;
   /** The pools that a worker cannot work without; received mail can wait at its sender. */
@@ -159,21 +162,24 @@ export class Database implements Queryable {
     const beating = open(sizes.beat, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
     const notifying = open(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
     const receiving = open(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
+    const checking = open(sizes.check, SETTLE_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
     this.#readers = open(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
     this.accepting = accepting;
     this.settling = settling;
     this.beating = beating;
     this.notifying = notifying;
     this.receiving = receiving;
+    this.checking = checking;
     const essential: [Pool, number][] = [
       [accepting, sizes.accept],
       [settling, sizes.settle],
       [beating, sizes.beat],
       [notifying, sizes.webhooks],
+      [checking, sizes.check],
       [this.#readers, sizes.read],
     ];
     this.#essential = essential.filter(([, size]) => size > 0).map(([pool]) => pool);
-    const all = [accepting, settling, beating, notifying, receiving, this.#readers];
+    const all = [accepting, settling, beating, notifying, receiving, checking, this.#readers];
     this.#pools = all.map(({ pool }) => pool);
   }
 

@@ -160,7 +160,7 @@ function LimitsSection({ of }: { of: string }): ReactNode {
 
 type Row = { what: string; limit: string; now: ReactNode; setBy: string };
 
-function rowsOf({ limits, domains, retention }: Limits): Row[] {
+function rowsOf({ limits, domains, storage, retention }: Limits): Row[] {
   return [
     ...limits.map((limit) => ({
       what: limit.counts,
@@ -173,6 +173,12 @@ function rowsOf({ limits, domains, retention }: Limits): Row[] {
       limit: domains.max.toLocaleString(),
       now: `${domains.used.toLocaleString()} used`,
       setBy: 'LETTERHAUS_DOMAINS_MAX, letterhaus projects set-domains-max',
+    },
+    {
+      what: 'stored mail',
+      limit: storage.max_bytes === null ? 'no limit' : megabytes(storage.max_bytes),
+      now: <Stored {...storage} />,
+      setBy: 'LETTERHAUS_STORAGE_MAX_MB, letterhaus projects set-storage-max',
     },
     {
       what: 'content of emails',
@@ -199,6 +205,18 @@ function Left({ limit: { limit, remaining, reset_s: resetS } }: { limit: Limit }
   if (remaining === limit) return <span className="text-muted">unused</span>;
   if (remaining > 0) return `${remaining.toLocaleString()} left for ${inWords(resetS)}`;
   return <Mark look="bad">used up for {inWords(resetS)}</Mark>;
+}
+
+const STORAGE_WARNING = 0.8;
+
+function Stored({ max_bytes: max, used_bytes: used }: Limits['storage']): ReactNode {
+  const text = `${megabytes(used)} used`;
+  const isNearlyFull = max !== null && used >= max * STORAGE_WARNING;
+  return isNearlyFull ? <Mark look="bad">{text}</Mark> : text;
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.ceil(bytes / 1024 ** 2).toLocaleString()} MB`;
 }
 
 const DAY_H = 24;

@@ -1,0 +1,156 @@
+/** A project that fills its storage is refused, and nobody else. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, test } from 'node:test';
+import { assertFailure, EMAIL } from '../support/api.ts';
+import { type Answer, type RequestOptions, startService } from '../support/service.ts';
+import { loggedIn, SUBMISSION_ENV, submit } from '../support/submission.ts';
+import { waitFor } from '../support/wait.ts';
+
+const MB = 1024 ** 2;
+const MAX_MB = 64;
+
+const service = await startService({
+  args: ['--workers', '2'],
+  env: {
+    ...SUBMISSION_ENV,
+    LETTERHAUS_STORAGE_MAX_MB: String(MAX_MB),
+    LETTERHAUS_LIMIT_SENDING: '100000/60',
+  },
+});
+after(() => service[Symbol.asyncDispose]());
+
+const [first] = (await service.cliJson('projects', 'list')).data;
+
+async function neighbour(): Promise<string> {
+  await service.cliJson('projects', 'create', 'Neighbour');
+  const made = await service.cliJson('keys', 'create', '--mode', 'test', '--project', 'Neighbour');
+  const { key } = made;
+  const added = await service.request('POST', '/v1/domains', { key, body: { name: 'acme.test' } });
+  await service.request('POST', `/v1/domains/${added.body.id}/verify`, { key });
+  return key;
+}
+
+const other = await neighbour();
+
+/** Of 20 MB once it is composed. */
+const CONTENT = Buffer.alloc(14 * MB, 'x').toString('base64');
+const inDays = (days: number): string => new Date(Date.now() + days * 24 * 3_600_000).toISOString();
+
+const large = (days = 25) => ({
+  ...EMAIL,
+  scheduled_at: inDays(days),
+  attachments: [{ filename: 'large.bin', content: CONTENT }],
+});
+
+const send = (body: object, options: RequestOptions = {}): Promise<Answer> =>
+  service.request('POST', '/v1/emails', { body, ...options });
+
+const storageOf = async (
+  key = service.testKey,
+): Promise<{ max_bytes: number; used_bytes: number }> =>
+  (await service.request('GET', '/v1/limits', { key })).body.storage;
+
+/** Every test begins without stored mail, as far as is counted. */
+async function begin(): Promise<void> {
+  await service.cliJson('projects', 'set-storage-max', 'default', '--project', first.id);
+  await service.sql('delete from storage');
+  await service.sql('delete from storage_days');
+  await service.restart();
+  await waitFor(async () => (await storageOf()).max_bytes === MAX_MB * MB, {
+    what: 'the default maximum',
+  });
+}
+
+test('large scheduled emails fill the storage of their project alone, from two workers at once', async () => {
+  await begin();
+  const answers: Answer[] = [];
+  for (let day = 1; day <= 24; day += 6) {
+    answers.push(...(await Promise.all([send(large(day)), send(large(day + 3))])));
+  }
+  const accepted = answers.filter(({ status }) => status === 202);
+  assert.equal(accepted.length, 3, 'three of 20 MB fit into 64');
+  for (const answer of answers.filter(({ status }) => status !== 202)) {
+    assertFailure(answer, 409, 'conflict', /storage of this project is full: .*set-storage-max/);
+  }
+  const { max_bytes: max, used_bytes: used } = await storageOf();
+  assert.ok(used > 0.8 * max && used <= max, `${used} of ${max}`);
+  const batch = await service.request('POST', '/v1/emails/batch', { body: [large(), large()] });
+  assertFailure(batch, 409, 'conflict', /storage of this project is full/);
+  await service.send({}, { key: other });
+  assert.equal((await send(large(), { key: other })).status, 202);
+});
+
+test('small emails stop at the maximum, too, and a repeated request gets its first answer', async () => {
+  await begin();
+  await service.sql('update projects set storage_bytes_max = $1 where id = $2', [MB, first.id]);
+  const headers = { 'idempotency-key': randomUUID() };
+  const before = await send(EMAIL, { headers });
+  assert.equal(before.status, 202);
+  let accepted = 1;
+  for (let round = 0; round < 60; round += 1) {
+    const html = `<p>${'x'.repeat(20_000)}</p>`;
+    const answers = await Promise.all(Array.from({ length: 8 }, () => send({ ...EMAIL, html })));
+    accepted += answers.filter(({ status }) => status === 202).length;
+    if (answers.every(({ status }) => status === 409)) break;
+  }
+  assert.ok(accepted > 15 && accepted <= 50, `${accepted} of 24 KB were accepted`);
+  assert.ok((await storageOf()).used_bytes <= MB);
+  const again = await send(EMAIL, { headers });
+  assert.deepEqual([again.status, again.text], [200, before.text]);
+  await service.send({}, { key: other });
+});
+
+test('a submitted message is refused with 452 4.3.1', async () => {
+  await begin();
+  await service.sql('update projects set storage_bytes_max = 1000 where id = $1', [first.id]);
+  const [port = 0] = service.readyLine.submission_ports ?? [];
+  const dialogue = await loggedIn({ port, key: service.testKey });
+  const lines = [
+    'From: hello@acme.test',
+    'To: delivered@simulator.test',
+    'Subject: Hello',
+    '',
+    'Hi',
+  ];
+  assert.match(
+    (await submit(dialogue, { to: ['delivered@simulator.test'], lines })) ?? '',
+    /^452[- ]4\.3\.1 /,
+  );
+  await dialogue.ask('QUIT');
+});
+
+test('a project that is nearly full is in the log and in the list of projects', async () => {
+  await begin();
+  for (let sent = 0; sent < 3; sent += 1) assert.equal((await send(large())).status, 202);
+  await service.restart();
+  await waitFor(() => service.logs.includes('the storage of a project is nearly full'), {
+    what: 'a warning',
+  });
+  const list = await service.cli('projects', 'list');
+  assert.match(list.stdout, /5\d MB of 64 MB, nearly full/);
+  const set = await service.cli('projects', 'set-storage-max', '1000', '--project', first.id);
+  assert.match(set.stdout, /5\d MB of 1,000 MB/, set.stderr);
+  assert.equal((await send(large())).status, 202);
+});
+
+test('by default a project may store half of what the database may take', async () => {
+  await using own = await startService({ env: { LETTERHAUS_DATABASE_MAX_MB: '400' } });
+  const max = async () => (await own.request('GET', '/v1/limits')).body.storage.max_bytes;
+  await waitFor(async () => (await max()) === 200 * MB, { what: 'the default maximum' });
+});
+
+test('an email that is refused for another reason takes no room, nor does one that was deleted', async () => {
+  await begin();
+  for (let sent = 0; sent < 5; sent += 1) {
+    const answer = await send({ ...large(), from: 'hello@unknown.test' });
+    assertFailure(answer, 403, 'domain_not_verified');
+  }
+  assert.equal((await send(large())).status, 202);
+  assert.equal((await send(large())).status, 202);
+  assert.equal((await send(large())).status, 202);
+  await service.clock.advance({ hours: 24 * 80 });
+  await service.restart();
+  await waitFor(async () => (await storageOf()).used_bytes === 0, { what: 'room again' });
+  assert.equal((await send(large(81))).status, 202);
+});
