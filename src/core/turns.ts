@@ -75,3 +75,57 @@ export class OwnTurns {
     }
   }
 }
+
+/**
+ * A semaphore that owners, for example projects, share: `count` tasks run at a time, one fewer of each owner. Owners with
+ * waiting tasks take turns, so an owner with many does not delay the others.
+ */
+export class SharedTurns {
+  readonly #ownMax: number;
+  #free: number;
+  readonly #running = new Map<string, number>();
+  /** In the order of turns. */
+  readonly #waiting = new Map<string, (() => void)[]>();
+
+  constructor(count: number) {
+    this.#free = count;
+    this.#ownMax = Math.max(1, count - 1);
+  }
+
+  async take<Result>(owner: string, work: () => Promise<Result>): Promise<Result> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const own = this.#waiting.get(owner);
+    if (own) own.push(resolve);
+    else this.#waiting.set(owner, [resolve]);
+    this.#startNext();
+    await promise;
+    try {
+      return await work();
+    } finally {
+      this.#end(owner);
+    }
+  }
+
+  #startNext(): void {
+    for (const [owner, tasks] of this.#waiting) {
+      if (this.#free === 0) return;
+      const running = this.#running.get(owner) ?? 0;
+      if (running >= this.#ownMax) continue;
+      this.#free -= 1;
+      this.#running.set(owner, running + 1);
+      const [next, ...rest] = tasks;
+      // An owner that waits for more goes to the end, and the loop comes to it again.
+      this.#waiting.delete(owner);
+      if (rest.length > 0) this.#waiting.set(owner, rest);
+      next?.();
+    }
+  }
+
+  #end(owner: string): void {
+    const running = (this.#running.get(owner) ?? 1) - 1;
+    if (running === 0) this.#running.delete(owner);
+    else this.#running.set(owner, running);
+    this.#free += 1;
+    this.#startNext();
+  }
+}

@@ -286,7 +286,11 @@ test('503 says whether something may have been accepted, and has Retry-After', a
 
 test('without the database every request gets 503 in JSON, and health is unaffected', async () => {
   const query = () => Promise.reject(new DatabaseUnavailable('away'));
-  const db = { query, checking: { query } } as unknown as HttpServices['db'];
+  const db = {
+    query,
+    checking: { query },
+    readsOf: () => ({ query }),
+  } as unknown as HttpServices['db'];
   const isReady = async () => 'The database cannot be reached.';
   await withServices({ db, isReady }, async ({ url, post }) => {
     const { message } = await failureOf(await post('/v1/emails', EMAIL), 503);

@@ -43,7 +43,8 @@ export function createTemplateService({ db }: { db: Database }) {
     list: (
       scope: Scope,
       page: Page & { part?: string | null },
-    ): Promise<PageOf<store.TemplateHead>> => store.listTemplates(db, scope, page),
+    ): Promise<PageOf<store.TemplateHead>> =>
+      store.listTemplates(db.readsOf(scope.projectId), scope, page),
 
     /** @param named here and below: its id or its alias */
     get: (scope: Scope, named: string, version?: number): Promise<Template | Refusal> =>

@@ -25,13 +25,13 @@ import {
   startReplay,
 } from './replays.ts';
 import { attemptWebhook, type Outbound, SECRET_BYTES, secretText } from './attempt.ts';
-import type { Queryable } from '../store/postgres/database.ts';
+import type { Database, Queryable } from '../store/postgres/database.ts';
 import type { Logger } from 'pino';
 
 type WebhookEndpoint = endpoints.WebhookEndpoint;
 type Delivery = deliveries.WebhookDeliveryDetail;
 
-type WebhookServiceOptions = TryOutOptions;
+type WebhookServiceOptions = TryOutOptions & { db: Pick<Database, 'query' | 'readsOf'> };
 
 /** `signingSecret` is shown once. */
 export type WithSecret = { endpoint: WebhookEndpoint; signingSecret: string };
@@ -88,7 +88,10 @@ export function createWebhookService(options: WebhookServiceOptions) {
     ): Promise<deliveries.DeliveryPage | Refusal> {
       const endpoint = await find(scope, id);
       if ('refused' in endpoint) return endpoint;
-      return deliveries.listDeliveries(db, scope, { ...wanted, endpointId: id });
+      return deliveries.listDeliveries(db.readsOf(scope.projectId), scope, {
+        ...wanted,
+        endpointId: id,
+      });
     },
 
     /** One delivery with its payload and its attempts. */

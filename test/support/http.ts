@@ -122,7 +122,12 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     return text.includes('database_history()') ? [EMPTY_STREAM] : [];
   };
   return {
-    db: { query, checking: { query }, transaction: nothingBehind } as unknown as HttpServices['db'],
+    db: {
+      query,
+      checking: { query },
+      readsOf: () => ({ query }),
+      transaction: nothingBehind,
+    } as unknown as HttpServices['db'],
     world: {
       now: () => Date.now(),
       monotonicMs: () => performance.now(),

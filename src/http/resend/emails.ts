@@ -123,7 +123,10 @@ function registerReading(app: App, { db }: HttpServices): void {
       const own = { keyId: ownKeyOf(caller), domain: caller.domain };
       const filter = filterFrom(request.query, own);
       if (isRefusal(filter)) return refuse(reply, filter);
-      return pageAnswer(await listEmails(db, caller, { page, filter }), presentListed);
+      return pageAnswer(
+        await listEmails(db.readsOf(caller.projectId), caller, { page, filter }),
+        presentListed,
+      );
     },
   });
 

@@ -34,7 +34,9 @@ export function registerResendLogs(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const page = pageFrom(request.query);
       if (isRefusal(page)) return refuse(reply, page);
-      return pageAnswer(await listRequests(db, callerOf(request), page), present);
+      const caller = callerOf(request);
+      const reads = db.readsOf(caller.projectId);
+      return pageAnswer(await listRequests(reads, caller, page), present);
     },
   });
 

@@ -51,7 +51,8 @@ function registerListAndAdd(app: App, db: Database): void {
       const page = await pageOf(db, caller, { limit, after, before });
       if (isRefusal(page)) return refuse(reply, page);
       const filter = { reason: origin === undefined ? null : REASONS[origin], prefix: null };
-      return pageAnswer(await listSuppressions(db, caller, { page, filter }), present);
+      const reads = db.readsOf(caller.projectId);
+      return pageAnswer(await listSuppressions(reads, caller, { page, filter }), present);
     },
   });
 

@@ -162,7 +162,7 @@ function registerList(app: App, { db }: HttpServices): void {
       if (isRefusal(page)) return refuse(reply, page);
       const filter = filterFrom(request.query, { keyId: ownKeyOf(caller), domain: caller.domain });
       if (isRefusal(filter)) return refuse(reply, filter);
-      const found = await listEmails(db, caller, { page, filter });
+      const found = await listEmails(db.readsOf(caller.projectId), caller, { page, filter });
       return { ...pageAnswer(found, presentSummary), scanned_until: found.scannedUntil };
     },
   });

@@ -76,7 +76,7 @@ function registerReports(app: App, { db, config }: HttpServices): void {
       const { organizationId, isMember, within } = reader;
       const owner = { organizationId, isMember, ...ANYWHERE, ...within };
       const [report, drops] = await Promise.all([
-        reportQueue(context, reader),
+        reportQueue({ ...context, db: db.readsOf(reader.own.projectId) }, reader),
         listDrops(db, owner),
       ]);
       return { ...report, drops: drops.map(dropToWire) };

@@ -33,7 +33,9 @@ export function registerRequestRoutes(app: App, { db }: HttpServices): void {
       const page = pageFrom(request.query);
       if (isRefusal(page)) return refuse(reply, page);
       const filter = filterFrom(request.query);
-      return pageAnswer(await listApiRequests(db, callerOf(request), page, filter), toWire);
+      const caller = callerOf(request);
+      const reads = db.readsOf(caller.projectId);
+      return pageAnswer(await listApiRequests(reads, caller, page, filter), toWire);
     },
   });
 

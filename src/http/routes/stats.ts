@@ -24,7 +24,8 @@ export function registerStatsRoutes(app: App, { db, world }: HttpServices): void
     handler: async (request, reply) => {
       const { from, to, granularity, by } = request.query;
       const asked = { granularity, by, from: timeOf(from), to: timeOf(to) };
-      const report = await reportStats(db, callerOf(request), asked, world.now());
+      const caller = callerOf(request);
+      const report = await reportStats(db.readsOf(caller.projectId), caller, asked, world.now());
       return isRefusal(report) ? refuse(reply, report) : report;
     },
   });

@@ -88,7 +88,9 @@ function registerExport(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const { reason = null, address: prefix = null } = request.query;
-      const pieces = exportCsv(db, caller, { filter: { reason, prefix } });
+      const pieces = exportCsv(db.readsOf(caller.projectId), caller, {
+        filter: { reason, prefix },
+      });
       // An unavailable database can be reported only before the first byte.
       const first = await pieces.next();
       const name = `suppressions-${caller.environment}.csv`;

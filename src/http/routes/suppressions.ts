@@ -52,7 +52,9 @@ function registerListAndAdd(app: App, { db, world }: HttpServices): void {
       if (isRefusal(page)) return refuse(reply, page);
       const { reason = null, address: prefix = null } = request.query;
       const filter = { reason, prefix };
-      const found = await listSuppressions(db, callerOf(request), { page, filter });
+      const caller = callerOf(request);
+      const reads = db.readsOf(caller.projectId);
+      const found = await listSuppressions(reads, caller, { page, filter });
       return pageAnswer(found, toWire);
     },
   });

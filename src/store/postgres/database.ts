@@ -6,6 +6,7 @@
  * cannot drop or alter tables, if migrations could create one.
  */
 import pg from 'pg';
+import { SharedTurns } from '../../core/turns.ts';
 import {
   afterUnstalled,
   type DatabaseAddress,
@@ -129,6 +130,8 @@ export class Database implements Queryable {
   readonly checking: Queryable;
   readonly #pools: pg.Pool[];
   readonly #readers: Pool;
+  /** One reader is left for short reads. */
+  readonly #longReads: SharedTurns;
   /** The pools that a worker cannot work without; received mail can wait at its sender. */
   readonly #essential: readonly Pool[];
 
@@ -164,6 +167,7 @@ export class Database implements Queryable {
     const receiving = open(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
     const checking = open(sizes.check, SETTLE_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
     this.#readers = open(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
+    this.#longReads = new SharedTurns(Math.max(1, sizes.read - 1));
     this.accepting = accepting;
     this.settling = settling;
     this.beating = beating;
@@ -185,6 +189,13 @@ export class Database implements Queryable {
 
   query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
     return this.#readers.query<Row>(statement, values);
+  }
+
+  /** Reads of a project that may take long (searches, lists, statistics), in turns with those of other projects. */
+  readsOf(projectId: string): Queryable {
+    const read: Queryable['query'] = (statement, values) =>
+      this.#longReads.take(projectId, () => this.query(statement, values));
+    return { query: read };
   }
 
   /**
