@@ -1,6 +1,7 @@
 /**
  * What of an email's html well-known mail programs do not show, and links and images that lead nowhere. Advice for
- * the dashboard and for programs that ask; nothing depends on it. Linear in the length of the html.
+ * the dashboard and for programs that ask; nothing depends on it. Linear in the length of the html, of which
+ * READ_CHARS_MAX are read.
  *
  * The facts are those of caniemail.com. "Outlook" is the one for Windows, which renders like Word; the list has what
  * authors use and a large program lacks, not everything.
@@ -18,6 +19,8 @@ export type HtmlReport = {
   links: string[];
 };
 
+/** Ten times as much as Gmail shows. */
+const READ_CHARS_MAX = 1024 * 1024;
 const LINKS_MAX = 100;
 /** A longer link shows nothing more that helps. */
 const LINK_CHARS_MAX = 2_000;
@@ -63,7 +66,8 @@ const BY_CSS: readonly (UnsupportedFeature & { css: RegExp })[] = [
   { feature: 'animations', clients: ['Gmail', 'Outlook'], css: /@keyframes/i },
 ];
 
-export function reportHtml(html: string): HtmlReport {
+export function reportHtml(whole: string): HtmlReport {
+  const html = whole.slice(0, READ_CHARS_MAX);
   const seen: Seen = {
     elements: new Set(),
     css: [],
@@ -77,9 +81,8 @@ export function reportHtml(html: string): HtmlReport {
     open: (name, attributes) => note(seen, name, attributes),
   });
   const styles = stylesIn(html);
-  seen.css.push(...styles);
   return {
-    unsupported: unsupportedIn(seen),
+    unsupported: unsupportedIn({ ...seen, css: [...seen.css, ...styles] }),
     findings: findingsIn(seen, styles),
     links: [...seen.links].slice(0, LINKS_MAX),
   };

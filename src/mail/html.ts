@@ -1,7 +1,7 @@
 /**
  * HTML as a sequence of texts and tags, in one pass without a tree, so that the cost is linear and nesting is
  * unlimited. Tags end where browsers end them: a `>` in a quoted value does not count, and comments and the
- * contents of scripts and styles are not markup.
+ * contents of scripts and styles are not markup. What follows TAGS_MAX tags is not read, which bounds the work.
  */
 
 export type HtmlReader = {
@@ -11,6 +11,9 @@ export type HtmlReader = {
   open(name: string, attributes: string): void;
   close(name: string): void;
 };
+
+/** A hundred times as many as large newsletters have. */
+export const TAGS_MAX = 200_000;
 
 /** Elements whose content is not markup and is skipped, with their end. */
 const RAW_ENDS = new Map(
@@ -23,7 +26,7 @@ const RAW_ENDS = new Map(
 /** Names are in lower case. */
 export function scanHtml(html: string, reader: HtmlReader): void {
   let at = 0;
-  while (at < html.length) {
+  for (let tags = 0; at < html.length && tags < TAGS_MAX; tags += 1) {
     const open = html.indexOf('<', at);
     if (open !== at) reader.text(html.slice(at, open === -1 ? html.length : open));
     if (open === -1) return;

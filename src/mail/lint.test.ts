@@ -61,3 +61,12 @@ test('what looks like bulk mail needs a way to unsubscribe', () => {
     assert.deepEqual(codes({ ...change, headers }), []);
   }
 });
+
+test('spaces in an attribute cost no more than other characters', () => {
+  for (const attribute of ['<img src=', '<a href="', '<a href=', '<img src = "x" href=']) {
+    const html = `${attribute}${' '.repeat(250_000)}x>`;
+    const startedMs = performance.now();
+    lintEmail({ ...RECEIPT, html });
+    assert.ok(performance.now() - startedMs < 2_000, attribute);
+  }
+});

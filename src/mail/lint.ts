@@ -15,14 +15,17 @@ export type LintFinding = { code: (typeof LINT_CODES)[number]; message: string }
 
 /** Gmail shows this much of the HTML and a link to the rest. */
 const CLIPPED_BEYOND_BYTES = 102 * 1024;
+/** As much of the html and of the text is looked at. What follows is rarely shown, and advice may miss it. */
+const READ_CHARS_MAX = 256 * 1024;
 /** The minimum number of letters and digits of a message that does not only consist of images. */
 const WORDS_MIN = 20;
 
 export function lintEmail(email: MessageContent): LintFinding[] {
   const findings: LintFinding[] = [];
   const add = (code: LintFinding['code'], message: string) => findings.push({ code, message });
-  const { html, text } = email;
-  const read = html === null ? null : readHtml(html);
+  const { html } = email;
+  const text = email.text?.slice(0, READ_CHARS_MAX) ?? null;
+  const read = html === null ? null : readHtml(html.slice(0, READ_CHARS_MAX));
   if (html !== null && text === '') {
     add(
       'no_text_part',
@@ -46,7 +49,7 @@ export function lintEmail(email: MessageContent): LintFinding[] {
   if (read !== null && read.images > 0 && wordsIn(read.text) < WORDS_MIN) {
     add('image_only', 'The message is all images, which many readers do not load: add text.');
   }
-  if (looksLikeBulk(email, read?.text ?? '') && !hasUnsubscribe(email)) {
+  if (looksLikeBulk({ ...email, text }, read?.text ?? '') && !hasUnsubscribe(email)) {
     add(
       'no_unsubscribe',
       'The message looks like bulk mail and has no List-Unsubscribe header, which Gmail and Yahoo ask for: set unsubscribe.',
@@ -54,6 +57,9 @@ export function lintEmail(email: MessageContent): LintFinding[] {
   }
   return findings;
 }
+
+/** Each run of spaces is bounded: two unbounded ones next to each other took the square of their length. */
+const HTTP_LINK = /(?:^|\s)(?:href|src)\s{0,9}=\s{0,9}["']?\s{0,9}http:/i;
 
 type ReadHtml = { text: string; images: number; httpLinks: number };
 
@@ -64,7 +70,7 @@ function readHtml(html: string): ReadHtml {
     close: () => {},
     open: (name, attributes) => {
       if (name === 'img') images += 1;
-      if (/(?:^|\s)(?:href|src)\s*=\s*["']?\s*http:/i.test(attributes)) httpLinks += 1;
+      if (HTTP_LINK.test(attributes)) httpLinks += 1;
     },
   });
   return { text: textFromHtml(html), images, httpLinks };

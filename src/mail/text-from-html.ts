@@ -6,13 +6,16 @@
  * of images only for links without other content. Left out: scripts, styles, and elements hidden by
  * `display:none` (the preview line of many templates). Lines are not wrapped, since mail programs do that.
  *
- * Linear in the length of any html. docs/decisions/0003-own-composer-and-signer.md has the reasons against a
+ * Linear in the length of any html, and bounded: at most TEXT_READ_MAX characters between tags are decoded, and the
+ * first tags are read (html.ts). docs/decisions/0003-own-composer-and-signer.md has the reasons against a
  * library.
  */
 import { decodeEntities, type HtmlReader, scanHtml } from './html.ts';
 
 /** The maximum length of the text; the html is not truncated. */
 export const DERIVED_TEXT_LENGTH_MAX = 200_000;
+/** Text between tags, as written. Cut before it is decoded: 20 MB of `&lt;` took seconds. */
+const TEXT_READ_MAX = 1024 * 1024;
 /**
  * The maximum by which a text may be longer than its html: marks of list items and rules can cause that in
  * short texts. A longer text would consist mostly of such marks.
@@ -67,6 +70,7 @@ class TextWriter implements HtmlReader {
   readonly #lengthMax: number;
   readonly #pieces: string[] = [];
   #length = 0;
+  #unread = TEXT_READ_MAX;
   /** Written before the next text: this many line ends or a space, and the mark of a list item. */
   #lineEnds = 0;
   #hasSpace = false;
@@ -83,8 +87,10 @@ class TextWriter implements HtmlReader {
     this.#lengthMax = lengthMax;
   }
 
-  text(raw: string): void {
+  text(written: string): void {
     if (this.#hidden !== null || this.#length > this.#lengthMax) return;
+    const raw = written.slice(0, this.#unread);
+    this.#unread -= raw.length;
     if (this.#preformatted > 0) return this.#writePreformatted(raw);
     let start = 0;
     let end = raw.length;
@@ -249,9 +255,12 @@ function valueOf(name: keyof typeof VALUES, attributes: string): string {
 }
 
 const URL_CHARACTERS_MAX = 2_000;
+/** Of a URL with each character written as a reference. */
+const WRITTEN_URL_MAX = 12 * URL_CHARACTERS_MAX;
 
 /** The URL to show; null for anchors, relative paths and scripts. */
 function shownUrl(href: string): string | null {
+  if (href.length > WRITTEN_URL_MAX) return null;
   const url = decodeEntities(href).replace(/[\0-\x20\x7f-\xa0]+/g, '');
   if (url.length > URL_CHARACTERS_MAX) return null;
   if (/^https?:\/\/./i.test(url)) return url;
