@@ -5,7 +5,8 @@
  *     category      counts                          counted by
  *     sending       emails, and their recipients    the accept statement (store/accept-statement.ts), of a
  *                                                   large limit in blocks (store/limit-blocks.ts)
- *     verification  verifications of a domain       http/routes/domains.ts (countToLimit, store/limits.ts)
+ *     dry_runs      dry runs; as many as emails     http/routes/emails.ts (countToLimit, store/limits.ts)
+ *     verification  verifications of a domain       http/routes/domains.ts (the same)
  *     domains       domains that are added          the same
  *     webhooks      tests and replays               http/routes/webhooks.ts (the same)
  *     auth          requests and log-ins without    http/access.ts, http/sessions.ts and
@@ -37,6 +38,8 @@ export type LimitState = {
 
 export const LIMIT_CATEGORIES = ['sending', 'verification', 'domains', 'webhooks', 'auth'] as const;
 export type LimitCategory = (typeof LIMIT_CATEGORIES)[number];
+/** Dry runs have no size of their own: it is that of sending. */
+export type CountedCategory = LimitCategory | 'dry_runs';
 
 export const DEFAULT_LIMITS: Readonly<Record<LimitCategory, Limit>> = {
   sending: { max: 100, windowS: 60 },
@@ -51,7 +54,7 @@ export const DEFAULT_LIMITS: Readonly<Record<LimitCategory, Limit>> = {
  * @param recipients of the email, for `sending`
  */
 export function limitRefusal(
-  category: LimitCategory,
+  category: CountedCategory,
   limit: LimitState,
   recipients = 1,
 ): Refusal & { limit: LimitState } {
@@ -79,7 +82,7 @@ export function batchLimitRefusal(
   return { refused: 'rate_limit_error', message, limit: state };
 }
 
-function limitMessage(category: LimitCategory, state: LimitState, recipients: number): string {
+function limitMessage(category: CountedCategory, state: LimitState, recipients: number): string {
   const { counts, limit, remaining, resetS, windowS } = state;
   if (category === 'auth') {
     return `Too many requests without a valid API key came from your address; try again in ${resetS} s.`;
@@ -95,6 +98,7 @@ function limitMessage(category: LimitCategory, state: LimitState, recipients: nu
 
 const COUNTED = {
   sending: 'emails',
+  dry_runs: 'dry runs',
   verification: 'verifications',
   domains: 'domains',
   webhooks: 'tests and replays',

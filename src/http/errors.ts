@@ -15,12 +15,12 @@ import type {
   FastifyRequest,
   onSendHookHandler,
 } from 'fastify';
-import { limitRefusal, type LimitState } from '../core/limits.ts';
+import { type Limit, limitRefusal, type LimitState } from '../core/limits.ts';
 import { type FieldProblem, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
 import { isOfRootMount, resendFailure } from './resend/failures.ts';
 import type { HttpServices } from './services.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
-import { peekLimit, type ScopeCategory, takeOne } from '../store/limits.ts';
+import { peekLimit, type RequestCategory, takeOne } from '../store/limits.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
 
 /** The type requires a status for every refusal. */
@@ -177,17 +177,26 @@ export async function countToLimit(
   { db, config }: HttpServices,
   request: FastifyRequest,
   reply: FastifyReply,
-  category: Exclude<ScopeCategory, 'sending'>,
+  category: RequestCategory,
 ): Promise<boolean> {
   const { caller } = request;
   if (caller === null) throw new Error('a route with a limit has a caller');
-  const { allowed, limit } = await takeOne(db, { ...caller, category }, config.limits[category]);
+  const size =
+    category === 'dry_runs'
+      ? sizeOf(await peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending))
+      : config.limits[category];
+  const { allowed, limit } = await takeOne(db, { ...caller, category }, size);
   if (allowed) {
     setLimitHeaders(reply, limit);
     return true;
   }
   refuse(reply, limitRefusal(category, limit));
   return false;
+}
+
+/** A project whose limit of sending was raised may make as many dry runs. */
+function sizeOf({ limit, windowS }: LimitState): Limit {
+  return { max: limit, windowS };
 }
 
 export const BODY_MAX_BYTES = 45 * 1024 * 1024;

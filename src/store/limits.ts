@@ -9,7 +9,10 @@ import type { Limit, LimitState } from '../core/limits.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 
+/** Those of which a project may have a limit of its own. */
 export type ScopeCategory = 'sending' | 'verification' | 'domains' | 'webhooks';
+/** Counted by one statement for each request. */
+export type RequestCategory = Exclude<ScopeCategory, 'sending'> | 'dry_runs';
 export type Taken = { allowed: boolean; limit: LimitState };
 
 type Window = { max: number; used: number; reset_s: number; window_s: number };
@@ -29,12 +32,12 @@ returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as wi
                                   - app_now()))::int as reset_s`;
 
 /**
- * Counts one verification, one added domain, or one test or replay of a webhook, if the limit allows it.
+ * Counts one dry run, verification or added domain, or one test or replay of a webhook, if the limit allows it.
  * @param byDefault applies if the project has no limit of its own
  */
 export async function takeOne(
   db: Queryable,
-  scope: Scope & { category: Exclude<ScopeCategory, 'sending'> },
+  scope: Scope & { category: RequestCategory },
   byDefault: Limit,
 ): Promise<Taken> {
   const values = [scope.projectId, scope.environment, scope.category];

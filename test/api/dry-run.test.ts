@@ -21,7 +21,8 @@ const COUNTED = `
   select (select count(*) from emails) + (select count(*) from recipients)
        + (select count(*) from events) + (select count(*) from queue)
        + (select count(*) from contents) + (select count(*) from idempotency)
-       + (select coalesce(sum(used + recipients_used), 0) from limit_windows) as rows`;
+       + (select coalesce(sum(used + recipients_used), 0) from limit_windows
+           where category = 'sending') as rows`;
 
 test('a dry run has the fields of the contract', async () => {
   const { limit, message, sender, recipients, ...rest } = await described();
@@ -167,9 +168,12 @@ test('a limit that is used up refuses a dry run as well', async () => {
   const set = (max: number) =>
     service.sql(`update limit_windows set max = ${max} where category = 'sending'`);
   const key = await service.cliJson('keys', 'create', '--mode', 'test');
-  await set(0);
+  await service.clock.advance({ seconds: 61 });
+  await set(1);
+  await service.send(EMAIL);
   const answer = await dryRun();
-  assertFailure(answer, 429, 'rate_limit_error', /limit of 0 emails/);
+  assertFailure(answer, 429, 'rate_limit_error', /limit of 1 emails/);
+  assert.equal(answer.headers.get('ratelimit-limit'), '1');
   assert.ok(answer.headers.get('retry-after'));
   await set(1000);
   const { headers } = await service.request('POST', PATH, { key: key.key, body: EMAIL });

@@ -273,3 +273,28 @@ test('the default limits are 100 emails, 10 verifications and 20 failures per mi
   const forged = await other.request('GET', '/v1/emails', from('192.0.2.9'));
   assert.equal(limitIn(forged).remaining, 18);
 });
+
+test('dry runs have a limit of their own, of the size of that of sending, exact over two workers', async () => {
+  await newWindow();
+  const dryRun = () =>
+    service.request('POST', '/v1/emails?dry_run=true', { body: EMAIL, key: service.testKey });
+  const first = await dryRun();
+  assert.equal(first.status, 200, first.text);
+  assert.deepEqual([limitIn(first).limit, limitIn(first).remaining], [20, 19]);
+  const others = await inParallel(25, dryRun);
+  assert.equal(countStatus(others, 200), 19);
+  const refused = others.find(({ status }) => status === 429)!;
+  assertLimited(refused);
+  assert.match(refused.body.error.message, /^The limit of 20 dry runs per 60 s is used up/);
+  const sent = await send();
+  assert.equal(sent.status, 202, 'an email is counted apart');
+  assert.equal(limitIn(sent).remaining, 19);
+
+  const project = (await service.request('GET', '/v1/api-keys/current')).body.project.id;
+  const set = (limit: string) =>
+    service.cliJson('projects', 'set-limit', limit, '--project', project, '--mode', 'test');
+  await set('30/60');
+  await newWindow();
+  assert.equal(limitIn(await dryRun()).limit, 30, 'it follows the limit of sending');
+  await set('default');
+});

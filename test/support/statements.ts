@@ -222,6 +222,7 @@ async function useKeys({ db, sender }: Stage): Promise<void> {
 
 async function useLimits({ db, sender }: Stage): Promise<void> {
   await limits.takeOne(db, { ...sender, category: 'verification' }, LIMIT);
+  await limits.takeOne(db, { ...sender, category: 'dry_runs' }, LIMIT);
   await limits.peekLimit(db, { ...sender, category: 'sending' }, LIMIT);
   await limits.countAuthFailure(db, '192.0.2.1', LIMIT);
   await limits.setLimit(db, { ...sender, category: 'verification' }, null);

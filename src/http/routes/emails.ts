@@ -6,6 +6,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { fingerprintOf, isIdempotencyKey } from '../../core/fingerprint.ts';
+import type { LimitState } from '../../core/limits.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import type { Caller } from '../../core/scope.ts';
 import type { MessageRecipient } from '../../delivery/message.ts';
@@ -25,7 +26,15 @@ import {
 import { isId } from '../../store/ids.ts';
 import { callerOf, KEY_REFUSED } from '../access.ts';
 import { draftsFor, replayOf } from '../drafts.ts';
-import { BadRequest, JSON_TYPE, malformed, notFound, refuse, setLimitHeaders } from '../errors.ts';
+import {
+  BadRequest,
+  countToLimit,
+  JSON_TYPE,
+  malformed,
+  notFound,
+  refuse,
+  setLimitHeaders,
+} from '../errors.ts';
 import { filterFrom, listAnswer, pageAnswer, pageFrom } from '../list.ts';
 import { failures, idParams } from '../schemas/common.ts';
 import { diagnosis } from '../schemas/diagnosis.ts';
@@ -65,8 +74,8 @@ function registerSend(app: App, services: HttpServices): void {
       description:
         '202: it is on disk and will be attempted. 200: the Idempotency-Key was used within ' +
         '24 hours; the first response is returned again, and nothing is sent a second time. 200 with ' +
-        '`dry_run=true`: what would happen. Nothing is stored, counted or sent, and an email that would be ' +
-        'refused is refused.',
+        '`dry_run=true`: what would happen. Nothing is stored or sent, and an email that would be ' +
+        'refused is refused. Dry runs have a limit of their own, of the size of that of sending.',
       operationId: 'sendEmail',
       tags: TAGS,
       querystring: sendQuery,
@@ -82,8 +91,9 @@ function registerSend(app: App, services: HttpServices): void {
       const caller = callerOf(request);
       const idempotency = idempotencyOf(request, 'POST /v1/emails');
       const { body } = request;
-      const draft = await draftsFor(services, request)(body);
       const isDry = request.query.dry_run === 'true';
+      if (isDry && !(await countToLimit(services, request, reply, 'dry_runs'))) return reply;
+      const draft = await draftsFor(services, request)(body);
       if (isRefusal(draft)) {
         const emails = isDry ? [] : [body];
         const replay = await replayOf(services, request, { emails, idempotency });
@@ -114,19 +124,24 @@ export function idempotencyOf(
   return { key, fingerprint: fingerprintOf(endpoint, request.body) };
 }
 
+/** The headers have the limit of dry runs, unless that of sending is why it is refused. */
 function answerDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply {
-  if (outcome.kind === 'refused') return refuseSending(reply, outcome);
-  const { report } = outcome;
-  setLimitHeaders(reply, report.limit);
+  if (outcome.kind === 'refused') {
+    const { limit, ...refusal } = outcome;
+    return refuseSending(
+      reply,
+      refusal.refused === 'rate_limit_error' ? { ...refusal, limit } : refusal,
+    );
+  }
   return reply
     .code(200)
     .header('content-type', JSON_TYPE)
-    .send(JSON.stringify(presentDryRun(report)));
+    .send(JSON.stringify(presentDryRun(outcome.report)));
 }
 
 export function refuseSending(
   reply: FastifyReply,
-  outcome: Extract<AcceptOutcome, { kind: 'refused' }>,
+  outcome: Refusal & { limit?: LimitState | undefined },
 ): FastifyReply {
   const { refused } = outcome;
   const message = refused === 'authentication_error' ? KEY_REFUSED : outcome.message;

@@ -1,0 +1,76 @@
+/**
+ * Content that one project made to be expensive, while another one sends and reads on the same worker. All of it
+ * is read by whoever has the weakest key or by the event loop that everybody shares.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { EMAIL } from '../support/api.ts';
+import { startService } from '../support/service.ts';
+
+const service = await startService({
+  env: { LETTERHAUS_LIMIT_SENDING: '10000/60' },
+  args: ['--workers', '1'],
+});
+after(() => service[Symbol.asyncDispose]());
+
+/** What a password reset may wait, with the slack of a loaded machine. */
+const PATIENCE_MS = 2_000;
+
+const attacker = service.testKey;
+const victim = await otherProject();
+
+async function otherProject(): Promise<string> {
+  const { id } = await service.cliJson('projects', 'create', 'Other');
+  const scope = ['--project', id, '--mode', 'test'];
+  const { key } = await service.cliJson('keys', 'create', ...scope);
+  const added = await service.request('POST', '/v1/domains', { key, body: { name: 'other.test' } });
+  const path = `/v1/domains/${added.body.id}/verify`;
+  const verified = await service.request('POST', path, { key, body: {} });
+  assert.equal(verified.body.status, 'verified', verified.text);
+  return key;
+}
+
+async function timeMs(work: () => Promise<{ status: number; text: string }>): Promise<number> {
+  const startedMs = performance.now();
+  const { status, text } = await work();
+  assert.ok(status < 300, text);
+  return performance.now() - startedMs;
+}
+
+const reset = () =>
+  service.request('POST', '/v1/emails', {
+    key: victim,
+    body: { ...EMAIL, from: 'reset@other.test' },
+  });
+const read = () => service.request('GET', '/v1/emails?limit=1', { key: victim });
+
+/** The longest that the other project waited for an answer while the attack went on. */
+async function waitDuring(attack: () => Promise<unknown>): Promise<number> {
+  const attacking = { isOver: false };
+  const over = attack().finally(() => {
+    attacking.isOver = true;
+  });
+  let longestMs = 0;
+  while (!attacking.isOver) {
+    longestMs = Math.max(longestMs, await timeMs(reset), await timeMs(read));
+  }
+  await over;
+  return longestMs;
+}
+
+async function isHarmless(what: string, attack: () => Promise<unknown>): Promise<void> {
+  const longestMs = await waitDuring(attack);
+  assert.ok(longestMs < PATIENCE_MS, `${what}: ${longestMs.toFixed(0)} ms`);
+}
+
+const dryRun = (html: string) =>
+  service.request('POST', '/v1/emails?dry_run=true', { key: attacker, body: { ...EMAIL, html } });
+
+const atOnce = <Result>(count: number, work: (index: number) => Promise<Result>) =>
+  Promise.all(Array.from({ length: count }, (_, index) => work(index)));
+
+test('html with runs of spaces, tried by dry runs', async () => {
+  for (const tag of ['<img src=', '<a href="', '<a href =']) {
+    await isHarmless(tag, () => atOnce(4, () => dryRun(`<p>Hi</p>${tag}${' '.repeat(190_000)}x>`)));
+  }
+});
