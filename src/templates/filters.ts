@@ -2,9 +2,12 @@
  * The filters and operators that templates may use, each with what it costs (work.ts). They are
  * LiquidJS's own; those that evaluate text as an expression, draw random numbers, print the internals
  * of a value or belong to another product are left out.
+ *
+ * A list becomes text here, where that is charged, before a filter of texts gets it; the library would convert it
+ * wherever it is used. As an argument it is refused, except where a list is meant.
  */
 import { type Context, defaultOperators, filters as libraryFilters } from 'liquidjs';
-import { type Work, workOf } from './work.ts';
+import { isPlainObject, type Work, workOf } from './work.ts';
 
 /** Of a filter or an operator, whatever it does. */
 const CALL_UNITS = 12;
@@ -53,6 +56,7 @@ const readsDate: Extra = (work, value, args) => {
   if (value === 'now' || value === 'today') {
     throw new Error(`"${value}" is not known to templates; pass the time as a variable`);
   }
+  if (isListOrObject(value)) throw new Error('a list or an object is no time');
   for (const text of [value, ...args]) {
     if (lengthOf(text) > DATE_TEXT_MAX || (typeof text === 'string' && /%\D*\d{3}/.test(text))) {
       throw new Error('a time or its format is too long');
@@ -64,11 +68,23 @@ const readsDate: Extra = (work, value, args) => {
   work.use(DATE_UNITS + DATE_NAME_UNITS * (names?.length ?? (format === undefined ? 3 : 0)));
 };
 
+/** Each character is looked up among those that are trimmed. */
+const trims: Extra = (work, text, [characters]) => {
+  if (characters !== undefined) work.use(lengthOf(text) + lengthOf(characters));
+};
+
+/** The library converts each item twice. */
+const joins: Extra = (work, list) => work.use(2 * work.useFor(list));
+
 const EXTRAS: Record<string, Extra> = {
-  ...without('append prepend capitalize upcase downcase strip lstrip rstrip strip_newlines'),
+  ...without('append prepend capitalize upcase downcase strip_newlines'),
   ...without('newline_to_br squish truncate slice size raw default'),
   ...without('plus minus times divided_by modulo round ceil floor abs at_least at_most'),
-  ...without('join first last reverse uniq compact concat'),
+  ...without('first last reverse uniq compact concat'),
+  strip: trims,
+  lstrip: trims,
+  rstrip: trims,
+  join: joins,
   escape: replacesEach,
   escape_once: (work, text) => work.use(lengthOf(text)),
   url_encode: (work, text) => work.use(3 * lengthOf(text)),
@@ -85,6 +101,16 @@ const EXTRAS: Record<string, Extra> = {
   sort_natural: sorts,
   date: readsDate,
 };
+
+/** Filters whose value is a text. */
+const OF_TEXT = new Set(
+  (
+    'append prepend capitalize upcase downcase strip lstrip rstrip strip_newlines newline_to_br squish truncate ' +
+    'truncatewords escape escape_once url_encode replace replace_first remove remove_first split'
+  ).split(' '),
+);
+/** Filters with an argument that may be a list or an object. */
+const TAKES_LISTS = new Set(['concat', 'default', 'where']);
 
 function without(names: string): Record<string, Extra> {
   return Object.fromEntries(names.split(' ').map((name) => [name, nothingMore]));
@@ -107,7 +133,7 @@ export function meteredFilters(): [
   const library = libraryFilters as Record<string, unknown>;
   return Object.entries(EXTRAS).map(([name, extra]) => {
     const filter = library[name];
-    const handler = metered(handlerOf(filter), extra);
+    const handler = metered(handlerOf(filter), { extra, ...rulesOf(name) });
     return [name, name === 'raw' ? { handler, raw: true } : handler];
   });
 }
@@ -118,21 +144,54 @@ function handlerOf(filter: unknown): Handler {
   return (value) => value;
 }
 
-function metered(handler: Handler, extra: Extra): Handler {
-  return function (value, ...args) {
+type Rules = { extra: Extra; isOfText?: boolean; refuses?: (argument: unknown) => boolean };
+
+function rulesOf(name: string): Omit<Rules, 'extra'> {
+  return {
+    isOfText: OF_TEXT.has(name),
+    refuses: TAKES_LISTS.has(name) ? () => false : isListOrObject,
+  };
+}
+
+function metered(handler: Handler, { extra, isOfText, refuses }: Rules): Handler {
+  return function (given, ...args) {
     const work = workOf(this.context);
     work.use(CALL_UNITS);
-    for (const argument of [value, ...args]) work.useFor(argument);
+    for (const argument of [given, ...args]) work.useFor(argument);
+    if (args.some((argument) => refuses?.(argument))) {
+      throw new Error('a list or an object is not an argument of this filter');
+    }
+    const value = isOfText && Array.isArray(given) ? textOf(given) : given;
     extra(work, value, args);
     return handler.call(this, value, ...args);
   };
 }
 
+function isListOrObject(value: unknown): boolean {
+  return Array.isArray(value) || isPlainObject(value);
+}
+
+/** As the library does it. */
+function textOf(value: unknown): string {
+  if (Array.isArray(value)) return value.map(textOf).join('');
+  return value === null || value === undefined ? '' : String(value);
+}
+
 /** What every output of html goes through unless its last filter is `raw`. */
-export const escapeOutput: Handler = metered(libraryFilters['escape'] as Handler, replacesEach);
+export const escapeOutput: Handler = metered(libraryFilters['escape'] as Handler, {
+  extra: replacesEach,
+  isOfText: true,
+});
 
 /** What every output of plain text goes through. */
-export const plainOutput: Handler = metered((value) => value, nothingMore);
+export const plainOutput: Handler = metered((value) => value, { extra: nothingMore });
+
+/** In a text, a list is looked for as a text. */
+function usePlaces(work: Work, [where, what]: readonly unknown[]): void {
+  if (typeof where !== 'string') return;
+  if (isListOrObject(what)) throw new Error('a list or an object is not part of a text');
+  useSearch(work, where, what);
+}
 
 /** The operators of conditions. They get their operands and then the context. */
 export function meteredOperators(): typeof defaultOperators {
@@ -143,7 +202,7 @@ export function meteredOperators(): typeof defaultOperators {
         const work = workOf(operands.at(-1) as Context);
         work.use(CALL_UNITS);
         for (const operand of operands.slice(0, -1)) work.use(4 * work.useFor(operand));
-        if (name === 'contains') useSearch(work, operands[0], operands[1]);
+        if (name === 'contains') usePlaces(work, operands);
         return (operator as (...all: unknown[]) => boolean)(...operands);
       },
     ]),

@@ -190,6 +190,27 @@ const BOMBS: Record<string, [source: string, values?: Values]> = {
   'a loop over an object': [forever('{% for p in o limit: 1 %}{% endfor %}'), { o: big }],
   'a reversed list': [forever('{% for p in l reversed limit: 1 %}{% endfor %}'), { l: list }],
   'a printed list': [forever('{{ l }}'), { l: list }],
+  'a search for a text in a list that becomes one': [
+    '{{ l | replace: b, "c" | size }}',
+    { l: ['a'.repeat(20_000), 'a'.repeat(20_000)], b: `b${'a'.repeat(15_000)}` },
+  ],
+  'a list that is split as a text': [
+    forever('{% assign m = l | split: "" %}'),
+    { l: ['a'.repeat(38_000)] },
+  ],
+  'a list that is escaped': [forever('{{ l }}'), { l: ['<&"'.repeat(10_000)] }],
+  'texts that are cases': [
+    forever(`{% case a %}{% when ${many(100, () => 'b').join(', ')} %}{% endcase %}`),
+    { a: `${'a'.repeat(100_000)}x`, b: `${'a'.repeat(100_000)}y` },
+  ],
+  'characters to trim': [
+    forever('{% assign b = w | strip: w %}'),
+    { w: many(20_000, (index) => String.fromCharCode(0x4e00 + index)).join('') },
+  ],
+  'lists within a list that is joined': [
+    forever('{% assign b = l | join %}'),
+    { l: many(50, () => many(100, () => ['a'])) },
+  ],
   'deep loops': [`${'{% for i in (1..9) %}'.repeat(32)}x${'{% endfor %}'.repeat(32)}`],
   'many filters': [forever(`{{ a${'|upcase'.repeat(2_000)} }}`), { a: 'x' }],
   'much text': [forever('<p>hello</p>'.repeat(20_000))],
@@ -209,6 +230,34 @@ for (const [what, [source, values]] of Object.entries(BOMBS)) {
     assert.match(render(source, values), TOO_MUCH);
   });
 }
+
+/** A list would become a text each time. */
+const CONVERTED: Record<string, string> = {
+  'the limit of a loop': '{% for x in o limit: l %}{% endfor %}',
+  'the offset of a loop': '{% for x in o offset: l %}{% endfor %}',
+  'the end of a range': '{% for x in (1..l) %}{% endfor %}',
+  'the start of a range': '{% assign r = (l..1) %}',
+  'the end of a range in a filter': '{{ o | concat: (1..l) | size }}',
+  'a long text as the end of a range': '{% for x in (1..t) %}{% endfor %}',
+  'a part of a text': '{% if t contains l %}{% endif %}',
+  'a part of a text to replace': '{{ t | replace: l, "x" }}',
+  'what is put between': '{{ o | join: l }}',
+  'a property': '{{ o | map: l }}',
+  'a time': '{{ l | date: "%Y" }}',
+};
+
+for (const [what, source] of Object.entries(CONVERTED)) {
+  test(`a list is refused where a text or a number is expected: ${what}`, () => {
+    const values = { l: list, o: [1, 2, 3], t: '1'.repeat(38_000) };
+    assert.match(render(forever(source), values), /^cannot be rendered: a (?:list|text)/);
+  });
+}
+
+test('a short text is a number, and a list is a text where it is printed or changed', () => {
+  const values = { n: '2', l: ['a', ['b', null, 1]] };
+  assert.equal(render('{% for x in (1..n) limit: n %}{{ x }}{% endfor %}', values), '12');
+  assert.equal(render('{{ l }} {{ l | upcase }} {{ l | append: "!" }}', values), 'ab1 AB1 ab1!');
+});
 
 const UNREADABLE: Record<string, string> = {
   'open outputs': '{{'.repeat(120_000),
@@ -236,8 +285,10 @@ test('none of them holds the process for long', () => {
     const { user, system } = process.threadCpuUsage();
     return (user + system) / 1000;
   };
+  const lists = { l: list, o: [1, 2, 3], t: '1'.repeat(38_000) };
   const all = [
     ...Object.values(BOMBS),
+    ...Object.values(CONVERTED).map((source) => [forever(source), lists] as const),
     ...Object.values(UNREADABLE).map((source) => [source] as const),
   ];
   for (const [source, values] of all) {

@@ -17,13 +17,14 @@ import {
   Liquid,
   LiquidError,
   TagToken,
+  type Token,
   type Template,
   Tokenizer,
   TypeGuards,
   toValueSync,
 } from 'liquidjs';
 import { escapeOutput, meteredFilters, meteredOperators, plainOutput } from './filters.ts';
-import { variablesOf } from './reads.ts';
+import { rangesIn, variablesOf } from './reads.ts';
 import { isPlainObject, MeteredContext, type Work, workOf } from './work.ts';
 
 export const SOURCE_MAX = 256 * 1024;
@@ -130,9 +131,11 @@ function meter(templates: readonly Template[], weights: ReadonlyMap<number, numb
     const { begin, end } = template.token;
     const weight = weights.get(begin) ?? (end - begin) / 16;
     const original = template.render.bind(template);
+    const numbers = numbersIn(template);
     template.render = (context: Context, emitter: Emitter): unknown => {
       const work = workOf(context);
       work.use(weight);
+      for (const token of numbers) refuseUnlessNumber(token, context);
       if (template instanceof ForTag) useForLoop(template, context, work);
       if (template instanceof CaseTag) useForCase(template, context, work);
       return original(context, emitter);
@@ -142,6 +145,25 @@ function meter(templates: readonly Template[], weights: ReadonlyMap<number, numb
   }
 }
 
+/** What a tag or an output takes for a number, outside of its filters: bounds of ranges, `limit` and `offset`. */
+function numbersIn(template: Template): Token[] {
+  const ranges = [...(template.arguments?.() ?? [])].flatMap((one) => [...rangesIn(one)]);
+  const bounds = ranges.flatMap(({ lhs, rhs }) => [lhs, rhs]);
+  if (!(template instanceof ForTag)) return bounds;
+  const modifiers = Object.values(template.hash.hash).filter((one) => typeof one === 'object');
+  return [...bounds, ...modifiers];
+}
+
+const NUMBER_TEXT_MAX = 32;
+
+/** A long text or a list would be converted each time, which takes as long as it is long. */
+function refuseUnlessNumber(token: Token, context: Context): void {
+  const value: unknown = toValueSync(evalToken(token, context, true));
+  const isShort = typeof value === 'string' && value.length <= NUMBER_TEXT_MAX;
+  if (value === null || isShort || !['string', 'object'].includes(typeof value)) return;
+  throw new Error('a text, a list or an object is not a number');
+}
+
 /** `offset`, `limit` and `reversed` copy the list; an object becomes a list. */
 function useForLoop({ collection }: ForTag, context: Context, work: Work): void {
   const over: unknown = toValueSync(evalToken(collection, context));
@@ -149,12 +171,11 @@ function useForLoop({ collection }: ForTag, context: Context, work: Work): void 
   else if (isPlainObject(over)) work.use(6 * Object.keys(over).length);
 }
 
-/** A list is compared with each of the values. */
+/** A list or a text is compared with each of the values. */
 function useForCase(template: CaseTag, context: Context, work: Work): void {
   const target: unknown = toValueSync(template.value.value(context, true));
-  if (!Array.isArray(target)) return;
   const values = template.branches.reduce((sum, branch) => sum + branch.values.length, 0);
-  work.use(4 * values * work.useFor(target));
+  work.use((Array.isArray(target) ? 4 : 1) * values * work.useFor(target));
 }
 
 function render(engine: Liquid, templates: Template[], context: MeteredContext): Rendered {
