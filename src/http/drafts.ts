@@ -11,9 +11,11 @@ import type { Caller } from '../core/scope.ts';
 import { type AcceptOutcome, findReplay } from '../sending/accept.ts';
 import type { NamedAttachment, RequestDownloads } from '../sending/attachment-urls.ts';
 import { type DraftInput, type DraftRules, type EmailDraft, makeDraft } from '../sending/draft.ts';
+import { refuseEarly } from '../sending/early-refusal.ts';
 import { recipientUrls } from '../sending/recipient-urls.ts';
 import type { RenderedTemplate, TemplateService } from '../templates/service.ts';
 import { RequestWork } from '../templates/work.ts';
+import { domainOf } from '../mail/address.ts';
 import { callerOf } from './access.ts';
 import { BODY_MAX_BYTES } from './errors.ts';
 import type { emailCreation } from './schemas/new-emails.ts';
@@ -60,41 +62,55 @@ export function draftsFor(
     // The schema lets nobody leave out both.
     if (template == null) return draftFrom({ ...rest, subject: subject ?? '' }, context);
     const { id, variables = {} } = template;
-    const rendered = await rendering.contentOf({ id, variables, ...options });
+    // Whatever else is wrong refuses the email before it is rendered.
+    const blank = makeDraft({ ...rest, ...BLANK }, context.rules);
+    if (isRefusal(blank)) return blank;
+    const from = domainOf(blank.email.from.address);
+    const rendered = await rendering.contentOf({ id, variables, ...options }, from);
     if (isRefusal(rendered)) return rendered;
     const draft = await draftFrom({ ...rest, ...rendered }, context);
     return isRefusal(draft) ? ofTemplate(draft) : draft;
   };
 }
 
+/** In place of what the template makes, and of files. */
+const BLANK = { subject: '-', html: '-', text: '-', attachments: null };
+
 /** Of what the content of all emails of a request may be made by templates, in characters. */
 const RENDERED_MAX = BODY_MAX_BYTES;
 
 /** The templates of one request. What they make counts as if it had come in the body. */
 class Rendering {
-  readonly #templates: HttpServices['templates'];
+  readonly #services: HttpServices;
   readonly #caller: Caller;
+  /** By the domain of the sender. */
+  readonly #refusals = new Map<string, Promise<Refusal | null>>();
   readonly #resources: { take: (bytes: number) => boolean; gone: () => AbortSignal };
   #work: RequestWork | null = null;
   #characters = 0;
 
   constructor(
-    { templates }: HttpServices,
+    services: HttpServices,
     caller: Caller,
     resources: { take: (bytes: number) => boolean; gone: () => AbortSignal },
   ) {
-    this.#templates = templates;
+    this.#services = services;
     this.#caller = caller;
     this.#resources = resources;
   }
 
-  /** @throws Overloaded when other requests use the memory, or the client has gone */
+  /**
+   * @param domain of the sender
+   * @throws Overloaded when other requests use the memory, or the client has gone
+   */
   async contentOf(
     template: Parameters<TemplateService['render']>[1],
+    domain: string,
   ): Promise<RenderedTemplate | Refusal> {
     this.#work ??= new RequestWork();
-    const of = { work: this.#work, gone: this.#resources.gone() };
-    const rendered = await this.#templates.render(this.#caller, template, of);
+    const refuse = () => this.#refusalFor(domain);
+    const of = { work: this.#work, gone: this.#resources.gone(), refuse };
+    const rendered = await this.#services.templates.render(this.#caller, template, of);
     if (isRefusal(rendered)) return rendered;
     const { html, text } = rendered;
     const characters = (html?.length ?? 0) + (text?.length ?? 0);
@@ -102,6 +118,15 @@ class Rendering {
     if (this.#characters > RENDERED_MAX) return RENDERED_TOO_LARGE;
     if (this.#resources.take(characters)) return rendered;
     throw new Overloaded('too many large requests are in progress');
+  }
+
+  #refusalFor(domain: string): Promise<Refusal | null> {
+    const { db, config } = this.#services;
+    const known = this.#refusals.get(domain);
+    const refusal =
+      known ?? refuseEarly(db, this.#caller, { domain, limit: config.limits.sending });
+    this.#refusals.set(domain, refusal);
+    return refusal;
   }
 }
 

@@ -24,6 +24,7 @@ import {
   takeAccepted,
 } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
+import type { EarlyRefusal } from './early-refusal.ts';
 
 export const BATCH_MAX = 100;
 
@@ -33,7 +34,7 @@ export type BatchValidation = (typeof BATCH_VALIDATIONS)[number];
 /** @param items the emails of the request in its order, each a draft or the reason of its refusal */
 export type AcceptBatch = (
   caller: Caller,
-  items: readonly (EmailDraft | Refusal)[],
+  items: readonly (EmailDraft | EarlyRefusal)[],
   options: {
     validation: BatchValidation;
     /** The client's key and a fingerprint (hex) of endpoint and parsed body. */
@@ -43,7 +44,7 @@ export type AcceptBatch = (
 
 /** An email with its place in the request. */
 type Item = { index: number; draft: EmailDraft; email: NewEmail };
-type Refused = { index: number; refusal: Refusal };
+type Refused = { index: number; refusal: EarlyRefusal };
 
 export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
   return async (caller, drafts, { validation, idempotency }): Promise<AcceptOutcome> => {
@@ -183,13 +184,14 @@ function refuseStored(rows: readonly AcceptRow[], items: readonly Item[]): Accep
 }
 
 /** The code of the first one, and its sentence; `details` has the others too. */
-function refuseAll(refused: readonly Refused[]): Refusal & { kind: 'refused' } {
+function refuseAll(refused: readonly Refused[]): EarlyRefusal & { kind: 'refused' } {
   const [first] = refused;
   if (!first) throw new Error('a refusal needs a problem');
   return {
     kind: 'refused',
     ...refuseFields(refused.flatMap(problemsOf)),
     refused: first.refusal.refused,
+    ...(first.refusal.limit && { limit: first.refusal.limit }),
   };
 }
 

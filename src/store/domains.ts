@@ -180,6 +180,21 @@ export async function findDomain(
   return (await db.query<StoredDomain>(FIND, which(reach, id)))[0] ?? null;
 }
 
+const IS_VERIFIED = `
+select exists (select from domains
+                where project_id = $1 and environment = $2 and name = $3 and deleted_at is null
+                  and status = 'verified') as "isVerified"`;
+
+/** Whether mail from this domain may be sent at this moment. The accept statement decides it. */
+export async function isVerifiedDomain(
+  db: Queryable,
+  { projectId, environment, name }: Scope & { name: string },
+): Promise<boolean> {
+  const values = [projectId, environment, name];
+  const [row] = await db.query<{ isVerified: boolean }>(IS_VERIFIED, values);
+  return row?.isVerified === true;
+}
+
 function which({ projectId, environment, domain = null }: Reach, id: string): unknown[] {
   return [projectId, environment, id, domain];
 }

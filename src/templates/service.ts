@@ -89,16 +89,19 @@ export function createTemplateService({ db }: { db: Database }) {
 
     /**
      * The content of an email that a request asks for with `template`.
+     * @param of.refuse why the email is refused whatever its content is; asked before it is rendered
      * @param of.gone aborted when its client has gone
      * @throws the reason of `gone`
      */
     async render(
       scope: Scope,
       template: { id: string; variables: Values; numbersAsText?: boolean | undefined },
-      of: { work: RequestWork; gone: AbortSignal },
+      of: { work: RequestWork; gone: AbortSignal; refuse: () => Promise<Refusal | null> },
     ): Promise<RenderedTemplate | Refusal> {
       const found = await published.find(scope, template.id);
       if (isRefusal(found)) return found;
+      const refusal = await of.refuse();
+      if (refusal !== null) return refusal;
       const { variables: values, numbersAsText } = template;
       const { key, size, parts, declared } = found;
       of.work.useForReading(key, size);

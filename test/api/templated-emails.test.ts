@@ -255,3 +255,33 @@ test('what templates make is bounded as the body of a request is', async () => {
   const message = /^\[\d+\]\.template: the templates of this request make more than 45 MB/;
   assertFailure(answer, 422, 'validation_error', message);
 });
+
+test('domain, key and limit are checked before the template is rendered', async () => {
+  const id = await published({
+    subject: 'x',
+    variables: [],
+    html: '{% for a in (1..100000) %}{% for b in (1..100000) %}{{ a }}{% endfor %}{% endfor %}',
+  });
+  const email = { ...TO, template: { id } };
+  const rendering = /takes too much work/;
+  assertFailure(await post('/v1/emails', email), 422, 'validation_error', rendering);
+
+  const elsewhere = await post('/v1/emails', { ...email, from: 'us@other.test' });
+  assertFailure(elsewhere, 403, 'domain_not_verified');
+  const misspelt = await post('/v1/emails', { ...email, to: 'jo' });
+  assertFailure(misspelt, 422, 'validation_error', /^to: /);
+  const { body } = await post('/v1/domains', { name: 'second.test' });
+  const limited = await post('/v1/api-keys', { name: 'x', domain: body.name });
+  const { key } = limited.body;
+  assertFailure(await post('/v1/emails', email, { key }), 403, 'authorization_error');
+
+  const set = (limit: string) => service.cliJson('projects', 'set-limit', limit, '--mode', 'test');
+  await set('1/60');
+  await post('/v1/emails', { ...TO, subject: 'x', text: 'x' });
+  for (const request of [email, [email]]) {
+    const answer = await post(Array.isArray(request) ? '/v1/emails/batch' : '/v1/emails', request);
+    assertFailure(answer, 429, 'rate_limit_error');
+    assert.ok(answer.headers.get('retry-after'));
+  }
+  await set('default');
+});

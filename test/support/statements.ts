@@ -194,6 +194,7 @@ async function useDomains({ db, sender }: Stage): Promise<void> {
     await domains.deleteDomain(tx, sender, added!.id);
   });
   await domains.findDomain(db, sender, stored!.id);
+  await domains.isVerifiedDomain(db, { ...sender, name: stored!.name });
   await domains.changeDomain(db, sender, { id: stored!.id, tls: 'opportunistic' });
   await domains.domainsToRecheck(db, { max: 10, perProjectMax: 4 });
   await domains.databaseNow(db);
