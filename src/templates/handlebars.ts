@@ -40,12 +40,16 @@ const TYPES: Readonly<Record<string, Tag['type']>> = {
   '*': 'other',
 };
 
-/** @param tagsMax what follows is left out, and reported first */
+/** @param tagsMax what follows is left out, and reported first; escaped tags count, too */
 export function tokensOf(source: string, tagsMax: number): Token[] {
   const tokens: Token[] = [];
   let tags = 0;
   let at = 0;
   let line = 1;
+  const tooMany = (): Token[] => [
+    { kind: 'problem', message: `has more than ${tagsMax} tags`, line },
+    ...tokens,
+  ];
   const text = (to: number): void => {
     if (to > at) tokens.push({ kind: 'text', text: source.slice(at, to), line });
     line += newlinesIn(source, at, to);
@@ -61,6 +65,8 @@ export function tokensOf(source: string, tagsMax: number): Token[] {
       text(next - 1);
       at = next;
       if (slashes === 1) {
+        tags += 1;
+        if (tags > tagsMax) return tooMany();
         const close = source.indexOf('}}', next);
         text(close === -1 ? source.length : close + 2);
         continue;
@@ -73,9 +79,7 @@ export function tokensOf(source: string, tagsMax: number): Token[] {
     }
     const tag = tagOf(source.slice(next, end), line);
     tags += 1;
-    if (tags > tagsMax) {
-      return [{ kind: 'problem', message: `has more than ${tagsMax} tags`, line }, ...tokens];
-    }
+    if (tags > tagsMax) return tooMany();
     tokens.push(tag);
     line += newlinesIn(source, next, end);
     at = end;
@@ -84,14 +88,13 @@ export function tokensOf(source: string, tagsMax: number): Token[] {
   return tokens;
 }
 
+const LINE_FEED = 10;
+
+/** Looks at nothing beyond `to`: a search for the next line end would go through all that follows, for each tag. */
 function newlinesIn(source: string, from: number, to: number): number {
   let count = 0;
-  for (
-    let at = source.indexOf('\n', from);
-    at !== -1 && at < to;
-    at = source.indexOf('\n', at + 1)
-  ) {
-    count += 1;
+  for (let at = from; at < to; at += 1) {
+    if (source.charCodeAt(at) === LINE_FEED) count += 1;
   }
   return count;
 }
@@ -104,10 +107,7 @@ function endOfTag(source: string, from: number): number | null {
   };
   if (source.startsWith('{{{{', from)) return after('}}}}', from + 4);
   const isLongComment = /^\{\{~?!--/.test(source.slice(from, from + 6));
-  if (isLongComment) {
-    const end = source.indexOf('--', from + 5);
-    return end === -1 ? null : after('}}', closeOfComment(source, end));
-  }
+  if (isLongComment) return endOfComment(source, from + 5);
   if (/^\{\{~?!/.test(source.slice(from, from + 4))) return after('}}', from + 3);
   const closing = source.startsWith('{{{', from) ? '}}}' : '}}';
   let quote = '';
@@ -120,12 +120,12 @@ function endOfTag(source: string, from: number): number | null {
   return null;
 }
 
-/** A long comment ends at `--}}` or `--~}}`. */
-function closeOfComment(source: string, from: number): number {
-  const plain = source.indexOf('--}}', from);
-  const trimmed = source.indexOf('--~}}', from);
-  const found = [plain, trimmed].filter((at) => at !== -1);
-  return found.length === 0 ? source.length : Math.min(...found);
+const COMMENT_END = /--~?\}\}/g;
+
+/** A long comment ends at the first `--}}` or `--~}}`; null: it is not closed. */
+function endOfComment(source: string, from: number): number | null {
+  COMMENT_END.lastIndex = from;
+  return COMMENT_END.test(source) ? COMMENT_END.lastIndex : null;
 }
 
 /** Bounds the work for one tag. */
@@ -149,8 +149,9 @@ function tagOf(tag: string, line: number): Token {
   return { kind: 'tag', type, words, source: shown(source), line, trim };
 }
 
+/** No `[` within brackets, and none in the name before `=`: each of many that are not closed would be looked for up to the end. */
 const WORD =
-  /\s+|"([^"]*)"|'([^']*)'|as\s*\|([^|]*)\||([^\s"'()=|]+)=|((?:\[[^\]]*\]|[^\s"'()=|[])+)|(.)/gsy;
+  /\s+|"([^"]*)"|'([^']*)'|as\s*\|([^|]*)\||([^\s"'()=|[]+)=|((?:\[[^\][]*\]|[^\s"'()=|[])+)|(.)/gsy;
 
 /** A subexpression is one word, whatever is in it. */
 function wordsOf(source: string): Word[] {

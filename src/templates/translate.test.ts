@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readPart } from './liquid.ts';
-import { type Syntax, translatePart, variablesOfParts } from './translate.ts';
+import { SYNTAXES, type Syntax, translatePart, variablesOfParts } from './translate.ts';
 import { Work } from './work.ts';
 
 type Options = { syntax?: Syntax; isHtml?: boolean };
@@ -260,4 +260,50 @@ test('no source takes long or makes Liquid of what was text', () => {
       if (count === 0) assert.deepEqual(read.variables, [], liquid);
     }
   }
+});
+
+/** What is before it, what is repeated, and what is after it. */
+const REPEATED: readonly (readonly [before: string, unit: string, after: string])[] = [
+  ['', '\\{{x}} ', ''],
+  ['', '\\{{', ''],
+  ['', '\\\\{{x}}', ''],
+  ['', '{{!-- x --}}', ''],
+  ['', '{{~!-- x --~}}', ''],
+  ['', '{{!--', ''],
+  ['{{!-- ', '--', '}}'],
+  ['', `{{x ${'[a'.repeat(950)}}}`, ''],
+  ['', `{{x ${'as '.repeat(600)}}}`, ''],
+  ['', `{{${'../'.repeat(600)}}}`, ''],
+  ['', '{{x', ''],
+  ['', '{{x "', ''],
+  ['', '{{x}}', ''],
+  ['', '{{#each a as |b c|}}', ''],
+  ['', '\n{{#if x}} \t\n', ''],
+  ['', ' \t', '{{#if x}}'],
+  ['', '{{{{x}}}}', ''],
+  ['', '{', ''],
+  ['', '{%', ''],
+  ['{{{a', ' ', 'x}}}'],
+  ['', '{{{a|b', ''],
+];
+
+test('what tags repeat costs no more than other characters', () => {
+  for (const syntax of SYNTAXES) {
+    for (const [before, unit, after] of REPEATED) {
+      const source = before + unit.repeat(500_000 / unit.length) + after;
+      const startedMs = performance.now();
+      translatePart(source, { syntax, isHtml: true });
+      const tookMs = performance.now() - startedMs;
+      const shape = `${syntax}: ${before}${unit.slice(0, 20)}…`;
+      assert.ok(tookMs < 2_000, `${shape}: ${tookMs.toFixed(0)} ms`);
+    }
+  }
+});
+
+test('escaped tags count as tags', () => {
+  const { problems } = translatePart('\\{{x}} '.repeat(2_001), {
+    syntax: 'handlebars',
+    isHtml: true,
+  });
+  assert.deepEqual(problems, [{ line: 1, message: 'has more than 2000 tags' }]);
 });

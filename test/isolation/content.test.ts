@@ -74,3 +74,38 @@ test('html with runs of spaces, tried by dry runs', async () => {
     await isHarmless(tag, () => atOnce(4, () => dryRun(`<p>Hi</p>${tag}${' '.repeat(190_000)}x>`)));
   }
 });
+
+async function publishedTemplate(template: object): Promise<string> {
+  const created = await service.request('POST', '/v1/templates', {
+    key: attacker,
+    body: { name: 'x', subject: 'x', variables: [], ...template },
+  });
+  assert.equal(created.status, 201, created.text);
+  const path = `/v1/templates/${created.body.id}/publish`;
+  const { status, text } = await service.request('POST', path, { key: attacker, body: {} });
+  assert.equal(status, 200, text);
+  return created.body.id;
+}
+
+test('lists that become text, and tags of Handlebars', async () => {
+  const id = await publishedTemplate({
+    text: '{% for x in (1..100000) %}{{ l | replace: "b", "c" }}{% for y in m limit: n %}{% endfor %}{% endfor %}',
+    variables: ['l', 'm', 'n'].map((name) => ({ name, type: 'list' })),
+  });
+  const template = { id, variables: { l: ['a'.repeat(38_000)], m: [1], n: ['1'.repeat(38_000)] } };
+  await isHarmless('lists', () =>
+    atOnce(8, () =>
+      service.request('POST', '/v1/emails', {
+        key: attacker,
+        body: { from: EMAIL.from, to: EMAIL.to, template },
+      }),
+    ),
+  );
+  for (const tag of ['\\{{x}} ', '{{!-- x --}}', `{{x ${'[a'.repeat(900)}}}`]) {
+    const html = tag.repeat(250_000 / tag.length);
+    const body = { html, syntax: 'handlebars' };
+    await isHarmless(tag.slice(0, 20), () =>
+      atOnce(4, () => service.request('POST', '/v1/templates/translate', { key: attacker, body })),
+    );
+  }
+});
