@@ -8,6 +8,7 @@
  */
 import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { type Address, domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { partsAsWritten, type WrittenParts } from '../mail/as-written.ts';
@@ -34,6 +35,9 @@ export type SignedMessage = {
   /** It has octets above 127, which only submitted messages have. */
   is8Bit?: boolean;
 };
+
+/** Content that takes more than some milliseconds to compose. */
+const LARGE_CHARS = 256 * 1024;
 
 /** Only the size of a larger message is compared: hashing 30 KB again takes 21 µs, 5 KB 5 µs. */
 const HASHED_AGAIN_BYTES_MAX = 16 * 1024;
@@ -175,6 +179,8 @@ export class MessageBuilder {
     const times = timesOf(message);
     const fromDomain = domainOf(message.from.address);
     const written = await this.#writtenFor(message, recipient);
+    // Encoding 20 MB takes a quarter of a second: what waits is served before and after.
+    if ((message.html?.length ?? 0) + (message.text?.length ?? 0) > LARGE_CHARS) await nextTurn();
     const parts =
       written === null
         ? await signMessage(

@@ -43,7 +43,7 @@ export const KEY_REFUSED = 'The API key is not valid; check it, or make a new on
 const SENDING_ONLY = 'This key may only send and read its own emails; use a key with full access.';
 
 /** The caller of a route that requires a key. @throws on a public route */
-export function callerOf(request: FastifyRequest): Caller {
+export function callerOf(request: Pick<FastifyRequest, 'caller'>): Caller {
   if (request.caller === null) throw new Error('this route is public: it has no caller');
   return request.caller;
 }

@@ -32,7 +32,7 @@ const KEYED = { totalBytes: 96 * MB, ownerBytes: 48 * MB };
 /** For bodies of at most 16 KB each. */
 const PUBLIC = { totalBytes: 2 * MB, ownerBytes: MB / 4 };
 
-class BodyBudget {
+export class BodyBudget {
   readonly #totalBytes: number;
   readonly #ownerBytes: number;
   readonly #usedBy = new Map<string, number>();
@@ -59,7 +59,7 @@ class BodyBudget {
 
 const DISCONNECTED = new Overloaded('the client has disconnected');
 
-/** The part of a budget that the body of one request holds, until its response is sent or the client disconnects. */
+/** The part of a budget that the body of one request, or its answer, holds, until its response is sent or the client disconnects. */
 export class BodyAccount {
   readonly #budget: BodyBudget;
   readonly #owner: string;
@@ -67,7 +67,7 @@ export class BodyAccount {
   #isClosed = false;
   #closing: AbortController | null = null;
 
-  constructor(budget: BodyBudget, owner: string, reply: FastifyReply) {
+  constructor(budget: BodyBudget, owner: string, reply: Pick<FastifyReply, 'raw'>) {
     this.#budget = budget;
     this.#owner = owner;
     reply.raw.once('close', () => {

@@ -174,7 +174,8 @@ function isListOrObject(value: unknown): boolean {
 /** As the library does it. */
 function textOf(value: unknown): string {
   if (Array.isArray(value)) return value.map(textOf).join('');
-  return value === null || value === undefined ? '' : String(value);
+  if (isPlainObject(value)) return '[object Object]';
+  return value === null || value === undefined ? '' : String(value as string | number | boolean);
 }
 
 /** What every output of html goes through unless its last filter is `raw`. */

@@ -60,25 +60,22 @@ export function tokensOf(source: string, tagsMax: number): Token[] {
     if (next === -1) break;
     const slashes =
       source[next - 1] !== '\\' || next === at ? 0 : source[next - 2] === '\\' ? 2 : 1;
-    if (slashes > 0) {
-      // `\{{x}}` is text; `\\{{x}}` is a backslash and a tag.
-      text(next - 1);
-      at = next;
-      if (slashes === 1) {
-        tags += 1;
-        if (tags > tagsMax) return tooMany();
-        const close = source.indexOf('}}', next);
-        text(close === -1 ? source.length : close + 2);
-        continue;
-      }
-    } else text(next);
+    // `\{{x}}` is text; `\\{{x}}` is a backslash and a tag.
+    text(slashes > 0 ? next - 1 : next);
+    at = next;
+    tags += 1;
+    if (slashes === 1) {
+      if (tags > tagsMax) return tooMany();
+      const close = source.indexOf('}}', next);
+      text(close === -1 ? source.length : close + 2);
+      continue;
+    }
     const end = endOfTag(source, next);
     if (end === null) {
       tokens.push({ kind: 'problem', message: 'a tag is not closed', line });
       break;
     }
     const tag = tagOf(source.slice(next, end), line);
-    tags += 1;
     if (tags > tagsMax) return tooMany();
     tokens.push(tag);
     line += newlinesIn(source, next, end);

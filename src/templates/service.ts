@@ -16,6 +16,8 @@ import type { Database, Queryable } from '../store/postgres/database.ts';
 import type { Page, PageOf } from '../store/page.ts';
 import * as store from '../store/templates.ts';
 import { readPart, type TemplatePart } from './liquid.ts';
+import type { Syntax } from './translate.ts';
+import { type ForeignContent, translateTemplate, type Translation } from './translation.ts';
 import { checkDeclarations, fillIn, type Given } from './variables.ts';
 import { type RequestWork, Work, WORK_MAX } from './work.ts';
 
@@ -86,6 +88,10 @@ export function createTemplateService({ db }: { db: Database }) {
       const given = { values: variables, field: 'variables' };
       return inTurn(scope, () => render(parts, { declared, given }));
     },
+
+    /** A template of another service in Liquid; nothing is stored. */
+    translate: (scope: Scope, foreign: ForeignContent, syntax: Syntax): Promise<Translation> =>
+      inTurn(scope, () => translateTemplate(foreign, syntax)),
 
     /**
      * The content of an email that a request asks for with `template`.

@@ -21,7 +21,8 @@ function describeFinding(target: Target, finding: Finding | null): string {
 const SUBJECTS: Record<string, string> = {
   reports: 'reports',
   headers: 'headers and addresses',
-  formats: 'MIME, HTML, CSV, policies and replies',
+  formats: 'MIME, policies and replies',
+  content: 'texts and templates',
   smtp: 'SMTP dialogues',
   http: 'HTTP bodies',
   dns: 'DNS answers',

@@ -44,23 +44,21 @@ const reset = () =>
   });
 const read = () => service.request('GET', '/v1/emails?limit=1', { key: victim });
 
-/** The longest that the other project waited for an answer while the attack went on. */
+/** How long 95 of 100 requests of the other project waited at most while the attack went on. */
 async function waitDuring(attack: () => Promise<unknown>): Promise<number> {
   const attacking = { isOver: false };
   const over = attack().finally(() => {
     attacking.isOver = true;
   });
-  let longestMs = 0;
-  while (!attacking.isOver) {
-    longestMs = Math.max(longestMs, await timeMs(reset), await timeMs(read));
-  }
+  const waitsMs: number[] = [];
+  while (!attacking.isOver) waitsMs.push(await timeMs(reset), await timeMs(read));
   await over;
-  return longestMs;
+  return waitsMs.toSorted((a, b) => a - b)[Math.floor(0.95 * (waitsMs.length - 1))] ?? 0;
 }
 
 async function isHarmless(what: string, attack: () => Promise<unknown>): Promise<void> {
-  const longestMs = await waitDuring(attack);
-  assert.ok(longestMs < PATIENCE_MS, `${what}: ${longestMs.toFixed(0)} ms`);
+  const waitedMs = await waitDuring(attack);
+  assert.ok(waitedMs < PATIENCE_MS, `${what}: ${waitedMs.toFixed(0)} ms`);
 }
 
 const dryRun = (html: string) =>
@@ -108,4 +106,38 @@ test('lists that become text, and tags of Handlebars', async () => {
       atOnce(4, () => service.request('POST', '/v1/templates/translate', { key: attacker, body })),
     );
   }
+});
+
+test('20 MB of character references, tried, sent, and looked into by many at once', async () => {
+  const html = '&lt;'.repeat(5_000_000);
+  await isHarmless('dry runs', () => atOnce(2, () => dryRun(html)));
+  const body = { ...EMAIL, html };
+  let id = '';
+  await isHarmless('sending', async () => {
+    const sent = await service.request('POST', '/v1/emails', { key: attacker, body });
+    assert.equal(sent.status, 202, sent.text);
+    id = sent.body.id;
+  });
+  for (const part of ['inspection', 'content']) {
+    await isHarmless(part, async () => {
+      const answers = await atOnce(6, () =>
+        service.request('GET', `/v1/emails/${id}/${part}`, { key: attacker }),
+      );
+      for (const { status, text } of answers) assert.equal(status, 200, text.slice(0, 500));
+    });
+  }
+});
+
+test('a project whose requests for content are too many is refused, and no other', async () => {
+  const sent = await service.request('POST', '/v1/emails', { key: attacker, body: EMAIL });
+  const path = `/v1/emails/${sent.body.id}/content`;
+  const answers = await atOnce(200, () => service.request('GET', path, { key: attacker }));
+  const statuses = new Set(answers.map(({ status }) => status));
+  assert.deepEqual(statuses, new Set([200, 503]));
+  const own = await service.request('POST', '/v1/emails', {
+    key: victim,
+    body: { ...EMAIL, from: 'reset@other.test' },
+  });
+  const mine = `/v1/emails/${own.body.id}/content`;
+  assert.equal((await service.request('GET', mine, { key: victim })).status, 200);
 });

@@ -2,6 +2,7 @@
  * Routes that look into one email: what its message has in it, the files that are attached to it, and the webhook
  * deliveries of its events. The message is composed again from what is stored, as `GET /v1/emails/:id/content` does.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Refusal } from '../../core/refusals.ts';
 import { reportHtml } from '../../mail/html-support.ts';
@@ -13,6 +14,7 @@ import { presentEmail } from '../../sending/present.ts';
 import { emailExists, type EmailDetail, findEmail } from '../../store/emails.ts';
 import { listDeliveriesOfEmail } from '../../store/webhook-deliveries.ts';
 import { presentDelivery } from '../../webhooks/present.ts';
+import { countAnswer, readInTurn } from '../content-reads.ts';
 import { notFound, refuse } from '../errors.ts';
 import { listAnswer } from '../list.ts';
 import { failures, idParams } from '../schemas/common.ts';
@@ -48,12 +50,15 @@ function registerInspection(app: App, services: HttpServices): void {
       params: idParams('email'),
       response: { 200: emailInspection, ...failures(404) },
     },
-    handler: async (request, reply) => {
-      const found = await messageOf(services, request);
-      if (found === null) return notFound(reply, 'email');
-      if (found.bytes === null) return refuse(reply, CONTENT_GONE);
-      return presentInspection(found.email, found.bytes);
-    },
+    handler: (request, reply) =>
+      readInTurn(request, reply, async () => {
+        const found = await messageOf(services, request);
+        if (found === null) return notFound(reply, 'email');
+        if (found.bytes === null) return refuse(reply, CONTENT_GONE);
+        const inspection = await presentInspection(found.email, found.bytes);
+        countAnswer(request, reply, inspection.text?.length ?? 0);
+        return inspection;
+      }),
   });
 }
 
@@ -68,22 +73,25 @@ function registerAttachment(app: App, services: HttpServices): void {
       params: attachmentParams,
       response: { 200: attachmentBytes, ...failures(404) },
     },
-    handler: async (request, reply) => {
-      const found = await messageOf(services, request);
-      if (found === null) return notFound(reply, 'email');
-      if (found.bytes === null) return refuse(reply, CONTENT_GONE);
-      const { attachments } = inspectMessage(found.bytes);
-      const file = attachments.find(({ number }) => String(number) === request.params.number);
-      if (file === undefined) return refuse(reply, NO_SUCH_ATTACHMENT);
-      // Of strangers: a browser stores it and shows nothing.
-      return (reply as FastifyReply)
-        .headers({
-          'content-type': 'application/octet-stream',
-          'content-disposition': `attachment; filename*=UTF-8''${quoted(file.filename)}`,
-          'x-content-type-options': 'nosniff',
-        })
-        .send(file.content);
-    },
+    handler: (request, reply) =>
+      readInTurn(request, reply, async () => {
+        const found = await messageOf(services, request);
+        if (found === null) return notFound(reply, 'email');
+        if (found.bytes === null) return refuse(reply, CONTENT_GONE);
+        await nextTurn();
+        const { attachments } = inspectMessage(found.bytes);
+        const file = attachments.find(({ number }) => String(number) === request.params.number);
+        if (file === undefined) return refuse(reply, NO_SUCH_ATTACHMENT);
+        countAnswer(request, reply, file.content.length);
+        // Of strangers: a browser stores it and shows nothing.
+        return (reply as FastifyReply)
+          .headers({
+            'content-type': 'application/octet-stream',
+            'content-disposition': `attachment; filename*=UTF-8''${quoted(file.filename)}`,
+            'x-content-type-options': 'nosniff',
+          })
+          .send(file.content);
+      }),
   });
 }
 
@@ -139,11 +147,15 @@ async function messageOf(
   return { email, bytes: await contentOf({ ...ref, recipient: { address, position: 0 } }) };
 }
 
-function presentInspection(email: EmailDetail, bytes: Buffer) {
+/** Others get their turn between its parts. */
+async function presentInspection(email: EmailDetail, bytes: Buffer) {
+  await nextTurn();
   const { headers, attachments, html: sent, text } = inspectMessage(bytes);
   // Its links are those that the sender wrote, not those that count clicks.
   const html = presentEmail(email).html ?? sent;
+  await nextTurn();
   const report = reportHtml(html ?? '');
+  await nextTurn();
   const lint = lintEmail({
     ...EMAIL_DEFAULTS,
     from: { name: null, address: email.fromAddress },

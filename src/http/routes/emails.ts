@@ -25,6 +25,7 @@ import {
 } from '../../store/emails.ts';
 import { isId } from '../../store/ids.ts';
 import { callerOf, KEY_REFUSED } from '../access.ts';
+import { countAnswer, readInTurn } from '../content-reads.ts';
 import { draftsFor, replayOf } from '../drafts.ts';
 import {
   BadRequest,
@@ -284,23 +285,25 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
       querystring: contentQuery,
       response: { 200: messageBytes, ...failures(404, 422) },
     },
-    handler: async (request, reply) => {
-      const ref = refOf(request);
-      const found = ref && (await findEmail(db, ref));
-      if (!ref || !found) return notFound(reply, 'email');
-      const recipient = chosenRecipient(found, request.query.recipient);
-      if (recipient === null) return refuse(reply, NO_SUCH_RECIPIENT);
-      const bytes = await contentOf({ ...ref, recipient });
-      if (bytes === null) return refuse(reply, CONTENT_GONE);
-      // A browser must not render the HTML of a customer.
-      return (reply as FastifyReply)
-        .headers({
-          'content-type': 'message/rfc822',
-          'content-disposition': `attachment; filename="${ref.id}.eml"`,
-          'x-content-type-options': 'nosniff',
-        })
-        .send(bytes);
-    },
+    handler: (request, reply) =>
+      readInTurn(request, reply, async () => {
+        const ref = refOf(request);
+        const found = ref && (await findEmail(db, ref));
+        if (!ref || !found) return notFound(reply, 'email');
+        const recipient = chosenRecipient(found, request.query.recipient);
+        if (recipient === null) return refuse(reply, NO_SUCH_RECIPIENT);
+        const bytes = await contentOf({ ...ref, recipient });
+        if (bytes === null) return refuse(reply, CONTENT_GONE);
+        countAnswer(request, reply, bytes.length);
+        // A browser must not render the HTML of a customer.
+        return (reply as FastifyReply)
+          .headers({
+            'content-type': 'message/rfc822',
+            'content-disposition': `attachment; filename="${ref.id}.eml"`,
+            'x-content-type-options': 'nosniff',
+          })
+          .send(bytes);
+      }),
   });
 }
 

@@ -29,7 +29,7 @@ import {
   presentTemplateHead,
   presentVersion,
 } from '../../templates/present.ts';
-import { presentTranslation, translateTemplate } from '../../templates/translation.ts';
+import { presentTranslation } from '../../templates/translation.ts';
 
 const TAGS = ['Templates'];
 const params = templateParams;
@@ -39,7 +39,7 @@ export function registerTemplateRoutes(app: App, services: HttpServices): void {
   registerOne(app, services);
   registerVersions(app, services);
   registerPublishAndPreview(app, services);
-  registerTranslation(app);
+  registerTranslation(app, services);
 }
 
 function registerCreateAndList(app: App, { templates }: HttpServices): void {
@@ -218,7 +218,7 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
   });
 }
 
-function registerTranslation(app: App): void {
+function registerTranslation(app: App, { templates }: HttpServices): void {
   app.post('/v1/templates/translate', {
     schema: {
       summary: 'Translate a template of another service',
@@ -232,7 +232,8 @@ function registerTranslation(app: App): void {
     },
     handler: async (request) => {
       const { syntax, subject = null, html = null, text = null } = request.body;
-      return presentTranslation(await translateTemplate({ subject, html, text }, syntax));
+      const foreign = { subject, html, text };
+      return presentTranslation(await templates.translate(callerOf(request), foreign, syntax));
     },
   });
 }

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { test } from 'node:test';
+import { Overloaded } from '../core/refusals.ts';
+import type { Caller } from '../core/scope.ts';
+import { countAnswer, readInTurn } from './content-reads.ts';
+
+const MB = 1024 * 1024;
+
+function requestOf(projectId: string) {
+  const raw = new EventEmitter() as ServerResponse;
+  const caller = { projectId } as Caller;
+  return { request: { caller }, reply: { raw } };
+}
+
+function count(projectId: string, bytes: number) {
+  const { request, reply } = requestOf(projectId);
+  countAnswer(request, reply, bytes);
+  return { isSent: () => reply.raw.emit('close') };
+}
+
+test('large answers count until they are sent, and a project has a part of them', () => {
+  const open = [count('a', 40 * MB), count('a', 20 * MB)];
+  assert.throws(() => count('a', 10 * MB), Overloaded);
+  count('a', 100_000);
+  open.push(count('b', 60 * MB), count('c', 60 * MB));
+  assert.throws(() => count('d', 30 * MB), Overloaded);
+  for (const { isSent } of open) isSent();
+  count('a', 60 * MB).isSent();
+  count('d', 30 * MB).isSent();
+});
+
+test('a project reads one at a time, and who has gone reads nothing', async () => {
+  const first = requestOf('a');
+  const gone = requestOf('a');
+  const other = requestOf('b');
+  const order: string[] = [];
+  const release = Promise.withResolvers<void>();
+  const reading = readInTurn(first.request, first.reply, async () => {
+    await release.promise;
+    order.push('first');
+  });
+  const waiting = readInTurn(gone.request, gone.reply, async () => {
+    order.push('gone');
+  });
+  await readInTurn(other.request, other.reply, async () => {
+    order.push('other');
+  });
+  gone.reply.raw.emit('close');
+  await assert.rejects(waiting, Overloaded);
+  release.resolve();
+  await reading;
+  assert.deepEqual(order, ['other', 'first']);
+});
