@@ -174,8 +174,9 @@ function isListOrObject(value: unknown): boolean {
 /** As the library does it. */
 function textOf(value: unknown): string {
   if (Array.isArray(value)) return value.map(textOf).join('');
-  if (isPlainObject(value)) return '[object Object]';
-  return value === null || value === undefined ? '' : String(value as string | number | boolean);
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  return value === null || value === undefined ? '' : '[object Object]';
 }
 
 /** What every output of html goes through unless its last filter is `raw`. */
