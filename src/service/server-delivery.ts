@@ -97,14 +97,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     mailRouting,
     unsettled: settling,
   });
-  const metrics = createMetrics({
-    waiting: () => dispatcher.waiting,
-    underWay: () => dispatcher.underWay,
-    unsettled: () => ({ delivery: settling.keptCount, webhook: listeners.unsettledWebhooks() }),
-    providers: () => [...connections.providers].map((provider) => provider.describe()),
-    queueDepth: (providersMax) => queueDepth(db, providersMax),
-    alerts: () => listAlerts(db, { projectId: null, limit: ALERTS_SHOWN }),
-  });
+  const metrics = metricsOf(context, listeners, { dispatcher, settling, connections });
   const report = new ProviderReport({ db, log, holder: lease.holder, connections });
   report.start();
   const stop = async (): Promise<void> => {
@@ -125,6 +118,23 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const isDatabaseStuck = () => settling.health.isStuck;
   const inquiring = { findRoute, isDatabaseStuck };
   return { ...accepting, ...inquiring, dispatcher, connections, metrics, sayWhatIsLost, stop };
+}
+
+type Measured = { dispatcher: Dispatcher; settling: SettleStore; connections: Connections };
+
+function metricsOf(
+  { db }: WorkerContext,
+  { unsettledWebhooks }: DeliveryListeners,
+  { dispatcher, settling, connections }: Measured,
+): ServiceMetrics {
+  return createMetrics({
+    waiting: () => dispatcher.waiting,
+    underWay: () => dispatcher.underWay,
+    unsettled: () => ({ delivery: settling.keptCount, webhook: unsettledWebhooks() }),
+    providers: () => [...connections.providers].map((provider) => provider.describe()),
+    queueDepth: (providersMax) => queueDepth(db, providersMax),
+    alerts: () => listAlerts(db, { projectId: null, limit: ALERTS_SHOWN }),
+  });
 }
 
 function contentsOf({ db }: WorkerContext): Contents {

@@ -28,14 +28,6 @@ import type { Page } from '../../src/store/page.ts';
 import * as projects from '../../src/store/projects.ts';
 import { providersInQueue } from '../../src/store/queue-changes.ts';
 import * as queue from '../../src/store/queue.ts';
-import {
-  keysInUse,
-  listKeyHolders,
-  noteFirstKey,
-  noteSecretKeys,
-  sealAnew,
-  SecretBox,
-} from '../../src/store/secrets.ts';
 import { cancelEmail, rescheduleEmail } from '../../src/store/schedule.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
 import {
@@ -46,7 +38,6 @@ import {
   importSuppressions,
   listSuppressions,
 } from '../../src/store/suppressions.ts';
-import { createEndpoint, deleteEndpoint } from '../../src/store/webhook-endpoints.ts';
 import { releaseUnknownWebhooks } from '../../src/store/webhook-queue.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import {
@@ -61,6 +52,7 @@ import {
 } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
 import { useMembers } from './statements-members.ts';
+import { useSecretKeys } from './statements-secrets.ts';
 import { settleSent, settleSome, settleUsual } from './statements-settle.ts';
 import { useTemplates } from './statements-templates.ts';
 import {
@@ -241,19 +233,6 @@ async function useNodes({ db }: Stage): Promise<void> {
   const changed = [{ ...provider, connectionsMax: 2, connectionsOpen: 1 }];
   await writeProviderStates(db, id, { changed, gone: ['b.test'] });
   await readProviderStates(db);
-}
-
-async function useSecretKeys({ db, sender }: Stage): Promise<void> {
-  const [old, fresh] = ['o'.repeat(32), 'n'.repeat(32)];
-  const id = newId();
-  const secret = new SecretBox(old).seal('whsec', id);
-  await createEndpoint(db, sender, { id, url: 'https://s.test', events: ['email.sent'], secret });
-  await noteSecretKeys(db, { instance: newId(), keyIds: ['00000000'] });
-  await noteFirstKey(db, '00000001');
-  await listKeyHolders(db);
-  await keysInUse(db);
-  await sealAnew(db, new SecretBox(`${fresh},${old}`));
-  await deleteEndpoint(db, sender, id);
 }
 
 async function useProjects({ db, sender }: Stage): Promise<void> {

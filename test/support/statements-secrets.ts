@@ -1,0 +1,25 @@
+/** The statements about secret keys and what they seal. */
+import { newId } from '../../src/store/ids.ts';
+import {
+  keysInUse,
+  listKeyHolders,
+  noteFirstKey,
+  noteSecretKeys,
+  sealAnew,
+  SecretBox,
+} from '../../src/store/secrets.ts';
+import { createEndpoint, deleteEndpoint } from '../../src/store/webhook-endpoints.ts';
+import type { Stage } from './statements.ts';
+
+export async function useSecretKeys({ db, sender }: Stage): Promise<void> {
+  const [old, fresh] = ['o'.repeat(32), 'n'.repeat(32)];
+  const id = newId();
+  const secret = new SecretBox(old).seal('whsec', id);
+  await createEndpoint(db, sender, { id, url: 'https://s.test', events: ['email.sent'], secret });
+  await noteSecretKeys(db, { instance: newId(), keyIds: ['00000000'] });
+  await noteFirstKey(db, '00000001');
+  await listKeyHolders(db);
+  await keysInUse(db);
+  await sealAnew(db, new SecretBox(`${fresh},${old}`));
+  await deleteEndpoint(db, sender, id);
+}
