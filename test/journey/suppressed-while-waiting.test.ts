@@ -59,8 +59,9 @@ type Wait = (recipient: Recipient) => Promise<{ id: string; goOn: () => Promise<
 
 const WAITS: Record<string, Wait> = {
   'is scheduled': async ({ address }) => {
-    const scheduled_at = new Date(Date.now() + 40 * 3600_000).toISOString();
-    const id = await journey.send({ to: address, scheduled_at });
+    const [{ at }] = await service.sql(`select app_now() + interval '40 hours' as at`);
+    const id = await journey.send({ to: address, scheduled_at: at.toISOString() });
+    assert.equal((await journey.email(id)).status, 'scheduled');
     return { id, goOn: () => journey.pass({ hours: 41 }) };
   },
   'is deferred': async ({ mx, address }) => {
