@@ -71,6 +71,7 @@ import { registerWebhookRoutes } from './routes/webhooks.ts';
 import type { App, Certificate, HttpServices } from './services.ts';
 import { validatorCompiler } from './validation.ts';
 import { sharedAddresses } from '../net/addresses.ts';
+import { hostProblem } from '../net/http/host-field.ts';
 
 type HttpTimeouts = {
   headersMs: number;
@@ -222,10 +223,8 @@ function firstChecks(
   return (request, reply, done) => {
     const { raw } = request;
     reply.header('x-request-id', request.id);
-    // RFC 9112 §3.2: a request without Host MUST be answered with 400.
-    if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
-      return void sendProblem(reply, malformed('The Host header is missing; HTTP/1.1 needs it.'));
-    }
+    const problem = hostProblem(raw, request.url);
+    if (problem !== null) return void sendProblem(reply, malformed(problem));
     if (request.url.length > PATH_MAX_LENGTH) return void sendProblem(reply, PATH_TOO_LONG);
     if (request.is404 && isVisit(request)) return void leadToDashboard(reply);
     if (request.is404 || fixedPaths.refuses(request)) {

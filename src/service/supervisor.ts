@@ -211,7 +211,7 @@ async function mailPort({ smtpHost }: Config, port: number, name: string): Promi
 
 /** Null when no port was asked for. Listens from the start, so that a taken port ends the start. */
 async function metricsListener(
-  { metrics }: Config,
+  { metrics, hostname, publicUrl }: Config,
   text: () => Promise<string> | undefined,
 ): Promise<MetricsListener | null> {
   if (metrics === null) return null;
@@ -220,7 +220,8 @@ async function metricsListener(
   if ('problem' in chosen) throw new CannotStart(chosen.problem);
   // Few services have it, and node:http takes 40 ms of CPU time to load.
   const { listenForMetrics } = await import('./metrics-listener.ts');
-  return listenForMetrics({ ...metrics, ...chosen }, text);
+  const own = [hostname, ...(publicUrl === null ? [] : [new URL(publicUrl).hostname])];
+  return listenForMetrics({ ...metrics, ...chosen, names: own }, text);
 }
 
 /** Null when no port for mail is configured. */

@@ -191,6 +191,18 @@ const BROKEN_HTTP: [string, string | Buffer, number, string][] = [
   ['a version from the future', `GET / HTTP/9.9\r\n${CLOSE}`, 400, 'validation_error'],
   ['a method that does not exist', `FETCH / HTTP/1.1\r\n${CLOSE}`, 400, 'validation_error'],
   ['no Host', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n', 400, 'validation_error'],
+  ['two Hosts', 'GET /healthz HTTP/1.1\r\nHost: a.example\r\n' + CLOSE, 400, 'validation_error'],
+  ['one Host twice', 'GET /healthz HTTP/1.1\r\nHost: x\r\n' + CLOSE, 400, 'validation_error'],
+  ...['user@x', 'user:secret@x', 'x/path', 'x, y', 'x y', 'x:80:90', '[::1'].map(
+    (host): [string, string, number, string] => [
+      `the Host ${host}`,
+      `GET /healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`,
+      400,
+      'validation_error',
+    ],
+  ),
+  ['another host in the target', get('http://other.example/healthz'), 400, 'validation_error'],
+  ['a user in the target', get('http://user@x/healthz'), 400, 'validation_error'],
   ['a NUL in a header', 'GET / HTTP/1.1\r\nX: a\0b\r\n\r\n', 400, 'validation_error'],
   ['a header without colon', 'GET / HTTP/1.1\r\nHost x\r\n\r\n', 400, 'validation_error'],
   ['a path that is not one', get('/v1/emails/%zz'), 400, 'validation_error'],
@@ -224,6 +236,15 @@ const BROKEN_HTTP: [string, string | Buffer, number, string][] = [
     'validation_error',
   ],
 ];
+
+test('a target in absolute form is that of its path, with any port and in brackets', async () => {
+  for (const host of ['x', 'x:8080', '[::1]:8080', '127.0.0.1']) {
+    const head = `GET http://${host}/healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
+    assert.equal((await rawAnswer(service.url, head)).status, 200, host);
+  }
+  const old = await rawAnswer(service.url, 'GET /healthz HTTP/1.0\r\n\r\n');
+  assert.equal(old.status, 200);
+});
 
 for (const [what, bytes, status, code] of BROKEN_HTTP) {
   test(`${status}: ${what}`, async () => {

@@ -1,11 +1,12 @@
 /** What operators ask a running service: whether it lives, whether it can work, what it has done. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
+import { rawText } from '../support/api.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const service = await startService({
-  env: { LETTERHAUS_METRICS_PORT: '0' },
+  env: { LETTERHAUS_METRICS_PORT: '0', LETTERHAUS_HOSTNAME: 'mail.acme.test' },
   args: ['--workers', '2'],
 });
 after(() => service[Symbol.asyncDispose]());
@@ -43,6 +44,23 @@ test('metrics need their token on the API port, and none on a separate loopback 
   assert.match(answer.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
   assert.match(await answer.text(), /^letterhaus_queue_depth 0$/m);
   assert.equal((await fetch(new URL('/', url))).status, 404);
+});
+
+test('metrics are served by address, localhost and the configured name, and under no other name', async () => {
+  const url = service.readyLine.metrics_url ?? '';
+  const { port } = new URL(url);
+  const statusOf = async (host: string, more = '') => {
+    const head = `GET /metrics HTTP/1.1\r\nHost: ${host}\r\n${more}Connection: close\r\n\r\n`;
+    return Number(/^HTTP\/1\.1 (\d{3})/.exec(await rawText(url, head))?.[1]);
+  };
+  for (const host of ['127.0.0.1', 'localhost', 'LOCALHOST', '[::1]', 'mail.acme.test']) {
+    assert.deepEqual([await statusOf(host), await statusOf(`${host}:${port}`)], [200, 200], host);
+  }
+  for (const host of ['rebound.example', 'localhost.example', 'mail.acme.test.example']) {
+    assert.equal(await statusOf(`${host}:${port}`), 421, host);
+  }
+  assert.equal(await statusOf('127.0.0.1', 'Host: rebound.example\r\n'), 400);
+  assert.equal(await statusOf('user@127.0.0.1'), 400);
 });
 
 test('the API reference is served to everybody, as a page, as OpenAPI and as text', async () => {

@@ -50,6 +50,15 @@ export function assertFailure(
 
 /** Writes bytes to the service and reads until it closes: all its answers, in order. */
 export async function rawAnswers(url: string, bytes: string | Buffer): Promise<Answer[]> {
+  return parseAnswers(await rawBytes(url, bytes));
+}
+
+/** The same as text, for answers that are not of the API. */
+export async function rawText(url: string, bytes: string | Buffer): Promise<string> {
+  return (await rawBytes(url, bytes)).toString('latin1');
+}
+
+async function rawBytes(url: string, bytes: string | Buffer): Promise<Buffer> {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port) });
   const chunks: Buffer[] = [];
@@ -59,7 +68,7 @@ export async function rawAnswers(url: string, bytes: string | Buffer): Promise<A
   socket.setTimeout(RAW_TIMEOUT_MS, () => socket.destroy());
   socket.write(bytes);
   await once(socket, 'close');
-  return parseAnswers(Buffer.concat(chunks));
+  return Buffer.concat(chunks);
 }
 
 /** The last of them, for requests that end the connection. */
