@@ -125,29 +125,30 @@ test('a new password ends what the browsers of earlier sign-ins have', async () 
   assert.equal((await present.post('/v1/session/password', back)).status, 200);
 });
 
-/** More than the places of a lane. */
-const FLOOD_AT_ONCE = 30;
+/** More than a process hashes. */
+const FLOOD_PER_SECOND = 120;
 
-/** Guesses of strangers, all the time, until the work is done. */
+/** Guesses of strangers, as many each second whatever they are answered, until the work is done. */
 async function duringFlood(addressOf: (n: number) => string, work: () => Promise<void>) {
-  const over = new AbortController();
-  let asked = 0;
   const statuses: Record<number, number> = {};
-  const guesser = async (): Promise<void> => {
-    while (!over.signal.aborted) {
-      const n = (asked += 1);
-      const who = { email: `jo${n}@acme.test`, password: 'wrong password' };
-      const { status } = await browserAt(addressOf(n)).signIn(who);
-      statuses[status] = (statuses[status] ?? 0) + 1;
-    }
+  const guesses = new Set<Promise<void>>();
+  let asked = 0;
+  const guess = async (): Promise<void> => {
+    const n = (asked += 1);
+    const who = { email: `jo${n}@acme.test`, password: 'wrong password' };
+    const { status } = await browserAt(addressOf(n)).signIn(who);
+    statuses[status] = (statuses[status] ?? 0) + 1;
   };
-  const flood = Promise.all(Array.from({ length: FLOOD_AT_ONCE }, guesser));
+  const timer = setInterval(() => {
+    const one = guess().finally(() => guesses.delete(one));
+    guesses.add(one);
+  }, 1_000 / FLOOD_PER_SECOND);
   try {
     await waitFor(() => statuses[503] !== undefined, { what: 'some to be refused' });
     await work();
   } finally {
-    over.abort();
-    await flood;
+    clearInterval(timer);
+    await Promise.all(guesses);
   }
 }
 
