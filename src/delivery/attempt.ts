@@ -319,6 +319,7 @@ export class Cutoff {
       if (!hasWrittenDot()) cut.resolve('given_up');
     };
     signal?.addEventListener('abort', giveUp);
+    if (signal?.aborted === true) giveUp();
     try {
       return await Promise.race([attempt, cut.promise]);
     } finally {

@@ -13,6 +13,7 @@ import { Connections } from './connections.ts';
 import { Cutoff } from './attempt.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { USUAL_SHAPING } from './shaping-settings.ts';
+import { Slots } from './slots.ts';
 import { TlsCounters, TlsRules } from './tls-rules.ts';
 
 const MESSAGE = 'Subject: hello\r\n\r\nHello\r\n';
@@ -213,4 +214,54 @@ test('no outcome is settled for a delivery that this worker does not hold', asyn
   const deliver = deliverTo(mx, delivery, settled, { holds: () => false });
   await assert.rejects(deliver(delivery, new Cutoff()), /does not hold/);
   assert.deepEqual(settled, []);
+});
+
+/** Under way, and without a slot already. */
+function newWaitingDelivery() {
+  const delivery = newDelivery('jo@receiver.test', {
+    heldSinceMs: performance.now(),
+    expiresAtMs: performance.now() + 3600_000,
+  });
+  const slots = new Slots({ waitingBytesMax: Infinity });
+  const place = slots.start('trial', 'project', delivery.weightBytes);
+  slots.leave(place);
+  return { ...delivery, place };
+}
+
+test('a silent server that is given up is a failed attempt, and its connection is closed', async () => {
+  await using mx = await startFakeMx({ phases: { greeting: {} } });
+  const delivery = newWaitingDelivery();
+  const settled: Settlement[] = [];
+  const delivered = deliverTo(mx, delivery, settled)(delivery, new Cutoff());
+  await waitFor(() => mx.connections === 1, { what: 'a connection' });
+  delivery.place.giveUp();
+  assert.deepEqual(await delivered, { kind: 'settled' });
+  await waitFor(() => mx.sessions[0]!.ended, { what: 'the end of the connection' });
+  const [{ status, attempt, smtp }] = settled as [Settlement];
+  assert.equal(status, 'deferred');
+  assert.partialDeepStrictEqual(attempt, { phase: 'connect', in_doubt: false, ip: mx.address });
+  assert.match((smtp as { message: string }).message, /was silent/);
+});
+
+test('a look-up that is given up is no attempt, and is repeated after a minute', async () => {
+  await using mx = await startFakeMx();
+  const delivery = newWaitingDelivery();
+  const mailRouting = { find: () => new Promise<never>(() => {}) };
+  const delivered = deliverTo(mx, delivery, [], { mailRouting })(delivery, new Cutoff());
+  delivery.place.giveUp();
+  assert.deepEqual(await delivered, { kind: 'release', delayMs: 60_000 });
+});
+
+test('a message that is being sent is not given up', async () => {
+  const goAhead = Promise.withResolvers<void>();
+  const phases = { mail: { after: goAhead.promise, reply: '250 2.1.0 Ok' } };
+  await using mx = await startFakeMx({ phases });
+  const delivery = newWaitingDelivery();
+  const settled: Settlement[] = [];
+  const delivered = deliverTo(mx, delivery, settled)(delivery, new Cutoff());
+  await waitFor(() => delivery.place.hasSession, { what: 'a session' });
+  assert.equal(delivery.place.group!.ungreeted.size, 0);
+  goAhead.resolve();
+  assert.deepEqual(await delivered, { kind: 'settled' });
+  assert.equal(mx.messages.length, 1);
 });

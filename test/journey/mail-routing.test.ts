@@ -36,6 +36,19 @@ test('the second server is used when the first refuses connections', async () =>
   assert.deepEqual([recipients[0].attempts, recipients[0].smtp.mx], [1, second.name]);
 });
 
+test('the second server is used when the first has five addresses, and none answers', async () => {
+  const second = await journey.mailServer('five-dead.test', {}, { preference: 20 });
+  const dead = [1, 2, 3].map((number) => `127.0.9.${number}`);
+  journey.dns.set('first.five-dead.test', 'A', dead);
+  journey.dns.set('first.five-dead.test', 'AAAA', ['::1', '::ffff:127.0.9.9']);
+  const records = ['10 first.five-dead.test', `20 ${second.name}`];
+  journey.dns.set('five-dead.test', 'MX', records);
+  for (const to of ['kim@five-dead.test', 'lee@five-dead.test']) {
+    const { recipients } = await journey.ended(await journey.send({ to }));
+    assert.deepEqual([recipients[0].attempts, recipients[0].smtp.mx], [1, second.name]);
+  }
+});
+
 for (const [index, [what, greeting]] of Object.entries(TAKEN_OVER).entries()) {
   test(`the second server is used when the first ${what}`, async () => {
     const domain = `second${index}.test`;
