@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { connectSmtp, isLoopback, type SmtpConnection, type SmtpOptions } from './client.ts';
+import { startBlackHole } from '../../../test/support/black-hole.ts';
 import { type FakeAnswer, type MxBehaviour, startFakeMx } from '../../../test/support/fake-mx.ts';
 import { connectTo, openTo, send, SILENCE_MS, summary } from '../../../test/support/smtp.ts';
 import { waitFor } from '../../../test/support/wait.ts';
@@ -40,6 +41,50 @@ test('the reply of a server that refuses at the greeting or at EHLO is reported'
     assert.deepEqual(summary(result), { phase, code: Number(answer.slice(0, 3)) });
     assert.ok(result.kind === 'replied' && result.transcript.includes(`S: ${answer}`));
   }
+});
+
+test('a connection that is given up ends at once, before it is there as well as in each phase after', async () => {
+  await using mx = await startFakeMx({}, { address: '127.0.0.3' });
+  await using _hole = await startBlackHole('127.0.0.4', mx.port);
+  const cases: [string, MxBehaviour, address: string][] = [
+    ['connect', {}, '127.0.0.4'],
+    ['greeting', { phases: { greeting: {} } }, mx.address],
+    ['ehlo', { phases: { ehlo: {} } }, mx.address],
+    ['tls', { startTls: 'silent' }, mx.address],
+  ];
+  for (const [phase, behaviour, address] of cases) {
+    mx.set(behaviour);
+    const ending = new AbortController();
+    const { signal } = ending;
+    const before = mx.sessions.length;
+    const opening = connectTo({ address, port: mx.port }, { signal });
+    if (phase !== 'connect') {
+      const isThere = (): boolean => {
+        const lines = mx.sessions[before]?.lines;
+        if (phase === 'greeting') return lines !== undefined;
+        const awaited = phase === 'ehlo' ? 'C: EHLO' : 'C: STARTTLS';
+        return lines?.some((line) => line.startsWith(awaited)) === true;
+      };
+      await waitFor(isThere, { what: `the phase ${phase}` });
+    }
+    ending.abort();
+    const result = await opening;
+    assert.equal(result.kind, 'failed', phase);
+    if (phase === 'connect') continue;
+    // A server that reads no handshake would not see the end either.
+    mx.sessions[before]!.socket.resume();
+    await waitFor(() => mx.sessions[before]!.ended, { what: `the end in the phase ${phase}` });
+  }
+});
+
+test('while another address is left a connection is waited for more briefly', async () => {
+  await using mx = await startFakeMx({}, { address: '127.0.0.5' });
+  await using _hole = await startBlackHole('127.0.0.6', mx.port);
+  const result = await connectTo(
+    { address: '127.0.0.6', port: mx.port },
+    { connectMaxMs: SILENCE_MS },
+  );
+  assert.deepEqual([result.kind, 'phase' in result && result.phase], ['failed', 'connect']);
 });
 
 test('QUIT is sent to a server that cannot be used', async () => {
