@@ -151,6 +151,7 @@ export type FindingKind =
   | 'sent_though_stopped'
   | 'sent_after_freeze'
   | 'frozen_worker_kept'
+  | 'stuck_after_clock_step'
   | 'sent_after_cancel'
   | 'sent_before_its_time'
   | 'batch_in_part'

@@ -1,7 +1,7 @@
 /**
  * `npm run chaos`: injects faults into a running service, ends them, and compares what was accepted
  * with what happened. Read it as: stage.ts (the processes) → director.ts (the course: faults.ts,
- * failpoints.ts, behaviours.ts, load.ts) → drain.ts → lossy-failover.ts → evidence.ts → excused.ts → ledger.ts.
+ * failpoints.ts, behaviours.ts, load.ts) → clock-step.ts → drain.ts → lossy-failover.ts → evidence.ts → excused.ts → ledger.ts.
  */
 import { FailpointPlan } from './armed-failpoints.ts';
 import { randomFor } from './random.ts';
@@ -10,6 +10,7 @@ import { drain } from './drain.ts';
 import { countDuplicates } from './duplicates.ts';
 import { gather } from './evidence.ts';
 import { groupBy } from './group.ts';
+import { stepClockBack } from './clock-step.ts';
 import { compare } from './ledger.ts';
 import type { Evidence, Finding } from './ledger-types.ts';
 import { type ChaosOptions, HELP, readOptions } from './options.ts';
@@ -100,6 +101,7 @@ async function runCourse(director: Director, stage: Stage): Promise<Rewind | nul
   await director.run();
   log(`healing, ${director.load.accepted} emails accepted`);
   await director.heal();
+  director.context.findings.push(...(await stepClockBack(stage, { log })));
   log('draining');
   if (!(await drain(stage, { log, restart: () => director.restartAll() }))) return null;
   await director.finishReading();

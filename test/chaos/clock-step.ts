@@ -1,0 +1,39 @@
+/**
+ * When the faults are over, the clock of the database is set back by some minutes while mail waits, as by a fail-over to a
+ * standby that is behind: what is due by the new time must be sent, and not only when the clock is where it was.
+ */
+import { waitFor } from '../support/wait.ts';
+import type { Finding } from './ledger-types.ts';
+import type { Stage } from './stage.ts';
+
+const BACK_MS = 4 * 60_000;
+const DRAINED_WITHIN_MS = 90_000;
+/** Some wait for a receiver that is suspended for a moment. */
+const LEFT_MAX = 0.1;
+
+const DUE = `
+select count(*)::int as due from queue where holder is null and due_at <= app_now()`;
+
+/** @returns a finding when the backlog stays */
+export async function stepClockBack(
+  stage: Stage,
+  { log }: { log: (line: string) => void },
+): Promise<Finding[]> {
+  const due = async (): Promise<number> => (await stage.sql(DUE))[0].due;
+  await stage.databaseClock.move(-BACK_MS);
+  // Due at the new time, which is before what the workers have claimed last.
+  const { changed } = await stage.nodes[1].service.cliJson('queue', 'retry', '--all');
+  log(`the clock goes back by ${BACK_MS / 60_000} minutes, and ${changed} recipients are due`);
+  const isDrained = async (): Promise<boolean> => (await due()) <= changed * LEFT_MAX;
+  const findings: Finding[] = await waitFor(isDrained, {
+    what: 'the backlog to drain',
+    timeoutMs: DRAINED_WITHIN_MS,
+  }).then(
+    () => [],
+    async () => [
+      { kind: 'stuck_after_clock_step', what: `${await due()} of ${changed} recipients stay due` },
+    ],
+  );
+  await stage.databaseClock.move(BACK_MS);
+  return findings;
+}
