@@ -1,11 +1,18 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
-import { newEmail, newSender, type Sender } from '../../test/support/mail-store.ts';
+import {
+  newEmail,
+  newSender,
+  SETTLING,
+  type Sender,
+  settlement,
+} from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from './accept.ts';
 import { newId } from './ids.ts';
 import { expireWorker, registerNode } from './nodes.ts';
 import { releaseClaims, claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue.ts';
+import { SettleStore } from './settle.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -182,4 +189,61 @@ test('released mail is due at the given time, under the provider that is now kno
     again.map(({ address, provider }) => [address, provider]),
     [['a@one.example', 'provider']],
   );
+});
+
+/** A worker of a node of its own. @returns its lease */
+async function newNode(): Promise<string> {
+  const id = newId();
+  await registerNode(db, { id, instance: newId(), host: 'test', pid: 1 });
+  return id;
+}
+
+const setClock = (seconds: number) =>
+  db.query(`update clock set skew = skew + $1 * interval '1 second'`, [seconds]);
+
+/** An email that `holder` attempted, and that is due again since a moment ago. */
+async function greylisted(holder: string): Promise<string> {
+  const email = newEmail(await newSender(db), { to: ['jo@grey.example'], handOver: false });
+  await accepting.accept(email);
+  const { claimed } = await oldest({ holder });
+  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  const deferred = { status: 'deferred', eventType: 'email.delivery_delayed' } as const;
+  const { claim } = claimed[0]!;
+  await settling.settle(settlement(email, { ...deferred, claim, retryMs: 60_000 }));
+  await setClock(61);
+  return email.projectId;
+}
+
+test('mail that is due again goes to the node of its last attempt, and after two minutes to any', async () => {
+  const [own, other] = [await newNode(), await newNode()];
+  const projectId = await greylisted(own);
+  const queues = [{ projectId, provider: 'example.net', max: 5 }];
+  const fromQueues = (holder: string) => claimQueues(db.settling, { holder, queues, from: START });
+  try {
+    assert.equal((await oldest({ holder: other })).seen, 0);
+    assert.deepEqual(await fromQueues(other), []);
+    const { claimed } = await oldest({ holder: own });
+    assert.equal(claimed.length, 1);
+    await releaseClaims(
+      db.settling,
+      claimed.map((one) => ({ ...one, holder: own, delayMs: 0 })),
+    );
+    assert.deepEqual(await fromQueues(other), []);
+    await setClock(120);
+    assert.equal((await fromQueues(other)).length, 1);
+  } finally {
+    await setClock(-181);
+  }
+});
+
+test('mail of a node that has ended goes to any other at once', async () => {
+  const [own, other] = [await newNode(), await newNode()];
+  await greylisted(own);
+  try {
+    assert.equal((await oldest({ holder: other })).claimed.length, 0);
+    await expireWorker(db, { id: own, beat: null });
+    assert.equal((await oldest({ holder: other })).claimed.length, 1);
+  } finally {
+    await setClock(-61);
+  }
 });

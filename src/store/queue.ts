@@ -286,16 +286,30 @@ taken as materialized (
 )`;
 
 /**
+ * For two minutes after it is due, a row is left to the node of its last attempt while that node lives: a
+ * receiver that greylists lets only the address pass that it has seen.
+ */
+const OTHERS = `
+others as materialized (
+  select coalesce(array_agg(n.instance), '{}') as instances from nodes n
+   where n.instance is distinct from (select w.instance from nodes w where w.id = $1::uuid)
+)`;
+const MAY_TAKE = `
+(q.last_instance is null or q.last_instance <> all ((select instances from others)::uuid[])
+  or q.due_at <= app_now() - interval '2 minutes')`;
+
+/**
  * The search starts at a low-water mark: with an old snapshot open (a backup), the dead entries at the low
  * end of the index cannot be removed, and walking over them made a claim 14 times slower. Rows found are
  * locked by key; rows that another worker claims are skipped.
  */
 const CLAIM_OLDEST = `
-with seen as materialized (
+with ${OTHERS},
+seen as materialized (
   select q.email_id, q.position, q.project_id, q.provider, q.due_at
     from queue q
    where q.holder is null and q.claim >= 0
-     and q.due_at >= $3::timestamptz and q.due_at <= app_now()
+     and q.due_at >= $3::timestamptz and q.due_at <= app_now() and ${MAY_TAKE}
    order by q.due_at
    limit $4
 ),
@@ -453,13 +467,14 @@ export function findQueues(
 }
 
 const CLAIM_QUEUES = `
-with due as materialized (
+with ${OTHERS},
+due as materialized (
   select free.project_id, free.email_id, free.position
     from unnest($2::uuid[], $3::text[], $4::int[]) as wanted(project_id, provider, max)
    cross join lateral (
       select q.project_id, q.email_id, q.position from queue q
        where q.holder is null and q.project_id = wanted.project_id and q.provider = wanted.provider
-         and q.due_at >= $5::timestamptz and q.due_at <= app_now()
+         and q.due_at >= $5::timestamptz and q.due_at <= app_now() and ${MAY_TAKE}
        order by q.due_at
        limit wanted.max
          for update skip locked) free

@@ -294,7 +294,8 @@ finished as (
 again as (
   update queue q
      set holder = null, due_at = n.next_attempt_at, provider = n.provider,
-         attempts = q.attempts + n.counts_attempt::int
+         attempts = q.attempts + n.counts_attempt::int,
+         last_instance = (select w.instance from nodes w where w.id = $3::uuid)
     from numbered n
    where q.project_id = n.project_id and q.email_id = n.email_id and q.position = n.position
      and n.rank is null
