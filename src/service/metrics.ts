@@ -5,7 +5,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ProviderFacts } from '../delivery/connection-pool.ts';
 import { mostImportantFirst } from './provider-report.ts';
-import type { QueueDepth } from '../store/queue.ts';
+import type { QueueDepth } from '../store/queue-depth.ts';
 import type { Alert } from '../store/reputation.ts';
 
 const SECONDS = [

@@ -27,7 +27,7 @@ import type { WorkerContext } from './worker-context.ts';
 import { AcceptStore } from '../store/accept.ts';
 import { RecentlyAccepted } from '../store/postgres/failover.ts';
 import { loadMessages } from '../store/messages.ts';
-import { queueDepth } from '../store/queue.ts';
+import { queueDepth } from '../store/queue-depth.ts';
 import { listAlerts } from '../store/reputation.ts';
 import { SettleStore } from '../store/settle.ts';
 
