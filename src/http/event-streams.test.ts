@@ -158,11 +158,57 @@ test('the streams of one project, with however many keys, leave room for others'
     db,
     log: LOG,
     retentionH: null,
-    limits: { ...QUICK, streams: 3, streamsOfProject: 2 },
+    limits: { ...QUICK, streamsOfProject: 2 },
   });
   const withKey = (keyId: string) => ({ ...one, caller: { ...one.caller, keyId } });
   for (const key of ['first', 'second']) await streams.open(withKey(key));
   await assert.rejects(streams.open(withKey('third')), /2 event streams of this project are open/);
   assert.ok(typeof (await streams.open(other)) !== 'string');
   streams.close();
+});
+
+test('every project may open a few streams while others have all that are shared', async () => {
+  const streams = new EventStreams({
+    db,
+    log: LOG,
+    retentionH: null,
+    limits: { ...QUICK, streams: 2, streamsOfProject: 3, streamsAlways: 1 },
+  });
+  const [large, other] = [
+    await requestOf(await newSender(db)),
+    await requestOf(await newSender(db)),
+  ];
+  for (let open = 0; open < 3; open += 1) await streams.open(large);
+  assert.ok(typeof (await streams.open(other)) !== 'string');
+  await assert.rejects(streams.open(other), /4 event streams are open/);
+  streams.close();
+});
+
+test('the poll of a project waits for one page of a project that reads many, not for all of them', async () => {
+  const [large, small] = [
+    await requestOf(await newSender(db)),
+    await requestOf(await newSender(db)),
+  ];
+  const gates: (() => void)[] = [];
+  const order: string[] = [];
+  const query: Database['query'] = async (statement, values) => {
+    if (typeof statement !== 'string' && statement.name === 'stream') {
+      order.push(String(values?.[0]) === small.caller.projectId ? 'small' : 'large');
+      await new Promise<void>((resolve) => gates.push(resolve));
+    }
+    return db.query(statement, values);
+  };
+  const slow = new Proxy(db, {
+    get: (target, name) => (name === 'query' ? query : Reflect.get(target, name)),
+  });
+  const streams = new EventStreams({ db: slow, log: LOG, retentionH: null });
+  const polls = Array.from({ length: 20 }, () => streams.page(large, 100));
+  polls.push(streams.page(small, 100));
+  await waitFor(() => gates.length === 2, { what: 'the first pages' });
+  gates.shift()!();
+  await waitFor(() => order.length === 3, { what: 'the next page' });
+  assert.deepEqual(order, ['large', 'large', 'small']);
+  const drain = setInterval(() => gates.splice(0).forEach((open) => open()), 1);
+  await Promise.all(polls);
+  clearInterval(drain);
 });

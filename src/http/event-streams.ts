@@ -9,12 +9,12 @@
  * unavailable, it sends only heartbeats.
  *
  * Streams that have sent everything wait together: four times a second one statement finds those with new
- * events. At most two pages are read at a time, so that other requests keep a connection.
+ * events. At most two pages are read at a time, so that other requests keep a connection; projects take turns.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { FairTurns } from '../core/fair-turns.ts';
 import { Overloaded } from '../core/refusals.ts';
-import { Turns } from '../core/turns.ts';
 import type { Caller } from '../core/scope.ts';
 import {
   findNewer,
@@ -28,8 +28,11 @@ import { type Database, DatabaseUnavailable } from '../store/postgres/database.t
 import { cursorText } from './event-cursor.ts';
 
 export type StreamLimits = {
+  /** Of all projects, beyond the first few of each. */
   streams: number;
   streamsOfProject: number;
+  /** What every project may have, however many others have. */
+  streamsAlways: number;
   streamsOfKey: number;
   /** The interval of checks for new events. */
   lookEveryMs: number;
@@ -40,6 +43,7 @@ export type StreamLimits = {
 const STREAM_LIMITS: StreamLimits = {
   streams: 250,
   streamsOfProject: 100,
+  streamsAlways: 5,
   streamsOfKey: 10,
   lookEveryMs: 250,
   checkKeysEveryMs: 1_000,
@@ -107,7 +111,7 @@ export class EventStreams {
   readonly #options: EventStreamsOptions;
   readonly #limits: StreamLimits;
   readonly #open = new Set<OpenStream>();
-  readonly #pages = new Turns(PAGES_AT_ONCE);
+  readonly #pages = new FairTurns(PAGES_AT_ONCE);
   #isRunning = false;
   #isStopping = false;
 
@@ -120,7 +124,9 @@ export class EventStreams {
   page(request: StreamRequest, limit: number): Promise<StreamPage | string> {
     const { caller, filter, after } = request;
     const { db, retentionH } = this.#options;
-    return this.#pages.take(() => readStream(db, caller, { after, filter, limit, retentionH }));
+    return this.#pages.take(caller.projectId, () =>
+      readStream(db, caller, { after, filter, limit, retentionH }),
+    );
   }
 
   /**
@@ -156,15 +162,24 @@ export class EventStreams {
   }
 
   #refuseTooMany({ projectId, keyId }: Caller): void {
-    const { streams, streamsOfProject, streamsOfKey } = this.#limits;
+    const { streams, streamsOfProject, streamsOfKey, streamsAlways } = this.#limits;
     const callers = [...this.#open].map(({ request }) => request.caller);
     if (callers.filter((caller) => caller.keyId === keyId).length >= streamsOfKey) {
       throw new Overloaded(`${streamsOfKey} event streams of this key are open`);
     }
-    if (callers.filter((caller) => caller.projectId === projectId).length >= streamsOfProject) {
+    const counts = new Map<string, number>();
+    for (const caller of callers) {
+      counts.set(caller.projectId, (counts.get(caller.projectId) ?? 0) + 1);
+    }
+    const own = counts.get(projectId) ?? 0;
+    if (own >= streamsOfProject) {
       throw new Overloaded(`${streamsOfProject} event streams of this project are open`);
     }
-    if (this.#open.size >= streams) throw new Overloaded(`${streams} event streams are open`);
+    if (own < streamsAlways) return;
+    const shared = [...counts.values()].map((count) => Math.max(0, count - streamsAlways));
+    if (shared.reduce((sum, count) => sum + count, 0) >= streams) {
+      throw new Overloaded(`${callers.length} event streams are open`);
+    }
   }
 
   /** Called when the client has disconnected, even if its stream was never read. */
