@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type EndpointAsk, EndpointQueue } from './fair-queue.ts';
 
-const endpoint = (endpointId: string, lowWaterMs = 0) => ({
-  projectId: 'p',
+const endpoint = (endpointId: string, lowWaterMs = 0, projectId = 'p') => ({
+  projectId,
   endpointId,
   lowWaterMs,
 });
+const quickly = { hasWaited: false };
 
 /** Answers an ask as an endpoint with an endless backlog would. */
 const full = (asks: readonly EndpointAsk[]) =>
@@ -34,14 +35,15 @@ test('fast successes widen the window of an endpoint, slow ones do not, failures
   for (let round = 0; round < 8; round += 1) {
     const asks = endpoints.ask(64);
     endpoints.took(asks, full(asks));
-    for (const { endpointId } of full(asks)) endpoints.finished(endpointId, 'quick');
+    for (const one of full(asks)) endpoints.finished(one, 'quick', quickly);
   }
   assert.equal(roomOf(endpoints, 'a'), 32);
   const asks = endpoints.ask(64);
   endpoints.took(asks, full(asks));
-  endpoints.finished('a', 'slow');
+  endpoints.finished({ endpointId: 'a' }, 'slow', quickly);
   assert.equal(roomOf(endpoints, 'a'), 1);
-  for (let failed = 0; failed < 31; failed += 1) endpoints.finished('a', 'failed');
+  for (let failed = 0; failed < 31; failed += 1)
+    endpoints.finished({ endpointId: 'a' }, 'failed', quickly);
   assert.equal(roomOf(endpoints, 'a'), 1);
 });
 
@@ -79,8 +81,87 @@ test('an endpoint with more deliveries continues at its position unless an older
       Array.from({ length: room }, () => ({ endpointId: 'a', dueAtMs: 50 })),
     ),
   );
-  endpoints.finished('a', 'quick');
+  endpoints.finished({ endpointId: 'a' }, 'quick', quickly);
   assert.equal(endpoints.ask(64)[0]?.lowWaterMs, 50);
   endpoints.add(endpoint('a', -Infinity));
   assert.equal(endpoints.ask(64)[0]?.lowWaterMs, -Infinity);
+});
+
+/** Claims all that may be claimed, and lets a second pass without an answer. */
+function allWait(endpoints: EndpointQueue, max: number): number {
+  const asks = endpoints.ask(max);
+  const claimed = full(asks);
+  endpoints.took(asks, claimed);
+  for (const one of claimed) endpoints.waits(one);
+  return claimed.length;
+}
+
+test('projects are served in turn, first the one with the fewest under way', () => {
+  const endpoints = new EndpointQueue();
+  for (let at = 0; at < 100; at += 1) endpoints.add(endpoint(`many${at}`, 0, 'large'));
+  const asks = endpoints.ask(64);
+  endpoints.took(asks, full(asks));
+  for (const name of ['one', 'two']) endpoints.add(endpoint(name, 0, 'small'));
+  assert.deepEqual(
+    endpoints.ask(2).map(({ endpointId }) => endpointId),
+    ['one', 'two'],
+  );
+});
+
+test('what waits for slow endpoints is limited for one project, and others have room', () => {
+  const endpoints = new EndpointQueue();
+  for (let at = 0; at < 350; at += 1) endpoints.add(endpoint(`slow${at}`, 0, 'large'));
+  let waiting = 0;
+  for (let round = 0; round < 20; round += 1) waiting += allWait(endpoints, 64);
+  assert.ok(waiting >= 250 && waiting < 250 + 64, `${waiting} wait`);
+  assert.equal(endpoints.hasRoom, false);
+  endpoints.add(endpoint('other', 0, 'small'));
+  assert.deepEqual(
+    endpoints.ask(64).map(({ endpointId }) => endpointId),
+    ['other'],
+  );
+});
+
+test('an endpoint that answered quickly keeps a place while the slow ones of its project have none', () => {
+  const endpoints = new EndpointQueue();
+  endpoints.add(endpoint('good'));
+  const asks = endpoints.ask(1);
+  endpoints.took(asks, [{ endpointId: 'good', dueAtMs: 1 }]);
+  endpoints.finished({ endpointId: 'good' }, 'quick', quickly);
+  endpoints.took(endpoints.ask(1), []);
+  for (let at = 0; at < 350; at += 1) endpoints.add(endpoint(`slow${at}`));
+  for (let round = 0; round < 20; round += 1) allWait(endpoints, 64);
+  assert.equal(endpoints.hasRoom, false);
+  endpoints.add(endpoint('good'));
+  assert.deepEqual(
+    endpoints.ask(64).map(({ endpointId }) => endpointId),
+    ['good'],
+  );
+});
+
+test('every project has a place while many others wait', () => {
+  const endpoints = new EndpointQueue();
+  for (let project = 0; project < 6; project += 1) {
+    for (let at = 0; at < 200; at += 1) {
+      endpoints.add(endpoint(`slow${project}-${at}`, 0, `large${project}`));
+    }
+  }
+  for (let round = 0; round < 60; round += 1) allWait(endpoints, 64);
+  assert.equal(endpoints.hasRoom, false);
+  endpoints.add(endpoint('other', 0, 'small'));
+  assert.equal(endpoints.hasRoom, true);
+});
+
+test('large deliveries of one project leave room for those of others', () => {
+  const endpoints = new EndpointQueue();
+  for (let at = 0; at < 100; at += 1) endpoints.add(endpoint(`large${at}`, 0, 'large'));
+  const asks = endpoints.ask(64);
+  const data = 'x'.repeat(100_000);
+  endpoints.took(
+    asks,
+    full(asks).map((one) => ({ ...one, data })),
+  );
+  assert.equal(endpoints.hasRoom, false);
+  endpoints.add(endpoint('other', 0, 'small'));
+  assert.equal(endpoints.hasRoom, true);
 });

@@ -5,8 +5,8 @@
  *
  * Guarantees: each event is sent at least once, with one id for all retries. Deliveries are held under
  * this worker's lease, which fences every outcome. An unreachable, slow or overloaded endpoint does not
- * delay others (fair-queue.ts here, suspensions in store/webhook-queue.ts). The number and bytes of
- * deliveries in progress are limited.
+ * delay others (fair-queue.ts here, suspensions in store/webhook-queue.ts), not even those of its project. The
+ * number and bytes of deliveries in progress are limited.
  *
  * Each iteration: poll (PollSchedule), one step of the running replays (store/webhook-replays.ts), claim
  * (fair-queue.ts), send (sender.ts: attempt.ts).
@@ -15,6 +15,7 @@ import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import { type Database, DatabaseUnavailable } from '../store/postgres/database.ts';
 import {
+  type ClaimedWebhook,
   claimWebhooks,
   type DueEndpoint,
   endClosedEndpoint,
@@ -244,12 +245,18 @@ class Loop implements WebhookLoop {
     const claimed = await claimWebhooks(this.#options.db.notifying, holder, asks);
     failpoint('webhook_after_claim');
     this.#endpoints.took(asks, claimed);
-    for (const one of claimed) {
-      void this.#sender.send(one, holder).then((pace) => {
-        this.#endpoints.finished(one.endpointId, pace);
-        this.#wakeUp?.();
-      });
-    }
+    for (const one of claimed) void this.#send(one, holder);
+  }
+
+  async #send(claimed: ClaimedWebhook, holder: string): Promise<void> {
+    let hasWaited = false;
+    const pace = await this.#sender.send(claimed, holder, () => {
+      hasWaited = true;
+      this.#endpoints.waits(claimed);
+      this.#wakeUp?.();
+    });
+    this.#endpoints.finished(claimed, pace, { hasWaited });
+    this.#wakeUp?.();
   }
 
   async #untilNextIteration(): Promise<void> {

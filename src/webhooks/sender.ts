@@ -1,6 +1,7 @@
 /**
- * The webhook sender: sends claimed deliveries and settles their outcomes. Limits the number and bytes of
- * deliveries in progress; when it stops, it waits for them or releases them.
+ * The webhook sender: sends claimed deliveries and settles their outcomes. Limits the number of
+ * deliveries that move; those without an answer for a second count in fair-queue.ts. When it stops, it waits
+ * for them or releases them.
  */
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -22,8 +23,8 @@ type SenderOptions = Omit<Outbound, 'agents'> & {
   isFresh: () => boolean;
 };
 
-const UNDER_WAY_MAX = 256;
-const UNDER_WAY_BYTES_MAX = 16 * 1024 * 1024;
+/** Deliveries under way for less than QUICK_MS. */
+const MOVING_MAX = 256;
 const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;
 /** Before outcomes that the database refused are written again. */
@@ -47,7 +48,7 @@ export class Sender {
   readonly #options: SenderOptions;
   readonly #agents: HttpAgents = createHttpAgents();
   readonly #outcomes: WebhookSettleStore;
-  #underWayBytes = 0;
+  #waiting = 0;
   #hasStopped = false;
   #idle: (() => void) | undefined;
 
@@ -64,8 +65,8 @@ export class Sender {
 
   /** How many more deliveries may be sent now. */
   get room(): number {
-    if (this.#underWayBytes >= UNDER_WAY_BYTES_MAX || this.#outcomes.isBlocked) return 0;
-    return UNDER_WAY_MAX - this.underWay.size;
+    if (this.#outcomes.isBlocked) return 0;
+    return Math.max(0, MOVING_MAX - (this.underWay.size - this.#waiting));
   }
 
   /** All deliveries in this worker's memory, including those with an outcome that is not yet written. */
@@ -78,14 +79,22 @@ export class Sender {
     return this.#outcomes.keptCount;
   }
 
-  /** Never rejects: the delivery ends settled, released, or reclaimed by another worker. */
-  async send(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
-    const bytes = claimed.data?.length ?? 0;
+  /**
+   * Never rejects: the delivery ends settled, released, or reclaimed by another worker.
+   * @param onWaiting called when the endpoint has not answered within a second
+   */
+  async send(claimed: ClaimedWebhook, holder: string, onWaiting: () => void): Promise<Pace> {
     this.underWay.add(claimed);
-    this.#underWayBytes += bytes;
+    let hasWaited = false;
+    const timer = setTimeout(() => {
+      hasWaited = true;
+      this.#waiting += 1;
+      onWaiting();
+    }, QUICK_MS);
     const pace = await this.#attempt(claimed, holder);
+    clearTimeout(timer);
     this.underWay.delete(claimed);
-    this.#underWayBytes -= bytes;
+    if (hasWaited) this.#waiting -= 1;
     if (this.underWay.size === 0) this.#idle?.();
     return pace;
   }
