@@ -2,7 +2,7 @@
  * `npm test -- --changed [REF]`: the checks, and the tests near a change, in about a minute.
  *
  * Unit tests run when a changed file is at most NEAR imports away (imports.ts): without a limit, most
- * files reach most tests. Api and journey tests run when they need a changed file outside of src. What
+ * files reach most tests. Api, journey and isolation tests run when they need a changed file outside of src. What
  * their service runs is all of src, so a change there runs the few that MATTERS names for its folder and
  * those with the name of the file. A changed lockfile or compiler setting runs everything.
  */
@@ -14,14 +14,19 @@ import { keepFiles, ROOT, type Step, type TestStep } from './steps.ts';
 const SENDING = ['test/api/emails.test.ts', 'test/journey/delivered.test.ts'];
 const TRANSPORT = ['test/journey/tls.test.ts', 'test/journey/refused.test.ts', ...SENDING];
 
-/** The api and journey tests that a change below a folder of src runs. */
+/** The tests with a service that a change below a folder of src runs. */
 export const MATTERS: Readonly<Record<string, readonly string[]>> = {
   src: SENDING,
   'src/auth': ['test/api/keys.test.ts', 'test/api/limits.test.ts'],
   'src/cli': SENDING,
   'src/config': SENDING,
   'src/core': SENDING,
-  'src/delivery': ['test/journey/deferred.test.ts', 'test/journey/shaping.test.ts', ...TRANSPORT],
+  'src/delivery': [
+    'test/journey/deferred.test.ts',
+    'test/journey/shaping.test.ts',
+    'test/isolation/providers.test.ts',
+    ...TRANSPORT,
+  ],
   'src/domains': ['test/api/domains.test.ts', 'test/journey/signatures.test.ts'],
   'src/http/resend': [
     'test/api/resend-emails.test.ts',
@@ -37,7 +42,11 @@ export const MATTERS: Readonly<Record<string, readonly string[]>> = {
   'src/smtp': ['test/journey/submission.test.ts', 'test/journey/inbound.test.ts'],
   'src/store': ['test/api/reading.test.ts', 'test/journey/deferred.test.ts', ...SENDING],
   'src/suppressions': ['test/api/suppressions.test.ts', 'test/journey/suppressed.test.ts'],
-  'src/webhooks': ['test/api/webhooks.test.ts', 'test/journey/webhooks.test.ts'],
+  'src/webhooks': [
+    'test/api/webhooks.test.ts',
+    'test/journey/webhooks.test.ts',
+    'test/isolation/webhooks.test.ts',
+  ],
 };
 
 /** What reads a folder as a whole, so that no file of it is named anywhere. */
@@ -100,7 +109,7 @@ export function chooseFor(all: readonly Step[], changed: readonly string[], base
 function lineOf(step: TestStep, chosen: readonly Step[]): string {
   const kept = chosen.find((one) => one.name === step.name);
   const count = kept?.kind === 'tests' ? kept.files.length : 0;
-  const why = /api|journey/.test(step.name)
+  const why = /api|journey|isolation/.test(step.name)
     ? 'need a changed file besides src, or are on the matter of a changed file'
     : `a changed file is at most ${NEAR} imports away`;
   const reason = step.name === 'tidy' ? 'always' : why;
@@ -108,7 +117,7 @@ function lineOf(step: TestStep, chosen: readonly Step[]): string {
 }
 
 function isService(file: string): boolean {
-  return /^test\/(?:api|journey)\//.test(file);
+  return /^test\/(?:api|journey|isolation)\//.test(file);
 }
 
 function mattersFor(path: string): readonly string[] {

@@ -120,7 +120,7 @@ test('a change runs the tests that need the changed file, and the checks', () =>
 
 test('a change of src runs the few tests of a whole service that its folder names', () => {
   const services = (path: string) =>
-    filesFor(path).filter((file) => /^test\/(?:api|journey)\//.test(file));
+    filesFor(path).filter((file) => /^test\/(?:api|journey|isolation)\//.test(file));
   assert.deepEqual(services('src/webhooks/endpoints.ts'), MATTERS['src/webhooks']);
   // Their support files import this one, too.
   assert.deepEqual(services('src/store/postgres/database.ts'), MATTERS['src/store']?.toSorted());
