@@ -70,6 +70,7 @@ test('no variable is required', () => {
       auth: { max: 20, windowS: 60 },
     },
     domainsMax: 1000,
+    suppressionsMax: 500_000,
     acceptDatabaseDurability: false,
     retention: { contentH: 45 * 24, metadataH: 90 * 24 },
   });
@@ -121,6 +122,7 @@ test('every variable is read', () => {
     LETTERHAUS_UNMATCHED_MB: '64',
     LETTERHAUS_DATABASE_MAX_MB: '20000',
     LETTERHAUS_STORAGE_MAX_MB: '5000',
+    LETTERHAUS_SUPPRESSIONS_MAX: '9000',
     LETTERHAUS_INBOUND_PORT: '25',
     LETTERHAUS_SUBMISSION_PORTS: '587, 465, 2465/tls',
     LETTERHAUS_SUBMISSION_SHOW_CLIENT: '1',
@@ -197,6 +199,7 @@ test('every variable is read', () => {
       auth: { max: 7, windowS: 60 },
     },
     domainsMax: 5000,
+    suppressionsMax: 9000,
     acceptDatabaseDurability: true,
     retention: { contentH: 36, metadataH: 9600 },
     failpoints: [{ name: 'smtp_after_dot', action: 'kill', hit: 3 }],

@@ -72,6 +72,8 @@ export type Config = Readonly<
       acceptDatabaseDurability: boolean;
       /** Per project and environment. */
       domainsMax: number;
+      /** Per project and environment. */
+      suppressionsMax: number;
       retention: Readonly<Retention>;
       /** The interval of reputation checks. */
       reputationEveryMs: number;
@@ -92,6 +94,8 @@ export type System = {
 
 const REPUTATION_EVERY_MS = 30_000;
 const DOMAINS_MAX = 1_000;
+/** With their history and events about 2.6 KB each. */
+const SUPPRESSIONS_MAX = 500_000;
 const SECRET_KEY_CHARACTERS_MIN = 32;
 
 const MEGABYTES_RULE = 'write megabytes, from 32 to 1000000000';
@@ -120,6 +124,8 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
       webhooks: limit(read, 'WEBHOOKS'),
       auth: limit(read, 'AUTH'),
     }),
+    suppressionsMax:
+      read.parsed('LETTERHAUS_SUPPRESSIONS_MAX', parseCount, COUNT_RULE) ?? SUPPRESSIONS_MAX,
     domainsMax: read.parsed('LETTERHAUS_DOMAINS_MAX', parseCount, COUNT_RULE) ?? DOMAINS_MAX,
     retention: Object.freeze(readRetention(read)),
     reputationEveryMs:

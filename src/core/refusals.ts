@@ -66,3 +66,8 @@ function andMore(count: number): string {
 export class Overloaded extends Error {
   override readonly name = 'Overloaded';
 }
+
+/** There are as many as there may be. The message is that of a `conflict`. */
+export class MaximumReached extends Error {
+  override readonly name = 'MaximumReached';
+}

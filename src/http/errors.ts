@@ -16,7 +16,13 @@ import type {
   onSendHookHandler,
 } from 'fastify';
 import { type Limit, limitRefusal, type LimitState } from '../core/limits.ts';
-import { type FieldProblem, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
+import {
+  type FieldProblem,
+  MaximumReached,
+  Overloaded,
+  type Refusal,
+  type RefusalCode,
+} from '../core/refusals.ts';
 import { isOfRootMount, resendFailure } from './resend/failures.ts';
 import type { HttpServices } from './services.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
@@ -313,6 +319,9 @@ export function createErrorHandler({
 
 function problemOf(error: FastifyError, request: FastifyRequest): HttpProblem | undefined {
   if (error instanceof BadRequest) return error.problem;
+  if (error instanceof MaximumReached) {
+    return { status: STATUS.conflict, code: 'conflict', message: error.message };
+  }
   const message = unavailability(error, request);
   if (message !== null) return { status: 503, code: 'service_unavailable', message };
   return OF_FASTIFY[error.code];

@@ -21,6 +21,7 @@ import type { Diagnose } from '../sending/diagnosis.ts';
 import type { DryRun } from '../sending/dry-run.ts';
 import type { AcceptBatch } from '../sending/email-batch.ts';
 import type { Database } from '../store/postgres/database.ts';
+import type { SuppressionRoom } from '../store/maxima.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import type { ScopeCategory } from '../store/limits.ts';
 import type { TemplateService } from '../templates/service.ts';
@@ -55,6 +56,7 @@ export type HttpServices = {
   >;
   domains: DomainService;
   templates: TemplateService;
+  suppressionRoom: SuppressionRoom;
   /** Opens and clicks. */
   visits: Pick<Visits, 'note'>;
   webhooks: WebhookService;

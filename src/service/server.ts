@@ -22,6 +22,7 @@ import { createDelivery } from './server-delivery.ts';
 import { createInquiries } from './server-inquiries.ts';
 import { listenForMail, type SmtpPorts } from './mail-ports.ts';
 import type { Database } from '../store/postgres/database.ts';
+import { SuppressionRoom } from '../store/maxima.ts';
 import { loadMessages } from '../store/messages.ts';
 import { recordVisits } from '../store/tracking.ts';
 import { DiskFullMemory } from '../store/postgres/capacity.ts';
@@ -175,6 +176,7 @@ function createApp(
     ...features,
     world,
     templates: createTemplateService(context),
+    suppressionRoom: new SuppressionRoom(world, context.config.suppressionsMax),
     attachmentUrls: new AttachmentUrls({ ...context, world }),
     webhooks: createWebhookService({ ...context, world }),
     localUrl: ownUrl(context.config),

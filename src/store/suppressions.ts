@@ -12,6 +12,7 @@ import { hash } from 'node:crypto';
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from './postgres/database.ts';
 import { recordEvent, FAN_OUT } from './events.ts';
+import type { SuppressionRoom } from './maxima.ts';
 import type { PageOf } from './page.ts';
 import { addressKey } from '../mail/address.ts';
 import { newId } from './ids.ts';
@@ -113,13 +114,20 @@ select ${SUPPRESSION_COLUMNS} from added`;
 /**
  * Suppresses an address. An existing entry does not change, unless it expires and this one does not.
  * @param entry.address as mail/address.ts writes it: its domain as A-labels
+ * @param room absent: there may be any number
+ * @throws MaximumReached
  */
 export function addSuppression(
   db: Database,
   scope: Scope,
   entry: NewSuppression,
+  room?: SuppressionRoom,
 ): Promise<{ suppression: Suppression; isNew: boolean }> {
-  return db.transaction((tx) => addSuppressionIn(tx, scope, entry));
+  return db.transaction(async (tx) => {
+    const added = await addSuppressionIn(tx, scope, entry);
+    if (added.isNew) await room?.check(tx, scope, 1);
+    return added;
+  });
 }
 
 /** addSuppression within a transaction. */

@@ -10,8 +10,10 @@
  * nor an open transaction. Concurrent changes may or may not be included; no entry is repeated.
  */
 import type { Scope } from '../core/scope.ts';
-import type { Queryable } from '../store/postgres/database.ts';
+import type { SuppressionRoom } from '../store/maxima.ts';
+import type { Database, Queryable } from '../store/postgres/database.ts';
 import {
+  type ImportedBatch,
   type ImportedSuppression,
   importSuppressions,
   listSuppressions,
@@ -37,9 +39,13 @@ export type ImportResult = {
 type ImportOptions = {
   /** The reason of entries that have none; null: not given. */
   reason: SuppressionReason | null;
+  /** Absent: there may be any number. */
+  room?: SuppressionRoom;
   /** Called after each batch. */
   onProgress?: (soFar: ImportResult) => void;
 };
+
+type Transactions = Queryable & Pick<Database, 'transaction'>;
 
 /** The file has more rows than one import may have; the rows before are imported. */
 export class TooManyRows extends Error {
@@ -53,15 +59,15 @@ const ERRORS_MAX = 100;
 /**
  * Imports a file in any chunks.
  * @param result updated as rows are committed, so that it is valid when this throws
- * @throws TooManyRows, UnusableFile, DatabaseUnavailable, errors of the stream
+ * @throws MaximumReached, TooManyRows, UnusableFile, DatabaseUnavailable, errors of the stream
  */
 export async function importFile(
-  db: Queryable,
+  db: Transactions,
   scope: Scope,
   file: { pieces: AsyncIterable<Uint8Array>; result: ImportResult } & ImportOptions,
 ): Promise<void> {
-  const { pieces, result, reason, onProgress } = file;
-  const batch = new Batch(db, scope, result);
+  const { pieces, result, reason, room, onProgress } = file;
+  const batch = new Batch(db, { scope, result, room });
   let rows = 0;
   for await (const { format, entries } of readEntries(pieces, reason)) {
     result.format = format ?? result.format;
@@ -113,16 +119,25 @@ function leaveOut(result: ImportResult, { line }: Where, because: LeftOut): void
 
 /** Rows that are committed together. */
 class Batch {
-  readonly #db: Queryable;
+  readonly #db: Transactions;
   readonly #scope: Scope;
   readonly #result: ImportResult;
+  readonly #room: SuppressionRoom | undefined;
   #entries: ImportedSuppression[] = [];
   #places: (Where & { endsByRule: boolean })[] = [];
 
-  constructor(db: Queryable, scope: Scope, result: ImportResult) {
+  constructor(
+    db: Transactions,
+    {
+      scope,
+      result,
+      room,
+    }: { scope: Scope; result: ImportResult; room: SuppressionRoom | undefined },
+  ) {
     this.#db = db;
     this.#scope = scope;
     this.#result = result;
+    this.#room = room;
   }
 
   get size(): number {
@@ -136,9 +151,19 @@ class Batch {
     this.#places.push({ line, item, endsByRule });
   }
 
+  #store(): Promise<ImportedBatch> {
+    const room = this.#room;
+    if (!room) return importSuppressions(this.#db, this.#scope, this.#entries);
+    return this.#db.transaction(async (tx) => {
+      const imported = await importSuppressions(tx, this.#scope, this.#entries);
+      if (imported.added > 0) await room.check(tx, this.#scope, imported.added);
+      return imported;
+    });
+  }
+
   async commit(): Promise<void> {
     if (this.size === 0) return;
-    const { added, expired } = await importSuppressions(this.#db, this.#scope, this.#entries);
+    const { added, expired } = await this.#store();
     const result = this.#result;
     result.added += added;
     result.alreadyThere += this.size - added - expired.length;

@@ -6,6 +6,7 @@ import { newId } from '../../src/store/ids.ts';
 import { makeBlocks } from '../../src/store/limit-blocks.ts';
 import { listLimits } from '../../src/store/limits.ts';
 import { emailBatch, newEmail } from './mail-store.ts';
+import * as maxima from '../../src/store/maxima.ts';
 import * as storage from '../../src/store/storage.ts';
 import type { Exercise, Stage } from './statements.ts';
 
@@ -55,7 +56,22 @@ async function useStorage({ db, sender: { projectId } }: Stage): Promise<void> {
   await storage.forgetStorage(db, { contentH: 24, metadataH: 48 });
 }
 
+async function countMaxima({ db, sender }: Stage): Promise<void> {
+  await maxima.roomForKey(db, sender);
+  await maxima.roomForProject(db, newId());
+  await maxima.roomForMember(db, { organizationId: newId(), emailKey: 'jo@acme.test' });
+}
+
+const SUPPRESSIONS_MAX = 500_000;
+
+async function countSuppressions({ db, sender }: Stage): Promise<void> {
+  const room = new maxima.SuppressionRoom({ monotonicMs: () => 0 }, SUPPRESSIONS_MAX);
+  await room.check(db, sender, 1);
+}
+
 export const LIMIT_EXERCISES: readonly Exercise[] = [
+  { what: 'count what has a maximum', asks: 1, run: countMaxima },
+  { what: 'count suppressions', asks: SUPPRESSIONS_MAX, run: countSuppressions },
   { what: 'reserve, list and forget stored bytes', asks: 1, run: useStorage },
   { what: 'list the limits', asks: 3, run: listAll },
   { what: 'accept from blocks of a limit', asks: FEW, run: acceptFromBlocks },

@@ -4,6 +4,7 @@ import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { type Caller, PERMISSIONS } from '../../core/scope.ts';
 import { isId } from '../../store/ids.ts';
 import { type ApiKey, createKey, listKeys, revokeKey, updateKey } from '../../store/keys.ts';
+import { roomForKey } from '../../store/maxima.ts';
 import { callerOf } from '../access.ts';
 import { notFound, refuse } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
@@ -38,6 +39,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
       };
       const key = checkedKey(caller, wanted);
       if (isRefusal(key)) return refuse(reply, key);
+      await roomForKey(db, caller);
       const made = await createKey(db, caller, key);
       return reply.code(201).send({ id: made.key.id, token: made.text });
     },

@@ -7,6 +7,7 @@ import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { type Address, explainAddress, parseAddress } from '../../mail/address.ts';
 import { isId } from '../../store/ids.ts';
+import type { SuppressionRoom } from '../../store/maxima.ts';
 import type { Database, Queryable } from '../../store/postgres/database.ts';
 import {
   addSuppression,
@@ -36,13 +37,16 @@ const NOT_SUPPRESSED: Refusal = {
   message: 'There is no suppression with this id or address in this project and environment.',
 };
 
-export function registerResendSuppressions(app: App, { db }: HttpServices): void {
-  registerListAndAdd(app, db);
+export function registerResendSuppressions(
+  app: App,
+  { db, suppressionRoom: room }: HttpServices,
+): void {
+  registerListAndAdd(app, db, room);
   registerOne(app, db);
-  registerBatches(app, db);
+  registerBatches(app, db, room);
 }
 
-function registerListAndAdd(app: App, db: Database): void {
+function registerListAndAdd(app: App, db: Database, room: SuppressionRoom): void {
   app.get('/suppressions', {
     schema: { ...HIDDEN, querystring: listQuery },
     handler: async (request, reply) => {
@@ -61,7 +65,7 @@ function registerListAndAdd(app: App, db: Database): void {
     handler: async (request, reply) => {
       const entry = entryOf('email', request.body.email);
       if (isRefusal(entry)) return refuse(reply, entry);
-      const { suppression } = await addSuppression(db, callerOf(request), entry);
+      const { suppression } = await addSuppression(db, callerOf(request), entry, room);
       return reply.code(201).send(named(suppression.address));
     },
   });
@@ -90,7 +94,7 @@ function registerOne(app: App, db: Database): void {
   });
 }
 
-function registerBatches(app: App, db: Database): void {
+function registerBatches(app: App, db: Database, room: SuppressionRoom): void {
   app.post('/suppressions/batch/add', {
     schema: { ...HIDDEN, body: z.object({ emails: z.array(z.string()).min(1).max(BATCH_MAX) }) },
     handler: async (request, reply) => {
@@ -104,7 +108,11 @@ function registerBatches(app: App, db: Database): void {
       const ordered = entries.flatMap((entry) => (isRefusal(entry) ? [] : [entry]));
       ordered.sort(byAddress);
       await db.transaction(async (tx) => {
-        for (const entry of ordered) await addSuppressionIn(tx, caller, entry);
+        let count = 0;
+        for (const entry of ordered) {
+          if ((await addSuppressionIn(tx, caller, entry)).isNew) count += 1;
+        }
+        if (count > 0) await room.check(tx, caller, count);
       });
       const added = entries.flatMap((entry) => (isRefusal(entry) ? [] : [named(entry.address)]));
       return reply.code(201).send({ data: added });

@@ -34,6 +34,7 @@ import {
   rotateKey,
   updateKey,
 } from '../../store/keys.ts';
+import { roomForKey } from '../../store/maxima.ts';
 import { findProject } from '../../store/projects.ts';
 
 const TAGS = ['API keys'];
@@ -84,7 +85,7 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
       operationId: 'createApiKey',
       tags: TAGS,
       body: keyCreation,
-      response: { 201: newApiKey, ...failures(400, 413, 415, 422) },
+      response: { 201: newApiKey, ...failures(400, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { name, permission, domain, expires_at } = request.body;
@@ -96,6 +97,7 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
         expiresAt: expires_at ?? caller.expiresAt,
       });
       if (isRefusal(wanted)) return refuse(reply, wanted);
+      await roomForKey(db, caller);
       const { key, text } = await createKey(db, caller, wanted);
       return reply.code(201).send({ ...toWire(key), key: text });
     },
@@ -195,6 +197,7 @@ function registerRotate(app: App, { db }: HttpServices): void {
       const caller = callerOf(request);
       const present = isId(id) ? await findKey(db, caller, id, caller) : null;
       if (!present) return notFound(reply, WHAT);
+      await roomForKey(db, caller);
       const wanted = { id, overlapS: request.body.expires_in };
       const rotated = await rotateKey(db, caller, wanted, caller);
       if (!rotated) {

@@ -15,6 +15,7 @@ import {
 } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 import { BY_SESSION, sessionOf } from '../sessions.ts';
+import { roomForProject } from '../../store/maxima.ts';
 import { createProject, listProjects, type Project, renameProject } from '../../store/projects.ts';
 import { listAlerts, type Alert } from '../../store/reputation.ts';
 
@@ -36,10 +37,11 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
       tags: TAGS,
       security: BY_SESSION,
       body: projectWrite,
-      response: { 201: project, ...failures(400, 404, 413, 415, 422) },
+      response: { 201: project, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const { organizationId } = sessionOf(request);
+      await roomForProject(db, organizationId);
       const made = await createProject(db, organizationId, request.body.name);
       return reply.code(201).send(toWire(made, []));
     },

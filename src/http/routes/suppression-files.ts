@@ -10,7 +10,7 @@ import type {
   FastifySchemaCompiler,
   onRequestHookHandler,
 } from 'fastify';
-import { Overloaded } from '../../core/refusals.ts';
+import { MaximumReached, Overloaded } from '../../core/refusals.ts';
 import { DatabaseUnavailable } from '../../store/postgres/database.ts';
 import {
   exportCsv,
@@ -110,7 +110,11 @@ async function* prepend(first: string, rest: AsyncIterable<string>): AsyncGenera
   yield* rest;
 }
 
-function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: FileOptions): void {
+function registerImport(
+  app: App,
+  { db, world, suppressionRoom: room }: HttpServices,
+  { silenceMs }: FileOptions,
+): void {
   /** The project of each import. */
   let underWay: string[] = [];
   app.post('/v1/suppressions/import', {
@@ -129,7 +133,7 @@ function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: Fi
       consumes: ['text/csv'],
       querystring: suppressionImportQuery,
       body: suppressionImportFile,
-      response: { 200: suppressionImport, ...failures(413, 415, 422) },
+      response: { 200: suppressionImport, ...failures(409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const body = (request.body as unknown as Readable | undefined) ?? Readable.from([]);
@@ -143,7 +147,8 @@ function registerImport(app: App, { db, world }: HttpServices, { silenceMs }: Fi
       const result = newImportResult();
       try {
         const pieces = piecesOf(request.raw, { body, silenceMs, world });
-        await importFile(db, caller, { pieces, result, reason: request.query.reason ?? null });
+        const reason = request.query.reason ?? null;
+        await importFile(db, caller, { pieces, result, reason, room });
         return presentImport(result);
       } catch (error) {
         dropRest(body, silenceMs);
@@ -179,6 +184,9 @@ function problemOf(error: unknown, { added }: ImportResult): HttpProblem | null 
   if (error instanceof TooManyRows) {
     const message = `The file has more than ${IMPORT_ROWS_MAX} rows; send the rest in another file. ${done}.`;
     return { status: 413, code: 'payload_too_large', message };
+  }
+  if (error instanceof MaximumReached) {
+    return { status: 409, code: 'conflict', message: `${error.message} ${done}.` };
   }
   if (error instanceof UploadStalled) {
     const message = `The file did not arrive completely; ${done}.`;

@@ -37,7 +37,7 @@ export function registerSuppressionRoutes(app: App, services: HttpServices): voi
   registerOne(app, services);
 }
 
-function registerListAndAdd(app: App, { db, world }: HttpServices): void {
+function registerListAndAdd(app: App, { db, world, suppressionRoom }: HttpServices): void {
   app.get('/v1/suppressions', {
     schema: {
       summary: 'List suppressed addresses',
@@ -68,12 +68,12 @@ function registerListAndAdd(app: App, { db, world }: HttpServices): void {
       operationId: 'createSuppression',
       tags: TAGS,
       body: suppressionCreation,
-      response: { 200: suppression, 201: suppression, ...failures(400, 413, 415, 422) },
+      response: { 200: suppression, 201: suppression, ...failures(400, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
       const entry = entryFrom(request.body, world);
       if (isRefusal(entry)) return refuse(reply, entry);
-      const added = await addSuppression(db, callerOf(request), entry);
+      const added = await addSuppression(db, callerOf(request), entry, suppressionRoom);
       return reply.code(added.isNew ? 201 : 200).send(toWire(added.suppression));
     },
   });
