@@ -9,6 +9,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import pino from 'pino';
 import { stubHttp, type StubHttp } from '../../test/support/http.ts';
+import { DEFAULT_LIMITS } from '../core/limits.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { systemWorld } from '../service/system-world.ts';
 import { CONNECTION_LIMITS, Connections } from './connections.ts';
@@ -206,7 +207,7 @@ test('behind a proxy each client has its own limit of requests, and the proxy ha
     retention: { contentH: null, metadataH: null },
     metricsToken: null,
     trustedProxies,
-    limits: {},
+    limits: DEFAULT_LIMITS,
   } as unknown as HttpServices['config'];
   await using http = await stubHttp({
     services: { isReady: () => promise, config },
