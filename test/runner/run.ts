@@ -95,20 +95,25 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
   const lasted = lastDurationsMs();
   const expectedMs = ({ path, step }: WaitingFile) =>
     lasted[path] ?? EXPECTED_MS[step.name] ?? EXPECTED_MS['unit'] ?? 0;
-  const waiting = steps
-    .flatMap((step): WaitingFile[] => step.files.map((path) => ({ path, step })))
+  const all = steps.flatMap((step): WaitingFile[] => step.files.map((path) => ({ path, step })));
+  const alone = all.filter(({ step }) => step.isAlone);
+  const waiting = all
+    .filter(({ step }) => !step.isAlone)
     .toSorted((one, other) => expectedMs(one) - expectedMs(other));
   const shortCount = waiting.filter((file) => expectedMs(file) <= SHORT_MS).length;
   const forTheEnd = waiting.splice(shortCount / 2, shortCount / 2);
   const results: FileResult[] = [];
-  const total = waiting.length + forTheEnd.length;
+  const total = all.length;
   const shared = new SharedParts();
-  const runNext = async (fromFront: boolean): Promise<boolean> => {
-    const file = (fromFront ? waiting.shift() : waiting.pop()) ?? forTheEnd.pop();
-    if (file === undefined) return false;
+  const run = async (file: WaitingFile): Promise<void> => {
     const result = await runFile(file, shared);
     results.push(result);
     options.onFile?.(result, total - results.length);
+  };
+  const runNext = async (fromFront: boolean): Promise<boolean> => {
+    const file = (fromFront ? waiting.shift() : waiting.pop()) ?? forTheEnd.pop();
+    if (file === undefined) return false;
+    await run(file);
     return true;
   };
   const work = async (job: number): Promise<void> => {
@@ -123,6 +128,7 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
     const regular = Array.from({ length: jobs }, (_, job) => work(job));
     const spare = Array.from({ length: spareJobs }, workWhileIdle);
     await Promise.all([...regular, ...spare]);
+    for (const file of alone) await run(file);
   } finally {
     await shared.stop();
   }

@@ -12,7 +12,14 @@ export type ToolStep = {
   command: [tool: string, ...args: string[]];
 };
 /** A set of test files for Node's runner. */
-export type TestStep = { kind: 'tests'; name: string; about: string; files: string[] };
+export type TestStep = {
+  kind: 'tests';
+  name: string;
+  about: string;
+  files: string[];
+  /** Its files run one at a time, when all others have ended: they say how soon something happens. */
+  isAlone?: true;
+};
 export type Step = ToolStep | TestStep;
 
 function allSteps(): Step[] {
@@ -33,7 +40,7 @@ function allSteps(): Step[] {
     ]),
     tests('api', 'the interface, by chapter', ['test/api', 'test/sdk']),
     tests('journey', "emails' lives", ['test/journey']),
-    tests('isolation', "one sender's trouble stays his own", ['test/isolation']),
+    alone(tests('isolation', "one sender's trouble stays his own", ['test/isolation'])),
     tests('browser', 'the dashboard in Chromium', ['test/browser']),
     tests('launcher', 'install and start', ['test/launcher']),
   ];
@@ -50,9 +57,13 @@ function types(name: string, about: string, project: string): Step {
 }
 
 /** @param places test files, or folders with test files anywhere below */
-function tests(name: string, about: string, places: string[]): Step {
+function tests(name: string, about: string, places: string[]): TestStep {
   const patterns = places.map((place) => (place.endsWith('.ts') ? place : `${place}/**/*.test.ts`));
   return { name, about, kind: 'tests', files: globSync(patterns, { cwd: ROOT }).toSorted() };
+}
+
+function alone(step: TestStep): TestStep {
+  return { ...step, isAlone: true };
 }
 
 /**

@@ -1,0 +1,6 @@
+/** One sender's trouble stays his own, in a service with two workers. */
+import { testMailShapes } from './mail-shapes.ts';
+import { testRequestShapes } from './request-shapes.ts';
+
+testMailShapes(2);
+testRequestShapes(2);
