@@ -7,8 +7,10 @@
  * slot at once. In each lane a project may have as many slots as it leaves free of the shared ones, and a project that has
  * next to none always finds one among the reserved.
  *
- * A delivery that has no session after SILENT_AFTER_MS, or has not ended after SLOW_AFTER times that, leaves its slot and waits in a budget of its own. When that is full, the delivery that has waited longest without a session,
- * of the project that has most, is given up and tried again later. One with a session is never given up.
+ * A delivery that has no session after SILENT_AFTER_MS, or has not ended after SLOW_AFTER times that, leaves its
+ * slot and waits in a budget of its own: WAITING_MAX deliveries, and half of the memory for deliveries, which comes
+ * first. When it is full, the delivery that has waited longest without a session, of the project that has most, is
+ * given up and tried again later. One with a session is never given up.
  */
 export type LaneName = 'prompt' | 'trial';
 

@@ -12,7 +12,9 @@ async function refusalsWith(
   size: { sizes: number[]; databaseBytesMax: number } | null = null,
 ): Promise<(string | null)[]> {
   const notified: (string | null)[] = [];
-  const looks = [...freeBytes];
+  // At the start, the disk and the database are also measured for the storage of projects.
+  const looks = [...freeBytes.slice(0, 1), ...freeBytes];
+  const sizes = [...(size?.sizes.slice(0, 1) ?? []), ...(size?.sizes ?? [])];
   mock.timers.enable({ apis: ['setTimeout'] });
   const options = {
     database: {
@@ -20,7 +22,7 @@ async function refusalsWith(
         query: (statement: Statement | string) =>
           Promise.resolve(
             typeof statement === 'string' && statement.includes('pg_database_size')
-              ? [{ bytes: size?.sizes.shift() }]
+              ? [{ bytes: sizes.shift() }]
               : [],
           ),
       },
