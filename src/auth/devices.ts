@@ -50,7 +50,7 @@ export type Device = { memberId: string; deviceId: string; proof: Buffer };
 
 const PROOF = 'device password';
 
-/** @param password as it is stored */
+/** @param password the stored hash */
 function proofOf(password: string, key: Buffer): Buffer {
   return createHmac('sha256', key).update(password).digest().subarray(0, 16);
 }

@@ -275,7 +275,7 @@ type LinkUse = {
 
 type NewOwner = { token: string; email: string; name: string; password: string };
 type Prepared = { sha256: Buffer; hash: string };
-/** `password`: as it is stored. */
+/** `password`: the stored hash. */
 type Account = { id: string; password: string };
 
 /** A link for the first owner, without its address; null: there is an owner already. */

@@ -133,7 +133,7 @@ function candidatesOf(
   }
 }
 
-/** The first addresses, as many as have `max` of which none is skipped. */
+/** The first addresses, with at most `max` that are not skipped. */
 function firstAlive(
   addresses: readonly string[],
   max: number,

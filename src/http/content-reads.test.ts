@@ -31,7 +31,7 @@ test('large answers count until they are sent, and a project has a part of them'
   count('d', 30 * MB).isSent();
 });
 
-test('a project reads one at a time, and who has gone reads nothing', async () => {
+test('a project has one read at a time, and a closed request reads nothing', async () => {
   const first = requestOf('a');
   const gone = requestOf('a');
   const other = requestOf('b');

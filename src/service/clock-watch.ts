@@ -98,7 +98,7 @@ const UNITS = [
   { name: 'minutes', ms: 60_000 },
 ] as const;
 
-/** `200 days`, `90 minutes`: of the largest unit of which there are two. */
+/** `200 days`, `90 minutes`: in the largest unit that gives two or more. */
 function period(ms: number): string {
   const unit = UNITS.find((one) => ms >= 2 * one.ms) ?? { name: 'seconds', ms: 1_000 };
   return `${Math.round(ms / unit.ms)} ${unit.name}`;

@@ -9,7 +9,7 @@ import type { Limit, LimitState } from '../core/limits.ts';
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 
-/** Those of which a project may have a limit of its own. */
+/** Categories for which a project may have a limit of its own. */
 export type ScopeCategory = 'sending' | 'verification' | 'domains' | 'webhooks';
 /** Counted by one statement for each request. */
 export type RequestCategory = Exclude<ScopeCategory, 'sending'> | 'dry_runs';

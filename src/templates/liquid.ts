@@ -156,7 +156,7 @@ function numbersIn(template: Template): Token[] {
 
 const NUMBER_TEXT_MAX = 32;
 
-/** A long text or a list would be converted each time, which takes as long as it is long. */
+/** Converting a long text or a list at each use would take time in proportion to its length. */
 function refuseUnlessNumber(token: Token, context: Context): void {
   const value: unknown = toValueSync(evalToken(token, context, true));
   const isShort = typeof value === 'string' && value.length <= NUMBER_TEXT_MAX;
