@@ -331,8 +331,10 @@ export class Dispatcher {
       });
       if (result?.kind !== 'settled') await this.#release([delivery], () => result?.delayMs ?? 0);
     } catch (error) {
-      // A bug, or keys that cannot be decrypted: the delivery is released and due again in a minute.
-      log.error({ err: error, emailId: delivery.message.id }, 'an attempt ended in an error');
+      // A lock that was not granted in time; else a bug, or keys that cannot be decrypted. In each case the
+      // delivery is released and due again in a minute.
+      const level = error instanceof DatabaseUnavailable ? 'warn' : 'error';
+      log[level]({ err: error, emailId: delivery.message.id }, 'an attempt ended in an error');
       await this.#release([delivery], () => 60_000);
     } finally {
       clearInterval(watch);
