@@ -42,7 +42,8 @@ const RECOVERY_MS = 15_000;
 const CLI_TRIES = 10;
 const CLOCK_STEPS = 3;
 /** The supervisor of a frozen worker may be frozen, killed or stopped at the same time. */
-const REPLACED_WITHIN_MS = 60_000;
+/** A worker that is frozen while it loads its code is killed after 60 s. */
+const REPLACED_WITHIN_MS = 90_000;
 /** Mail lives for three days of this clock, and draining needs two of them. */
 const CLOCK_JUMPS_MAX = 12;
 
