@@ -41,8 +41,10 @@ const TAKEOVER_MS = 20_000;
 const RECOVERY_MS = 15_000;
 const CLI_TRIES = 10;
 const CLOCK_STEPS = 3;
-/** The supervisor of a frozen worker may be frozen, killed or stopped at the same time. */
-/** A worker that is frozen while it loads its code is killed after 60 s. */
+/**
+ * The supervisor of a frozen worker may be frozen, killed or stopped at the same time, and a worker that is frozen
+ * while it loads its code is killed after 60 s.
+ */
 const REPLACED_WITHIN_MS = 90_000;
 /** Mail lives for three days of this clock, and draining needs two of them. */
 const CLOCK_JUMPS_MAX = 12;
