@@ -1,4 +1,4 @@
-/** `letterhaus owner`: links with which the owner gets in, for who has access to this machine. */
+/** `letterhaus owner`: prints a one-time sign-in link for the owner. Needs shell access to the machine. */
 import type { Command } from 'commander';
 import { linkForOwner, linkForPassword } from '../../auth/sign-in.ts';
 import type { Config } from '../../config/config.ts';

@@ -1,4 +1,4 @@
-/** `letterhaus stats`: how much was sent and what became of it, as a table that fits the terminal. */
+/** `letterhaus stats`: counts emails by delivery status, as a table that fits the terminal. */
 import { type Command, Option } from 'commander';
 import { isRefusal } from '../../core/refusals.ts';
 import {
