@@ -318,6 +318,29 @@ test('a final status that the receiver cannot have caused is found', () => {
   );
 });
 
+test('a recipient may end as failed after three attempts in doubt, and not before', () => {
+  const failedAfter = (doubts: number): FindingKind[] =>
+    wrong(({ emails, recipients, events, counts }) => {
+      const [queued] = events;
+      const attempt = { ...queued!, position: 0, hasAttempt: true, isInDoubt: true };
+      const last = { ...attempt, isInDoubt: doubts === 3, type: 'email.failed' };
+      return {
+        emails: [{ ...emails[0]!, eventCount: 5 }, emails[1]!],
+        recipients: [{ ...recipients[0]!, status: 'failed', attempts: 3 }, ...recipients.slice(1)],
+        events: [
+          ...events.filter(({ emailId, position }) => emailId !== 'e1' || position !== 0),
+          { ...attempt, seq: 2, type: 'email.delivery_delayed' },
+          { ...attempt, seq: 4, type: 'email.delivery_delayed' },
+          { ...last, seq: 5 },
+        ],
+        counts: { ...counts, delivered: 1, deferred: 2, failed: 1 },
+        mayEndAs: () => ['delivered', 'bounced'],
+      };
+    });
+  assert.deepEqual(failedAfter(3), []);
+  assert.deepEqual(failedAfter(2), ['wrong_ending']);
+});
+
 test('two final statuses of one recipient are found', () => {
   const again = { ...allIsWell().events[3]!, hasAttempt: false };
   assert.deepEqual(

@@ -72,24 +72,33 @@ function emailsAreAskedFor({ requests, emails, recipients }: Evidence): Finding[
 
 const ENDINGS = ['delivered', 'bounced', 'failed', 'suppressed', 'sent', 'canceled'];
 
+/** So many attempts may end in doubt; the last of them ends the email as failed. */
+const DOUBTS_MAX = 3;
+
 function recipientsEnd(evidence: Evidence): Finding[] {
-  const { emails, recipients, copies, mayEndAs, requests } = evidence;
+  const { emails, recipients, events, copies, mayEndAs, requests } = evidence;
+  const doubts = groupBy(
+    events.filter(({ isInDoubt }) => isInDoubt),
+    ({ emailId, position }) => `${emailId} ${position}`,
+  );
   const cancelable = new Set(requests.flatMap((one) => (one.isCanceled ? one.ids : [])));
   const environments = new Map(emails.map(({ id, environment }) => [id, environment]));
   const arrived = new Set(copies.map(({ emailId, address }) => `${emailId} ${address}`));
   const open = emails.filter(({ openCount }) => openCount !== 0);
   return [
     ...open.map(({ id, openCount }) => finding('unfinished', `${id} counts ${openCount} open`)),
-    ...recipients.flatMap(({ emailId, address, status }) => {
+    ...recipients.flatMap(({ emailId, position, address, status }) => {
       const who = `${emailId} to ${address} is ${status}`;
       if (!ENDINGS.includes(status)) return [finding('unfinished', who)];
       const isLive = environments.get(emailId) === 'live';
       const isMissing = status === 'delivered' && isLive && !arrived.has(`${emailId} ${address}`);
       const allowed = mayEndAs(address);
       const mayBeCanceled = status === 'canceled' && cancelable.has(emailId);
+      const ofDoubts = doubts.get(`${emailId} ${position}`)?.length ?? 0;
+      const mayFail = status === 'failed' && ofDoubts >= DOUBTS_MAX;
       return [
         ...(isMissing ? [finding('never_arrived', who)] : []),
-        ...(allowed && !allowed.includes(status) && !mayBeCanceled
+        ...(allowed && !allowed.includes(status) && !mayBeCanceled && !mayFail
           ? [finding('wrong_ending', who)]
           : []),
       ];
