@@ -195,6 +195,14 @@ test("Resend's variables are escaped in html, and other tags are reported", () =
   );
 });
 
+test('a text with backslashes in quotes is rendered as it was written', () => {
+  const resend = { syntax: 'resend' } as const;
+  const folder = 'C:\\new\\';
+  assert.equal(rendered(`{{{FOLDER|${folder}}}} {{{A|\\\\}}}.`, {}, resend), `${folder} \\\\.`);
+  assert.equal(rendered(`{{insert folder "default=${folder}"}}`, {}), folder);
+  assert.equal(rendered(`{{#equals folder "${folder}"}}same{{/equals}}`, { folder }), 'same');
+});
+
 test('a source with more tags or depth than Liquid may have is not translated to its end', () => {
   const deep = [
     '{{#each a}}',

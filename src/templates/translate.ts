@@ -126,10 +126,11 @@ function literal(text: string, isBeforeTag: boolean): string {
   return isBeforeTag && safe.endsWith('{') ? `${safe.slice(0, -1)}{{ "{" }}` : safe;
 }
 
-/** Liquid has no escapes within quotes. */
+/** liquidjs reads a backslash as an escape; null: it has both kinds of quotes, of which Liquid escapes none. */
 function quote(text: string): string | null {
-  if (!text.includes('"')) return `"${text}"`;
-  return text.includes("'") ? null : `'${text}'`;
+  const escaped = text.replaceAll('\\', String.raw`\\`);
+  if (!text.includes('"')) return `"${escaped}"`;
+  return text.includes("'") ? null : `'${escaped}'`;
 }
 
 function outputOf({ expression, isMember }: Resolved): string {
