@@ -3,20 +3,18 @@ import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { Overloaded } from '../core/refusals.ts';
-import type { Caller } from '../core/scope.ts';
 import { countAnswer, readInTurn } from './content-reads.ts';
 
 const MB = 1024 * 1024;
 
-function requestOf(projectId: string) {
+function requestOf(owner: string) {
   const raw = new EventEmitter() as ServerResponse;
-  const caller = { projectId } as Caller;
-  return { request: { caller }, reply: { raw } };
+  return { owner, reply: { raw } };
 }
 
 function count(projectId: string, bytes: number) {
-  const { request, reply } = requestOf(projectId);
-  countAnswer(request, reply, bytes);
+  const { owner, reply } = requestOf(projectId);
+  countAnswer(owner, reply, bytes);
   return { isSent: () => reply.raw.emit('close') };
 }
 
@@ -27,6 +25,7 @@ test('large answers count until they are sent, and a project has a part of them'
   open.push(count('b', 60 * MB), count('c', 60 * MB));
   assert.throws(() => count('d', 30 * MB), Overloaded);
   for (const { isSent } of open) isSent();
+  count('a', 150 * MB).isSent();
   count('a', 60 * MB).isSent();
   count('d', 30 * MB).isSent();
 });
@@ -37,14 +36,14 @@ test('a project has one read at a time, and a closed request reads nothing', asy
   const other = requestOf('b');
   const order: string[] = [];
   const release = Promise.withResolvers<void>();
-  const reading = readInTurn(first.request, first.reply, async () => {
+  const reading = readInTurn(first.owner, first.reply, async () => {
     await release.promise;
     order.push('first');
   });
-  const waiting = readInTurn(gone.request, gone.reply, async () => {
+  const waiting = readInTurn(gone.owner, gone.reply, async () => {
     order.push('gone');
   });
-  await readInTurn(other.request, other.reply, async () => {
+  await readInTurn(other.owner, other.reply, async () => {
     order.push('other');
   });
   gone.reply.raw.emit('close');

@@ -89,7 +89,7 @@ export function createDiagnose(options: DiagnosisOptions) {
 /** In one snapshot: an attempt that is settled meanwhile is in all parts of the answer or in none. */
 async function readAtOneMoment(tx: Queryable, ref: EmailRef) {
   await tx.query('set transaction isolation level repeatable read, read only');
-  const email = await findEmail(tx, ref);
+  const email = await findEmail(tx, ref, 0);
   const sender = email && (await readSenderState(tx, ref));
   if (!email || !sender) return null;
   const states = await readRecipientStates(tx, ref);

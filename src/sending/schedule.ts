@@ -17,11 +17,16 @@ const NO_EMAIL: Refusal = {
 
 /**
  * Cancels the recipients of an email that have not been sent to.
+ * @param contentBytesMax longer content is not read
  * @returns the email after the change
  */
-export async function cancel(db: Database, ref: EmailRef): Promise<EmailDetail | Refusal> {
+export async function cancel(
+  db: Database,
+  ref: EmailRef,
+  contentBytesMax?: number,
+): Promise<EmailDetail | Refusal> {
   const cancellation = await cancelEmail(db, ref);
-  const email = cancellation && (await findEmail(db, ref));
+  const email = cancellation && (await findEmail(db, ref, contentBytesMax));
   if (!cancellation || !email) return NO_EMAIL;
   if (cancellation.canceled > 0) return email;
   return conflict('There is nothing left to cancel', email, cancellation);
@@ -29,17 +34,19 @@ export async function cancel(db: Database, ref: EmailRef): Promise<EmailDetail |
 
 /**
  * Changes the time of an email before its first attempt.
+ * @param contentBytesMax longer content is not read
  * @returns the email after the change
  */
 export async function reschedule(
   db: Database,
   ref: EmailRef,
   text: string,
+  contentBytesMax?: number,
 ): Promise<EmailDetail | Refusal> {
   const scheduledAt = readTime(text);
   if (!(scheduledAt instanceof Date)) return scheduledAt;
   const rescheduling = await rescheduleEmail(db, ref, scheduledAt);
-  const email = rescheduling && (await findEmail(db, ref));
+  const email = rescheduling && (await findEmail(db, ref, contentBytesMax));
   if (!rescheduling || !email) return NO_EMAIL;
   switch (rescheduling.kind) {
     case 'moved':

@@ -86,6 +86,36 @@ test('html of 8,000 bytes or more is stored uncompressed, and read, sent and cou
   }
 });
 
+test('long content is not read unless it was asked for', async () => {
+  await using database = await testDatabase();
+  const { db } = database;
+  const sender = await newSender(db);
+  const emails = [
+    newEmail(sender, { html: 'a\u20ac'.repeat(50), text: 'b' }),
+    newEmail(sender, { html: 'c'.repeat(9_000), text: null }),
+    newEmail(sender, {
+      html: null,
+      written: { raw: Buffer.alloc(300), messageId: '<1@acme.com>' },
+    }),
+  ];
+  await acceptAll(storeOf(db), emails);
+  const bytes = [201, 9_000, 300];
+  for (const [index, { id }] of emails.entries()) {
+    const find = async (bytesMax?: number) => {
+      const ref = { ...sender, id, keyId: null, domain: null };
+      const found = await findEmail(db, ref, bytesMax);
+      assert.ok(found);
+      assert.equal(found.contentBytes, bytes[index]);
+      assert.equal(found.recipients.length, 1);
+      return { ...found, isRead: (found.html ?? found.raw) !== null };
+    };
+    assert.deepEqual(await find(bytes[index]), await find());
+    assert.equal((await find()).isRead, true);
+    const { html, text, raw } = await find(bytes[index]! - 1);
+    assert.deepEqual([html, text, raw], [null, null, null]);
+  }
+});
+
 test('partitions of an older schema compress what is stored from the migration on', async () => {
   await using database = await emptyDatabase();
   const older = temporaryFolder();

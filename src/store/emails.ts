@@ -59,6 +59,8 @@ export type RecipientView = {
 };
 
 export type EmailDetail = EmailSummary & {
+  /** Of html, text and the part of `raw` that is read: when it is more than was asked for, the three are null. */
+  contentBytes: number;
   html: string | null;
   /** null: derived from the html when composed. */
   text: string | null;
@@ -130,11 +132,18 @@ const NEXT_ATTEMPT_AT = `case when q.held then null
 const RAW_BYTES_READ = 2 * 1024 * 1024;
 
 /** Of `c`, a row of contents: one of the two is null. */
-const HTML = 'coalesce(c.html, c.large_html) as html';
+const HTML = 'coalesce(c.html, c.large_html)';
+
+/** Lengths are known without reading the values. */
+const CONTENT_BYTES = `
+       coalesce(octet_length(${HTML}), 0) + coalesce(octet_length(c.body_text), 0)
+       + least(coalesce(octet_length(c.raw), 0), ${RAW_BYTES_READ})`;
 
 const FIND = `
-select ${SUMMARY_COLUMNS}, ${HTML}, c.body_text as text, c.tracking,
-       substring(c.raw from 1 for ${RAW_BYTES_READ}) as raw,
+select ${SUMMARY_COLUMNS}, c.tracking, content.bytes as "contentBytes",
+       case when content.bytes <= $6 then ${HTML} end as html,
+       case when content.bytes <= $6 then c.body_text end as text,
+       case when content.bytes <= $6 then substring(c.raw from 1 for ${RAW_BYTES_READ}) end as raw,
        (select json_agg(json_build_object(
                  'address', r.address, 'kind', r.kind,
                  'status', ${PRESENT_STATUS},
@@ -147,13 +156,25 @@ select ${SUMMARY_COLUMNS}, ${HTML}, c.body_text as text, c.tracking,
          where r.project_id = $1 and r.email_id = $3) as recipients
   from emails e${OPEN_STATUSES}
   left join contents c on c.project_id = e.project_id and c.email_id = e.id and c.email_id = $3
+ cross join lateral (select (${CONTENT_BYTES})::int as bytes) content
  where e.project_id = $1 and e.environment = $2 and e.id = $3
    and ($4::uuid is null or e.key_id = $4)
    and ($5::text is null or right(e.from_address, length($5) + 1) = '@' || $5)`;
 
-/** The email with its recipients; null when it does not exist for the caller. */
-export async function findEmail(db: Queryable, ref: EmailRef): Promise<EmailDetail | null> {
-  const [row] = await db.query<SummaryRow & Omit<EmailDetail, 'status'>>(FIND, valuesOf(ref));
+/** Of any length. */
+export const WHOLE_CONTENT = 2 ** 31 - 1;
+
+/**
+ * The email with its recipients; null when it does not exist for the caller.
+ * @param contentBytesMax longer content is not read
+ */
+export async function findEmail(
+  db: Queryable,
+  ref: EmailRef,
+  contentBytesMax = WHOLE_CONTENT,
+): Promise<EmailDetail | null> {
+  const values = [...valuesOf(ref), contentBytesMax];
+  const [row] = await db.query<SummaryRow & Omit<EmailDetail, 'status'>>(FIND, values);
   return row ? withStatus(row) : null;
 }
 

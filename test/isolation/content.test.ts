@@ -3,6 +3,7 @@
  * is read by whoever has the weakest key or by the event loop that everybody shares.
  */
 import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { EMAIL } from '../support/api.ts';
 import { startService } from '../support/service.ts';
@@ -127,6 +128,62 @@ test('20 MB of character references, tried, sent, and looked into by many at onc
     });
   }
 });
+
+async function sendLong(megabytes: number): Promise<{ path: string; link: string }> {
+  const body = { ...EMAIL, html: '<p>Hello</p>'.repeat((megabytes * 1_000_000) / 12) };
+  const sent = await service.request('POST', '/v1/emails', { key: attacker, body });
+  assert.equal(sent.status, 202, sent.text);
+  const path = `/emails/${sent.body.id}`;
+  const shared = await service.request('POST', `/v1${path}/share`, { key: attacker, body: {} });
+  return { path, link: new URL(shared.body.url).pathname };
+}
+
+test('an email of 20 MB that is read 34 times at once takes the memory of a few', async () => {
+  const { path, link } = await sendLong(20);
+  const [worker = 0] = await service.workerPids();
+  const beforeMb = forgetPeak(worker);
+  await isHarmless(path, async () => {
+    const statuses = await Promise.all([
+      ...Array.from({ length: 30 }, (_, n) => statusOf(n % 2 ? path : `/v1${path}`, attacker)),
+      ...Array.from({ length: 4 }, () => statusOf(link, null)),
+    ]);
+    assert.deepEqual(new Set(statuses), new Set([200, 503]));
+  });
+  const grownMb = Math.round(memoryOf(worker).peakMb - beforeMb);
+  assert.ok(grownMb < 500, `${grownMb} MB more`);
+});
+
+test('whoever opens a link to a long email many times at once does not delay its project', async () => {
+  const { path, link } = await sendLong(1);
+  const [own, ...opened] = await Promise.all([
+    statusOf(`/v1${path}`, attacker),
+    ...Array.from({ length: 60 }, () => statusOf(link, null)),
+  ]);
+  assert.equal(own, 200);
+  assert.deepEqual(new Set(opened), new Set([200, 503]));
+});
+
+/** Of a process, now and at its most since `forgetPeak`. */
+function memoryOf(pid: number): { nowMb: number; peakMb: number } {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const mb = (name: string) =>
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1024;
+  return { nowMb: mb('VmRSS'), peakMb: mb('VmHWM') };
+}
+
+/** @returns what the process has now */
+function forgetPeak(pid: number): number {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+  return memoryOf(pid).nowMb;
+}
+
+/** Reads the answer as it comes, and keeps nothing of it. */
+async function statusOf(path: string, key: string | null): Promise<number> {
+  const headers = key === null ? {} : { authorization: `Bearer ${key}` };
+  const answer = await fetch(`${service.url}${path}`, { headers });
+  for await (const piece of answer.body ?? []) void piece;
+  return answer.status;
+}
 
 test('a project whose requests for content are too many is refused, and no other', async () => {
   const sent = await service.request('POST', '/v1/emails', { key: attacker, body: EMAIL });

@@ -11,8 +11,9 @@ import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import type { AcceptOutcome } from '../../sending/accept.ts';
 import type { EmailDraft } from '../../sending/draft.ts';
 import { cancel, reschedule } from '../../sending/schedule.ts';
-import { findEmail, listEmails } from '../../store/emails.ts';
+import { type EmailDetail, listEmails } from '../../store/emails.ts';
 import { callerOf } from '../access.ts';
+import { asJson, sendEmail } from '../content-reads.ts';
 import { draftsFor, type MakeDraft, replayOf } from '../drafts.ts';
 import { notFound, refuse, setLimitHeaders } from '../errors.ts';
 import { filterFrom, pageAnswer, pageFrom } from '../list.ts';
@@ -135,8 +136,10 @@ function registerReading(app: App, { db }: HttpServices): void {
     schema: { ...HIDDEN, params: idInPath },
     handler: async (request, reply) => {
       const ref = refOf(request);
-      const found = ref && (await findEmail(db, ref));
-      return found ? presentOne(found) : notFound(reply, 'email');
+      const { projectId: owner } = callerOf(request);
+      const show = (found: EmailDetail) => asJson(presentOne(found));
+      const sent = ref && (await sendEmail({ db, owner, reply }, ref, show));
+      return sent ?? notFound(reply, 'email');
     },
   });
 }
@@ -153,7 +156,7 @@ function registerChanges(app: App, { db, world }: HttpServices): void {
       const ref = refOf(request);
       if (ref === null) return notFound(reply, 'email');
       const time = readTime(request.body.scheduled_at, world.now());
-      const found = await reschedule(db, ref, time);
+      const found = await reschedule(db, ref, time, 0);
       return isRefusal(found) ? refuse(reply, found) : { object: 'email', id: found.id };
     },
   });
@@ -164,7 +167,7 @@ function registerChanges(app: App, { db, world }: HttpServices): void {
     handler: async (request, reply) => {
       const ref = refOf(request);
       if (ref === null) return notFound(reply, 'email');
-      const found = await cancel(db, ref);
+      const found = await cancel(db, ref, 0);
       return isRefusal(found) ? refuse(reply, found) : { object: 'email', id: found.id };
     },
   });

@@ -14,6 +14,7 @@ import { presentEmail } from '../../sending/present.ts';
 import { emailExists, type EmailDetail, findEmail } from '../../store/emails.ts';
 import { listDeliveriesOfEmail } from '../../store/webhook-deliveries.ts';
 import { presentDelivery } from '../../webhooks/present.ts';
+import { callerOf } from '../access.ts';
 import { countAnswer, readInTurn } from '../content-reads.ts';
 import { notFound, refuse } from '../errors.ts';
 import { listAnswer } from '../list.ts';
@@ -51,12 +52,12 @@ function registerInspection(app: App, services: HttpServices): void {
       response: { 200: emailInspection, ...failures(404) },
     },
     handler: (request, reply) =>
-      readInTurn(request, reply, async () => {
+      readInTurn(callerOf(request).projectId, reply, async () => {
         const found = await messageOf(services, request);
         if (found === null) return notFound(reply, 'email');
         if (found.bytes === null) return refuse(reply, CONTENT_GONE);
         const inspection = await presentInspection(found.email, found.bytes);
-        countAnswer(request, reply, inspection.text?.length ?? 0);
+        countAnswer(callerOf(request).projectId, reply, inspection.text?.length ?? 0);
         return inspection;
       }),
   });
@@ -74,7 +75,7 @@ function registerAttachment(app: App, services: HttpServices): void {
       response: { 200: attachmentBytes, ...failures(404) },
     },
     handler: (request, reply) =>
-      readInTurn(request, reply, async () => {
+      readInTurn(callerOf(request).projectId, reply, async () => {
         const found = await messageOf(services, request);
         if (found === null) return notFound(reply, 'email');
         if (found.bytes === null) return refuse(reply, CONTENT_GONE);
@@ -82,7 +83,7 @@ function registerAttachment(app: App, services: HttpServices): void {
         const { attachments } = inspectMessage(found.bytes);
         const file = attachments.find(({ number }) => String(number) === request.params.number);
         if (file === undefined) return refuse(reply, NO_SUCH_ATTACHMENT);
-        countAnswer(request, reply, file.content.length);
+        countAnswer(callerOf(request).projectId, reply, file.content.length);
         // Of strangers: a browser stores it and shows nothing.
         return (reply as FastifyReply)
           .headers({

@@ -25,7 +25,7 @@ import {
 } from '../../store/emails.ts';
 import { isId } from '../../store/ids.ts';
 import { callerOf, KEY_REFUSED } from '../access.ts';
-import { countAnswer, readInTurn } from '../content-reads.ts';
+import { asJson, changeEmail, countAnswer, readInTurn, sendEmail } from '../content-reads.ts';
 import { draftsFor, replayOf } from '../drafts.ts';
 import {
   BadRequest,
@@ -197,8 +197,10 @@ function registerOne(app: App, { db }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const ref = refOf(request);
-      const found = ref && (await findEmail(db, ref));
-      return found ? presentEmail(found) : notFound(reply, 'email');
+      const { projectId: owner } = callerOf(request);
+      const show = (found: EmailDetail) => asJson(presentEmail(found));
+      const sent = ref && (await sendEmail({ db, owner, reply }, ref, show));
+      return sent ?? notFound(reply, 'email');
     },
   });
 }
@@ -221,7 +223,10 @@ function registerChanges(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const ref = refOf(request);
       if (ref === null) return notFound(reply, 'email');
-      const found = await reschedule(db, ref, request.body.scheduled_at);
+      const { scheduled_at: time } = request.body;
+      const { projectId: owner } = callerOf(request);
+      const turn = { db, owner, reply };
+      const found = await changeEmail(turn, ref, () => reschedule(db, ref, time));
       return 'refused' in found ? refuse(reply, found) : presentEmail(found);
     },
   });
@@ -243,7 +248,9 @@ function registerChanges(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const ref = refOf(request);
       if (ref === null) return notFound(reply, 'email');
-      const found = await cancel(db, ref);
+      const { projectId: owner } = callerOf(request);
+      const turn = { db, owner, reply };
+      const found = await changeEmail(turn, ref, () => cancel(db, ref));
       return 'refused' in found ? refuse(reply, found) : presentEmail(found);
     },
   });
@@ -286,15 +293,15 @@ function registerContent(app: App, { db, contentOf }: HttpServices): void {
       response: { 200: messageBytes, ...failures(404, 422) },
     },
     handler: (request, reply) =>
-      readInTurn(request, reply, async () => {
+      readInTurn(callerOf(request).projectId, reply, async () => {
         const ref = refOf(request);
-        const found = ref && (await findEmail(db, ref));
+        const found = ref && (await findEmail(db, ref, 0));
         if (!ref || !found) return notFound(reply, 'email');
         const recipient = chosenRecipient(found, request.query.recipient);
         if (recipient === null) return refuse(reply, NO_SUCH_RECIPIENT);
         const bytes = await contentOf({ ...ref, recipient });
         if (bytes === null) return refuse(reply, CONTENT_GONE);
-        countAnswer(request, reply, bytes.length);
+        countAnswer(callerOf(request).projectId, reply, bytes.length);
         // A browser must not render the HTML of a customer.
         return (reply as FastifyReply)
           .headers({

@@ -5,15 +5,17 @@
  * The html is a customer's: the page is sandboxed, so that it runs no script and has no origin. Nothing is
  * counted as an open, since the html is that of the request, not of the message that was sent.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { COLOUR_SCHEMES, inScheme } from '../../core/colour-scheme.ts';
+import { type ColourScheme, COLOUR_SCHEMES, inScheme } from '../../core/colour-scheme.ts';
 import { inertHtml } from '../../core/inert-html.ts';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { makeShareToken, readShareToken, SHARE } from '../../mail/share-link.ts';
 import { presentEmail } from '../../sending/present.ts';
-import { emailExists, findEmail } from '../../store/emails.ts';
+import { emailExists, type EmailDetail } from '../../store/emails.ts';
 import { callerOf } from '../access.ts';
+import { sendEmail } from '../content-reads.ts';
 import { noSuch, refuse } from '../errors.ts';
 import { strangersPolicy } from '../html-page.ts';
 import { failures, idParams } from '../schemas/common.ts';
@@ -124,27 +126,37 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
       const shared = readShareToken(request.params.token, secrets.deriveAll(SHARE));
       if (shared === null || shared.expiresAtS * 1000 <= world.now()) return sendGone(reply);
       const { emailId: id, ...scope } = shared;
-      const found = await findEmail(db, { ...scope, id, keyId: null, domain: null });
-      const content = found && presentEmail(found);
-      const type = content?.html ? 'text/html' : 'text/plain';
-      const scheme = COLOUR_SCHEMES.find((one) => one === request.query.scheme);
+      const ref = { ...scope, id, keyId: null, domain: null };
+      // Turns of their own: whoever has a link does not delay what the project itself reads.
+      const owner = `links of ${scope.projectId}`;
+      // With ?remote=no nothing that would notify a stranger is loaded: the dashboard's frame. With
+      // ?scheme=dark or light the html is shown as programs with that scheme do.
       const remote = request.query.remote !== 'no';
-      const inert = content?.html && inertHtml(content.html, { remote });
-      const html = inert && scheme ? inScheme(inert, scheme) : inert;
-      const shown = html || content?.text;
-      if (!shown) return sendGone(reply);
-      return (reply as FastifyReply)
-        .headers(HEADERS)
-        .header(
-          'content-security-policy',
-          // With ?remote=no nothing that would notify a stranger is loaded: the dashboard's frame. With
-          // ?scheme=dark or light the html is shown as programs with that scheme do.
-          strangersPolicy({ remote }),
-        )
-        .header('content-type', `${type}; charset=utf-8`)
-        .send(shown);
+      const scheme = COLOUR_SCHEMES.find((one) => one === request.query.scheme);
+      const show = async (email: EmailDetail) => {
+        const shown = await pageOf(email, { remote, scheme });
+        if (shown)
+          reply.headers({ ...HEADERS, 'content-security-policy': strangersPolicy({ remote }) });
+        return shown;
+      };
+      const sent = await sendEmail({ db, owner, reply }, ref, show);
+      return sent ?? sendGone(reply);
     },
   });
+}
+
+/** Null: there is nothing to show. Others get their turn between the steps. */
+async function pageOf(
+  email: EmailDetail,
+  { remote, scheme }: { remote: boolean; scheme: ColourScheme | undefined },
+): Promise<{ type: string; text: string } | null> {
+  const { html, text } = presentEmail(email);
+  if (!html) return text ? { type: 'text/plain; charset=utf-8', text } : null;
+  await nextTurn();
+  const inert = inertHtml(html, { remote });
+  await nextTurn();
+  const shown = scheme ? inScheme(inert, scheme) : inert;
+  return { type: 'text/html; charset=utf-8', text: shown };
 }
 
 function sendGone(reply: FastifyReply): FastifyReply {
