@@ -25,12 +25,16 @@ export type WorkerMessage =
   | { kind: 'reached'; provider: string; address: string }
   /** An attempt reached none of the provider's hosts. */
   | { kind: 'unreached'; provider: string; addresses: readonly string[]; reason: string }
+  | (PromptMessage & { isPrompt: boolean })
   | HostMessage;
 
 type Pace = { messagesPerMinute: number; forMs: number };
 
 /** The address does not answer and is skipped for `deadForMs`; 0: it answers again. */
 export type HostMessage = { kind: 'host'; address: string; deadForMs: number };
+
+/** Attempts at these providers get a session at once, or do not any more. Sent when that changes for a worker. */
+type PromptMessage = { kind: 'prompt'; providers: readonly string[] };
 
 export type BrokerMessage =
   /** One connection may be opened; `messagesMax` null: no limit besides the usual. */
@@ -42,6 +46,8 @@ export type BrokerMessage =
   /** `share`: connections that this worker may count on; `window`: those of the machine. */
   | (PoolKey & { kind: 'pool'; share: number; window: number })
   | (ProviderStatus & { kind: 'provider' })
+  /** Another worker got sessions at once. That they are slow, each worker finds out for itself. */
+  | PromptMessage
   | HostMessage;
 
 export type ProviderStatus = {

@@ -103,6 +103,24 @@ test('two connections at first, more as the receiver takes messages, never more 
   assert.equal(scene.heldBy(1), 5);
 });
 
+test('a provider that answers one worker at once is known to the others, and to one that starts later', () => {
+  const scene = new Scene(2).join(1, 2);
+  const says = (isPrompt: boolean, ...providers: string[]) =>
+    scene.send(1, { kind: 'prompt', providers, isPrompt });
+  says(true, 'one.test');
+  says(true, 'two.test');
+  says(false, 'one.test');
+  scene.join(3);
+  const heard = (worker: number) =>
+    scene.received
+      .get(worker)
+      ?.flatMap((message) => (message.kind === 'prompt' ? message.providers : []));
+  assert.deepEqual([1, 2, 3].map(heard), [undefined, ['one.test', 'two.test'], ['two.test']]);
+  says(true, ...Array.from({ length: 3_000 }, (_, index) => `${index}.test`));
+  scene.join(4);
+  assert.equal(heard(4)?.length, 1_000, 'the newest');
+});
+
 test('a limit holds for each of our addresses', () => {
   const scene = new Scene(2).join(1);
   for (const source of ['198.51.100.1', '198.51.100.2']) {

@@ -28,6 +28,8 @@ const FORGET_EVERY_MS = 10_000;
 const FORGET_AFTER_MS = 3600_000;
 /** Beyond this, providers without mail are forgotten at once: they start with few connections again. */
 const PROVIDERS_MAX = 20_000;
+/** What a worker that joins is told at once, the newest. */
+const PROMPT_MAX = 1_000;
 
 type WantMessage = Extract<WorkerMessage, { kind: 'want' }>;
 
@@ -38,6 +40,8 @@ export class Broker {
   readonly #workers = new Set<number>();
   /** Providers whose state depends on time. */
   readonly #watched = new Set<BrokerProvider>();
+  /** Those that gave a session at once, the newest last. */
+  readonly #prompt = new Set<string>();
   #outbox = new Map<number, BrokerMessage[]>();
   #forgetAtMs = 0;
 
@@ -45,9 +49,15 @@ export class Broker {
     this.#options = options;
   }
 
-  /** Adds a worker. It receives outages of all providers, whether or not it has mail for them. */
+  /**
+   * Adds a worker that is ready to receive. It receives outages of all providers, and which of them answer at once,
+   * whether or not it has mail for them.
+   */
   join(worker: number): void {
     this.#workers.add(worker);
+    if (this.#prompt.size === 0) return;
+    this.#enqueue(worker, { kind: 'prompt', providers: [...this.#prompt] });
+    this.#flush();
   }
 
   /** Removes a worker whose process, with all its connections, has ended. */
@@ -92,6 +102,7 @@ export class Broker {
 
   #handle(worker: number, message: WorkerMessage): void {
     if (message.kind === 'host') return this.#notifyHost(message, worker);
+    if (message.kind === 'prompt') return this.#answersPromptly(message, worker);
     const provider = this.#provider(message.provider);
     switch (message.kind) {
       case 'want':
@@ -284,6 +295,21 @@ export class Broker {
 
   #notifyHost(message: Extract<BrokerMessage, { kind: 'host' }>, from?: number): void {
     for (const worker of this.#workers) if (worker !== from) this.#enqueue(worker, message);
+  }
+
+  #answersPromptly(
+    { providers, isPrompt }: Extract<WorkerMessage, { kind: 'prompt' }>,
+    from: number,
+  ) {
+    for (const name of providers) {
+      this.#prompt.delete(name);
+      if (isPrompt) this.#prompt.add(name);
+      if (this.#prompt.size > PROMPT_MAX) this.#prompt.delete(this.#prompt.keys().next().value!);
+    }
+    if (!isPrompt) return;
+    for (const worker of this.#workers) {
+      if (worker !== from) this.#enqueue(worker, { kind: 'prompt', providers });
+    }
   }
 
   #enqueue(worker: number, message: BrokerMessage): void {

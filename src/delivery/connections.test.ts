@@ -317,6 +317,20 @@ test('a server that closes without a reply counts as unreachable, one that refus
   }
 });
 
+test('a provider that gives sessions at once is known to the other workers', async () => {
+  using machine = new Machine(3, { port: 25, limits: {} });
+  const [one, ...others] = machine.workers as [Connections, Connections, Connections];
+  const heard: string[] = [];
+  one.onPrompt(() => assert.fail('it said so itself'));
+  for (const [index, other] of others.entries()) {
+    other.onPrompt((provider) => heard.push(`${index} ${provider}`));
+  }
+  one.promptChanged('silent.test', false);
+  one.promptChanged('good.test', true);
+  await waitFor(() => heard.length >= 2, { what: 'the others to receive it' });
+  assert.deepEqual(heard.toSorted(), ['0 good.test', '1 good.test']);
+});
+
 test('a server that did not answer is skipped by all workers, except for urgent mail', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: {} });

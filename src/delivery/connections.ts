@@ -143,6 +143,7 @@ export class Connections {
   };
   readonly #grown = new Map<ConnectionPool, number>();
   #onChange: (provider: string) => void = () => {};
+  #onPrompt: (provider: string) => void = () => {};
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
@@ -234,6 +235,16 @@ export class Connections {
     this.#onChange = listener;
   }
 
+  /** Another worker got a session of the provider at once. */
+  onPrompt(listener: (provider: string) => void): void {
+    this.#onPrompt = listener;
+  }
+
+  /** The provider began, or stopped, to give sessions at once: the other workers want to know. */
+  promptChanged(provider: string, isPrompt: boolean): void {
+    this.#send({ kind: 'prompt', providers: [provider], isPrompt });
+  }
+
   /** The provider accepted a message: one more connection, up to the limit, if all were busy. */
   grow(provider: string, source: string): void {
     const pool = this.#provider(provider).pool(source);
@@ -272,6 +283,7 @@ export class Connections {
   receive(messages: readonly BrokerMessage[]): void {
     for (const message of messages) {
       if (message.kind === 'host') this.#dead.remember(message.address, message.deadForMs);
+      else if (message.kind === 'prompt') message.providers.forEach(this.#onPrompt);
       else this.#handle(this.#provider(message.provider), message);
     }
   }
@@ -284,7 +296,10 @@ export class Connections {
     await Promise.all(idle.map(({ connection }) => connection.close()));
   }
 
-  #handle(provider: ProviderView, message: Exclude<BrokerMessage, { kind: 'host' }>): void {
+  #handle(
+    provider: ProviderView,
+    message: Exclude<BrokerMessage, { kind: 'host' | 'prompt' }>,
+  ): void {
     if (message.kind === 'provider') {
       provider.receive(message);
       return this.#onChange(provider.key);

@@ -51,6 +51,8 @@ function newScene(
       windowOf: () => options.window ?? 100,
       suspendedForMs: () => 0,
       onChange: () => {},
+      onPrompt: () => {},
+      promptChanged: () => {},
     },
     mailRouting: {
       providerOf: (destination) => destination,

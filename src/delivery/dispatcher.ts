@@ -24,7 +24,7 @@ import type { Connections } from './connections.ts';
 import { type Contents, isLarge, sizeOf } from './contents.ts';
 import type { Deliver } from './deliver.ts';
 import { AWAY_PAUSE_MS, Releases, UnknownClaims } from './releases.ts';
-import { type Delivery, FairQueue, WEIGHT_BYTES } from './fair-queue.ts';
+import { type Delivery, FairQueue, type ProviderRules, WEIGHT_BYTES } from './fair-queue.ts';
 import type { MailRouting } from './mail-routing.ts';
 import { SIMULATOR_PROVIDER } from './simulator.ts';
 import { SILENT_AFTER_MS } from './slots.ts';
@@ -37,7 +37,7 @@ type DispatcherOptions = {
   deliver: Deliver;
   contents: Pick<Contents, 'keep'>;
   /** How many deliveries of a provider may be under way, and whether it is suspended. */
-  connections: Pick<Connections, 'windowOf' | 'suspendedForMs' | 'onChange'>;
+  connections: ProviderRules & Pick<Connections, 'onChange' | 'onPrompt'>;
   mailRouting: Pick<MailRouting, 'providerOf' | 'knows' | 'learn'>;
   /** Outcomes that the database refuses and that are kept (store/unsettled.ts). */
   unsettled: {
@@ -103,6 +103,7 @@ export class Dispatcher {
       windowOf: (provider) =>
         provider === SIMULATOR_PROVIDER ? SIMULATOR_WINDOW : connections.windowOf(provider),
       suspendedForMs: (provider) => connections.suspendedForMs(provider),
+      promptChanged: (provider, isPrompt) => connections.promptChanged(provider, isPrompt),
     });
     this.#claims = new Claims({ ...options, providers: this.#fairQueue });
     this.#releases = new Releases({ ...options, isRunning: () => this.#isRunning });
@@ -110,6 +111,10 @@ export class Dispatcher {
       ...options,
       known: () => this.#known(),
       fateKnownAfterMs: options.unknownFateMs ?? UNKNOWN_FATE_MS,
+    });
+    connections.onPrompt((provider) => {
+      this.#fairQueue.answersPromptly(provider);
+      this.#pump();
     });
     connections.onChange((provider) => {
       this.#fairQueue.open(provider);

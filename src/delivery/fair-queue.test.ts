@@ -5,7 +5,7 @@ import { type Delivery, FairQueue } from './fair-queue.ts';
 
 function newFairQueue(window: number | ((provider: string) => number) = 100): FairQueue {
   const windowOf = typeof window === 'number' ? () => window : window;
-  return new FairQueue({ windowOf, suspendedForMs: () => 0 });
+  return new FairQueue({ windowOf, suspendedForMs: () => 0, promptChanged: () => {} });
 }
 
 /** Deliveries of one project. */
@@ -123,6 +123,26 @@ test('mail to a provider that answered has slots of its own, and comes first in 
   assert.equal(startAll(queue).length, 255);
 });
 
+test('a provider that answered another worker comes first, and each change is passed on once', () => {
+  const changes: [string, boolean][] = [];
+  const queue = new FairQueue({
+    windowOf: () => 10_000,
+    suspendedForMs: () => 0,
+    promptChanged: (...change) => changes.push(change),
+  });
+  addAll(queue, deliveriesOf('a', [...many(600, 'hangs.net'), ...many(4, 'alive.net')]));
+  queue.answersPromptly('alive.net');
+  const first = Array.from({ length: 4 }, () => queue.next()!);
+  assert.deepEqual(new Set(first.map(({ provider }) => provider)), new Set(['alive.net']));
+  assert.deepEqual(changes, [], 'the other worker has said so');
+  for (const delivery of first.splice(0, 2)) {
+    delivery.place!.greeted();
+    queue.done(delivery);
+  }
+  for (const delivery of first) assert.ok(queue.leaveSlot(delivery));
+  assert.deepEqual(changes, [['alive.net', false]]);
+});
+
 test('deliveries without a session leave their slots, and their provider is tried with the others again', () => {
   const queue = newFairQueue(10_000);
   addAll(queue, deliveriesOf('a', ['first@x.net']));
@@ -154,6 +174,7 @@ test('a suspended provider starts nothing and is reported once, and its deliveri
   const providers = new FairQueue({
     windowOf: () => 10,
     suspendedForMs: (provider) => (suspended.has(provider) ? 1_000 : 0),
+    promptChanged: () => {},
   });
   addAll(providers, deliveriesOf('a', ['a@dead.net', 'b@alive.net', 'c@dead.net']));
   assert.deepEqual(names(providers, 2), ['b@alive.net', undefined]);

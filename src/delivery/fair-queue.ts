@@ -49,7 +49,7 @@ export type Delivery = Pick<
   place?: Place;
 };
 
-type ProviderRules = {
+export type ProviderRules = {
   /** Attempts of the provider that may be in progress at once on this worker; 1 or more. */
   windowOf(provider: string): number;
   /**
@@ -57,6 +57,8 @@ type ProviderRules = {
    * would expire before its end; 0: none.
    */
   suspendedForMs(provider: string): number;
+  /** The last attempt at the provider got a session at once, or did not, other than the one before. */
+  promptChanged(provider: string, isPrompt: boolean): void;
 };
 
 const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
@@ -136,7 +138,7 @@ export class FairQueue {
     if (delivery.place === undefined || !this.#attempts.has(delivery)) return true;
     const hadSlot = delivery.place.lane !== null;
     const hasLeft = this.#slots.leave(delivery.place);
-    if (hadSlot && hasLeft) this.#answersPromptly(delivery.provider, false);
+    if (hadSlot && hasLeft) this.#found(delivery.provider, false);
     return hasLeft;
   }
 
@@ -146,7 +148,7 @@ export class FairQueue {
     const { provider } = this.#queue(delivery);
     provider.attempts = reduced(provider.attempts, 1);
     const { hasSession, lane } = delivery.place!;
-    if (hasSession && lane !== null) this.#answersPromptly(delivery.provider, true);
+    if (hasSession && lane !== null) this.#found(delivery.provider, true);
     this.open(delivery.provider);
   }
 
@@ -162,6 +164,11 @@ export class FairQueue {
     this.#weigh(queue, -delivery.weightBytes);
     this.#forgetIfEmpty(queue);
     this.open(delivery.provider);
+  }
+
+  /** Another worker of the machine got a session of the provider at once. */
+  answersPromptly(name: string): void {
+    this.#setPrompt(name, true);
   }
 
   /** The provider may have room: its parked queues become ready, in turn. */
@@ -338,9 +345,13 @@ export class FairQueue {
     return this.#prompt.has(provider) ? 'prompt' : 'trial';
   }
 
-  /** Moves the queues of the provider to the lane where they belong now. */
-  #answersPromptly(name: string, isPrompt: boolean): void {
-    if (this.#prompt.has(name) === isPrompt) return;
+  #found(name: string, isPrompt: boolean): void {
+    if (this.#setPrompt(name, isPrompt)) this.#rules.promptChanged(name, isPrompt);
+  }
+
+  /** Moves the queues of the provider to the lane where they belong now. @returns whether that is new */
+  #setPrompt(name: string, isPrompt: boolean): boolean {
+    if (this.#prompt.has(name) === isPrompt) return false;
     if (!isPrompt) this.#prompt.delete(name);
     else this.#prompt.add(name);
     if (this.#prompt.size > PROMPT_MAX) this.#prompt.delete(this.#prompt.keys().next().value!);
@@ -348,6 +359,7 @@ export class FairQueue {
     for (const queue of this.#providers.get(name)?.queues.values() ?? []) {
       if (queue.project.turns[from].delete(queue)) queue.project.turns[to].return(queue);
     }
+    return true;
   }
 
   #start(queue: TenantQueue, delivery: Delivery): void {

@@ -180,7 +180,6 @@ export class WorkerPool {
   }
 
   #setUp(worker: Worker, setup: WorkerSetup): void {
-    this.#broker?.join(worker.id);
     send(worker, { type: 'clock_refusal', reason: this.#clock.refusal });
     send(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
     send(worker, { type: 'refuse_mail', reason: this.#refusal });
@@ -206,6 +205,8 @@ export class WorkerPool {
         break;
       case 'ready':
         this.#watch.isReady(worker.id);
+        // Not before: what it is told earlier is lost.
+        this.#broker?.join(worker.id);
         this.#readyCount += 1;
         if (this.#readyCount === this.#options.count) this.#ready.resolve('ready');
         break;
