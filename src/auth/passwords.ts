@@ -45,7 +45,7 @@ export class Passwords {
   async hash(password: string, asker: Asker): Promise<string> {
     const parameters = { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 };
     const salt = randomBytes(SALT_BYTES);
-    const hash = await this.#derive(password, { parameters, salt }, asker);
+    const hash = await this.#turns.take(asker, () => derived(password, { parameters, salt }));
     return encode({ parameters, salt, hash });
   }
 
@@ -56,19 +56,20 @@ export class Passwords {
    */
   async verify(password: string, stored: string | null, asker: Asker): Promise<boolean> {
     const { hash, ...how } = decode(stored ?? NOBODYS);
-    const isIt = timingSafeEqual(await this.#derive(password, how, asker), hash);
-    return isIt && stored !== null;
+    const check = async () => {
+      const isIt = timingSafeEqual(await derived(password, how), hash);
+      return isIt && stored !== null;
+    };
+    return this.#turns.take(asker, check, (isRight) => !isRight);
   }
+}
 
-  async #derive(
-    password: string,
-    { parameters, salt }: { parameters: Parameters; salt: Buffer },
-    asker: Asker,
-  ): Promise<Buffer> {
-    const message = normalised(password);
-    const options = { ...parameters, message, nonce: salt, tagLength: HASH_BYTES };
-    return this.#turns.take(asker, () => derive('argon2id', options));
-  }
+function derived(
+  password: string,
+  { parameters, salt }: { parameters: Parameters; salt: Buffer },
+): Promise<Buffer> {
+  const message = normalised(password);
+  return derive('argon2id', { ...parameters, message, nonce: salt, tagLength: HASH_BYTES });
 }
 
 /** A rule that a new password breaks; null: none. */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Overloaded } from '../core/refusals.ts';
 import { SignInTurns } from './sign-in-turns.ts';
 
-const PLACES = 16;
+const PLACES = 64;
 
 /** Turns that end one by one, and the owners that had them. */
 function crowd() {
@@ -16,18 +16,23 @@ function crowd() {
       had.push(owner);
       return new Promise<void>((resolve) => running.push(resolve));
     };
-    turns.take({ isKnown, owner }, work).catch((error: unknown) => {
+    const isWrong = () => !owner.startsWith('right');
+    turns.take({ isKnown, owner }, work, isWrong).catch((error: unknown) => {
       assert.ok(error instanceof Overloaded);
       refused.push(owner);
     });
   };
-  const finishAll = async (): Promise<void> => {
-    while (running.length > 0) {
-      running.shift()!();
-      await new Promise(setImmediate);
-    }
+  /** @returns whether one was running */
+  const finish = async (): Promise<boolean> => {
+    const end = running.shift();
+    end?.();
+    await new Promise(setImmediate);
+    return end !== undefined;
   };
-  return { enter, finishAll, had, refused };
+  const finishAll = async (): Promise<void> => {
+    while (await finish());
+  };
+  return { enter, finish, finishAll, had, refused };
 }
 
 test('a network that floods delays and refuses itself, and others have their turn', async () => {
@@ -46,6 +51,46 @@ test('when as many networks as places wait, a further one is told to come back',
   await finishAll();
   assert.deepEqual(refused, [`network ${PLACES + 1}`, `network ${PLACES + 2}`]);
   assert.equal(had.length, PLACES + 1);
+});
+
+test('a newcomer, also with a mistake, has a turn at once while hundreds of networks go on guessing', async () => {
+  const { enter, finish, had, refused } = crowd();
+  const networks = 500;
+  let n = 0;
+  /** More than there are turns for. */
+  const guess = (): void => {
+    for (let times = 0; times < 4; times += 1) enter(`network ${(n += 1) % networks}`);
+  };
+  const turnsUntil = async (owner: string): Promise<number> => {
+    const since = had.length;
+    enter(owner);
+    while (!had.slice(since).includes(owner)) {
+      guess();
+      assert.ok(await finish());
+    }
+    return had.length - since;
+  };
+  // Each of them has guessed a few times.
+  for (let turn = 0; turn < 4 * networks; turn += 1) {
+    guess();
+    await finish();
+  }
+  for (let mistake = 0; mistake < 3; mistake += 1) assert.equal(await turnsUntil('jo'), 1);
+  // What was right does not count: an office where everybody signs in.
+  for (let member = 0; member < 50; member += 1) assert.equal(await turnsUntil('right'), 1);
+  assert.deepEqual(new Set(refused.filter((one) => !one.startsWith('network'))), new Set());
+});
+
+test('what was wrong is forgotten in time', async () => {
+  const { enter, finishAll, had } = crowd();
+  for (let n = 0; n < 6_000; n += 1) {
+    enter(n < 8 ? 'jo' : `network ${n}`);
+    await finishAll();
+  }
+  enter('running');
+  for (const owner of ['jo', 'again', 'again', 'again', 'again', 'again']) enter(owner);
+  await finishAll();
+  assert.deepEqual(had.slice(-6), ['again', 'again', 'again', 'again', 'jo', 'again']);
 });
 
 test('members who are known and strangers take turns, each with places of their own', async () => {

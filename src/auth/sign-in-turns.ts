@@ -1,98 +1,130 @@
 /**
- * Who hashes a password next, in one process. One hash runs at a time. Two lanes take turns: members whom the
- * service knows (by a session, a link, or a browser in which they signed in before), and strangers. Within a lane,
- * members or networks take turns, so a network that asks much delays itself.
+ * Who hashes a password next, in one process. One hash runs at a time. Two lines take turns: members whom the
+ * service knows (by a session, a link, or a browser in which they signed in before), and strangers.
  *
- * Each lane has WAITING_MAX places. When they are taken, a newcomer gets the place of the owner with the most
- * places, unless that would only exchange the two.
+ * Within a line, the owner (a member or a network) with the fewest wrong passwords lately comes first, and each of an
+ * owner's requests counts as one more than the one before it. So a network that asks much delays itself, and a member
+ * in a new browser passes hundreds of networks that guess, as soon as each of these has guessed once. When all places
+ * are taken, a newcomer gets that of the request that would come last, unless that would only exchange the two.
  */
 import { Overloaded } from '../core/refusals.ts';
 
-const WAITING_MAX = 16;
+/** A hash takes some 40 ms: who waits behind all others of both lines waits for five seconds. */
+const PLACES = { known: 16, strangers: 64 } as const;
+/** After this many wrong passwords what each owner has is halved; it also bounds how many owners are remembered. */
+const HALVED_EVERY = 4_096;
 
 /** `owner`: a member's id or a network (net/addresses.ts networkOf). */
 export type Asker = { isKnown: boolean; owner: string };
 
-type Waiting = { begin: () => void; refuse: (error: Overloaded) => void };
-
 export class SignInTurns {
-  readonly #known = new Lane();
-  readonly #strangers = new Lane();
+  readonly #known = new Line(PLACES.known);
+  readonly #strangers = new Line(PLACES.strangers);
   #isRunning = false;
   #isStrangersTurn = false;
 
   /** For work that comes before the turn. @throws Overloaded when no place is left now */
   checkPlace({ isKnown, owner }: Asker): void {
-    this.#laneOf(isKnown).fullest(owner);
+    this.#lineOf(isKnown).lastBehind(owner);
   }
 
-  /** @throws Overloaded when no place is left, or another asker needs it more */
-  async take<Result>({ isKnown, owner }: Asker, work: () => Promise<Result>): Promise<Result> {
-    if (this.#isRunning) await this.#laneOf(isKnown).wait(owner);
+  /**
+   * @param isWrong whether the result was a wrong password, which moves the owner back
+   * @throws Overloaded when no place is left, or another asker needs it more
+   */
+  async take<Result>(
+    { isKnown, owner }: Asker,
+    work: () => Promise<Result>,
+    isWrong: (result: Result) => boolean = () => false,
+  ): Promise<Result> {
+    const line = this.#lineOf(isKnown);
+    if (this.#isRunning) await line.wait(owner);
     this.#isRunning = true;
     try {
-      return await work();
+      const result = await work();
+      if (isWrong(result)) line.countWrong(owner);
+      return result;
     } finally {
       this.#passOn();
     }
   }
 
-  #laneOf(isKnown: boolean): Lane {
+  #lineOf(isKnown: boolean): Line {
     return isKnown ? this.#known : this.#strangers;
   }
 
   #passOn(): void {
-    const lanes = this.#isStrangersTurn
+    const lines = this.#isStrangersTurn
       ? [this.#strangers, this.#known]
       : [this.#known, this.#strangers];
-    const next = lanes[0]?.next() ?? lanes[1]?.next();
+    const next = lines[0]?.next() ?? lines[1]?.next();
     this.#isStrangersTurn = !this.#isStrangersTurn;
     if (next === undefined) this.#isRunning = false;
     else next.begin();
   }
 }
 
-class Lane {
-  /** In the order of their turns. An owner without anything waiting is not in it. */
-  readonly #owners = new Map<string, Waiting[]>();
-  #places = 0;
+/** `rank`: the wrong passwords of its owner when it came, and the requests of the owner before it. */
+type Waiting = {
+  owner: string;
+  rank: number;
+  begin: () => void;
+  refuse: (error: Overloaded) => void;
+};
+
+class Line {
+  readonly #places: number;
+  /** By rank, and among equals in the order in which they came. */
+  readonly #waiting: Waiting[] = [];
+  readonly #wrong = new Map<string, number>();
+  #wrongInAll = 0;
+
+  constructor(places: number) {
+    this.#places = places;
+  }
 
   wait(owner: string): Promise<void> {
-    const fullest = this.fullest(owner);
-    if (fullest !== null) {
-      fullest.pop()?.refuse(tooMany());
-      this.#places -= 1;
+    const last = this.lastBehind(owner);
+    if (last !== null) {
+      this.#waiting.pop();
+      last.refuse(tooMany());
     }
-    const own = this.#owners.get(owner) ?? [];
+    const rank = this.#rankOf(owner);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    own.push({ begin: resolve, refuse: reject });
-    this.#owners.set(owner, own);
-    this.#places += 1;
+    const behind = this.#waiting.findIndex((other) => other.rank > rank);
+    const index = behind < 0 ? this.#waiting.length : behind;
+    this.#waiting.splice(index, 0, { owner, rank, begin: resolve, refuse: reject });
     return promise;
   }
 
   next(): Waiting | undefined {
-    const [first] = this.#owners;
-    if (first === undefined) return undefined;
-    const [owner, waiting] = first;
-    const next = waiting.shift();
-    this.#owners.delete(owner);
-    if (waiting.length > 0) this.#owners.set(owner, waiting);
-    this.#places -= 1;
-    return next;
+    return this.#waiting.shift();
   }
 
   /**
    * Whose place a newcomer of this owner gets; null: there are free ones.
-   * @throws Overloaded when no other owner has at least two places more
+   * @throws Overloaded when nobody would come after it
    */
-  fullest(owner: string): Waiting[] | null {
-    if (this.#places < WAITING_MAX) return null;
-    const ownPlaces = this.#owners.get(owner)?.length ?? 0;
-    const all = [...this.#owners.values()];
-    const fullest = all.reduce((most, one) => (one.length > most.length ? one : most));
-    if (fullest.length <= ownPlaces + 1) throw tooMany();
-    return fullest;
+  lastBehind(owner: string): Waiting | null {
+    if (this.#waiting.length < this.#places) return null;
+    const last = this.#waiting.at(-1)!;
+    if (last.rank <= this.#rankOf(owner)) throw tooMany();
+    return last;
+  }
+
+  countWrong(owner: string): void {
+    this.#wrong.set(owner, (this.#wrong.get(owner) ?? 0) + 1);
+    this.#wrongInAll += 1;
+    if (this.#wrongInAll % HALVED_EVERY > 0) return;
+    for (const [one, count] of this.#wrong) {
+      if (count > 1) this.#wrong.set(one, count >> 1);
+      else this.#wrong.delete(one);
+    }
+  }
+
+  #rankOf(owner: string): number {
+    const own = this.#waiting.filter((waiting) => waiting.owner === owner).length;
+    return (this.#wrong.get(owner) ?? 0) + own;
   }
 }
 

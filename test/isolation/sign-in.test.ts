@@ -129,7 +129,11 @@ test('a new password ends what the browsers of earlier sign-ins have', async () 
 const FLOOD_PER_SECOND = 120;
 
 /** Guesses of strangers, as many each second whatever they are answered, until the work is done. */
-async function duringFlood(addressOf: (n: number) => string, work: () => Promise<void>) {
+async function duringFlood(
+  addressOf: (n: number) => string,
+  work: () => Promise<void>,
+  { wrongBefore = 0 } = {},
+) {
   const statuses: Record<number, number> = {};
   const guesses = new Set<Promise<void>>();
   let asked = 0;
@@ -144,7 +148,8 @@ async function duringFlood(addressOf: (n: number) => string, work: () => Promise
     guesses.add(one);
   }, 1_000 / FLOOD_PER_SECOND);
   try {
-    await waitFor(() => statuses[503] !== undefined, { what: 'some to be refused' });
+    const isFull = () => statuses[503] !== undefined && (statuses[401] ?? 0) >= wrongBefore;
+    await waitFor(isFull, { what: 'some to be refused', timeoutMs: 60_000 });
     await work();
   } finally {
     clearInterval(timer);
@@ -171,5 +176,22 @@ test('a flood of sign-ins from everywhere does not refuse browsers of earlier si
     async () => {
       for (let n = 0; n < 10; n += 1) assert.equal((await laptop.signIn(RIGHT)).status, 200);
     },
+  );
+});
+
+test('a flood of guesses from forty networks does not refuse the right password in a new browser', async () => {
+  const networks = 40;
+  await duringFlood(
+    (n) => `10.77.${n % networks}.${1 + (Math.floor(n / networks) % 250)}`,
+    async () => {
+      for (let n = 0; n < 10; n += 1) {
+        const browser = browserAt(`172.18.${n}.1`);
+        const wrong = await browser.signIn({ ...RIGHT, email: `owner${n}@acme.test` });
+        assert.equal(wrong.status, 401, 'a typing error');
+        assert.equal((await browser.signIn(RIGHT)).status, 200);
+      }
+    },
+    // Each has guessed a few times in each worker.
+    { wrongBefore: 3 * networks },
   );
 });
