@@ -9,12 +9,14 @@ import {
   createKey,
   findCallers,
   findKey,
+  forgetEndedKeys,
   listKeys,
   type NewKey,
   revokeKey,
   touchLastUsed,
   updateKey,
 } from './keys.ts';
+import { keyNames } from './stats.ts';
 import { createOrganization, createProject, listProjects } from './projects.ts';
 
 const KEY: NewKey = { name: 'ci', permission: 'full_access', domain: null, expiresAt: null };
@@ -118,6 +120,27 @@ test('keys are listed newest first, paged in both directions', async () => {
   assert.deepEqual(await idsOf({ after: ids[3] }), [ids[4], false]);
   assert.deepEqual(await idsOf({ before: ids[3] }), [ids[1], ids[2], true]);
   assert.deepEqual(await idsOf({ before: ids[1] }), [ids[0], false]);
+});
+
+test('of keys that have ended the newest are kept, and all others that are valid', async () => {
+  const [scope, other] = [await newScope(), await newScope()];
+  const valid = (await createKey(db, scope, KEY)).key.id;
+  const ended: string[] = [];
+  for (let count = 0; count < 7; count += 1) {
+    const { key } = await createKey(db, scope, { ...KEY, name: `key ${count}` });
+    if (count % 2 === 0) await revokeKey(db, scope, key.id);
+    else await updateKey(db, scope, { id: key.id, expiresAt: new Date(Date.now() - 1_000) });
+    ended.unshift(key.id);
+  }
+  const { key: others } = await createKey(db, other, KEY);
+  await revokeKey(db, other, others.id);
+  assert.equal(await forgetEndedKeys(db, 3, 2), 3);
+  assert.equal(await forgetEndedKeys(db, 3, 2), 2);
+  assert.equal(await forgetEndedKeys(db, 3, 2), 0);
+  const left = await keyNames(db, scope, [valid, ...ended]);
+  assert.deepEqual(new Set(left.keys()), new Set([valid, ...ended.slice(0, 2)]));
+  assert.equal((await keyNames(db, other, [others.id])).size, 1);
+  assert.equal((await findKey(db, scope, valid))?.id, valid);
 });
 
 test('the last use of a key is recorded to the minute', async () => {

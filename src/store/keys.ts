@@ -276,6 +276,31 @@ export async function removeShortLivedKey(
   await db.query(REMOVE_SHORT_LIVED, [scope.projectId, scope.environment, id, name]);
 }
 
+/** Of keys that were revoked or have expired, for each project and environment: statistics and logs show their names. */
+const ENDED_KEYS_MAX = 1_000;
+
+const FORGET_ENDED = `
+delete from api_keys k
+ using (select project_id, id,
+               row_number() over (partition by project_id, environment order by id desc) as place
+          from api_keys
+         where revoked_at is not null or expires_at <= app_now()) ended
+ where k.project_id = ended.project_id and k.id = ended.id and ended.place > $2
+   and ended.place <= $2::int + $1::int
+returning 1`;
+
+/**
+ * Deletes API keys that have ended, beyond the newest ENDED_KEYS_MAX of each project and environment: a loop that
+ * creates and revokes keys fills no disk. Emails that they accepted stay. @returns keys, `limit` or more when there are more
+ */
+export async function forgetEndedKeys(
+  db: Queryable,
+  limit: number,
+  keptMax = ENDED_KEYS_MAX,
+): Promise<number> {
+  return (await db.query(FORGET_ENDED, [limit, keptMax])).length;
+}
+
 function limitsOf({ permission, domain, expiresAt }: KeyLimits): unknown[] {
   return [permission, domain, expiresAt];
 }

@@ -11,7 +11,9 @@ import type { Retention } from '../core/retention.ts';
 import type { Queryable } from './postgres/database.ts';
 import { firstUuidOf } from './partitions.ts';
 import { purgeAuthWindows } from './limits.ts';
-import { forgetQuotaFailures, forgetHistory } from './suppressions.ts';
+import { forgetEndedKeys } from './keys.ts';
+import { forgetHistory } from './suppression-history.ts';
+import { forgetQuotaFailures } from './suppressions.ts';
 import { forgetReputation } from './reputation.ts';
 import { forgetApiRequests } from './api-requests.ts';
 import { forgetRequests } from './request-log.ts';
@@ -284,7 +286,7 @@ delete from idempotency where ctid = any(array(
 /**
  * Deletes idempotency keys after 24 hours, windows of failed authentications, old TLS results and outcome
  * counts, full mailboxes after a week, the history of suppressions after 400 days, ended replays of
- * webhooks after 30 days, the logs of requests after a week, and counts of mail (core/stats.ts).
+ * webhooks after 30 days, the oldest API keys that have ended, the logs of requests after a week, and counts of mail (core/stats.ts).
  */
 export async function forgetExpired(db: Queryable): Promise<void> {
   let forgotten: number;
@@ -296,6 +298,7 @@ export async function forgetExpired(db: Queryable): Promise<void> {
   await forgetReputation(db, EXPIRED_BATCH);
   await forgetQuotaFailures(db, EXPIRED_BATCH);
   while ((await forgetHistory(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetEndedKeys(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
   while ((await forgetReplays(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetApiRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);

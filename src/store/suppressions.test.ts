@@ -4,7 +4,6 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import type { Scope } from '../core/scope.ts';
 import { createOrganization, createProject } from './projects.ts';
 import {
-  listHistory,
   importSuppressions,
   listSuppressions,
   type SuppressionFilter,
@@ -13,6 +12,7 @@ import {
   type NewSuppression,
   removeSuppression,
 } from './suppressions.ts';
+import { listHistory, shortenHistories } from './suppression-history.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -200,4 +200,33 @@ test('a list can be filtered by reason and by the beginning of addresses', async
   assert.deepEqual(await addresses(scope, { prefix: 'BOB' }), ['Bob@acme.com', 'bobby@acme.com']);
   assert.deepEqual(await addresses(scope, { ...complaints, prefix: 'bob' }), ['Bob@acme.com']);
   assert.deepEqual(await addresses(scope, { prefix: 'ob' }), []);
+});
+
+test('the oldest rows of a long history are deleted, and no other list is shortened', async () => {
+  const [scope, other] = [await newScope(), await newScope()];
+  for (let round = 0; round < 5; round += 1) {
+    for (const one of round === 0 ? [scope, other] : [scope]) {
+      await add(one, 'jo@acme.com');
+      await removeSuppression(db, one, { address: 'jo@acme.com', by: 'api' });
+    }
+  }
+  await add(scope, 'kim@acme.com');
+  await removeSuppression(db, scope, { address: 'kim@acme.com', by: 'recipient' });
+  const lengthOf = async (one: Scope, address: string) =>
+    (await listHistory(db, one, { address, limit: 100 })).length;
+  assert.equal(await lengthOf(scope, 'jo@acme.com'), 10);
+  await shortenHistories(db, { rowsMax: 6, batch: 4 });
+  assert.equal(await lengthOf(scope, 'jo@acme.com'), 4);
+  await shortenHistories(db, { rowsMax: 2, batch: 4 });
+  assert.equal(await lengthOf(scope, 'jo@acme.com'), 0);
+  assert.deepEqual(
+    [await lengthOf(scope, 'kim@acme.com'), await lengthOf(other, 'jo@acme.com')],
+    [2, 2],
+  );
+  // What a recipient undoes within a day is counted (removeSuppression).
+  await shortenHistories(db, { rowsMax: 0, batch: 4 });
+  assert.deepEqual(
+    (await listHistory(db, scope, { address: 'kim@acme.com', limit: 9 })).map(({ by }) => by),
+    ['recipient'],
+  );
 });

@@ -1,5 +1,5 @@
 /**
- * Suppressed addresses per project and environment, and the history of these lists. settle.ts writes the
+ * Suppressed addresses per project and environment. Each change is in the history (suppression-history.ts), too. settle.ts writes the
  * entries that a receiver's reply causes; single ones and files are written here, each with its event and
  * its history entry in one statement. An expired entry is treated as absent; its expiry adds no history
  * entry, because the first one has the time.
@@ -58,20 +58,12 @@ export const UNLESS_OUTLASTED = `
  */
 export type ChangedBy = 'delivery' | 'recipient' | 'api' | 'import' | 'command_line';
 
-export type HistoryEntry = {
-  action: 'added' | 'removed';
-  reason: SuppressionReason;
-  sourceEmailId: string | null;
-  at: Date;
-  by: ChangedBy;
-};
-
 /**
  * A step that adds rows of `suppressions` to the history. Needs a step `t` with the time.
  * @param change.from the step that returns the added or removed rows
  * @param change.by SQL: a parameter or a literal
  */
-export const remember = (change: { action: HistoryEntry['action']; from: string; by: string }) => `
+export const remember = (change: { action: 'added' | 'removed'; from: string; by: string }) => `
 remembered as (
   insert into suppression_history (project_id, environment, address_key, at, action, reason,
                                    source_email_id, by)
@@ -247,42 +239,6 @@ export const SUPPRESSION_JSON = `
                            'source_email_id', s.source_email_id,
                            'created_at', wire_time(s.created_at),
                            'expires_at', wire_time(s.expires_at))`;
-
-const LIST_HISTORY = `
-select action, reason, source_email_id as "sourceEmailId", at, by from suppression_history
- where project_id = $1 and environment = $2 and address_key = lower($3 collate "C")
- order by at desc
- limit $4`;
-
-/** The history of an address, newest first. */
-export function listHistory(
-  db: Queryable,
-  scope: Scope,
-  { address, limit }: { address: string; limit: number },
-): Promise<HistoryEntry[]> {
-  return db.query<HistoryEntry>(LIST_HISTORY, [scope.projectId, scope.environment, address, limit]);
-}
-
-/** As JSON, for the API and the command line. */
-export function presentHistory(entry: HistoryEntry) {
-  return {
-    action: entry.action,
-    reason: entry.reason,
-    source_email_id: entry.sourceEmailId,
-    at: entry.at.toISOString(),
-    by: entry.by,
-  };
-}
-
-const FORGET_HISTORY = `
-delete from suppression_history where ctid = any(array(
-  select ctid from suppression_history
-   where at <= app_now() - interval '400 days' order by at limit $1)) returning 1`;
-
-/** Deletes a batch of history older than 400 days. @returns rows */
-export async function forgetHistory(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET_HISTORY, [limit])).length;
-}
 
 export type SuppressionPage = {
   /** Maximum number of rows. */

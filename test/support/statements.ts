@@ -34,11 +34,14 @@ import * as suppressions from '../../src/store/suppressions.ts';
 import {
   noteQuotaFailure,
   QUOTA_FAILURES,
-  forgetHistory,
-  listHistory,
   importSuppressions,
   listSuppressions,
 } from '../../src/store/suppressions.ts';
+import {
+  listHistory,
+  forgetHistory,
+  shortenHistories,
+} from '../../src/store/suppression-history.ts';
 import { releaseUnknownWebhooks } from '../../src/store/webhook-queue.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import {
@@ -262,6 +265,7 @@ async function useSuppressions({ db, sender }: Stage): Promise<void> {
   }
   await listHistory(db, sender, { address: 'full@one.test', limit: 100 });
   await forgetHistory(db, 100);
+  await shortenHistories(db, { rowsMax: 100_000, batch: 100 });
   const imported = { reason: 'manual', createdAt: null, expiresAt: null } as const;
   const rows = Array.from({ length: 20 }, (_, n) => ({ ...imported, address: `in${n}@one.test` }));
   await importSuppressions(db, sender, rows);

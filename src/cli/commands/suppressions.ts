@@ -28,9 +28,6 @@ import type { Scope } from '../../core/scope.ts';
 import { type Address, explainAddress, parseAddress } from '../../mail/address.ts';
 import type { Queryable } from '../../store/postgres/database.ts';
 import {
-  type HistoryEntry,
-  listHistory,
-  presentHistory,
   listSuppressions,
   NO_SUPPRESSION_FILTER,
   addSuppression,
@@ -41,6 +38,7 @@ import {
   SUPPRESSION_REASONS,
   type SuppressionReason,
 } from '../../store/suppressions.ts';
+import { type HistoryEntry, listHistory, presentHistory } from '../../store/suppression-history.ts';
 import {
   exportCsv,
   IMPORT_ROWS_MAX,

@@ -9,8 +9,6 @@ import { failures, idSchema, limitField, listOf, time } from '../schemas/common.
 import type { App, HttpServices } from '../services.ts';
 import { explainAddress, parseAddress } from '../../mail/address.ts';
 import {
-  listHistory,
-  presentHistory,
   listSuppressions,
   type SuppressionPage,
   addSuppression,
@@ -21,6 +19,7 @@ import {
   type Suppression,
   SUPPRESSION_REASONS,
 } from '../../store/suppressions.ts';
+import { listHistory, presentHistory } from '../../store/suppression-history.ts';
 import { IMPORT_FORMATS, LEFT_OUT } from '../../suppressions/services.ts';
 
 const TAGS = ['Suppressions'];

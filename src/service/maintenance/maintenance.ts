@@ -21,6 +21,7 @@ import type { ServiceDatabase } from '../service-database.ts';
 import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../store/event-order.ts';
 import { noteRun } from '../../store/retention-clock.ts';
 import { forgetExpired } from '../../store/retention.ts';
+import { shortenHistories } from '../../store/suppression-history.ts';
 import { foldStats } from '../../store/stats.ts';
 import { databaseTimeline } from '../../store/postgres/failover.ts';
 import { makePartitions } from '../../store/postgres/migrate.ts';
@@ -54,6 +55,8 @@ const DROPS_EVERY_MS = 2_500;
 const DISK_EVERY_MS = 5_000;
 const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const FORGET_EVERY_MS = 60_000;
+const HISTORIES_EVERY_MS = 3600_000;
+const HISTORIES_BATCH = 5_000;
 const STORAGE_EVERY_MS = 30_000;
 const STATS_EVERY_MS = 10_000;
 const STATS_BATCH = 5_000;
@@ -105,6 +108,11 @@ export class Maintenance implements AsyncDisposable {
     this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
     this.#every(FORGET_EVERY_MS, 'forgetting', async () => {
       if ((await noteRun(database.db)) === null) await forgetExpired(database.db);
+    });
+    this.#every(HISTORIES_EVERY_MS, 'shortening histories', async () => {
+      // An addition and a removal for each suppression that there may be.
+      const rowsMax = 2 * config.suppressionsMax;
+      await shortenHistories(database.db, { rowsMax, batch: HISTORIES_BATCH });
     });
     const storage = new StorageWatch(this.#options);
     this.#every(STORAGE_EVERY_MS, 'measuring stored mail', () => storage.run());
