@@ -13,7 +13,8 @@ import { createRouting } from '../service/routing.ts';
 import { createDiagnosis } from '../service/server-inquiries.ts';
 import { createNetwork } from '../service/network.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
-import { secretKeyOf, SecretBox } from '../store/secrets.ts';
+import { takeSecretKey } from '../store/secret-check.ts';
+import { SecretBox } from '../store/secrets.ts';
 import { NO_ENDPOINT } from '../webhooks/replays.ts';
 import { createWebhookService, type WebhookService } from '../webhooks/service.ts';
 import { type Cli, failure, isFailure, type Outcome } from './command.ts';
@@ -25,7 +26,7 @@ export type Features = Store & {
   diagnose: Diagnose;
 };
 
-/** As withStore, with the domain and webhook services. */
+/** As withStore, with the domain and webhook services. A secret key that is not the database's is a failure. */
 export function withFeatures(
   cli: Cli,
   work: (features: Features) => Promise<Outcome>,
@@ -33,8 +34,10 @@ export function withFeatures(
   return withStore(cli, async (store) => {
     const { db, config } = store;
     const { world } = cli;
+    const dataDir = prepareDataDir(config.dataDir);
+    const place = { dataDir, configured: config.secretKey };
+    const secrets = new SecretBox(await takeSecretKey(db, place));
     const { resolver, guard } = createNetwork(config, world);
-    const secrets = new SecretBox(secretKeyOf(prepareDataDir(config.dataDir), config.secretKey));
     const log = createLog({ level: 'silent', forPeople: false });
     const domains = createDomainService({ db, world, secrets, resolver, config });
     const webhooks = createWebhookService({ db, world, secrets, resolver, guard, log });

@@ -19,6 +19,7 @@ import { connectRunning } from '../store/postgres/embedded/engine.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
+import { SecretKeyProblem } from '../store/secrets.ts';
 import { listAllProjects, type Owned, ownerOf, type Project } from '../store/projects.ts';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
@@ -68,7 +69,10 @@ async function withDatabase(
 }
 
 function whyNotOpen(error: unknown): Failure {
-  const isOperators = error instanceof EngineProblem || error instanceof MigrationRefused;
+  const isOperators =
+    error instanceof EngineProblem ||
+    error instanceof MigrationRefused ||
+    error instanceof SecretKeyProblem;
   if (isOperators || isUnsuitable(error)) {
     return usageFailure(error.message);
   }

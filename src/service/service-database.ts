@@ -25,7 +25,7 @@ import { withoutPassword } from '../store/postgres/database-address.ts';
 import { openUnderLock } from '../store/postgres/embedded/engine.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { takeLock } from '../store/postgres/embedded/lock.ts';
-import { instanceOf, secretKeyOf } from '../store/secrets.ts';
+import { instanceOf } from '../store/secrets.ts';
 import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { expireWorker, listNodes } from '../store/nodes.ts';
 
@@ -76,14 +76,14 @@ export async function openServiceDatabase(
       : await openExternal(config, config.databaseUrl, world);
   try {
     const { address, dataDir } = opened;
-    const secretKey = secretKeyOf(dataDir, config.secretKey);
     const migrated = await migrate(address, {
       nowMs: world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
       log: (sentence) => log.warn(sentence),
-      // During a replacement there are two; the first one is in use.
-      secretKey: secretKey.split(',', 1)[0] ?? secretKey,
+      secretKey: { dataDir, configured: config.secretKey },
     });
+    const { secretKey } = migrated;
+    if (secretKey === null) throw new Error('a service needs a secret key');
     const { length: migrations } = migrated.applied;
     if (migrations > 0) log.info({ migrations }, 'the database was migrated');
     const login = loginFor(address, migrated, log);

@@ -38,7 +38,7 @@ import { DatabaseUnavailable, poolSizes, type Work } from '../store/postgres/dat
 import { alreadyRunning, readRunning } from '../store/postgres/embedded/lock.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
-import { SecretBox } from '../store/secrets.ts';
+import { SecretBox, SecretKeyProblem } from '../store/secrets.ts';
 
 export type ReadyInfo = {
   /** The URL of the API, without a final slash. */
@@ -285,7 +285,10 @@ const CHECK_DATABASE = '; check that it runs and that DATABASE_URL is right, the
 
 function explain(error: unknown): ServiceFailure & { trace: string } {
   const message = error instanceof Error ? error.message : String(error);
-  const isOperators = error instanceof CannotStart || error instanceof EngineProblem;
+  const isOperators =
+    error instanceof CannotStart ||
+    error instanceof EngineProblem ||
+    error instanceof SecretKeyProblem;
   const isDatabases = error instanceof MigrationRefused || isUnsuitable(error);
   if (isOperators || isDatabases) {
     return { failed: message, code: 'usage_error', exitCode: 2, trace: '' };

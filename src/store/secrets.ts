@@ -4,7 +4,8 @@
  * consists of a version, 4 octets that identify the key, nonce, tag and text; values of earlier versions
  * begin with the nonce.
  *
- * The key is a file of mode 0600 in `<data>/secrets/`, created once, next to the id of this installation.
+ * The key is a file of mode 0600 in `<data>/secrets/`, created once, next to the id of this installation. Whether it is
+ * the key of the database is checked before it is used (secret-check.ts).
  * During a rotation there are several keys: the first seals and signs, all of them open and verify. Every
  * step of a rotation is idempotent, so that an interrupted one can continue.
  */
@@ -14,6 +15,7 @@ import {
   closeSync,
   fchownSync,
   fsyncSync,
+  linkSync,
   openSync,
   readFileSync,
   renameSync,
@@ -30,6 +32,16 @@ const HEAD_BYTES = 1 + ID_BYTES;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
+/** The secret key is missing, damaged or not the one of the database: a sentence for the operator. */
+export class SecretKeyProblem extends Error {
+  override readonly name = 'SecretKeyProblem';
+}
+
+/** A sealed value is damaged, or was sealed with a key that is not here. */
+export class SecretUnopenable extends Error {
+  override readonly name = 'SecretUnopenable';
+}
+
 type Key = { id: string; master: string; sealing: Buffer; derived: Map<string, Buffer> };
 
 /** `new,old`: the format of LETTERHAUS_SECRET_KEY and of the file in the data directory. */
@@ -38,6 +50,12 @@ export function secretKeysOf(text: string): string[] {
     .split(',')
     .map((key) => key.trim())
     .filter((key) => key !== '');
+}
+
+/** The id of the key that sealed a value; null: the value is of a version that does not name it. */
+export function sealingKeyOf(sealed: Buffer): string | null {
+  if (sealed[0] !== VERSION || sealed.length < HEAD_BYTES) return null;
+  return sealed.toString('hex', 1, HEAD_BYTES);
 }
 
 /** Identifies a key without revealing it: 8 hex digits. */
@@ -86,7 +104,7 @@ export class SecretBox {
     return Buffer.concat([this.head, nonce, cipher.getAuthTag(), sealed]);
   }
 
-  /** @throws when none of the keys has sealed it, or the value belongs to another row */
+  /** @throws SecretUnopenable when none of the keys has sealed it, or the value belongs to another row */
   open(sealed: Buffer, rowId: string): string {
     const head = sealed.subarray(0, HEAD_BYTES);
     const named = this.#keys.find((key) => headOf(key).equals(head));
@@ -97,7 +115,17 @@ export class SecretBox {
       const text = openWith(key, sealed, rowId);
       if (text !== null) return text;
     }
-    throw new Error('no secret key decrypts the stored secrets: LETTERHAUS_SECRET_KEY has changed');
+    throw new SecretUnopenable(
+      'no secret key decrypts a stored secret: it is damaged, or another key has sealed it',
+    );
+  }
+
+  opens(sealed: Buffer, rowId: string): boolean {
+    try {
+      return this.open(sealed, rowId) !== '';
+    } catch {
+      return false;
+    }
   }
 }
 
@@ -143,9 +171,19 @@ function openWith({ sealing }: Key, sealed: Buffer, rowId: string): string | nul
   }
 }
 
-/** The configured secret key, else that of the data directory (created on first use). */
-export function secretKeyOf(dataDir: string, configured: string | null): string {
-  return configured ?? keep(dataDir, 'secret-key', () => randomBytes(32).toString('base64url'));
+export function secretKeyFile(dataDir: string): string {
+  return join(dataDir, 'secrets', 'secret-key');
+}
+
+/** Creates the key of the data directory. @returns it, or the one that another process has created meanwhile */
+export function makeSecretKey(dataDir: string): string {
+  create(dataDir, 'secret-key', randomBytes(32).toString('base64url'));
+  return readSecretKey(dataDir)!;
+}
+
+/** Removes a key that has sealed nothing. */
+export function removeSecretKey(dataDir: string, secretKey: string): void {
+  if (readSecretKey(dataDir) === secretKey) rmSync(secretKeyFile(dataDir));
 }
 
 /**
@@ -153,7 +191,7 @@ export function secretKeyOf(dataDir: string, configured: string | null): string 
  * (src/service/secret-keys.ts).
  */
 export function replaceSecretKey(dataDir: string, secretKeys: readonly string[]): void {
-  const file = join(dataDir, 'secrets', 'secret-key');
+  const file = secretKeyFile(dataDir);
   const { uid, gid } = statSync(file);
   const fresh = `${file}.new`;
   rmSync(fresh, { force: true });
@@ -167,43 +205,76 @@ export function replaceSecretKey(dataDir: string, secretKeys: readonly string[])
     closeSync(descriptor);
   }
   renameSync(fresh, file);
-  const folder = openSync(join(dataDir, 'secrets'), 'r');
-  fsyncSync(folder);
-  closeSync(folder);
+  syncFolder(join(dataDir, 'secrets'));
 }
 
-/** The present key of the data directory; null: there is none, and none is created. */
+/**
+ * The present key of the data directory; null: there is none, and none is created.
+ * @throws SecretKeyProblem when the file cannot be read, or is empty
+ */
 export function readSecretKey(dataDir: string): string | null {
-  try {
-    return readFileSync(join(dataDir, 'secrets', 'secret-key'), 'utf8').trim();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
+  const file = secretKeyFile(dataDir);
+  const text = readText(file);
+  if (text === null || secretKeysOf(text).length > 0) return text;
+  throw new SecretKeyProblem(
+    `The file of the secret key, ${file}, is empty; copy the file back from a backup or from the data directory of ` +
+      'another node, or delete it if this database is new.',
+  );
 }
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Identifies this installation in the nodes table, for releasing the claims of its dead workers. */
 export function instanceOf(dataDir: string): string {
-  return keep(dataDir, 'instance', randomUUID);
+  const file = join(dataDir, 'secrets', 'instance');
+  const present = readText(file);
+  if (present !== null && UUID.test(present)) return present;
+  // Damaged: the claims under the lost id expire as those of another machine.
+  if (present !== null) rmSync(file);
+  create(dataDir, 'instance', randomUUID());
+  return readText(file)!;
 }
 
-function keep(dataDir: string, name: string, make: () => string): string {
-  const file = join(dataDir, 'secrets', name);
+/** null: there is no such file. */
+function readText(file: string): string | null {
   try {
     return readFileSync(file, 'utf8').trim();
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return null;
+    throw new SecretKeyProblem(
+      `${file} cannot be read (${code ?? message}); it has to be a file that the user of the service may read.`,
+    );
   }
-  const descriptor = openSync(file, 'wx', 0o600);
+}
+
+/** Complete or not at all, also when the process dies meanwhile; a file that is there stays as it is. */
+function create(dataDir: string, name: string, text: string): void {
+  const folder = join(dataDir, 'secrets');
+  const fresh = join(folder, `${name}.${randomUUID()}`);
+  const descriptor = openSync(fresh, 'wx', 0o600);
   try {
-    chmodSync(file, 0o600);
-    writeSync(descriptor, `${make()}\n`);
+    chmodSync(fresh, 0o600);
+    writeSync(descriptor, `${text}\n`);
     // Losing it would lose every DKIM key, so it is on disk before it encrypts anything.
     fsyncSync(descriptor);
   } finally {
     closeSync(descriptor);
   }
-  return readFileSync(file, 'utf8').trim();
+  try {
+    linkSync(fresh, join(folder, name));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  } finally {
+    rmSync(fresh, { force: true });
+  }
+  syncFolder(folder);
+}
+
+function syncFolder(folder: string): void {
+  const descriptor = openSync(folder, 'r');
+  fsyncSync(descriptor);
+  closeSync(descriptor);
 }
 
 const NOTE = `

@@ -1,5 +1,7 @@
 /** The statements about secret keys and what they seal. */
+import type { Database } from '../../src/store/postgres/database.ts';
 import { newId } from '../../src/store/ids.ts';
+import { foreignKeyProblem, sealCheckAnew, takeSecretKey } from '../../src/store/secret-check.ts';
 import {
   keysInUse,
   listKeyHolders,
@@ -21,5 +23,16 @@ export async function useSecretKeys({ db, sender }: Stage): Promise<void> {
   await listKeyHolders(db);
   await keysInUse(db);
   await sealAnew(db, new SecretBox(`${fresh},${old}`));
+  await useCheck(db);
   await deleteEndpoint(db, sender, id);
+}
+
+async function useCheck(db: Database): Promise<void> {
+  const right = new SecretBox('c'.repeat(32));
+  await db.query(`update installation set secret_check = $1`, [right.seal('x', 'installation')]);
+  await takeSecretKey(db, { dataDir: '/', configured: 'c'.repeat(32) });
+  const wrong = 'w'.repeat(32);
+  await foreignKeyProblem(db, { dataDir: '/', configured: wrong, secretKey: wrong });
+  await sealCheckAnew(db, new SecretBox(`${'d'.repeat(32)},${'c'.repeat(32)}`));
+  await db.query('update installation set secret_check = null');
 }

@@ -12,10 +12,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
 import { prepareDataDir } from '../../store/postgres/embedded/layout.ts';
 import { readRunning } from '../../store/postgres/embedded/lock.ts';
+import { sealCheckAnew, takeSecretKey } from '../../store/secret-check.ts';
 import {
   instanceOf,
   replaceSecretKey,
-  secretKeyOf,
   keysInUse,
   listKeyHolders,
   noteFirstKey,
@@ -72,7 +72,7 @@ function rotate(cli: Cli, options: Options): Promise<Outcome> {
   return withStore(cli, async (store) => {
     const dataDir = prepareDataDir(store.config.dataDir);
     const configured = store.config.secretKey;
-    const keys = secretKeysOf(secretKeyOf(dataDir, configured));
+    const keys = secretKeysOf(await takeSecretKey(store.db, { dataDir, configured }));
     const waitMs = options.wait * 1_000;
     const rotation = { cli, store, dataDir, keys, waitMs, isOurs: configured === null };
     return options.finish === true ? finish(rotation, options) : begin(rotation);
@@ -146,7 +146,9 @@ async function sealAll(rotation: Rotation): Promise<{ sealed: number } | Failure
   const unready = await whileAnyNode(rotation, ({ keys: known }) => known[0] !== idOf(first));
   if (unready !== null) return unready;
   await noteFirstKey(store.db, idOf(first));
-  const { sealed, unreadable } = await sealAnew(store.db, new SecretBox(keys.join(',')));
+  const secrets = new SecretBox(keys.join(','));
+  await sealCheckAnew(store.db, secrets);
+  const { sealed, unreadable } = await sealAnew(store.db, secrets);
   if (unreadable === 0) return { sealed };
   return failed(
     `${unreadable} secrets are sealed with a key that is not configured; add it after the others, as new,old,older. ` +

@@ -16,6 +16,8 @@ import { requireSessions } from './connect.ts';
 import { type LoginOutcome, makeAppRole, makeLogin } from './roles.ts';
 import { noteDatabaseSystem } from '../event-order.ts';
 import { ensurePartitions } from '../partitions.ts';
+import { checkSecretKey, type SecretKeyPlace, takeSecretKey } from '../secret-check.ts';
+import { secretKeysOf } from '../secrets.ts';
 import {
   listOlderNodes,
   MigrationRefused,
@@ -42,13 +44,15 @@ export type MigrationResult = {
   role: string | null;
   /** How workers log in; null if not requested, or without the role. */
   login: LoginOutcome | null;
+  /** The key of the database, created if it is new; null if not requested. */
+  secretKey: string | null;
 };
 
 export type MigrateOptions = {
   nowMs: number;
   acceptAnyDurability: boolean;
-  /** For creating the role that workers log in as (roles.ts). */
-  secretKey?: string;
+  /** For a service: the key, which has to be the one of the database, and from which the role of workers is derived (roles.ts). */
+  secretKey?: SecretKeyPlace;
   /** Logs the reason of a wait. */
   log?: (sentence: string) => void;
   /** Another folder in tests. */
@@ -60,6 +64,7 @@ export type MigrateOptions = {
  * Migrates, creates partitions, and seeds the tables that mirror code. Waits for a migration by another
  * node.
  * @throws MigrationRefused when the database requires newer code, may lose commits, or is locked
+ * @throws SecretKeyProblem when the secret key is not the one of the database; then nothing was changed
  * @throws DatabaseUnavailable
  */
 export async function migrate(
@@ -75,11 +80,17 @@ export async function migrate(
     // Another node's migration may take any time, so this wait has no limit.
     await db.query('set lock_timeout = 0');
     await lockMigrations(db);
+    const { secretKey: place } = options;
+    if (place !== undefined) await checkSecretKey(db, place);
     const applied = await applyMigrations(db, address, options);
+    // Still under the lock: of several nodes that begin on an empty database, one makes the key.
+    const secretKey = place === undefined ? null : await takeSecretKey(db, place);
     const role = await makeAppRole(db);
-    if (role === null || options.secretKey === undefined) return { ...applied, role, login: null };
+    if (role === null || secretKey === null) return { ...applied, role, login: null, secretKey };
     await db.query('reset role');
-    return { ...applied, role, login: await makeLogin(db, address, options.secretKey) };
+    // During a rotation there are two; the first one is in use.
+    const [sealing = secretKey] = secretKeysOf(secretKey);
+    return { ...applied, role, login: await makeLogin(db, address, sealing), secretKey };
   } finally {
     await client.end();
   }

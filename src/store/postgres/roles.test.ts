@@ -11,10 +11,10 @@ import { scramVerifier } from './roles.ts';
 import { migrate } from './migrate.ts';
 
 const OPTIONS = { nowMs: Date.now(), acceptAnyDurability: true };
-const SECRET = 'a secret key of at least thirty-two characters';
+const PLACE = { dataDir: '/', configured: 'a secret key of at least thirty-two characters' };
 
 async function loginTo(address: DatabaseAddress): Promise<DatabaseAddress> {
-  const { login } = await migrate(address, { ...OPTIONS, secretKey: SECRET });
+  const { login } = await migrate(address, { ...OPTIONS, secretKey: PLACE });
   assert.ok(login !== null && 'address' in login, JSON.stringify(login));
   return login.address;
 }
@@ -65,7 +65,7 @@ test('an owner without the right to create roles lets workers log in as itself a
     ? { connectionString: poor.connectionString.replace(row!.name, user) }
     : poor;
   try {
-    const { login, role } = await migrate(address, { ...OPTIONS, secretKey: SECRET });
+    const { login, role } = await migrate(address, { ...OPTIONS, secretKey: PLACE });
     assert.ok(login === null ? role === null : 'problem' in login, JSON.stringify(login));
   } finally {
     await owner.query(`drop database ${user} with (force)`);
