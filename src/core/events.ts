@@ -2,9 +2,11 @@
  * The types of events, and the status change that causes each. An event is written in the transaction of
  * the change that it reports (store/accept-statement.ts, store/settle.ts, store/events.ts).
  */
+import { OPERATOR_EVENT_TYPES, type OperatorEventType } from './operator-events.ts';
 import type { StoredStatus } from './statuses.ts';
 
-export const EVENT_TYPES = [
+/** Events that a project gets. */
+export const PROJECT_EVENT_TYPES = [
   'email.queued',
   'email.scheduled',
   'email.sent',
@@ -26,7 +28,12 @@ export const EVENT_TYPES = [
   'project.reputation_alert',
 ] as const;
 
-export type EventType = (typeof EVENT_TYPES)[number];
+export type EventType = (typeof PROJECT_EVENT_TYPES)[number] | OperatorEventType;
+
+/** Also those that only an operator gets (operator-events.ts). */
+export const EVENT_TYPES: readonly EventType[] = [
+  ...new Set<EventType>([...PROJECT_EVENT_TYPES, ...OPERATOR_EVENT_TYPES]),
+];
 
 export const EVENT_OF_STATUS: Readonly<Record<StoredStatus, EventType>> = {
   scheduled: 'email.scheduled',

@@ -29,6 +29,7 @@ test('metrics name the affected providers, however many are busy, with the depth
       providers: [{ provider: 'away', depth: 5, oldestS: 60 }],
     }),
     alerts: async () => [],
+    conditions: async () => [{ type: 'disk.low', open: 2 }],
   });
   const lines = (await registry.metrics()).split('\n');
   const values = (name: string): string[] =>

@@ -3,6 +3,7 @@
  * `GET /metrics` of the API and for a port of its own (metrics-listener.ts).
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { CONDITION_TYPES, type ConditionType } from '../core/operator-events.ts';
 import type { ProviderFacts } from '../delivery/connection-pool.ts';
 import { mostImportantFirst } from './provider-report.ts';
 import type { QueueDepth } from '../store/queue-depth.ts';
@@ -44,6 +45,8 @@ type MetricsState = {
   queueDepth: (providersMax: number) => Promise<QueueDepth>;
   /** Senders with too many bounces or complaints. */
   alerts: () => Promise<readonly Alert[]>;
+  /** Open conditions of the installation. */
+  conditions: () => Promise<readonly { type: ConditionType; open: number }[]>;
 };
 
 export function createMetrics(state: MetricsState): ServiceMetrics {
@@ -68,6 +71,7 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
   addProviderGauges(registry, state.providers);
   addQueueGauges(registry, state.queueDepth);
   addReputationGauge(registry, state.alerts);
+  addConditionGauge(registry, state.conditions);
   return {
     registry,
     accepted: new Counter({
@@ -275,6 +279,23 @@ function addReputationGauge(registry: Registry, read: () => Promise<readonly Ale
       for (const { projectId: project, environment, domain, kind, count, ended } of alerts) {
         this.set({ project, environment, domain, kind }, ended === 0 ? 0 : count / ended);
       }
+    },
+  });
+}
+
+/** The same for every worker. Types without an open condition are 0, not absent. */
+function addConditionGauge(registry: Registry, read: MetricsState['conditions']): void {
+  new Gauge({
+    name: 'letterhaus_operator_conditions',
+    help: 'Open conditions that an operator has to act on, by type (letterhaus attention lists them).',
+    labelNames: ['type'],
+    registers: [registry],
+    aggregator: 'max',
+    async collect() {
+      const open = await read().catch(() => null);
+      if (open === null) return;
+      for (const type of CONDITION_TYPES) this.set({ type }, 0);
+      for (const { type, open: count } of open) this.set({ type }, count);
     },
   });
 }

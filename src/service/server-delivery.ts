@@ -25,6 +25,7 @@ import { createRouting } from './routing.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 import { AcceptStore } from '../store/accept.ts';
+import { countConditions } from '../store/operator-conditions.ts';
 import { RecentlyAccepted } from '../store/postgres/failover.ts';
 import { loadMessages } from '../store/messages.ts';
 import { queueDepth } from '../store/queue-depth.ts';
@@ -134,6 +135,7 @@ function metricsOf(
     providers: () => [...connections.providers].map((provider) => provider.describe()),
     queueDepth: (providersMax) => queueDepth(db, providersMax),
     alerts: () => listAlerts(db, { projectId: null, limit: ALERTS_SHOWN }),
+    conditions: () => countConditions(db),
   });
 }
 

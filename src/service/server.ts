@@ -132,7 +132,7 @@ export async function createServer(
       state.isStopping = true;
       await stopTaking({ app, smtp, delivery, webhooks, visits });
       await lease.stop();
-      await context.reputation.flush();
+      await Promise.all([context.reputation.flush(), context.operatorEvents.flush()]);
       resolver.close();
       await db.close();
     },

@@ -26,6 +26,7 @@ import { createLog, errorText, logUncaught } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
 import type { MetricsListener } from './metrics-listener.ts';
 import { tuneOpenssl } from './openssl-tuning.ts';
+import { OperatorEventLog } from './operator-events.ts';
 import { registerHost, ownUrl } from './own-host.ts';
 import { SharedFiles } from './privileges.ts';
 import { keepSecretKeys } from './secret-keys.ts';
@@ -94,6 +95,8 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     pool = new WorkerPool({ count, log, env: await tuneOpenssl() });
     await using database = await opening;
     failpoint('supervisor_start');
+    await using operatorEvents = new OperatorEventLog({ db: database.db, log, world: systemWorld });
+    await operatorEvents.logOpen();
     const clock = new ClockWatch({
       db: database.db,
       world: systemWorld,
@@ -111,7 +114,15 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const setup = setupFor({ config: readable, options, database, certificate, work });
     await using workers = pool.run(setup, database.expire);
     if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
-    await using maintenance = new Maintenance({ database, pool, clock, config, secrets, log });
+    await using maintenance = new Maintenance({
+      database,
+      pool,
+      clock,
+      config,
+      secrets,
+      operatorEvents,
+      log,
+    });
     maintenance.start();
     using _keys = keepSecretKeys({ database, pool, config, secrets, log });
     const url = ownUrl(ports);

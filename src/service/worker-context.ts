@@ -9,6 +9,7 @@ import { Database } from '../store/postgres/database.ts';
 import { addReputation, ReputationCounters } from '../store/reputation.ts';
 import { SecretBox } from '../store/secrets.ts';
 import { createNetwork, type Network } from './network.ts';
+import { OperatorEventLog } from './operator-events.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerSetup } from './worker-messages.ts';
 
@@ -22,6 +23,7 @@ export type WorkerContext = Network & {
   builder: MessageBuilder;
   /** Counts every outcome that is written. */
   reputation: ReputationCounters;
+  operatorEvents: OperatorEventLog;
 };
 
 export function createWorkerContext(
@@ -44,6 +46,7 @@ export function createWorkerContext(
     ...createNetwork(config, world),
     lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
     builder: new MessageBuilder(db, secrets),
+    operatorEvents: new OperatorEventLog({ db, log, world }),
     reputation: new ReputationCounters((counts) => addReputation(db, counts)),
   };
 }

@@ -16,6 +16,7 @@ import { recheckDomains } from '../../domains/service.ts';
 import { ReputationWatch } from './reputation-watch.ts';
 import { MailRemoval } from './mail-removal.ts';
 import type { ClockWatch } from '../clock-watch.ts';
+import type { OperatorEventLog } from '../operator-events.ts';
 import { renewHost } from '../own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../store/event-order.ts';
@@ -41,6 +42,7 @@ export type MaintenanceOptions = {
   clock: ClockWatch;
   config: Config;
   secrets: SecretBox;
+  operatorEvents: OperatorEventLog;
   log: Logger;
 };
 
@@ -69,6 +71,7 @@ const STREAM_EVERY_MS = 60_000;
 const DOMAINS_EVERY_MS = 10 * 60_000;
 const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
+const LAPSED_EVERY_MS = 60_000;
 const RETENTION_EVERY_MS = 10 * 60_000;
 
 type Seen = { beat: number; polls: number };
@@ -114,6 +117,9 @@ export class Maintenance implements AsyncDisposable {
       const rowsMax = 2 * config.suppressionsMax;
       await shortenHistories(database.db, { rowsMax, batch: HISTORIES_BATCH });
     });
+    this.#every(LAPSED_EVERY_MS, 'ending conditions', () =>
+      this.#options.operatorEvents.clearLapsed(),
+    );
     const storage = new StorageWatch(this.#options);
     this.#every(STORAGE_EVERY_MS, 'measuring stored mail', () => storage.run());
     // Also now: until then projects have the maximum of the last run.

@@ -1,7 +1,7 @@
 /** The forms of a webhook: registering and changing one, its secret, sending a period again. */
 import { useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import { EVENT_TYPES } from '../../../src/core/events.ts';
+import { PROJECT_EVENT_TYPES } from '../../../src/core/events.ts';
 import type { Webhook, WebhookReplay, WebhookWithSecret } from '../../../sdk/src/api.ts';
 import { useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
@@ -71,7 +71,7 @@ function WebhookFields({ webhook }: { webhook?: Webhook }): ReactNode {
         </Choice>
         {!isAll && (
           <div className="mt-1 ml-6 columns-1 sm:columns-2">
-            {EVENT_TYPES.map((type) => (
+            {PROJECT_EVENT_TYPES.map((type) => (
               <Choice
                 key={type}
                 type="checkbox"
