@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { hostname } from 'node:os';
 import { test } from 'node:test';
 import { type ClockState, ClockWatch, leastSkewMs, levelOf } from './clock-watch.ts';
 
@@ -18,38 +19,42 @@ test('a clock at the limit is not reported again and again', () => {
   assert.equal(levelOf(2_800_000, 'refusing'), 'wrong');
 });
 
-test('each change is logged once with its remedy, and mail is refused from an hour', async () => {
+test('a wrong clock is a condition with its remedy, and mail is refused from an hour', async () => {
   let nowMs = 1_000_000_000;
   let skewMs = 0;
+  const reports: string[] = [];
   const lines: string[] = [];
   let last: ClockState | null = null;
-  const log = (_facts: object, text: string) => lines.push(text);
   const watch = new ClockWatch({
     db: { query: async () => [{ ms: nowMs - skewMs }] as never },
     world: { now: () => nowMs },
-    log: { warn: log, info: log } as never,
+    log: { warn: (_facts: object, text: string) => lines.push(text) } as never,
+    operatorEvents: {
+      raise: ({ message, remedy }) => void reports.push(`${message} ${remedy}`),
+      clear: ({ subject }) => void reports.push(`${subject} is right`),
+    },
     onLook: (state) => (last = state),
   });
   const look = async (ms: number): Promise<ClockState | null> => {
     skewMs = ms;
     nowMs += 2_500;
+    reports.length = 0;
     await watch.look();
     return last;
   };
   assert.deepEqual(await look(30_000), { skewMs: 30_000, refusal: null });
-  assert.deepEqual(lines, []);
+  assert.deepEqual(reports, [`${hostname()} is right`]);
   await look(90_000);
   assert.deepEqual(await look(91_000), { skewMs: 91_000, refusal: null });
-  assert.match(
-    lines.join('\n'),
-    /^the clock .* is 90 seconds ahead of that of its database; .*NTP.*$/,
-  );
+  assert.equal(reports.length, 1);
+  assert.match(reports[0]!, /^The clock of \S+ is 91 seconds ahead of .*NTP/);
+  assert.deepEqual(lines, [], 'the beginning of the condition is logged with the condition');
   const refused = await look(-200 * 86_400_000);
   const behind = 'the clock of this machine is 200 days behind that of its database';
   assert.equal(refused?.refusal, behind);
   await look(-200 * 86_400_000);
+  assert.match(reports.join(), /No mail is accepted here until it is right/);
+  assert.deepEqual(lines, [`The clock of ${hostname()} is 200 days behind that of its database.`]);
   assert.equal((await look(0))?.refusal, null);
-  assert.equal(lines.length, 3);
-  assert.match(lines[1]!, /no mail is accepted here until it is right/);
-  assert.equal(lines[2], 'the clock of this machine is right again');
+  assert.deepEqual(reports, [`${hostname()} is right`]);
 });

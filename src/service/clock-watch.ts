@@ -6,7 +6,9 @@
  * be removed with the next old weeks. Therefore a difference is reported from a minute, and from an hour no mail is
  * accepted.
  */
+import { hostname } from 'node:os';
 import type { Logger } from 'pino';
+import type { OperatorEvents } from '../core/operator-events.ts';
 import type { World } from '../core/world.ts';
 import { databaseClockMs } from '../store/nodes.ts';
 import type { Queryable } from '../store/postgres/database.ts';
@@ -15,6 +17,8 @@ const REPORTED_MS = 60_000;
 const REFUSED_MS = 3_600_000;
 /** A level ends below this share of its limit, so that a clock at the limit is not reported again and again. */
 const ENDS_AT = 0.8;
+/** The condition of a machine that is gone ends then. */
+const LAPSES_AFTER_MS = 10 * 60_000;
 
 export type ClockState = {
   /** By how much this machine is ahead at the least; negative: behind. */
@@ -28,7 +32,8 @@ type Level = 'right' | 'wrong' | 'refusing';
 type ClockWatchOptions = {
   db: Queryable;
   world: Pick<World, 'now'>;
-  log: Pick<Logger, 'warn' | 'info'>;
+  log: Pick<Logger, 'warn'>;
+  operatorEvents: OperatorEvents;
   onLook: (state: ClockState) => void;
 };
 
@@ -52,20 +57,26 @@ export class ClockWatch {
     onLook({ skewMs, refusal: isRefusing ? `the ${sentence(skewMs)}` : null });
   }
 
-  /** Once for each change. */
+  /** The condition is logged when it begins and ends; a change from one wrong level to the other is logged here. */
   #report(skewMs: number): void {
     const before = this.#level;
     this.#level = levelOf(Math.abs(skewMs), before);
-    if (this.#level === before) return;
-    const { log } = this.#options;
-    const facts = { skewS: Math.round(skewMs / 1_000) };
-    if (this.#level === 'right') log.info(facts, 'the clock of this machine is right again');
-    else log.warn(facts, `the ${sentence(skewMs)}; ${this.#remedy()}`);
+    const { log, operatorEvents } = this.#options;
+    const host = hostname();
+    const condition = { type: 'clock.skewed', subject: host } as const;
+    if (this.#level === 'right') return operatorEvents.clear(condition);
+    const details = { skew_s: Math.round(skewMs / 1_000) };
+    const message = `The ${sentence(skewMs, `of ${host}`)}.`;
+    const remedy = this.#remedy();
+    const lapsesAfterMs = LAPSES_AFTER_MS;
+    operatorEvents.raise({ ...condition, message, remedy, details, lapsesAfterMs });
+    if (this.#level === before || before === 'right') return;
+    log.warn({ event: condition.type, subject: host, remedy, ...details }, message);
   }
 
   #remedy(): string {
-    const what = this.#level === 'refusing' ? 'no mail is accepted here until it is right; ' : '';
-    return `${what}have both set by NTP (timedatectl, chronyc tracking; docs/scale.md, "Clocks")`;
+    const what = this.#level === 'refusing' ? 'No mail is accepted here until it is right. ' : '';
+    return `${what}Have both clocks set by NTP (timedatectl, chronyc tracking; docs/scale.md, "Clocks").`;
   }
 }
 
@@ -87,9 +98,9 @@ export function levelOf(differenceMs: number, before: Level): Level {
   return differenceMs >= reportedMs ? 'wrong' : 'right';
 }
 
-function sentence(skewMs: number): string {
+function sentence(skewMs: number, ofWhich = 'of this machine'): string {
   const direction = skewMs > 0 ? 'ahead of' : 'behind';
-  return `clock of this machine is ${period(Math.abs(skewMs))} ${direction} that of its database`;
+  return `clock ${ofWhich} is ${period(Math.abs(skewMs))} ${direction} that of its database`;
 }
 
 const UNITS = [

@@ -101,6 +101,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
       db: database.db,
       world: systemWorld,
       log,
+      operatorEvents,
       onLook: (state) => pool?.noteClock(state),
     });
     await clock.look();

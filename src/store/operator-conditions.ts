@@ -33,14 +33,20 @@ export type Condition = ConditionKey & {
 
 const COLUMNS = `type, subject, message, remedy, details, since, last_seen as "lastSeen"`;
 
-/** The event of the rows of step `changed`, and its webhooks. $1 is its id, $2 its type, $3 the state in its data. */
+/**
+ * The event of the rows of step `changed`, and its webhooks. $1 is its id, $2 its type, $3 the state in its data. The
+ * time in the id is that of the database: a machine with a wrong clock has to be able to report it, and its own ids may
+ * be of a week without a partition.
+ */
 const RECORD = `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select '${OPERATOR_SCOPE.projectId}', '${OPERATOR_SCOPE.environment}', $1::uuid, 1, $1::uuid, $2::text, t.now,
+  select '${OPERATOR_SCOPE.projectId}', '${OPERATOR_SCOPE.environment}', i.id, 1, i.id, $2::text, t.now,
          json_build_object('subject', c.subject, 'state', $3::text, 'message', c.message, 'remedy', c.remedy,
                            'since', wire_time(c.since), 'details', c.details)
-    from t, changed c
+    from t, changed c, lateral (
+      select (lpad(to_hex(floor(extract(epoch from t.now) * 1000)::bigint), 12, '0')
+              || substr(replace($1::text, '-', ''), 13))::uuid as id) i
   returning project_id, environment, subject_id, seq, id, type
 ),
 ${FAN_OUT}`;

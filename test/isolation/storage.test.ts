@@ -124,7 +124,7 @@ test('a project that is nearly full is in the log and in the list of projects', 
   await begin();
   for (let sent = 0; sent < 3; sent += 1) assert.equal((await send(large())).status, 202);
   await service.restart();
-  await waitFor(() => service.logs.includes('the storage of a project is nearly full'), {
+  await waitFor(() => /The storage of project \S+ is nearly full/.test(service.logs), {
     what: 'a warning',
   });
   const list = await service.cli('projects', 'list');

@@ -3,6 +3,7 @@
  * hour it accepts no mail, because the week in which an email is stored follows from the clock of the node.
  */
 import assert from 'node:assert/strict';
+import { hostname } from 'node:os';
 import { test } from 'node:test';
 import { makeClocks } from '../chaos/clocks.ts';
 import { startService } from '../support/service.ts';
@@ -39,7 +40,12 @@ test('a node that is 200 days behind accepts no mail and says why, until its clo
   assert.match((await ready()).text, why);
   assert.equal((await service.request('GET', '/v1/emails', { key })).status, 200, 'it still reads');
   assert.ok(Math.abs((await skew()) + (200 * DAY_MS) / 1_000) < 60);
-  assert.match(service.logs, /200 days behind.*no mail is accepted here until it is right.*NTP/);
+  assert.match(
+    service.logs,
+    /"event":"clock.skewed".*No mail is accepted here until it is right.*NTP.*200 days behind/,
+  );
+  const conditions = () => service.sql('select type, subject from operator_conditions');
+  assert.deepEqual(await conditions(), [{ type: 'clock.skewed', subject: hostname() }]);
   assert.deepEqual(await service.sql('select from emails'), []);
 
   clocks.set('a', 90_000);
@@ -49,10 +55,11 @@ test('a node that is 200 days behind accepts no mail and says why, until its clo
   assert.match(service.logs, /(?:89|90|91) seconds ahead/);
 
   clocks.set('a', 0);
-  await waitFor(() => service.logs.includes('the clock of this machine is right again'), {
+  await waitFor(() => service.logs.includes('The clock of the machine is right again.'), {
     what: 'the clock to be right',
   });
   assert.equal((await post()).status, 202);
-  const lines = service.logs.split('\n').filter((line) => line.includes('clock of this machine'));
+  await waitFor(async () => (await conditions()).length === 0, { what: 'the condition to end' });
+  const lines = service.logs.split('\n').filter((line) => /"msg":"The clock of/.test(line));
   assert.equal(lines.length, 3, 'each change is logged once');
 });

@@ -1,7 +1,7 @@
 /** The database has no room left: emails are turned away in time, settling goes on. */
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { preload } from '../support/preload.ts';
@@ -54,6 +54,7 @@ test('with a nearly full disk, sends get 503 with the reason, while reading and 
   });
   assert.match(refused.body.error.message, /Nothing was accepted: the disk is nearly full/);
   assert.ok(Number(refused.headers.get('retry-after')) > 0);
+  await waitFor(() => warnings(service).length > 0, { what: 'a warning' });
   await service.clock.advance({ minutes: 2 });
   await service.waitForStatus(id, 'delivered');
 
@@ -64,9 +65,22 @@ test('with a nearly full disk, sends get 503 with the reason, while reading and 
   const again = await waitFor(() => post(service).catch(() => null), { what: 'an answer' });
   assert.equal(again.status, 503, 'the new worker knows it too');
 
+  assert.equal(warnings(service).length, 1, 'one line, however often the disk is looked at');
+  const open = () => service.sql('select type, subject from operator_conditions');
+  assert.deepEqual(await open(), [{ type: 'disk.low', subject: hostname() }]);
+  assert.match(
+    (await service.metrics()).text,
+    /^letterhaus_operator_conditions{type="disk.low"} 1$/m,
+  );
+
   rmSync(FULL);
   await waitFor(() => post(service).then(({ status }) => status === 202), { what: 'mail again' });
+  await waitFor(async () => (await open()).length === 0, { what: 'the condition to end' });
 });
+
+function warnings(service: Service): string[] {
+  return service.logs.split('\n').filter((line) => /"event":"disk.low".*"remedy"/.test(line));
+}
 
 async function isRefused(service: Service, why: RegExp): Promise<void> {
   const answer = await waitFor(() => post(service).then((one) => one.status === 503 && one), {

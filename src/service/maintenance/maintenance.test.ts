@@ -2,9 +2,20 @@ import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import pino from 'pino';
 import type { Statement } from '../../store/postgres/database.ts';
+import type { OperatorEvents } from '../../core/operator-events.ts';
 import { Maintenance, type MaintenanceOptions } from './maintenance.ts';
 
 const GB = 1024 ** 3;
+
+/** What is open, by type. */
+function newConditions(): OperatorEvents & { open: Set<string> } {
+  const open = new Set<string>();
+  return {
+    open,
+    raise: ({ type }) => void open.add(type),
+    clear: ({ type }) => void open.delete(type),
+  };
+}
 
 /** Looks at the disk alone, which has this much room at each look; what the workers are sent. */
 async function refusalsWith(
@@ -12,6 +23,7 @@ async function refusalsWith(
   size: { sizes: number[]; databaseBytesMax: number } | null = null,
 ): Promise<(string | null)[]> {
   const notified: (string | null)[] = [];
+  const operatorEvents = newConditions();
   // At the start, the disk and the database are also measured for the storage of projects.
   const looks = [...freeBytes.slice(0, 1), ...freeBytes];
   const sizes = [...(size?.sizes.slice(0, 1) ?? []), ...(size?.sizes ?? [])];
@@ -30,7 +42,13 @@ async function refusalsWith(
     },
     config: { reputationEveryMs: 3_600_000, databaseBytesMax: size?.databaseBytesMax ?? null },
     clock: { look: async () => {} },
-    pool: { refuseMail: (reason: string | null) => notified.push(reason) },
+    pool: {
+      refuseMail: (reason: string | null) => {
+        notified.push(reason);
+        assert.equal(operatorEvents.open.size, reason === null ? 0 : 1, 'the operator is notified');
+      },
+    },
+    operatorEvents,
     log: pino({ level: 'silent' }),
   };
   const maintenance = new Maintenance(options as unknown as MaintenanceOptions);
@@ -88,6 +106,7 @@ test('workers are notified to poll as soon as the work of a dead node is release
     config: { reputationEveryMs: 3_600_000, databaseBytesMax: null },
     clock: { look: async () => {} },
     pool: { lookNow: () => notified.push('look') },
+    operatorEvents: newConditions(),
     log: pino({ level: 'silent' }),
   };
   const maintenance = new Maintenance(options as unknown as MaintenanceOptions);

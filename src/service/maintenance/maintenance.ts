@@ -30,6 +30,7 @@ import { databaseBytes } from '../../store/postgres/capacity.ts';
 import { outdatedProblem } from '../../store/postgres/schema-version.ts';
 import { expireWorker, readWatched, releaseOrphans } from '../../store/nodes.ts';
 import type { SecretBox } from '../../store/secrets.ts';
+import { reportDisk, reportSize } from './space-conditions.ts';
 import { StorageWatch } from './storage-watch.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
 import { createNetwork } from '../network.ts';
@@ -263,18 +264,14 @@ export class Maintenance implements AsyncDisposable {
 
   /** Refuses emails before the disk is full, because settling needs room on it. */
   async #watchDisk(): Promise<void> {
-    const { database, config, log, pool } = this.#options;
+    const { database, config, operatorEvents, pool } = this.#options;
     const freeDiskBytes = await database.freeBytes();
     const bytesMax = config.databaseBytesMax;
     const bytes = bytesMax === null ? null : await databaseBytes(database.db);
     const isLow = freeDiskBytes !== null && freeDiskBytes < DISK_FREE_MIN_BYTES;
     const isLarge = bytesMax !== null && bytes !== null && bytes >= bytesMax;
-    if (isLow || isLarge) {
-      log.error(
-        { freeDiskBytes, databaseBytes: bytes },
-        'the disk or the database is nearly full; emails are refused',
-      );
-    }
+    reportDisk(operatorEvents, { freeBytes: freeDiskBytes, isLow });
+    reportSize(operatorEvents, { bytes, bytesMax, isLarge });
     if (this.#isOutdated) return;
     if (isLow) pool.refuseMail('the disk is nearly full');
     else pool.refuseMail(isLarge ? 'the database has reached its largest size' : null);

@@ -1,18 +1,19 @@
 /**
  * The stored mail of projects: keeps the default maximum in the database, where all workers read it, takes out of the
- * totals what the retention has deleted, and logs projects that are nearly full.
+ * totals what the retention has deleted, and reports projects that are nearly full.
  */
-import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
 import { defaultStorage, STORAGE_WARNING } from '../../core/storage.ts';
+import type { OperatorEvents } from '../../core/operator-events.ts';
 import { databaseBytes } from '../../store/postgres/capacity.ts';
 import { forgetStorage, listStorage, setStorageDefault } from '../../store/storage.ts';
 import type { ServiceDatabase } from '../service-database.ts';
+import { reportStorage } from './space-conditions.ts';
 
 type Options = {
   database: Pick<ServiceDatabase, 'db' | 'freeBytes'>;
   config: Pick<Config, 'storageBytesMax' | 'databaseBytesMax' | 'retention'>;
-  log: Pick<Logger, 'warn'>;
+  operatorEvents: OperatorEvents;
 };
 
 export class StorageWatch {
@@ -37,13 +38,12 @@ export class StorageWatch {
     const nearlyFull = (await listStorage(this.#options.database.db)).filter(
       ({ usedBytes, maxBytes }) => maxBytes !== null && usedBytes >= maxBytes * STORAGE_WARNING,
     );
-    for (const { projectId, name, usedBytes, maxBytes } of nearlyFull) {
-      if (this.#reported.has(projectId)) continue;
-      this.#options.log.warn(
-        { project: projectId, name, usedBytes, maxBytes },
-        'the storage of a project is nearly full; without room its mail is refused (letterhaus projects set-storage-max)',
-      );
+    const { operatorEvents } = this.#options;
+    for (const storage of nearlyFull) reportStorage(operatorEvents, storage);
+    const present = new Set(nearlyFull.map(({ projectId }) => projectId));
+    for (const subject of this.#reported) {
+      if (!present.has(subject)) operatorEvents.clear({ type: 'storage.low', subject });
     }
-    this.#reported = new Set(nearlyFull.map(({ projectId }) => projectId));
+    this.#reported = present;
   }
 }

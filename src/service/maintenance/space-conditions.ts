@@ -1,0 +1,61 @@
+/** The conditions `disk.low`, `database.full` and `storage.low`: mail is refused for want of room, or soon will be. */
+import { hostname } from 'node:os';
+import type { OperatorEvents } from '../../core/operator-events.ts';
+import { inMegabytes } from '../../core/storage.ts';
+import type { ProjectStorage } from '../../store/storage.ts';
+
+/** They are reported at every look; a machine that is gone does not leave them open. */
+const LAPSES_AFTER_MS = 10 * 60_000;
+const KEEP_LESS = 'keep mail for less time (LETTERHAUS_RETENTION_CONTENT)';
+
+/** @param disk.freeBytes null: the disk of the database is not on this machine */
+export function reportDisk(
+  operatorEvents: OperatorEvents,
+  { freeBytes, isLow }: { freeBytes: number | null; isLow: boolean },
+): void {
+  const condition = { type: 'disk.low', subject: hostname() } as const;
+  if (freeBytes === null) return;
+  if (!isLow) return operatorEvents.clear(condition);
+  operatorEvents.raise({
+    ...condition,
+    message: `The disk of the database has ${inMegabytes(freeBytes)} left; emails are refused.`,
+    remedy: `Make room: enlarge the disk, delete what does not belong on it, or ${KEEP_LESS}.`,
+    details: { free_bytes: freeBytes },
+    lapsesAfterMs: LAPSES_AFTER_MS,
+  });
+}
+
+type Size = { bytes: number | null; bytesMax: number | null; isLarge: boolean };
+
+/** @param size.bytesMax null: this machine has no maximum to compare with */
+export function reportSize(
+  operatorEvents: OperatorEvents,
+  { bytes, bytesMax, isLarge }: Size,
+): void {
+  const condition = { type: 'database.full', subject: 'database' } as const;
+  if (bytes === null || bytesMax === null) return;
+  if (!isLarge) return operatorEvents.clear(condition);
+  operatorEvents.raise({
+    ...condition,
+    message: `The database has ${inMegabytes(bytes)} of at most ${inMegabytes(bytesMax)}; emails are refused.`,
+    remedy: `Raise LETTERHAUS_DATABASE_MAX_MB, or ${KEEP_LESS}.`,
+    details: { bytes, bytes_max: bytesMax },
+    lapsesAfterMs: LAPSES_AFTER_MS,
+  });
+}
+
+/** Of a project that has used nearly all of its storage. */
+export function reportStorage(
+  operatorEvents: OperatorEvents,
+  { projectId, name, usedBytes, maxBytes }: ProjectStorage,
+): void {
+  operatorEvents.raise({
+    type: 'storage.low',
+    subject: projectId,
+    message: `The storage of project ${name} is nearly full: ${inMegabytes(usedBytes)} of ${inMegabytes(maxBytes ?? 0)}.`,
+    remedy:
+      'Without room its mail is refused: raise the maximum (letterhaus projects set-storage-max), or keep its mail for less time.',
+    details: { project_id: projectId, used_bytes: usedBytes, max_bytes: maxBytes },
+    lapsesAfterMs: LAPSES_AFTER_MS,
+  });
+}
