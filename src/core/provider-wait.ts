@@ -10,18 +10,23 @@ type State = {
   forMs: number | null;
   connectionsMax: number;
   connectionsOpen: number;
+  /** No mail server anywhere answers this machine. */
+  isUplinkDown: boolean;
 };
 
 /** null: the provider holds nothing. */
 export function waitForProvider(
   name: string,
-  { state, forMs, connectionsMax, connectionsOpen }: State,
+  { state, forMs, connectionsMax, connectionsOpen, isUplinkDown }: State,
 ): ProviderWait | null {
   const forS = forMs === null ? null : Math.max(1, Math.round(forMs / 1000));
   const time = forS === null ? '' : ` for another ${forS} s`;
   switch (state) {
     case 'suspended': {
-      const message = `Deliveries to ${name} are suspended${time}, because its servers do not answer.`;
+      const why = isUplinkDown
+        ? 'no mail server anywhere answers this service: its own network connection is down'
+        : 'its servers do not answer';
+      const message = `Deliveries to ${name} are suspended${time}, because ${why}.`;
       return { limit: 'suspension', message };
     }
     case 'slowed': {

@@ -29,6 +29,7 @@ import {
   type Attempted,
   attemptRecord,
   type AttemptResult,
+  isUnanswered,
   type Outcome,
   outcomeOf,
 } from './outcome.ts';
@@ -55,7 +56,6 @@ export type AttemptOptions = {
 
 /** The state of an attempt in progress. */
 type Progress = RouteAttempt['progress'] & {
-  startedMs: number;
   message?: SignedMessage;
   route?: Route;
   hasWrittenDot: boolean;
@@ -104,9 +104,12 @@ export async function attemptLive(
     const provider = providerAt(route, result.via.mx);
     adjustWindow(connections, provider, { source: result.source, outcome });
   }
+  if (result.kind === 'unroutable' && result.route.kind === 'temporary') {
+    connections.uplink.unresolved(delivery.provider);
+  }
   const durationMs = world.monotonicMs() - startedMs;
   const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs });
-  return { kind: 'ended', outcome, attempt, startedMs };
+  return { kind: 'ended', outcome, attempt, startedMs, isUnanswered: isUnanswered(result) };
 }
 
 async function buildAndSend(

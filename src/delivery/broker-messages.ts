@@ -26,6 +26,10 @@ export type WorkerMessage =
   /** An attempt reached none of the provider's hosts. */
   | { kind: 'unreached'; provider: string; addresses: readonly string[]; reason: string }
   | (PromptMessage & { isPrompt: boolean })
+  /** A server of the provider replied on an open session; sent now and then. */
+  | { kind: 'answered'; provider: string }
+  /** The servers of a domain could not be looked up; `provider`: its last known one, or the domain. */
+  | { kind: 'unresolved'; provider: string }
   | HostMessage;
 
 type Pace = { messagesPerMinute: number; forMs: number };
@@ -48,6 +52,8 @@ export type BrokerMessage =
   | (ProviderStatus & { kind: 'provider' })
   /** Another worker got sessions at once. That they are slow, each worker finds out for itself. */
   | PromptMessage
+  /** Our own uplink is down, or up again (uplink.ts). `failedForMs`: how long no server had answered. */
+  | { kind: 'uplink'; isDown: boolean; failedForMs: number }
   | HostMessage;
 
 export type ProviderStatus = {

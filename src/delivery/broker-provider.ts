@@ -1,16 +1,16 @@
 /**
  * What the broker knows of one provider: its pools, one per address of ours, each with a Window of
- * connections; whether none of its servers answers (Outage); and its message rate (TokenBucket).
+ * connections; whether none of its servers answers (outage.ts); and its message rate (TokenBucket).
  */
 import type { World } from '../core/world.ts';
 import type { ProviderStatus, WorkerMessage } from './broker-messages.ts';
 import type { GroupRoom } from './broker-room.ts';
+import { Outage } from './outage.ts';
 import {
   type ProviderLimits,
   type RecoveryRules,
   type ShapingSettings,
   START_CONNECTIONS,
-  type SuspensionRules,
 } from './shaping-settings.ts';
 
 /** The part of a pool that one worker holds. */
@@ -316,97 +316,6 @@ export class Window {
 
   #longer(waitMs: number): number {
     return Math.min(Math.max(TRY_AGAIN_MAX_MS, this.#rules.tryAgainAfterMs), waitMs * 2);
-  }
-}
-
-/** A provider with a server that answered this recently is not suspended. */
-const ANSWER_COUNTS_FOR_MS = 10 * 60_000;
-const ADDRESSES_MAX = 100;
-const JITTER = 0.15;
-
-/**
- * Whether no server of a provider answers. Then the provider is suspended, for longer each time, and
- * after each suspension one connection probes whether the outage is over.
- *
- * A provider that is known by name has many servers, so it is an outage only when none of them has
- * answered for a while. One dead server among others is skipped by its address
- * (connections.ts).
- */
-class Outage {
-  readonly #rules: SuspensionRules;
-  readonly #world: Pick<World, 'monotonicMs' | 'random'>;
-  #failures = 0;
-  #suspensions = 0;
-  #suspendedUntilMs = -Infinity;
-  /** From the first suspension to the first answer. */
-  #isProbing = false;
-  readonly #answeredAtMs = new Map<string, number>();
-  /** Addresses that have not answered since the last answer of any server. */
-  readonly #silent = new Set<string>();
-  reason: string | null = null;
-
-  constructor(rules: SuspensionRules, world: Pick<World, 'monotonicMs' | 'random'>) {
-    this.#rules = rules;
-    this.#world = world;
-  }
-
-  get suspendedForMs(): number {
-    return Math.max(0, this.#suspendedUntilMs - this.#world.monotonicMs());
-  }
-
-  /** Suspended now, or no server has answered since: one connection at a time. */
-  get isOngoing(): boolean {
-    return this.#isProbing;
-  }
-
-  get silentAddresses(): readonly string[] {
-    return [...this.#silent];
-  }
-
-  /** @returns whether a suspension begins */
-  failed(addresses: readonly string[], reason: string): boolean {
-    this.#failures += 1;
-    for (const address of addresses) {
-      this.#answeredAtMs.delete(address);
-      if (this.#silent.size < ADDRESSES_MAX) this.#silent.add(address);
-    }
-    const isOver = this.#failures >= this.#rules.afterFailures && !this.#answersSomewhere();
-    if (!isOver || this.suspendedForMs > 0) return false;
-    const lengthMs = Math.min(this.#rules.longestMs, this.#rules.firstMs * 2 ** this.#suspensions);
-    const jitter = 1 + JITTER * (2 * this.#world.random() - 1);
-    this.#suspendedUntilMs = this.#world.monotonicMs() + lengthMs * jitter;
-    this.#suspensions += 1;
-    this.#isProbing = true;
-    this.reason = reason;
-    return true;
-  }
-
-  /** @returns whether that ends the outage */
-  answered(address: string): boolean {
-    this.#answeredAtMs.delete(address);
-    this.#answeredAtMs.set(address, this.#world.monotonicMs());
-    if (this.#answeredAtMs.size > ADDRESSES_MAX) {
-      this.#answeredAtMs.delete(this.#answeredAtMs.keys().next().value!);
-    }
-    const wasIn = this.#isProbing;
-    this.#failures = 0;
-    this.#suspensions = 0;
-    this.#suspendedUntilMs = -Infinity;
-    this.#isProbing = false;
-    this.reason = null;
-    return wasIn;
-  }
-
-  /** The addresses that may be connected to again, after `answered`. */
-  forgetSilent(): readonly string[] {
-    const silent = this.silentAddresses;
-    this.#silent.clear();
-    return silent;
-  }
-
-  #answersSomewhere(): boolean {
-    const sinceMs = this.#world.monotonicMs() - ANSWER_COUNTS_FOR_MS;
-    return [...this.#answeredAtMs.values()].some((atMs) => atMs > sinceMs);
   }
 }
 

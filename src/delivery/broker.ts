@@ -12,11 +12,14 @@ import { type BrokerPool, BrokerProvider, type Holder } from './broker-provider.
 import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
 import { GroupRooms } from './broker-room.ts';
 import { limitsOf, type ShapingSettings } from './shaping-settings.ts';
+import { Uplink, type UplinkChange } from './uplink.ts';
 
 type BrokerOptions = {
   settings: ShapingSettings;
   world: Pick<World, 'monotonicMs' | 'random'>;
   send: (worker: number, messages: readonly BrokerMessage[]) => void;
+  /** Our own uplink is down, or up again: for the log. */
+  onUplink?: (change: UplinkChange) => void;
 };
 
 /** Interval of `tick` while anything depends on time. */
@@ -42,11 +45,13 @@ export class Broker {
   readonly #watched = new Set<BrokerProvider>();
   /** Those that gave a session at once, the newest last. */
   readonly #prompt = new Set<string>();
+  readonly #uplink: Uplink;
   #outbox = new Map<number, BrokerMessage[]>();
   #forgetAtMs = 0;
 
   constructor(options: BrokerOptions) {
     this.#options = options;
+    this.#uplink = new Uplink(options.settings.uplink, options.world);
   }
 
   /**
@@ -83,6 +88,7 @@ export class Broker {
 
   /** Ends suspensions, grants connections that have become allowed, and forgets unused providers. */
   tick(): void {
+    this.#checkUplink();
     for (const provider of this.#watched) {
       const hasChanged = provider.expire();
       this.#serve(provider);
@@ -96,13 +102,15 @@ export class Broker {
 
   /** In how many milliseconds `tick` is to be called; Infinity: not before the next message. */
   get tickWithinMs(): number {
-    if (this.#watched.size > 0) return BROKER_TICK_MS;
+    if (this.#watched.size > 0 || this.#uplink.isSuspect) return BROKER_TICK_MS;
     return this.#providers.size > 0 ? FORGET_EVERY_MS : Infinity;
   }
 
   #handle(worker: number, message: WorkerMessage): void {
     if (message.kind === 'host') return this.#notifyHost(message, worker);
     if (message.kind === 'prompt') return this.#answersPromptly(message, worker);
+    if (message.kind === 'answered') return this.#answered(message.provider);
+    if (message.kind === 'unresolved') return this.#noAnswer(worker, message.provider);
     const provider = this.#provider(message.provider);
     switch (message.kind) {
       case 'want':
@@ -121,10 +129,10 @@ export class Broker {
         break;
       case 'reached':
         if (provider.outage.answered(message.address)) this.#recovered(provider);
-        return;
+        return this.#answered(message.provider);
       case 'unreached':
-        if (provider.outage.failed(message.addresses, message.reason)) this.#suspend(provider);
-        return;
+        this.#unreached(provider, message);
+        return this.#noAnswer(worker, message.provider);
     }
     this.#serve(provider);
   }
@@ -160,6 +168,62 @@ export class Broker {
     provider.giveBack(unused);
   }
 
+  #unreached(
+    provider: BrokerProvider,
+    { addresses, reason }: Extract<WorkerMessage, { kind: 'unreached' }>,
+  ): void {
+    const { isDown, phase } = this.#uplink;
+    const shortMs = isDown ? this.#uplink.suspensionMs(provider.key) : null;
+    const failure = { addresses, reason, phase, suspensionMs: shortMs };
+    if (provider.outage.failed(failure)) return this.#suspend(provider);
+    if (shortMs === null) return;
+    // The worker skips them for minutes.
+    const deadForMs = provider.outage.suspendedForMs || shortMs;
+    for (const address of addresses) this.#notifyHost({ kind: 'host', address, deadForMs });
+  }
+
+  #noAnswer(worker: number, provider: string): void {
+    this.#uplink.noAnswer(provider);
+    this.#checkUplink();
+    // Again, because a worker may have been started since.
+    if (this.#uplink.isDown) {
+      const { failedForMs } = this.#uplink;
+      this.#enqueue(worker, { kind: 'uplink', isDown: true, failedForMs });
+    }
+  }
+
+  /** Our uplink may be found down: what is suspended since the last answer is to be probed soon. */
+  #checkUplink(): void {
+    if (!this.#uplink.goesDown()) return;
+    const { failed, phase, failedForMs } = this.#uplink;
+    for (const key of failed) {
+      const provider = this.#providers.get(key);
+      if (!provider) continue;
+      provider.outage.shorten(this.#uplink.suspensionMs(key), phase);
+      this.#suspend(provider);
+    }
+    this.#notifyUplink({ isDown: true, failedForMs });
+  }
+
+  /** The first answer ends it: no receiver had an outage meanwhile. */
+  #answered(answering: string): void {
+    const { isDown, phase, failedForMs } = this.#uplink;
+    const failed = isDown ? [...this.#uplink.failed] : [];
+    this.#uplink.answered(answering);
+    if (!isDown) return;
+    for (const key of failed) {
+      const provider = this.#providers.get(key);
+      provider?.outage.takeBack(phase);
+      if (provider) this.#reopen(provider);
+    }
+    this.#notifyUplink({ isDown: false, failedForMs });
+  }
+
+  #notifyUplink(change: UplinkChange): void {
+    for (const worker of this.#workers) this.#enqueue(worker, { kind: 'uplink', ...change });
+    this.#options.onUplink?.(change);
+  }
+
   #suspend(provider: BrokerProvider): void {
     const deadForMs = provider.outage.suspendedForMs;
     for (const address of provider.outage.silentAddresses) {
@@ -170,10 +234,14 @@ export class Broker {
   }
 
   #recovered(provider: BrokerProvider): void {
+    for (const pool of provider.pools.values()) pool.window.restart();
+    this.#reopen(provider);
+  }
+
+  #reopen(provider: BrokerProvider): void {
     for (const address of provider.outage.forgetSilent()) {
       this.#notifyHost({ kind: 'host', address, deadForMs: 0 });
     }
-    for (const pool of provider.pools.values()) pool.window.restart();
     this.#notifyProvider(provider);
     this.#serve(provider);
   }

@@ -39,6 +39,7 @@ import {
 import { Remembered } from './remembered.ts';
 import type { Place } from './slots.ts';
 import { inRankOrder, type Source } from './sources.ts';
+import { UplinkView } from './uplink.ts';
 
 export type Target = {
   provider: string;
@@ -58,6 +59,8 @@ export type Target = {
 function keyOf({ host, address, tls, daneKey = '' }: Target): string {
   return `${host} ${address} ${tls} ${daneKey}`;
 }
+
+type OfProvider = Exclude<BrokerMessage, { kind: 'host' | 'prompt' | 'uplink' }>;
 
 /** No server was contacted, and none is to be contacted for `delayMs`. */
 export type Postponed = { kind: 'postponed'; delayMs: number };
@@ -122,6 +125,8 @@ const WANTED_SWEEP_EVERY_MS = 50;
 const GROWTH_BATCHED_FOR_MS = 10;
 
 export class Connections {
+  /** Whether our own connection to the internet is down. */
+  readonly uplink: UplinkView;
   readonly #options: ConnectionsOptions;
   readonly #providers = new Map<string, ProviderView>();
   readonly #slots = new WeakMap<SmtpConnection, Slot>();
@@ -150,6 +155,8 @@ export class Connections {
     this.#dead = new Remembered(options.world);
     this.#alone = new Remembered(options.world);
     this.#unusable = new Remembered(options.world);
+    const send = (message: WorkerMessage): void => this.#send(message);
+    this.uplink = new UplinkView(options.shaping.uplink, { clock: options.world, send });
   }
 
   /** A session to the target: an idle one, else a new one if granted, else a busy one that takes the
@@ -284,6 +291,7 @@ export class Connections {
     for (const message of messages) {
       if (message.kind === 'host') this.#dead.remember(message.address, message.deadForMs);
       else if (message.kind === 'prompt') message.providers.forEach(this.#onPrompt);
+      else if (message.kind === 'uplink') this.uplink.receive(message);
       else this.#handle(this.#provider(message.provider), message);
     }
   }
@@ -296,10 +304,7 @@ export class Connections {
     await Promise.all(idle.map(({ connection }) => connection.close()));
   }
 
-  #handle(
-    provider: ProviderView,
-    message: Exclude<BrokerMessage, { kind: 'host' | 'prompt' }>,
-  ): void {
+  #handle(provider: ProviderView, message: OfProvider): void {
     if (message.kind === 'provider') {
       provider.receive(message);
       return this.#onChange(provider.key);

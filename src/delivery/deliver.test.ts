@@ -11,6 +11,7 @@ import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
 import { Broker } from './broker.ts';
 import { Connections } from './connections.ts';
 import { Cutoff } from './attempt.ts';
+import type { Delivery } from './fair-queue.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
 import { USUAL_SHAPING } from './shaping-settings.ts';
 import { Slots } from './slots.ts';
@@ -66,6 +67,7 @@ function deliverTo(
     log: pino({ level: 'silent' }),
     lease: { holder: () => delivery.holder, isFresh: () => true },
     attempted: () => {},
+    putOff: { note: () => {}, retryMs: () => 1_000 },
     holds: () => true,
     builder: {
       build: async () => ({
@@ -264,4 +266,51 @@ test('a message that is being sent is not given up', async () => {
   goAhead.resolve();
   assert.deepEqual(await delivered, { kind: 'settled' });
   assert.equal(mx.messages.length, 1);
+});
+
+function inAnHour(): Delivery {
+  const [heldSinceMs, expiresAtMs] = [performance.now(), performance.now() + 3600_000];
+  return newDelivery('jo@receiver.test', { heldSinceMs, expiresAtMs });
+}
+
+const uplink = (isDown: boolean) => [{ kind: 'uplink' as const, isDown, failedForMs: 20_000 }];
+
+test('while our uplink is down, a failure blames us once, counts no attempt and is retried soon', async () => {
+  await using mx = await startFakeMx({ phases: { greeting: { drop: 'rst' } } });
+  const delivery = inAnHour();
+  const settled: Settlement[] = [];
+  const connections = connectionsTo(mx);
+  connections.receive(uplink(true));
+  const deliver = deliverTo(mx, delivery, settled, { connections });
+  assert.deepEqual(await deliver(delivery, new Cutoff()), { kind: 'settled' });
+  const [{ status, attempt, reason, retryMs, eventType }] = settled as [Settlement];
+  assert.deepEqual([status, eventType, attempt], ['deferred', 'email.delivery_delayed', null]);
+  assert.partialDeepStrictEqual(reason, { category: 'network', blame: 'us' });
+  assert.equal(retryMs, 1_000);
+
+  const db = {
+    query: async <Row>() => [{ suppressed: false, domainDeleted: false, ...reason }] as Row[],
+    transaction: () => assert.fail('no mailbox is full'),
+  };
+  connections.receive([{ kind: 'host', address: mx.address, deadForMs: 0 }]);
+  const again = deliverTo(mx, delivery, settled, { connections, db });
+  assert.deepEqual(await again(delivery, new Cutoff()), { kind: 'release', delayMs: 1_000 });
+  assert.equal(settled.length, 1);
+});
+
+test('an attempt that began while our uplink was down and fails afterwards is not held against the receiver', async () => {
+  const hangUp = Promise.withResolvers<void>();
+  const phases = { greeting: { after: hangUp.promise, drop: 'rst' as const } };
+  await using mx = await startFakeMx({ phases });
+  const delivery = inAnHour();
+  const settled: Settlement[] = [];
+  const connections = connectionsTo(mx);
+  connections.receive(uplink(true));
+  const delivered = deliverTo(mx, delivery, settled, { connections })(delivery, new Cutoff());
+  await waitFor(() => mx.connections === 1, { what: 'a connection' });
+  connections.receive(uplink(false));
+  hangUp.resolve();
+  assert.deepEqual(await delivered, { kind: 'settled' });
+  assert.equal((settled[0]!.reason as { blame: string }).blame, 'us');
+  assert.equal(connections.deadForMs(mx.address), 0);
 });

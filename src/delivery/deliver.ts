@@ -7,7 +7,7 @@
 import type { Logger } from 'pino';
 import { Unsignable } from '../mail/dkim.ts';
 import type { Database, Queryable } from '../store/postgres/database.ts';
-import { countDoubts, lastCategory } from '../store/emails.ts';
+import { countDoubts, lastReason } from '../store/emails.ts';
 import { stoppedNow } from '../store/queue.ts';
 import type { SettleStore } from '../store/settle.ts';
 import { noteQuotaFailure } from '../store/suppressions.ts';
@@ -16,6 +16,7 @@ import type { Delivery } from './fair-queue.ts';
 import {
   type Attempted,
   COMPLAINED,
+  deferredByUplink,
   DOMAIN_REMOVED,
   DOMAIN_UNVERIFIED,
   DOUBTS_MAX,
@@ -23,6 +24,7 @@ import {
   EXPIRED_MAILBOX_FULL,
   EXPIRED_UNVERIFIED,
   EXPIRED_WITHOUT_TLS,
+  EXPIRED_WITHOUT_UPLINK,
   expiredUntried,
   givenUpInDoubt,
   NO_HOST_NAME,
@@ -31,6 +33,7 @@ import {
   SUPPRESSED,
   UNSIGNABLE,
 } from './outcome.ts';
+import type { PutOff } from './put-off.ts';
 import { attemptSimulated } from './simulator.ts';
 
 export type Delivered = { kind: 'settled' } | { kind: 'release'; delayMs: number };
@@ -46,6 +49,7 @@ export type DeliverOptions = AttemptOptions & {
   holds: (delivery: Delivery) => boolean;
   /** Whether this host has a name for EHLO; else live mail is deferred. */
   hasHostName: boolean;
+  putOff: Pick<PutOff, 'note' | 'retryMs'>;
   /** Waits after failed attempts (core/retry.ts). */
   retryWaitsMs: readonly number[];
   /** For metrics. */
@@ -61,7 +65,9 @@ export function createDeliver(options: DeliverOptions): Deliver {
         : unattempted(delivery, early);
     if (attempted.kind !== 'ended') return attempted;
     options.attempted(delivery);
-    return settle(delivery, attempted, options);
+    return isOurs(attempted, options)
+      ? putOffByUplink(delivery, attempted, options)
+      : settle(delivery, attempted, options);
   };
 }
 
@@ -91,9 +97,10 @@ async function expired(
   { db, connections }: DeliverOptions,
 ): Promise<Outcome> {
   if (domainUnverified) return EXPIRED_UNVERIFIED;
+  if (connections.uplink.isDown) return EXPIRED_WITHOUT_UPLINK;
   if (attempts === 0) return expiredUntried(connections.outageReasonOf(provider));
   const { projectId, id: emailId } = message;
-  const category = await lastCategory(db, { projectId, emailId, position });
+  const category = (await lastReason(db, { projectId, emailId, position }))?.category;
   if (category === 'quota') return EXPIRED_MAILBOX_FULL;
   return category === 'tls' ? EXPIRED_WITHOUT_TLS : EXPIRED;
 }
@@ -125,19 +132,48 @@ async function attemptDelivery(
   }
 }
 
-async function settle(
+/**
+ * No server answered because our own uplink is down: the recipient waits briefly, and no attempt is counted. Its event
+ * is stored once, however often that happens.
+ */
+async function putOffByUplink(
   delivery: Delivery,
-  ended: Extract<Attempted, { kind: 'ended' }>,
+  ended: Ended,
   options: DeliverOptions,
 ): Promise<Delivered> {
-  const { attempt, startedMs, thenComplains = false } = ended;
+  const outcome = deferredByUplink(ended.outcome);
+  const { message, position } = delivery;
+  const which = { projectId: message.projectId, emailId: message.id, position };
+  const retryMs = options.putOff.retryMs();
+  const last = await lastReason(options.db, which);
+  if (last?.advice === outcome.reason?.advice) return { kind: 'release', delayMs: retryMs };
+  const uncounted = { ...ended, outcome, attempt: null, startedMs: null, retryMs };
+  return settle(delivery, uncounted, options);
+}
+
+function isOurs({ isUnanswered, startedMs }: Ended, { connections }: DeliverOptions): boolean {
+  if (isUnanswered !== true || startedMs === null) return false;
+  return connections.uplink.wasDownSince(startedMs);
+}
+
+type Ended = Extract<Attempted, { kind: 'ended' }>;
+
+async function settle(
+  delivery: Delivery,
+  ended: Ended & { retryMs?: number },
+  options: DeliverOptions,
+): Promise<Delivered> {
+  const { attempt, startedMs, thenComplains = false, retryMs } = ended;
   const outcome = await afterDoubt(delivery, ended.outcome, options);
   const { world, log, settling, retryWaitsMs } = options;
   if (!options.holds(delivery)) {
     throw new Error('an outcome is to be settled for a delivery that this worker does not hold');
   }
-  const settlement = settlementOf(delivery, outcome, { attempt, world, retryWaitsMs });
+  const wait = { retryWaitsMs, ...(retryMs !== undefined && { retryMs }) };
+  const settlement = settlementOf(delivery, outcome, { attempt, world, ...wait });
+  const decidedMs = world.monotonicMs();
   const counts = await settling.settle(settlement);
+  if (ended.isUnanswered === true) options.putOff.note([delivery], decidedMs);
   if (counts === true && outcome.mailboxFull === true) await countFullMailbox(delivery, options);
   if (startedMs !== null) {
     const isFirst = delivery.attempts === 0;

@@ -59,6 +59,7 @@ function newScene(
       knows: () => true,
       learn: () => null,
     },
+    putOff: { note: () => {} },
     unsettled: { isBlocked: false, kept: () => [] },
     unknownFateMs: options.unknownFateMs ?? 30_000,
   });

@@ -23,6 +23,7 @@ import { Cutoff } from './attempt.ts';
 import type { Connections } from './connections.ts';
 import { type Contents, isLarge, sizeOf } from './contents.ts';
 import type { Deliver } from './deliver.ts';
+import type { PutOff } from './put-off.ts';
 import { AWAY_PAUSE_MS, Releases, UnknownClaims } from './releases.ts';
 import { type Delivery, FairQueue, type ProviderRules, WEIGHT_BYTES } from './fair-queue.ts';
 import type { MailRouting } from './mail-routing.ts';
@@ -39,6 +40,7 @@ type DispatcherOptions = {
   /** How many deliveries of a provider may be under way, and whether it is suspended. */
   connections: ProviderRules & Pick<Connections, 'onChange' | 'onPrompt'>;
   mailRouting: Pick<MailRouting, 'providerOf' | 'knows' | 'learn'>;
+  putOff: Pick<PutOff, 'note'>;
   /** Outcomes that the database refuses and that are kept (store/unsettled.ts). */
   unsettled: {
     /** No delivery starts until they are written. */

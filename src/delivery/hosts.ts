@@ -25,7 +25,7 @@ export type RouteAttempt = TlsForAttempt & {
   /** How long it may be postponed for hosts that did not answer a moment ago. */
   postponableMs: number;
   /** Names the server before the message is sent: an attempt may be cut off without a result. */
-  progress: { session: { via: Via; source: string } };
+  progress: { startedMs: number; session: { via: Via; source: string } };
   /** Its place among the deliveries under way; none in tests. */
   place: Place | undefined;
 };
@@ -81,9 +81,16 @@ export async function tryHosts(
   }
   if (last === null) return delayMs < Infinity ? { kind: 'postponed', delayMs } : noAddress();
   if (!isSilence(last)) return last;
+  // Of a connection that was begun while our uplink was down.
+  if (isExcused(connections, options)) return last;
   const reason = summaryOf(last);
   for (const [provider, addresses] of silent) connections.unreached(provider, addresses, reason);
   return last;
+}
+
+/** Our uplink was down when the attempt began, and is up now. */
+function isExcused({ uplink }: Connections, { progress }: RouteAttempt): boolean {
+  return !uplink.isDown && uplink.wasDownSince(progress.startedMs);
 }
 
 function summaryOf(result: HostResult): string {
@@ -229,7 +236,7 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
     if (opened.kind === 'failed' && (opened.phase === 'tls' || opened.cause === 'tls')) {
       options.onTls(rule, opened.tlsResult ?? 'validation-failure');
     }
-    if (opened.kind === 'failed' && isDead(opened)) {
+    if (opened.kind === 'failed' && isDead(opened) && !isExcused(connections, options)) {
       connections.markDead(target.address, { timedOut: opened.cause === 'timeout' });
     }
     const via = { ...where, tls: null };
@@ -253,6 +260,7 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
   });
   const isSuspect = sent.kind !== 'postponed' && reused === true && isAboutTheSession(sent);
   connections.release(connection, !isSuspect);
+  if (sent.kind === 'replied' && !('local' in sent)) connections.uplink.answered(target.provider);
   if (sent.kind === 'postponed') return sent;
   if (announced === true && sent.phase === 'mail') {
     // It refused the envelope that came with the dot, or never answered it.

@@ -95,6 +95,8 @@ export type Attempted =
       startedMs: number | null;
       /** A complaint follows (simulator.ts). */
       thenComplains?: boolean;
+      /** No server answered, and nothing was sent. */
+      isUnanswered?: boolean;
     }
   | { kind: 'release'; delayMs: number };
 
@@ -169,6 +171,13 @@ function outcomeBy(verdict: Verdict, smtp: SmtpFacts): Outcome {
   };
 }
 
+/** No server answered, and the message was not sent: if our uplink is down, that is the reason. */
+export function isUnanswered(result: AttemptResult): boolean {
+  if (result.kind === 'unroutable') return result.route.kind === 'temporary';
+  if (result.kind === 'replied' || result.inDoubt) return false;
+  return /^(?:unreachable|timeout|closed)$/.test(result.cause);
+}
+
 /** The attempt as the timeline stores it. @param facts.message null: no server was ready for it */
 export function attemptRecord(
   delivery: Delivery,
@@ -201,6 +210,8 @@ type SettlementOptions = {
   late?: boolean;
   /** core/retry.ts has the usual ones. */
   retryWaitsMs?: readonly number[];
+  /** Instead of the usual wait. */
+  retryMs?: number;
 };
 
 /** What a settlement needs of a delivery. */
@@ -220,7 +231,8 @@ export function settlementOf(
   const email = { ...message, messageId: messageIdIn(message) };
   const recipient = { ...message, ...delivery, email };
   const isDeferred = outcome.status === 'deferred';
-  const retryMs = isDeferred ? retryDelayMs(delivery, outcome, options) : null;
+  const waitMs = isDeferred ? retryDelayMs(delivery, outcome, options) : null;
+  const retryMs = waitMs && (options.retryMs ?? waitMs);
   return newSettlement(recipient, outcome, world, { claim, provider, attempt, retryMs, late });
 }
 
@@ -271,6 +283,30 @@ export function expiredUntried(outageReason: string | null): Outcome {
   };
   return { ...EXPIRED, reason };
 }
+
+const NO_UPLINK =
+  'no mail server anywhere answered this service, so its own network connection was down.';
+
+/**
+ * Our own uplink is down: the receiver is not to blame. Stored once, without an attempt, so that the waits between
+ * attempts do not grow.
+ */
+export function deferredByUplink({ smtp }: Outcome): Outcome {
+  const advice =
+    'No mail server anywhere answers this service, so its own network connection is down; ' +
+    'the email is sent as soon as a server answers.';
+  const reason: Reason = { category: 'network', blame: 'us', advice };
+  return { ...EXPIRED, status: 'deferred', reason, smtp };
+}
+
+export const EXPIRED_WITHOUT_UPLINK: Outcome = {
+  ...EXPIRED,
+  reason: {
+    category: 'expired',
+    blame: 'us',
+    advice: `The time to deliver it was up, and ${NO_UPLINK}`,
+  },
+};
 
 /** Mail waits for a server that keeps the TLS policy until it expires. */
 export const EXPIRED_WITHOUT_TLS: Outcome = {

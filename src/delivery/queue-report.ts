@@ -236,7 +236,7 @@ function settingToWire(name: string, { value, source, key }: ExplainedLimit, div
 }
 
 /** The times of suspensions and of recovering, which are the same for all providers. */
-function timesToWire({ suspension, recovery }: ShapingSettings) {
+function timesToWire({ suspension, recovery, uplink }: ShapingSettings) {
   const usual = USUAL_SHAPING;
   const times: [path: string, value: number, usual: number, divisor: number][] = [
     ['suspension.after_failures', suspension.afterFailures, usual.suspension.afterFailures, 1],
@@ -245,6 +245,8 @@ function timesToWire({ suspension, recovery }: ShapingSettings) {
     ['recovery.hold_down_s', recovery.holdDownMs, usual.recovery.holdDownMs, 1_000],
     ['recovery.step_s', recovery.stepMs, usual.recovery.stepMs, 1_000],
     ['recovery.try_again_after_s', recovery.tryAgainAfterMs, usual.recovery.tryAgainAfterMs, 1_000],
+    ['uplink.no_answer_s', uplink.noAnswerMs, usual.uplink.noAnswerMs, 1_000],
+    ['uplink.retry_s', uplink.retryMs, usual.uplink.retryMs, 1_000],
   ];
   return times.map(([path, value, usualValue, divisor]) => ({
     name: path,

@@ -17,6 +17,7 @@ import {
 } from '../store/queue.ts';
 import type { World } from '../core/world.ts';
 import type { Delivery } from './fair-queue.ts';
+import type { PutOff } from './put-off.ts';
 
 /** Between two tries while the database is unavailable. */
 export const AWAY_PAUSE_MS = 1_000;
@@ -24,13 +25,25 @@ export const AWAY_PAUSE_MS = 1_000;
 const UNKNOWN_FATE_MAX_MS = 10 * 60_000;
 /** Approximate size: 64 of them always fit a batch. */
 const RELEASE_BYTES = 200;
+/** What waits for longer is remembered in case that our uplink is down. */
+const PUT_OFF_FROM_MS = 1_000;
+
+type ReleasesOptions = {
+  db: Queryable;
+  world: Pick<World, 'monotonicMs'>;
+  log: Logger;
+  putOff: Pick<PutOff, 'note'>;
+  isRunning: () => boolean;
+};
 
 export class Releases {
   readonly #db: Queryable;
+  readonly #options: ReleasesOptions;
   readonly #log: Logger;
   readonly #commits: GroupCommit<Release, undefined>;
 
-  constructor(options: { db: Queryable; log: Logger; isRunning: () => boolean }) {
+  constructor(options: ReleasesOptions) {
+    this.#options = options;
     this.#db = options.db;
     this.#log = options.log;
     this.#commits = new GroupCommit({
@@ -51,6 +64,7 @@ export class Releases {
     deliveries: readonly Delivery[],
     delayMsOf: (delivery: Delivery) => number,
   ): Promise<void> {
+    const decidedMs = this.#options.world.monotonicMs();
     const releases = deliveries.map((delivery) => ({
       ...delivery,
       projectId: delivery.message.projectId,
@@ -61,6 +75,8 @@ export class Releases {
     await Promise.all(given).catch((error: unknown) => {
       this.#log.error({ err: error }, 'claims could not be released');
     });
+    const later = releases.filter(({ delayMs }) => delayMs >= PUT_OFF_FROM_MS);
+    this.#options.putOff.note(later, decidedMs);
   }
 
   /**

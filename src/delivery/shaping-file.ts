@@ -37,6 +37,12 @@ const FILE = z.strictObject({
       try_again_after_s: seconds(86_400).optional(),
     })
     .optional(),
+  uplink: z
+    .strictObject({
+      no_answer_s: seconds(86_400).optional(),
+      retry_s: seconds(86_400).optional(),
+    })
+    .optional(),
 });
 
 type File = z.infer<typeof FILE>;
@@ -66,6 +72,7 @@ function settingsOf({
   providers = {},
   suspension,
   recovery,
+  uplink,
 }: File): ShapingSettings {
   const entries = Object.entries(providers);
   return {
@@ -83,6 +90,10 @@ function settingsOf({
       holdDownMs: msOf(recovery?.hold_down_s) ?? USUAL_SHAPING.recovery.holdDownMs,
       stepMs: msOf(recovery?.step_s) ?? USUAL_SHAPING.recovery.stepMs,
       tryAgainAfterMs: msOf(recovery?.try_again_after_s) ?? USUAL_SHAPING.recovery.tryAgainAfterMs,
+    },
+    uplink: {
+      noAnswerMs: msOf(uplink?.no_answer_s) ?? USUAL_SHAPING.uplink.noAnswerMs,
+      retryMs: msOf(uplink?.retry_s) ?? USUAL_SHAPING.uplink.retryMs,
     },
   };
 }

@@ -121,6 +121,16 @@ const RECOVERY_RULES: RecoveryRules = {
   tryAgainAfterMs: 10 * 60_000,
 };
 
+/** When our own uplink counts as down (uplink.ts). */
+export type UplinkRules = {
+  /** No server anywhere has answered for this time. */
+  noAnswerMs: number;
+  /** Suspensions and retries while it is down, at least. */
+  retryMs: number;
+};
+
+const UPLINK_RULES: UplinkRules = { noAnswerMs: 15_000, retryMs: 15_000 };
+
 export type ShapingSettings = {
   default: Partial<ProviderLimits>;
   providers: Readonly<Record<string, Partial<ProviderLimits>>>;
@@ -128,6 +138,7 @@ export type ShapingSettings = {
   suffixes: readonly (readonly [string, string])[];
   suspension: SuspensionRules;
   recovery: RecoveryRules;
+  uplink: UplinkRules;
 };
 
 export const USUAL_SHAPING: ShapingSettings = {
@@ -136,6 +147,7 @@ export const USUAL_SHAPING: ShapingSettings = {
   suffixes: [],
   suspension: SUSPENSION_RULES,
   recovery: RECOVERY_RULES,
+  uplink: UPLINK_RULES,
 };
 
 /**

@@ -55,6 +55,7 @@ const provider = (state: ProviderState['state'], forMs: number | null = null): P
   forMs,
   connectionsMax: 3,
   connectionsOpen: 3,
+  isUplinkDown: false,
 });
 
 test('mail that a worker has is held by what the worker meets', () => {

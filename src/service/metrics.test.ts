@@ -18,6 +18,7 @@ test('metrics name the affected providers, however many are busy, with the depth
     waiting: () => 0,
     unsettled: () => ({ delivery: 2, webhook: 0 }),
     underWay: () => 0,
+    isUplinkDown: () => true,
     providers: () => [
       ...Array.from({ length: 40 }, (_, index) => provider(`busy${index}`, 'full', 9)),
       provider('touchy', 'slowed'),
@@ -43,6 +44,7 @@ test('metrics name the affected providers, however many are busy, with the depth
     '{provider="touchy"} 0',
     '{provider="away"} 1',
   ]);
+  assert.ok(lines.includes('letterhaus_uplink_down 1'));
   assert.equal(values('letterhaus_provider_connections').length, 31);
   assert.equal(values('letterhaus_provider_connections').at(-1), '{provider="other"} 108');
   assert.deepEqual(values('letterhaus_queue_provider_depth'), ['{provider="away"} 5']);

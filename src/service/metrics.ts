@@ -40,6 +40,8 @@ type MetricsState = {
   underWay: () => number;
   /** Outcomes that are kept because the database refuses them. */
   unsettled: () => { delivery: number; webhook: number };
+  /** No mail server anywhere answers (delivery/uplink.ts). */
+  isUplinkDown: () => boolean;
   providers: () => ProviderFacts[];
   /** @param providersMax providers that are listed by name */
   queueDepth: (providersMax: number) => Promise<QueueDepth>;
@@ -67,6 +69,7 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
   gauge('letterhaus_smtp_connections', 'Open connections to mail servers.', () =>
     state.providers().reduce((sum, { open }) => sum + open, 0),
   );
+  addUplinkGauge(registry, state.isUplinkDown);
   addUnsettledGauge(registry, state.unsettled);
   addProviderGauges(registry, state.providers);
   addQueueGauges(registry, state.queueDepth);
@@ -139,6 +142,19 @@ function addUnsettledGauge(
     registers: [registry],
     collect() {
       for (const [of, count] of Object.entries(read())) this.set({ of }, count);
+    },
+  });
+}
+
+/** The same for every worker of a machine. */
+function addUplinkGauge(registry: Registry, isDown: () => boolean): void {
+  new Gauge({
+    name: 'letterhaus_uplink_down',
+    help: 'Whether no mail server anywhere answers this machine.',
+    registers: [registry],
+    aggregator: 'max',
+    collect() {
+      this.set(Number(isDown()));
     },
   });
 }

@@ -4,16 +4,19 @@
  */
 import type { Logger } from 'pino';
 import type { Connections } from '../delivery/connections.ts';
-import type { ProviderFacts } from '../delivery/connection-pool.ts';
+import type { ProviderFacts, ProviderView } from '../delivery/connection-pool.ts';
 import type { Queryable } from '../store/postgres/database.ts';
+import { setUplinkDown } from '../store/nodes.ts';
 import { type ProviderState, writeProviderStates } from '../store/provider-states.ts';
 import { systemWorld } from './system-world.ts';
+
+type WrittenState = Omit<ProviderState, 'isUplinkDown'>;
 
 export type ProviderReportOptions = {
   db: Queryable;
   log: Logger;
   holder: () => string | null;
-  connections: Pick<Connections, 'providers'>;
+  connections: Pick<Connections, 'providers' | 'uplink'>;
 };
 
 const EVERY_MS = 2_000;
@@ -25,6 +28,7 @@ export class ProviderReport {
   #timer: NodeJS.Timeout | undefined;
   #node: string | null = null;
   #written = new Map<string, string>();
+  #isUplinkDown = false;
 
   constructor(options: ProviderReportOptions) {
     this.#options = options;
@@ -53,10 +57,14 @@ export class ProviderReport {
     const { db, holder, connections } = this.#options;
     const node = holder();
     if (node === null) return;
-    if (node !== this.#node) this.#written.clear();
+    const isNew = node !== this.#node;
+    if (isNew) this.#written.clear();
     this.#node = node;
+    const { isDown } = connections.uplink;
+    if (isNew || isDown !== this.#isUplinkDown) await setUplinkDown(db, node, isDown);
+    this.#isUplinkDown = isDown;
     const facts = [...connections.providers]
-      .map((provider) => provider.describe())
+      .map((provider) => (isDown && provider.isInOutage ? ofUplink(provider) : provider.describe()))
       .filter(isReported);
     const first = mostImportantFirst(facts);
     const now = new Map(first.slice(0, PROVIDERS_MAX).map((one) => [one.provider, one]));
@@ -68,6 +76,12 @@ export class ProviderReport {
     await writeProviderStates(db, node, { changed: changed.map(stateOf), gone });
     this.#written = new Map([...now].map(([provider, one]) => [provider, printed(one)]));
   }
+}
+
+function ofUplink(provider: ProviderView): ProviderFacts {
+  const facts = provider.describe();
+  const reason = `no mail server anywhere answers: our own network is down (${facts.reason})`;
+  return { ...facts, reason };
 }
 
 function isReported({ state, open }: ProviderFacts): boolean {
@@ -87,7 +101,7 @@ function printed({ state, reason, untilMs, window, open }: ProviderFacts): strin
   return JSON.stringify([state, reason, untilMs && Math.round(untilMs / 1000), window, open]);
 }
 
-function stateOf({ provider, state, reason, untilMs, window, open }: ProviderFacts): ProviderState {
+function stateOf({ provider, state, reason, untilMs, window, open }: ProviderFacts): WrittenState {
   return {
     provider,
     state,

@@ -1,6 +1,7 @@
 /**
  * Constructs the delivery half of a worker, from the accept statement to the settle statement.
  */
+import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { Broker, BrokerTimer } from '../delivery/broker.ts';
 import { Connections } from '../delivery/connections.ts';
@@ -8,6 +9,7 @@ import { Contents } from '../delivery/contents.ts';
 import { createDeliver } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
+import { PutOff } from '../delivery/put-off.ts';
 import { createFindRoute, type FindRoute } from '../delivery/route-finding.ts';
 import type { ShapingSettings } from '../delivery/shaping-settings.ts';
 import { timeoutsWithin } from '../net/smtp/session.ts';
@@ -22,6 +24,7 @@ import { StorageAccount } from '../sending/storage-account.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { ProviderReport } from './provider-report.ts';
 import { createRouting } from './routing.ts';
+import { logUplink } from './uplink-log.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 import { AcceptStore } from '../store/accept.ts';
@@ -70,10 +73,14 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const connections = connectionsOf(context, listeners.sendToBroker);
   const { mailRouting, tls, leastTls, stopTls } = createRouting(context);
   const contents = contentsOf(context);
+  const { uplink } = connections;
+  const onDue = () => dispatcher.look();
+  const putOff = new PutOff({ db: db.settling, world, log, uplink, onDue });
   const deliver = createDeliver({
     ...context,
     world,
     contents,
+    putOff,
     attempted: (delivery) => dispatcher.attempted(delivery),
     holds: (delivery) => dispatcher.holds(delivery),
     connections,
@@ -96,6 +103,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     contents,
     connections,
     mailRouting,
+    putOff,
     unsettled: settling,
   });
   const metrics = metricsOf(context, listeners, { dispatcher, settling, connections });
@@ -132,6 +140,7 @@ function metricsOf(
     waiting: () => dispatcher.waiting,
     underWay: () => dispatcher.underWay,
     unsettled: () => ({ delivery: settling.keptCount, webhook: unsettledWebhooks() }),
+    isUplinkDown: () => connections.uplink.isDown,
     providers: () => [...connections.providers].map((provider) => provider.describe()),
     queueDepth: (providersMax) => queueDepth(db, providersMax),
     alerts: () => listAlerts(db, { projectId: null, limit: ALERTS_SHOWN }),
@@ -231,13 +240,13 @@ function acceptInto(
 
 /** The only worker of a machine has a broker of its own. */
 function connectionsOf(
-  { config, setup }: WorkerContext,
+  { config, setup, log }: WorkerContext,
   sendToBroker: DeliveryListeners['sendToBroker'],
 ): Connections {
   const { relay, smtpTimeoutMs, shaping } = config;
   const isAlone = setup.workerCount === 1;
   const sendToOwn = isAlone
-    ? ownBroker(shaping, (messages) => connections.receive(messages))
+    ? ownBroker({ shaping, log }, (messages) => connections.receive(messages))
     : null;
   const connections = new Connections({
     world: systemWorld,
@@ -263,13 +272,14 @@ const ONLY_WORKER = 0;
 
 /** @returns sends messages to a broker in this process */
 function ownBroker(
-  settings: ShapingSettings,
+  { shaping: settings, log }: { shaping: ShapingSettings; log: Logger },
   send: (messages: readonly BrokerMessage[]) => void,
 ): DeliveryListeners['sendToBroker'] {
   const broker = new Broker({
     settings,
     world: systemWorld,
     send: (_, messages) => send(messages),
+    onUplink: (change) => logUplink(log, change),
   });
   const ticks = new BrokerTimer(broker);
   broker.join(ONLY_WORKER);

@@ -12,6 +12,7 @@ import type { OpensslTuning } from './openssl-tuning.ts';
 import { Broker, BrokerTimer } from '../delivery/broker.ts';
 import type { ClockState } from './clock-watch.ts';
 import { systemWorld } from './system-world.ts';
+import { logUplink } from './uplink-log.ts';
 import { nextWorkerFailpoint } from './failpoints.ts';
 import {
   type FromWorker,
@@ -109,6 +110,7 @@ export class WorkerPool {
         const worker = cluster.workers?.[id];
         if (worker) send(worker, { type: 'broker', messages });
       },
+      onUplink: (change) => logUplink(this.#options.log, change),
     });
     this.#brokerTimer = new BrokerTimer(this.#broker);
     for (const worker of this.#loaded.splice(0)) this.#setUp(worker, setup);

@@ -7,7 +7,7 @@ import type { EventType } from '../core/events.ts';
 import { emailStatus, type Status, isFinal, STATUS_RANK } from '../core/statuses.ts';
 import type { Environment, Scope } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
-import type { Blame, Category } from '../mail/replies/meanings.ts';
+import type { Reason } from '../mail/replies/meanings.ts';
 import type { Queryable } from './postgres/database.ts';
 import { EVENT_DATA, EVENT_EMAIL } from './events.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
@@ -45,7 +45,7 @@ export type RecipientView = {
   next_attempt_at: string | null;
   completed_at: string | null;
   /** Why it ended or is deferred. */
-  reason: { category: Category; blame: Blame; advice: string } | null;
+  reason: Reason | null;
   /** The last reply or error. */
   smtp: {
     code: number | null;
@@ -187,17 +187,18 @@ export async function emailExists(db: Queryable, ref: EmailRef): Promise<boolean
   return (await db.query(EXISTS, valuesOf(ref))).length > 0;
 }
 
-const LAST_CATEGORY = `
-select reason ->> 'category' as category from recipients
- where project_id = $1 and email_id = $2 and position = $3`;
+const LAST_REASON = `
+select reason ->> 'category' as category, reason ->> 'advice' as advice from recipients
+ where project_id = $1 and email_id = $2 and position = $3 and reason is not null`;
 
-/** The category of the last failed attempt at a recipient; null: none. */
-export async function lastCategory(
+/** Why the last attempt at a recipient failed; null: none has. */
+export async function lastReason(
   db: Queryable,
   { projectId, emailId, position }: { projectId: string; emailId: string; position: number },
-): Promise<Category | null> {
+): Promise<Pick<Reason, 'category' | 'advice'> | null> {
   const which = [projectId, emailId, position];
-  return (await db.query<{ category: Category }>(LAST_CATEGORY, which))[0]?.category ?? null;
+  const [row] = await db.query<Pick<Reason, 'category' | 'advice'>>(LAST_REASON, which);
+  return row ?? null;
 }
 
 const COUNT_DOUBTS = `

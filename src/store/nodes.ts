@@ -38,6 +38,11 @@ export async function beat(db: Queryable, id: string): Promise<Beat | null> {
   return row ?? null;
 }
 
+/** No mail server anywhere answers the machine of this worker, or one does again (delivery/uplink.ts). */
+export async function setUplinkDown(db: Queryable, id: string, isDown: boolean): Promise<void> {
+  await db.query('update nodes set uplink_down = $2 where id = $1', [id, isDown]);
+}
+
 export function listNodes(
   db: Queryable,
 ): Promise<{ id: string; instance: string; beat: number }[]> {

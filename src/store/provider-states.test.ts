@@ -3,7 +3,7 @@ import { after, beforeEach, test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { newId } from './ids.ts';
 import { type ProviderState, readProviderStates, writeProviderStates } from './provider-states.ts';
-import { expireWorker, registerNode } from './nodes.ts';
+import { expireWorker, registerNode, setUplinkDown } from './nodes.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -24,6 +24,7 @@ const RESTING: ProviderState = {
   forMs: 60_000,
   connectionsMax: 1,
   connectionsOpen: 0,
+  isUplinkDown: false,
 };
 const FULL: ProviderState = {
   provider: 'google',
@@ -32,6 +33,7 @@ const FULL: ProviderState = {
   forMs: null,
   connectionsMax: 5,
   connectionsOpen: 3,
+  isUplinkDown: false,
 };
 
 const write = (node: string, changed: ProviderState[], gone: string[] = []) =>
@@ -65,4 +67,20 @@ test('an expired suspension is not shown', async () => {
   await write(node, [{ ...RESTING, forMs: -1 }]);
   const [provider] = await readProviderStates(db);
   assert.deepEqual([provider?.state, provider?.reason, provider?.forMs], ['open', null, null]);
+});
+
+test('a suspension says whether it is due to the uplink of that machine', async () => {
+  const [offline, online] = [await newNode(), await newNode()];
+  await setUplinkDown(db, offline, true);
+  await write(offline, [RESTING, FULL]);
+  const states = await readProviderStates(db);
+  const shown = states.map(({ provider, isUplinkDown }) => [provider, isUplinkDown]);
+  assert.deepEqual(shown, [
+    ['dead.test', true],
+    ['google', false],
+  ]);
+  await setUplinkDown(db, offline, false);
+  await write(online, [RESTING]);
+  const later = await readProviderStates(db);
+  assert.ok(later.every(({ isUplinkDown }) => !isUplinkDown));
 });

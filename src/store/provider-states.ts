@@ -18,6 +18,8 @@ export type ProviderState = {
   forMs: number | null;
   connectionsMax: number;
   connectionsOpen: number;
+  /** It is suspended because no mail server anywhere answers that machine (nodes.ts). */
+  isUplinkDown: boolean;
 };
 
 const WRITE = `
@@ -39,7 +41,10 @@ const REMOVE = 'delete from providers where node = $1::uuid and provider = any($
 export async function writeProviderStates(
   db: Queryable,
   node: string,
-  { changed, gone }: { changed: readonly ProviderState[]; gone: readonly string[] },
+  {
+    changed,
+    gone,
+  }: { changed: readonly Omit<ProviderState, 'isUplinkDown'>[]; gone: readonly string[] },
 ): Promise<void> {
   if (gone.length > 0) await db.query(REMOVE, [node, gone]);
   if (changed.length === 0) return;
@@ -57,7 +62,7 @@ export async function writeProviderStates(
 /** The worst state of any machine; a suspension or slowdown that has ended counts as `open`. */
 const READ = `
 with current as (
-  select l.provider, n.instance, l.connections_max, l.connections_open,
+  select l.provider, n.instance, n.uplink_down, l.connections_max, l.connections_open,
          case when l.until <= app_now() then 'open' else l.state end as state,
          case when l.until <= app_now() then null else l.reason end as reason,
          case when l.until <= app_now() then null else l.until end as until
@@ -72,10 +77,11 @@ with current as (
     from machines group by provider
 )
 select t.provider, w.state, w.reason, t."connectionsMax", t."connectionsOpen",
-       extract(epoch from w.until - app_now())::float8 * 1000 as "forMs"
+       extract(epoch from w.until - app_now())::float8 * 1000 as "forMs",
+       w.state = 'suspended' and w.uplink_down as "isUplinkDown"
   from totals t
  cross join lateral (
-    select c.state, c.reason, c.until from current c where c.provider = t.provider
+    select c.state, c.reason, c.until, c.uplink_down from current c where c.provider = t.provider
      order by array_position(array['suspended', 'slowed', 'full', 'open'], c.state), c.until desc
      limit 1) w
  order by t.provider`;

@@ -10,7 +10,7 @@ import {
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from './accept.ts';
 import { newId } from './ids.ts';
-import { expireWorker, registerNode } from './nodes.ts';
+import { expireWorker, registerNode, setUplinkDown } from './nodes.ts';
 import { releaseClaims, claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue.ts';
 import { SettleStore } from './settle.ts';
 
@@ -213,6 +213,18 @@ async function greylisted(holder: string): Promise<string> {
   await setClock(61);
   return email.projectId;
 }
+
+test('mail is not left to a node whose uplink is down', async () => {
+  const [own, other] = [await newNode(), await newNode()];
+  await greylisted(own);
+  try {
+    assert.equal((await oldest({ holder: other })).seen, 0);
+    await setUplinkDown(db, own, true);
+    assert.equal((await oldest({ holder: other })).claimed.length, 1);
+  } finally {
+    await setClock(-61);
+  }
+});
 
 test('mail that is due again goes to the node of its last attempt, and after two minutes to any', async () => {
   const [own, other] = [await newNode(), await newNode()];

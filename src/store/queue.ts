@@ -239,12 +239,13 @@ taken as materialized (
 
 /**
  * For two minutes after it is due, a row is left to the node of its last attempt while that node lives: a
- * receiver that greylists lets only the address pass that it has seen.
+ * receiver that greylists lets only the address pass that it has seen. Not to one whose uplink is down.
  */
 const OTHERS = `
 others as materialized (
   select coalesce(array_agg(n.instance), '{}') as instances from nodes n
    where n.instance is distinct from (select w.instance from nodes w where w.id = $1::uuid)
+     and not n.uplink_down
 )`;
 const MAY_TAKE = `
 (q.last_instance is null or q.last_instance <> all ((select instances from others)::uuid[])

@@ -2,6 +2,7 @@
 import { newId } from '../../src/store/ids.ts';
 import * as claims from '../../src/store/queue.ts';
 import { holdClaims, releaseClaims } from '../../src/store/queue.ts';
+import { bringForward } from '../../src/store/queue-put-off.ts';
 import {
   changeQueueStep,
   QUEUE_START,
@@ -39,6 +40,7 @@ export async function claimAndRelease({ db, holder }: Stage): Promise<void> {
   await holdClaims(db.settling, claimed.slice(0, 2), holder);
   const given = claimed.map((one) => ({ ...one, holder, delayMs: 0 }));
   await releaseClaims(db.settling, given);
+  await bringForward(db.settling, given);
 }
 
 export async function operate({ db, holder, sender }: Stage): Promise<void> {

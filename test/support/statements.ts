@@ -231,6 +231,7 @@ async function useNodes({ db }: Stage): Promise<void> {
   const id = newId();
   await nodes.registerNode(db.beating, { id, instance: newId(), host: 'here', pid: 1 });
   await nodes.beat(db.beating, id);
+  await nodes.setUplinkDown(db, id, false);
   await nodes.listNodes(db);
   await nodes.readWatched(db);
   await nodes.databaseClockMs(db);
@@ -413,7 +414,7 @@ export const EXERCISES: readonly Exercise[] = [
       const ref = { ...sender, id, keyId: null, domain: null };
       await emails.findEmail(db, ref);
       await emails.emailExists(db, ref);
-      await emails.lastCategory(db, { ...sender, emailId: id, position: 0 });
+      await emails.lastReason(db, { ...sender, emailId: id, position: 0 });
       await emails.countDoubts(db, { ...sender, emailId: id, position: 0 });
       await emails.listTimeline(db, ref, { after: 0, limit: 100 });
     },

@@ -1,0 +1,70 @@
+/**
+ * A stranger can let every mail server of his own fail at once, as if our own uplink were down. That neither delays the
+ * mail of others, nor is it taken for our uplink while anybody else's server answers.
+ */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { startJourney } from '../support/journey.ts';
+import { waitFor } from '../support/wait.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'letterhaus-uplink-'));
+after(() => rmSync(folder, { recursive: true }));
+const shaping = join(folder, 'shaping.json');
+/** Found soon, and long enough for a delay to be seen. */
+writeFileSync(shaping, JSON.stringify({ uplink: { no_answer_s: 1, retry_s: 300 } }));
+
+const journey = await startJourney({ LETTERHAUS_SHAPING: shaping }, { args: ['--workers', '2'] });
+after(() => journey[Symbol.asyncDispose]());
+const { service } = journey;
+
+const AT_ONCE_MS = 20_000;
+const HANG_UP = { phases: { greeting: { drop: 'fin' as const } } };
+const good = await journey.mailServer('good.example', {}, { provider: 'good.test' });
+
+async function isDown(): Promise<boolean> {
+  return /^letterhaus_uplink_down 1$/m.test((await service.metrics()).text);
+}
+
+async function resetArrives(mx: { messages: readonly unknown[] }, domain: string): Promise<void> {
+  const before = mx.messages.length;
+  await journey.send({ to: `reset@${domain}` });
+  const what = `the reset to ${domain}`;
+  await waitFor(() => mx.messages.length > before, { what, timeoutMs: AT_ONCE_MS });
+}
+
+let names = 0;
+
+/** Mail to four domains of the stranger, each with a mail server that has answered before and does not now. */
+async function flood(): Promise<void> {
+  const evil = Array.from({ length: 4 }, () => `evil${(names += 1)}`);
+  for (const name of evil) {
+    const mx = await journey.mailServer(`${name}.example`, {}, { provider: `${name}.test` });
+    await resetArrives(mx, `${name}.example`);
+    mx.set(HANG_UP);
+  }
+  const to = evil.flatMap((name) => [1, 2, 3, 4].map((n) => `jo${n}@${name}.example`));
+  await Promise.all(to.map((recipient) => journey.send({ to: recipient })));
+}
+
+test('while other mail is answered, a stranger’s dead mail servers do not count as our uplink', async () => {
+  await flood();
+  const untilMs = performance.now() + 5_000;
+  while (performance.now() < untilMs) {
+    await resetArrives(good, 'good.example');
+    assert.equal(await isDown(), false);
+  }
+});
+
+test('when nothing else is under way, they delay neither a known nor a new receiver of others', async () => {
+  for (const domain of ['good.example', 'new.example']) {
+    await flood();
+    await waitFor(isDown, { what: 'the uplink to count as down', timeoutMs: AT_ONCE_MS });
+    const mx = domain === 'new.example' ? await journey.mailServer(domain) : good;
+    await resetArrives(mx, domain);
+    const isUp = async () => !(await isDown());
+    await waitFor(isUp, { what: 'its answer to end that', timeoutMs: AT_ONCE_MS });
+  }
+});
