@@ -138,6 +138,7 @@ test('strangers’ receivers that have never answered do not mean that the uplin
 
 test('after a start without an uplink, three receivers without an answer suffice', () => {
   const scene = new Scene();
+  scene.pass(noAnswerMs);
   scene.fail('mx.one.test', 'mx.two.test');
   assert.equal(scene.isDown, false);
   scene.broker.receive(2, [{ kind: 'unresolved', provider: 'three.test' }]);

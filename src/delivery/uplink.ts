@@ -36,13 +36,15 @@ export class Uplink {
   /** Their registrable domains, and whether a provider of each has answered before. */
   readonly #groups = new Map<string, boolean>();
   #failedSinceMs = Infinity;
-  #answeredAtMs = -Infinity;
+  /** At first the start: what fails before anything could answer says nothing. */
+  #answeredAtMs: number;
   #phase = 0;
   #isDown = false;
 
   constructor(rules: UplinkRules, clock: Clock) {
     this.#rules = rules;
     this.#clock = clock;
+    this.#answeredAtMs = clock.monotonicMs();
   }
 
   get isDown(): boolean {
