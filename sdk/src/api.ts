@@ -288,8 +288,8 @@ export type Diagnosis = {
     reason: Reason | null;
     /** What it waits for now; null: it has ended. */
     held_by: {
-      /** `attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `project`: its turn. */
-      limit: 'attempt' | 'database' | 'hold' | 'pause' | 'sender' | 'schedule' | 'retry' | 'suspension' | 'rate' | 'connections' | 'project' | 'service';
+      /** `attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `signing_key`: the service cannot open its DKIM key. `project`: its turn. */
+      limit: 'attempt' | 'database' | 'hold' | 'pause' | 'sender' | 'signing_key' | 'schedule' | 'retry' | 'suspension' | 'rate' | 'connections' | 'project' | 'service';
       /** One sentence, with the figure. */
       message: string;
       until: string | null;
@@ -309,6 +309,8 @@ export type Domain = {
   name: string;
   /** `failed`: was verified, then its records were missing for 72 hours. */
   status: 'not_started' | 'pending' | 'verified' | 'failed';
+  /** False: the service cannot open its DKIM keys; its mail waits (see `advice`). */
+  can_sign: boolean;
   /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test';
   /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
@@ -2427,6 +2429,8 @@ export type Operations = {
     body: undefined;
     result: {
       status: 'ok';
+      /** What is wrong although requests can be served; absent: nothing. */
+      warnings?: string[] | undefined;
     };
   };
   /** Import suppressed addresses */

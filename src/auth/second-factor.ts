@@ -110,7 +110,9 @@ export class SecondFactor {
 
   async #use(memberId: string, { secret, nowS }: Totp, code: string): Promise<boolean> {
     if (secret === null) return false;
-    const period = periodOf(this.#open(secret, memberId), code, nowS);
+    // Recovery codes work also when the secret does not open; the watch of the secrets reports that.
+    const isOpen = this.#secrets.opens(secret, memberId);
+    const period = isOpen ? periodOf(this.#open(secret, memberId), code, nowS) : null;
     if (period !== null) return usePeriod(this.#db, memberId, period);
     return useRecoveryCode(this.#db, memberId, hashRecoveryCode(code));
   }

@@ -5,12 +5,15 @@
  * Test mail takes the same steps; only its attempt is answered by simulator.ts, which cannot reach a network.
  */
 import type { Logger } from 'pino';
+import { domainOf } from '../mail/address.ts';
 import { Unsignable } from '../mail/dkim.ts';
 import type { Database, Queryable } from '../store/postgres/database.ts';
 import { countDoubts, lastReason } from '../store/emails.ts';
 import { stoppedNow } from '../store/queue.ts';
+import { SecretUnopenable } from '../store/secrets.ts';
 import type { SettleStore } from '../store/settle.ts';
 import { noteQuotaFailure } from '../store/suppressions.ts';
+import { isDomainUnusable, noteUnusable } from '../store/unusable-secrets.ts';
 import { attemptLive, type AttemptOptions, type Cutoff, RECHECK_AFTER_MS } from './attempt.ts';
 import type { Delivery } from './fair-queue.ts';
 import {
@@ -22,6 +25,7 @@ import {
   DOUBTS_MAX,
   EXPIRED,
   EXPIRED_MAILBOX_FULL,
+  EXPIRED_UNSIGNED,
   EXPIRED_UNVERIFIED,
   EXPIRED_WITHOUT_TLS,
   EXPIRED_WITHOUT_UPLINK,
@@ -32,6 +36,7 @@ import {
   settlementOf,
   SUPPRESSED,
   UNSIGNABLE,
+  unsignable,
 } from './outcome.ts';
 import type { PutOff } from './put-off.ts';
 import { attemptSimulated } from './simulator.ts';
@@ -102,10 +107,13 @@ async function expired(
   const { projectId, id: emailId } = message;
   const category = (await lastReason(db, { projectId, emailId, position }))?.category;
   if (category === 'quota') return EXPIRED_MAILBOX_FULL;
+  if (category === 'authentication' && (await isDomainUnusable(db, message))) {
+    return EXPIRED_UNSIGNED;
+  }
   return category === 'tls' ? EXPIRED_WITHOUT_TLS : EXPIRED;
 }
 
-function unattempted(delivery: Delivery, outcome: Outcome): Attempted {
+function unattempted(delivery: Delivery, outcome: Outcome): Extract<Attempted, { kind: 'ended' }> {
   // A deferral without a connection counts as an attempt, so that the waits between attempts grow.
   const isDeferred = outcome.status === 'deferred';
   const attempt = isDeferred
@@ -126,10 +134,21 @@ async function attemptDelivery(
       ? attemptSimulated(delivery, options)
       : attemptLive(delivery, cutoff, options));
   } catch (error) {
+    if (error instanceof SecretUnopenable) return waitForKey(delivery, options);
     if (!(error instanceof Unsignable)) throw error;
     options.log.error({ err: error, emailId: delivery.message.id }, 'an email cannot be signed');
     return { kind: 'ended', outcome: UNSIGNABLE, attempt: null, startedMs: null };
   }
+}
+
+/** Nothing was sent. Another attempt may find the key or the row restored. */
+async function waitForKey(
+  delivery: Delivery,
+  { db, log }: DeliverOptions,
+): Promise<Extract<Attempted, { kind: 'ended' }>> {
+  const { projectId, domainId, from } = delivery.message;
+  await noteUnusable({ db, log }, { kind: 'domain', ownerId: projectId, id: domainId });
+  return unattempted(delivery, unsignable(domainOf(from.address)));
 }
 
 /**

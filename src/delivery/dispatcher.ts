@@ -338,8 +338,7 @@ export class Dispatcher {
       });
       if (result?.kind !== 'settled') await this.#release([delivery], () => result?.delayMs ?? 0);
     } catch (error) {
-      // A lock that was not granted in time; else a bug, or keys that cannot be decrypted. In each case the
-      // delivery is released and due again in a minute.
+      // A lock that was not granted in time; else a bug. The delivery is released and due again in a minute.
       const level = error instanceof DatabaseUnavailable ? 'warn' : 'error';
       log[level]({ err: error, emailId: delivery.message.id }, 'an attempt ended in an error');
       await this.#release([delivery], () => 60_000);

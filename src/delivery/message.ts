@@ -93,7 +93,7 @@ export class MessageBuilder {
 
   /**
    * The same for every recipient, unless each has links of its own.
-   * @throws when the domain's keys cannot be used; nothing leaves unsigned
+   * @throws SecretUnopenable when the domain's keys cannot be used; nothing leaves unsigned
    */
   build(message: StoredMessage, recipient: MessageRecipient): Promise<SignedMessage> {
     const { unsubscribeUrl, tracking } = message;

@@ -400,6 +400,34 @@ export const NO_HOST_NAME: Outcome = {
   slowDown: false,
 };
 
+/** The row is damaged, or another secret key has sealed it: mended, the mail goes on. */
+export function unsignable(domain: string): Outcome {
+  return {
+    status: 'deferred',
+    reason: {
+      category: 'authentication',
+      blame: 'us',
+      advice:
+        `This service cannot open its DKIM key of ${domain}, so the email waits unsigned; ` +
+        `the operator has to restore it (letterhaus domains verify ${domain} says how).`,
+    },
+    smtp: null,
+    suppress: null,
+    slowDown: false,
+  };
+}
+
+export const EXPIRED_UNSIGNED: Outcome = {
+  ...EXPIRED,
+  reason: {
+    category: 'expired',
+    blame: 'us',
+    advice:
+      'The time to deliver it was up while this service could not open the DKIM key of the sending domain; ' +
+      'the operator has to restore it.',
+  },
+};
+
 /** Attempts in doubt after which a message is not sent again. */
 export const DOUBTS_MAX = 3;
 

@@ -40,6 +40,7 @@ import {
   insertDomain,
   listDomains,
   lockDomain,
+  loadSigningKeys,
   lockForDomains,
   type NewDomain,
   roomForDomain,
@@ -52,6 +53,7 @@ import { readInstallation } from '../store/mail-hosts.ts';
 import type { Page, PageOf } from '../store/page.ts';
 import type { Database, Queryable } from '../store/postgres/database.ts';
 import type { SecretBox } from '../store/secrets.ts';
+import { markUnusable, unmarkUnusable } from '../store/unusable-secrets.ts';
 
 type DomainServiceOptions = {
   db: Database;
@@ -111,6 +113,7 @@ export function createDomainService(options: DomainServiceOptions) {
     async verify(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
       const domain = isId(id) ? await findDomain(db, reach, id) : null;
       if (!domain) return NO_DOMAIN;
+      await openKeys(options, domain);
       return (await verifyDomain(options, domain)) ?? NO_DOMAIN;
     },
 
@@ -317,6 +320,18 @@ async function placesOf(
   };
 }
 
+/** Whether the secret key opens its DKIM keys; without them nothing can be signed, whatever DNS has. */
+async function openKeys(
+  { db, secrets }: Pick<DomainServiceOptions, 'db' | 'secrets'>,
+  { projectId, id }: StoredDomain,
+): Promise<void> {
+  const sealed = await loadSigningKeys(db, projectId, id);
+  if (sealed === null) return;
+  const keys = [sealed.rsaPrivateKey, sealed.ed25519PrivateKey];
+  const change = keys.every((key) => secrets.opens(key, id)) ? unmarkUnusable : markUnusable;
+  await change(db, { kind: 'domain', ownerId: projectId, id });
+}
+
 /** One complete check; null when the domain was deleted meanwhile. */
 export async function verifyDomain(
   options: Pick<DomainServiceOptions, 'db' | 'resolver' | 'config'>,
@@ -374,6 +389,7 @@ export function presentDomain(domain: StoredDomain) {
     id: domain.id,
     name: domain.name,
     status: domain.status,
+    can_sign: !domain.isKeyUnusable,
     environment: domain.environment,
     tls: domain.tls,
     tracking: { opens: domain.trackOpens, clicks: domain.trackClicks },
@@ -381,9 +397,22 @@ export function presentDomain(domain: StoredDomain) {
     verified_at: domain.verifiedAt?.toISOString() ?? null,
     checked_at: domain.checkedAt?.toISOString() ?? null,
     records: (domain.records as CheckedRecord[]).map(presentRecord),
-    advice: [...adviseKey(domain), ...(domain.advice as Advice[]), ...domain.alerts.map(warning)],
+    advice: [
+      ...adviseUnusable(domain),
+      ...adviseKey(domain),
+      ...(domain.advice as Advice[]),
+      ...domain.alerts.map(warning),
+    ],
   };
 }
+
+function adviseUnusable({ isKeyUnusable }: StoredDomain): { about: 'dkim'; message: string }[] {
+  return isKeyUnusable ? [{ about: 'dkim', message: KEY_UNUSABLE }] : [];
+}
+
+export const KEY_UNUSABLE =
+  'the secret key of this service cannot open the DKIM keys of this domain, so its mail waits unsigned: the operator ' +
+  'has to restore the secret key or the stored row from a backup, or remove the domain and add it again, which fails the waiting mail';
 
 function adviseKey({ rsaPublicKey }: StoredDomain): { about: 'dkim'; message: string }[] {
   const message = adviseKeySize(rsaPublicKey);

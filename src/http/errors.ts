@@ -28,6 +28,7 @@ import type { HttpServices } from './services.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
 import { peekLimit, type RequestCategory, takeOne } from '../store/limits.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
+import { SecretUnopenable } from '../store/secrets.ts';
 
 /** The type requires a status for every refusal. */
 const STATUS = {
@@ -336,6 +337,12 @@ function unavailability(error: Error, request: FastifyRequest): string | null {
     return (
       'The connection to the database was lost: the request may have been accepted. ' +
       'Repeating it with the same Idempotency-Key is safe.'
+    );
+  }
+  if (error instanceof SecretUnopenable) {
+    return (
+      'The secret key of this service cannot open a stored secret that the request needs; nothing was changed. ' +
+      'The operator has to restore the key or the row (docs/troubleshooting.md).'
     );
   }
   if (!(error instanceof DatabaseUnavailable)) return null;

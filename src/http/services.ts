@@ -68,6 +68,8 @@ export type HttpServices = {
   ) => Promise<Buffer | null>;
   /** null when requests can be served; else the reason (database, migrations). */
   isReady: () => Promise<string | null>;
+  /** What is wrong although requests can be served; without names, because nobody has to prove who asks. */
+  readyWarnings: () => Promise<string[]>;
   isStopping: () => boolean;
   /** For HTTPS; null: plain HTTP. */
   certificate: Certificate | null;

@@ -39,6 +39,7 @@ const waiting = (
     tls: null,
     domainStatus: 'verified',
     isPaused: false,
+    isKeyUnusable: false,
     hasWorkers: true,
   },
   scheduledAt: null,

@@ -18,6 +18,7 @@ export const WAIT_LIMITS = [
   'hold',
   'pause',
   'sender',
+  'signing_key',
   'schedule',
   'retry',
   'suspension',
@@ -57,6 +58,7 @@ export function explainWait(waiting: Waiting): Wait {
     byHold(waiting) ??
     byTime(waiting) ??
     (sender.hasWorkers ? null : NO_WORKER) ??
+    bySigningKey(waiting, null) ??
     byProvider(waiting) ??
     byTurn(waiting)
   );
@@ -112,6 +114,8 @@ function byTime(waiting: Waiting): Wait | null {
     const message = `The sending domain is ${sender.domainStatus === null ? 'removed' : 'not verified'}; its records are checked again at the next attempt, ${at}.`;
     return { limit: 'sender', message, until };
   }
+  const unsigned = bySigningKey(waiting, until);
+  if (unsigned !== null) return unsigned;
   const postponedForMs = provider?.state === 'suspended' ? (provider.forMs ?? 0) : 0;
   if (state.dueInMs <= postponedForMs + RESUMES_WITHIN_MS) {
     const suspension = byProvider(waiting);
@@ -122,6 +126,13 @@ function byTime(waiting: Waiting): Wait | null {
       ? `It is due at ${at}.`
       : `Attempt ${recipient.attempts} was deferred; the retry schedule sets the next attempt to ${at}.`;
   return { limit: 'retry', message, until };
+}
+
+function bySigningKey({ sender }: Waiting, until: Date | null): Wait | null {
+  if (!sender.isKeyUnusable) return null;
+  const next = until === null ? '' : ` It is tried again at ${until.toISOString()}.`;
+  const message = `The secret key of this service cannot open the DKIM key of the sending domain, so nothing can be signed.${next}`;
+  return { limit: 'signing_key', message, until };
 }
 
 function byProvider({ provider, state }: Waiting): Wait | null {
@@ -229,6 +240,8 @@ const BY_LIMIT: Partial<Record<Wait['limit'], string>> = {
   hold: 'Ask an admin to release it (the page Queue, or letterhaus queue release), or cancel it.',
   pause: 'Remove the cause of the bounces or complaints, then have the domain resumed.',
   sender: 'Publish the records of the sending domain and verify it.',
+  signing_key:
+    'The operator has to restore the secret key or the domain (letterhaus domains verify says how); it is then sent.',
   schedule: 'Nothing: it is sent at its time. Reschedule it to send it earlier.',
   service: 'The operator has to start the service.',
 };

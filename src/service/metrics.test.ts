@@ -31,6 +31,7 @@ test('metrics name the affected providers, however many are busy, with the depth
     }),
     alerts: async () => [],
     conditions: async () => [{ type: 'disk.low', open: 2 }],
+    unusableSecrets: async () => ({ domain: 1, webhook: 0, member: 0 }),
   });
   const lines = (await registry.metrics()).split('\n');
   const values = (name: string): string[] =>

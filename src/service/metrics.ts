@@ -8,6 +8,7 @@ import type { ProviderFacts } from '../delivery/connection-pool.ts';
 import { mostImportantFirst } from './provider-report.ts';
 import type { QueueDepth } from '../store/queue-depth.ts';
 import type { Alert } from '../store/reputation.ts';
+import type { UnusableCounts } from '../store/unusable-secrets.ts';
 
 const SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
@@ -49,6 +50,7 @@ type MetricsState = {
   alerts: () => Promise<readonly Alert[]>;
   /** Open conditions of the installation. */
   conditions: () => Promise<readonly { type: ConditionType; open: number }[]>;
+  unusableSecrets: () => Promise<UnusableCounts>;
 };
 
 export function createMetrics(state: MetricsState): ServiceMetrics {
@@ -75,6 +77,7 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
   addQueueGauges(registry, state.queueDepth);
   addReputationGauge(registry, state.alerts);
   addConditionGauge(registry, state.conditions);
+  addSecretsGauge(registry, state.unusableSecrets);
   return {
     registry,
     accepted: new Counter({
@@ -312,6 +315,22 @@ function addConditionGauge(registry: Registry, read: MetricsState['conditions'])
       if (open === null) return;
       for (const type of CONDITION_TYPES) this.set({ type }, 0);
       for (const { type, open: count } of open) this.set({ type }, count);
+    },
+  });
+}
+
+/** The same for every worker: the highest, not the sum. */
+function addSecretsGauge(registry: Registry, read: () => Promise<UnusableCounts>): void {
+  new Gauge({
+    name: 'letterhaus_unusable_secrets',
+    help: 'Stored secrets that the secret key does not open: DKIM keys by domain, webhooks, second factors of members.',
+    labelNames: ['kind'],
+    registers: [registry],
+    aggregator: 'max',
+    async collect() {
+      const counts = await read().catch(() => null);
+      if (counts === null) return;
+      for (const [kind, count] of Object.entries(counts)) this.set({ kind }, count);
     },
   });
 }

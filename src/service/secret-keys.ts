@@ -1,13 +1,20 @@
 /**
  * The secret keys of a running service: all workers adopt the keys that `letterhaus secrets rotate` writes into
  * the data directory within seconds; when all have them, that is recorded in the database. A configured
- * key (LETTERHAUS_SECRET_KEY) changes with a restart. A file that was deleted, or that lacks the key in use,
- * changes nothing, because stored secrets could not be opened any more.
+ * key (LETTERHAUS_SECRET_KEY) changes with a restart. A file that lacks the key in use changes nothing, because stored
+ * secrets could not be opened any more; one that was deleted is written again, because the next start needs it.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { ServiceDatabase } from './service-database.ts';
-import { readSecretKey, noteSecretKeys, type SecretBox, secretKeysOf } from '../store/secrets.ts';
+import {
+  makeSecretKey,
+  noteSecretKeys,
+  readSecretKey,
+  type SecretBox,
+  secretKeyFile,
+  secretKeysOf,
+} from '../store/secrets.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 const LOOK_EVERY_MS = 1_000;
@@ -22,13 +29,13 @@ export type SecretKeepingOptions = {
 };
 
 export function keepSecretKeys(options: SecretKeepingOptions): Disposable {
-  const { database, config, log } = options;
+  const { database, log } = options;
   let used = database.secretKey;
   let isNoted = false;
   let problem: string | null = null;
   let timer: NodeJS.Timeout | undefined;
   const look = async (): Promise<void> => {
-    const secretKey = presentKey(database, config) ?? used;
+    const secretKey = presentKey(options, used);
     if (secretKey === used && isNoted) return;
     if (secretKey !== used) {
       requireSealingKey(secretKey, used);
@@ -61,9 +68,17 @@ export function keepSecretKeys(options: SecretKeepingOptions): Disposable {
   };
 }
 
-/** null: the keys stay as they are. */
-function presentKey({ dataDir }: ServiceDatabase, { secretKey }: Config): string | null {
-  return secretKey === null ? readSecretKey(dataDir) : null;
+function presentKey({ database, config, log }: SecretKeepingOptions, used: string): string {
+  if (config.secretKey !== null) return used;
+  const { dataDir } = database;
+  const present = readSecretKey(dataDir);
+  if (present !== null) return present;
+  const written = makeSecretKey(dataDir, used);
+  log.warn(
+    { file: secretKeyFile(dataDir) },
+    'the file of the secret key was missing; the key in use was written there again',
+  );
+  return written;
 }
 
 /** Every step of a rotation keeps the key in use. @throws when the new keys lack it */

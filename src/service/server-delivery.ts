@@ -34,6 +34,7 @@ import { loadMessages } from '../store/messages.ts';
 import { queueDepth } from '../store/queue-depth.ts';
 import { listAlerts } from '../store/reputation.ts';
 import { SettleStore } from '../store/settle.ts';
+import { countUnusable } from '../store/unusable-secrets.ts';
 
 type Accepting = { accept: AcceptEmail; acceptBatch: AcceptBatch };
 
@@ -145,6 +146,7 @@ function metricsOf(
     queueDepth: (providersMax) => queueDepth(db, providersMax),
     alerts: () => listAlerts(db, { projectId: null, limit: ALERTS_SHOWN }),
     conditions: () => countConditions(db),
+    unusableSecrets: () => countUnusable(db),
   });
 }
 

@@ -24,6 +24,7 @@ import { listenForMail, type SmtpPorts } from './mail-ports.ts';
 import type { Database } from '../store/postgres/database.ts';
 import { SuppressionRoom } from '../store/maxima.ts';
 import { loadMessages } from '../store/messages.ts';
+import { areAllDomainsUnusable, countUnusable } from '../store/unusable-secrets.ts';
 import { recordVisits } from '../store/tracking.ts';
 import { DiskFullMemory } from '../store/postgres/capacity.ts';
 import { systemWorld } from './system-world.ts';
@@ -182,6 +183,7 @@ function createApp(
     localUrl: ownUrl(context.config),
     contentOf: (wanted) => contentOf(db, builder, wanted),
     isReady: readiness(db, supervisor.clockRefusal),
+    readyWarnings: oftenAsked(() => warningsOf(db).catch(() => [])),
     isStopping: () => state.isStopping,
     certificate: apiCertificate(context),
     metricsText: supervisor.metricsText,
@@ -193,21 +195,44 @@ function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | n
   return new ReloadedCertificate(config.apiTlsFiles, { of: 'the API', world: systemWorld, log });
 }
 
-/** Queries the database at most once a second. */
+/** Null: requests can be served. */
 function readiness(db: Database, clockRefusal: () => string | null): () => Promise<string | null> {
-  let looking: Promise<string | null> | null = null;
+  return oftenAsked(() =>
+    db.query('select 1').then(
+      async () => notReady(clockRefusal()) ?? signingProblem(db),
+      () => 'The database does not answer.',
+    ),
+  );
+}
+
+/** Looks at most once a second. */
+function oftenAsked<Found>(look: () => Promise<Found>): () => Promise<Found> {
+  let looking: Promise<Found> | null = null;
   return () => {
-    looking ??= db
-      .query('select 1')
-      .then(
-        () => notReady(clockRefusal()),
-        () => 'The database does not answer.',
-      )
-      .finally(() => {
-        setTimeout(() => (looking = null), READY_FRESH_MS).unref();
-      });
+    looking ??= look().finally(() => {
+      setTimeout(() => (looking = null), READY_FRESH_MS).unref();
+    });
     return looking;
   };
+}
+
+/** Null while a live domain can be signed for, and while there is none. */
+async function signingProblem(db: Database): Promise<string | null> {
+  const { domain } = await countUnusable(db);
+  if (domain === 0 || !(await areAllDomainsUnusable(db))) return null;
+  return 'Nothing can be sent: the secret key does not open the DKIM key of any live domain.';
+}
+
+/** Without names: /readyz needs no key. */
+async function warningsOf(db: Database): Promise<string[]> {
+  const { domain, webhook, member } = await countUnusable(db);
+  const counts = { 'sending domains': domain, webhooks: webhook, 'second factors': member };
+  const some = Object.entries(counts).flatMap(([what, count]) =>
+    count > 0 ? [`${count} ${what}`] : [],
+  );
+  return some.length === 0
+    ? []
+    : [`The secret key does not open the secrets of: ${some.join(', ')}.`];
 }
 
 function notReady(reason: string | null): string | null {

@@ -57,6 +57,8 @@ export type SenderState = {
   /** null: the domain was removed. */
   domainStatus: DomainStatus | null;
   isPaused: boolean;
+  /** The secret key does not open its DKIM keys. */
+  isKeyUnusable: boolean;
   /** At least one worker runs. */
   hasWorkers: boolean;
 };
@@ -66,6 +68,8 @@ select e.domain_id as "domainId", e.dual_signed as "dualSigned", e.expires_at as
        (select c.tls from contents c where c.project_id = $1 and c.email_id = $3) as tls,
        case when d.deleted_at is null then d.status end as "domainStatus",
        coalesce(d.deleted_at is null and d.paused_at is not null, false) as "isPaused",
+       exists (select from unusable_secrets u where u.kind = 'domain' and u.owner_id = $1
+                                                and u.id = e.domain_id) as "isKeyUnusable",
        exists (select from nodes) as "hasWorkers"
   from emails e
   left join domains d on d.project_id = e.project_id and d.id = e.domain_id

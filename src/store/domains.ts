@@ -40,6 +40,8 @@ export type StoredDomain = {
   /** The result of the last check, in the API's format. */
   records: unknown[];
   advice: unknown[];
+  /** The secret key does not open its DKIM keys (store/unusable-secrets.ts): nothing can be signed. */
+  isKeyUnusable: boolean;
   /** Active reputation alerts (store/reputation.ts); `since` is a JSON text. */
   alerts: (Omit<AlertFacts, 'since'> & { since: string })[];
 };
@@ -67,6 +69,9 @@ const COLUMNS = `
   ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
   ed25519_verified as "ed25519Verified", tls, track_opens as "trackOpens",
   track_clicks as "trackClicks", records, advice,
+  exists (select from unusable_secrets u
+           where u.kind = 'domain' and u.owner_id = domains.project_id
+             and u.id = domains.id) as "isKeyUnusable",
   (select coalesce(json_agg(json_build_object('kind', g.kind, 'count', g.count, 'ended', g.ended,
             'thresholdPpm', g.threshold_ppm, 'since', g.since, 'isPaused', g.paused) order by g.kind), '[]')
      from reputation_alerts g

@@ -43,7 +43,7 @@ type Verdict =
  */
 export async function checkSecretKey(db: Queryable, place: SecretKeyPlace): Promise<void> {
   const present = presentKey(place);
-  requireRight(await judge(db, present), present, place);
+  requireRight(await judge(db, boxOf(present)), present, place);
 }
 
 /**
@@ -52,33 +52,42 @@ export async function checkSecretKey(db: Queryable, place: SecretKeyPlace): Prom
  */
 export async function takeSecretKey(db: Queryable, place: SecretKeyPlace): Promise<string> {
   const present = presentKey(place);
-  const verdict = await judge(db, present);
+  const verdict = await judge(db, boxOf(present));
   requireRight(verdict, present, place);
   const key = present ?? makeSecretKey(place.dataDir);
   if (verdict.kind === 'opens' && verdict.check !== null) return key;
   if (await writeCheck(db, new SecretBox(key))) return key;
   // Another node was faster.
   if (present === null) removeSecretKey(place.dataDir, key);
-  requireRight(await judge(db, present), present, place);
+  requireRight(await judge(db, boxOf(present)), present, place);
   return key;
 }
 
 /** For a running service. @returns why the keys in use are not those of the database; null: they are */
 export async function foreignKeyProblem(
   db: Queryable,
-  { secretKey, ...place }: SecretKeyPlace & { secretKey: string },
+  { dataDir, configured }: SecretKeyPlace,
+  secrets: SecretBox,
 ): Promise<string | null> {
-  const verdict = await judge(db, secretKey);
-  return verdict.kind === 'foreign' ? foreignSentence(verdict, secretKey, place) : null;
+  const verdict = await judge(db, secrets);
+  if (verdict.kind !== 'foreign') return null;
+  const where = configured === null ? secretKeyFile(dataDir) : 'LETTERHAUS_SECRET_KEY';
+  return (
+    `The secret key of this node (${secrets.keyIds.join(', ')}) does not open the secrets in the database` +
+    `${byKey(verdict)} any more, so this node ends; put the present key into ${where} and start it again.`
+  );
 }
 
 function presentKey({ dataDir, configured }: SecretKeyPlace): string | null {
   return configured ?? readSecretKey(dataDir);
 }
 
-async function judge(db: Queryable, secretKey: string | null): Promise<Verdict> {
+function boxOf(secretKey: string | null): SecretBox | null {
+  return secretKey === null ? null : new SecretBox(secretKey);
+}
+
+async function judge(db: Queryable, secrets: SecretBox | null): Promise<Verdict> {
   const columns = await sealedColumns(db);
-  const secrets = secretKey === null ? null : new SecretBox(secretKey);
   const check = columns.has('installation') ? await readCheck(db) : null;
   if (check !== null && secrets?.opens(check, CHECK_ROW)) return { kind: 'opens', check };
   const sample: Sealed[] = [];
@@ -208,7 +217,7 @@ function foreignSentence(
   { dataDir, configured }: SecretKeyPlace,
 ): string {
   const ids = secretKeysOf(present).map(secretKeyId).join(', ');
-  const others = `the secrets in the database${sealedBy === null ? '' : `, which key ${sealedBy} has sealed`}`;
+  const others = `the secrets in the database${byKey({ sealedBy })}`;
   if (configured !== null) {
     return (
       `LETTERHAUS_SECRET_KEY (key ${ids}) does not open ${others}; ` +
@@ -217,6 +226,10 @@ function foreignSentence(
   }
   const cut = isCutOff(present) ? ', is damaged and' : '';
   return `The secret key in ${secretKeyFile(dataDir)} (key ${ids})${cut} does not open ${others}; ${COPY}.`;
+}
+
+function byKey({ sealedBy }: Pick<Foreign, 'sealedBy'>): string {
+  return sealedBy === null ? '' : `, which key ${sealedBy} has sealed`;
 }
 
 /** Shorter than any key that this service creates or takes, or not text. */

@@ -175,9 +175,16 @@ export function secretKeyFile(dataDir: string): string {
   return join(dataDir, 'secrets', 'secret-key');
 }
 
-/** Creates the key of the data directory. @returns it, or the one that another process has created meanwhile */
-export function makeSecretKey(dataDir: string): string {
-  create(dataDir, 'secret-key', randomBytes(32).toString('base64url'));
+/**
+ * Creates the key of the data directory.
+ * @param secretKey default: a new one
+ * @returns it, or the one that another process has created meanwhile
+ */
+export function makeSecretKey(
+  dataDir: string,
+  secretKey = randomBytes(32).toString('base64url'),
+): string {
+  create(dataDir, 'secret-key', secretKey);
   return readSecretKey(dataDir)!;
 }
 

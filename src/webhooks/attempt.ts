@@ -43,7 +43,7 @@ type Attempt = NonNullable<Verdict['attempt']>;
 const TIMEOUT_MS = 15_000;
 const ANSWER_KEPT_BYTES = 4_096;
 
-/** @throws when the secret cannot be decrypted, because LETTERHAUS_SECRET_KEY has changed */
+/** @throws SecretUnopenable when the present secret cannot be decrypted */
 export async function attemptWebhook(
   outbound: Outbound,
   message: Message,
@@ -87,8 +87,12 @@ export function payloadOf(event: StoredEvent, format: PayloadFormat = 'letterhau
 
 function openSecrets({ secrets }: Outbound, message: Message): string[] {
   const { endpointId, secret, previousSecret, earlierSecret } = message;
-  const sealed = [secret, previousSecret, earlierSecret].filter((one) => one !== null);
-  return sealed.map((one) => secrets.open(one, endpointId));
+  const present = secrets.open(secret, endpointId);
+  // A new secret mends an endpoint whose earlier ones do not open.
+  const earlier = [previousSecret, earlierSecret].filter(
+    (one) => one !== null && secrets.opens(one, endpointId),
+  );
+  return [present, ...earlier.map((one) => secrets.open(one!, endpointId))];
 }
 
 const SECRET_PREFIX = 'whsec_';

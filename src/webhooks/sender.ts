@@ -7,6 +7,8 @@ import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
 import { createHttpAgents, type HttpAgents } from '../net/http/guarded-client.ts';
 import type { Queryable } from '../store/postgres/database.ts';
+import { SecretUnopenable } from '../store/secrets.ts';
+import { noteUnusable } from '../store/unusable-secrets.ts';
 import {
   type ClaimedWebhook,
   releaseWebhooks,
@@ -29,8 +31,10 @@ const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;
 /** Before outcomes that the database refused are written again. */
 const STOP_SETTLE_WITHIN_MS = 3_000;
-/** The delay after a bug, or a secret that cannot be decrypted. */
+/** The delay after a bug. */
 const ERROR_DELAY_MS = 60_000;
+/** The delay while the signing secret cannot be opened: nothing is lost, and a new secret mends it. */
+const UNSIGNED_DELAY_MS = 60_000;
 /** The delay until the next heartbeat shows who holds the delivery. */
 const DOUBT_DELAY_MS = 2_000;
 
@@ -128,7 +132,12 @@ export class Sender {
       if (verdict.verdict !== 'delivered') return 'failed';
       return (verdict.attempt?.latency_ms ?? 0) < QUICK_MS ? 'quick' : 'slow';
     } catch (error) {
-      const { endpointId, eventId } = claimed;
+      const { projectId, endpointId, eventId } = claimed;
+      if (error instanceof SecretUnopenable) {
+        await noteUnusable(this.#options, { kind: 'webhook', ownerId: projectId, id: endpointId });
+        await this.#release([claimed], holder, UNSIGNED_DELAY_MS);
+        return 'failed';
+      }
       this.#options.log.error(
         { err: error, endpoint_id: endpointId, event_id: eventId },
         'a webhook attempt ended in an error',

@@ -14,6 +14,7 @@ import { isId, newId } from '../store/ids.ts';
 import type { Page, PageOf } from '../store/page.ts';
 import * as deliveries from '../store/webhook-deliveries.ts';
 import * as endpoints from '../store/webhook-endpoints.ts';
+import { unmarkUnusable } from '../store/unusable-secrets.ts';
 import type { WebhookReplay } from '../store/webhook-replays.ts';
 import {
   type DeliveryId,
@@ -175,6 +176,7 @@ async function rotateSecret(
   const signingSecret = secretText(randomBytes(SECRET_BYTES));
   const secret = secrets.seal(signingSecret, id);
   const endpoint = await endpoints.rotateSecret(db, scope, { id, secret });
+  if (endpoint) await unmarkUnusable(db, { kind: 'webhook', ownerId: scope.projectId, id });
   return endpoint ? { endpoint, signingSecret } : ROTATED_TWICE;
 }
 

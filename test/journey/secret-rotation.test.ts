@@ -1,6 +1,6 @@
 /** The secret key is replaced while the service runs, without an effect on mail. */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Resolver } from 'node:dns/promises';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -148,6 +148,14 @@ test('a key file without the current key does not affect the running service', a
   writeFileSync(keyFile, before);
   const [fresh] = secretKeysOf(before);
   for (const { id, sealed } of await sealedValues()) new SecretBox(fresh!).open(sealed, id);
+});
+
+test('a key file that is deleted under a running service is written again', async () => {
+  const before = readFileSync(keyFile, 'utf8');
+  rmSync(keyFile);
+  await waitFor(() => existsSync(keyFile), { what: 'the file to be written again' });
+  assert.equal(readFileSync(keyFile, 'utf8'), before);
+  await waitFor(() => service.logs.includes('was written there again'), { what: 'the warning' });
 });
 
 test('a service that starts after a rotation uses the new key', async () => {

@@ -160,6 +160,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     }),
     contentOf: async () => null,
     isReady: async () => null,
+    readyWarnings: async () => [],
     isStopping: () => false,
     certificate: null,
     metricsText: async () => '# no metrics\n',

@@ -10,6 +10,7 @@ import {
   sealAnew,
   SecretBox,
 } from '../../src/store/secrets.ts';
+import * as unusable from '../../src/store/unusable-secrets.ts';
 import { createEndpoint, deleteEndpoint } from '../../src/store/webhook-endpoints.ts';
 import type { Stage } from './statements.ts';
 
@@ -24,7 +25,19 @@ export async function useSecretKeys({ db, sender }: Stage): Promise<void> {
   await keysInUse(db);
   await sealAnew(db, new SecretBox(`${fresh},${old}`));
   await useCheck(db);
+  await useMarks(db, sender.projectId, id);
   await deleteEndpoint(db, sender, id);
+}
+
+async function useMarks(db: Database, projectId: string, id: string): Promise<void> {
+  const row = { kind: 'webhook', ownerId: projectId, id } as const;
+  await unusable.markUnusable(db, row);
+  await unusable.unmarkUnusable(db, row);
+  await unusable.markAllUnusable(db, new SecretBox('w'.repeat(32)));
+  await unusable.countUnusable(db);
+  await unusable.areAllDomainsUnusable(db);
+  await unusable.isDomainUnusable(db, { projectId, domainId: id });
+  await unusable.unmarkUsable(db, { opens: () => true });
 }
 
 async function useCheck(db: Database): Promise<void> {
@@ -32,7 +45,7 @@ async function useCheck(db: Database): Promise<void> {
   await db.query(`update installation set secret_check = $1`, [right.seal('x', 'installation')]);
   await takeSecretKey(db, { dataDir: '/', configured: 'c'.repeat(32) });
   const wrong = 'w'.repeat(32);
-  await foreignKeyProblem(db, { dataDir: '/', configured: wrong, secretKey: wrong });
+  await foreignKeyProblem(db, { dataDir: '/', configured: wrong }, new SecretBox(wrong));
   await sealCheckAnew(db, new SecretBox(`${'d'.repeat(32)},${'c'.repeat(32)}`));
   await db.query('update installation set secret_check = null');
 }

@@ -25,7 +25,7 @@ import {
 import type { Config } from '../../config/config.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
-import { type ExistingDkim, presentDomain } from '../../domains/service.ts';
+import { type ExistingDkim, KEY_UNUSABLE, presentDomain } from '../../domains/service.ts';
 import type { CheckedRecord } from '../../domains/records.ts';
 import { parseDomain } from '../../mail/address.ts';
 import { DKIM_PEM_MAX_LENGTH } from '../../mail/dkim-import.ts';
@@ -157,6 +157,9 @@ function verify(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Ou
     if (isRefusal(domain)) return failure(domain);
     const { name, status } = domain;
     const data = presentDomain(domain);
+    if (domain.isKeyUnusable) {
+      return { data, text: `${name} cannot send: ${KEY_UNUSABLE}.`, exitCode: 1 };
+    }
     const inbound = data.advice
       .filter(({ about }) => about === 'inbound')
       .map(({ message }) => `! ${message}`);
@@ -212,7 +215,7 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
     const found = (await Promise.all(scopes.map((scope) => allDomains(features, scope)))).flat();
     const warnings = found.flatMap((domain) =>
       presentDomain(domain)
-        .advice.filter(({ about }) => about === 'reputation')
+        .advice.filter(({ about, message }) => about === 'reputation' || message === KEY_UNUSABLE)
         .map(({ message }) => `! ${domain.name} (${domain.environment}): ${message}`),
     );
     return {

@@ -197,6 +197,9 @@ const domain = z
     status: z
       .enum(DOMAIN_STATUSES)
       .describe('`failed`: was verified, then its records were missing for 72 hours.'),
+    can_sign: z
+      .boolean()
+      .describe('False: the service cannot open its DKIM keys; its mail waits (see `advice`).'),
     environment,
     tls,
     tracking: z.object({ opens: z.boolean(), clicks: z.boolean() }).describe(TRACKING),

@@ -18,6 +18,12 @@ const PROMETHEUS_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
 const OPENAPI = new URL('../../../docs/openapi.json', import.meta.url);
 
 const state = z.object({ status: z.literal('ok') });
+const readyState = state.extend({
+  warnings: z
+    .array(z.string())
+    .optional()
+    .describe('What is wrong although requests can be served; absent: nothing.'),
+});
 
 export function registerServiceRoutes(app: App, services: HttpServices): void {
   app.get('/healthz', {
@@ -37,14 +43,18 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
     schema: {
       summary: 'Can requests be served?',
       description:
-        'Whether the database can be reached and has the schema of this version, and the clock of this machine is right.',
+        'Whether the database can be reached and has the schema of this version, the clock of this machine is right, ' +
+        'and the secret key opens the DKIM key of a live domain, if there is one.',
       operationId: 'getReadiness',
       tags: ['Service'],
-      response: { 200: state, 503: failure },
+      response: { 200: readyState, 503: failure },
     },
     handler: async (_request, reply) => {
       const problem = services.isStopping() ? 'The service is stopping.' : await services.isReady();
-      if (problem === null) return { status: 'ok' as const };
+      if (problem === null) {
+        const warnings = await services.readyWarnings();
+        return { status: 'ok' as const, ...(warnings.length > 0 && { warnings }) };
+      }
       return sendProblem(reply, { status: 503, code: 'service_unavailable', message: problem });
     },
   });

@@ -24,7 +24,7 @@ const heldBy = z.object({
     .enum(WAIT_LIMITS)
     .describe(
       '`attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: ' +
-        'of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `project`: its turn.',
+        'of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `signing_key`: the service cannot open its DKIM key. `project`: its turn.',
     ),
   message: z.string().describe('One sentence, with the figure.'),
   until: time('When it ends; null: not known.').nullable(),

@@ -31,6 +31,7 @@ import { outdatedProblem } from '../../store/postgres/schema-version.ts';
 import { expireWorker, readWatched, releaseOrphans } from '../../store/nodes.ts';
 import type { SecretBox } from '../../store/secrets.ts';
 import { reportDisk, reportSize } from './space-conditions.ts';
+import { SecretWatch } from './secret-watch.ts';
 import { StorageWatch } from './storage-watch.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
 import { createNetwork } from '../network.ts';
@@ -61,6 +62,7 @@ const FORGET_EVERY_MS = 60_000;
 const HISTORIES_EVERY_MS = 3600_000;
 const HISTORIES_BATCH = 5_000;
 const STORAGE_EVERY_MS = 30_000;
+const SECRETS_EVERY_MS = 10_000;
 const STATS_EVERY_MS = 10_000;
 const STATS_BATCH = 5_000;
 /** By the wall clock: after it jumps, ids need the partitions of other weeks. */
@@ -87,7 +89,7 @@ export class Maintenance implements AsyncDisposable {
   #isStopping = false;
   #isOutdated = false;
   readonly #outdated = Promise.withResolvers<string>();
-  /** Resolves with a sentence when the database asks for newer code. */
+  /** Resolves with a sentence when the database asks for newer code, or for another secret key. */
   readonly outdated = this.#outdated.promise;
   /** Begins at the start, because a predecessor may have died a moment ago. */
   #orphansUntilMs = systemWorld.monotonicMs() + ORPHANS_FOR_MS;
@@ -125,6 +127,14 @@ export class Maintenance implements AsyncDisposable {
     this.#every(STORAGE_EVERY_MS, 'measuring stored mail', () => storage.run());
     // Also now: until then projects have the maximum of the last run.
     this.#running.add(storage.run().catch(() => {}));
+    const secretWatch = new SecretWatch({ ...this.#options, world: systemWorld });
+    const lookAtSecrets = async (): Promise<void> => {
+      const problem = await secretWatch.run(() => this.#isStopping);
+      if (problem !== null) this.#outdated.resolve(problem);
+    };
+    this.#every(SECRETS_EVERY_MS, 'opening secrets', lookAtSecrets);
+    // Also now: a predecessor may have left rows that its successor cannot open.
+    this.#running.add(lookAtSecrets().catch(() => {}));
     this.#every(STATS_EVERY_MS, 'adding up counts', async () => {
       while (!this.#isStopping && (await foldStats(database.db, STATS_BATCH)) === STATS_BATCH);
     });

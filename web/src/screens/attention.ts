@@ -48,8 +48,12 @@ export function useAttention(): { findings: Finding[]; isPending: boolean } {
   return { findings, isPending: domains.isPending || webhooks.isPending || stats.isPending };
 }
 
-function ofDomain({ id, name, status, advice }: Domain): Finding[] {
+function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Finding[] {
   const to = '/$project/$environment/domains/$id';
+  if (!canSign) {
+    const text = `The service cannot open the DKIM key of ${name}: its mail waits unsent.`;
+    return [{ text, action: 'See what to do', to, id }];
+  }
   if (status === 'verified') {
     // That receivers begin to mind its mail; other advice can wait.
     const alerts = advice.filter(({ about }) => about === 'reputation');

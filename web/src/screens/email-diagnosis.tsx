@@ -16,6 +16,7 @@ const LIMITS: Readonly<Record<Held['limit'], string>> = {
   hold: 'Held by an operator',
   pause: 'The sending domain is paused',
   sender: 'The sending domain',
+  signing_key: 'The DKIM key of the sending domain',
   schedule: 'Scheduled',
   retry: 'The next attempt',
   suspension: 'The provider is suspended',
