@@ -657,8 +657,8 @@ export type InvitationWithLink = {
 };
 
 export type Limit = {
-  /** As `letterhaus projects set-limit --category` has it. */
-  category: 'sending' | 'recipients' | 'domains' | 'verification' | 'webhooks';
+  /** As `letterhaus projects set-limit --category` has it. There may be as many `dry_runs` as emails. */
+  category: 'sending' | 'recipients' | 'dry_runs' | 'domains' | 'verification' | 'webhooks';
   /** What counts. */
   counts: string;
   /** How many in a window. */

@@ -74,7 +74,7 @@ export async function peekLimit(
   return taken(row ?? { max, used: 0, reset_s: windowS, window_s: windowS }).limit;
 }
 
-// Of recipients the limit is in the row of sending. A limit without a maximum does not exist.
+// Of recipients the limit is in the row of sending, and dry runs have its size. A limit without a maximum does not exist.
 const LIST = `
 select d.category, coalesce(w.max, d.max)::int as max,
        coalesce(w.window_s, d.window_s)::int as window_s, w.max is not null as "isOwn",
@@ -85,11 +85,18 @@ select d.category, coalesce(w.max, d.max)::int as max,
   left join lateral (
     select l.max, l.window_s, l.started_at, l.used from limit_windows l
      where l.project_id = $1 and l.environment = $2 and l.category = d.category
+       and d.category <> 'dry_runs'
     union all
     select l.recipients_max, l.recipients_window_s, l.recipients_started_at, l.recipients_used
       from limit_windows l
      where l.project_id = $1 and l.environment = $2 and l.category = 'sending'
-       and d.category = 'recipients') w on true
+       and d.category = 'recipients'
+    union all
+    select s.max, s.window_s, l.started_at, l.used
+      from (select 1) once
+      left join limit_windows s on s.project_id = $1 and s.environment = $2 and s.category = 'sending'
+      left join limit_windows l on l.project_id = $1 and l.environment = $2 and l.category = 'dry_runs'
+     where d.category = 'dry_runs') w on true
  cross join lateral (
     select w.started_at + coalesce(w.window_s, d.window_s) * interval '1 second' as ends_at) e
  cross join lateral (
@@ -104,7 +111,7 @@ select d.category, coalesce(w.max, d.max)::int as max,
  order by d.place`;
 
 export type ListedLimit = LimitState & {
-  category: ScopeCategory | 'recipients';
+  category: ScopeCategory | 'recipients' | 'dry_runs';
   /** The project has a limit of its own instead of the default. */
   isOwn: boolean;
 };

@@ -91,6 +91,31 @@ test('the limits are listed with what is left of them, and who set them', async 
   assert.deepEqual(retention, { content_hours: 45 * 24, metadata_hours: 90 * 24 });
 });
 
+test('the limit of dry runs is listed with that of sending, and what is left of it', async () => {
+  await newWindow();
+  const listed = async () => {
+    const { body } = await service.request('GET', '/v1/limits');
+    return body.limits.find((one: { category: string }) => one.category === 'dry_runs');
+  };
+  const { reset_s: _, ...unused } = await listed();
+  assert.deepEqual(unused, {
+    category: 'dry_runs',
+    counts: 'dry runs',
+    limit: 20,
+    window_s: 60,
+    remaining: 20,
+    is_own: false,
+    variable: 'LETTERHAUS_LIMIT_SENDING',
+  });
+  const dryRun = { body: EMAIL, key: service.testKey };
+  assert.equal((await service.request('POST', '/v1/emails?dry_run=true', dryRun)).status, 200);
+  assert.equal((await listed()).remaining, 19);
+  await service.cliJson('projects', 'set-limit', '30/600');
+  const { limit, remaining, window_s, is_own } = await listed();
+  assert.deepEqual([limit, remaining, window_s, is_own], [30, 29, 600, true]);
+  await service.cliJson('projects', 'set-limit', 'default');
+});
+
 test('the limit on emails is exact for concurrent requests', async () => {
   await newWindow();
   const [before] = await service.sql('select count(*)::int as n from emails');

@@ -8,11 +8,19 @@ import { callerOf } from '../access.ts';
 import { failures } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 
-const CATEGORIES = ['sending', 'recipients', 'domains', 'verification', 'webhooks'] as const;
+const CATEGORIES = [
+  'sending',
+  'recipients',
+  'dry_runs',
+  'domains',
+  'verification',
+  'webhooks',
+] as const;
 
 const COUNTED = {
   sending: 'accepted emails',
   recipients: 'recipients of accepted emails',
+  dry_runs: 'dry runs',
   domains: 'added domains',
   verification: 'verifications of domains',
   webhooks: 'tests and replays of webhooks',
@@ -31,7 +39,7 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
     },
     handler: async (request) => {
       const caller = callerOf(request);
-      const byDefault = CATEGORIES.map((name) => [name, config.limits[name]] as const);
+      const byDefault = CATEGORIES.map((name) => [name, config.limits[setAs(name)]] as const);
       const [listed, domains, own, storage] = await Promise.all([
         listLimits(db, caller, byDefault),
         roomForDomain(db, { ...caller, name: '' }, config.domainsMax),
@@ -51,6 +59,11 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
   });
 }
 
+/** Dry runs have the size of sending. */
+function setAs(category: (typeof CATEGORIES)[number]) {
+  return category === 'dry_runs' ? 'sending' : category;
+}
+
 /** null: for ever. */
 function shortest(...hours: (number | null)[]): number | null {
   const some = hours.filter((one) => one !== null);
@@ -66,13 +79,17 @@ function toWire({ category, isOwn, limit, windowS, remaining, resetS }: ListedLi
     remaining,
     reset_s: resetS,
     is_own: isOwn,
-    variable: `LETTERHAUS_LIMIT_${category.toUpperCase()}`,
+    variable: `LETTERHAUS_LIMIT_${setAs(category).toUpperCase()}`,
   };
 }
 
 const limit = z
   .object({
-    category: z.enum(CATEGORIES).describe('As `letterhaus projects set-limit --category` has it.'),
+    category: z
+      .enum(CATEGORIES)
+      .describe(
+        'As `letterhaus projects set-limit --category` has it. There may be as many `dry_runs` as emails.',
+      ),
     counts: z.string().meta({ description: 'What counts.', examples: ['accepted emails'] }),
     limit: z.int().meta({ description: 'How many in a window.', examples: [100] }),
     window_s: z.int().meta({ description: 'How long a window is, in seconds.', examples: [60] }),

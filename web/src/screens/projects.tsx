@@ -198,7 +198,8 @@ function rowsOf({ limits, domains, storage, retention }: Limits): Row[] {
 type Limit = Limits['limits'][number];
 
 function categoryOf({ category }: Limit): string {
-  return category === 'sending' ? '' : ` --category ${category}`;
+  // There may be as many dry runs as emails.
+  return category === 'sending' || category === 'dry_runs' ? '' : ` --category ${category}`;
 }
 
 function Left({ limit: { limit, remaining, reset_s: resetS } }: { limit: Limit }): ReactNode {
