@@ -2,7 +2,7 @@
 import type { Refusal } from './refusals.ts';
 
 /** For the rows of a recipient: its delivery, its timeline and its part of indexes. */
-const RECIPIENT_BYTES = 3 * 1024;
+export const RECIPIENT_BYTES = 3 * 1024;
 
 /** The parts of an email that may be large. */
 type Stored = {

@@ -177,6 +177,22 @@ test('the figures are drawn also where the browser has no valid language', async
   assert.deepEqual(open.complaints, []);
 });
 
+test('the overview warns when the project stores 80 % of what it may, and leads to its limits', async () => {
+  await using open = await takePage(browser, service, { cookies });
+  const { page } = open;
+  await service.sql('update projects set storage_bytes_max = 100 * 1024 * 1024');
+  await service.sql(
+    `insert into storage (project_id, bytes) select id, 85 * 1024 * 1024 from projects
+     on conflict (project_id) do update set bytes = excluded.bytes`,
+  );
+  await page.goto(`${screens}/overview`);
+  await page.getByText('The project stores 85 MB of 100 MB').waitFor();
+  await page.getByRole('link', { name: 'See its limits' }).click();
+  await page.getByText('85 MB used').waitFor();
+  await service.sql('update projects set storage_bytes_max = null');
+  assert.deepEqual(open.complaints, []);
+});
+
 test('keys lead everywhere', async () => {
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;

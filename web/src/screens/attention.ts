@@ -1,7 +1,8 @@
 /** What somebody has to look at: found from the public lists, each with the page that has the remedy. */
 import { useQueries } from '@tanstack/react-query';
-import type { Domain, Stats, Webhook } from '../../../sdk/src/api.ts';
+import type { Domain, Limits, Stats, Webhook } from '../../../sdk/src/api.ts';
 import { useApi } from '../api/scope.ts';
+import { isNearlyFull, megabytes } from './storage-words.ts';
 import { type ProviderRow, recipients, useQueue } from './queue-words.tsx';
 
 type Finding = {
@@ -10,6 +11,7 @@ type Finding = {
   action: string;
 } & (
   | { to: '/$project/$environment/domains/$id' | '/$project/$environment/webhooks/$id'; id: string }
+  | { to: '/$project/$environment/projects' }
   | { to: '/$project/$environment/emails'; search: { q: string } }
   | { to: '/$project/$environment/queue'; search: { provider: string } }
 );
@@ -23,7 +25,7 @@ const RECIPIENTS_MIN = 100;
 export function useAttention(): { findings: Finding[]; isPending: boolean } {
   const { key, get } = useApi();
   const queue = useQueue('project');
-  const [domains, webhooks, stats] = useQueries({
+  const [domains, webhooks, stats, limits] = useQueries({
     queries: [
       {
         queryKey: [...key, '/v1/domains', 'attention'],
@@ -37,12 +39,17 @@ export function useAttention(): { findings: Finding[]; isPending: boolean } {
         queryKey: [...key, '/v1/stats', 'attention'],
         queryFn: () => get<Stats>('/v1/stats?granularity=hour'),
       },
+      {
+        queryKey: [...key, '/v1/limits', 'attention'],
+        queryFn: () => get<Limits>('/v1/limits'),
+      },
     ],
   });
   const findings = [
     ...(domains.data?.data.flatMap(ofDomain) ?? []),
     ...(webhooks.data?.data.flatMap(ofWebhook) ?? []),
     ...(queue.data?.providers.flatMap(ofProvider) ?? []),
+    ...ofStorage(limits.data),
     ...ofStats(stats.data),
   ];
   return { findings, isPending: domains.isPending || webhooks.isPending || stats.isPending };
@@ -87,6 +94,13 @@ function ofProvider({ provider, state, waiting }: ProviderRow): Finding[] {
   const text = `${provider} ${what}: ${recipients(waiting)} ${waiting === 1 ? 'waits' : 'wait'}.`;
   const to = '/$project/$environment/queue';
   return [{ text, action: 'See why', to, search: { provider } }];
+}
+
+function ofStorage(limits: Limits | undefined): Finding[] {
+  if (!limits || !isNearlyFull(limits.storage)) return [];
+  const { max_bytes: max, used_bytes: used } = limits.storage;
+  const text = `The project stores ${megabytes(used)} of ${megabytes(max ?? 0)}: without room its mail is refused.`;
+  return [{ text, action: 'See its limits', to: '/$project/$environment/projects' }];
 }
 
 function ofStats(stats: Stats | undefined): Finding[] {

@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Limits, Project } from '../../../sdk/src/api.ts';
+import { isNearlyFull, megabytes } from './storage-words.ts';
 import { useList, useReload } from '../api/list.ts';
 import { useApi } from '../api/scope.ts';
 import { sessionQuery } from '../api/session.ts';
@@ -177,7 +178,7 @@ function rowsOf({ limits, domains, storage, retention }: Limits): Row[] {
     {
       what: 'stored mail',
       limit: storage.max_bytes === null ? 'no limit' : megabytes(storage.max_bytes),
-      now: <Stored {...storage} />,
+      now: <Stored storage={storage} />,
       setBy: 'LETTERHAUS_STORAGE_MAX_MB, letterhaus projects set-storage-max',
     },
     {
@@ -208,16 +209,9 @@ function Left({ limit: { limit, remaining, reset_s: resetS } }: { limit: Limit }
   return <Mark look="bad">used up for {inWords(resetS)}</Mark>;
 }
 
-const STORAGE_WARNING = 0.8;
-
-function Stored({ max_bytes: max, used_bytes: used }: Limits['storage']): ReactNode {
-  const text = `${megabytes(used)} used`;
-  const isNearlyFull = max !== null && used >= max * STORAGE_WARNING;
-  return isNearlyFull ? <Mark look="bad">{text}</Mark> : text;
-}
-
-function megabytes(bytes: number): string {
-  return `${Math.ceil(bytes / 1024 ** 2).toLocaleString()} MB`;
+function Stored({ storage }: Pick<Limits, 'storage'>): ReactNode {
+  const text = `${megabytes(storage.used_bytes)} used`;
+  return isNearlyFull(storage) ? <Mark look="bad">{text}</Mark> : text;
 }
 
 const DAY_H = 24;
