@@ -7,6 +7,7 @@ import { hostname } from 'node:os';
 import { test } from 'node:test';
 import { makeClocks } from '../chaos/clocks.ts';
 import { startService } from '../support/service.ts';
+import { idIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts';
 import { waitFor } from '../support/wait.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -62,4 +63,27 @@ test('a node that is 200 days behind accepts no mail and says why, until its clo
   await waitFor(async () => (await conditions()).length === 0, { what: 'the condition to end' });
   const lines = service.logs.split('\n').filter((line) => /"msg":"The clock of/.test(line));
   assert.equal(lines.length, 3, 'each change is logged once');
+});
+
+test('a node that is two hours ahead answers 451 by SMTP and says why, until its clock is right', async () => {
+  using clocks = makeClocks();
+  clocks.set('a', 2 * 3_600_000);
+  await using service = await startService({ env: { ...clocks.envOf('a'), ...SUBMISSION_ENV } });
+  const [port = 0] = service.readyLine.submission_ports ?? [];
+  // The log-in is not refused: clients take that for a wrong password.
+  const dialogue = await loggedIn({ port, key: service.testKey });
+  const to = ['delivered@simulator.test'];
+  const lines = ['From: hello@acme.test', `To: ${to[0]}`, 'Subject: Hi', '', 'Hi'];
+  assert.match(
+    (await submit(dialogue, { to, lines })) ?? '',
+    /^451[- ]4\.3\.[02] .*the clock of this machine is 2 hours ahead of that of its database/,
+  );
+  assert.deepEqual(await service.sql('select from emails'), []);
+
+  clocks.set('a', 0);
+  const isReady = async () => (await service.request('GET', '/readyz')).status === 200;
+  await waitFor(isReady, { what: 'the node to be ready' });
+  const id = idIn(await submit(dialogue, { to, lines }));
+  assert.equal((await service.email(id)).subject, 'Hi');
+  await dialogue.ask('QUIT');
 });
