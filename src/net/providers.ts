@@ -56,6 +56,11 @@ export function providerOf(hostNames: readonly string[], own: ProviderSuffixes =
   return shortened([...new Set(keys)].toSorted());
 }
 
+/** Whether the key is that of a large provider, or a name from the operator's file, and not made from names of hosts. */
+export function isNamedProvider(key: string): boolean {
+  return !/[.:]/.test(key);
+}
+
 /**
  * The registrable domains of a key's hosts. Their servers often count connections together, so the hosts
  * of a domain share a number of them (broker-room.ts), and nothing else.

@@ -162,7 +162,7 @@ function addUplinkGauge(registry: Registry, isDown: () => boolean): void {
   });
 }
 
-/** Caps label cardinality: of providers with an outage, and of those with the most mail. */
+/** Caps label cardinality (mostImportantFirst), and of providers with the most mail. */
 const PROVIDERS_SHOWN = 30;
 const QUEUED_PROVIDERS_SHOWN = 20;
 

@@ -5,6 +5,7 @@
 import type { Logger } from 'pino';
 import type { Connections } from '../delivery/connections.ts';
 import type { ProviderFacts, ProviderView } from '../delivery/connection-pool.ts';
+import { isNamedProvider } from '../net/providers.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import { setUplinkDown } from '../store/nodes.ts';
 import { type ProviderState, writeProviderStates } from '../store/provider-states.ts';
@@ -20,7 +21,7 @@ export type ProviderReportOptions = {
 };
 
 const EVERY_MS = 2_000;
-/** The suspended and slowed ones first, then the busiest. */
+/** The most important first (mostImportantFirst). */
 const PROVIDERS_MAX = 200;
 
 export class ProviderReport {
@@ -88,13 +89,31 @@ function isReported({ state, open }: ProviderFacts): boolean {
   return state !== 'open' || open > 0;
 }
 
-/** The suspended and slowed ones, then the busiest. */
+/**
+ * Large providers and those of the operator's file, then by turns one that is suspended or slowed and one of the busiest.
+ * Anybody can have thousands of names that are suspended: they hide neither the busy ones nor, because they
+ * never took a message, those that did before they were suspended.
+ */
 export function mostImportantFirst(providers: readonly ProviderFacts[]): ProviderFacts[] {
-  return providers.toSorted((one, other) => weightOf(other) - weightOf(one));
+  const [named, others] = parted(providers, ({ provider }) => isNamedProvider(provider));
+  return [...alternating(named), ...alternating(others)];
 }
 
-function weightOf({ state, open }: ProviderFacts): number {
-  return open + (state === 'open' || state === 'full' ? 0 : 1_000_000);
+function alternating(providers: readonly ProviderFacts[]): ProviderFacts[] {
+  const [working, affected] = parted(
+    providers,
+    ({ state }) => state === 'open' || state === 'full',
+  );
+  working.sort((one, other) => other.open - one.open);
+  affected.sort((one, other) => other.window - one.window || other.open - one.open);
+  const longest = Math.max(working.length, affected.length);
+  return Array.from({ length: longest }, (_, index) => [affected[index], working[index]])
+    .flat()
+    .filter((one) => one !== undefined);
+}
+
+function parted<Item>(items: readonly Item[], isFirst: (item: Item) => boolean): [Item[], Item[]] {
+  return [items.filter(isFirst), items.filter((item) => !isFirst(item))];
 }
 
 function printed({ state, reason, untilMs, window, open }: ProviderFacts): string {

@@ -276,6 +276,10 @@ export type ProviderInQueue = {
   nextDueAt: Date | null;
 };
 
+/** Not a large provider or one of the operator's file (net/providers.ts isNamedProvider). */
+export const IS_OF_HOSTS = `(provider ~ '[.:]')`;
+
+// Large providers are in the list however many names of hosts have as much mail; a stranger makes such names.
 // The time is read once: per row it would take half a minute for a million rows.
 const BY_PROVIDER = `
 with t as materialized (select app_now() as now),
@@ -288,6 +292,7 @@ by_project as (
    where $1::uuid is null or q.project_id = $1
    group by q.provider, q.project_id
 )
+select * from (
 select provider, count(*)::int as projects, sum(depth)::int as depth,
        sum(with_workers)::int as "withWorkers", sum(due)::int as due, sum(held)::int as held,
        extract(epoch from (select now from t)
@@ -295,10 +300,11 @@ select provider, count(*)::int as projects, sum(depth)::int as depth,
        min(first_due) as "nextDueAt", count(*) over ()::int as providers
   from by_project
  group by provider
- order by sum(depth) desc, provider
- limit $2`;
+ order by ${IS_OF_HOSTS}, sum(depth) desc, provider
+ limit $2) shown
+ order by depth desc, provider`;
 
-/** The deepest providers first, and their number. @param projectId null: of all projects */
+/** Large providers and the deepest, the deepest first, and the number of all. @param projectId null: of all projects */
 export async function providersInQueue(
   db: Queryable,
   options: { projectId: string | null; limit: number },

@@ -7,6 +7,7 @@
  */
 import type { Environment, Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
+import { IS_OF_HOSTS } from './queue-changes.ts';
 
 /** Recipients that have not ended. */
 export type QueueCounts = {
@@ -26,7 +27,7 @@ export type QueueReport = {
   now: Date;
   total: QueueCounts;
   isEstimate: boolean;
-  /** The deepest first, at most `limit`, and how many there are. */
+  /** Large providers and the deepest, the deepest first, at most `limit`, and how many there are. */
   providers: ProviderCounts[];
   providerCount: number;
   projects: ProjectCounts[];
@@ -89,7 +90,7 @@ within as (
 shown as (
   (select 'provider' as kind, provider, null::uuid as "projectId", null::text as environment,
           count(*) over ()::int as groups, ${SUMS}
-     from within group by provider order by sum(waiting) desc, provider limit $6)
+     from within group by provider order by ${IS_OF_HOSTS}, sum(waiting) desc, provider limit $6)
   union all
   (select 'project', null, project_id, environment, count(*) over ()::int, ${SUMS}
      from by_queue group by project_id, environment order by sum(waiting) desc, project_id limit $6)
