@@ -1,15 +1,15 @@
 /**
- * Who hashes a password next, in one process. One hash runs at a time. Two lines take turns: members whom the
+ * Who hashes a password next, in one process. One hash runs at a time. Two waiting lists take turns: members whom the
  * service knows (by a session, a link, or a browser in which they signed in before), and strangers.
  *
- * Within a line, the owner (a member or a network) with the fewest wrong passwords lately comes first, and each of an
+ * Within a list, the owner (a member or a network) with the fewest wrong passwords lately comes first, and each of an
  * owner's requests counts as one more than the one before it. So a network that asks much delays itself, and a member
  * in a new browser passes hundreds of networks that guess, as soon as each of these has guessed once. When all places
  * are taken, a newcomer gets that of the request that would come last, unless that would only exchange the two.
  */
 import { Overloaded } from '../core/refusals.ts';
 
-/** A hash takes some 40 ms: who waits behind all others of both lines waits for five seconds. */
+/** A hash takes some 40 ms: who waits behind all others of both lists waits for five seconds. */
 const PLACES = { known: 16, strangers: 64 } as const;
 /** After this many wrong passwords what each owner has is halved; it also bounds how many owners are remembered. */
 const HALVED_EVERY = 4_096;
@@ -18,14 +18,14 @@ const HALVED_EVERY = 4_096;
 export type Asker = { isKnown: boolean; owner: string };
 
 export class SignInTurns {
-  readonly #known = new Line(PLACES.known);
-  readonly #strangers = new Line(PLACES.strangers);
+  readonly #known = new WaitingList(PLACES.known);
+  readonly #strangers = new WaitingList(PLACES.strangers);
   #isRunning = false;
   #isStrangersTurn = false;
 
   /** For work that comes before the turn. @throws Overloaded when no place is left now */
   checkPlace({ isKnown, owner }: Asker): void {
-    this.#lineOf(isKnown).lastBehind(owner);
+    this.#listOf(isKnown).lastBehind(owner);
   }
 
   /**
@@ -37,27 +37,27 @@ export class SignInTurns {
     work: () => Promise<Result>,
     isWrong: (result: Result) => boolean = () => false,
   ): Promise<Result> {
-    const line = this.#lineOf(isKnown);
-    if (this.#isRunning) await line.wait(owner);
+    const list = this.#listOf(isKnown);
+    if (this.#isRunning) await list.wait(owner);
     this.#isRunning = true;
     try {
       const result = await work();
-      if (isWrong(result)) line.countWrong(owner);
+      if (isWrong(result)) list.countWrong(owner);
       return result;
     } finally {
       this.#passOn();
     }
   }
 
-  #lineOf(isKnown: boolean): Line {
+  #listOf(isKnown: boolean): WaitingList {
     return isKnown ? this.#known : this.#strangers;
   }
 
   #passOn(): void {
-    const lines = this.#isStrangersTurn
+    const lists = this.#isStrangersTurn
       ? [this.#strangers, this.#known]
       : [this.#known, this.#strangers];
-    const next = lines[0]?.next() ?? lines[1]?.next();
+    const next = lists[0]?.next() ?? lists[1]?.next();
     this.#isStrangersTurn = !this.#isStrangersTurn;
     if (next === undefined) this.#isRunning = false;
     else next.begin();
@@ -72,7 +72,7 @@ type Waiting = {
   refuse: (error: Overloaded) => void;
 };
 
-class Line {
+class WaitingList {
   readonly #places: number;
   /** By rank, and among equals in the order in which they came. */
   readonly #waiting: Waiting[] = [];

@@ -156,7 +156,7 @@ test('deliveries without a session leave their slots, and their provider is trie
   assert.equal(queue.underWay, 256);
   assert.equal(startAll(queue).length, 44);
   addAll(queue, deliveriesOf('a', many(200, 'x.net')));
-  assert.equal(startAll(queue).length, 84, 'they are in the other lane now');
+  assert.equal(startAll(queue).length, 84, 'they get the other kind of slots now');
 });
 
 test('mail of an unknown route waits and moves to its provider once that is known', () => {

@@ -18,7 +18,7 @@
 import { Members } from '../core/members.ts';
 import type { MessageHead, StoredMessage } from '../store/messages.ts';
 import type { ClaimedRecipient } from '../store/queue.ts';
-import { type LaneName, type Place, Slots } from './slots.ts';
+import { type SlotKind, type Place, Slots } from './slots.ts';
 import { Turns } from './turns.ts';
 
 /** One recipient that this worker holds. */
@@ -78,7 +78,7 @@ const QUEUE_CLAIMED_PER_WINDOW = 16;
 const QUEUE_CLAIMED_MAX = 256;
 /** Providers whose last attempt got a session at once. */
 const PROMPT_MAX = 10_000;
-const LANE_NAMES = ['prompt', 'trial'] as const;
+const SLOT_KINDS = ['prompt', 'trial'] as const;
 
 export class FairQueue {
   readonly #providers = new Map<string, Provider>();
@@ -122,9 +122,9 @@ export class FairQueue {
       // Moves to the end, after the projects that wait for their turn.
       this.#ready.delete(project);
       if (found === null) continue;
-      const { queue, lane } = found;
+      const { queue, slotKind } = found;
       const delivery = queue.deliveries.shift()!;
-      if (queue.deliveries.length > 0) project.turns[lane].return(queue);
+      if (queue.deliveries.length > 0) project.turns[slotKind].return(queue);
       if (hasTurns(project)) this.#ready.add(project);
       this.waiting -= 1;
       this.#start(queue, delivery);
@@ -136,7 +136,7 @@ export class FairQueue {
   /** To be called every SILENT_AFTER_MS: leaves its slot if it is time (slots.ts). @returns whether it has none now */
   leaveSlot(delivery: Delivery): boolean {
     if (delivery.place === undefined || !this.#attempts.has(delivery)) return true;
-    const hadSlot = delivery.place.lane !== null;
+    const hadSlot = delivery.place.slotKind !== null;
     const hasLeft = this.#slots.leave(delivery.place);
     if (hadSlot && hasLeft) this.#found(delivery.provider, false);
     return hasLeft;
@@ -147,8 +147,8 @@ export class FairQueue {
     if (!this.#attempts.delete(delivery)) return;
     const { provider } = this.#queue(delivery);
     provider.attempts = reduced(provider.attempts, 1);
-    const { hasSession, lane } = delivery.place!;
-    if (hasSession && lane !== null) this.#found(delivery.provider, true);
+    const { hasSession, slotKind } = delivery.place!;
+    if (hasSession && slotKind !== null) this.#found(delivery.provider, true);
     this.open(delivery.provider);
   }
 
@@ -312,11 +312,11 @@ export class FairQueue {
     return Math.max(0, maxBytes - this.weightBytes - own);
   }
 
-  #turnOf(project: Project): { queue: TenantQueue; lane: LaneName } | null {
-    for (const lane of LANE_NAMES) {
-      if (!this.#slots.mayStart(lane, project.id)) continue;
-      const queue = this.#openQueue(project.turns[lane]);
-      if (queue !== null) return { queue, lane };
+  #turnOf(project: Project): { queue: TenantQueue; slotKind: SlotKind } | null {
+    for (const slotKind of SLOT_KINDS) {
+      if (!this.#slots.mayStart(slotKind, project.id)) continue;
+      const queue = this.#openQueue(project.turns[slotKind]);
+      if (queue !== null) return { queue, slotKind };
     }
     return null;
   }
@@ -337,11 +337,11 @@ export class FairQueue {
   }
 
   #makeReady(queue: TenantQueue): void {
-    queue.project.turns[this.#laneOf(queue.provider.name)].arrive(queue);
+    queue.project.turns[this.#slotKindOf(queue.provider.name)].arrive(queue);
     this.#ready.add(queue.project);
   }
 
-  #laneOf(provider: string): LaneName {
+  #slotKindOf(provider: string): SlotKind {
     return this.#prompt.has(provider) ? 'prompt' : 'trial';
   }
 
@@ -349,7 +349,7 @@ export class FairQueue {
     if (this.#setPrompt(name, isPrompt)) this.#rules.promptChanged(name, isPrompt);
   }
 
-  /** Moves the queues of the provider to the lane where they belong now. @returns whether that is new */
+  /** Moves the queues of the provider to the kind of slots that it gets now. @returns whether that is new */
   #setPrompt(name: string, isPrompt: boolean): boolean {
     if (this.#prompt.has(name) === isPrompt) return false;
     if (!isPrompt) this.#prompt.delete(name);
@@ -367,8 +367,8 @@ export class FairQueue {
     this.#underWay.add(delivery);
     this.#attempts.add(delivery);
     queue.provider.attempts += 1;
-    const lane = this.#laneOf(queue.provider.name);
-    delivery.place = this.#slots.start(lane, queue.project.id, delivery.weightBytes);
+    const slotKind = this.#slotKindOf(queue.provider.name);
+    delivery.place = this.#slots.start(slotKind, queue.project.id, delivery.weightBytes);
   }
 
   /** Takes all but the `keep` oldest deliveries out of a queue. */
@@ -377,7 +377,7 @@ export class FairQueue {
     this.waiting = reduced(this.waiting, deliveries.length);
     for (const delivery of deliveries) this.#weigh(queue, -delivery.weightBytes);
     if (queue.deliveries.length === 0) {
-      for (const lane of LANE_NAMES) queue.project.turns[lane].delete(queue);
+      for (const slotKind of SLOT_KINDS) queue.project.turns[slotKind].delete(queue);
       queue.provider.parked.delete(queue);
     }
     this.#forgetIfEmpty(queue);
@@ -452,7 +452,7 @@ type Project = {
   id: string;
   queues: Set<TenantQueue>;
   /** Queues with deliveries that may start. */
-  turns: Record<LaneName, Turns<TenantQueue>>;
+  turns: Record<SlotKind, Turns<TenantQueue>>;
   weightBytes: number;
 };
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type LaneName, type Place, Slots } from './slots.ts';
+import { type SlotKind, type Place, Slots } from './slots.ts';
 import { Turns } from './turns.ts';
 
 const KIB = 1024;
@@ -9,9 +9,9 @@ function newSlots(waitingBytesMax = Infinity): Slots {
   return new Slots({ waitingBytesMax });
 }
 
-function startAll(slots: Slots, project: string, lane: LaneName = 'trial'): Place[] {
+function startAll(slots: Slots, project: string, slotKind: SlotKind = 'trial'): Place[] {
   const places: Place[] = [];
-  while (slots.mayStart(lane, project)) places.push(slots.start(lane, project, 24 * KIB));
+  while (slots.mayStart(slotKind, project)) places.push(slots.start(slotKind, project, 24 * KIB));
   return places;
 }
 
@@ -31,7 +31,7 @@ test('when many projects use all they may, one with nothing under way still find
   assert.equal(startAll(slots, 'victim').length, 2);
 });
 
-test('what is silent leaves its slot, and counts in no lane any more', () => {
+test('what is silent leaves its slot, and counts in no slot any more', () => {
   const slots = newSlots();
   const places = startAll(slots, 'a');
   for (const place of places) assert.ok(slots.leave(place));

@@ -2,9 +2,9 @@
  * How many deliveries may be under way, so that those that wait for a silent server take nothing from those that
  * move (docs/decisions/0035-slots-for-what-moves.md).
  *
- * A delivery starts in one of two lanes. `prompt` is for providers whose last attempt got a session at once, `trial`
- * for all others: whatever is silent is in the trial lane, so that mail to a provider that answers finds a
- * slot at once. In each lane a project may have as many slots as it leaves free of the shared ones, and a project that has
+ * A delivery starts in a slot of one of two kinds. `prompt` is for providers whose last attempt got a session at once, `trial`
+ * for all others: whatever is silent is in a trial slot, so that mail to a provider that answers finds a
+ * slot at once. Of each kind a project may have as many slots as it leaves free of the shared ones, and a project that has
  * next to none always finds one among the reserved.
  *
  * A delivery that has no session after SILENT_AFTER_MS, or has not ended after SLOW_AFTER times that, leaves its
@@ -12,10 +12,10 @@
  * first. When it is full, the delivery that has waited longest without a session, of the project that has most, is
  * given up and tried again later. One with a session is never given up.
  */
-export type LaneName = 'prompt' | 'trial';
+export type SlotKind = 'prompt' | 'trial';
 
 /** Shared slots and reserved ones. */
-const LANES = { prompt: { shared: 512, reserved: 64 }, trial: { shared: 256, reserved: 32 } };
+const SLOTS = { prompt: { shared: 512, reserved: 64 }, trial: { shared: 256, reserved: 32 } };
 /** Slots that a project may have whatever others have, as long as there are reserved ones. */
 const RESERVED_EACH = 2;
 /** A server nearby greets within milliseconds; one that greets later is waited for outside of the slots. */
@@ -32,7 +32,7 @@ export class Place {
   readonly projectId: string;
   readonly weightBytes: number;
   /** Null: it has left its slot. */
-  lane: LaneName | null;
+  slotKind: SlotKind | null;
   /** Null: it does not wait outside of the slots. */
   group: WaitingGroup | null = null;
   /** A connection was begun: giving it up is an attempt that failed. */
@@ -42,10 +42,10 @@ export class Place {
   checks = 0;
   readonly #ending = new AbortController();
 
-  constructor(projectId: string, parts: { lane: LaneName; weightBytes: number }) {
+  constructor(projectId: string, parts: { slotKind: SlotKind; weightBytes: number }) {
     this.projectId = projectId;
     this.weightBytes = parts.weightBytes;
-    this.lane = parts.lane;
+    this.slotKind = parts.slotKind;
   }
 
   /** Aborted when the delivery is given up. */
@@ -77,7 +77,10 @@ type WaitingGroup = {
 };
 
 export class Slots {
-  readonly #lanes = { prompt: new Lane(LANES.prompt), trial: new Lane(LANES.trial) };
+  readonly #kinds = {
+    prompt: new SlotsOfOneKind(SLOTS.prompt),
+    trial: new SlotsOfOneKind(SLOTS.trial),
+  };
   readonly #groups = new Map<string, WaitingGroup>();
   readonly #waitingBytesMax: number;
   #waiting = 0;
@@ -92,31 +95,31 @@ export class Slots {
     return this.#waiting;
   }
 
-  mayStart(lane: LaneName, projectId: string): boolean {
-    return this.#lanes[lane].mayStart(projectId);
+  mayStart(slotKind: SlotKind, projectId: string): boolean {
+    return this.#kinds[slotKind].mayStart(projectId);
   }
 
-  start(lane: LaneName, projectId: string, weightBytes: number): Place {
-    this.#lanes[lane].take(projectId);
-    return new Place(projectId, { lane, weightBytes });
+  start(slotKind: SlotKind, projectId: string, weightBytes: number): Place {
+    this.#kinds[slotKind].take(projectId);
+    return new Place(projectId, { slotKind, weightBytes });
   }
 
   end(place: Place): void {
-    if (place.lane !== null) this.#lanes[place.lane].leave(place.projectId);
-    place.lane = null;
+    if (place.slotKind !== null) this.#kinds[place.slotKind].leave(place.projectId);
+    place.slotKind = null;
     this.#stopWaiting(place);
   }
 
   /** To be called every SILENT_AFTER_MS. Leaves its slot if it is time. @returns whether it has none (any more) */
   leave(place: Place): boolean {
-    if (place.lane === null) return true;
+    if (place.slotKind === null) return true;
     place.checks += 1;
     if (place.hasSession && place.checks < SLOW_AFTER) return false;
     const group = this.#group(place.projectId);
     // Those with a session hold the whole budget: this one keeps its slot, which slows only its own project.
     if (!this.#makeRoom(group)) return false;
-    this.#lanes[place.lane].leave(place.projectId);
-    place.lane = null;
+    this.#kinds[place.slotKind].leave(place.projectId);
+    place.slotKind = null;
     place.group = group;
     if (!place.hasSession) group.ungreeted.add(place);
     group.count += 1;
@@ -168,7 +171,7 @@ export class Slots {
   }
 }
 
-class Lane {
+class SlotsOfOneKind {
   readonly #shared: number;
   readonly #reserved: number;
   readonly #byProject = new Map<string, number>();

@@ -1,5 +1,5 @@
 /**
- * The tenant queues of one project in one lane (slots.ts) that may start something: in turn, but every second turn is
+ * The tenant queues of one project for one kind of slots (slots.ts) that may start something: in turn, but every second turn is
  * that of the queue that came last. A password reset to a provider that was never met does not wait behind thousands of
  * queues that are silent, and those move on as well.
  */
