@@ -9,6 +9,7 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from './postgres/database.ts';
+import type { Watching } from './postgres/session.ts';
 
 const HAS_ERAS = `select to_regproc('database_history') is not null as has`;
 
@@ -74,8 +75,11 @@ const LOCK_KEY = 0x6f726465; // "orde"
  * interruption left incomplete is rebuilt.
  * @returns the number of indexes built; 0 also when another machine is building them
  */
-export async function buildStreamIndexes(address: DatabaseAddress): Promise<number> {
-  const client = await connectAsOwner(address, 'indexes');
+export async function buildStreamIndexes(
+  address: DatabaseAddress,
+  watching: Watching = {},
+): Promise<number> {
+  const client = await connectAsOwner(address, 'indexes', watching);
   try {
     await client.query('set lock_timeout = 0');
     const db = clientQueries(client);

@@ -18,6 +18,7 @@ import {
   connectAsOwner,
   type DatabaseAddress,
 } from './postgres/database.ts';
+import type { Watching } from './postgres/session.ts';
 import type { Retention } from '../core/retention.ts';
 import { noteSpent, noteWaiting, readAllowance, weeksAllowed } from './retention-clock.ts';
 
@@ -136,8 +137,9 @@ const METADATA: readonly Table[] = ['emails', 'recipients', 'events', 'contents'
 export async function removeOldPartitions(
   address: DatabaseAddress,
   retention: Retention,
+  watching: Watching = {},
 ): Promise<Removal | null> {
-  const client = await connectAsOwner(address, 'retention');
+  const client = await connectAsOwner(address, 'retention', watching);
   const db = clientQueries(client);
   try {
     await client.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}`);

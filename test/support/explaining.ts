@@ -4,7 +4,8 @@
  * plan for the values they have. `forgetPlans` is a connection that has just been opened.
  */
 import pg from 'pg';
-import { openSession, type SessionSettings } from '../../src/store/postgres/connect.ts';
+import type { SessionSettings } from '../../src/store/postgres/connect.ts';
+import { openSession } from '../../src/store/postgres/session.ts';
 import {
   clientQueries,
   COMMON_SETTINGS,

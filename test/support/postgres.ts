@@ -132,21 +132,23 @@ async function droppingLoginsOf(server: DatabaseAddress, name: string): Promise<
 export type ProxiedDatabase = Omit<TestDatabase, 'db'> & { proxy: TcpProxy };
 
 /** The same with a proxy in front: `url` leads through it, `address` past it. */
-export async function proxiedDatabase(): Promise<ProxiedDatabase> {
-  const migrated = await migratedDatabase();
-  const { host, port, user, password, database } = new pg.Client(migrated.address);
+export async function proxiedDatabase(
+  make: () => Promise<Omit<TestDatabase, 'db'>> = migratedDatabase,
+): Promise<ProxiedDatabase> {
+  const present = await make();
+  const { host, port, user, password, database } = new pg.Client(present.address);
   const isSocket = host.startsWith('/');
   const proxy = await startTcpProxy(
     isSocket ? { path: `${host}/.s.PGSQL.${port}` } : { host, port },
   );
   const login = [user ?? '', ...(password ? [password] : [])].map(encodeURIComponent).join(':');
   return {
-    ...migrated,
+    ...present,
     url: `postgres://${login}@127.0.0.1:${proxy.port}/${database}`,
     proxy,
     async [Symbol.asyncDispose]() {
       await proxy[Symbol.asyncDispose]();
-      await migrated[Symbol.asyncDispose]();
+      await present[Symbol.asyncDispose]();
     },
   };
 }

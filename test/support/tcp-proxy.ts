@@ -45,6 +45,11 @@ export type TcpProxy = AsyncDisposable & {
   heal(): Promise<void>;
   /** The connections of now stay open and silent for ever; new ones work. */
   forget(): void;
+  /**
+   * The connection whose client sends this text is forgotten at that moment, and the text with it; with `all` the
+   * network is gone from then on, for other connections and new ones, too. Resolves when it has happened.
+   */
+  forgetAt(text: string, options?: { all: boolean }): Promise<void>;
   /** Resolves when the trap has sprung, which it does once. */
   trap(trap: Trap): Promise<void>;
 };
@@ -52,6 +57,7 @@ export type TcpProxy = AsyncDisposable & {
 type Link = { client: Socket; server: Socket; isForgotten: boolean; losesAnswer: boolean };
 type Pace = { pieceBytes: number; everyMs: number };
 type Armed = Trap & { sprung: () => void };
+type Oblivion = { text: string; all: boolean; happened: () => void };
 
 /** The last message of a statement, as PostgreSQL's clients send it: Sync. */
 const SYNC = Buffer.from([0x53, 0, 0, 0, 4]);
@@ -76,6 +82,7 @@ class Proxy implements TcpProxy {
   /** What a slow link still has to pass on. */
   readonly #passing = new WeakMap<Socket, Promise<void>>();
   #armed: Armed | null = null;
+  #oblivion: Oblivion | null = null;
 
   constructor(upstream: NetConnectOpts) {
     this.#upstream = upstream;
@@ -133,10 +140,13 @@ class Proxy implements TcpProxy {
   }
 
   forget(): void {
-    for (const link of this.#links) {
-      link.isForgotten = true;
-      for (const end of [link.client, link.server]) end.pause();
-    }
+    for (const link of this.#links) forgetLink(link);
+  }
+
+  forgetAt(text: string, { all } = { all: false }): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#oblivion = { text, all, happened: resolve };
+    return promise;
   }
 
   trap(trap: Trap): Promise<void> {
@@ -169,6 +179,10 @@ class Proxy implements TcpProxy {
   }
 
   #fromClient(link: Link, bytes: Buffer): void {
+    if (this.#oblivion !== null && bytes.includes(this.#oblivion.text)) {
+      this.#forgetNow(link, this.#oblivion);
+      return;
+    }
     this.#pass(link.server, bytes);
     const armed = this.#armed;
     if (!armed || !bytes.includes(armed.text)) return;
@@ -208,11 +222,26 @@ class Proxy implements TcpProxy {
     }
   }
 
+  #forgetNow(link: Link, { all, happened }: Oblivion): void {
+    this.#oblivion = null;
+    forgetLink(link);
+    if (all) {
+      this.forget();
+      this.stall();
+    }
+    happened();
+  }
+
   #spring(link: Link): void {
     this.#armed?.sprung();
     this.#armed = null;
     cutLink(link);
   }
+}
+
+function forgetLink(link: Link): void {
+  link.isForgotten = true;
+  for (const end of [link.client, link.server]) end.pause();
 }
 
 function resume({ client, server }: Link): void {

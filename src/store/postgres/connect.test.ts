@@ -7,10 +7,11 @@ import { startPooler } from '../../../test/support/pooler.ts';
 import { emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
 import { startTcpProxy } from '../../../test/support/tcp-proxy.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { openSession, UnsuitableDatabase } from './connect.ts';
+import { UnsuitableDatabase } from './connect.ts';
 import { Database, type DatabaseAddress, DatabaseUnavailable } from './database.ts';
 import { APP_ROLE } from './database.ts';
 import { migrate } from './migrate.ts';
+import { openSession } from './session.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

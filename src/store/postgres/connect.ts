@@ -114,7 +114,7 @@ export class Servers {
     } catch (error) {
       return (error as Error).message;
     } finally {
-      void client.end().catch(() => {});
+      void endWithin(client);
     }
   }
 }
@@ -143,9 +143,10 @@ type Answer = { pid: number; values: string[] };
 
 /**
  * Makes the settings of a session and reads them back.
+ * @returns the number of its server process, which through a pooler is not that of the log-in
  * @throws UnsuitableDatabase when they were not kept
  */
-export async function setSession(client: pg.Client, session: Session): Promise<void> {
+export async function setSession(client: pg.Client, session: Session): Promise<number> {
   const cancel = afterUnstalled(session.timeoutMs, () => {
     client.connection.stream.destroy(new Error('no connection in time'));
   });
@@ -155,9 +156,11 @@ export async function setSession(client: pg.Client, session: Session): Promise<v
     const set = await client.query<Answer>(SET, [names, wanted]);
     const read = await client.query<Answer>(READ_BACK, [names]);
     const present = read.rows[0];
-    if (set.rows[0]?.pid !== present?.pid) throw new UnsuitableDatabase(NO_SESSIONS);
-    const others = names.filter((_, index) => present?.values[index] !== wanted[index]);
+    if (present === undefined || set.rows[0]?.pid !== present.pid)
+      throw new UnsuitableDatabase(NO_SESSIONS);
+    const others = names.filter((_, index) => present.values[index] !== wanted[index]);
     if (others.length > 0) throw new UnsuitableDatabase(doesNotKeep(others));
+    return present.pid;
   } finally {
     cancel();
   }
@@ -209,26 +212,16 @@ export function pooledClient(timeoutMs: number, lead: (client: pg.Client) => voi
   };
 }
 
-/**
- * A connection outside of the pools, for migrations, partitions and tests: the caller ends it.
- * @throws with the reason when it cannot be opened
- */
-export async function openSession(address: DatabaseAddress, session: Session): Promise<pg.Client> {
-  const { name, timeoutMs } = session;
-  const servers = new Servers(address);
-  await servers.find();
-  const about = { application_name: name, connectionTimeoutMillis: timeoutMs };
-  const client = new pg.Client(servers.config(about));
-  servers.lead(client);
-  client.on('error', () => {}); // the running statement fails with the reason
-  try {
-    await client.connect();
-    await setSession(client, session);
-  } catch (error) {
-    void client.end().catch(() => {});
-    throw error;
-  }
-  return client;
+const END_WITHIN_MS = 2_000;
+
+/** Ends a connection. pg waits for the server to close it, which a silent one never does. */
+export async function endWithin(
+  client: pg.Client,
+  end: () => Promise<void> = () => client.end(),
+): Promise<void> {
+  const cancel = afterUnstalled(END_WITHIN_MS, () => client.connection.stream.destroy());
+  await end();
+  cancel();
 }
 
 /** Returned by pgBouncer for a statement outside of its pooling mode: protocol violation. */

@@ -10,7 +10,6 @@ import { SharedTurns } from '../../core/turns.ts';
 import {
   afterUnstalled,
   type DatabaseAddress,
-  openSession,
   pooledClient,
   Servers,
   type Session,
@@ -18,6 +17,7 @@ import {
   setSession,
   UnsuitableDatabase,
 } from './connect.ts';
+import { openSession, type Watching } from './session.ts';
 
 export type { DatabaseAddress } from './connect.ts';
 
@@ -128,7 +128,7 @@ export class Database implements Queryable {
   readonly receiving: Queryable & Pick<Database, 'transaction'>;
   /** For who calls (keys, sessions) and whether there is room for mail, so that no reader delays a request. */
   readonly checking: Queryable;
-  readonly #pools: pg.Pool[];
+  readonly #pools: readonly Pool[];
   readonly #readers: Pool;
   /** One reader is left for short reads. */
   readonly #longReads: SharedTurns;
@@ -183,8 +183,8 @@ export class Database implements Queryable {
       [this.#readers, sizes.read],
     ];
     this.#essential = essential.filter(([, size]) => size > 0).map(([pool]) => pool);
-    const all = [accepting, settling, beating, notifying, receiving, checking, this.#readers];
-    this.#pools = all.map(({ pool }) => pool);
+    const writers = [accepting, settling, beating, notifying, receiving];
+    this.#pools = [...writers, checking, this.#readers];
   }
 
   query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
@@ -211,6 +211,7 @@ export class Database implements Queryable {
     return this.#readers.transaction(work);
   }
 
+  /** Statements that are not answered within 2 s fail: the end of a process must not wait for a silent server. */
   async close(): Promise<void> {
     await Promise.all(this.#pools.map((pool) => pool.end()));
   }
@@ -262,8 +263,12 @@ class ConnectionQueue {
   }
 }
 
+const CLOSE_WITHIN_MS = 2_000;
+
 class Pool implements Queryable {
-  readonly pool: pg.Pool;
+  readonly #pool: pg.Pool;
+  /** Also those that are being opened or closed, which the pool does not count. */
+  readonly #clients = new Set<pg.Client>();
   readonly #servers: Servers;
   readonly #queue: ConnectionQueue;
 
@@ -273,22 +278,26 @@ class Pool implements Queryable {
     // pg awaits it, although its types do not say so.
     const onConnect: (client: pg.ClientBase) => unknown = (client) =>
       setSession(client as pg.Client, session);
-    this.pool = new pg.Pool({
+    this.#pool = new pg.Pool({
       ...config,
       max,
       // One idle connection is kept, because none may be available when it is needed again.
       min: 1,
       idleTimeoutMillis: 60_000,
       allowExitOnIdle: true,
-      Client: pooledClient(timeoutMs, (client) => servers.lead(client)),
+      Client: pooledClient(timeoutMs, (client) => {
+        servers.lead(client);
+        this.#clients.add(client);
+        client.once('end', () => this.#clients.delete(client));
+      }),
       onConnect,
     });
     this.#servers = servers;
     this.#queue = new ConnectionQueue(max, timeoutMs);
     // A broken connection fails its current statement and is replaced at the next one; an error event
     // without a listener would end the process.
-    this.pool.on('error', () => servers.forget());
-    this.pool.on('connect', (client) => client.on('error', () => {}));
+    this.#pool.on('error', () => servers.forget());
+    this.#pool.on('connect', (client) => client.on('error', () => {}));
   }
 
   async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
@@ -327,6 +336,16 @@ class Pool implements Queryable {
     }
   }
 
+  /** Resolves when no statement is left; connections that do not close by then are cut later. */
+  async end(): Promise<void> {
+    afterUnstalled(CLOSE_WITHIN_MS, () => {
+      for (const { connection } of this.#clients) {
+        connection.stream.destroy(new Error('the connections of this process were closed'));
+      }
+    });
+    await this.#pool.end();
+  }
+
   async #connect(): Promise<pg.PoolClient> {
     try {
       await this.#queue.enter();
@@ -342,7 +361,7 @@ class Pool implements Queryable {
 
   async #open(): Promise<pg.PoolClient> {
     if (this.#servers.areSeveral) await this.#servers.find();
-    return this.pool.connect();
+    return this.#pool.connect();
   }
 
   #release(client: pg.PoolClient, isBroken: boolean): void {
@@ -410,10 +429,14 @@ export function clientQueries(client: pg.ClientBase): Queryable {
  * A connection in the owner's role, for migrations and partitions: the caller ends it.
  * @throws DatabaseUnavailable
  */
-export function connectAsOwner(address: DatabaseAddress, part: string): Promise<pg.Client> {
+export function connectAsOwner(
+  address: DatabaseAddress,
+  part: string,
+  watching: Watching = {},
+): Promise<pg.Client> {
   const name = `letterhaus ${part}`;
   const session = { name, settings: COMMON_SETTINGS, timeoutMs: CONNECT_TIMEOUT_MS };
-  return openSession(address, session).catch((cause: Error) => {
+  return openSession(address, { ...session, ...watching }).catch((cause: Error) => {
     throw unavailable(cause, { isUndone: true });
   });
 }
@@ -441,7 +464,9 @@ export function isLockTimeout(error: unknown): boolean {
   return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
 }
 
-function translated(error: unknown): unknown {
+/** DatabaseUnavailable for errors of the connection or the server, other errors as they are. */
+export function translated(error: unknown): unknown {
+  if (error instanceof DatabaseUnavailable) return error;
   if (error instanceof pg.DatabaseError) {
     const code = error.code ?? '';
     if (!UNAVAILABLE_SQLSTATE.test(code)) return error;
@@ -459,8 +484,12 @@ function isServerLost(error: unknown): boolean {
   return !error.isUndone || (error.cause as { code?: string }).code === READ_ONLY_SQLSTATE;
 }
 
+/** How pg reports that query_timeout is over. */
+const READ_TIMEOUT = 'Query read timeout';
+
 function unavailable(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {
   const isUnsuitable = cause instanceof UnsuitableDatabase;
-  const message = isUnsuitable ? cause.message : `the database cannot be reached: ${cause.message}`;
+  const reason = cause.message === READ_TIMEOUT ? 'a statement was not answered' : cause.message;
+  const message = isUnsuitable ? cause.message : `the database cannot be reached: ${reason}`;
   return new DatabaseUnavailable(message, { cause, isUndone });
 }

@@ -11,8 +11,15 @@ import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type Postgrator from 'postgrator';
 import { TRANSITIONS } from '../../core/statuses.ts';
-import { clientQueries, connectAsOwner, type DatabaseAddress, type Queryable } from './database.ts';
-import { requireSessions } from './connect.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+  translated,
+} from './database.ts';
+import { isUnsuitable, requireSessions } from './connect.ts';
+import type { Watching } from './session.ts';
 import { type LoginOutcome, makeAppRole, makeLogin } from './roles.ts';
 import { noteDatabaseSystem } from '../event-order.ts';
 import { ensurePartitions } from '../partitions.ts';
@@ -48,7 +55,7 @@ export type MigrationResult = {
   secretKey: string | null;
 };
 
-export type MigrateOptions = {
+export type MigrateOptions = Watching & {
   nowMs: number;
   acceptAnyDurability: boolean;
   /** For a service: the key, which has to be the one of the database, and from which the role of workers is derived (roles.ts). */
@@ -71,16 +78,19 @@ export async function migrate(
   address: DatabaseAddress,
   options: MigrateOptions,
 ): Promise<MigrationResult> {
-  const client = await connectAsOwner(address, 'migrate');
+  const { silence, signal, secretKey: place } = options;
+  const connect = () => connectAsOwner(address, 'migrate', { silence, signal });
+  const client = await connect();
   const db = clientQueries(client);
   try {
-    await requireSessions(client, () => connectAsOwner(address, 'migrate'));
+    await requireSessions(client, connect).catch((error: unknown) => {
+      throw isUnsuitable(error) ? error : translated(error);
+    });
     await refuseOldServer(db);
     if (!options.acceptAnyDurability) await refuseForgetfulServer(db);
     // Another node's migration may take any time, so this wait has no limit.
     await db.query('set lock_timeout = 0');
     await lockMigrations(db);
-    const { secretKey: place } = options;
     if (place !== undefined) await checkSecretKey(db, place);
     const applied = await applyMigrations(db, address, options);
     // Still under the lock: of several nodes that begin on an empty database, one makes the key.
@@ -90,7 +100,8 @@ export async function migrate(
     await db.query('reset role');
     // During a rotation there are two; the first one is in use.
     const [sealing = secretKey] = secretKeysOf(secretKey);
-    return { ...applied, role, login: await makeLogin(db, address, sealing), secretKey };
+    const login = await makeLogin(db, address, { secretKey: sealing, silence, signal });
+    return { ...applied, role, login, secretKey };
   } finally {
     await client.end();
   }
@@ -140,9 +151,9 @@ async function applyMigrations(
   address: DatabaseAddress,
   options: MigrateOptions,
 ): Promise<{ version: number; applied: string[] }> {
-  const { folder = MIGRATIONS, nowMs, triesMax, log = () => {} } = options;
+  const { folder = MIGRATIONS, nowMs, triesMax, log = () => {}, silence, signal } = options;
   const step = (name: string, run: () => Promise<unknown>): Promise<void> =>
-    runStep(db, { name, run }, { address, log, triesMax });
+    runStep(db, { name, run }, { address, log, triesMax, silence, signal });
   const newest = newestIn(folder);
   const present = await versionOf(db);
   if (present > 0) await refuseOutdatedCode(db, newest);
@@ -167,7 +178,7 @@ async function applyMigrations(
       const requiredBefore = await schemaRequired(db);
       await step(name, () => postgrator.runMigrations([migration]));
       const required = await schemaRequired(db);
-      if (required > requiredBefore) await letOlderNodesEnd(db, required, log);
+      if (required > requiredBefore) await letOlderNodesEnd(db, required, { log, signal });
     }
     await step('making partitions', finish);
   }
@@ -211,7 +222,7 @@ async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
 async function letOlderNodesEnd(
   db: Queryable,
   required: number,
-  log: (sentence: string) => void,
+  { log, signal }: Pick<StepOptions, 'log' | 'signal'>,
 ): Promise<void> {
   let beats = new Map<string, number>();
   let silentS = 0;
@@ -223,14 +234,14 @@ async function letOlderNodesEnd(
       log(`${workers.length} workers of an older version end before the next migration`);
     }
     beats = new Map(workers.map(({ id, beat }) => [id, beat]));
-    await pause(1_000);
+    await pause(1_000, null, { signal });
   }
   log('workers of an older version have not ended; the migration continues');
 }
 
 type Step = { name: string; run: () => Promise<unknown> };
 
-type StepOptions = {
+type StepOptions = Watching & {
   address: DatabaseAddress;
   /** Logs the reason of a wait. */
   log: (sentence: string) => void;
@@ -254,7 +265,7 @@ const PAUSE_MAX_MS = 15_000;
 async function runStep(db: Queryable, step: Step, options: StepOptions): Promise<void> {
   const { log, triesMax = TRIES_MAX } = options;
   for (let attempt = 1; ; attempt += 1) {
-    const blocker = await tryStep(db, step, options.address);
+    const blocker = await tryStep(db, step, options);
     if (blocker === null) return;
     const waits = `${step.name} waits for ${blocker}`;
     if (attempt >= triesMax) {
@@ -264,7 +275,7 @@ async function runStep(db: Queryable, step: Step, options: StepOptions): Promise
     }
     const pauseMs = Math.min(PAUSE_MAX_MS, 1_000 * 2 ** (attempt - 1));
     log(`${waits}; it is tried again in ${pauseMs / 1_000} s`);
-    await pause(pauseMs);
+    await pause(pauseMs, null, { signal: options.signal });
   }
 }
 
@@ -272,12 +283,12 @@ async function runStep(db: Queryable, step: Step, options: StepOptions): Promise
 async function tryStep(
   db: Queryable,
   { run }: Step,
-  address: DatabaseAddress,
+  { address, silence, signal }: StepOptions,
 ): Promise<string | null> {
   const [self] = await db.query<{ pid: number }>('select pg_backend_pid() as pid');
   let looking: Promise<string | null> = Promise.resolve(null);
   const look = setTimeout(() => {
-    looking = findBlocker(address, self!.pid).catch(() => null);
+    looking = findBlocker(address, self!.pid, { silence, signal }).catch(() => null);
   }, LOCK_TIMEOUT_MS / 2);
   try {
     await db.query('begin');
@@ -309,8 +320,12 @@ select string_agg(
   from pg_stat_activity where pid = any(pg_blocking_pids($1))`;
 
 /** Has to be read by another connection while the statement waits for the lock. */
-async function findBlocker(address: DatabaseAddress, pid: number): Promise<string | null> {
-  const client = await connectAsOwner(address, 'migrate watch');
+async function findBlocker(
+  address: DatabaseAddress,
+  pid: number,
+  watching: Watching,
+): Promise<string | null> {
+  const client = await connectAsOwner(address, 'migrate watch', watching);
   try {
     const [row] = await clientQueries(client).query<{ blocker: string | null }>(FIND_BLOCKER, [
       pid,
@@ -333,8 +348,12 @@ async function seedTransitions(db: Queryable): Promise<void> {
  * Creates the partitions that are due.
  * @throws when a reader or another node holds the lock for more than 2 s; the next run creates them
  */
-export async function makePartitions(address: DatabaseAddress, nowMs: number): Promise<void> {
-  const client = await connectAsOwner(address, 'partitions');
+export async function makePartitions(
+  address: DatabaseAddress,
+  nowMs: number,
+  watching: Watching = {},
+): Promise<void> {
+  const client = await connectAsOwner(address, 'partitions', watching);
   try {
     await client.query(`set lock_timeout = '2s'`);
     const db = clientQueries(client);

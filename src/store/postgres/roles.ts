@@ -10,9 +10,10 @@
  */
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type DatabaseAddress, openSession } from './connect.ts';
+import type { DatabaseAddress } from './connect.ts';
 import { addressAs } from './database-address.ts';
 import { APP_ROLE, DatabaseUnavailable, type Queryable } from './database.ts';
+import { openSession, type Watching } from './session.ts';
 
 const MAKE_APP_ROLE = `
 do $$ begin
@@ -80,7 +81,7 @@ end $$`;
 export async function makeLogin(
   db: Queryable,
   address: DatabaseAddress,
-  secretKey: string,
+  { secretKey, ...watching }: { secretKey: string } & Watching,
 ): Promise<LoginOutcome> {
   const login = await loginOf(db, secretKey);
   try {
@@ -94,7 +95,7 @@ export async function makeLogin(
     if (error instanceof DatabaseUnavailable) throw error;
     return { problem: `the owner cannot make a role for them (${codeOf(error)})` };
   }
-  return tryLogin(address, login);
+  return tryLogin(address, login, watching);
 }
 
 async function loginOf(db: Queryable, secretKey: string): Promise<Login & { exists: boolean }> {
@@ -127,11 +128,15 @@ select session_user = $1 and not rolsuper and has_table_privilege('queue', 'inse
 /** Login refused (28), by a pooler without the role (08P01); no such table in its search path (42). */
 const REFUSED_SQLSTATE = /^(28|08P01|42)/;
 
-async function tryLogin(owner: DatabaseAddress, { user, password }: Login): Promise<LoginOutcome> {
+async function tryLogin(
+  owner: DatabaseAddress,
+  { user, password }: Login,
+  watching: Watching,
+): Promise<LoginOutcome> {
   const address = addressAs(owner, { user, password });
-  const session = { name: 'letterhaus log-in', settings: {}, timeoutMs: LOGIN_TIMEOUT_MS };
+  const about = { name: 'letterhaus log-in', settings: {}, timeoutMs: LOGIN_TIMEOUT_MS };
   try {
-    const client = await openSession(address, session);
+    const client = await openSession(address, { ...about, ...watching });
     try {
       const { rows } = await client.query<{ can_work: boolean }>(CAN_WORK, [user]);
       if (rows[0]?.can_work === true) return { address };

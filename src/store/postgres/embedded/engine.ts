@@ -44,6 +44,8 @@ export type EngineOptions = {
   /** The parent of root's database when the data directory is below a folder closed to others. */
   closedParentHome?: string;
   stalePidWaitMs?: number;
+  /** Aborts the opening, not the engine that is open. */
+  signal?: AbortSignal;
 };
 
 /** How to connect. User and database are by default `letterhaus`, the superuser. */
@@ -89,7 +91,10 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
 /** As openEngine, for a caller that holds the lock, which is released on failure and on stop. */
 export async function openUnderLock(lock: DataDirLock, options: EngineOptions): Promise<Engine> {
   const stop = new AbortController();
+  const abort = (): void => stop.abort();
+  options.signal?.addEventListener('abort', abort);
   try {
+    options.signal?.throwIfAborted();
     const setup = await prepare(lock.dataDir, options, stop.signal);
     const first = await startPostmaster(setup);
     const version = await ensureDatabase(setup.layout.socketDir).catch(async (error: unknown) => {
@@ -103,6 +108,8 @@ export async function openUnderLock(lock: DataDirLock, options: EngineOptions): 
   } catch (error) {
     lock.release();
     throw error;
+  } finally {
+    options.signal?.removeEventListener('abort', abort);
   }
 }
 

@@ -65,8 +65,12 @@ function holding(database: DatabaseSync, dataDir: string, info: RunningInfo): Da
  * Takes the lock for a service. Waits for a command that holds it; another service is a `running` problem
  * with its address and pid.
  */
-export async function takeLock(dataDir: string, clock: Clock): Promise<DataDirLock> {
-  const lock = await poll({ clock, timeoutMs: COMMAND_WAIT_MS }, () => {
+export async function takeLock(
+  dataDir: string,
+  clock: Clock,
+  signal?: AbortSignal,
+): Promise<DataDirLock> {
+  const lock = await poll({ clock, timeoutMs: COMMAND_WAIT_MS, signal }, () => {
     const taken = tryLock(dataDir, 'service');
     if (taken) return taken;
     const holder = readRunning(dataDir);

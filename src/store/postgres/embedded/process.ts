@@ -53,9 +53,13 @@ export type PollOptions = {
   timeoutMs: number;
   /** The interval between two checks; default 20 ms. */
   everyMs?: number;
+  signal?: AbortSignal | undefined;
 };
 
-/** Calls `check` until it returns a value other than null and returns that; null after the timeout. */
+/**
+ * Calls `check` until it returns a value other than null and returns that; null after the timeout.
+ * @throws the reason of the signal when that is aborted
+ */
 export async function poll<Found>(
   options: PollOptions,
   check: () => Found | null | Promise<Found | null>,
@@ -66,5 +70,6 @@ export async function poll<Found>(
     if (found !== null) return found;
     if (options.clock.monotonicMs() >= deadlineMs) return null;
     await pause(options.everyMs ?? 20);
+    options.signal?.throwIfAborted();
   }
 }

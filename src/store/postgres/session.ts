@@ -1,0 +1,149 @@
+/**
+ * Connections outside of the pools: for migrations, partitions, indexes and tests.
+ *
+ * Their statements may run for hours or wait for a lock of another node, so no time limit distinguishes a busy
+ * server from a connection that the network has dropped without a reset. A second connection does: it asks
+ * whether the server process of the first one is working. If that waits for its client, or no longer exists, while the
+ * client waits for an answer, the connection is dead, and its statement fails.
+ */
+import { addAbortListener } from 'node:events';
+import pg from 'pg';
+import { type DatabaseAddress, endWithin, Servers, type Session, setSession } from './connect.ts';
+
+/** When a connection without an answer is dead. */
+export type SilenceLimits = {
+  /** Between two checks, while a statement is not answered. */
+  everyMs: number;
+  /** For opening the second connection, and for its answer. */
+  timeoutMs: number;
+  /** The connection is dead after so many checks in a row that did not find it at work. */
+  checksMax: number;
+};
+
+/** After 15 to 30 s: a network that fails for some seconds ends no migration. */
+const SILENCE: SilenceLimits = { everyMs: 5_000, timeoutMs: 5_000, checksMax: 3 };
+
+/** What ends a connection beside its caller. */
+export type Watching = {
+  /** Shorter in tests. */
+  silence?: SilenceLimits | undefined;
+  /** Ends the connection and its statement at once. */
+  signal?: AbortSignal | undefined;
+};
+
+/**
+ * A connection whose statements fail when it is dead; the caller ends it, which takes at most 2 s.
+ * @throws with the reason when it cannot be opened
+ */
+export async function openSession(
+  address: DatabaseAddress,
+  session: Session & Watching,
+): Promise<pg.Client> {
+  const { signal, silence = SILENCE, name, timeoutMs } = session;
+  const servers = new Servers(address);
+  await untilAborted(servers.find(), signal);
+  const about = { application_name: name, connectionTimeoutMillis: timeoutMs };
+  const client = new pg.Client(servers.config(about));
+  servers.lead(client);
+  client.on('error', () => {}); // the running statement fails with the reason
+  endOnAbort(client, signal);
+  try {
+    await client.connect();
+    const pid = await setSession(client, session);
+    watchForSilence(client, silence, () => problemOf(pid, { address, name, silence }));
+  } catch (error) {
+    void endWithin(client);
+    throw error;
+  }
+  return client;
+}
+
+/** The result of `work`. @throws the reason of the signal when that is aborted first */
+export async function untilAborted<Result>(
+  work: Promise<Result>,
+  signal: AbortSignal | undefined,
+): Promise<Result> {
+  if (signal === undefined) return work;
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  using _listening = addAbortListener(signal, () => reject(signal.reason));
+  return await Promise.race([aborted, work]);
+}
+
+function endOnAbort(client: pg.Client, signal: AbortSignal | undefined): void {
+  if (signal === undefined) return;
+  const listening = addAbortListener(signal, () => {
+    client.connection.stream.destroy(new Error('the connection was ended by a stop'));
+  });
+  client.once('end', () => listening[Symbol.dispose]());
+}
+
+/** Checks the connection while a statement is not answered, and makes `end` end in any case. */
+function watchForSilence(
+  client: pg.Client,
+  { everyMs, checksMax }: SilenceLimits,
+  findProblem: () => Promise<string | null>,
+): void {
+  let unanswered = 0;
+  let answers = 0;
+  let silentChecks = 0;
+  const look = async (): Promise<void> => {
+    const before = answers;
+    const problem = unanswered === 0 ? null : await findProblem();
+    silentChecks = problem === null || before !== answers ? 0 : silentChecks + 1;
+    if (problem !== null && silentChecks >= checksMax) {
+      client.connection.stream.destroy(new Error(problem));
+    } else {
+      schedule();
+    }
+  };
+  let timer: NodeJS.Timeout;
+  const schedule = (): void => void (timer = setTimeout(() => void look(), everyMs).unref());
+  schedule();
+  client.once('end', () => clearTimeout(timer));
+
+  const query = client.query.bind(client) as (...parameters: unknown[]) => Promise<unknown>;
+  const watched = async (...parameters: unknown[]): Promise<unknown> => {
+    unanswered += 1;
+    try {
+      return await query(...parameters);
+    } finally {
+      unanswered -= 1;
+      answers += 1;
+    }
+  };
+  const end = client.end.bind(client);
+  Object.assign(client, { query: watched, end: () => endWithin(client, end) });
+}
+
+/** A process that waits for its client has nothing to do, whether the statement or its answer was lost. */
+const IS_WORKING = `
+select exists (select from pg_stat_activity
+                where pid = $1 and wait_event_type is distinct from 'Client') as is_working`;
+
+type Asking = { address: DatabaseAddress; name: string; silence: SilenceLimits };
+
+/** Null when the server process works, or when the server answers something else. */
+async function problemOf(pid: number, { address, name, silence }: Asking): Promise<string | null> {
+  const { timeoutMs } = silence;
+  const servers = new Servers(address);
+  try {
+    await servers.find();
+    const limits = { connectionTimeoutMillis: timeoutMs, query_timeout: timeoutMs };
+    const client = new pg.Client(servers.config({ application_name: `${name} check`, ...limits }));
+    servers.lead(client);
+    client.on('error', () => {}); // the running statement fails with the reason
+    try {
+      await client.connect();
+      const { rows } = await client.query<{ is_working: boolean }>(IS_WORKING, [pid]);
+      return rows[0]?.is_working === false
+        ? 'a statement was not answered on a dead connection'
+        : null;
+    } finally {
+      void endWithin(client);
+    }
+  } catch (error) {
+    // The server cannot tell, for example because it has no connection left.
+    if (error instanceof pg.DatabaseError) return null;
+    return `a statement was not answered, and another connection failed: ${(error as Error).message}`;
+  }
+}
