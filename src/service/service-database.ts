@@ -22,6 +22,7 @@ import {
   roomProblem,
 } from '../store/postgres/capacity.ts';
 import { withoutPassword } from '../store/postgres/database-address.ts';
+import { untilAborted } from '../store/postgres/session.ts';
 import { openUnderLock } from '../store/postgres/embedded/engine.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { takeLock } from '../store/postgres/embedded/lock.ts';
@@ -64,22 +65,37 @@ type Opened = {
   close(): Promise<void>;
 };
 
-/** Opens, migrates, and releases the work of a killed predecessor on this data directory. */
+type Opening = {
+  log: Logger;
+  world: World;
+  work: Work;
+  /** Ends the opening, whatever it waits for; what was opened is closed. */
+  signal: AbortSignal;
+};
+
+/**
+ * Opens, migrates, and releases the work of a killed predecessor on this data directory.
+ * @throws the reason of the signal when that is aborted
+ */
 export async function openServiceDatabase(
   config: Config,
-  { log, world, work }: { log: Logger; world: World; work: Work },
+  opening: Opening,
 ): Promise<ServiceDatabase> {
+  const { log, world, work, signal } = opening;
   const needs = connectionNeeds(work);
   const opened =
     config.databaseUrl === null
-      ? await openEmbedded(config, needs, { log, world })
-      : await openExternal(config, config.databaseUrl, world);
+      ? await openEmbedded(config, needs, opening)
+      : await openExternal(config, config.databaseUrl, opening);
+  let db: Database | null = null;
   try {
+    signal.throwIfAborted();
     const { address, dataDir } = opened;
     const migrated = await migrate(address, {
       nowMs: world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
       log: (sentence) => log.warn(sentence),
+      signal,
       secretKey: { dataDir, configured: config.secretKey },
     });
     const { secretKey } = migrated;
@@ -87,28 +103,32 @@ export async function openServiceDatabase(
     const { length: migrations } = migrated.applied;
     if (migrations > 0) log.info({ migrations }, 'the database was migrated');
     const login = loginFor(address, migrated, log);
-    const db = new Database(login.address, { role: login.role, name: 'supervisor' });
-    const problem = await roomProblem(db, needs);
+    db = new Database(login.address, { role: login.role, name: 'supervisor' });
+    const present = db;
+    const problem = await untilAborted(roomProblem(present, needs), signal);
     if (problem !== null) log.warn(problem);
     const workerUser = opened.workerUser(login.role === null);
     if (workerUser === null && process.geteuid?.() === 0) log.warn(STAY_ROOT);
     const instance = instanceOf(dataDir);
-    await expirePredecessor(db, instance, log);
+    await untilAborted(expirePredecessor(present, instance, log), signal);
     return {
       ...opened,
-      db,
+      db: present,
       login,
       workerUser,
       instance,
       secretKey,
-      expire: (holder) => expireOwn(db, holder, log),
+      expire: (holder) => expireOwn(present, holder, log),
       [Symbol.asyncDispose]: async () => {
-        await db.close();
+        await present.close();
         await opened.close();
       },
     };
   } catch (error) {
+    await db?.close();
     await opened.close();
+    // A statement that the abort has cut off fails with an error of its own.
+    signal.throwIfAborted();
     throw error;
   }
 }
@@ -131,14 +151,18 @@ function loginFor(
 async function openEmbedded(
   config: Config,
   load: ConnectionNeeds,
-  { log, world }: { log: Logger; world: World },
+  { log, world, signal }: Opening,
 ): Promise<Opened> {
   const dataDir = prepareDataDir(config.dataDir);
-  const engine = await openUnderLock(await takeLock(dataDir, world), {
+  const engine = await openUnderLock(await takeLock(dataDir, world, signal), {
     dataDir,
     world,
     load,
     log: (line) => log.info(line),
+    signal,
+  }).catch((error: unknown) => {
+    signal.throwIfAborted();
+    throw error;
   });
   const failed = new Promise<string>((resolve) => engine.onExit(resolve));
   return {
@@ -153,9 +177,14 @@ async function openEmbedded(
   };
 }
 
-async function openExternal(config: Config, url: string, world: World): Promise<Opened> {
+async function openExternal(
+  config: Config,
+  url: string,
+  { world, signal }: Opening,
+): Promise<Opened> {
   const dataDir = prepareDataDir(config.dataDir);
-  const lock = await takeLock(dataDir, world);
+  const lock = await takeLock(dataDir, world, signal);
+  const closing = new AbortController();
   const address = { connectionString: url };
   return {
     address,
@@ -164,16 +193,19 @@ async function openExternal(config: Config, url: string, world: World): Promise<
     dataDir,
     failed: new Promise(() => {}),
     publish: (info) => lock.publish(info),
-    freeBytes: serverDisk(address),
-    close: () => Promise.resolve(lock.release()),
+    freeBytes: serverDisk(address, closing.signal),
+    close: async () => {
+      closing.abort();
+      lock.release();
+    },
   };
 }
 
 /** The data directory of the server is queried once, as soon as it answers. */
-function serverDisk(address: DatabaseAddress): () => Promise<number | null> {
+function serverDisk(address: DatabaseAddress, signal: AbortSignal): () => Promise<number | null> {
   let folder: string | null | undefined;
   const ask = async (): Promise<string | null> => {
-    const client = await connectAsOwner(address, 'room');
+    const client = await connectAsOwner(address, 'room', { signal });
     try {
       return await localDataDirectory(clientQueries(client));
     } finally {

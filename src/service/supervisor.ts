@@ -39,6 +39,7 @@ import { DatabaseUnavailable, poolSizes, type Work } from '../store/postgres/dat
 import { alreadyRunning, readRunning } from '../store/postgres/embedded/lock.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
+import { untilAborted } from '../store/postgres/session.ts';
 import { SecretBox, SecretKeyProblem } from '../store/secrets.ts';
 
 export type ReadyInfo = {
@@ -74,13 +75,20 @@ type ServiceFailure = { failed: string; code: string; exitCode: 1 | 2 };
 /** A mistake in the configuration that ends the start with exit code 2. */
 class CannotStart extends Error {}
 
+/** A stop was requested before the service was ready. */
+class StartStopped extends Error {}
+
 /** Runs until a stop is requested. @returns the exit code */
 export async function runService(config: Config, options: RunOptions): Promise<number> {
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
   const signals = createSignals();
+  const { signal } = signals;
   logUncaught();
   armSupervisor(config.failpoints);
   let pool: WorkerPool | undefined;
+  signals.onSecond(() => pool?.cutShort());
+  // What is given up here fails when the database is closed.
+  const unlessStopped = <Result>(step: Promise<Result>) => untilAborted(step, signal);
   try {
     requireUsableName(config);
     requireUsableCertificate(config);
@@ -88,7 +96,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const ports = await portsFor(config, options);
     await using metrics = await metricsListener(config, () => pool?.metricsText());
     const work = workOf(ports, options);
-    const opening = openServiceDatabase(config, { log, world: systemWorld, work });
+    const opening = openServiceDatabase(config, { log, world: systemWorld, work, signal });
     opening.catch(() => {}); // awaited below
     // Workers load their code while the database opens.
     const count = work.workers;
@@ -96,7 +104,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     await using database = await opening;
     failpoint('supervisor_start');
     await using operatorEvents = new OperatorEventLog({ db: database.db, log, world: systemWorld });
-    await operatorEvents.logOpen();
+    await unlessStopped(operatorEvents.logOpen());
     const clock = new ClockWatch({
       db: database.db,
       world: systemWorld,
@@ -104,17 +112,19 @@ export async function runService(config: Config, options: RunOptions): Promise<n
       operatorEvents,
       onLook: (state) => pool?.noteClock(state),
     });
-    await clock.look();
+    await unlessStopped(clock.look());
     const secrets = new SecretBox(database.secretKey);
-    await registerHost(database, { config, log });
-    const firstStart = await seedFirstStart(database.db, { secrets, world: systemWorld, config });
+    await unlessStopped(registerHost(database, { config, log }));
+    const firstStart = await unlessStopped(
+      seedFirstStart(database.db, { secrets, world: systemWorld, config }),
+    );
     using files = sharedFiles(database, log);
     const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
     const readable = { ...ports, apiTlsFiles: share(ports.apiTlsFiles) };
     const certificate = share(certificateFor(ports, { dataDir: database.dataDir, log }));
     const setup = setupFor({ config: readable, options, database, certificate, work });
     await using workers = pool.run(setup, database.expire);
-    if ((await Promise.race([workers.ready, signals.stop])) === 'stop') return 0;
+    await unlessStopped(workers.ready);
     await using maintenance = new Maintenance({
       database,
       pool,
@@ -133,9 +143,9 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const ends = [signals.stop, database.failed, workers.failed, maintenance.outdated];
     const end = await Promise.race(ends);
     if (end !== 'stop') log.fatal(end);
-    signals.onSecond(() => pool?.cutShort());
     return end === 'stop' ? 0 : 1;
   } catch (error) {
+    if (error instanceof StartStopped) return 0;
     const { trace, ...failure } = explain(error);
     options.onFailed(failure);
     process.stderr.write(trace);
@@ -320,6 +330,8 @@ const SAME_SIGNAL_MS = 1_000;
 type StopSignals = {
   /** The first request to stop. */
   stop: Promise<'stop'>;
+  /** Aborted by it, with StartStopped. */
+  signal: AbortSignal;
   /** Calls `listener` for a signal that comes a second or more after the first. */
   onSecond(listener: () => void): void;
   close(): void;
@@ -331,18 +343,21 @@ type StopSignals = {
  */
 function createSignals(): StopSignals {
   const { promise, resolve } = Promise.withResolvers<'stop'>();
+  const aborting = new AbortController();
   let firstMs: number | null = null;
   let onLater: () => void = () => {};
   const receive = (): void => {
     const nowMs = performance.now();
     firstMs ??= nowMs;
     resolve('stop');
+    aborting.abort(new StartStopped());
     if (nowMs - firstMs >= SAME_SIGNAL_MS) onLater();
   };
   const names = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
   for (const name of names) process.on(name, receive);
   return {
     stop: promise,
+    signal: aborting.signal,
     onSecond: (listener) => (onLater = listener),
     close: () => names.forEach((name) => process.off(name, receive)),
   };

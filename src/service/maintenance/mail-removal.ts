@@ -40,11 +40,14 @@ export class MailRemoval {
     this.#options = options;
   }
 
-  /** @param isStopping called after every batch; true leaves the rest to the next run */
-  async run(isStopping: () => boolean): Promise<void> {
+  /**
+   * @param isStopping called after every batch; true leaves the rest to the next run
+   * @param signal ends the removal of a week
+   */
+  async run(isStopping: () => boolean, signal?: AbortSignal): Promise<void> {
     const { retention } = this.#options;
     if (await this.#isHeld()) return;
-    await this.#removeWeeks();
+    await this.#removeWeeks(signal);
     await this.#forgetInbound({ projectId: null, contentH: retention.contentH }, isStopping);
     for (const project of await projectsToTrim(this.#database.db, retention)) {
       const batches = trimProject(this.#database.db, project);
@@ -70,10 +73,10 @@ export class MailRemoval {
     return hold !== null;
   }
 
-  async #removeWeeks(): Promise<void> {
+  async #removeWeeks(signal: AbortSignal | undefined): Promise<void> {
     const { retention, log } = this.#options;
     if (retention.contentH === null && retention.metadataH === null) return;
-    const removal = await removeOldPartitions(this.#database.address, retention);
+    const removal = await removeOldPartitions(this.#database.address, retention, { signal });
     if (removal === null) return;
     const { removed, kept, waiting } = removal;
     this.#reportWaiting(waiting);

@@ -8,6 +8,7 @@
  * Several machines may run the same task at once: every task is idempotent.
  */
 import { hostname } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { failpoint } from '../../core/failpoint.ts';
 import type { Config } from '../../config/config.ts';
@@ -76,6 +77,8 @@ const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
 const LAPSED_EVERY_MS = 60_000;
 const RETENTION_EVERY_MS = 10 * 60_000;
+/** A task whose statement is not answered by then ends when the database is closed. */
+const STOP_WITHIN_MS = 5_000;
 
 type Seen = { beat: number; polls: number };
 
@@ -86,7 +89,7 @@ export class Maintenance implements AsyncDisposable {
   #seen = new Map<string, Seen>();
   #timeline: string | null = null;
   #streamWaitsFor: string | null = null;
-  #isStopping = false;
+  readonly #stopping = new AbortController();
   #isOutdated = false;
   readonly #outdated = Promise.withResolvers<string>();
   /** Resolves with a sentence when the database asks for newer code, or for another secret key. */
@@ -98,8 +101,13 @@ export class Maintenance implements AsyncDisposable {
     this.#options = options;
   }
 
+  get #isStopping(): boolean {
+    return this.#stopping.signal.aborted;
+  }
+
   start(): void {
     const { database, config, log } = this.#options;
+    const { signal } = this.#stopping;
     this.#every(WATCH_EVERY_MS, 'watching nodes and the schema', () => this.#watch());
     this.#every(WATCH_EVERY_MS, 'comparing clocks', () => this.#options.clock.look());
     this.#every(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
@@ -142,7 +150,7 @@ export class Maintenance implements AsyncDisposable {
     this.#every(CLOCK_EVERY_MS, 'partitions', async () => {
       const nowMs = systemWorld.now();
       if (Math.abs(nowMs - partitionsAtMs) < PARTITIONS_EVERY_MS) return;
-      await makePartitions(database.address, nowMs);
+      await makePartitions(database.address, nowMs, { signal });
       partitionsAtMs = nowMs;
     });
     let isIndexed = false;
@@ -153,7 +161,9 @@ export class Maintenance implements AsyncDisposable {
     });
     this.#every(STREAM_EVERY_MS, 'watching the event stream', () => this.#watchStream());
     const retention = new MailRemoval(database, { ...config, log });
-    this.#every(RETENTION_EVERY_MS, 'retention', () => retention.run(() => this.#isStopping));
+    this.#every(RETENTION_EVERY_MS, 'retention', () =>
+      retention.run(() => this.#isStopping, signal),
+    );
     const reputation = new ReputationWatch(database.db, log);
     this.#every(config.reputationEveryMs, 'watching reputations', () => reputation.run());
     this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
@@ -171,10 +181,12 @@ export class Maintenance implements AsyncDisposable {
     });
   }
 
+  /** Statements of the owner, which may run for hours, are ended; the next run completes their task. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isStopping = true;
+    this.#stopping.abort();
     for (const timer of this.#timers) clearTimeout(timer);
-    await Promise.allSettled(this.#running);
+    const ended = Promise.allSettled(this.#running);
+    await Promise.race([ended, pause(STOP_WITHIN_MS, null, { ref: false })]);
   }
 
   #every(periodMs: number, what: string, task: () => Promise<void>): void {
@@ -183,6 +195,7 @@ export class Maintenance implements AsyncDisposable {
       const timer = setTimeout(() => {
         this.#timers.delete(timer);
         const run = task().catch((error: unknown) => {
+          if (this.#isStopping) return;
           this.#options.log.warn({ err: error }, `${what} failed; it will be tried again`);
         });
         this.#running.add(run);
@@ -257,7 +270,9 @@ export class Maintenance implements AsyncDisposable {
 
   /** Builds indexes that a migration left to be built while the service runs. */
   async #buildIndexes(): Promise<void> {
-    const built = await buildStreamIndexes(this.#options.database.address);
+    const built = await buildStreamIndexes(this.#options.database.address, {
+      signal: this.#stopping.signal,
+    });
     this.#options.log.info({ built }, 'indexes of the event stream were built');
   }
 
