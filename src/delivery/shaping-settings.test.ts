@@ -70,13 +70,15 @@ test('a provider of the file has the hosts given in the file', () => {
   ]);
 });
 
-test('the times of suspension and recovery can be set', () => {
+test('the times of suspension, recovery and of our own uplink can be set', () => {
   const own = settings({
     suspension: { after_failures: 5, first_s: 30 },
     recovery: { hold_down_s: 1 },
+    uplink: { retry_s: 20 },
   });
   assert.deepEqual(own.suspension, { afterFailures: 5, firstMs: 30_000, longestMs: 900_000 });
   assert.equal(own.recovery.holdDownMs, 1_000);
+  assert.deepEqual(own.uplink, { noAnswerMs: 15_000, retryMs: 20_000 });
 });
 
 test('every problem of a wrong file is reported, with its place', () => {

@@ -92,6 +92,8 @@ const NAMES: Readonly<Record<string, string>> = {
   'recovery.hold_down_s': 'Seconds without growth after a complaint',
   'recovery.step_s': 'Seconds until one connection more',
   'recovery.try_again_after_s': 'Seconds until the former number is tried again',
+  'uplink.no_answer_s': 'Seconds without any answer until our own network counts as down',
+  'uplink.retry_s': 'Seconds between retries while it is down',
 };
 
 export function nameOf({ name }: Setting): string {
