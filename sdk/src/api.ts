@@ -1622,6 +1622,31 @@ export type TranslatedTemplate = {
   }>;
 };
 
+/** Why no mail is accepted. */
+export type Unready = {
+  error: {
+    /** For programs. */
+    code: string;
+    /** One sentence: what is wrong and what to do. */
+    message: string;
+    /** Quote this when you report a problem. */
+    request_id: string;
+    /** The fields that break a rule, each with its own message. */
+    details?: Array<{
+      field: string;
+      message: string;
+    }> | undefined;
+  };
+  status: 'unready';
+  /** All reasons, each with its own code. */
+  reasons: Array<{
+    /** For programs. */
+    code: 'database_unavailable' | 'database_read_only' | 'database_full' | 'disk_full' | 'clock' | 'schema' | 'secret_key' | 'overloaded' | 'shutting_down';
+    /** One sentence: what is wrong and what to do. */
+    message: string;
+  }>;
+};
+
 /** A search of the list of emails that a member keeps. */
 export type View = {
   object: 'view';
@@ -2423,7 +2448,7 @@ export type Operations = {
       status: 'ok';
     };
   };
-  /** Can requests be served? */
+  /** Would an email be accepted? */
   getReadiness: {
     query: Record<never, never>;
     body: undefined;

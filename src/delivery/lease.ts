@@ -65,6 +65,9 @@ export class Lease {
     return this.#holder !== null && ageMs < FRESH_FOR_MS;
   };
 
+  /** For how long the database has confirmed no beat. Without the wall clock, which may jump. */
+  unwrittenMs = (): number => this.#options.world.monotonicMs() - this.#begun.monotonicMs;
+
   /** Registers and keeps beating. Resolves after the first try, whether or not it succeeded. */
   async start(): Promise<void> {
     await this.#beatOnce();

@@ -291,23 +291,42 @@ test('without the database every request gets 503 in JSON, and health is unaffec
     checking: { query },
     readsOf: () => ({ query }),
   } as unknown as HttpServices['db'];
-  const isReady = async () => 'The database cannot be reached.';
-  await withServices({ db, isReady }, async ({ url, post }) => {
+  const unready = () => [
+    { code: 'database_unavailable', reason: 'the database does not answer' } as const,
+  ];
+  let failures = 0;
+  const onDatabaseFailure = () => void (failures += 1);
+  await withServices({ db, unready, onDatabaseFailure }, async ({ url, post }) => {
     const { message } = await failureOf(await post('/v1/emails', EMAIL), 503);
     assert.match(message, /nothing was accepted/);
     await failureOf(await fetch(`${url}/v1/emails`), 503);
     assert.equal((await fetch(`${url}/healthz`)).status, 200);
-    await failureOf(await fetch(`${url}/readyz`), 503);
+    const answer = await fetch(`${url}/readyz`);
+    assert.equal(answer.status, 503);
+    const { error, ...rest } = (await answer.json()) as { error: Failure };
+    assert.equal(error.message, 'No mail is accepted: the database does not answer.');
+    assert.deepEqual(rest, {
+      status: 'unready',
+      reasons: [
+        {
+          code: 'database_unavailable',
+          message:
+            'The database does not answer; check that it runs and that this machine reaches it.',
+        },
+      ],
+    });
   });
+  assert.equal(failures, 2, 'each failed request has the database looked at');
 });
 
 test('a stopping service refuses requests and closes connections', async () => {
-  await withServices({ isStopping: () => true }, async ({ url, post }) => {
+  const unready = () => [{ code: 'shutting_down', reason: 'the service is stopping' } as const];
+  await withServices({ isStopping: () => true, unready }, async ({ url, post }) => {
     const response = await post('/v1/emails', EMAIL);
     await failureOf(response, 503);
     assert.equal(response.headers.get('connection'), 'close');
     assert.equal((await fetch(`${url}/healthz`)).status, 200);
-    await failureOf(await fetch(`${url}/readyz`), 503);
+    assert.equal((await fetch(`${url}/readyz`)).status, 503);
   });
 });
 

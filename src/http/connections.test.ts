@@ -201,22 +201,23 @@ test('one project with a key cannot fill all connections', async () => {
 });
 
 test('behind a proxy each client has its own limit of requests, and the proxy has none', async () => {
-  const { promise, resolve } = Promise.withResolvers<null>();
+  const { promise, resolve } = Promise.withResolvers<string>();
   const trustedProxies = ['127.0.0.1'];
   const config = {
     retention: { contentH: null, metadataH: null },
-    metricsToken: null,
+    metricsToken: 'token',
     trustedProxies,
     limits: DEFAULT_LIMITS,
   } as unknown as HttpServices['config'];
   await using http = await stubHttp({
-    services: { isReady: () => promise, config },
+    services: { metricsText: () => promise, config },
     timeouts: SLOW,
     connections: { requestsOfClient: 2 },
   });
   const ask = (client: string) => {
     const from = `X-Forwarded-For: ${client}\r\n`;
-    return open(http, { bytes: `GET /readyz HTTP/1.1\r\nHost: x\r\n${from}\r\n` });
+    const key = 'Authorization: Bearer token\r\n';
+    return open(http, { bytes: `GET /metrics HTTP/1.1\r\nHost: x\r\n${key}${from}\r\n` });
   };
   const greedy = Array.from({ length: 5 }, () => ask('2001:db8::7'));
   const refused = () => greedy.filter(({ heard }) => heard.startsWith('HTTP/1.1 503 ')).length;
@@ -224,7 +225,7 @@ test('behind a proxy each client has its own limit of requests, and the proxy ha
   const sameNetwork = ask('2001:db8::8');
   await waitFor(() => sameNetwork.heard.startsWith('HTTP/1.1 503 '), { what: 'a refusal' });
   const others = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map(ask);
-  resolve(null);
+  resolve('');
   const served = (client: Client) => client.heard.startsWith('HTTP/1.1 200 ');
   await waitFor(() => others.every(served), { what: 'other clients to be served' });
   await waitFor(() => greedy.filter(served).length === 2, { what: 'its first two, too' });

@@ -65,6 +65,8 @@ export type HttpProblem = {
   code: RefusalCode | HttpCode;
   message: string;
   details?: readonly FieldProblem[] | undefined;
+  /** Members of the body beside `error`. */
+  more?: Readonly<Record<string, unknown>>;
 };
 
 /** Retry-After of a 503, in seconds. */
@@ -85,8 +87,9 @@ export class BadRequest extends Error {
 
 /** The body of a failure. */
 export function errorBody(problem: HttpProblem, requestId: string): string {
-  const { code, message, details } = problem;
+  const { code, message, details, more } = problem;
   return JSON.stringify({
+    ...more,
     error: { code, message, request_id: requestId, ...(details && { details }) },
   });
 }
@@ -309,8 +312,12 @@ type ErrorHandler = (
 export function createErrorHandler({
   log,
   isStopping,
-}: Pick<HttpServices, 'log' | 'isStopping'>): ErrorHandler {
+  onDatabaseFailure,
+}: Pick<HttpServices, 'log' | 'isStopping' | 'onDatabaseFailure'>): ErrorHandler {
   return (error, request, reply) => {
+    if (error instanceof DatabaseUnavailable || error instanceof AcceptedUnknown) {
+      onDatabaseFailure();
+    }
     // Fastify closes the connection when the parser fails. That could discard the response, so the rest
     // of the body is read and dropped instead.
     if (reply.hasHeader('connection') && !isStopping()) reply.removeHeader('connection');

@@ -10,6 +10,7 @@ import type {
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
+import type { Unready } from '../core/readiness.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { Caller, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
@@ -66,10 +67,12 @@ export type HttpServices = {
   contentOf: (
     wanted: Scope & { id: string; recipient: MessageRecipient },
   ) => Promise<Buffer | null>;
-  /** null when requests can be served; else the reason (database, migrations). */
-  isReady: () => Promise<string | null>;
   /** What is wrong although requests can be served; without names, because nobody has to prove who asks. */
-  readyWarnings: () => Promise<string[]>;
+  readyWarnings: () => readonly string[];
+  /** Why mail is not accepted, or not sent; empty when it is. Known already, so that nothing waits for it. */
+  unready: () => readonly Unready[];
+  /** A request failed because of the database. */
+  onDatabaseFailure: () => void;
   isStopping: () => boolean;
   /** For HTTPS; null: plain HTTP. */
   certificate: Certificate | null;

@@ -36,7 +36,12 @@ import { listAlerts } from '../store/reputation.ts';
 import { SettleStore } from '../store/settle.ts';
 import { countUnusable } from '../store/unusable-secrets.ts';
 
-type Accepting = { accept: AcceptEmail; acceptBatch: AcceptBatch };
+type Accepting = {
+  accept: AcceptEmail;
+  acceptBatch: AcceptBatch;
+  /** Emails are refused because so many wait to be stored. */
+  isOverloaded: () => boolean;
+};
 
 type Delivery = Accepting & {
   dispatcher: Dispatcher;
@@ -237,6 +242,7 @@ function acceptInto(
   return {
     accept: (...request) => timed(() => accept(...request)),
     acceptBatch: (...request) => timed(() => acceptBatch(...request)),
+    isOverloaded: () => store.isOverloaded(),
   };
 }
 

@@ -6,7 +6,7 @@
  */
 import type { Registry } from 'prom-client';
 import { ReloadedCertificate } from './certificates.ts';
-import { Overloaded } from '../core/refusals.ts';
+import type { Unready } from '../core/readiness.ts';
 import type { Scope } from '../core/scope.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../delivery/message.ts';
@@ -14,6 +14,7 @@ import { createDomainService } from '../domains/service.ts';
 import { buildApp } from '../http/app.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { ownUrl } from './own-host.ts';
+import { Readiness } from './readiness.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
 import type { DryRun } from '../sending/dry-run.ts';
 import { AttachmentUrls } from '../sending/attachment-urls.ts';
@@ -24,9 +25,7 @@ import { listenForMail, type SmtpPorts } from './mail-ports.ts';
 import type { Database } from '../store/postgres/database.ts';
 import { SuppressionRoom } from '../store/maxima.ts';
 import { loadMessages } from '../store/messages.ts';
-import { areAllDomainsUnusable, countUnusable } from '../store/unusable-secrets.ts';
 import { recordVisits } from '../store/tracking.ts';
-import { DiskFullMemory } from '../store/postgres/capacity.ts';
 import { systemWorld } from './system-world.ts';
 import { Visits } from '../tracking/visits.ts';
 import { createTemplateService } from '../templates/service.ts';
@@ -39,8 +38,6 @@ export type WorkerServer = {
   /** null when this worker does not serve HTTP. */
   port: number | null;
   registry: Registry;
-  /** Why emails are not accepted at present; null when they are. */
-  refuseMail(reason: string | null): void;
   /** Polls now for mail and webhooks that wait. */
   look(): void;
   /** After a fail-over of the database: logs which accepted emails it lacks. */
@@ -59,8 +56,10 @@ export type SupervisorLink = {
   /** All code is loaded, nothing is open yet. */
   onBuilt: () => void;
   onHolder: (id: string) => void;
-  /** Why the clock of this machine rules out accepting mail; null when it is right. */
-  clockRefusal: () => string | null;
+  /** All reasons of the machine for which mail is not accepted at present. */
+  refusals: () => readonly Unready[];
+  /** What is wrong although mail is accepted. */
+  warnings: () => readonly string[];
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
   /** Notifies the other workers. */
   onSmtpLogIn: (client: string) => void;
@@ -76,20 +75,15 @@ export async function createServer(
   const { holder, isFresh, checksWanted } = lease;
   const leased = { holder, isFresh, checksWanted };
   const webhooks = createWebhookLoop({ ...context, world: systemWorld, ...leased });
-  const { clockRefusal, sendToBroker } = supervisor;
+  const { refusals, sendToBroker } = supervisor;
   const delivery = createDelivery(context, {
     onNotified: () => webhooks.wake(),
     unsettledWebhooks: () => webhooks.unsettled,
     sendToBroker,
   });
-  const state: State = { refusal: null, isStopping: false };
-  const diskFull = new DiskFullMemory(systemWorld);
-  const refusal = (): string | null => state.refusal ?? clockRefusal() ?? diskFull.refusal();
-  const whileRoom = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    const reason = refusal();
-    if (reason !== null) throw new Overloaded(reason);
-    return diskFull.guard(work);
-  };
+  const { isOverloaded } = delivery;
+  const readiness = new Readiness({ ...context, world: systemWorld, refusals, isOverloaded });
+  const whileRoom: Readiness['whileRoom'] = (work) => readiness.whileRoom(work);
   const accept: AcceptEmail = (...request) => whileRoom(() => delivery.accept(...request));
   const acceptBatch: AcceptBatch = (...request) =>
     whileRoom(() => delivery.acceptBatch(...request));
@@ -99,11 +93,12 @@ export async function createServer(
   const { diagnose } = inquiries;
   const visits = createVisits(context, { webhooks, delivery });
   const features = { accept, acceptBatch, dryRun, diagnose, domains, visits };
-  const app = createApp(context, { state, features, supervisor });
+  const app = createApp(context, { readiness, features, supervisor });
 
   await app.ready();
   supervisor.onBuilt();
   await Promise.all([db.reserve(), lease.start()]);
+  readiness.start();
   const { parts } = setup;
   if (parts.includes('delivery')) delivery.dispatcher.start();
   if (parts.includes('webhooks')) webhooks.start();
@@ -112,15 +107,14 @@ export async function createServer(
   const smtp = await listenForMail(context, {
     accept,
     onNotified: () => webhooks.wake(),
-    refusal,
-    diskFull,
+    refusal: () => readiness.refusal(),
+    diskFull: readiness.diskFull,
     onLogIn: supervisor.onSmtpLogIn,
   });
 
   return {
     port: isServing ? config.port : null,
     registry: delivery.metrics.registry,
-    refuseMail: (reason) => (state.refusal = reason),
     look: () => {
       delivery.dispatcher.look();
       webhooks.wake();
@@ -130,9 +124,9 @@ export async function createServer(
     receiveFromBroker: (messages) => delivery.connections.receive(messages),
     noteLogIn: (client) => smtp.noteLogIn(client),
     stop: async () => {
-      state.isStopping = true;
+      readiness.isStopping = true;
       await stopTaking({ app, smtp, delivery, webhooks, visits });
-      await lease.stop();
+      await Promise.all([lease.stop(), readiness.stop()]);
       await Promise.all([context.reputation.flush(), context.operatorEvents.flush()]);
       resolver.close();
       await db.close();
@@ -153,15 +147,10 @@ function createVisits(
   });
 }
 
-/** How long a result of /readyz is kept. */
-const READY_FRESH_MS = 1_000;
-
-type State = { refusal: string | null; isStopping: boolean };
-
 function createApp(
   context: WorkerContext,
   parts: {
-    state: State;
+    readiness: Readiness;
     features: Pick<
       HttpServices,
       'accept' | 'acceptBatch' | 'dryRun' | 'diagnose' | 'domains' | 'visits'
@@ -170,7 +159,7 @@ function createApp(
   },
 ): App {
   const { db, builder } = context;
-  const { state, features, supervisor } = parts;
+  const { readiness, features, supervisor } = parts;
   const world = systemWorld;
   return buildApp({
     ...context,
@@ -182,9 +171,10 @@ function createApp(
     webhooks: createWebhookService({ ...context, world }),
     localUrl: ownUrl(context.config),
     contentOf: (wanted) => contentOf(db, builder, wanted),
-    isReady: readiness(db, supervisor.clockRefusal),
-    readyWarnings: oftenAsked(() => warningsOf(db).catch(() => [])),
-    isStopping: () => state.isStopping,
+    unready: () => readiness.reasons(),
+    readyWarnings: supervisor.warnings,
+    onDatabaseFailure: () => readiness.lookAtDatabase(),
+    isStopping: () => readiness.isStopping,
     certificate: apiCertificate(context),
     metricsText: supervisor.metricsText,
   });
@@ -193,50 +183,6 @@ function createApp(
 function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | null {
   if (config.apiTlsFiles === null) return null;
   return new ReloadedCertificate(config.apiTlsFiles, { of: 'the API', world: systemWorld, log });
-}
-
-/** Null: requests can be served. */
-function readiness(db: Database, clockRefusal: () => string | null): () => Promise<string | null> {
-  return oftenAsked(() =>
-    db.query('select 1').then(
-      async () => notReady(clockRefusal()) ?? signingProblem(db),
-      () => 'The database does not answer.',
-    ),
-  );
-}
-
-/** Looks at most once a second. */
-function oftenAsked<Found>(look: () => Promise<Found>): () => Promise<Found> {
-  let looking: Promise<Found> | null = null;
-  return () => {
-    looking ??= look().finally(() => {
-      setTimeout(() => (looking = null), READY_FRESH_MS).unref();
-    });
-    return looking;
-  };
-}
-
-/** Null while a live domain can be signed for, and while there is none. */
-async function signingProblem(db: Database): Promise<string | null> {
-  const { domain } = await countUnusable(db);
-  if (domain === 0 || !(await areAllDomainsUnusable(db))) return null;
-  return 'Nothing can be sent: the secret key does not open the DKIM key of any live domain.';
-}
-
-/** Without names: /readyz needs no key. */
-async function warningsOf(db: Database): Promise<string[]> {
-  const { domain, webhook, member } = await countUnusable(db);
-  const counts = { 'sending domains': domain, webhooks: webhook, 'second factors': member };
-  const some = Object.entries(counts).flatMap(([what, count]) =>
-    count > 0 ? [`${count} ${what}`] : [],
-  );
-  return some.length === 0
-    ? []
-    : [`The secret key does not open the secrets of: ${some.join(', ')}.`];
-}
-
-function notReady(reason: string | null): string | null {
-  return reason === null ? null : `No mail is accepted: ${reason}.`;
 }
 
 /** The exact bytes of an email, composed again from the stored content. */

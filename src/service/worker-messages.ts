@@ -5,6 +5,7 @@
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { ArmedFailpoint } from '../core/failpoint.ts';
 import type { Config } from '../config/config.ts';
+import type { Unready } from '../core/readiness.ts';
 import type { CertificateFiles } from './certificates.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
 import type { User } from './privileges.ts';
@@ -42,10 +43,8 @@ export type ToWorker =
   | { type: 'stop' }
   /** Answered at once by its event loop, which shows that the worker is not frozen (worker-watch.ts). */
   | { type: 'ping' }
-  /** Why emails are not accepted at present (the disk is nearly full); null when they are. */
-  | { type: 'refuse_mail'; reason: string | null }
-  /** Likewise, while the clock of this machine is wrong (clock-watch.ts). Sent before the setup. */
-  | { type: 'clock_refusal'; reason: string | null }
+  /** All reasons of the machine for which emails are not accepted or sent at present, and warnings. Sent before the setup. */
+  | { type: 'readiness'; refusals: readonly Unready[]; warnings: readonly string[] }
   /** Work of a dead worker was released: poll now. */
   | { type: 'look' }
   /** The database is another server than before, which may lack the last commits. */

@@ -8,6 +8,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
+import type { Unready } from '../core/readiness.ts';
 import type { OpensslTuning } from './openssl-tuning.ts';
 import { Broker, BrokerTimer } from '../delivery/broker.ts';
 import type { ClockState } from './clock-watch.ts';
@@ -34,6 +35,9 @@ export type RunningWorkers = AsyncDisposable & {
   /** Resolves with a sentence when the workers cannot run. */
   failed: Promise<string>;
 };
+
+/** What of the supervisor knows that mail must be refused; each has one reason at a time. */
+export type RefusalSource = 'disk' | 'database_size' | 'schema' | 'clock' | 'secret_key';
 
 /** Called when a worker dies that held work under this id. */
 type OnDeath = (holder: string) => Promise<void>;
@@ -79,8 +83,9 @@ export class WorkerPool {
   #isStopping = false;
   #broker: Broker | null = null;
   #brokerTimer: BrokerTimer | null = null;
-  #refusal: string | null = null;
-  #clock: ClockState = { skewMs: 0, refusal: null };
+  readonly #refusals = new Map<RefusalSource, Unready>();
+  #warnings: readonly string[] = [];
+  #skewMs = 0;
   #metrics: Promise<string> | null = null;
   /** Workers that have not yet confirmed the newest secret keys. */
   readonly #outdated = new Set<number>();
@@ -121,18 +126,31 @@ export class WorkerPool {
     };
   }
 
-  /** Emails are refused with this reason; null: they are accepted. */
-  refuseMail(reason: string | null): void {
-    if (this.#refusal === reason) return;
-    this.#refusal = reason;
-    this.#sendAll({ type: 'refuse_mail', reason });
+  /** Emails are refused for this reason beside those of other sources; null: not because of this one. */
+  refuseMail(source: RefusalSource, refusal: Unready | null): void {
+    const before = this.#refusals.get(source);
+    if (before?.code === refusal?.code && before?.reason === refusal?.reason) return;
+    if (refusal === null) this.#refusals.delete(source);
+    else this.#refusals.set(source, refusal);
+    this.#sendAll(this.#readiness());
   }
 
-  /** What the clock of this machine shows; a refusal adds to that of `refuseMail`. */
-  noteClock(clock: ClockState): void {
-    const before = this.#clock.refusal;
-    this.#clock = clock;
-    if (clock.refusal !== before) this.#sendAll({ type: 'clock_refusal', reason: clock.refusal });
+  /** What `GET /readyz` says beside a 200. */
+  warn(warnings: readonly string[]): void {
+    if (warnings.join() === this.#warnings.join()) return;
+    this.#warnings = warnings;
+    this.#sendAll(this.#readiness());
+  }
+
+  #readiness(): ToWorker {
+    const refusals = [...this.#refusals.values()];
+    return { type: 'readiness', refusals, warnings: this.#warnings };
+  }
+
+  /** What the clock of this machine shows. */
+  noteClock({ skewMs, refusal }: ClockState): void {
+    this.#skewMs = skewMs;
+    this.refuseMail('clock', refusal === null ? null : { code: 'clock', reason: refusal });
   }
 
   /** Resolves when every worker has confirmed these secret keys; later workers start with them. */
@@ -182,9 +200,8 @@ export class WorkerPool {
   }
 
   #setUp(worker: Worker, setup: WorkerSetup): void {
-    send(worker, { type: 'clock_refusal', reason: this.#clock.refusal });
+    send(worker, this.#readiness());
     send(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
-    send(worker, { type: 'refuse_mail', reason: this.#refusal });
   }
 
   #fork(): void {
@@ -296,7 +313,7 @@ export class WorkerPool {
       ownMetric('gauge', {
         name: 'letterhaus_clock_skew_seconds',
         help: 'By how much the clock of this machine is ahead of that of its database.',
-        value: Math.round(this.#clock.skewMs / 1_000),
+        value: Math.round(this.#skewMs / 1_000),
       }),
     ];
   }

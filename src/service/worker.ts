@@ -6,6 +6,7 @@ import cluster from 'node:cluster';
 import { flushCompileCache } from 'node:module';
 import { armWorker } from './failpoints.ts';
 import { errorText, logUncaught } from './log.ts';
+import type { Unready } from '../core/readiness.ts';
 import { dropTo, loadLazyCode } from './privileges.ts';
 import { createServer } from './server.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
@@ -24,12 +25,11 @@ process.on('disconnect', () => process.exit(1));
 // The cluster module writes to the supervisor as well, and its write may fail first.
 cluster.worker?.on('error', () => process.exit(1));
 
-/** Why the clock of this machine rules out accepting mail; known before the setup. */
-let clockRefusal: string | null = null;
+/** Why emails are not accepted; known before the setup. */
+let refusals: readonly Unready[] = [];
+let warnings: readonly string[] = [];
 let server: Awaited<ReturnType<typeof createServer>> | undefined;
-/** Why emails are not accepted; may arrive before the server exists. */
-let refusal: string | null = null;
-/** Likewise; passed to the server before this worker confirms it. */
+/** May arrive before the server exists; passed to it before this worker confirms it. */
 let secretKey: string | null = null;
 const questions = new Questions();
 
@@ -44,12 +44,8 @@ process.on('message', (message: ToWorker) => {
     case 'ping':
       send({ type: 'pong' });
       break;
-    case 'refuse_mail':
-      refusal = message.reason;
-      server?.refuseMail(refusal);
-      break;
-    case 'clock_refusal':
-      clockRefusal = message.reason;
+    case 'readiness':
+      ({ refusals, warnings } = message);
       break;
     case 'secret_keys':
       ({ secretKey } = message);
@@ -89,13 +85,13 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
         flushCompileCache();
         if (setup.user) dropTo(setup.user);
       },
-      clockRefusal: () => clockRefusal,
+      refusals: () => refusals,
+      warnings: () => warnings,
       onHolder: (id) => send({ type: 'holder', id }),
       sendToBroker: (messages) => send({ type: 'broker', messages }),
       onSmtpLogIn: (client) => send({ type: 'smtp_log_in', client }),
       metricsText: async () => ((await questions.ask(send)) as string | null) ?? '',
     });
-    server.refuseMail(refusal);
     useSecretKeys();
     send({ type: 'ready', port: server.port });
   } catch (error) {

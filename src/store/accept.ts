@@ -196,11 +196,16 @@ export class AcceptStore {
     return emails.every(isUsual) ? this.#usualCommits : this.#commits;
   }
 
-  #refuseOverload(bytes: number): void {
+  /** Whether an email of this size would be refused, because so many wait. */
+  isOverloaded(bytes = 0): boolean {
     const all = [this.#usualCommits, this.#commits, this.#busyCommits];
     const pendingItems = all.reduce((sum, commits) => sum + commits.pendingItems, 0);
     const pendingBytes = all.reduce((sum, commits) => sum + commits.pendingBytes, 0);
-    if (pendingItems < PENDING_ITEMS_MAX && pendingBytes + bytes <= PENDING_BYTES_MAX) return;
+    return pendingItems >= PENDING_ITEMS_MAX || pendingBytes + bytes > PENDING_BYTES_MAX;
+  }
+
+  #refuseOverload(bytes: number): void {
+    if (!this.isOverloaded(bytes)) return;
     throw new Overloaded('too many messages are waiting to be stored');
   }
 

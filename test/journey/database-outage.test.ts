@@ -59,7 +59,11 @@ test('while the database is unreachable, sends get 503 with the reason; mail res
   }
   assertUnavailable(await post(1), /nothing was accepted or changed/);
   assertUnavailable(await service.request('GET', '/v1/emails', { key }), /cannot be reached/);
-  const notReady = await service.request('GET', '/readyz', { key: null });
+  const isUnready = async () => {
+    const answer = await service.request('GET', '/readyz', { key: null });
+    return answer.status === 503 && answer;
+  };
+  const notReady = await waitFor(isUnready, { what: 'the node to know it' });
   assertUnavailable(notReady, /database does not answer/);
   assert.equal((await service.request('GET', '/healthz', { key: null })).status, 200);
 

@@ -104,7 +104,7 @@ test('mail of a domain whose DKIM key does not open waits, and everything says w
   assert.equal((await verify(beside)).body.can_sign, false);
   const isNotReady = async () => (await ready()).status === 503;
   await waitFor(isNotReady, { what: 'the service to be not ready' });
-  assert.match((await ready()).body.error.message, /^Nothing can be sent: the secret key/);
+  assert.match((await ready()).body.error.message, /^No mail is sent: the secret key/);
 
   await flip(DKIM, beside);
   await flip(DKIM, id);

@@ -12,7 +12,11 @@ import * as diagnosis from '../../src/store/diagnosis.ts';
 import { rehearse } from '../../src/store/dry-run.ts';
 import * as emails from '../../src/store/emails.ts';
 import { type EmailFilter, listEmails } from '../../src/store/emails.ts';
-import { databaseTimeline, RecentlyAccepted } from '../../src/store/postgres/failover.ts';
+import {
+  acceptsWrites,
+  databaseTimeline,
+  RecentlyAccepted,
+} from '../../src/store/postgres/failover.ts';
 import * as retentionClock from '../../src/store/retention-clock.ts';
 import * as retention from '../../src/store/retention.ts';
 import { forgetExpired } from '../../src/store/retention.ts';
@@ -342,6 +346,7 @@ export const EXERCISES: readonly Exercise[] = [
     what: 'what a fail-over lost',
     asks: BATCH,
     run: async (stage) => {
+      await acceptsWrites(stage.db);
       await databaseTimeline(stage.db);
       const recent = new RecentlyAccepted();
       for (const { projectId, id } of await acceptBatch(stage)) recent.note(projectId, id);

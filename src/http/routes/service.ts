@@ -1,7 +1,9 @@
 /** Routes about the service itself: health, readiness, metrics, the API reference. No API key is needed. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
+import { type Unready, UNREADY_CODES, unreadySentence } from '../../core/readiness.ts';
 import { bearerToken } from '../access.ts';
 import { type HttpProblem, JSON_TYPE, sendProblem } from '../errors.ts';
 import {
@@ -25,6 +27,23 @@ const readyState = state.extend({
     .describe('What is wrong although requests can be served; absent: nothing.'),
 });
 
+const unreadySchema = failure
+  .extend({
+    status: z.literal('unready'),
+    reasons: z
+      .array(
+        z.object({
+          code: z.enum(UNREADY_CODES).describe('For programs.'),
+          message: z.string().meta({
+            description: 'One sentence: what is wrong and what to do.',
+            examples: ['The disk is nearly full; make room on it.'],
+          }),
+        }),
+      )
+      .describe('All reasons, each with its own code.'),
+  })
+  .meta({ id: 'Unready', description: 'Why no mail is accepted.' });
+
 export function registerServiceRoutes(app: App, services: HttpServices): void {
   app.get('/healthz', {
     config: { access: 'public' },
@@ -41,26 +60,33 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
   app.get('/readyz', {
     config: { access: 'public' },
     schema: {
-      summary: 'Can requests be served?',
+      summary: 'Would an email be accepted?',
       description:
-        'Whether the database can be reached and has the schema of this version, the clock of this machine is right, ' +
-        'and the secret key opens the DKIM key of a live domain, if there is one.',
+        '200 while an email would be accepted and sent, else 503 with all reasons. Answers at once, whatever the database does: ' +
+        'what is known was found in the background, at most a few seconds ago.',
       operationId: 'getReadiness',
       tags: ['Service'],
-      response: { 200: readyState, 503: failure },
+      response: { 200: readyState, 503: unreadySchema },
     },
     handler: async (_request, reply) => {
-      const problem = services.isStopping() ? 'The service is stopping.' : await services.isReady();
-      if (problem === null) {
-        const warnings = await services.readyWarnings();
-        return { status: 'ok' as const, ...(warnings.length > 0 && { warnings }) };
-      }
-      return sendProblem(reply, { status: 503, code: 'service_unavailable', message: problem });
+      const reasons = services.unready();
+      if (reasons.length > 0) return sendUnready(reply, reasons);
+      const warnings = services.readyWarnings();
+      return { status: 'ok' as const, ...(warnings.length > 0 && { warnings: [...warnings] }) };
     },
   });
 
   registerReference(app);
   registerMetrics(app, services);
+}
+
+/** With what every failure has, and the reasons for programs. */
+function sendUnready(reply: FastifyReply, unready: readonly Unready[]): FastifyReply {
+  const reasons = unready.map((one) => ({ code: one.code, message: unreadySentence(one) }));
+  const isAccepting = unready.every((one) => one.isAccepting === true);
+  const message = `No mail is ${isAccepting ? 'sent' : 'accepted'}: ${unready.map(({ reason }) => reason).join('; ')}.`;
+  const problem: HttpProblem = { status: 503, code: 'service_unavailable', message };
+  return sendProblem(reply, { ...problem, more: { status: 'unready', reasons } });
 }
 
 type Page = { headers: Readonly<Record<string, string>>; make: (openApi: Buffer) => Buffer };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import pino from 'pino';
+import type { Unready } from '../../core/readiness.ts';
 import type { Statement } from '../../store/postgres/database.ts';
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { Maintenance, type MaintenanceOptions } from './maintenance.ts';
@@ -17,16 +18,18 @@ function newConditions(): OperatorEvents & { open: Set<string> } {
   };
 }
 
-/** Looks at the disk alone, which has this much room at each look; what the workers are sent. */
+/** Looks at the disk alone, which has this much room at each look. @returns why mail is refused after each */
 async function refusalsWith(
   freeBytes: (number | null)[],
   size: { sizes: number[]; databaseBytesMax: number } | null = null,
 ): Promise<(string | null)[]> {
-  const notified: (string | null)[] = [];
+  const refusals = new Map<string, string | null>();
+  const reasons: (string | null)[] = [];
   const operatorEvents = newConditions();
-  // At the start, the disk and the database are also measured for the storage of projects.
+  // The first look is at the start, when they are also measured for the storage of projects.
   const looks = [...freeBytes.slice(0, 1), ...freeBytes];
   const sizes = [...(size?.sizes.slice(0, 1) ?? []), ...(size?.sizes ?? [])];
+  const note = () => reasons.push([...refusals.values()].find((one) => one !== null) ?? null);
   mock.timers.enable({ apis: ['setTimeout'] });
   const options = {
     database: {
@@ -43,9 +46,9 @@ async function refusalsWith(
     config: { reputationEveryMs: 3_600_000, databaseBytesMax: size?.databaseBytesMax ?? null },
     clock: { look: async () => {} },
     pool: {
-      refuseMail: (reason: string | null) => {
-        notified.push(reason);
-        assert.equal(operatorEvents.open.size, reason === null ? 0 : 1, 'the operator is notified');
+      refuseMail: (source: string, refusal: Unready | null) => {
+        refusals.set(source, refusal?.reason ?? null);
+        if (refusal !== null) assert.equal(operatorEvents.open.size, 1, 'the operator is notified');
       },
     },
     operatorEvents,
@@ -53,13 +56,16 @@ async function refusalsWith(
   };
   const maintenance = new Maintenance(options as unknown as MaintenanceOptions);
   maintenance.start();
+  await new Promise(setImmediate);
+  note();
   while (looks.length > 0) {
     mock.timers.tick(5_000);
     await new Promise(setImmediate);
+    note();
   }
   await maintenance[Symbol.asyncDispose]();
   mock.timers.reset();
-  return notified;
+  return reasons;
 }
 
 test('emails are refused with that reason while less than 1 GB is free', async () => {

@@ -55,7 +55,15 @@ const SILENT_POLLS_MAX = 6;
 /** How long after a death its last statement's rows are searched for at every poll. */
 const ORPHANS_FOR_MS = 30_000;
 const ORPHANS_EVERY_MS = 10 * 60_000;
-const OUTDATED = 'the database was migrated for a newer version';
+const OUTDATED = {
+  code: 'schema',
+  reason: 'the database was migrated for a newer version',
+} as const;
+const DISK_LOW = { code: 'disk_full', reason: 'the disk is nearly full' } as const;
+const DATABASE_LARGE = {
+  code: 'database_full',
+  reason: 'the database has reached its largest size',
+} as const;
 const DROPS_EVERY_MS = 2_500;
 const DISK_EVERY_MS = 5_000;
 const DISK_FREE_MIN_BYTES = 1024 ** 3;
@@ -63,7 +71,7 @@ const FORGET_EVERY_MS = 60_000;
 const HISTORIES_EVERY_MS = 3600_000;
 const HISTORIES_BATCH = 5_000;
 const STORAGE_EVERY_MS = 30_000;
-const SECRETS_EVERY_MS = 10_000;
+const SECRETS_EVERY_MS = 5_000;
 const STATS_EVERY_MS = 10_000;
 const STATS_BATCH = 5_000;
 /** By the wall clock: after it jumps, ids need the partitions of other weeks. */
@@ -90,7 +98,6 @@ export class Maintenance implements AsyncDisposable {
   #timeline: string | null = null;
   #streamWaitsFor: string | null = null;
   readonly #stopping = new AbortController();
-  #isOutdated = false;
   readonly #outdated = Promise.withResolvers<string>();
   /** Resolves with a sentence when the database asks for newer code, or for another secret key. */
   readonly outdated = this.#outdated.promise;
@@ -120,6 +127,8 @@ export class Maintenance implements AsyncDisposable {
       return carryOutDrops(context, () => !this.#isStopping);
     });
     this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
+    // Also now: a service must not begin on a full disk.
+    this.#running.add(this.#watchDisk().catch(() => {}));
     this.#every(FORGET_EVERY_MS, 'forgetting', async () => {
       if ((await noteRun(database.db)) === null) await forgetExpired(database.db);
     });
@@ -263,8 +272,7 @@ export class Maintenance implements AsyncDisposable {
   #checkSchema(required: number): void {
     const problem = outdatedProblem(required);
     if (problem === null) return;
-    this.#isOutdated = true;
-    this.#options.pool.refuseMail(OUTDATED);
+    this.#options.pool.refuseMail('schema', OUTDATED);
     this.#outdated.resolve(problem);
   }
 
@@ -291,14 +299,14 @@ export class Maintenance implements AsyncDisposable {
   async #watchDisk(): Promise<void> {
     const { database, config, operatorEvents, pool } = this.#options;
     const freeDiskBytes = await database.freeBytes();
+    const isLow = freeDiskBytes !== null && freeDiskBytes < DISK_FREE_MIN_BYTES;
+    reportDisk(operatorEvents, { freeBytes: freeDiskBytes, isLow });
+    // Before the database is asked, which may not answer.
+    pool.refuseMail('disk', isLow ? DISK_LOW : null);
     const bytesMax = config.databaseBytesMax;
     const bytes = bytesMax === null ? null : await databaseBytes(database.db);
-    const isLow = freeDiskBytes !== null && freeDiskBytes < DISK_FREE_MIN_BYTES;
     const isLarge = bytesMax !== null && bytes !== null && bytes >= bytesMax;
-    reportDisk(operatorEvents, { freeBytes: freeDiskBytes, isLow });
     reportSize(operatorEvents, { bytes, bytesMax, isLarge });
-    if (this.#isOutdated) return;
-    if (isLow) pool.refuseMail('the disk is nearly full');
-    else pool.refuseMail(isLarge ? 'the database has reached its largest size' : null);
+    pool.refuseMail('database_size', isLarge ? DATABASE_LARGE : null);
   }
 }

@@ -31,6 +31,10 @@ type Place = { host: string; port: number };
 
 const PROBE_TIMEOUT_MS = 3_000;
 
+const READ_ONLY = 'is read-only';
+/** A write on a server that accepts none. */
+export const READ_ONLY_SQLSTATE = '25006';
+
 const IS_WRITABLE = `select current_setting('transaction_read_only') = 'off' as is_writable`;
 
 /**
@@ -96,7 +100,9 @@ export class Servers {
       if (problem === null) return place;
       problems.push(`${place.host}:${place.port} ${problem}`);
     }
-    throw new Error(`none of the servers accepts writes: ${problems.join('; ')}`);
+    const error = new Error(`none of the servers accepts writes: ${problems.join('; ')}`);
+    const isUp = problems.some((problem) => problem.endsWith(READ_ONLY));
+    throw isUp ? Object.assign(error, { code: READ_ONLY_SQLSTATE }) : error;
   }
 
   /** Null when it accepts writes. */
@@ -110,7 +116,7 @@ export class Servers {
     try {
       await client.connect();
       const { rows } = await client.query<{ is_writable: boolean }>(IS_WRITABLE);
-      return rows[0]?.is_writable === true ? null : 'is read-only';
+      return rows[0]?.is_writable === true ? null : READ_ONLY;
     } catch (error) {
       return (error as Error).message;
     } finally {

@@ -11,6 +11,7 @@ import {
   afterUnstalled,
   type DatabaseAddress,
   pooledClient,
+  READ_ONLY_SQLSTATE,
   Servers,
   type Session,
   type SessionSettings,
@@ -449,7 +450,6 @@ export function connectAsOwner(
 const UNAVAILABLE_SQLSTATE = /^(08|25006|25P03|40|53|55P03|57014|57P|58)/;
 /** Of these, errors after which the statement may have been committed. */
 const UNKNOWN_FATE_SQLSTATE = /^(08|40003|57P|58)/;
-const READ_ONLY_SQLSTATE = '25006';
 const LOCK_TIMEOUT_SQLSTATE = '55P03';
 
 /** The SQLSTATE of an error; null when it is not from the server. */
@@ -462,6 +462,11 @@ export function sqlStateOf(error: unknown): string | null {
 /** A row was locked for longer than lock_timeout: not a failure of the database. */
 export function isLockTimeout(error: unknown): boolean {
   return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
+}
+
+/** The server accepts no writes: a standby, or one that was made read-only. */
+export function isReadOnlyError(error: unknown): boolean {
+  return sqlStateOf(error) === READ_ONLY_SQLSTATE;
 }
 
 /** DatabaseUnavailable for errors of the connection or the server, other errors as they are. */

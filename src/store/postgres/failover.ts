@@ -6,6 +6,17 @@
  */
 import { DatabaseUnavailable, type Queryable } from './database.ts';
 
+const WRITES = {
+  name: 'writes',
+  text: `select current_setting('transaction_read_only') = 'off' as "acceptsWrites"`,
+};
+
+/** Whether the server answers, and is not a standby or otherwise read-only. @throws when it does not answer */
+export async function acceptsWrites(db: Queryable): Promise<boolean> {
+  const [row] = await db.query<{ acceptsWrites: boolean }>(WRITES);
+  return row?.acceptsWrites === true;
+}
+
 /** The first eight digits of a WAL file's name are the timeline. */
 const TIMELINE = {
   name: 'timeline',

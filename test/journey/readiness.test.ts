@@ -1,0 +1,183 @@
+/**
+ * What `GET /readyz` says in each state in which emails are refused: at once, with a code for programs. The states are
+ * real ones: a frozen, killed and read-only database, a full disk, a database at its limit, a wrong clock, a newer
+ * schema, a stop.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { after, test } from 'node:test';
+import { HOUR_MS, makeClocks } from '../chaos/clocks.ts';
+import { proxiedDatabase } from '../support/postgres.ts';
+import { preload } from '../support/preload.ts';
+import { type Answer, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const FULL = join(tmpdir(), `letterhaus-test-full-${process.pid}`);
+/** While the file is there, the supervisor sees a disk with 100 MB left. */
+const FULL_DISK = `
+  const [fs, { existsSync }, { syncBuiltinESMExports }] = await Promise.all(
+    [import('node:fs/promises'), import('node:fs'), import('node:module')]);
+  const { statfs } = fs.default;
+  fs.default.statfs = async (path) => ({
+    ...(await statfs(path)), ...(existsSync('${FULL}') && { bsize: 4096, bavail: 25_600 }),
+  });
+  syncBuiltinESMExports();`;
+
+const clocks = makeClocks();
+const database = await proxiedDatabase();
+const { proxy } = database;
+const imports = [clocks.envOf('a').NODE_OPTIONS, preload('main.ts', FULL_DISK).NODE_OPTIONS];
+const service = await startService({
+  database,
+  env: {
+    NODE_OPTIONS: imports.join(' '),
+    LETTERHAUS_LIMIT_SENDING: '100000/60',
+    LETTERHAUS_DATABASE_MAX_MB: '64',
+  },
+});
+after(async () => {
+  await service[Symbol.asyncDispose]();
+  await database[Symbol.asyncDispose]();
+  clocks[Symbol.dispose]();
+  rmSync(FULL, { force: true });
+});
+
+const ready = () => service.request('GET', '/readyz', { key: null });
+const codesOf = ({ body }: Answer): string[] =>
+  (body.reasons ?? []).map((one: { code: string }) => one.code);
+
+function post(): Promise<Answer> {
+  const to = 'delivered@simulator.test';
+  const body = { from: 'hello@acme.test', to, subject: 'Hello', text: 'Hello' };
+  return service.request('POST', '/v1/emails', { body });
+}
+
+/** The answer of /readyz once it has these reasons. */
+async function isUnready(...codes: readonly string[]): Promise<Answer> {
+  const answer = await waitFor(
+    () => ready().then((one) => String(codesOf(one)) === String(codes) && one),
+    { what: `/readyz to say ${codes.join()}`, timeoutMs: 30_000 },
+  );
+  assert.equal(answer.status, 503);
+  assert.equal(answer.body.status, 'unready');
+  assert.equal(answer.body.error.code, 'service_unavailable');
+  assert.ok(Number(answer.headers.get('retry-after')) > 0);
+  const health = await service.request('GET', '/healthz', { key: null });
+  assert.deepEqual([health.status, health.body], [200, { status: 'ok' }], 'the event loop turns');
+  return answer;
+}
+
+async function isReady(): Promise<void> {
+  const isOk = () => ready().then(({ status }) => status === 200);
+  await waitFor(isOk, { what: 'the service to be ready', timeoutMs: 30_000 });
+  const accepts = () => post().then(({ status }) => status === 202);
+  await waitFor(accepts, { what: 'mail to be accepted again', timeoutMs: 30_000 });
+}
+
+function messageOf(answer: Answer, code: string): string {
+  return answer.body.reasons.find((one: { code: string }) => one.code === code).message;
+}
+
+test('while the database is frozen, readiness answers that it is unavailable, and waits for nothing', async () => {
+  await isReady();
+  proxy.stall();
+  // All of these answers come while the database gives none.
+  const answer = await isUnready('database_unavailable');
+  assert.equal(
+    messageOf(answer, 'database_unavailable'),
+    'The database does not answer; check that it runs and that this machine reaches it.',
+  );
+  await proxy.heal();
+  await isReady();
+});
+
+test('while the database is away, sends get 503 and so does readiness', async () => {
+  await proxy.refuse();
+  assert.equal((await post()).status, 503);
+  await isUnready('database_unavailable');
+  await proxy.heal();
+  await isReady();
+});
+
+test('a read-only database, as a demoted primary is one, makes the node unready with that reason', async () => {
+  const [{ name }] = await service.sql('select current_database() as name');
+  const others = 'select pid from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()';
+  const setReadOnly = async (value: 'on' | 'off') => {
+    await service.sql(`alter database ${name} set default_transaction_read_only = ${value}`);
+    await service.sql(`select pg_terminate_backend(pid) from (${others}) as others`, [name]);
+  };
+  await setReadOnly('on');
+  const answer = await isUnready('database_read_only');
+  assert.match(messageOf(answer, 'database_read_only'), /DATABASE_URL/);
+  assert.equal((await post()).status, 503);
+  await setReadOnly('off');
+  await isReady();
+});
+
+test('a nearly full disk and a database at its limit are two reasons', async () => {
+  await service.sql(
+    `create table filler (bytes text storage external);
+     insert into filler select repeat('x', 1000000) from generate_series(1, 70)`,
+  );
+  const answer = await isUnready('database_full');
+  assert.match(messageOf(answer, 'database_full'), /LETTERHAUS_DATABASE_MAX_MB/);
+  assert.match((await post()).body.error.message, /largest size/);
+  writeFileSync(FULL, '');
+  await isUnready('database_full', 'disk_full');
+  await service.sql('drop table filler');
+  await isUnready('disk_full');
+  assert.match((await post()).body.error.message, /the disk is nearly full/);
+  rmSync(FULL);
+  await isReady();
+});
+
+test('when PostgreSQL finds the disk full, the node is unready until it has room again', async () => {
+  await service.sql(
+    `create function no_room() returns trigger language plpgsql as $$
+       begin raise exception 'could not extend file: No space left on device'
+               using errcode = 'disk_full'; end $$;
+     create trigger no_room before insert on emails for each row execute function no_room()`,
+  );
+  const isRefused = () => post().then(({ status }) => status === 503);
+  await waitFor(isRefused, { what: 'emails to be refused' });
+  await isUnready('disk_full');
+  await service.sql('drop trigger no_room on emails');
+  await isReady();
+});
+
+test('a wrong clock is a reason, for as long as it is wrong', async () => {
+  clocks.set('a', 3 * HOUR_MS);
+  const answer = await isUnready('clock');
+  assert.match(messageOf(answer, 'clock'), /^The clock of this machine is 3 hours ahead .*NTP/);
+  assert.equal((await post()).status, 503);
+  clocks.set('a', 0);
+  await isReady();
+});
+
+test('a node that ends for a newer schema says so to whoever is still connected', async () => {
+  const { hostname, port } = new URL(service.url);
+  const socket = connect({ host: hostname, port: Number(port) });
+  await once(socket, 'connect');
+  // A request that has begun: its connection stays open while the service stops.
+  socket.write('GET /readyz HTTP/1.1\r\nHost: x\r\n');
+  await service.sql('update installation set schema_required = 9002');
+  const isClosed = (): Promise<boolean> =>
+    fetch(service.url).then(
+      () => false,
+      () => true,
+    );
+  await waitFor(isClosed, { what: 'no more requests to be taken', timeoutMs: 30_000 });
+  socket.write('\r\n');
+  const answer = await text(socket);
+  assert.match(answer, /^HTTP\/1\.1 503 /);
+  const { reasons } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
+  assert.deepEqual(
+    reasons.map(({ code }: { code: string }) => code),
+    ['schema', 'shutting_down'],
+  );
+});
