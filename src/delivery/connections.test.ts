@@ -4,7 +4,8 @@ import { type FakeMx, startFakeMx } from '../../test/support/fake-mx.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { newId } from '../store/ids.ts';
 import { Broker, BrokerTimer } from './broker.ts';
-import { Connections, type SendRequest, type Target } from './connections.ts';
+import { Connections, type SendRequest } from './connections.ts';
+import type { Target } from './target.ts';
 import { type ShapingSettings, USUAL_SHAPING } from './shaping-settings.ts';
 import type { Source } from './sources.ts';
 

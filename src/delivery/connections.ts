@@ -15,12 +15,10 @@ import {
   type Follower,
   type SmtpConnection,
   type SmtpOptions,
-  type SmtpTlsMode,
   type Transaction,
 } from '../net/smtp/client.ts';
 import type { World } from '../core/world.ts';
 import { classifyReply } from '../mail/replies/classify.ts';
-import type { DaneExpectation } from '../net/tls/dane.ts';
 import {
   type ConnectionPool,
   type Permit,
@@ -39,26 +37,8 @@ import {
 import { Remembered } from './remembered.ts';
 import type { Place } from './slots.ts';
 import { inRankOrder, type Source } from './sources.ts';
+import { keyOf, type Target } from './target.ts';
 import { UplinkView } from './uplink.ts';
-
-export type Target = {
-  provider: string;
-  /** MX host name. */
-  host: string;
-  address: string;
-  tls: SmtpTlsMode;
-  reducedHello?: boolean;
-  /** TLS has worked there lately: this attempt requires it although the mode is opportunistic. */
-  expectsTls?: boolean;
-  /** With the mode `dane`. `daneKey` separates sessions that were opened under other TLSA records. */
-  dane?: DaneExpectation;
-  daneKey?: string;
-};
-
-/** A session opened under a weaker TLS rule must not carry a message that needs a stronger one. */
-function keyOf({ host, address, tls, daneKey = '' }: Target): string {
-  return `${host} ${address} ${tls} ${daneKey}`;
-}
 
 type OfProvider = Exclude<BrokerMessage, { kind: 'host' | 'prompt' | 'uplink' }>;
 

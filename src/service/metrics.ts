@@ -75,9 +75,7 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
   addUnsettledGauge(registry, state.unsettled);
   addProviderGauges(registry, state.providers);
   addQueueGauges(registry, state.queueDepth);
-  addReputationGauge(registry, state.alerts);
-  addConditionGauge(registry, state.conditions);
-  addSecretsGauge(registry, state.unusableSecrets);
+  addInstallationGauges(registry, state);
   return {
     registry,
     accepted: new Counter({
@@ -123,6 +121,13 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
       registers,
     }),
   };
+}
+
+/** The same for every worker. */
+function addInstallationGauges(registry: Registry, state: MetricsState): void {
+  addReputationGauge(registry, state.alerts);
+  addConditionGauge(registry, state.conditions);
+  addSecretsGauge(registry, state.unusableSecrets);
 }
 
 function visitCounter(registry: Registry): Counter<'result'> {

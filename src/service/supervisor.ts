@@ -21,7 +21,7 @@ import {
 } from './certificates.ts';
 import { armSupervisor } from './failpoints.ts';
 import { type Seeded, seedFirstStart } from './first-start.ts';
-import { ClockWatch } from './clock-watch.ts';
+import { type ClockState, ClockWatch } from './clock-watch.ts';
 import { createLog, errorText, logUncaught } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
 import type { MetricsListener } from './metrics-listener.ts';
@@ -103,15 +103,11 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     pool = new WorkerPool({ count, log, env: await tuneOpenssl() });
     await using database = await opening;
     failpoint('supervisor_start');
-    await using operatorEvents = new OperatorEventLog({ db: database.db, log, world: systemWorld });
+    const common = { db: database.db, world: systemWorld, log };
+    await using operatorEvents = new OperatorEventLog(common);
     await unlessStopped(operatorEvents.logOpen());
-    const clock = new ClockWatch({
-      db: database.db,
-      world: systemWorld,
-      log,
-      operatorEvents,
-      onLook: (state) => pool?.noteClock(state),
-    });
+    const onLook = (state: ClockState) => pool?.noteClock(state);
+    const clock = new ClockWatch({ ...common, operatorEvents, onLook });
     await unlessStopped(clock.look());
     const secrets = new SecretBox(database.secretKey);
     await unlessStopped(registerHost(database, { config, log }));
@@ -125,17 +121,10 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const setup = setupFor({ config: readable, options, database, certificate, work });
     await using workers = pool.run(setup, database.expire);
     await unlessStopped(workers.ready);
-    await using maintenance = new Maintenance({
-      database,
-      pool,
-      clock,
-      config,
-      secrets,
-      operatorEvents,
-      log,
-    });
+    const running = { database, pool, config, secrets, log };
+    await using maintenance = new Maintenance({ ...running, clock, operatorEvents });
     maintenance.start();
-    using _keys = keepSecretKeys({ database, pool, config, secrets, log });
+    using _keys = keepSecretKeys(running);
     const url = ownUrl(ports);
     database.publish({ url });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));

@@ -113,22 +113,47 @@ export class Maintenance implements AsyncDisposable {
   }
 
   start(): void {
-    const { database, config, log } = this.#options;
-    const { signal } = this.#stopping;
+    this.#watchInstallation();
+    this.#watchStorage();
+    this.#tendTables();
+    this.#watchSenders();
+  }
+
+  /** Nodes, clocks, the server of the database, the secret key. */
+  #watchInstallation(): void {
+    const { database, config, operatorEvents } = this.#options;
     this.#every(WATCH_EVERY_MS, 'watching nodes and the schema', () => this.#watch());
     this.#every(WATCH_EVERY_MS, 'comparing clocks', () => this.#options.clock.look());
-    this.#every(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
-    // Also now, because a fail-over may come before the first interval.
-    this.#running.add(this.#watchTimeline().catch(() => {}));
+    // A fail-over may come before the first interval.
+    this.#nowAndEvery(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
     const here = { host: hostname(), pid: process.pid };
     this.#every(DROPS_EVERY_MS, 'dropping mail', () => {
       const context = { db: database.db, world: systemWorld, process: here };
       return carryOutDrops(context, () => !this.#isStopping);
     });
-    this.#every(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
-    // Also now: a service must not begin on a full disk.
-    this.#running.add(this.#watchDisk().catch(() => {}));
+    this.#every(LAPSED_EVERY_MS, 'ending conditions', () => operatorEvents.clearLapsed());
+    const secretWatch = new SecretWatch({ ...this.#options, world: systemWorld });
+    // A predecessor may have left rows that its successor cannot open.
+    this.#nowAndEvery(SECRETS_EVERY_MS, 'opening secrets', async () => {
+      const problem = await secretWatch.run(() => this.#isStopping);
+      if (problem !== null) this.#outdated.resolve(problem);
+    });
+    this.#every(HOST_EVERY_MS, 'the name of this host', () => renewHost(database, config));
+  }
+
+  #watchStorage(): void {
+    // A service must not begin on a full disk.
+    this.#nowAndEvery(DISK_EVERY_MS, 'looking at the disk', () => this.#watchDisk());
+    const storage = new StorageWatch(this.#options);
+    // Until the first run projects have the maximum of the last one.
+    this.#nowAndEvery(STORAGE_EVERY_MS, 'measuring stored mail', () => storage.run());
+  }
+
+  /** What is deleted, added up, and made before it is needed. */
+  #tendTables(): void {
+    const { database, config, log } = this.#options;
+    const { signal } = this.#stopping;
     this.#every(FORGET_EVERY_MS, 'forgetting', async () => {
       if ((await noteRun(database.db)) === null) await forgetExpired(database.db);
     });
@@ -137,21 +162,6 @@ export class Maintenance implements AsyncDisposable {
       const rowsMax = 2 * config.suppressionsMax;
       await shortenHistories(database.db, { rowsMax, batch: HISTORIES_BATCH });
     });
-    this.#every(LAPSED_EVERY_MS, 'ending conditions', () =>
-      this.#options.operatorEvents.clearLapsed(),
-    );
-    const storage = new StorageWatch(this.#options);
-    this.#every(STORAGE_EVERY_MS, 'measuring stored mail', () => storage.run());
-    // Also now: until then projects have the maximum of the last run.
-    this.#running.add(storage.run().catch(() => {}));
-    const secretWatch = new SecretWatch({ ...this.#options, world: systemWorld });
-    const lookAtSecrets = async (): Promise<void> => {
-      const problem = await secretWatch.run(() => this.#isStopping);
-      if (problem !== null) this.#outdated.resolve(problem);
-    };
-    this.#every(SECRETS_EVERY_MS, 'opening secrets', lookAtSecrets);
-    // Also now: a predecessor may have left rows that its successor cannot open.
-    this.#running.add(lookAtSecrets().catch(() => {}));
     this.#every(STATS_EVERY_MS, 'adding up counts', async () => {
       while (!this.#isStopping && (await foldStats(database.db, STATS_BATCH)) === STATS_BATCH);
     });
@@ -173,12 +183,16 @@ export class Maintenance implements AsyncDisposable {
     this.#every(RETENTION_EVERY_MS, 'retention', () =>
       retention.run(() => this.#isStopping, signal),
     );
+  }
+
+  /** What projects send, from which domains, and the policies of receivers. */
+  #watchSenders(): void {
+    const { database, config, log } = this.#options;
     const reputation = new ReputationWatch(database.db, log);
     this.#every(config.reputationEveryMs, 'watching reputations', () => reputation.run());
     this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
       renewStsPolicies(database.db, { config, log }),
     );
-    this.#every(HOST_EVERY_MS, 'the name of this host', () => renewHost(database, config));
     this.#every(DOMAINS_EVERY_MS, 'domains', async () => {
       const { resolver } = createNetwork(config, systemWorld);
       try {
@@ -196,6 +210,12 @@ export class Maintenance implements AsyncDisposable {
     for (const timer of this.#timers) clearTimeout(timer);
     const ended = Promise.allSettled(this.#running);
     await Promise.race([ended, pause(STOP_WITHIN_MS, null, { ref: false })]);
+  }
+
+  /** Also at once. A first run that fails is repeated at the first interval. */
+  #nowAndEvery(periodMs: number, what: string, task: () => Promise<void>): void {
+    this.#every(periodMs, what, task);
+    this.#running.add(task().catch(() => {}));
   }
 
   #every(periodMs: number, what: string, task: () => Promise<void>): void {
