@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBlackHole } from '../support/black-hole.ts';
 import { startFakeMx } from '../support/fake-mx.ts';
+import { COMPLAINT } from '../support/hostile-shapes.ts';
 import { startSilentHosts } from '../support/silent-hosts.ts';
+import type { Tenant } from '../support/tenants.ts';
 import { waitFor } from '../support/wait.ts';
-import { startTenants, type Tenant, type Tenants } from './tenants.ts';
+import { startTenants, type Tenants } from './tenants.ts';
 
 const SILENT_DOMAINS = 2_000;
 const TENANTS_AT_ONCE = 10;
@@ -77,7 +79,7 @@ export function testMailShapes(workers: number): void {
     const { dns, attacker, port } = tenants;
     await using live = await startFakeMx({}, { address: '127.0.1.20', port });
     await using complaining = await startFakeMx(
-      { phases: { mail: '421 4.7.0 Temporarily rate limited due to IP reputation' } },
+      { phases: { mail: COMPLAINT } },
       { address: '127.0.1.21', port },
     );
     const hosts = { live: live.address, complaining: complaining.address, dead: '127.0.1.99' };

@@ -6,14 +6,12 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createOrganization, createProject } from '../../src/store/projects.ts';
-import { createFullKey, declareVerified } from '../support/api-client.ts';
 import { Browser, OWNER, ownerOf } from '../support/browser.ts';
 import { type FakeDns, startFakeDns } from '../support/fake-dns.ts';
 import { type FakeMx, startFakeMx } from '../support/fake-mx.ts';
 import type { Env } from '../support/letterhaus.ts';
-import { asOwner } from '../support/postgres.ts';
 import { type Service, startService } from '../support/service.ts';
+import { newTenant, type Tenant } from '../support/tenants.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Receiver, startReceiver } from '../support/webhook-receiver.ts';
 
@@ -26,9 +24,6 @@ const GIVEN_UP_MS = 30_000;
 
 const OWN_NAME = 'out.letterhaus.example';
 const VICTIM_ADDRESS = '198.51.100.7';
-
-/** A project with full keys, and a verified live domain. */
-export type Tenant = { projectId: string; live: string; test: string; from: string };
 
 export type Tenants = AsyncDisposable & {
   service: Service;
@@ -75,23 +70,6 @@ export async function startTenants(workers: number, env: Env = {}): Promise<Tena
       for (const part of [service, receiver, mx, dns]) await part[Symbol.asyncDispose]();
     },
   };
-}
-
-async function newTenant(service: Service, name: string): Promise<Tenant> {
-  const domain = `${name}.example`;
-  const tenant = await asOwner(service.address(), async (db) => {
-    const organization = await createOrganization(db, name);
-    const { id: projectId } = await createProject(db, organization.id, name);
-    const live = await createFullKey(db, { projectId, environment: 'live' });
-    const test = await createFullKey(db, { projectId, environment: 'test' });
-    return { projectId, live, test, from: `hello@${domain}` };
-  });
-  for (const key of [tenant.live, tenant.test]) {
-    const added = await service.request('POST', '/v1/domains', { key, body: { name: domain } });
-    assert.equal(added.status, 201, added.text);
-    await asOwner(service.address(), (db) => declareVerified(db, added.body.id));
-  }
-  return tenant;
 }
 
 /** Milliseconds that each of the victim's actions took, by kind. */
