@@ -201,7 +201,7 @@ export class ChaosNode {
       this.#traceLines -= 1;
       return;
     }
-    const { msg = '', level, failpoint, action = '', pid } = fields;
+    const { msg = '', failpoint, action = '', pid } = fields;
     const settled = settledLate(fields);
     if (settled !== null) {
       this.#report.onPoint(settled);
@@ -215,7 +215,7 @@ export class ChaosNode {
       this.#report.onPoint({ failpoint, action, ...(pid !== undefined && { pid }) });
     } else if (msg.includes('taken for dead')) {
       this.disturbed(msg, Date.now() - 30_000);
-    } else if (level === 'fatal' || msg.includes('ended in an error')) {
+    } else if (isError(fields)) {
       if (!EXPECTED.test(line)) this.#noteCrash(line);
     } else if (msg === 'a worker died') {
       this.disturbed(msg);
@@ -240,6 +240,11 @@ export class ChaosNode {
 export function isBirthWithoutSupervisor(trace: readonly string[]): boolean {
   const has = (text: string): boolean => trace.some((line) => line.includes(text));
   return has('Error: write EPIPE') && has('at cluster._setupWorker');
+}
+
+/** A warning with the same words is about a lock of the database that was not granted in time. */
+export function isError({ level, msg = '' }: Fields): boolean {
+  return level === 'fatal' || (level === 'error' && msg.includes('ended in an error'));
 }
 
 type Fields = {

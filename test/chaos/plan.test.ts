@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { FailpointPlan } from './armed-failpoints.ts';
 import { randomFor } from './random.ts';
 import { type DrawnEmail, drawRequest, needsVerifiedTls } from './emails.ts';
-import { isBirthWithoutSupervisor, settledLate } from './node.ts';
+import { isBirthWithoutSupervisor, isError, settledLate } from './node.ts';
 import { readOptions } from './options.ts';
 import { endsOf, FALLBACK_DOMAINS, FAILING_DOMAINS } from './domains.ts';
 import { anyPoints, AT_STOP, refusals, shareOut, workerPoints } from './failpoints.ts';
@@ -176,4 +176,12 @@ test('a worker that Node ends because its supervisor is gone is no broken proces
   assert.equal(isBirthWithoutSupervisor(trace), true);
   assert.equal(isBirthWithoutSupervisor(trace.slice(0, -1)), false);
   assert.equal(isBirthWithoutSupervisor(['TypeError: x', trace[3]!]), false);
+});
+
+test('an attempt that ended in an error is a broken process; one that waited for a lock in vain is not', () => {
+  const msg = 'an attempt ended in an error';
+  assert.equal(isError({ level: 'error', msg }), true);
+  assert.equal(isError({ level: 'warn', msg }), false);
+  assert.equal(isError({ level: 'fatal', msg: 'the worker ends' }), true);
+  assert.equal(isError({ level: 'error', msg: 'an outcome could not be written' }), false);
 });
