@@ -5,6 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { waitFor } from '../support/wait.ts';
 import type { FailpointPlan } from './armed-failpoints.ts';
+import { Attacker } from './attacker.ts';
 import { randomFor } from './random.ts';
 import { INJECT, type FaultContext } from './faults.ts';
 import { Load } from './load.ts';
@@ -29,6 +30,7 @@ const UP_WITHIN_MS = 180_000;
 
 export class Director {
   readonly load: Load;
+  readonly attacker: Attacker;
   readonly context: FaultContext;
   /** What the readers of the event stream got until the queue had drained. */
   streams: readonly ReadStream[] = [];
@@ -61,10 +63,20 @@ export class Director {
       random: randomFor(seed, 'load'),
       retryRandom: randomFor(seed, 'retries'),
     });
+    this.attacker = new Attacker({
+      nodes: stage.nodes,
+      keys: stage.attacker,
+      random: randomFor(seed, 'attacker'),
+      victim: () => ({
+        emailId: this.load.requests.findLast(({ ids }) => ids.length > 0)?.ids[0] ?? '',
+        domainId: [...stage.leaving.values()][0]!,
+      }),
+    });
     this.#readers = new StreamReaders(stage, randomFor(seed, 'streams'));
     this.context = {
       stage,
       load: this.load,
+      attacker: this.attacker,
       plan,
       random: randomFor(seed, 'faults'),
       freezes: [],
@@ -90,6 +102,7 @@ export class Director {
       await nodes[0].stop();
       await this.#injectRounds();
       await this.#hitRemaining();
+      await this.attacker.finish();
       await this.#exerciseRemaining();
     } finally {
       this.#isBroken = true;
@@ -209,6 +222,7 @@ export class Director {
   /** Ends everything that sends requests: the run has failed, or is over. */
   async giveUp(): Promise<void> {
     this.load.giveUp();
+    this.attacker.giveUp();
     await this.#readers.stop();
   }
 

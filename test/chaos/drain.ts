@@ -5,13 +5,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Stage } from './stage.ts';
 
+/** `due`: without what waits for a suspended endpoint. */
 type Open = { mail: number; hooks: number; due: number; held: number };
 
 const OPEN = `
 select (select count(*) from queue)::int as mail,
        (select count(*) from webhook_queue)::int as hooks,
        ((select count(*) from queue where holder is null and due_at <= app_now())
-        + (select count(*) from webhook_queue where holder is null and due_at <= app_now()))::int as due,
+        + (select count(*) from webhook_queue w join webhook_endpoints e on e.id = w.endpoint_id
+            where w.holder is null and w.due_at <= app_now()
+              and (e.blocked_until is null or e.blocked_until <= app_now())))::int as due,
        ((select count(*) from queue where holder is not null)
         + (select count(*) from webhook_queue where holder is not null))::int as held`;
 
@@ -55,7 +58,7 @@ export async function drain(stage: Stage, { log, restart }: Means): Promise<bool
       logAtMs = performance.now() + LOG_EVERY_MS;
       log(`open: ${JSON.stringify(open)}`);
     }
-    // Due rows may still wait: a failing destination or endpoint is suspended.
+    // Due rows may still wait: a failing destination is suspended.
     const isIdle = open.due === 0 || performance.now() - progressAtMs > IDLE_AFTER_MS;
     if (restart !== null && vainJumps === VAIN_JUMPS) {
       vainJumps = 0;

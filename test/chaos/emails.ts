@@ -1,5 +1,6 @@
 /** What the load sends: the nth request, drawn by the seed: an email, or a batch of some. */
 import type { RandomSource } from './random.ts';
+import { hostileEndsOf } from './hostile-domains.ts';
 import {
   endsOf,
   UNDELIVERABLE_DOMAINS,
@@ -212,5 +213,6 @@ export function mayEndAs(address: string): readonly string[] | null {
   if (domain === TEST_ONLY) return ['delivered'];
   if (name.startsWith('gone-')) return ['bounced'];
   if (name.startsWith('left-')) return ['failed', ...(endsOf(domain) ?? [])];
-  return isForUtf8(address) ? ['delivered', 'bounced'] : endsOf(domain);
+  if (isForUtf8(address)) return ['delivered', 'bounced'];
+  return hostileEndsOf(domain) ?? endsOf(domain);
 }

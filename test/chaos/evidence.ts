@@ -22,7 +22,10 @@ select subject_id as "emailId", seq, type, position, attempt is not null as "has
        coalesce((attempt->>'in_doubt')::boolean, false) as "isInDoubt",
        case when type = 'email.canceled' and position is null then data->'recipients' end as canceled
   from events where type like 'email.%'`;
-const ALL_EVENTS = `select id, environment, type from events`;
+const ALL_EVENTS = `
+select id, environment, type, project_id = $1 as "isOfAttacker" from events`;
+const OF_ATTACKER = `
+select id from emails where project_id = $1 union all select id from events where project_id = $1`;
 const COUNTS = `
 select name, sum(count)::int as count from (
   select v.name, v.count from stats s cross join lateral (values
@@ -42,11 +45,11 @@ select (select count(*) from queue)::int as queue,
        (select count(*) from nodes)::int as nodes`;
 
 export async function gather(stage: Stage, director: Director): Promise<Evidence> {
-  const { load, context } = director;
+  const { load, attacker, context } = director;
   const { nodes, receivers } = stage;
   const [left] = await stage.sql(LEFT);
   return {
-    requests: load.requests,
+    requests: [...load.requests, ...attacker.requests],
     emails: (await stage.sql(EMAILS)) as StoredEmail[],
     recipients: (await stage.sql(RECIPIENTS)) as StoredRecipient[],
     events: (await stage.sql(EVENTS)) as StoredEvent[],
@@ -67,22 +70,31 @@ export async function gather(stage: Stage, director: Director): Promise<Evidence
     stopped: context.stopped,
     mayEndAs,
     needsVerifiedTls,
+    attacks: attacker.answers,
+    shown: { ids: [...attacker.shown], own: await idsOfAttacker(stage) },
     left: { ...left, workers: nodes.reduce((sum, { workers }) => sum + workers, 0) },
     testLookUps: receivers.testLookUps(),
   };
 }
 
+async function idsOfAttacker(stage: Stage): Promise<Set<string>> {
+  const rows: { id: string }[] = await stage.sql(OF_ATTACKER, [stage.attacker.projectId]);
+  return new Set(rows.map(({ id }) => id));
+}
+
 async function webhookSets(stage: Stage): Promise<WebhookSet[]> {
-  const { hooks, earlierEvents } = stage;
-  const events = (await stage.sql(ALL_EVENTS)) as {
+  const { hooks, earlierEvents, attacker } = stage;
+  const events = (await stage.sql(ALL_EVENTS, [attacker.projectId])) as {
     id: string;
     environment: string;
     type: string;
+    isOfAttacker: boolean;
   }[];
-  return ENDPOINTS.map(({ path, environment, types }) => ({
+  return ENDPOINTS.map(({ path, owner, environment, types }) => ({
     endpoint: path,
     expected: events
       .filter((event) => event.environment === environment && !earlierEvents.has(event.id))
+      .filter(({ isOfAttacker }) => isOfAttacker === (owner === 'attacker'))
       .filter(({ type }) => types === null || types.includes(type))
       .map(({ id }) => id),
     received: hooks.received(path),

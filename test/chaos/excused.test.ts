@@ -97,6 +97,8 @@ function aftermath(mails: readonly Mail[], result: readonly string[] = []): [Evi
     needsVerifiedTls: () => false,
     left: { queue: 0, webhookQueue: 0, nodes: 4, workers: 4 },
     testLookUps: [],
+    attacks: [],
+    shown: { ids: [], own: new Set() },
   };
   const rewind = {
     fromMs: FROM_MS,

@@ -12,14 +12,17 @@ import type { RandomSource } from './random.ts';
 import type { Finding, Freeze } from './ledger-types.ts';
 import { DATABASE_FAULTS } from './database-faults.ts';
 import { SUPPRESSED_MEANWHILE } from './emails.ts';
+import type { Attacker } from './attacker.ts';
 import type { Load } from './load.ts';
 import type { ChaosNode } from './node.ts';
 import type { Fault } from './schedule.ts';
-import { newLiveKey, type Stage } from './stage.ts';
+import { newLiveKey, suppress } from './fixtures.ts';
+import type { Stage } from './stage.ts';
 
 export type FaultContext = {
   stage: Stage;
   load: Load;
+  attacker: Attacker;
   plan: FailpointPlan;
   random: RandomSource;
   freezes: Freeze[];
@@ -209,7 +212,7 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
   async suppress({ stage, suppressed, stopped, log }) {
     const address = SUPPRESSED_MEANWHILE[suppressed.length % SUPPRESSED_MEANWHILE.length]!;
     if (suppressed.some((one) => one.address === address)) return;
-    await retrying(stage, (node) => node.service.cliJson('suppressions', 'add', address));
+    await retrying(stage, (node) => suppress(node.service, address));
     suppressed.push({ address, sinceMs: Date.now() });
     stopped.push(...(await waitingNow(stage, { address, domain: null })));
     log(`suppressed ${address}`);
@@ -230,6 +233,8 @@ export const INJECT: Readonly<Record<Fault, (context: FaultContext) => Promise<v
     load.revoked(old);
     log(`revoked the key ${old.id}`);
   },
+  /** Goes on while failpoints are hit: it waits for nodes that are up. */
+  attack: async ({ attacker, log }) => attacker.begin(log),
 };
 
 async function removeDomain(service: Service, id: string, key: string): Promise<void> {

@@ -14,16 +14,33 @@ import type { WebhookSet } from './ledger-types.ts';
 
 export type Endpoint = {
   path: string;
+  /** Whose it is; those of the attacker never answer until `settle`. */
+  owner: 'acme' | 'attacker';
   environment: 'live' | 'test';
   /** null: all. */
   types: readonly string[] | null;
 };
 
-export const ENDPOINTS: readonly Endpoint[] = [
-  { path: '/all', environment: 'live', types: null },
-  { path: '/endings', environment: 'live', types: ['email.delivered', 'email.bounced'] },
-  { path: '/test', environment: 'test', types: null },
+const OWN_ENDPOINTS: readonly Endpoint[] = [
+  { path: '/all', owner: 'acme', environment: 'live', types: null },
+  {
+    path: '/endings',
+    owner: 'acme',
+    environment: 'live',
+    types: ['email.delivered', 'email.bounced'],
+  },
+  { path: '/test', owner: 'acme', environment: 'test', types: null },
 ];
+
+/** More than the attacker may have webhooks under way at once. */
+const HOSTILE_ENDPOINTS = Array.from({ length: 12 }, (_, n): Endpoint => ({
+  path: `/hostile/${n}`,
+  owner: 'attacker',
+  environment: 'test',
+  types: null,
+}));
+
+export const ENDPOINTS: readonly Endpoint[] = [...OWN_ENDPOINTS, ...HOSTILE_ENDPOINTS];
 
 const WEBHOOK_FAULTS: readonly Behaviour[] = [
   500,
@@ -64,11 +81,13 @@ export async function startHooks(): Promise<Hooks> {
   const faults = new Map<string, { behaviour: Behaviour; left: number }>();
   /** Has answered 200 since its last fault. */
   const hasRecovered = new Set<string>();
+  const silent = new Set(HOSTILE_ENDPOINTS.map(({ path }) => path));
   let isAgeForgiven = false;
   const receiver = await startReceiver((webhook) => {
     note(webhook);
     // Only what is noted is kept: a long run has a hundred thousand of them.
     receiver.received.length = 0;
+    if (silent.has(webhook.path)) return 'hang';
     const fault = faults.get(webhook.path);
     if (fault === undefined || fault.left === 0) {
       hasRecovered.add(webhook.path);
@@ -88,14 +107,17 @@ export async function startHooks(): Promise<Hooks> {
     url: receiver.url,
     setSecret: (path, secret) => void secrets.set(path, secret),
     changeFault(random) {
-      const { path } = random.pick(ENDPOINTS);
+      const { path } = random.pick(OWN_ENDPOINTS);
       const fault = {
         behaviour: random.pick(WEBHOOK_FAULTS),
         left: random.between(1, REQUESTS_MAX),
       };
       if (hasRecovered.delete(path)) faults.set(path, fault);
     },
-    settle: () => faults.clear(),
+    settle() {
+      faults.clear();
+      silent.clear();
+    },
     forgiveAge: () => void (isAgeForgiven = true),
     received: (path) => byPath.get(path)!,
     count: () => [...byPath.values()].reduce((sum, { size }) => sum + size, 0),

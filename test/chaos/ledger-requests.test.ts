@@ -20,6 +20,12 @@ const request = {
 };
 const email = { environment: 'live' as const, openCount: 0, eventCount: 1 };
 const copy = { address: ADDRESS, node: 'a', sessionBegunMs: 0, isTlsVerified: false };
+const stream = {
+  reader: 'pages',
+  expected: ['v1', 'v2'],
+  received: ['v1', 'v2'],
+  unexpectedAnswers: [],
+};
 const event = { seq: 2, position: 0, hasAttempt: true, isInDoubt: true, canceled: null };
 
 /** Two emails of one batch; the second one is canceled. */
@@ -42,7 +48,7 @@ function evidence(change: Partial<Evidence> = {}): Evidence {
     copies: [{ ...copy, emailId: 'e1', atMs: 10_000 }],
     webhooks: [],
     cancels: [{ emailId: 'e2', addresses: [ADDRESS], askedMs: 5_000, answeredMs: 6_000 }],
-    streams: [{ reader: 'pages', expected: ['v1', 'v2'], received: ['v1', 'v2'] }],
+    streams: [stream],
     skews: [],
     disturbances: [],
     freezes: [],
@@ -54,6 +60,8 @@ function evidence(change: Partial<Evidence> = {}): Evidence {
     needsVerifiedTls: () => false,
     left: { queue: 0, webhookQueue: 0, nodes: 0, workers: 0 },
     testLookUps: [],
+    attacks: [],
+    shown: { ids: [], own: new Set() },
     ...change,
   };
 }
@@ -99,8 +107,12 @@ test('an email with the content of another one is found', () => {
 });
 
 test('an event that a reader of the stream missed, or got twice, is found', () => {
-  const [stream] = evidence().streams;
-  assert.deepEqual(kinds({ streams: [{ ...stream!, received: ['v2'] }] }), ['event_not_streamed']);
-  const twice = { ...stream!, received: ['v1', 'v2', 'v1'] };
+  assert.deepEqual(kinds({ streams: [{ ...stream, received: ['v2'] }] }), ['event_not_streamed']);
+  const twice = { ...stream, received: ['v1', 'v2', 'v1'] };
   assert.deepEqual(kinds({ streams: [twice] }), ['event_streamed_twice']);
+});
+
+test('a reader of the event stream that was refused is found', () => {
+  const refused = { ...stream, unexpectedAnswers: ['429 for /v1/events'] };
+  assert.deepEqual(kinds({ streams: [refused] }), ['unexpected_answer']);
 });

@@ -76,7 +76,7 @@ function contentsAreRight({ emails }: Evidence): Finding[] {
 }
 
 function streamsAreComplete({ streams }: Evidence): Finding[] {
-  return streams.flatMap(({ reader, expected, received }) => {
+  return streams.flatMap(({ reader, expected, received, unexpectedAnswers }) => {
     const got = new Set<string>();
     const again = received.filter((id) => got.size === got.add(id).size);
     return [
@@ -84,6 +84,7 @@ function streamsAreComplete({ streams }: Evidence): Finding[] {
         .filter((id) => !got.has(id))
         .map((id) => finding('event_not_streamed', `${reader}: ${id}`)),
       ...again.map((id) => finding('event_streamed_twice', `${reader}: ${id}`)),
+      ...unexpectedAnswers.map((answer) => finding('unexpected_answer', `${reader}: ${answer}`)),
     ];
   });
 }

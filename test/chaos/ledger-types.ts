@@ -73,6 +73,16 @@ export type ReadStream = {
   reader: string;
   expected: readonly string[];
   received: readonly string[];
+  /** A status that a reader must never get, and what it had asked for. */
+  unexpectedAnswers: readonly string[];
+};
+
+/** What nodes answered to one kind of attack (attacks.ts). */
+export type AttackAnswers = {
+  attack: string;
+  /** Statuses that it may get, besides those of a busy service. */
+  allowed: readonly number[];
+  answers: readonly { status: number; count: number; example: string }[];
 };
 
 /** A message that a receiving server took responsibility for. */
@@ -130,6 +140,9 @@ export type Evidence = {
   mayEndAs: (address: string) => readonly string[] | null;
   /** Whose mail must not go out but over TLS, to a server that proves who it is. */
   needsVerifiedTls: (address: string) => boolean;
+  attacks: readonly AttackAnswers[];
+  /** Ids of emails and events in answers to the attacker, and those of its own project. */
+  shown: { ids: readonly string[]; own: ReadonlySet<string> };
   left: { queue: number; webhookQueue: number; nodes: number; workers: number };
   /** Names that only test mail goes to and that were asked for in the DNS. */
   testLookUps: readonly string[];
@@ -169,6 +182,8 @@ export type FindingKind =
   | 'webhook_changed'
   | 'webhook_not_verified'
   | 'unexpected_answer'
+  | 'attacker_not_refused'
+  | 'shown_to_attacker'
   | 'accepted_with_revoked_key'
   | 'accepted_from_removed_domain'
   | 'left_over'

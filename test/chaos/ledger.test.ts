@@ -85,6 +85,8 @@ function allIsWell(): Evidence {
     needsVerifiedTls: () => false,
     left: { queue: 0, webhookQueue: 0, nodes: 4, workers: 4 },
     testLookUps: [],
+    attacks: [],
+    shown: { ids: [], own: new Set() },
   };
 }
 

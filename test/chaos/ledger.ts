@@ -8,6 +8,7 @@
  */
 import { groupBy } from './group.ts';
 import { findUnexplainedCopies } from './duplicates.ts';
+import { compareAttacks } from './ledger-attacker.ts';
 import { compareRequests } from './ledger-requests.ts';
 import type { Evidence, Finding, FindingKind, StoredEvent, WebhookSet } from './ledger-types.ts';
 
@@ -23,6 +24,7 @@ export function compare(evidence: Evidence): Finding[] {
     ...nothingIsSentAfterFreeze(evidence),
     ...nothingStoppedIsSent(evidence),
     ...compareRequests(evidence),
+    ...compareAttacks(evidence),
     ...evidence.webhooks.flatMap(webhooksAreComplete),
     ...nothingIsLeft(evidence),
   ];

@@ -8,6 +8,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { RandomSource } from './random.ts';
 import type { Cancel, Request } from './ledger-types.ts';
 import type { FirstAcceptance } from './excused.ts';
+import {
+  type Answer,
+  ask,
+  canceledIn,
+  errorCodeIn,
+  idsIn,
+  isAway,
+  leavesOpen,
+  type Question,
+} from './answers.ts';
 import { isSuppressible, type DrawnEmail, drawRequest } from './emails.ts';
 
 export type LoadNode = { isUp: boolean; service: { url: string } };
@@ -24,10 +34,8 @@ type AskResult =
 
 /** What one request asks for: an email, or the emails of a batch. */
 type Asked = { emails: readonly DrawnEmail[]; records: readonly Record[]; body: string };
-type Answer = { status: number; text: string };
 
 const CONNECTIONS = 48;
-const ANSWER_WITHIN_MS = 8_000;
 const PAUSE_MS = 400;
 /** After the number of emails that was asked for, while faults go on. */
 const SLOWER = 4;
@@ -188,8 +196,7 @@ export class Load {
     const key = environment === 'test' ? this.#options.testKey : this.#liveKey.key;
     const askedMs = Date.now();
     const answer = await this.#post(emails.length === 1 ? '/v1/emails' : '/v1/emails/batch', key, {
-      'content-type': 'application/json',
-      ...(isKeyed && { 'idempotency-key': `email ${index}` }),
+      headers: isKeyed ? { 'idempotency-key': idempotencyKeyOf(index) } : {},
       body,
     });
     if (typeof answer === 'string') return { kind: 'again', isOpen: answer === 'no answer' };
@@ -211,18 +218,17 @@ export class Load {
 
   #understand(answer: Answer, key: string, { emails, records }: Asked): AskResult {
     const { status, text } = answer;
-    const body = parsed(text);
-    const ids = idsIn(body);
+    const ids = idsIn(text);
     const isAccepted = status === 202 || status === 200;
     if (isAccepted && ids.length === emails.length) return { kind: 'accepted', ids };
-    const code = body?.error?.code;
+    const code = errorCodeIn(text);
     const mayBeSuppressed = emails.some(({ addresses }) => addresses.every(isSuppressible));
     if (status === 422 && code === 'suppressed' && mayBeSuppressed) return { kind: 'refused' };
     const mayBeRemoved = emails.some(({ fromDomain }) => this.isRemoved(fromDomain));
     if (status === 403 && code === 'domain_not_verified' && mayBeRemoved) {
       return { kind: 'refused' };
     }
-    if (isAway(answer)) return { kind: 'again', isOpen: text.includes('may have been') };
+    if (isAway(answer)) return { kind: 'again', isOpen: leavesOpen(answer) };
     // The key was changed on the way.
     if (status === 401 && key !== this.#liveKey.key) return { kind: 'again', isOpen: false };
     records[0]!.unexpectedAnswers.push(`${status} ${text.slice(0, 300)}`);
@@ -241,7 +247,7 @@ export class Load {
       const answer = await this.#post(`/v1/emails/${emailId}/cancel`, key, {});
       if (typeof answer !== 'string' && !isAway(answer)) {
         const { status, text } = answer;
-        const addresses = canceledIn(parsed(text));
+        const addresses = canceledIn(text);
         if (status === 200) {
           this.cancels.push({ emailId, addresses, askedMs, answeredMs: Date.now() });
         } else if (status !== 409 && status !== 404) {
@@ -258,21 +264,11 @@ export class Load {
   async #post(
     path: string,
     key: string,
-    { body, ...headers }: { body?: string; [header: string]: string },
+    request: Pick<Question, 'headers' | 'body'>,
   ): Promise<Answer | 'no node' | 'no answer'> {
     const up = this.#options.nodes.filter(({ isUp }) => isUp);
     if (up.length === 0) return 'no node';
-    try {
-      const response = await fetch(this.#options.retryRandom.pick(up).service.url + path, {
-        method: 'POST',
-        signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
-        headers: { authorization: `Bearer ${key}`, ...headers },
-        ...(body !== undefined && { body }),
-      });
-      return { status: response.status, text: await response.text() };
-    } catch {
-      return 'no answer';
-    }
+    return ask(this.#options.retryRandom.pick(up).service.url + path, { key, ...request });
   }
 
   #pause(): Promise<void> {
@@ -299,36 +295,12 @@ function newRecord(
   };
 }
 
+/** Of the request that begins with this email. */
+export function idempotencyKeyOf(index: number): string {
+  return `email ${index}`;
+}
+
 function bodyOf({ body }: DrawnEmail, { scheduledAtMs }: Record): object {
   if (scheduledAtMs === null) return body;
   return { ...body, scheduled_at: new Date(scheduledAtMs).toISOString() };
-}
-
-function isAway({ status, text }: Answer): boolean {
-  return status === 503 && parsed(text)?.error?.code === 'service_unavailable';
-}
-
-type Body = {
-  id?: string;
-  data?: { id: string }[];
-  recipients?: { address: string; status: string }[];
-  error?: { code?: string };
-};
-
-function idsIn(body: Body | null): string[] {
-  if (body?.id !== undefined) return [body.id];
-  return (body?.data ?? []).map(({ id }) => id);
-}
-
-function canceledIn(body: Body | null): string[] {
-  const canceled = (body?.recipients ?? []).filter(({ status }) => status === 'canceled');
-  return canceled.map(({ address }) => address);
-}
-
-function parsed(text: string): Body | null {
-  try {
-    return JSON.parse(text) as Body;
-  } catch {
-    return null;
-  }
 }

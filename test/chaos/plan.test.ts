@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FailpointPlan } from './armed-failpoints.ts';
 import { randomFor } from './random.ts';
-import { type DrawnEmail, drawRequest, needsVerifiedTls } from './emails.ts';
+import { type DrawnEmail, drawRequest, mayEndAs, needsVerifiedTls } from './emails.ts';
 import { isBirthWithoutSupervisor, isError, settledLate } from './node.ts';
 import { readOptions } from './options.ts';
 import { endsOf, FALLBACK_DOMAINS, FAILING_DOMAINS } from './domains.ts';
 import { anyPoints, AT_STOP, refusals, shareOut, workerPoints } from './failpoints.ts';
+import { ATTACKS, type AttackerKeys } from './attacks.ts';
+import { HOSTILE_DOMAINS, hostileEndsOf } from './hostile-domains.ts';
 import { FAULTS, round } from './schedule.ts';
 import {
   SQL_FAILURES,
@@ -48,6 +50,32 @@ test('a round has every fault once, in an order fixed by the seed', () => {
   assert.deepEqual(orders[0], orders[2]);
   assert.notDeepEqual(orders[0], orders[1]);
 });
+
+test('the attack, which takes longest, begins in the first third of a round', () => {
+  for (let seed = 1; seed <= 50; seed += 1) {
+    const order = round(randomFor(seed, 'faults'));
+    assert.ok(order.indexOf('attack') <= order.length / 3, String(seed));
+  }
+});
+
+test('the attacker sends to each hostile domain, and the ending of each such email is fixed', () => {
+  const keys = { projectId: 'p', live: 'l', test: 't', weakest: 'w', from: 'hello@a.example' };
+  const addresses = sentBy(keys);
+  const domains = new Set(addresses.map((address) => address.split('@')[1]!));
+  const live = [...domains].filter((domain) => domain !== 'simulator.test');
+  const sorted = (names: readonly string[]) => names.toSorted((a, b) => a.localeCompare(b));
+  assert.deepEqual(sorted(live), sorted(Object.values(HOSTILE_DOMAINS).flat()));
+  for (const address of addresses) assert.equal(mayEndAs(address)?.length, 1, address);
+  assert.equal(hostileEndsOf('well.example'), null);
+});
+
+function sentBy(keys: AttackerKeys): string[] {
+  const random = randomFor(1, 'attacker');
+  const victim = { emailId: 'e', domainId: 'd' };
+  return ATTACKS.flatMap(({ answers, next }) =>
+    Array.from({ length: answers }, (_, n) => next({ n, keys, random, victim })),
+  ).flatMap((what) => (what.kind === 'mail' ? what.addresses : []));
+}
 
 test('every failpoint of a worker kills on exactly one node, the last one at the stop', () => {
   const random = randomFor(3, 'points');

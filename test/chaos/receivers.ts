@@ -1,5 +1,5 @@
 /**
- * The receiving side: the domains of domains.ts with their mail servers and their DNS. Each fails
+ * The receiving side: the domains of domains.ts and hostile-domains.ts with their mail servers and their DNS. Each fails
  * until mail was subject to the failure, then alternates with normal operation. `settle` ends all failures.
  */
 import { type FakeDns, startFakeDns } from '../support/fake-dns.ts';
@@ -7,6 +7,7 @@ import { type FakeMx, type MxBehaviour, startFakeMx } from '../support/fake-mx.t
 import { startBlackHole } from '../support/black-hole.ts';
 import type { RandomSource } from './random.ts';
 import type { Copy } from './ledger-types.ts';
+import { startHostileDomains } from './hostile-domains.ts';
 import {
   type DomainFault,
   SILENT_ADDRESS,
@@ -26,7 +27,7 @@ export type Receivers = AsyncDisposable & {
   port: number;
   /** The fault of some domain ends or begins again. */
   change(random: RandomSource): Promise<void>;
-  /** Domains whose fault no mail was subject to yet. */
+  /** Domains whose fault no mail was subject to yet, also of the attacker. */
   unexercised(): string[];
   /** No domain fails from now on. */
   settle(): Promise<void>;
@@ -113,6 +114,8 @@ export async function startReceivers(): Promise<Receivers> {
     await fault.end();
     await fault.begin();
   }
+  const accepting = first.address;
+  const hostile = await startHostileDomains({ dns, serve, askedFor, usual: USUAL, accepting });
   const things = stack.move();
   return {
     dns,
@@ -123,8 +126,12 @@ export async function startReceivers(): Promise<Receivers> {
       fault.isOn = !fault.isOn;
       await (fault.isOn ? fault.begin() : fault.end());
     },
-    unexercised: () => faults.filter((fault) => !fault.isExercised()).map(({ domain }) => domain),
+    unexercised: () => [
+      ...faults.filter((fault) => !fault.isExercised()).map(({ domain }) => domain),
+      ...hostile.unexercised(),
+    ],
     async settle() {
+      hostile.settle();
       for (const fault of faults) await fault.end();
     },
     copies: () => servers.flatMap(copiesAt),

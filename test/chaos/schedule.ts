@@ -34,6 +34,7 @@ export const FAULTS = [
   'suppress',
   'remove_domain',
   'revoke_key',
+  'attack',
 ] as const;
 
 export type Fault = (typeof FAULTS)[number];
@@ -41,10 +42,12 @@ export type Fault = (typeof FAULTS)[number];
 /** Each takes minutes of recovery; spread over the round instead of piled up. */
 const HARD: readonly Fault[] = ['kill_everything', 'freeze_node', 'kill_database'];
 
-/** One round: the hard ones at equal distances, the rest shuffled between them. */
+/** One round: the hard ones at equal distances, the rest shuffled between them; the longest begins early. */
 export function round(random: RandomSource): Fault[] {
   const hard = random.shuffled(HARD);
-  const rest = random.shuffled(FAULTS.filter((fault) => !HARD.includes(fault)));
-  const share = Math.ceil(rest.length / hard.length);
+  const others = FAULTS.filter((fault) => !HARD.includes(fault) && fault !== 'attack');
+  const rest = random.shuffled(others);
+  const share = Math.ceil((rest.length + 1) / hard.length);
+  rest.splice(random.between(0, share - 1), 0, 'attack');
   return hard.flatMap((fault, at) => [fault, ...rest.slice(at * share, (at + 1) * share)]);
 }

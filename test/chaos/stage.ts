@@ -1,7 +1,7 @@
 /**
  * The processes of a chaos run: node `a` with its embedded database and two workers; `b` and `c`, as on
  * two other machines, that reach this database through proxies; receivers of mail and of webhooks;
- * keys, a verified domain, endpoints, two suppressed addresses.
+ * what is in the database before anything is sent (fixtures.ts).
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -11,38 +11,32 @@ import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { CA_FILE } from '../support/journey.ts';
 import { waitFor } from '../support/wait.ts';
 import { type Clocks, DatabaseClock, makeClocks } from './clocks.ts';
-import { ENDPOINTS, type Hooks, startHooks } from './hooks.ts';
-import { LEAVING_DOMAINS, LIVE_DOMAIN, SUPPRESSED_BEFORE, TEMPLATE } from './emails.ts';
-import type { LiveKey } from './load.ts';
+import { createFixtures, type Fixtures } from './fixtures.ts';
+import { type Hooks, startHooks } from './hooks.ts';
 import { ChaosNode, type NodeReport, type PointsFor } from './node.ts';
 import { helloName, type Receivers, startReceivers } from './receivers.ts';
 
-export type Stage = AsyncDisposable & {
-  nodes: readonly [ChaosNode, ChaosNode, ChaosNode];
-  /** Between `b`, `c` and the database of `a`. */
-  proxies: readonly [TcpProxy, TcpProxy];
-  receivers: Receivers;
-  hooks: Hooks;
-  testKey: string;
-  liveKey: LiveKey;
-  /** May do everything in the live environment. */
-  adminKey: string;
-  /** Ids of the sending domains that are removed meanwhile, by name. */
-  leaving: ReadonlyMap<string, string>;
-  clocks: Clocks;
-  databaseClock: DatabaseClock;
-  /** Events of before the endpoints were there. */
-  earlierEvents: ReadonlySet<string>;
-  /** The folder of the database's cluster. */
-  pgDir: string;
-  /** Of the postmaster; null while there is none. */
-  databasePid(): number | null;
-  /** Looks into the database, as its owner; waits until it answers. */
-  // oxlint-disable-next-line typescript/no-explicit-any
-  sql(text: string, values?: unknown[]): Promise<any[]>;
-  /** A connection of its own to the database, at once or not at all; the caller ends it. */
-  connect(): Promise<pg.Client>;
-};
+export type Stage = AsyncDisposable &
+  Fixtures & {
+    nodes: readonly [ChaosNode, ChaosNode, ChaosNode];
+    /** Between `b`, `c` and the database of `a`. */
+    proxies: readonly [TcpProxy, TcpProxy];
+    receivers: Receivers;
+    hooks: Hooks;
+    clocks: Clocks;
+    databaseClock: DatabaseClock;
+    /** Events of before the endpoints were there. */
+    earlierEvents: ReadonlySet<string>;
+    /** The folder of the database's cluster. */
+    pgDir: string;
+    /** Of the postmaster; null while there is none. */
+    databasePid(): number | null;
+    /** Looks into the database, as its owner; waits until it answers. */
+    // oxlint-disable-next-line typescript/no-explicit-any
+    sql(text: string, values?: unknown[]): Promise<any[]>;
+    /** A connection of its own to the database, at once or not at all; the caller ends it. */
+    connect(): Promise<pg.Client>;
+  };
 
 export const NODES = ['a', 'b', 'c'] as const;
 
@@ -69,6 +63,7 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
           LETTERHAUS_SMTP_TIMEOUT_S: SMTP_TIMEOUT_S,
           LETTERHAUS_LIMIT_SENDING: '1000000/60',
           LETTERHAUS_LIMIT_AUTH: '1000000/60',
+          LETTERHAUS_TRUSTED_PROXIES: '127.0.0.1',
           NODE_EXTRA_CA_CERTS: CA_FILE,
           LETTERHAUS_LOG: 'warn',
           ...clocks.envOf(name),
@@ -108,43 +103,6 @@ export async function openStage(report: NodeReport, pointsFor: PointsFor): Promi
 }
 
 type Database = NonNullable<ServiceOptions['database']>;
-
-type Fixtures = Pick<Stage, 'testKey' | 'liveKey' | 'adminKey' | 'leaving'>;
-
-/** The domains, the endpoints and what may not be written to. */
-async function createFixtures(service: Service, hooks: Hooks): Promise<Fixtures> {
-  const key = await service.liveKey();
-  for (const name of [LIVE_DOMAIN, ...LEAVING_DOMAINS]) await service.addLiveDomain(name);
-  const { body: domains } = await service.request('GET', '/v1/domains', { key });
-  const leaving = new Map<string, string>(
-    domains.data
-      .filter(({ name }: { name: string }) => LEAVING_DOMAINS.includes(name))
-      .map(({ name, id }: { name: string; id: string }) => [name, id]),
-  );
-  for (const address of SUPPRESSED_BEFORE) await service.cliJson('suppressions', 'add', address);
-  for (const { path, environment, types } of ENDPOINTS) {
-    const { status, body, text } = await service.request('POST', '/v1/webhooks', {
-      key: environment === 'live' ? key : service.testKey,
-      body: { url: hooks.url + path, ...(types && { events: types }) },
-    });
-    if (status !== 201) throw new Error(`no endpoint: ${text}`);
-    hooks.setSecret(path, body.signing_secret);
-  }
-  for (const own of [key, service.testKey]) await publishTemplate(service, own);
-  const liveKey = await newLiveKey(service);
-  return { liveKey, testKey: service.testKey, adminKey: key, leaving };
-}
-
-async function publishTemplate(service: Service, key: string): Promise<void> {
-  const { body, text } = await service.request('POST', '/v1/templates', { key, body: TEMPLATE });
-  const published = await service.request('POST', `/v1/templates/${body.id}/publish`, { key });
-  if (published.status !== 200) throw new Error(`no template: ${text} ${published.text}`);
-}
-
-/** For the load alone: it will be revoked. */
-export function newLiveKey(service: Service): Promise<LiveKey> {
-  return service.cliJson('keys', 'create', '--mode', 'live', '--permission', 'sending_access');
-}
 
 function through(proxy: TcpProxy, { dataDir }: Service): Database {
   return {

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fetch, type RequestInit, type Response } from 'undici';
 import { EventSource } from '../../src/cli/event-source.ts';
 import { waitFor } from '../support/wait.ts';
+import { isAway } from './answers.ts';
 import type { ReadStream } from './ledger-types.ts';
 import type { RandomSource } from './random.ts';
 import type { Stage } from './stage.ts';
@@ -14,10 +15,15 @@ import type { Stage } from './stage.ts';
 const PAGE_EVERY_MS = 500;
 const ANSWER_WITHIN_MS = 8_000;
 const FINISHED_WITHIN_MS = 90_000;
-const EVENTS = `select id from events where environment = $1`;
+const EVENTS = `select id from events where environment = $1 and project_id <> $2`;
 
 type Environment = 'live' | 'test';
-type Reader = { name: string; environment: Environment; received: string[] };
+type Reader = {
+  name: string;
+  environment: Environment;
+  received: string[];
+  unexpectedAnswers: string[];
+};
 type Page = { data: { id: string; cursor: string }[]; has_more: boolean; cursor: string };
 
 export class StreamReaders {
@@ -25,9 +31,9 @@ export class StreamReaders {
   readonly #random: RandomSource;
   readonly #stop = new AbortController();
   readonly #readers: readonly Reader[] = [
-    { name: 'pages, live', environment: 'live', received: [] },
-    { name: 'pages, test', environment: 'test', received: [] },
-    { name: 'server-sent, live', environment: 'live', received: [] },
+    newReader('pages, live', 'live'),
+    newReader('pages, test', 'test'),
+    newReader('server-sent, live', 'live'),
   ];
   #reading: Promise<unknown> = Promise.resolve();
 
@@ -53,8 +59,10 @@ export class StreamReaders {
     await this.#reading;
   }
 
-  async #finished({ name, environment, received }: Reader): Promise<ReadStream> {
-    const rows: { id: string }[] = await this.#stage.sql(EVENTS, [environment]);
+  async #finished(reader: Reader): Promise<ReadStream> {
+    const { name, environment, received, unexpectedAnswers } = reader;
+    const values = [environment, this.#stage.attacker.projectId];
+    const rows: { id: string }[] = await this.#stage.sql(EVENTS, values);
     const expected = rows.map(({ id }) => id);
     const hasAll = (): boolean => {
       const got = new Set(received);
@@ -63,16 +71,16 @@ export class StreamReaders {
     // What is missing then is a finding.
     const options = { what: name, timeoutMs: FINISHED_WITHIN_MS };
     await waitFor(hasAll, options).catch(() => {});
-    return { reader: name, expected, received };
+    return { reader: name, expected, received, unexpectedAnswers };
   }
 
-  async #readPages({ environment, received }: Reader): Promise<void> {
+  async #readPages(reader: Reader): Promise<void> {
     const { signal } = this.#stop;
     let after = '';
     while (!signal.aborted) {
-      const page = await this.#page(environment, after);
+      const page = await this.#page(reader, after);
       if (page !== null) {
-        received.push(...page.data.map(({ id }) => id));
+        reader.received.push(...page.data.map(({ id }) => id));
         after = page.cursor;
       }
       if (page?.has_more !== true) await pause(signal);
@@ -80,11 +88,11 @@ export class StreamReaders {
   }
 
   /** Null: no node answered. */
-  async #page(environment: Environment, after: string, limit = 100): Promise<Page | null> {
+  async #page(reader: Reader, after: string, limit = 100): Promise<Page | null> {
     const query = new URLSearchParams({ limit: String(limit), ...(after !== '' && { after }) });
     try {
       const signal = AbortSignal.timeout(ANSWER_WITHIN_MS);
-      const response = await this.#request(environment, `/v1/events?${query.toString()}`, {
+      const response = await this.#request(reader, `/v1/events?${query.toString()}`, {
         signal,
       });
       return response.ok ? ((await response.json()) as Page) : null;
@@ -94,19 +102,20 @@ export class StreamReaders {
   }
 
   /** From the first event on. */
-  async #follow({ environment, received }: Reader): Promise<void> {
+  async #follow(reader: Reader): Promise<void> {
+    const { received } = reader;
     const { signal } = this.#stop;
     let first: Page['data'][number] | undefined;
     while (first === undefined) {
       if (signal.aborted) return;
-      first = (await this.#page(environment, '', 1))?.data[0];
+      first = (await this.#page(reader, '', 1))?.data[0];
       await pause(signal);
     }
     received.push(first.id);
     const source = new EventSource(
       {
         origin: 'a node',
-        request: (path, init) => this.#request(environment, path, init),
+        request: (path, init) => this.#request(reader, path, init),
       },
       { query: new URLSearchParams(), after: first.cursor, signal, onLost: () => {} },
     );
@@ -114,15 +123,29 @@ export class StreamReaders {
   }
 
   /** @throws when no node is up, or the one that is asked does not answer */
-  #request(environment: Environment, path: string, init: RequestInit = {}): Promise<Response> {
+  async #request(
+    { environment, unexpectedAnswers }: Reader,
+    path: string,
+    init: RequestInit = {},
+  ): Promise<Response> {
     const up = this.#stage.nodes.filter(({ isUp }) => isUp);
-    if (up.length === 0) return Promise.reject(new Error('no node is up'));
+    if (up.length === 0) throw new Error('no node is up');
     const key = environment === 'live' ? this.#stage.adminKey : this.#stage.testKey;
-    return fetch(this.#random.pick(up).service.url + path, {
+    const response = await fetch(this.#random.pick(up).service.url + path, {
       ...init,
       headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${key}` },
     });
+    if (!response.ok) {
+      const { status } = response;
+      const answer = { status, text: await response.clone().text() };
+      if (!isAway(answer)) unexpectedAnswers.push(`${status} ${answer.text.slice(0, 300)}`);
+    }
+    return response;
   }
+}
+
+function newReader(name: string, environment: Environment): Reader {
+  return { name, environment, received: [], unexpectedAnswers: [] };
 }
 
 function pause(signal: AbortSignal): Promise<void> {

@@ -25,15 +25,22 @@ export type StreamReader = AsyncDisposable & {
 };
 
 /** With a key, or with the cookie of a session. */
-type StreamOptions = { key?: string; cookie?: string; lastEventId?: string; path?: string };
+type StreamOptions = {
+  key?: string;
+  cookie?: string;
+  lastEventId?: string;
+  path?: string;
+  /** Ends the stream, or the wait for its response. */
+  signal?: AbortSignal;
+};
 
 export async function openEventStream(
   url: string,
-  { key, cookie, lastEventId, path = '/v1/events' }: StreamOptions,
+  { key, cookie, lastEventId, path = '/v1/events', signal }: StreamOptions,
 ): Promise<StreamReader> {
   const abort = new AbortController();
   const response = await fetch(url + path, {
-    signal: abort.signal,
+    signal: signal === undefined ? abort.signal : AbortSignal.any([abort.signal, signal]),
     headers: {
       accept: 'text/event-stream',
       ...(key !== undefined && { authorization: `Bearer ${key}` }),

@@ -1,0 +1,223 @@
+/**
+ * The attacks of a run, which attacker.ts performs in turn: requests that are expensive to answer, mail to hostile
+ * servers (hostile-domains.ts), and requests for things of the other project.
+ */
+import { PAYLOADS } from '../support/hostile-payloads.ts';
+import {
+  characterReferences,
+  dryRun,
+  eventPoll,
+  type HostileRequest,
+  listPreview,
+  longTag,
+  searchOfManyWords,
+  signInGuess,
+  translationOfUnclosed,
+} from '../support/hostile-shapes.ts';
+import { LIVE_DOMAIN } from './emails.ts';
+import { HOSTILE_DOMAINS } from './hostile-domains.ts';
+import type { RandomSource } from './random.ts';
+
+/** Project and keys of the attacker. */
+export type AttackerKeys = {
+  projectId: string;
+  live: string;
+  test: string;
+  /** May send from the one domain, and no more. */
+  weakest: string;
+  from: string;
+};
+
+export type Turn = {
+  /** How often this was done before, from 0. */
+  n: number;
+  keys: AttackerKeys;
+  random: RandomSource;
+  /** Ids of the other project: of an email that was accepted lately, and of a domain. */
+  victim: { emailId: string; domainId: string };
+};
+
+type Ask = {
+  kind: 'request';
+  request: HostileRequest & { method?: string };
+  /** null: none. */
+  key: string | null;
+};
+/** An email to each address, in one batch if there are several. */
+type Send = {
+  kind: 'mail';
+  environment: 'live' | 'test';
+  key: string;
+  addresses: readonly string[];
+  content: object;
+};
+/** Event streams, open for a moment. */
+type Streams = { kind: 'streams'; key: string; count: number };
+
+export type Attack = {
+  what: string;
+  /** Statuses that it may get; any attack may also get 429 and 503. */
+  allowed: readonly number[];
+  /** So many end it, without those of a busy service. */
+  answers: number;
+  next: (turn: Turn) => Ask | Send | Streams;
+};
+
+const OF_OTHERS = [401, 403, 404] as const;
+const LARGE_BYTES = 6_000_000;
+const LARGE_TO = 2;
+const BATCH = 60;
+/** More than the limit of a key, and less. */
+const STREAMS = 12;
+const STREAMS_ALLOWED = 8;
+
+const HOSTILE_HTML: readonly (() => string)[] = [
+  () => longTag(),
+  () => characterReferences(250_000),
+  () => PAYLOADS.map(({ text }) => text).join('\n'),
+];
+
+export const ATTACKS: readonly Attack[] = [
+  {
+    what: 'dry runs of hostile HTML',
+    allowed: [200],
+    answers: 18,
+    next: ({ n, keys, random }) => ({
+      kind: 'request',
+      request: dryRun(keys.from, HOSTILE_HTML[n % HOSTILE_HTML.length]!()),
+      key: random.pick([keys.test, keys.weakest]),
+    }),
+  },
+  {
+    what: 'previews that turn long lists into text',
+    // What takes too long is refused.
+    allowed: [422],
+    answers: 12,
+    next: ({ keys }) => ({ kind: 'request', request: listPreview(), key: keys.test }),
+  },
+  {
+    what: 'translations of unclosed blocks',
+    allowed: [200, 422],
+    answers: 8,
+    next: ({ keys }) => ({ kind: 'request', request: translationOfUnclosed(), key: keys.test }),
+  },
+  {
+    what: 'searches of many words',
+    allowed: [200],
+    answers: 24,
+    next: ({ n, keys }) => ({
+      kind: 'request',
+      // A word of the subject of every email, of the other project, too.
+      request: n % 3 === 0 ? { path: '/v1/emails?q=Email&limit=100' } : searchOfManyWords(),
+      key: keys.live,
+    }),
+  },
+  {
+    what: 'polls of events',
+    allowed: [200],
+    answers: 24,
+    next: ({ keys, random }) => ({
+      kind: 'request',
+      request: eventPoll(),
+      key: random.pick([keys.live, keys.test]),
+    }),
+  },
+  {
+    what: 'event streams',
+    allowed: [200],
+    answers: STREAMS_ALLOWED,
+    next: ({ keys }) => ({ kind: 'streams', key: keys.live, count: STREAMS }),
+  },
+  {
+    what: 'guesses of passwords',
+    allowed: [401],
+    answers: 24,
+    next: ({ n }) => ({ kind: 'request', request: signInGuess(n), key: null }),
+  },
+  {
+    what: "requests for another project's things",
+    allowed: OF_OTHERS,
+    answers: 24,
+    next: (turn) => ({ kind: 'request', ...forbidden(turn) }),
+  },
+  {
+    what: 'mail to silent domains',
+    allowed: [202],
+    answers: 2,
+    next: ({ n, keys }) =>
+      mailTo(HOSTILE_DOMAINS.silent.slice((n % 2) * BATCH, ((n % 2) + 1) * BATCH), keys, n),
+  },
+  {
+    what: 'mail to dead domains',
+    allowed: [202],
+    answers: 2,
+    next({ n, keys }) {
+      const { dropping, dead, complaining, unresolvable, unknown } = HOSTILE_DOMAINS;
+      return mailTo([...dropping, ...dead, ...complaining, ...unresolvable, ...unknown], keys, n);
+    },
+  },
+  {
+    what: 'large attachments to silent domains',
+    allowed: [202],
+    answers: 3,
+    next: ({ n, keys }) => ({
+      ...mailTo([HOSTILE_DOMAINS.silent[n % LARGE_TO]!], keys, n),
+      content: { attachments: [{ filename: 'large.bin', content: largeContent() }] },
+    }),
+  },
+  {
+    what: 'test mail whose webhooks are never answered',
+    allowed: [202],
+    answers: 30,
+    next: ({ n, keys }) => ({
+      kind: 'mail',
+      environment: 'test',
+      key: keys.test,
+      addresses: [`delivered+hostile-${n}@simulator.test`],
+      content: {},
+    }),
+  },
+];
+
+/** Alternately with a key that may do all in its project, and with the weakest. */
+function mailTo(domains: readonly string[], keys: AttackerKeys, n: number): Send {
+  return {
+    kind: 'mail',
+    environment: 'live',
+    key: n % 2 === 0 ? keys.live : keys.weakest,
+    addresses: domains.map((domain) => `jo-${n}@${domain}`),
+    content: { html: PAYLOADS[n % PAYLOADS.length]!.text },
+  };
+}
+
+function largeContent(): string {
+  return Buffer.alloc(LARGE_BYTES, 'x').toString('base64');
+}
+
+/** What must be refused: with keys of the attacker, with the weakest of them, and with none. */
+function forbidden({ keys, random, victim }: Turn): Omit<Ask, 'kind'> {
+  const { live, weakest } = keys;
+  const email = `/v1/emails/${victim.emailId}`;
+  const forged = {
+    from: `Acme <hello@${LIVE_DOMAIN}>`,
+    to: `jo@${HOSTILE_DOMAINS.silent[0]!}`,
+    subject: 'Forged',
+    text: 'Forged',
+  };
+  const madeUp = `lh_live_${'x'.repeat(43)}`;
+  return random.pick<Omit<Ask, 'kind'>>([
+    { request: { path: email }, key: live },
+    { request: { path: `${email}/content` }, key: live },
+    { request: { path: `${email}/cancel`, method: 'POST' }, key: live },
+    { request: { path: `/v1/domains/${victim.domainId}`, method: 'DELETE' }, key: live },
+    { request: { path: '/v1/emails', body: forged }, key: live },
+    { request: { path: '/v1/emails', body: forged }, key: weakest },
+    { request: { path: email }, key: weakest },
+    { request: { path: `${email}/cancel`, method: 'POST' }, key: weakest },
+    { request: { path: '/v1/domains' }, key: weakest },
+    { request: { path: '/v1/events' }, key: weakest },
+    { request: { path: '/v1/api-keys', body: { name: 'More' } }, key: weakest },
+    { request: { path: '/v1/emails', body: forged }, key: madeUp },
+    { request: { path: '/v1/events' }, key: null },
+  ]);
+}

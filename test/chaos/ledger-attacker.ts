@@ -1,0 +1,32 @@
+/**
+ * The part of the ledger about the attacker: nodes answered each attack, refused what its keys do not allow, never
+ * failed, and showed nothing of another project. The rules for mail (ledger.ts) cover the attacker's mail as well.
+ */
+import type { AttackAnswers, Evidence, Finding, FindingKind } from './ledger-types.ts';
+
+/** A limit is exceeded; the service is busy, or its database is away. */
+const ALWAYS_ALLOWED = [429, 503];
+
+const finding = (kind: FindingKind, what: string): Finding => ({ kind, what });
+
+export function compareAttacks({ attacks, shown }: Pick<Evidence, 'attacks' | 'shown'>): Finding[] {
+  return [
+    ...attacks.flatMap(answersAreAllowed),
+    ...shown.ids.filter((id) => !shown.own.has(id)).map((id) => finding('shown_to_attacker', id)),
+  ];
+}
+
+function answersAreAllowed({ attack, allowed, answers }: AttackAnswers): Finding[] {
+  const wanted = [...allowed, ...ALWAYS_ALLOWED];
+  const wrong = answers.filter(({ status }) => !wanted.includes(status));
+  const isExercised = answers.some(({ status }) => allowed.includes(status));
+  return [
+    ...(isExercised ? [] : [finding('fault_not_exercised', `attack: ${attack}`)]),
+    ...wrong.map(({ status, count, example }) =>
+      finding(
+        status < 400 ? 'attacker_not_refused' : 'unexpected_answer',
+        `attack: ${attack}: ${count} times ${status}, ${example}`,
+      ),
+    ),
+  ];
+}
