@@ -81,7 +81,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     what: 'dry runs of hostile HTML',
     allowed: [200],
-    answers: 18,
+    answers: 9,
     next: ({ n, keys, random }) => ({
       kind: 'request',
       request: dryRun(keys.from, HOSTILE_HTML[n % HOSTILE_HTML.length]!()),
@@ -92,19 +92,19 @@ export const ATTACKS: readonly Attack[] = [
     what: 'previews that turn long lists into text',
     // What takes too long is refused.
     allowed: [422],
-    answers: 12,
+    answers: 8,
     next: ({ keys }) => ({ kind: 'request', request: listPreview(), key: keys.test }),
   },
   {
     what: 'translations of unclosed blocks',
     allowed: [200, 422],
-    answers: 8,
+    answers: 4,
     next: ({ keys }) => ({ kind: 'request', request: translationOfUnclosed(), key: keys.test }),
   },
   {
     what: 'searches of many words',
     allowed: [200],
-    answers: 24,
+    answers: 12,
     next: ({ n, keys }) => ({
       kind: 'request',
       // A word of the subject of every email, of the other project, too.
@@ -115,7 +115,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     what: 'polls of events',
     allowed: [200],
-    answers: 24,
+    answers: 12,
     next: ({ keys, random }) => ({
       kind: 'request',
       request: eventPoll(),
@@ -131,13 +131,13 @@ export const ATTACKS: readonly Attack[] = [
   {
     what: 'guesses of passwords',
     allowed: [401],
-    answers: 24,
+    answers: 12,
     next: ({ n }) => ({ kind: 'request', request: signInGuess(n), key: null }),
   },
   {
     what: "requests for another project's things",
     allowed: OF_OTHERS,
-    answers: 24,
+    answers: 12,
     next: (turn) => ({ kind: 'request', ...forbidden(turn) }),
   },
   {
@@ -168,7 +168,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     what: 'test mail whose webhooks are never answered',
     allowed: [202],
-    answers: 30,
+    answers: 24,
     next: ({ n, keys }) => ({
       kind: 'mail',
       environment: 'test',
