@@ -866,6 +866,23 @@ export type NewWebhookReplay = {
   status?: 'pending' | 'delivered' | 'failed' | undefined;
 };
 
+export type OperatorCondition = {
+  object: 'condition';
+  type: 'provider.blocked' | 'domain.degraded' | 'webhook.disabled' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late';
+  /** What it concerns, by type. */
+  subject: string;
+  /** What is wrong. */
+  message: string;
+  /** What to do. */
+  remedy: string;
+  /** Facts for programs, by type. */
+  details: Record<string, unknown>;
+  /** When it began. */
+  since: string;
+  /** When it was last noticed. */
+  last_seen: string;
+};
+
 export type OwnSession = {
   object: 'session';
   /** The session. */
@@ -2410,6 +2427,17 @@ export type Operations = {
     body: undefined;
     result: Limits;
   };
+  /** List what an operator has to act on */
+  listOperatorConditions: {
+    query: Record<never, never>;
+    body: undefined;
+    result: {
+      object: 'list';
+      data: OperatorCondition[];
+      /** Whether there is more in this direction. */
+      has_more: boolean;
+    };
+  };
   /** List requests */
   listRequests: {
     query: {
@@ -2534,6 +2562,7 @@ export const OPERATIONS = {
   rotateApiKey: ['POST', '/v1/api-keys/{id}/rotate'],
   listProjects: ['GET', '/v1/projects'],
   getLimits: ['GET', '/v1/limits'],
+  listOperatorConditions: ['GET', '/v1/operator/conditions'],
   listRequests: ['GET', '/v1/requests'],
   getRequest: ['GET', '/v1/requests/{id}'],
   getHealth: ['GET', '/healthz'],

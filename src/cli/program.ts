@@ -87,6 +87,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/retention.ts')).describeRetention,
   },
   {
+    name: 'attention',
+    about: 'list what needs an operator, with since when and what to do',
+    load: async () => (await import('./commands/attention.ts')).describeAttention,
+  },
+  {
     name: 'explain',
     about: "explain a mail server's reply, or a bounce",
     load: async () => (await import('./commands/explain.ts')).describeExplain,

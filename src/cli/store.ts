@@ -6,6 +6,7 @@ import { Option } from 'commander';
 import { type Cli, type Failure, isFailure, type Outcome, usageFailure } from './command.ts';
 import { type Config, readConfig } from '../config/config.ts';
 import { type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
+import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
 import { mostSimilar } from '../core/similar.ts';
 import { isId } from '../store/ids.ts';
 import { isUnsuitable } from '../store/postgres/connect.ts';
@@ -20,7 +21,16 @@ import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
 import { SecretKeyProblem } from '../store/secrets.ts';
-import { listAllProjects, type Owned, ownerOf, type Project } from '../store/projects.ts';
+import {
+  listAllProjects,
+  makeOperatorProject,
+  type Owned,
+  ownerOf,
+  type Project,
+} from '../store/projects.ts';
+
+/** What --project takes for the project of the installation's events (core/operator-events.ts). */
+const OPERATOR = 'operator';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
 
@@ -130,10 +140,17 @@ export async function chooseProject(
   wanted: string | undefined,
 ): Promise<Project | Failure> {
   const projects = await listAllProjects(db);
+  if (meansOperator(wanted, projects)) return makeOperatorProject(db);
   const [first, second] =
     wanted === undefined ? projects : projects.filter((project) => isMeant(project, wanted));
   if (first !== undefined && second === undefined) return first;
   return usageFailure(whyNone(projects, wanted, second !== undefined));
+}
+
+/** That of the installation's events, which no list shows. A project with this name has precedence. */
+function meansOperator(wanted: string | undefined, projects: Project[]): boolean {
+  if (wanted === OPERATOR_PROJECT_ID) return true;
+  return wanted === OPERATOR && !projects.some((project) => isMeant(project, wanted));
 }
 
 function isMeant(project: Project, wanted: string): boolean {

@@ -19,6 +19,7 @@ import { SignIn } from '../auth/sign-in.ts';
 import { SignInLimits } from '../auth/sign-in-limits.ts';
 import { parseApiKey } from '../core/api-key.ts';
 import { limitRefusal } from '../core/limits.ts';
+import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
 import type { Caller } from '../core/scope.ts';
 import { accountForBodies } from './bodies.ts';
 import type { Connections } from './connections.ts';
@@ -30,7 +31,7 @@ import {
   sendProblem,
   TOO_LARGE,
 } from './errors.ts';
-import { LEAST_ROLES } from './roles.ts';
+import { LEAST_ROLES, OF_OPERATORS } from './roles.ts';
 import type { Access, App, HttpServices } from './services.ts';
 import { Sessions } from './sessions.ts';
 import { clientOf } from '../net/addresses.ts';
@@ -40,6 +41,8 @@ const NO_SUCH_FORM =
   'This is not an API key: keys begin with lh_live_ or lh_test_; it may be incomplete.';
 /** One message for unknown, revoked and expired keys, so that it does not disclose the difference. */
 export const KEY_REFUSED = 'The API key is not valid; check it, or make a new one.';
+const OPERATORS_ONLY =
+  'This is a key of the operator, for the events of the installation; use a key of a project.';
 const SENDING_ONLY = 'This key may only send and read its own emails; use a key with full access.';
 
 /** The caller of a route that requires a key. @throws on a public route */
@@ -143,6 +146,7 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
     const { access = 'full_access', limit, streams, refuses, withinDomain } = route.config ?? {};
     const needsKeyHere = limit === 'sending' ? needsKeyToSend : needsKey;
     const checks = identity(route, { sessions, needsKey: needsKeyHere });
+    if (needsCaller(access) && !isForOperators(route)) checks.push(refuseOperators);
     if (access === 'full_access') checks.push(requireFullAccess);
     if (needsCaller(access) && !withinDomain) checks.push(requireAllDomains);
     if (limit) route.onSend = setsLimitHeaders;
@@ -158,6 +162,15 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
     if (route.schema?.body) route.preValidation = emptyBodyIsObject;
   });
 }
+
+/** After requireKey: refuses keys of the operator's project on routes about mail. */
+const refuseOperators: onRequestHookHandler = (request, reply, done) => {
+  if (callerOf(request).projectId !== OPERATOR_PROJECT_ID) return done();
+  refuse(reply, { refused: 'authorization_error', message: OPERATORS_ONLY });
+};
+
+const isForOperators = ({ schema }: Pick<RouteOptions, 'schema'>): boolean =>
+  OF_OPERATORS.has(schema?.operationId ?? '');
 
 const needsCaller = (access: Access) => access === 'full_access' || access === 'any_key';
 

@@ -105,10 +105,30 @@ const OF_ADMINS = [
   'createInvitation',
   'revokeInvitation',
   'listAuditEvents',
+  'listOperatorConditions',
 ] as const;
 
 /** An operation that a session may have. */
 export type Operation = (typeof OF_VIEWERS | typeof OF_DEVELOPERS | typeof OF_ADMINS)[number];
+
+/** What a key of the operator's project may do: nothing about mail. */
+export const OF_OPERATORS: ReadonlySet<string> = new Set([
+  'listEvents',
+  'listOperatorConditions',
+  'getCurrentApiKey',
+  'createWebhook',
+  'listWebhooks',
+  'getWebhook',
+  'updateWebhook',
+  'deleteWebhook',
+  'rotateWebhookSecret',
+  'testWebhook',
+  'listWebhookDeliveries',
+  'getWebhookDelivery',
+  'replayWebhookDelivery',
+  'replayWebhook',
+  'getWebhookReplay',
+]);
 
 /** About the calling key. */
 export const ONLY_WITH_A_KEY: ReadonlySet<string> = new Set(['getCurrentApiKey']);

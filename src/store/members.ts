@@ -2,6 +2,7 @@
  * Members of an organization: the people who sign in to the dashboard. An organization with members has
  * an owner; before there is one, only a link that is used once creates one (store/sign-in-links.ts).
  */
+import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
 import type { Role } from '../core/roles.ts';
 import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
@@ -53,9 +54,12 @@ export async function hasOwner(db: Queryable): Promise<boolean> {
   return (await db.query<{ found: boolean }>(HAS_OWNER))[0]?.found === true;
 }
 
+// That of the operator's project has the same id, and no members.
+const FIRST_ORGANIZATION = 'select id from organizations where id <> $1 order by id limit 1';
+
 /** The first organization of this installation; null: it was never started. */
 export async function findOrganization(db: Queryable): Promise<string | null> {
-  const [row] = await db.query<{ id: string }>('select id from organizations order by id limit 1');
+  const [row] = await db.query<{ id: string }>(FIRST_ORGANIZATION, [OPERATOR_PROJECT_ID]);
   return row?.id ?? null;
 }
 

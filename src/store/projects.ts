@@ -1,4 +1,5 @@
 /** Organizations and their projects. A project has two environments. */
+import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
 import { ENVIRONMENTS, type Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 import { newId } from './ids.ts';
@@ -50,9 +51,27 @@ export async function listProjects(db: Queryable, organizationId: string): Promi
   return db.query<Project>(LIST, [organizationId]);
 }
 
-/** Every project of this installation, oldest first; only for the operator's command line. */
+const LIST_ALL = `select ${COLUMNS} from projects where id <> '${OPERATOR_PROJECT_ID}' order by id`;
+
+/** Every project of this installation except the operator's, oldest first; only for the operator's command line. */
 export async function listAllProjects(db: Queryable): Promise<Project[]> {
-  return db.query<Project>(`select ${COLUMNS} from projects order by id`);
+  return db.query<Project>(LIST_ALL);
+}
+
+// Its organization has the same id and no members. It sends nothing, so it has no limits.
+const MAKE_OPERATORS = `
+with organization as (
+  insert into organizations (id, name, created_at) values ($1, $2, app_now()) on conflict (id) do nothing
+)
+insert into projects (id, organization_id, name, created_at) values ($1, $1, $2, app_now())
+on conflict (id) do update set name = excluded.name
+returning ${COLUMNS}`;
+
+/** The project that events of the installation belong to, made when it gets its first key or webhook. */
+export async function makeOperatorProject(db: Queryable): Promise<Project> {
+  const [row] = await db.query<Project>(MAKE_OPERATORS, [OPERATOR_PROJECT_ID, 'operator']);
+  if (!row) throw new Error('the project of the operator was not returned');
+  return row;
 }
 
 export type Owned = 'api_keys' | 'domains' | 'emails' | 'webhook_endpoints';

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import type { NewCondition } from '../../src/core/operator-events.ts';
+import { raiseCondition } from '../../src/store/operator-conditions.ts';
 import { memberOf, OWNER, ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {
@@ -11,6 +13,7 @@ import {
   signedIn,
   takePage,
 } from '../support/dashboard.ts';
+import { asOwner } from '../support/postgres.ts';
 import { startService } from '../support/service.ts';
 
 await buildDashboard();
@@ -150,4 +153,31 @@ test('the queue is accessible and fits a phone, light and dark', async () => {
     await page.getByRole('list', { name: 'Drops' }).waitFor();
     await assertGoodInAllThemes(page);
   }
+});
+
+test('the overview shows admins what an operator has to act on, and viewers nothing of it', async () => {
+  const condition: NewCondition = {
+    type: 'disk.low',
+    subject: 'mail1',
+    message: 'The disk of the database has 412 MB left; emails are refused.',
+    remedy: 'Make room on it.',
+  };
+  await asOwner(service.address(), (db) => raiseCondition(db, condition));
+  const overview = `${service.url}/dashboard/${project}/test/overview`;
+  await using open = await takePage(browser, service, { cookies });
+  await open.page.goto(overview);
+  const item = open.page.getByRole('listitem').filter({ hasText: condition.message });
+  await item.getByText(condition.remedy).waitFor();
+  assert.deepEqual(await seriousFindings(open.page), []);
+  assert.deepEqual(open.complaints, []);
+
+  const viewer = await memberOf(service, owner, 'viewer');
+  await using other = await takePage(browser, service, { cookies: signedIn(service, viewer) });
+  await other.page.goto(overview);
+  await other.page
+    .getByText('Nothing needs attention.')
+    .or(other.page.getByRole('listitem').filter({ hasText: 'gets no mail at present' }))
+    .waitFor();
+  assert.equal(await other.page.getByText(condition.message).count(), 0);
+  assert.deepEqual(other.complaints, []);
 });

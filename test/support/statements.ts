@@ -250,6 +250,7 @@ async function useProjects({ db, sender }: Stage): Promise<void> {
   await projects.createProject(db, organization.id, 'Another');
   await projects.listProjects(db, organization.id);
   await projects.listAllProjects(db);
+  await projects.makeOperatorProject(db);
   await projects.findProject(db, sender.projectId);
   for (const table of ['api_keys', 'domains', 'emails', 'webhook_endpoints'] as const) {
     await projects.ownerOf(db, table, sender.keyId);

@@ -1,12 +1,15 @@
 /** What somebody has to look at: found from the public lists, each with the page that has the remedy. */
 import { useQueries } from '@tanstack/react-query';
-import type { Domain, Limits, Stats, Webhook } from '../../../sdk/src/api.ts';
+import type { Domain, Limits, OperatorCondition, Stats, Webhook } from '../../../sdk/src/api.ts';
 import { useApi } from '../api/scope.ts';
+import { useMay } from '../ui/allowed.tsx';
 import { isNearlyFull, megabytes } from './storage-words.ts';
 import { type ProviderRow, recipients, useQueue } from './queue-words.tsx';
 
-type Finding = {
-  text: string;
+/** A condition of the installation has its remedy in words, and no page. */
+type Finding = { text: string } & (Linked | { remedy: string });
+
+type Linked = {
   /** What to do about it: the words of the link. */
   action: string;
 } & (
@@ -19,13 +22,15 @@ type Finding = {
 /** Receivers begin to refuse mail of senders above these. */
 const BOUNCES_MAX = 0.05;
 const COMPLAINTS_MAX = 0.001;
+const CONDITIONS_EVERY_MS = 30_000;
 /** Below that, a share says nothing. */
 const RECIPIENTS_MIN = 100;
 
 export function useAttention(): { findings: Finding[]; isPending: boolean } {
-  const { key, get } = useApi();
+  const { key, get, scope } = useApi();
+  const isOperator = useMay()('listOperatorConditions');
   const queue = useQueue('project');
-  const [domains, webhooks, stats, limits] = useQueries({
+  const [domains, webhooks, stats, limits, conditions] = useQueries({
     queries: [
       {
         queryKey: [...key, '/v1/domains', 'attention'],
@@ -43,9 +48,16 @@ export function useAttention(): { findings: Finding[]; isPending: boolean } {
         queryKey: [...key, '/v1/limits', 'attention'],
         queryFn: () => get<Limits>('/v1/limits'),
       },
+      {
+        queryKey: ['/v1/operator/conditions'],
+        queryFn: () => get<{ data: OperatorCondition[] }>('/v1/operator/conditions'),
+        enabled: isOperator,
+        refetchInterval: CONDITIONS_EVERY_MS,
+      },
     ],
   });
   const findings = [
+    ...(conditions.data?.data.flatMap((one) => ofCondition(one, scope.project)) ?? []),
     ...(domains.data?.data.flatMap(ofDomain) ?? []),
     ...(webhooks.data?.data.flatMap(ofWebhook) ?? []),
     ...(queue.data?.providers.flatMap(ofProvider) ?? []),
@@ -53,6 +65,15 @@ export function useAttention(): { findings: Finding[]; isPending: boolean } {
     ...ofStats(stats.data),
   ];
   return { findings, isPending: domains.isPending || webhooks.isPending || stats.isPending };
+}
+
+/** Those of this project's own domains and webhooks are found with them. */
+function ofCondition(
+  { type, message, remedy, details }: OperatorCondition,
+  projectId: string,
+): Finding[] {
+  const isOwn = type === 'domain.degraded' || type === 'webhook.disabled';
+  return isOwn && details['project_id'] === projectId ? [] : [{ text: message, remedy }];
 }
 
 function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Finding[] {

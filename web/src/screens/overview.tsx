@@ -124,14 +124,18 @@ function Attention(): ReactNode {
           <CircleAlert size={15} aria-hidden className="mt-0.75 shrink-0 text-bad" />
           <span className="min-w-0 break-words">
             {finding.text}{' '}
-            <Link
-              to={finding.to}
-              params={'id' in finding ? { ...scope, id: finding.id } : scope}
-              search={'search' in finding ? finding.search : {}}
-              className="text-accent underline"
-            >
-              {finding.action}
-            </Link>
+            {'remedy' in finding ? (
+              <span className="text-muted">{finding.remedy}</span>
+            ) : (
+              <Link
+                to={finding.to}
+                params={'id' in finding ? { ...scope, id: finding.id } : scope}
+                search={'search' in finding ? finding.search : {}}
+                className="text-accent underline"
+              >
+                {finding.action}
+              </Link>
+            )}
           </span>
         </li>
       ))}

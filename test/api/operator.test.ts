@@ -1,0 +1,113 @@
+/** What an operator sees of the installation: by key, by command line, and nobody else. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { NewCondition } from '../../src/core/operator-events.ts';
+import { clearCondition, raiseCondition } from '../../src/store/operator-conditions.ts';
+import { assertFailure } from '../support/api.ts';
+import { asOwner } from '../support/postgres.ts';
+import { startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const service = await startService();
+after(() => service[Symbol.asyncDispose]());
+
+const BLOCKED: NewCondition = {
+  type: 'provider.blocked',
+  subject: 'gmail',
+  message: 'gmail refuses all mail from 192.0.2.7.',
+  remedy: 'Ask for delisting.',
+  details: { provider: 'gmail' },
+};
+const raise = () => asOwner(service.address(), (db) => raiseCondition(db, BLOCKED));
+const clear = () => asOwner(service.address(), (db) => clearCondition(db, BLOCKED));
+
+async function operatorKey(): Promise<string> {
+  const made = await service.cliJson('keys', 'create', '--project', 'operator', '--mode', 'live');
+  return made.key;
+}
+
+test('an operator lists what is open by command line and by key, with since when and what to do', async () => {
+  const quiet = await service.cli('attention');
+  assert.equal(quiet.code, 0, quiet.stderr);
+  assert.match(quiet.stdout, /Nothing needs attention/);
+  await raise();
+  const shown = await service.cli('attention');
+  assert.equal(shown.code, 1, 'there is something');
+  assert.match(
+    shown.stdout,
+    /provider\.blocked +gmail +gmail refuses all mail .* Ask for delisting/,
+  );
+  const json = await service.cli('attention', '--json');
+  const [listed] = JSON.parse(json.stdout).data;
+  const key = await operatorKey();
+  const answer = await service.request('GET', '/v1/operator/conditions', { key });
+  assert.equal(answer.status, 200, answer.text);
+  assert.equal(answer.body.has_more, false);
+  assert.deepEqual(answer.body.data, [{ object: 'condition', ...listed }]);
+  assert.deepEqual({ ...BLOCKED, since: listed.since, last_seen: listed.last_seen }, listed);
+  await clear();
+  assert.equal((await service.cli('attention')).code, 0);
+});
+
+test('the event stream of an operator key has the beginning and the end', async () => {
+  const key = await operatorKey();
+  const { cursor } = (await service.request('GET', '/v1/events?after=latest', { key })).body;
+  await raise();
+  await raise();
+  await clear();
+  const path = `/v1/events?after=${cursor}&types=provider.blocked,provider.unblocked`;
+  const events = await waitFor(
+    async () => {
+      const { data } = (await service.request('GET', path, { key })).body;
+      return data.length === 2 ? (data as { type: string; data: Record<string, string> }[]) : null;
+    },
+    { what: 'two events' },
+  );
+  assert.deepEqual(
+    events.map(({ type, data }) => [type, data['subject'], data['state'], data['message']]),
+    [
+      ['provider.blocked', 'gmail', 'raised', BLOCKED.message],
+      ['provider.unblocked', 'gmail', 'cleared', 'The provider takes mail again.'],
+    ],
+  );
+});
+
+test('keys of projects see nothing of the installation', async () => {
+  await raise();
+  for (const key of [service.testKey, await service.liveKey()]) {
+    const refused = await service.request('GET', '/v1/operator/conditions', { key });
+    assertFailure(refused, 403, 'authorization_error');
+    const { data } = (await service.request('GET', '/v1/events', { key })).body;
+    assert.deepEqual(
+      data.filter(({ type }: { type: string }) => type.startsWith('provider.')),
+      [],
+    );
+  }
+  await clear();
+});
+
+test('a key of the operator cannot send, and has no project among the others', async () => {
+  const key = await operatorKey();
+  const body = { from: 'a@acme.test', to: 'delivered@simulator.test', subject: 'Hi', text: 'Hi' };
+  for (const [method, path] of [
+    ['POST', '/v1/emails'],
+    ['POST', '/emails'],
+    ['POST', '/v1/domains'],
+    ['GET', '/v1/emails'],
+    ['POST', '/v1/api-keys'],
+  ] as const) {
+    const refused = await service.request(method, path, {
+      key,
+      ...(method === 'POST' && { body }),
+    });
+    // 401 is what the wire format of Resend has for it.
+    assert.equal(refused.status, path === '/emails' ? 401 : 403, `${method} ${path}`);
+    assert.match(refused.text, /This is a key of the operator/);
+  }
+  const current = await service.request('GET', '/v1/api-keys/current', { key });
+  assert.equal(current.status, 200, current.text);
+  const projects = await service.cliJson('projects', 'list');
+  assert.equal(projects.data.length, 1);
+  assert.equal((await service.cli('keys', 'list')).code, 0, 'there is still only one project');
+  assert.equal((await service.cli('owner', 'link')).code, 0);
+});
