@@ -26,6 +26,7 @@ export const PROJECT_EVENT_TYPES = [
   'suppression.added',
   'suppression.removed',
   'project.reputation_alert',
+  'webhook.disabled',
 ] as const;
 
 export type EventType = (typeof PROJECT_EVENT_TYPES)[number] | OperatorEventType;

@@ -13,8 +13,8 @@
  * ends it writes the ending line (`info`) and event. Both may be called as often as the state is looked at: they
  * return at once, do not fail, and are repeated while the database is away (service/operator-events.ts).
  *
- * In a transaction of its own, a store calls `raiseCondition` and `clearCondition` (store/operator-conditions.ts).
- * A new type needs a line in CONDITIONS, and its row in docs/monitoring.md.
+ * What has to commit with the beginning of a condition, such as an event of a project, goes through
+ * `raiseTogether` (service/operator-events.ts); the statements are in store/operator-conditions.ts. A new type needs a line in CONDITIONS, and its row in docs/monitoring.md.
  */
 
 /** The types, each with the type of its ending event, and the sentence of that event unless the caller has one. */

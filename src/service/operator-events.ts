@@ -22,7 +22,7 @@ import {
   listConditions,
   raiseCondition,
 } from '../store/operator-conditions.ts';
-import { DatabaseUnavailable, type Queryable } from '../store/postgres/database.ts';
+import { type Database, DatabaseUnavailable, type Queryable } from '../store/postgres/database.ts';
 
 const RETRY_MS = 5_000;
 const LOGGED_MAX = 100;
@@ -59,6 +59,23 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
 
   clear(condition: EndedCondition): void {
     this.#report({ kind: 'cleared', condition, isLogged: false });
+  }
+
+  /**
+   * Opens a condition in one transaction with `work`, which the one call that opens it runs. For callers that look
+   * again when this throws.
+   */
+  async raiseTogether(
+    db: Pick<Database, 'transaction'>,
+    condition: NewCondition,
+    work: (tx: Queryable) => Promise<void>,
+  ): Promise<void> {
+    const isNew = await db.transaction(async (tx) => {
+      const raised = await raiseCondition(tx, condition);
+      if (raised.isNew) await work(tx);
+      return raised.isNew;
+    });
+    if (isNew) this.#logOnce({ kind: 'raised', condition, isLogged: false });
   }
 
   /** At the start: one line for each open condition, which was logged when it began. */

@@ -7,6 +7,7 @@ import {
   listConditions,
   raiseCondition,
 } from '../../src/store/operator-conditions.ts';
+import { enabledWebhooks, unreportedWebhooks } from '../../src/store/disabled-webhooks.ts';
 import type { Stage } from './statements.ts';
 
 export async function useConditions({ db }: Stage): Promise<void> {
@@ -23,4 +24,6 @@ export async function useConditions({ db }: Stage): Promise<void> {
   await countConditions(db);
   await lapsedConditions(db);
   await clearCondition(db, condition);
+  await unreportedWebhooks(db, 10);
+  await enabledWebhooks(db);
 }

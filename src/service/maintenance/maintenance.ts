@@ -37,6 +37,7 @@ import { StorageWatch } from './storage-watch.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
 import { createNetwork } from '../network.ts';
 import { systemWorld } from '../system-world.ts';
+import { watchWebhooks } from './webhook-watch.ts';
 import type { WorkerPool } from '../worker-pool.ts';
 
 export type MaintenanceOptions = {
@@ -83,6 +84,7 @@ const STREAM_EVERY_MS = 60_000;
 const DOMAINS_EVERY_MS = 10 * 60_000;
 const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
+const WEBHOOKS_EVERY_MS = 10_000;
 const LAPSED_EVERY_MS = 60_000;
 const RETENTION_EVERY_MS = 10 * 60_000;
 /** A task whose statement is not answered by then ends when the database is closed. */
@@ -185,9 +187,12 @@ export class Maintenance implements AsyncDisposable {
     );
   }
 
-  /** What projects send, from which domains, and the policies of receivers. */
+  /** What projects send, from which domains, their webhooks, and the policies of receivers. */
   #watchSenders(): void {
-    const { database, config, log } = this.#options;
+    const { database, config, operatorEvents, log } = this.#options;
+    this.#every(WEBHOOKS_EVERY_MS, 'watching webhooks', () =>
+      watchWebhooks(database.db, operatorEvents),
+    );
     const reputation = new ReputationWatch(database.db, log);
     this.#every(config.reputationEveryMs, 'watching reputations', () => reputation.run());
     this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
