@@ -4,7 +4,7 @@
 create table storage_earlier (
   only_row    boolean primary key default true check (only_row),
   before      timestamptz not null, -- mail that was accepted earlier is not counted yet
-  project_id  uuid not null default '00000000-0000-0000-0000-000000000000',
+  project_id  uuid default '00000000-0000-0000-0000-000000000000',
   environment text not null default '',
   email_id    uuid not null default '00000000-0000-0000-0000-000000000000'
 );

@@ -17,15 +17,16 @@ const BYTES = `
                           + coalesce(pg_column_size(c.attachments), 0) + coalesce(pg_column_size(c.headers), 0)
                      from contents c where c.project_id = e.project_id and c.email_id = e.id), 0)`;
 
-// Another machine that is at it leaves nothing to do. Mail that came later than 'before' is counted already, and passed.
+// Not joined with its place: a batch is then read in the order of the index, however much there is. Another machine that is at it leaves nothing to do. Mail that came later than 'before' is counted already, and passed.
 const COUNT = `
 with place as materialized (
   select * from storage_earlier for update skip locked
 ),
 batch as materialized (
   select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.tags, e.metadata
-    from place, emails e
-   where (e.project_id, e.environment, e.id) > (place.project_id, place.environment, place.email_id)
+    from emails e
+   where (e.project_id, e.environment, e.id)
+         > ((select project_id from place), (select environment from place), (select email_id from place))
    order by e.project_id, e.environment, e.id
    limit $1
 ),

@@ -7,6 +7,7 @@ import { makeBlocks } from '../../src/store/limit-blocks.ts';
 import { listLimits } from '../../src/store/limits.ts';
 import { emailBatch, newEmail } from './mail-store.ts';
 import * as maxima from '../../src/store/maxima.ts';
+import { countEarlierMail } from '../../src/store/earlier-storage.ts';
 import * as storage from '../../src/store/storage.ts';
 import type { Exercise, Stage } from './statements.ts';
 
@@ -53,6 +54,7 @@ async function useStorage({ db, sender: { projectId } }: Stage): Promise<void> {
   await storage.readStorage(db, projectId);
   await storage.listStorage(db);
   await storage.releaseStorage(db, room);
+  await countEarlierMail(db, 20);
   await storage.forgetStorage(db, { contentH: 24, metadataH: 48 });
 }
 

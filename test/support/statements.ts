@@ -272,7 +272,7 @@ async function useSuppressions({ db, sender }: Stage): Promise<void> {
   }
   await listHistory(db, sender, { address: 'full@one.test', limit: 100 });
   await forgetHistory(db, 100);
-  await shortenHistories(db, { rowsMax: 100_000, batch: 100 });
+  await shortenHistories(db, { rowsMax: 1, batch: 100 });
   const imported = { reason: 'manual', createdAt: null, expiresAt: null } as const;
   const rows = Array.from({ length: 20 }, (_, n) => ({ ...imported, address: `in${n}@one.test` }));
   await importSuppressions(db, sender, rows);
