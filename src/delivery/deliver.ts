@@ -58,7 +58,14 @@ export type DeliverOptions = AttemptOptions & {
   /** Waits after failed attempts (core/retry.ts). */
   retryWaitsMs: readonly number[];
   /** For metrics. */
-  onAttempt: (attempt: { status: string; durationMs: number; firstAfterMs: number | null }) => void;
+  onAttempt: (attempt: {
+    status: string;
+    provider: string;
+    /** Of the reply that decided it; null: there was none. */
+    code: number | null;
+    durationMs: number;
+    firstAfterMs: number | null;
+  }) => void;
 };
 
 export function createDeliver(options: DeliverOptions): Deliver {
@@ -198,6 +205,8 @@ async function settle(
     const isFirst = delivery.attempts === 0;
     options.onAttempt({
       status: outcome.status,
+      provider: delivery.provider,
+      code: outcome.smtp?.code ?? null,
       durationMs: world.monotonicMs() - startedMs,
       firstAfterMs: isFirst ? startedMs - delivery.heldSinceMs : null,
     });

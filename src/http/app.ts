@@ -113,6 +113,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   const app = bareApp(services, timeouts);
   const connections = boundConnections(app, services, options);
   logRequests(app, services.log);
+  countRequests(app, services.onAnswered);
   app.addHook('onRequest', firstChecks(app, services, connections));
   checkRoutes(app, services, connections);
   auditChanges(app, services);
@@ -274,6 +275,16 @@ function closeInTime(app: App, graceMs: number): void {
 function logRequests(app: App, log: HttpServices['log']): void {
   app.addHook('onResponse', (request, reply, done) => {
     if (log.isLevelEnabled('info')) logRequest(log, request, reply);
+    done();
+  });
+}
+
+function countRequests(app: App, onAnswered: HttpServices['onAnswered']): void {
+  app.addHook('onResponse', (request, reply, done) => {
+    const { access, limit } = request.routeOptions.config;
+    const kind = limit === 'sending' ? 'accept' : access === 'sign_in' ? 'sign_in' : 'other';
+    const { method } = request;
+    onAnswered({ kind, method, status: reply.statusCode, seconds: reply.elapsedTime / 1_000 });
     done();
   });
 }

@@ -71,6 +71,8 @@ export type HttpServices = {
   readyWarnings: () => readonly string[];
   /** Why mail is not accepted, or not sent; empty when it is. Known already, so that nothing waits for it. */
   unready: () => readonly Unready[];
+  /** For metrics. */
+  onAnswered: (request: AnsweredRequest) => void;
   /** A request failed because of the database. */
   onDatabaseFailure: () => void;
   isStopping: () => boolean;
@@ -78,6 +80,14 @@ export type HttpServices = {
   certificate: Certificate | null;
   /** Prometheus text. */
   metricsText: () => Promise<string>;
+};
+
+/** `kind`: `accept` sends emails, or would; `sign_in` begins a session of the dashboard. */
+export type AnsweredRequest = {
+  kind: 'accept' | 'sign_in' | 'other';
+  method: string;
+  status: number;
+  seconds: number;
 };
 
 /** The certificate and its key, as PEM. */

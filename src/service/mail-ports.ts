@@ -11,9 +11,15 @@ import {
   UnmatchedRate,
 } from '../inbound/receive.ts';
 import { KnownClients } from '../net/smtp/server-limits.ts';
-import { SmtpServer, type SmtpServerLimits, type SmtpServerOptions } from '../net/smtp/server.ts';
+import {
+  type SmtpLogIn,
+  SmtpServer,
+  type SmtpServerLimits,
+  type SmtpServerOptions,
+} from '../net/smtp/server.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
 import { MESSAGE_MAX_BYTES, RECIPIENTS_MAX } from '../sending/draft.ts';
+import type { Activity } from './activity-metrics.ts';
 import { ReloadedCertificate } from './certificates.ts';
 import { ownUrl } from './own-host.ts';
 import { systemWorld } from './system-world.ts';
@@ -34,6 +40,29 @@ export type SmtpPorts = {
 
 /** As long as HTTP requests may take when the service stops. */
 const CLOSE_WITHIN_MS = 10_000;
+
+async function startPort<User>(
+  { activity, config }: WorkerContext,
+  port: number,
+  options: SmtpServerOptions<User>,
+): Promise<SmtpServer<User>> {
+  const name = options.logIn ? 'submission' : 'inbound';
+  const onReply = (code: number): void => activity.repliedTo(name, code);
+  const server = new SmtpServer({ ...options, onReply });
+  await server.listen({ port, ...(config.smtpHost === null ? {} : { host: config.smtpHost }) });
+  return server;
+}
+
+/** 535: no valid key; 421: too many attempts without one. */
+function countedLogIn<User>(logIn: SmtpLogIn<User>, activity: Activity): SmtpLogIn<User> {
+  return async (session, credentials) => {
+    const result = await logIn(session, credentials);
+    if (!('refused' in result)) activity.loggedIn('smtp', 'ok');
+    else if (result.refused.code === 535) activity.loggedIn('smtp', 'refused');
+    else if (result.refused.code === 421) activity.loggedIn('smtp', 'limited');
+    return result;
+  };
+}
 
 /** One application may open many sessions, and keep one for all its mail. */
 const SUBMISSION_LIMITS: Partial<SmtpServerLimits> = {
@@ -72,7 +101,7 @@ export async function listenForMail(
     onLogIn: (client: string) => void;
   },
 ): Promise<SmtpPorts> {
-  const { config, setup, log } = context;
+  const { activity, config, setup, log } = context;
   if (setup.certificate === null) return { noteLogIn: () => {}, close: () => Promise.resolve() };
   const certificate = new ReloadedCertificate(setup.certificate, {
     of: 'the mail ports',
@@ -89,9 +118,7 @@ export async function listenForMail(
   const tlsContext = () => certificate.context();
   const servers: { close(graceMs: number): Promise<void> }[] = [];
   const listen = async <User>(port: number, options: SmtpServerOptions<User>): Promise<void> => {
-    const server = new SmtpServer(options);
-    await server.listen({ port, ...(config.smtpHost === null ? {} : { host: config.smtpHost }) });
-    servers.push(server);
+    servers.push(await startPort(context, port, options));
   };
   if (config.inboundPort !== null) {
     const tls = { mode: 'starttls' as const, context: tlsContext };
@@ -116,7 +143,7 @@ export async function listenForMail(
         ...(config.smtpClientTimeoutMs && { logInTimeoutMs: config.smtpClientTimeoutMs }),
       },
       known,
-      logIn: createLogIn(submission),
+      logIn: countedLogIn(createLogIn(submission), activity),
       handlers: createSubmission(submission),
     });
   }
@@ -152,7 +179,7 @@ function submissionOptions(
  * @param listeners.refusal why nothing is accepted at present; null when it is
  */
 function inboundOptions(
-  { config, db, secrets, log, reputation }: WorkerContext,
+  { config, db, secrets, log, onSettled }: WorkerContext,
   {
     onNotified,
     refusal,
@@ -162,7 +189,7 @@ function inboundOptions(
   const book = { db: db.receiving, secrets: () => secrets.deriveAll('return path') };
   const store = new InboundStore(db.receiving, {
     onNotified,
-    onSettled: (settlement) => reputation.count(settlement),
+    onSettled,
   });
   const receive = createReceive({
     book,

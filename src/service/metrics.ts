@@ -2,13 +2,10 @@
  * The metrics of a worker. The supervisor adds up the metrics of the workers (worker-pool.ts) for
  * `GET /metrics` of the API and for a port of its own (metrics-listener.ts).
  */
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { CONDITION_TYPES, type ConditionType } from '../core/operator-events.ts';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ProviderFacts } from '../delivery/connection-pool.ts';
-import { mostImportantFirst } from './provider-report.ts';
-import type { QueueDepth } from '../store/queue-depth.ts';
-import type { Alert } from '../store/reputation.ts';
-import type { UnusableCounts } from '../store/unusable-secrets.ts';
+import { UNREADY_CODES } from '../core/readiness.ts';
+import { OTHER, type ProviderLabels } from './provider-label.ts';
 
 const SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
@@ -44,17 +41,13 @@ type MetricsState = {
   /** No mail server anywhere answers (delivery/uplink.ts). */
   isUplinkDown: () => boolean;
   providers: () => ProviderFacts[];
-  /** @param providersMax providers that are listed by name */
-  queueDepth: (providersMax: number) => Promise<QueueDepth>;
-  /** Senders with too many bounces or complaints. */
-  alerts: () => Promise<readonly Alert[]>;
-  /** Open conditions of the installation. */
-  conditions: () => Promise<readonly { type: ConditionType; open: number }[]>;
-  unusableSecrets: () => Promise<UnusableCounts>;
 };
 
-export function createMetrics(state: MetricsState): ServiceMetrics {
-  const registry = new Registry();
+export function createMetrics(
+  registry: Registry,
+  labels: ProviderLabels,
+  state: MetricsState,
+): ServiceMetrics {
   const registers = [registry];
   const gauge = (name: string, help: string, read: () => number): void => {
     new Gauge({
@@ -73,9 +66,7 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
   );
   addUplinkGauge(registry, state.isUplinkDown);
   addUnsettledGauge(registry, state.unsettled);
-  addProviderGauges(registry, state.providers);
-  addQueueGauges(registry, state.queueDepth);
-  addInstallationGauges(registry, state);
+  addProviderGauges(registry, labels, state.providers);
   return {
     registry,
     accepted: new Counter({
@@ -123,13 +114,6 @@ export function createMetrics(state: MetricsState): ServiceMetrics {
   };
 }
 
-/** The same for every worker. */
-function addInstallationGauges(registry: Registry, state: MetricsState): void {
-  addReputationGauge(registry, state.alerts);
-  addConditionGauge(registry, state.conditions);
-  addSecretsGauge(registry, state.unusableSecrets);
-}
-
 function visitCounter(registry: Registry): Counter<'result'> {
   return new Counter({
     name: 'letterhaus_tracking_visits_total',
@@ -167,15 +151,15 @@ function addUplinkGauge(registry: Registry, isDown: () => boolean): void {
   });
 }
 
-/** Caps label cardinality (mostImportantFirst), and of providers with the most mail. */
-const PROVIDERS_SHOWN = 30;
-const QUEUED_PROVIDERS_SHOWN = 20;
-
 /**
  * Open and idle are this worker's; window and suspension are the machine's, the same for every
  * worker.
  */
-function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): void {
+function addProviderGauges(
+  registry: Registry,
+  labels: ProviderLabels,
+  read: () => ProviderFacts[],
+): void {
   const gauge = (
     name: string,
     { help, aggregator }: { help: string; aggregator: 'sum' | 'max' },
@@ -189,12 +173,9 @@ function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): voi
       aggregator,
       collect() {
         this.reset();
-        for (const [index, provider] of mostImportantFirst(read()).entries()) {
-          this.inc(
-            { provider: index < PROVIDERS_SHOWN ? provider.provider : 'other' },
-            of(provider),
-          );
-        }
+        this.inc({ provider: OTHER }, 0);
+        for (const provider of read())
+          this.inc({ provider: labels.of(provider.provider) }, of(provider));
       },
     });
   };
@@ -215,127 +196,43 @@ function addProviderGauges(registry: Registry, read: () => ProviderFacts[]): voi
   );
   gauge(
     'letterhaus_provider_slowed',
-    { help: 'Whether the provider gets less because it asked for that.', aggregator: 'max' },
+    {
+      help: 'Providers with this label that get less because they asked for that.',
+      aggregator: 'max',
+    },
     ({ state }) => (state === 'slowed' ? 1 : 0),
   );
   gauge(
     'letterhaus_provider_suspended',
-    { help: 'Whether the provider is left alone.', aggregator: 'max' },
+    { help: 'Providers with this label that are left alone.', aggregator: 'max' },
     ({ state }) => (state === 'suspended' ? 1 : 0),
   );
 }
 
-/** The same for every worker: the highest counts, not the sum. */
-function addQueueGauges(
+/** The worst of all workers; codes are those of `GET /readyz`. */
+export function addReadiness(
   registry: Registry,
-  read: (providersMax: number) => Promise<QueueDepth>,
+  read: () => { codes: readonly string[]; unwrittenS: number },
 ): void {
-  let reading: Promise<QueueDepth | null> | null = null;
-  // All gauges are collected at once: they share one query.
-  const readOnce = (): Promise<QueueDepth | null> => {
-    reading ??= read(QUEUED_PROVIDERS_SHOWN)
-      .catch(() => null)
-      .finally(() => (reading = null));
-    return reading;
-  };
-  const gauge = (
-    name: string,
-    { help, labelNames = [] }: { help: string; labelNames?: string[] },
-    show: (gauge: Gauge, queue: QueueDepth) => void,
-  ): void => {
-    new Gauge({
-      name,
-      help,
-      labelNames,
-      registers: [registry],
-      aggregator: 'max',
-      async collect() {
-        const queue = await readOnce();
-        if (queue === null) return;
-        this.reset();
-        show(this, queue);
-      },
-    });
-  };
-  const byProvider = (of: (provider: QueueDepth['providers'][number]) => number) => {
-    return (shown: Gauge, { providers }: QueueDepth): void => {
-      for (const provider of providers) shown.set({ provider: provider.provider }, of(provider));
-    };
-  };
-  gauge('letterhaus_queue_depth', { help: 'Recipients that have not ended.' }, (shown, { depth }) =>
-    shown.set(depth),
-  );
-  gauge(
-    'letterhaus_queue_oldest_due_seconds',
-    { help: 'How long the oldest due recipient has been waiting for its attempt.' },
-    (shown, { oldestS }) => shown.set(oldestS),
-  );
-  gauge(
-    'letterhaus_queue_provider_depth',
-    {
-      help: 'The depth by provider (by domain while its provider is not known): the deepest.',
-      labelNames: ['provider'],
-    },
-    byProvider(({ depth }) => depth),
-  );
-  gauge(
-    'letterhaus_queue_provider_oldest_due_seconds',
-    {
-      help: 'How long the oldest due recipient of these has been waiting.',
-      labelNames: ['provider'],
-    },
-    byProvider(({ oldestS }) => oldestS),
-  );
-}
-
-/** The same for every worker: the highest, not the sum. */
-function addReputationGauge(registry: Registry, read: () => Promise<readonly Alert[]>): void {
+  const registers = [registry];
   new Gauge({
-    name: 'letterhaus_reputation_rate',
-    help: 'The share of bounces or complaints in 24 hours where it is beyond the rule.',
-    labelNames: ['project', 'environment', 'domain', 'kind'],
-    registers: [registry],
+    name: 'letterhaus_unready',
+    help: 'Whether a worker accepts no mail for this reason, as GET /readyz has it.',
+    labelNames: ['reason'],
+    registers,
     aggregator: 'max',
-    async collect() {
-      const alerts = await read().catch(() => null);
-      if (alerts === null) return;
-      this.reset();
-      for (const { projectId: project, environment, domain, kind, count, ended } of alerts) {
-        this.set({ project, environment, domain, kind }, ended === 0 ? 0 : count / ended);
-      }
+    collect() {
+      const { codes } = read();
+      for (const reason of UNREADY_CODES) this.set({ reason }, codes.includes(reason) ? 1 : 0);
     },
   });
-}
-
-/** The same for every worker. Types without an open condition are 0, not absent. */
-function addConditionGauge(registry: Registry, read: MetricsState['conditions']): void {
   new Gauge({
-    name: 'letterhaus_operator_conditions',
-    help: 'Open conditions that an operator has to act on, by type (letterhaus attention lists them).',
-    labelNames: ['type'],
-    registers: [registry],
+    name: 'letterhaus_database_unwritten_seconds',
+    help: 'For how long the database has confirmed no heartbeat of a worker; they come every 2 s.',
+    registers,
     aggregator: 'max',
-    async collect() {
-      const open = await read().catch(() => null);
-      if (open === null) return;
-      for (const type of CONDITION_TYPES) this.set({ type }, 0);
-      for (const { type, open: count } of open) this.set({ type }, count);
-    },
-  });
-}
-
-/** The same for every worker: the highest, not the sum. */
-function addSecretsGauge(registry: Registry, read: () => Promise<UnusableCounts>): void {
-  new Gauge({
-    name: 'letterhaus_unusable_secrets',
-    help: 'Stored secrets that the secret key does not open: DKIM keys by domain, webhooks, second factors of members.',
-    labelNames: ['kind'],
-    registers: [registry],
-    aggregator: 'max',
-    async collect() {
-      const counts = await read().catch(() => null);
-      if (counts === null) return;
-      for (const [kind, count] of Object.entries(counts)) this.set({ kind }, count);
+    collect() {
+      this.set(read().unwrittenS);
     },
   });
 }

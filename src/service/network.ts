@@ -6,7 +6,12 @@ import { networkInterfaces } from 'node:os';
 import type { Config } from '../config/config.ts';
 import type { World } from '../core/world.ts';
 import { type AddressGuard, createAddressGuard } from '../net/addresses.ts';
-import { createResolver, type Resolver, systemServers } from '../net/dns/resolver.ts';
+import {
+  createResolver,
+  type OnLookup,
+  type Resolver,
+  systemServers,
+} from '../net/dns/resolver.ts';
 
 export type Network = { resolver: Resolver; guard: AddressGuard };
 
@@ -14,6 +19,7 @@ export type Network = { resolver: Resolver; guard: AddressGuard };
 export function createNetwork(
   config: Pick<Config, 'allowPrivateNetworks' | 'dnsServers' | 'dnsTrustAd'>,
   world: Pick<World, 'monotonicMs'>,
+  onLookup?: OnLookup,
 ): Network {
   const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   return {
@@ -21,6 +27,7 @@ export function createNetwork(
       servers: config.dnsServers ?? systemServers(),
       world,
       trustAuthenticatedData: config.dnsTrustAd,
+      ...(onLookup && { onLookup }),
     }),
     guard: createAddressGuard({
       allowPrivate: config.allowPrivateNetworks,

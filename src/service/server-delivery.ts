@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import { Broker, BrokerTimer } from '../delivery/broker.ts';
 import { Connections } from '../delivery/connections.ts';
 import { Contents } from '../delivery/contents.ts';
-import { createDeliver } from '../delivery/deliver.ts';
+import { createDeliver, type DeliverOptions } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
 import { PutOff } from '../delivery/put-off.ts';
@@ -28,13 +28,9 @@ import { logUplink } from './uplink-log.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerContext } from './worker-context.ts';
 import { AcceptStore } from '../store/accept.ts';
-import { countConditions } from '../store/operator-conditions.ts';
 import { RecentlyAccepted } from '../store/postgres/failover.ts';
 import { loadMessages } from '../store/messages.ts';
-import { queueDepth } from '../store/queue-depth.ts';
-import { listAlerts } from '../store/reputation.ts';
 import { SettleStore } from '../store/settle.ts';
-import { countUnusable } from '../store/unusable-secrets.ts';
 
 type Accepting = {
   accept: AcceptEmail;
@@ -66,12 +62,12 @@ type DeliveryListeners = {
 
 export function createDelivery(context: WorkerContext, listeners: DeliveryListeners): Delivery {
   const { onNotified } = listeners;
-  const { config, db, lease, log, reputation } = context;
+  const { config, db, lease, log } = context;
   const world = systemWorld;
   const settling = new SettleStore(db.settling, {
     holder: lease.holder,
     onNotified,
-    onSettled: (settlement) => reputation.count(settlement),
+    onSettled: context.onSettled,
     onFailure: (sqlState) => metrics.settleFailures.inc({ sqlstate: sqlState }),
     log,
     world,
@@ -98,7 +94,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     tls,
     settling,
     returnPathSecret: () => context.secrets.derive('return path'),
-    onAttempt: (attempt) => countAttempt(metrics, attempt),
+    onAttempt: (attempt) => countAttempt(metrics, context, attempt),
   });
   const dispatcher = new Dispatcher({
     db: db.settling,
@@ -138,20 +134,16 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
 type Measured = { dispatcher: Dispatcher; settling: SettleStore; connections: Connections };
 
 function metricsOf(
-  { db }: WorkerContext,
+  { registry, labels }: WorkerContext,
   { unsettledWebhooks }: DeliveryListeners,
   { dispatcher, settling, connections }: Measured,
 ): ServiceMetrics {
-  return createMetrics({
+  return createMetrics(registry, labels, {
     waiting: () => dispatcher.waiting,
     underWay: () => dispatcher.underWay,
     unsettled: () => ({ delivery: settling.keptCount, webhook: unsettledWebhooks() }),
     isUplinkDown: () => connections.uplink.isDown,
     providers: () => [...connections.providers].map((provider) => provider.describe()),
-    queueDepth: (providersMax) => queueDepth(db, providersMax),
-    alerts: () => listAlerts(db, { projectId: null, limit: ALERTS_SHOWN }),
-    conditions: () => countConditions(db),
-    unusableSecrets: () => countUnusable(db),
   });
 }
 
@@ -274,8 +266,6 @@ function connectionsOf(
 /** How long a stop tries to write refused outcomes, and the least time after a slow stop. */
 const STOP_SETTLE_WITHIN_MS = 10_000;
 const STOP_SETTLE_MIN_MS = 1_000;
-/** Caps label cardinality. */
-const ALERTS_SHOWN = 100;
 const ONLY_WORKER = 0;
 
 /** @returns sends messages to a broker in this process */
@@ -304,8 +294,10 @@ function mayIntroduceItself({ hostname, relay, allowPrivateNetworks }: Config): 
 
 function countAttempt(
   metrics: ServiceMetrics,
-  attempt: { status: string; durationMs: number; firstAfterMs: number | null },
+  { activity }: WorkerContext,
+  attempt: Parameters<DeliverOptions['onAttempt']>[0],
 ): void {
+  activity.attempted(attempt);
   metrics.attempts.inc({ status: attempt.status });
   metrics.attemptSeconds.observe(attempt.durationMs / 1000);
   if (attempt.firstAfterMs !== null) {

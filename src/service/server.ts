@@ -14,6 +14,8 @@ import { createDomainService } from '../domains/service.ts';
 import { buildApp } from '../http/app.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { ownUrl } from './own-host.ts';
+import { addWebhookCounter } from './activity-metrics.ts';
+import { addReadiness } from './metrics.ts';
 import { Readiness } from './readiness.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
 import type { DryRun } from '../sending/dry-run.ts';
@@ -93,6 +95,11 @@ export async function createServer(
   const { diagnose } = inquiries;
   const visits = createVisits(context, { webhooks, delivery });
   const features = { accept, acceptBatch, dryRun, diagnose, domains, visits };
+  addWebhookCounter(context.registry, () => webhooks.stats);
+  addReadiness(context.registry, () => ({
+    codes: readiness.reasons().map(({ code }) => code),
+    unwrittenS: lease.unwrittenMs() / 1_000,
+  }));
   const app = createApp(context, { readiness, features, supervisor });
 
   await app.ready();
@@ -114,7 +121,7 @@ export async function createServer(
 
   return {
     port: isServing ? config.port : null,
-    registry: delivery.metrics.registry,
+    registry: context.registry,
     look: () => {
       delivery.dispatcher.look();
       webhooks.wake();
@@ -173,6 +180,7 @@ function createApp(
     contentOf: (wanted) => contentOf(db, builder, wanted),
     unready: () => readiness.reasons(),
     readyWarnings: supervisor.warnings,
+    onAnswered: context.activity.answered,
     onDatabaseFailure: () => readiness.lookAtDatabase(),
     isStopping: () => readiness.isStopping,
     certificate: apiCertificate(context),

@@ -24,6 +24,7 @@ import { type Seeded, seedFirstStart } from './first-start.ts';
 import { type ClockState, ClockWatch } from './clock-watch.ts';
 import { createLog, errorText, logUncaught } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
+import { startInstallationMetrics } from './installation-metrics.ts';
 import type { MetricsListener } from './metrics-listener.ts';
 import { tuneOpenssl } from './openssl-tuning.ts';
 import { OperatorEventLog } from './operator-events.ts';
@@ -122,6 +123,8 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     await using workers = pool.run(setup, database.expire);
     await unlessStopped(workers.ready);
     const running = { database, pool, config, secrets, log };
+    const certificates = { api: ports.apiTlsFiles, mail: certificate };
+    await using _installation = startInstallationMetrics({ ...running, certificates });
     await using maintenance = new Maintenance({ ...running, clock, operatorEvents });
     maintenance.start();
     using _keys = keepSecretKeys(running);

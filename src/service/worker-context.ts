@@ -1,12 +1,16 @@
 /** Shared by all parts of a worker: database, log, resolver, secrets, the lease on its mail. */
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
+import { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import { Lease } from '../delivery/lease.ts';
 import { MessageBuilder } from '../delivery/message.ts';
+import { Activity } from './activity-metrics.ts';
+import { ProviderLabels } from './provider-label.ts';
 import { createLog } from './log.ts';
 import { Database } from '../store/postgres/database.ts';
 import { addReputation, ReputationCounters } from '../store/reputation.ts';
+import type { Settlement } from '../store/settlement.ts';
 import { SecretBox } from '../store/secrets.ts';
 import { createNetwork, type Network } from './network.ts';
 import { OperatorEventLog } from './operator-events.ts';
@@ -24,6 +28,12 @@ export type WorkerContext = Network & {
   /** Counts every outcome that is written. */
   reputation: ReputationCounters;
   operatorEvents: OperatorEventLog;
+  /** Of this worker. */
+  registry: Registry;
+  labels: ProviderLabels;
+  activity: Activity;
+  /** Counts an outcome that was written. */
+  onSettled: (settlement: Settlement) => void;
 };
 
 export function createWorkerContext(
@@ -36,6 +46,14 @@ export function createWorkerContext(
   const { address, role } = setup.database;
   const db = new Database(address, { role, name: 'worker', sizes: setup.poolSizes });
   const secrets = new SecretBox(setup.secretKey);
+  const registry = new Registry();
+  const labels = new ProviderLabels(config.shaping);
+  const activity = new Activity(registry, labels);
+  const reputation = new ReputationCounters((counts) => addReputation(db, counts));
+  const onSettled = (settlement: Settlement): void => {
+    reputation.count(settlement);
+    activity.settled(settlement);
+  };
   const who = { instance, host: hostname(), pid: process.pid };
   return {
     setup,
@@ -43,10 +61,14 @@ export function createWorkerContext(
     log,
     db,
     secrets,
-    ...createNetwork(config, world),
+    registry,
+    labels,
+    activity,
+    ...createNetwork(config, world, activity.lookedUp),
     lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
     builder: new MessageBuilder(db, secrets),
     operatorEvents: new OperatorEventLog({ db, log, world }),
-    reputation: new ReputationCounters((counts) => addReputation(db, counts)),
+    reputation,
+    onSettled,
   };
 }

@@ -12,6 +12,7 @@ import type { Unready } from '../core/readiness.ts';
 import type { OpensslTuning } from './openssl-tuning.ts';
 import { Broker, BrokerTimer } from '../delivery/broker.ts';
 import type { ClockState } from './clock-watch.ts';
+import { type Sample, sample } from './installation-samples.ts';
 import { systemWorld } from './system-world.ts';
 import { logUplink } from './uplink-log.ts';
 import { nextWorkerFailpoint } from './failpoints.ts';
@@ -87,6 +88,9 @@ export class WorkerPool {
   #warnings: readonly string[] = [];
   #skewMs = 0;
   #metrics: Promise<string> | null = null;
+  /** Those of the installation (installation-metrics.ts). */
+  #samples: () => readonly Sample[] = () => [];
+  #ended = 0;
   /** Workers that have not yet confirmed the newest secret keys. */
   readonly #outdated = new Set<number>();
   #onUpToDate: () => void = () => {};
@@ -266,6 +270,7 @@ export class WorkerPool {
     if (this.#isStopping && code === 0) return;
     if (holder !== undefined) void this.#onDeath(holder).then(() => this.lookNow());
     if (this.#isStopping) return;
+    this.#ended += 1;
     this.#options.log.error({ pid: worker.process.pid, code, signal }, 'a worker died');
     // Not restarted before the service is ready, because it would die again. Frozen ones do not count, or
     // requests that block an event loop would end the service.
@@ -295,26 +300,37 @@ export class WorkerPool {
     return this.#metrics;
   }
 
+  /** Adds the metrics of the supervisor that others than the pool know. */
+  addSamples(samples: () => readonly Sample[]): void {
+    this.#samples = samples;
+  }
+
   async #collectMetrics(): Promise<string> {
     const answers = await Promise.all(
       workers().map((worker) => this.#questions.ask((message) => send(worker, message))),
     );
-    return metricsText([...answers, this.#ownMetrics()]);
+    return metricsText([...answers, [...this.#ownMetrics(), ...this.#samples()]]);
   }
 
-  /** As the registry of a worker gives them: this process has no registry. */
   #ownMetrics(): Metrics {
+    const count = (name: string, help: string, value: number) =>
+      sample('counter', { name: `letterhaus_${name}`, help }, value);
+    const gauge = (name: string, help: string, value: number) =>
+      sample('gauge', { name: `letterhaus_${name}`, help }, value);
     return [
-      ownMetric('counter', {
-        name: 'letterhaus_workers_killed_total',
-        help: 'Workers that were killed because they did not answer.',
-        value: this.#watch.killed,
-      }),
-      ownMetric('gauge', {
-        name: 'letterhaus_clock_skew_seconds',
-        help: 'By how much the clock of this machine is ahead of that of its database.',
-        value: Math.round(this.#skewMs / 1_000),
-      }),
+      gauge('workers', 'Worker processes that run.', workers().length),
+      gauge('workers_wanted', 'Worker processes that should run.', this.#options.count),
+      count('workers_died_total', 'Workers that ended without being asked to.', this.#ended),
+      count(
+        'workers_killed_total',
+        'Workers that were killed because they did not answer.',
+        this.#watch.killed,
+      ),
+      gauge(
+        'clock_skew_seconds',
+        'By how much the clock of this machine is ahead of that of its database.',
+        Math.round(this.#skewMs / 1_000),
+      ),
     ];
   }
 
@@ -369,15 +385,6 @@ async function metricsText(answers: readonly unknown[]): Promise<string> {
   const { AggregatorRegistry } = await import('prom-client');
   const metrics = answers.filter((answer) => answer !== null) as Metrics[];
   return AggregatorRegistry.aggregate(metrics).metrics();
-}
-
-/** The types of the library describe its objects, not the JSON that it makes of them. */
-function ownMetric(
-  type: 'counter' | 'gauge',
-  { value, ...facts }: { name: string; help: string; value: number },
-): Metrics[number] {
-  const values = [{ value, labels: {} }];
-  return { ...facts, type, aggregator: 'sum', values } as unknown as Metrics[number];
 }
 
 function workers(): Worker[] {

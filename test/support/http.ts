@@ -161,6 +161,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     contentOf: async () => null,
     readyWarnings: () => [],
     unready: () => [],
+    onAnswered: () => {},
     onDatabaseFailure: () => {},
     isStopping: () => false,
     certificate: null,

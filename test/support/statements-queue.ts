@@ -18,6 +18,12 @@ import {
   restoreStep,
   undoDrop,
 } from '../../src/store/queue-drops.ts';
+import { queueDepth } from '../../src/store/queue-depth.ts';
+import {
+  databaseFigures,
+  domainFigures,
+  webhookFigures,
+} from '../../src/store/installation-figures.ts';
 import { findProject } from '../../src/store/projects.ts';
 import { countByIndex, lastAnswers, readQueue } from '../../src/store/queue-report.ts';
 import type { Exercise, Stage } from './statements.ts';
@@ -83,7 +89,15 @@ async function dropAndUndo({ db, sender }: Stage): Promise<void> {
   await deleteDrop(db, id);
 }
 
+async function measure({ db }: Stage): Promise<void> {
+  await queueDepth(db, ['google', 'simulator']);
+  await databaseFigures(db);
+  await domainFigures(db);
+  await webhookFigures(db);
+}
+
 export const QUEUE_EXERCISES: readonly Exercise[] = [
+  { what: 'figures for metrics', asks: 5_000, run: measure },
   { what: 'change what waits of an email', asks: 1, run: operateOnOne },
   // 16 MB of the queue, and 200 recipients for each provider.
   { what: 'show the queue', asks: 5_000, run: showQueue },

@@ -31,7 +31,6 @@ import * as nodes from '../../src/store/nodes.ts';
 import type { Page } from '../../src/store/page.ts';
 import * as projects from '../../src/store/projects.ts';
 import { providersInQueue } from '../../src/store/queue-changes.ts';
-import { queueDepth } from '../../src/store/queue-depth.ts';
 import * as queue from '../../src/store/queue.ts';
 import { cancelEmail, rescheduleEmail } from '../../src/store/schedule.ts';
 import * as suppressions from '../../src/store/suppressions.ts';
@@ -402,7 +401,6 @@ export const EXERCISES: readonly Exercise[] = [
         limit: LIMIT,
       }),
   },
-  { what: 'depth of the queue', asks: 5_000, run: ({ db }) => queueDepth(db, 20) },
   {
     what: 'load a message',
     asks: 1,

@@ -64,6 +64,13 @@ export type Resolver = {
   close(): void;
 };
 
+/** Called after each look-up that asked servers. */
+export type OnLookup = (lookup: {
+  type: Question['type'];
+  result: DnsAnswer<unknown>['kind'];
+  seconds: number;
+}) => void;
+
 /** The servers and the query options, shared by the look-ups of all types. */
 type Asker = {
   servers: readonly DnsServer[];
@@ -73,6 +80,7 @@ type Asker = {
   budgetMs: number;
   trustAuthenticatedData: boolean;
   clock: Pick<World, 'monotonicMs'>;
+  onLookup: OnLookup;
   signal: AbortSignal;
 };
 
@@ -93,6 +101,7 @@ export function createResolver(options: {
   queryTimeoutMs?: number;
   budgetMs?: number;
   trustAuthenticatedData?: boolean;
+  onLookup?: OnLookup;
 }): Resolver {
   const closing = new AbortController();
   const asker: Asker = {
@@ -102,6 +111,7 @@ export function createResolver(options: {
     budgetMs: options.budgetMs ?? DEFAULT_TIMES.budgetMs,
     trustAuthenticatedData: options.trustAuthenticatedData ?? false,
     clock: options.world,
+    onLookup: options.onLookup ?? (() => {}),
     signal: closing.signal,
   };
   const limits = { ...CACHE_DEFAULTS, ...options.cache };
@@ -150,7 +160,10 @@ function createLookup<T>(parts: {
   const underWay = new Map<string, Promise<DnsAnswer<T>>>();
 
   async function askAndStore(name: string, budgetMs: number): Promise<DnsAnswer<T>> {
+    const begunMs = asker.clock.monotonicMs();
     const { answer, ttlS } = await chase(asker, { name, type }, { read, budgetMs });
+    const seconds = (asker.clock.monotonicMs() - begunMs) / 1_000;
+    asker.onLookup({ type, result: answer.kind, seconds });
     cache.store(name, answer, ttlS);
     return answer;
   }

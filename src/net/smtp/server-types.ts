@@ -155,6 +155,8 @@ export type SmtpSessionOptions<User> = {
   handlers: SmtpHandlers<User>;
   /** Disconnects clients that send before the greeting, as only abusive clients do. Default: true. */
   refusesEarlyTalkers?: boolean;
+  /** Called for each reply of a session, with its code. For metrics. */
+  onReply?: (code: number) => void;
   /** Called when a handler throws: a bug, or an error that the handler should have answered. */
   onBug?: (error: unknown) => void;
 };

@@ -46,8 +46,11 @@ export class SmtpServerWire {
     this.#awake('over');
   };
 
-  constructor(socket: Socket) {
+  readonly #onReply: (code: number) => void;
+
+  constructor(socket: Socket, onReply: (code: number) => void = () => {}) {
     this.#socket = socket;
+    this.#onReply = onReply;
     this.#listen();
   }
 
@@ -149,11 +152,13 @@ export class SmtpServerWire {
 
   /** Queues a reply; the next flush sends it. */
   reply(answer: SmtpAnswer): void {
+    this.#onReply(answer.code);
     this.#replies += replyText(answer);
   }
 
   /** Queues a reply of several lines, unchanged. */
   replyLines(code: number, lines: readonly string[]): void {
+    this.#onReply(code);
     const last = lines.length - 1;
     this.#replies += lines
       .map((line, index) => `${code}${index === last ? ' ' : '-'}${line}\r\n`)
@@ -217,6 +222,7 @@ export class SmtpServerWire {
   /** Sends a last reply if possible and closes at once, in any state of the session. */
   shut(answer: SmtpAnswer): void {
     const socket = this.#socket;
+    this.#onReply(answer.code);
     if (this.#securing !== null) this.#securing.destroy();
     else if (this.#isGone() || socket.writableLength > 0) socket.destroy();
     else socket.write(this.#replies + replyText(answer), 'latin1', () => socket.destroy());

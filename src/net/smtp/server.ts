@@ -108,7 +108,7 @@ export class SmtpServer<User = null> {
     const visit = this.#admission.enter(client, (answer) => session?.shut(answer));
     if ('refused' in visit) return refuse(socket, visit.refused, this.#options.tls.mode);
     socket.once('close', () => visit.leave());
-    const wire = new SmtpServerWire(socket);
+    const wire = new SmtpServerWire(socket, this.#options.onReply);
     session = new SmtpServerSession(wire, {
       options: this.#options,
       limits: this.#limits,
