@@ -3,7 +3,7 @@
  * workers, version. The supervisor has them, so that they are read once for all workers.
  *
  * Nothing here is read by a scrape. Figures from the database are read every 5 s, or less often where reading takes long:
- * at most a twentieth of the time. Those of a scrape may be as old as `letterhaus_figures_age_seconds` says, which is
+ * at most a twentieth of the time, up to once a minute. Those of a scrape may be as old as `letterhaus_figures_age_seconds` says, which is
  * how a scrape never waits for a frozen database.
  */
 import { X509Certificate } from 'node:crypto';
@@ -30,23 +30,23 @@ import {
 import { ProviderLabels } from './provider-label.ts';
 import type { ServiceDatabase } from './service-database.ts';
 import { systemWorld } from './system-world.ts';
-import type { WorkerPool } from './worker-pool.ts';
 
 const READ_EVERY_MS = 5_000;
+const READ_EVERY_MAX_MS = 60_000;
 /** Of the time: what reading may take. */
 const READ_SHARE = 0.05;
 /** The database is down for metrics when a reading takes longer; a busy one answers later and counts again. */
 const SILENT_MAX_MS = 10_000;
 const ALERTS_SHOWN = 100;
 
-type InstallationMetricsOptions = {
+export type InstallationMetricsOptions = {
   database: Pick<ServiceDatabase, 'db' | 'dataDir' | 'freeBytes'>;
   config: Pick<Config, 'shaping' | 'databaseBytesMax' | 'metrics' | 'metricsToken'>;
   certificates: Readonly<Record<Expiry['of'], CertificateFiles | null>>;
   log: Pick<Logger, 'debug'>;
 };
 
-class InstallationMetrics implements AsyncDisposable {
+export class InstallationMetrics implements AsyncDisposable {
   readonly #options: InstallationMetricsOptions;
   readonly #labels: ProviderLabels;
   readonly #startedMs = systemWorld.now();
@@ -64,12 +64,7 @@ class InstallationMetrics implements AsyncDisposable {
   constructor(options: InstallationMetricsOptions) {
     this.#options = options;
     this.#labels = new ProviderLabels(options.config.shaping);
-  }
-
-  /** Nothing is read where nobody may ask. */
-  start(): void {
-    const { metrics, metricsToken } = this.#options.config;
-    if (metrics !== null || metricsToken !== null) this.#look();
+    this.#look();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -83,7 +78,9 @@ class InstallationMetrics implements AsyncDisposable {
     this.#reading = this.#read().finally(() => {
       if (this.#isStopped) return;
       const tookMs = systemWorld.monotonicMs() - this.#beganMs;
-      const waitMs = Math.max(READ_EVERY_MS, tookMs / READ_SHARE);
+      // A failure took as long as its timeout, and says nothing about the next one.
+      const shareMs = this.#hasFailed ? 0 : Math.min(READ_EVERY_MAX_MS, tookMs / READ_SHARE);
+      const waitMs = Math.max(READ_EVERY_MS, shareMs);
       this.#timer = setTimeout(() => this.#look(), waitMs).unref();
     });
   }
@@ -160,17 +157,6 @@ class InstallationMetrics implements AsyncDisposable {
     const isReading = this.#readAtMs < this.#beganMs;
     return !isReading || nowMs - this.#beganMs < SILENT_MAX_MS;
   }
-}
-
-/** Has the figures added to the metrics of the workers. */
-export function startInstallationMetrics({
-  pool,
-  ...options
-}: InstallationMetricsOptions & { pool: Pick<WorkerPool, 'addSamples'> }): InstallationMetrics {
-  const installation = new InstallationMetrics(options);
-  installation.start();
-  pool.addSamples(() => installation.samples());
-  return installation;
 }
 
 function expiryOf(pem: Buffer): number | null {

@@ -24,7 +24,7 @@ import { type Seeded, seedFirstStart } from './first-start.ts';
 import { type ClockState, ClockWatch } from './clock-watch.ts';
 import { createLog, errorText, logUncaught } from './log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
-import { startInstallationMetrics } from './installation-metrics.ts';
+import type { InstallationMetrics, InstallationMetricsOptions } from './installation-metrics.ts';
 import type { MetricsListener } from './metrics-listener.ts';
 import { tuneOpenssl } from './openssl-tuning.ts';
 import { OperatorEventLog } from './operator-events.ts';
@@ -124,7 +124,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     await unlessStopped(workers.ready);
     const running = { database, pool, config, secrets, log };
     const certificates = { api: ports.apiTlsFiles, mail: certificate };
-    await using _installation = startInstallationMetrics({ ...running, certificates });
+    await using _figures = await startMeasuring(pool, { database, config, certificates, log });
     await using maintenance = new Maintenance({ ...running, clock, operatorEvents });
     maintenance.start();
     using _keys = keepSecretKeys(running);
@@ -236,6 +236,19 @@ async function metricsListener(
   const { listenForMetrics } = await import('./metrics-listener.ts');
   const own = [hostname, ...(publicUrl === null ? [] : [new URL(publicUrl).hostname])];
   return listenForMetrics({ ...metrics, ...chosen, names: own }, text);
+}
+
+/** Null where nobody may ask for metrics: neither the code nor the figures are read then. */
+async function startMeasuring(
+  pool: WorkerPool,
+  options: InstallationMetricsOptions,
+): Promise<InstallationMetrics | null> {
+  const { metrics, metricsToken } = options.config;
+  if (metrics === null && metricsToken === null) return null;
+  const { InstallationMetrics: Measuring } = await import('./installation-metrics.ts');
+  const measuring = new Measuring(options);
+  pool.addSamples(() => measuring.samples());
+  return measuring;
 }
 
 /** Null when no port for mail is configured. */
