@@ -22,6 +22,7 @@ import {
   type Relay,
 } from './env-reader.ts';
 import { type HttpConfig, readHttp, readSmtp, type SmtpConfig } from './listeners.ts';
+import { type OperatorConfig, readOperator } from './operator.ts';
 import { type ArmedFailpoint, parseFailpoints } from '../core/failpoint.ts';
 import { DEFAULT_LIMITS, type Limit, type LimitCategory, parseLimit } from '../core/limits.ts';
 import {
@@ -38,7 +39,8 @@ import { secretKeysOf } from '../store/secrets.ts';
 
 export type Config = Readonly<
   HttpConfig &
-    SmtpConfig & {
+    SmtpConfig &
+    OperatorConfig & {
       /** null: the embedded PostgreSQL in the data directory. */
       databaseUrl: string | null;
       /** No mail is accepted while the database is this large; null: no limit. */
@@ -115,6 +117,7 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
     ...readDelivery(read),
     sources: readSources(read, system, identity),
     ...readSmtp(read),
+    ...readOperator(read),
     failpoints: read.parsed('LETTERHAUS_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
     limits: Object.freeze({
       sending: limit(read, 'SENDING'),

@@ -27,6 +27,7 @@ import { Maintenance } from './maintenance/maintenance.ts';
 import type { InstallationMetrics, InstallationMetricsOptions } from './installation-metrics.ts';
 import type { MetricsListener } from './metrics-listener.ts';
 import { tuneOpenssl } from './openssl-tuning.ts';
+import { keepOperatorWebhook } from './operator-webhook.ts';
 import { OperatorEventLog } from './operator-events.ts';
 import { registerHost, ownUrl } from './own-host.ts';
 import { SharedFiles } from './privileges.ts';
@@ -112,6 +113,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     await unlessStopped(clock.look());
     const secrets = new SecretBox(database.secretKey);
     await unlessStopped(registerHost(database, { config, log }));
+    await unlessStopped(keepOperatorWebhook(database.db, { config, secrets, log }));
     const firstStart = await unlessStopped(
       seedFirstStart(database.db, { secrets, world: systemWorld, config }),
     );

@@ -1,0 +1,31 @@
+/** How the operator is notified of conditions of the installation (docs/monitoring.md). */
+import type { EnvReader } from './env-reader.ts';
+
+export type OperatorConfig = {
+  /** A webhook for the events of the installation; null: none. Its secret is made when there is none here. */
+  operatorWebhook: { url: string; secret: string | null } | null;
+};
+
+/** What Standard Webhooks require of a secret, in bytes. */
+const SECRET_BYTES = { min: 24, max: 64 };
+
+export function readOperator(read: EnvReader): OperatorConfig {
+  const url = read.secret(
+    'LETTERHAUS_OPERATOR_WEBHOOK',
+    (text) => (URL.canParse(text) && /^https?:/i.test(text) ? text : null),
+    'write it as https://alerts.example.com/letterhaus',
+  );
+  const secret = read.secret(
+    'LETTERHAUS_OPERATOR_WEBHOOK_SECRET',
+    parseSecret,
+    `write whsec_ and the base64 of ${SECRET_BYTES.min} to ${SECRET_BYTES.max} random bytes (echo whsec_$(openssl rand -base64 32))`,
+  );
+  return { operatorWebhook: url === null ? null : { url, secret } };
+}
+
+function parseSecret(text: string): string | null {
+  const base64 = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(text)?.[1];
+  if (base64 === undefined) return null;
+  const { length } = Buffer.from(base64, 'base64');
+  return length >= SECRET_BYTES.min && length <= SECRET_BYTES.max ? text : null;
+}
