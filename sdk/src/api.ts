@@ -289,7 +289,7 @@ export type Diagnosis = {
     /** What it waits for now; null: it has ended. */
     held_by: {
       /** `attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `signing_key`: the service cannot open its DKIM key. `project`: its turn. */
-      limit: 'attempt' | 'database' | 'hold' | 'pause' | 'sender' | 'signing_key' | 'schedule' | 'retry' | 'suspension' | 'rate' | 'connections' | 'project' | 'service';
+      limit: 'attempt' | 'database' | 'hold' | 'pause' | 'sender' | 'signing_key' | 'schedule' | 'retry' | 'suspension' | 'rate' | 'connections' | 'project' | 'service' | 'installation';
       /** One sentence, with the figure. */
       message: string;
       until: string | null;
@@ -2484,6 +2484,8 @@ export type Operations = {
       status: 'ok';
       /** What is wrong although requests can be served; absent: nothing. */
       warnings?: string[] | undefined;
+      /** Restored and not released yet: mail is accepted, and nothing is sent. */
+      on_hold?: true | undefined;
     };
   };
   /** Import suppressed addresses */

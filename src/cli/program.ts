@@ -117,6 +117,21 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/migrate.ts')).describeMigrate,
   },
   {
+    name: 'backup',
+    about: 'write a backup while mail flows, or check one',
+    load: async () => (await import('./commands/backup.ts')).describeBackup,
+  },
+  {
+    name: 'restore',
+    about: 'restore a backup into an empty database, on hold',
+    load: async () => (await import('./commands/restore.ts')).describeRestore,
+  },
+  {
+    name: 'release',
+    about: 'let a restored installation send, or show what it would send',
+    load: async () => (await import('./commands/release.ts')).describeRelease,
+  },
+  {
     name: 'completion',
     about: 'print a script that completes commands in bash, zsh or fish',
     load: async () => (await import('./completion.ts')).describeCompletion,

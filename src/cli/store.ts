@@ -39,23 +39,37 @@ export type Store = { db: Database; config: Config; migrated: MigrationResult };
  * failure. The database is that of DATABASE_URL, else that of the running service, else the engine of
  * the data directory, which runs for the duration of this command.
  */
-export async function withStore(
+export function withStore(cli: Cli, work: (store: Store) => Promise<Outcome>): Promise<Outcome> {
+  return withAddress(cli, ({ address, config }) => withDatabase(address, { cli, config, work }));
+}
+
+export type Place = {
+  /** As the owner. */
+  address: DatabaseAddress;
+  config: Config;
+  /** The engine of a running service, which is not started for this command. */
+  isInService: boolean;
+};
+
+/** As `withStore`, without migrating: for commands that need the database as it is. */
+export async function withAddress(
   cli: Cli,
-  work: (store: Store) => Promise<Outcome>,
+  work: (place: Place) => Promise<Outcome>,
 ): Promise<Outcome> {
   const read = readConfig(cli.env);
   if (!read.ok) return usageFailure(read.problems.join('\n'));
   const { config } = read;
   try {
     if (config.databaseUrl !== null) {
-      return await withDatabase({ connectionString: config.databaseUrl }, { cli, config, work });
+      const address = { connectionString: config.databaseUrl };
+      return await work({ address, config, isInService: false });
     }
     await using engine = await connectRunning({
       dataDir: config.dataDir,
       world: cli.world,
       log: (line) => cli.err(`${line}\n`),
     });
-    return await withDatabase(engine.connection(), { cli, config, work });
+    return await work({ address: engine.connection(), config, isInService: engine.shared });
   } catch (error) {
     return whyNotOpen(error);
   }

@@ -74,6 +74,7 @@ test('no variable is required', () => {
     suppressionsMax: 500_000,
     acceptDatabaseDurability: false,
     retention: { contentH: 45 * 24, metadataH: 90 * 24 },
+    backup: { passphrase: null, recipients: [] },
   });
 });
 
@@ -92,6 +93,8 @@ test('root keeps its data under /var/lib unless configured', () => {
   assert.equal(dataDir({}), '/var/lib/letterhaus');
   assert.equal(dataDir({ LETTERHAUS_DATA_DIR: '/srv/mail/' }), '/srv/mail');
 });
+
+const RECIPIENT = 'age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfafg';
 
 test('every variable is read', () => {
   const config = configOf({
@@ -142,6 +145,8 @@ test('every variable is read', () => {
     LETTERHAUS_ACCEPT_DATABASE_DURABILITY: 'true',
     LETTERHAUS_RETENTION_CONTENT: '36h',
     LETTERHAUS_RETENTION_METADATA: '400d',
+    LETTERHAUS_BACKUP_PASSPHRASE: 'correct horse battery',
+    LETTERHAUS_BACKUP_RECIPIENT: RECIPIENT,
     LETTERHAUS_FAILPOINTS: 'smtp_after_dot=kill@3',
   });
   assert.deepEqual(config, {
@@ -209,6 +214,7 @@ test('every variable is read', () => {
     suppressionsMax: 9000,
     acceptDatabaseDurability: true,
     retention: { contentH: 36, metadataH: 9600 },
+    backup: { passphrase: 'correct horse battery', recipients: [RECIPIENT] },
     failpoints: [{ name: 'smtp_after_dot', action: 'kill', hit: 3 }],
   });
 });

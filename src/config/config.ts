@@ -21,6 +21,7 @@ import {
   parseTimeoutMs,
   type Relay,
 } from './env-reader.ts';
+import { type BackupConfig, readBackup } from './backup.ts';
 import { type HttpConfig, readHttp, readSmtp, type SmtpConfig } from './listeners.ts';
 import { type OperatorConfig, readOperator } from './operator.ts';
 import { type ArmedFailpoint, parseFailpoints } from '../core/failpoint.ts';
@@ -77,6 +78,7 @@ export type Config = Readonly<
       /** Per project and environment. */
       suppressionsMax: number;
       retention: Readonly<Retention>;
+      backup: Readonly<BackupConfig>;
       /** The interval of reputation checks. */
       reputationEveryMs: number;
       /** Only for tests of this service (CONTRIBUTING.md). */
@@ -118,6 +120,7 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
     sources: readSources(read, system, identity),
     ...readSmtp(read),
     ...readOperator(read),
+    ...readBackup(read),
     failpoints: read.parsed('LETTERHAUS_FAILPOINTS', parseFailpoints, FAILPOINTS_RULE) ?? [],
     limits: Object.freeze({
       sending: limit(read, 'SENDING'),

@@ -69,6 +69,8 @@ export type HttpServices = {
   ) => Promise<Buffer | null>;
   /** What is wrong although requests can be served; without names, because nobody has to prove who asks. */
   readyWarnings: () => readonly string[];
+  /** Restored and not released yet: mail is accepted and nothing is sent. */
+  isOnHold: () => boolean;
   /** Why mail is not accepted, or not sent; empty when it is. Known already, so that nothing waits for it. */
   unready: () => readonly Unready[];
   /** For metrics. */

@@ -41,6 +41,7 @@ const waiting = (
     isPaused: false,
     isKeyUnusable: false,
     hasWorkers: true,
+    onHoldSince: null,
   },
   scheduledAt: null,
   provider: null,

@@ -26,6 +26,7 @@ export const WAIT_LIMITS = [
   'connections',
   'project',
   'service',
+  'installation',
 ] as const;
 
 export type Wait = {
@@ -56,6 +57,7 @@ export function explainWait(waiting: Waiting): Wait {
   }
   return (
     byHold(waiting) ??
+    byInstallation(waiting) ??
     byTime(waiting) ??
     (sender.hasWorkers ? null : NO_WORKER) ??
     bySigningKey(waiting, null) ??
@@ -94,6 +96,14 @@ function byHold({ state, sender }: Waiting): Wait | null {
   }
   const message = `An operator holds it in the queue; ${expiry} (queue release).`;
   return { limit: 'hold', message, until: null };
+}
+
+/** After a restore (store/backup/hold.ts). */
+function byInstallation({ sender }: Waiting): Wait | null {
+  if (sender.onHoldSince === null) return null;
+  const since = sender.onHoldSince.toISOString();
+  const message = `The service was restored from a backup and is on hold since ${since}: it sends nothing until it is released (letterhaus release).`;
+  return { limit: 'installation', message, until: null };
 }
 
 /**
@@ -244,6 +254,7 @@ const BY_LIMIT: Partial<Record<Wait['limit'], string>> = {
     'The operator has to restore the secret key or the domain (letterhaus domains verify says how); it is then sent.',
   schedule: 'Nothing: it is sent at its time. Reschedule it to send it earlier.',
   service: 'The operator has to start the service.',
+  installation: 'The operator has to release the service (letterhaus release).',
 };
 
 export function wordsOnEmail({ status, recipients }: EmailDetail): string {

@@ -40,6 +40,8 @@ export type WorkerServer = {
   /** null when this worker does not serve HTTP. */
   port: number | null;
   registry: Registry;
+  /** The hold has ended: sends mail and webhooks. */
+  release(): void;
   /** Polls now for mail and webhooks that wait. */
   look(): void;
   /** After a fail-over of the database: logs which accepted emails it lacks. */
@@ -83,6 +85,7 @@ export async function createServer(
     unsettledWebhooks: () => webhooks.unsettled,
     sendToBroker,
   });
+  const sending = createSending(setup, { delivery, webhooks });
   const { isOverloaded } = delivery;
   const readiness = new Readiness({ ...context, world: systemWorld, refusals, isOverloaded });
   const whileRoom: Readiness['whileRoom'] = (work) => readiness.whileRoom(work);
@@ -100,16 +103,14 @@ export async function createServer(
     codes: readiness.reasons().map(({ code }) => code),
     unwrittenS: lease.unwrittenMs() / 1_000,
   }));
-  const app = createApp(context, { readiness, features, supervisor });
+  const app = createApp(context, { readiness, sending, features, supervisor });
 
   await app.ready();
   supervisor.onBuilt();
   await Promise.all([db.reserve(), lease.start()]);
   readiness.start();
-  const { parts } = setup;
-  if (parts.includes('delivery')) delivery.dispatcher.start();
-  if (parts.includes('webhooks')) webhooks.start();
-  const isServing = parts.includes('api');
+  sending.begin();
+  const isServing = setup.parts.includes('api');
   if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
   const smtp = await listenForMail(context, {
     accept,
@@ -122,6 +123,7 @@ export async function createServer(
   return {
     port: isServing ? config.port : null,
     registry: context.registry,
+    release: () => sending.release(),
     look: () => {
       delivery.dispatcher.look();
       webhooks.wake();
@@ -137,6 +139,37 @@ export async function createServer(
       await Promise.all([context.reputation.flush(), context.operatorEvents.flush()]);
       resolver.close();
       await db.close();
+    },
+  };
+}
+
+type Sending = {
+  readonly isOnHold: boolean;
+  /** Sends mail and webhooks, unless the installation is on hold. */
+  begin(): void;
+  /** The hold has ended. */
+  release(): void;
+};
+
+function createSending(
+  { parts, isOnHold }: WorkerSetup,
+  { delivery, webhooks }: { delivery: ReturnType<typeof createDelivery>; webhooks: WebhookLoop },
+): Sending {
+  let isHeld = isOnHold;
+  const start = (): void => {
+    if (parts.includes('delivery')) delivery.dispatcher.start();
+    if (parts.includes('webhooks')) webhooks.start();
+  };
+  return {
+    get isOnHold() {
+      return isHeld;
+    },
+    begin: () => {
+      if (!isHeld) start();
+    },
+    release: () => {
+      if (isHeld) start();
+      isHeld = false;
     },
   };
 }
@@ -158,6 +191,7 @@ function createApp(
   context: WorkerContext,
   parts: {
     readiness: Readiness;
+    sending: Sending;
     features: Pick<
       HttpServices,
       'accept' | 'acceptBatch' | 'dryRun' | 'diagnose' | 'domains' | 'visits'
@@ -166,7 +200,7 @@ function createApp(
   },
 ): App {
   const { db, builder } = context;
-  const { readiness, features, supervisor } = parts;
+  const { readiness, sending, features, supervisor } = parts;
   const world = systemWorld;
   return buildApp({
     ...context,
@@ -183,6 +217,7 @@ function createApp(
     onAnswered: context.activity.answered,
     onDatabaseFailure: () => readiness.lookAtDatabase(),
     isStopping: () => readiness.isStopping,
+    isOnHold: () => sending.isOnHold,
     certificate: apiCertificate(context),
     metricsText: supervisor.metricsText,
   });

@@ -31,6 +31,7 @@ import { keepOperatorWebhook } from './operator-webhook.ts';
 import { OperatorEventLog } from './operator-events.ts';
 import { registerHost, ownUrl } from './own-host.ts';
 import { SharedFiles } from './privileges.ts';
+import { watchHold } from './hold-watch.ts';
 import { keepSecretKeys } from './secret-keys.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
 import { systemWorld } from './system-world.ts';
@@ -41,6 +42,7 @@ import { DatabaseUnavailable, poolSizes, type Work } from '../store/postgres/dat
 import { alreadyRunning, readRunning } from '../store/postgres/embedded/lock.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
+import { type Hold, readHold } from '../store/backup/hold.ts';
 import { untilAborted } from '../store/postgres/session.ts';
 import { SecretBox, SecretKeyProblem } from '../store/secrets.ts';
 
@@ -121,7 +123,8 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
     const readable = { ...ports, apiTlsFiles: share(ports.apiTlsFiles) };
     const certificate = share(certificateFor(ports, { dataDir: database.dataDir, log }));
-    const setup = setupFor({ config: readable, options, database, certificate, work });
+    const hold = await unlessStopped(readHold(database.db));
+    const setup = setupFor({ config: readable, options, database, certificate, work, hold });
     await using workers = pool.run(setup, database.expire);
     await unlessStopped(workers.ready);
     const running = { database, pool, config, secrets, log };
@@ -130,6 +133,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     await using maintenance = new Maintenance({ ...running, clock, operatorEvents });
     maintenance.start();
     using _keys = keepSecretKeys(running);
+    using _hold = watchHold(hold, { db: database.db, pool, log });
     const url = ownUrl(ports);
     database.publish({ url });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));
@@ -277,17 +281,19 @@ function setupFor(parts: {
   database: ServiceDatabase;
   certificate: CertificateFiles | null;
   work: Work;
+  hold: Hold | null;
 }): WorkerSetup {
-  const { config, options, database, certificate, work } = parts;
+  const { config, options, database, certificate, work, hold } = parts;
   return {
-    // Workers have a log-in of their own.
-    config: { ...config, databaseUrl: null },
+    // Workers have a log-in of their own, and make no backups.
+    config: { ...config, databaseUrl: null, backup: { ...config.backup, passphrase: null } },
     certificate,
     database: database.login,
     secretKey: database.secretKey,
     user: database.workerUser,
     instance: database.instance,
     parts: options.only ?? PARTS,
+    isOnHold: hold !== null,
     workerCount: work.workers,
     poolSizes: poolSizes(work),
     failpoint: null,

@@ -23,6 +23,8 @@ export type WorkerSetup = {
   user: User | null;
   instance: string;
   parts: readonly Part[];
+  /** The installation is on hold: neither mail nor webhooks are sent until `released`. */
+  isOnHold: boolean;
   /** The certificate of the mail ports; null: none listens here. */
   certificate: CertificateFiles | null;
   workerCount: number;
@@ -45,6 +47,8 @@ export type ToWorker =
   | { type: 'ping' }
   /** All reasons of the machine for which emails are not accepted or sent at present, and warnings. Sent before the setup. */
   | { type: 'readiness'; refusals: readonly Unready[]; warnings: readonly string[] }
+  /** The hold of the installation has ended. */
+  | { type: 'released' }
   /** Work of a dead worker was released: poll now. */
   | { type: 'look' }
   /** The database is another server than before, which may lack the last commits. */

@@ -173,6 +173,12 @@ export class WorkerPool {
     if (this.#outdated.size === 0) this.#onUpToDate();
   }
 
+  /** Workers begin to send: the hold of the installation has ended. */
+  release(): void {
+    if (this.#setup) this.#setup = { ...this.#setup, isOnHold: false };
+    this.#sendAll({ type: 'released' });
+  }
+
   /** Workers poll for released work now, instead of some seconds later. */
   lookNow(): void {
     this.#sendAll({ type: 'look' });
@@ -209,8 +215,9 @@ export class WorkerPool {
   }
 
   #fork(): void {
-    // Workers do not get the log-in of the owner (roles.ts).
-    const worker = cluster.fork({ ...this.#options.env, DATABASE_URL: undefined });
+    // Workers get neither the log-in of the owner (roles.ts) nor what opens backups.
+    const unset = { DATABASE_URL: undefined, LETTERHAUS_BACKUP_PASSPHRASE: undefined };
+    const worker = cluster.fork({ ...this.#options.env, ...unset });
     worker.on('message', (message: FromWorker) => this.#receive(worker, message));
     this.#connections.watch(worker);
     // Sending fails when the worker is about to end.
@@ -330,6 +337,11 @@ export class WorkerPool {
         'clock_skew_seconds',
         'By how much the clock of this machine is ahead of that of its database.',
         Math.round(this.#skewMs / 1_000),
+      ),
+      gauge(
+        'on_hold',
+        'Whether the installation is on hold after a restore: 1 while nothing is sent.',
+        this.#setup?.isOnHold === true ? 1 : 0,
       ),
     ];
   }

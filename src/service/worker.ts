@@ -31,6 +31,8 @@ let warnings: readonly string[] = [];
 let server: Awaited<ReturnType<typeof createServer>> | undefined;
 /** May arrive before the server exists; passed to it before this worker confirms it. */
 let secretKey: string | null = null;
+/** Likewise: the hold may end before the server exists. */
+let isReleased = false;
 const questions = new Questions();
 
 process.on('message', (message: ToWorker) => {
@@ -50,6 +52,10 @@ process.on('message', (message: ToWorker) => {
     case 'secret_keys':
       ({ secretKey } = message);
       useSecretKeys();
+      break;
+    case 'released':
+      isReleased = true;
+      server?.release();
       break;
     case 'look':
       server?.look();
@@ -92,6 +98,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
       onSmtpLogIn: (client) => send({ type: 'smtp_log_in', client }),
       metricsText: async () => ((await questions.ask(send)) as string | null) ?? '',
     });
+    if (isReleased) server.release();
     useSecretKeys();
     send({ type: 'ready', port: server.port });
   } catch (error) {

@@ -61,6 +61,8 @@ export type SenderState = {
   isKeyUnusable: boolean;
   /** At least one worker runs. */
   hasWorkers: boolean;
+  /** The installation is on hold after a restore; null: it is not. */
+  onHoldSince: Date | null;
 };
 
 const SENDER = `
@@ -70,7 +72,8 @@ select e.domain_id as "domainId", e.dual_signed as "dualSigned", e.expires_at as
        coalesce(d.deleted_at is null and d.paused_at is not null, false) as "isPaused",
        exists (select from unusable_secrets u where u.kind = 'domain' and u.owner_id = $1
                                                 and u.id = e.domain_id) as "isKeyUnusable",
-       exists (select from nodes) as "hasWorkers"
+       exists (select from nodes) as "hasWorkers",
+       (select on_hold_since from installation) as "onHoldSince"
   from emails e
   left join domains d on d.project_id = e.project_id and d.id = e.domain_id
  where e.project_id = $1 and e.environment = $2 and e.id = $3`;

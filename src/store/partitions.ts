@@ -70,6 +70,25 @@ export async function ensurePartitions(db: Queryable, nowMs: number): Promise<vo
   }
 }
 
+/** The weeks that have a partition, by table: what a backup has to know of the schema. */
+export type Weeks = Readonly<Record<string, readonly number[]>>;
+
+export async function readWeeks(db: Queryable): Promise<Weeks> {
+  const partitions = await listPartitions(db);
+  const weeksOf = (table: Table) =>
+    partitions.filter((one) => one.table === table).map(({ week }) => week);
+  return Object.fromEntries(
+    TABLES.map((table) => [table, weeksOf(table).toSorted((a, b) => a - b)]),
+  );
+}
+
+/** Creates the partitions of these weeks in a schema that has none. */
+export async function makeWeeks(db: Queryable, weeks: Weeks): Promise<void> {
+  for (const table of TABLES) {
+    for (const week of weeks[table] ?? []) await db.query(makePartition(table, week));
+  }
+}
+
 function makePartition(table: Table, week: number): string {
   const column = PARTITIONED[table];
   const name = `${table}_${dayOf(week)}`;

@@ -229,6 +229,14 @@ export function readSecretKey(dataDir: string): string | null {
   );
 }
 
+/**
+ * Stores the key of a restored backup in a data directory that has none. It is on disk before the rows
+ * that are sealed with it are visible.
+ */
+export function storeSecretKey(dataDir: string, secretKeys: string): void {
+  if (readSecretKey(dataDir) === null) create(dataDir, 'secret-key', secretKeys);
+}
+
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Identifies this installation in the nodes table, for releasing the claims of its dead workers. */

@@ -10,6 +10,7 @@ export type Rule = (files: readonly SourceFile[]) => string[];
 const BELOW_FEATURES = ['core', 'mail', 'net', 'store'];
 const FEATURES = [
   'auth',
+  'backup',
   'sending',
   'templates',
   'tracking',

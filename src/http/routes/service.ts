@@ -25,6 +25,10 @@ const readyState = state.extend({
     .array(z.string())
     .optional()
     .describe('What is wrong although requests can be served; absent: nothing.'),
+  on_hold: z
+    .literal(true)
+    .optional()
+    .meta({ description: 'Restored and not released yet: mail is accepted, and nothing is sent.' }),
 });
 
 const unreadySchema = failure
@@ -72,7 +76,11 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
       const reasons = services.unready();
       if (reasons.length > 0) return sendUnready(reply, reasons);
       const warnings = services.readyWarnings();
-      return { status: 'ok' as const, ...(warnings.length > 0 && { warnings: [...warnings] }) };
+      return {
+        status: 'ok' as const,
+        ...(warnings.length > 0 && { warnings: [...warnings] }),
+        ...(services.isOnHold() && { on_hold: true as const }),
+      };
     },
   });
 

@@ -19,6 +19,7 @@ import {
   translated,
 } from './database.ts';
 import { isUnsuitable, requireSessions } from './connect.ts';
+import { refuseUnfinishedRestore } from './restore-mark.ts';
 import type { Watching } from './session.ts';
 import { type LoginOutcome, makeAppRole, makeLogin } from './roles.ts';
 import { noteDatabaseSystem } from '../event-order.ts';
@@ -91,6 +92,7 @@ export async function migrate(
     // Another node's migration may take any time, so this wait has no limit.
     await db.query('set lock_timeout = 0');
     await lockMigrations(db);
+    await refuseUnfinishedRestore(db);
     if (place !== undefined) await checkSecretKey(db, place);
     const applied = await applyMigrations(db, address, options);
     // Still under the lock: of several nodes that begin on an empty database, one makes the key.
@@ -185,8 +187,17 @@ async function applyMigrations(
   return { version, applied: pending.map(({ filename }) => filename) };
 }
 
+/**
+ * Brings an empty or older schema to a version, in the transaction of the caller: for a restore, which
+ * fills the schema of a backup before it is migrated to the present one.
+ */
+export async function migrateTo(db: Queryable, version: number): Promise<void> {
+  const postgrator = await migrationsIn(MIGRATIONS, db);
+  await postgrator.migrate(String(version));
+}
+
 /** 0: nothing was migrated yet. */
-async function versionOf(db: Queryable): Promise<number> {
+export async function versionOf(db: Queryable): Promise<number> {
   const [table] = await db.query<{ isThere: boolean }>(
     `select to_regclass('${SCHEMA_TABLE}') is not null as "isThere"`,
   );

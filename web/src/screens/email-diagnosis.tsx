@@ -24,6 +24,7 @@ const LIMITS: Readonly<Record<Held['limit'], string>> = {
   connections: 'The connections of the provider',
   project: 'Its turn',
   service: 'The service',
+  installation: 'The service is on hold',
 };
 
 export function HeldBy(props: {

@@ -1,0 +1,69 @@
+/** What a backup says of itself: its header, and the counts after each table. */
+import { z } from 'zod';
+import { BackupDamaged, parseJson } from './format.ts';
+import { SCHEMA_KNOWN } from '../store/postgres/schema-version.ts';
+
+/** Names become part of statements; the catalog of the target is asked for them as well (store/backup/target.ts). */
+const identifier = z.string().regex(/^[a-z_][a-z0-9_]{0,62}$/);
+
+const headerSchema = z.object({
+  /** Of Letterhaus. */
+  version: z.string(),
+  schema: z.int().positive(),
+  postgres: z.string(),
+  system: z.string().nullable(),
+  takenAt: z.iso.datetime(),
+  /** Which secret keys belong to the rows: ids, the first one seals. */
+  keyIds: z.array(z.string()).min(1),
+  /** The secret keys, sealed by age, in base64; null: they are not in this backup. */
+  sealedKey: z.base64().nullable(),
+  sealedFor: z.enum(['passphrase', 'recipients']).nullable(),
+  /** Recipients that have not ended. */
+  open: z.int().nonnegative(),
+  tables: z
+    .array(
+      z.object({
+        name: identifier,
+        columns: z.array(z.object({ name: identifier, type: z.string() })).min(1),
+      }),
+    )
+    .min(1),
+  weeks: z.record(identifier, z.array(z.int())),
+});
+
+export type BackupHeader = z.infer<typeof headerSchema>;
+
+const endSchema = z.object({
+  table: identifier,
+  rows: z.int().nonnegative(),
+  bytes: z.int().nonnegative(),
+  sha256: z.hex(),
+});
+
+export type TableEnd = z.infer<typeof endSchema>;
+
+/** @throws BackupDamaged also when it was made by a newer version */
+export function parseHeader(payload: Buffer): BackupHeader {
+  const value = parseJson(payload);
+  const { schema, version } = value as { schema?: unknown; version?: unknown };
+  if (typeof schema === 'number' && schema > SCHEMA_KNOWN) {
+    throw new BackupDamaged(
+      `This backup was made by a newer version of Letterhaus (${String(version)}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}: restore it with the newer version.`,
+    );
+  }
+  return parsed(headerSchema, value);
+}
+
+/** @throws BackupDamaged */
+export function parseEnd(payload: Buffer): TableEnd {
+  return parsed(endSchema, parseJson(payload));
+}
+
+function parsed<Value>(schema: z.ZodType<Value>, value: unknown): Value {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  throw new BackupDamaged(
+    `The backup is damaged: ${issue?.path.join('.') || 'a record'} is not readable.`,
+  );
+}

@@ -1,0 +1,143 @@
+/**
+ * Restores a backup in two steps: `checkBackup` reads it whole and opens its secret key, before anything is
+ * changed; `fillFrom` fills the target, in one transaction (store/backup/target.ts). The installation is
+ * on hold afterwards.
+ */
+import { once } from 'node:events';
+import type { Writable } from 'node:stream';
+import type { Target } from '../store/backup/target.ts';
+import { secretKeyId, secretKeysOf } from '../store/secrets.ts';
+import { BackupDamaged } from './format.ts';
+import type { BackupHeader } from './manifest.ts';
+import { openKey, type Opening, SealProblem } from './sealed-key.ts';
+import { type BackupFacts, walkBackup } from './walk.ts';
+
+export type RestoreProgress = (done: {
+  step: 'checked' | 'restored';
+  table: string;
+  bytes: number;
+}) => void;
+
+/** Opens the file, each time from its start. */
+export type ReadFile = () => AsyncIterable<Buffer>;
+
+type KeyOptions = {
+  /** null: the backup has no key, or `present` is the one. */
+  opening: Opening;
+  /** Of LETTERHAUS_SECRET_KEY or of the data directory; null: there is none yet. */
+  present: string | null;
+};
+
+/** @throws BackupDamaged, SealProblem */
+export async function checkBackup(
+  read: ReadFile,
+  options: KeyOptions & { onProgress?: RestoreProgress },
+): Promise<{ facts: BackupFacts; secretKey: string }> {
+  const facts = await walkBackup(read(), reporting('checked', options.onProgress));
+  return { facts, secretKey: await secretKeyOf(facts.header, options) };
+}
+
+/** @param options.keepSecretKey stores the key that the rows are sealed with, before they are visible */
+export async function fillFrom(
+  read: ReadFile,
+  target: Target,
+  options: { facts: BackupFacts; keepSecretKey: () => void; onProgress?: RestoreProgress },
+): Promise<void> {
+  await target.begin(options.facts.header);
+  await copyInto(target, { read, onProgress: options.onProgress });
+  options.keepSecretKey();
+  await target.commit();
+}
+
+/** The key of the backup, or the one that is there already if it is the same. */
+async function secretKeyOf(
+  header: BackupHeader,
+  { present, opening }: KeyOptions,
+): Promise<string> {
+  if (present !== null && belongsTo(present, header)) return present;
+  if (present !== null) {
+    throw new SealProblem(
+      'LETTERHAUS_SECRET_KEY, or the file secrets/secret-key of the data directory, is another key than that of the backup: remove it, or restore into a new data directory.',
+    );
+  }
+  if (header.sealedKey === null) {
+    throw new SealProblem(
+      'This backup was made without its secret key: set LETTERHAUS_SECRET_KEY to the key of the installation that it was made of.',
+    );
+  }
+  if (opening === null) {
+    throw new SealProblem(
+      header.sealedFor === 'passphrase'
+        ? 'The secret key of this backup is sealed by a passphrase: add --passphrase-file FILE.'
+        : 'The secret key of this backup is sealed for a recipient of age: add --identity FILE.',
+    );
+  }
+  const opened = await openKey(Buffer.from(header.sealedKey, 'base64'), opening);
+  if (belongsTo(opened, header)) return opened;
+  throw new BackupDamaged('The backup is damaged: its secret key is not the one of its rows.');
+}
+
+/** Whether it opens what is sealed: the first key of the backup is among these. */
+function belongsTo(secretKeys: string, { keyIds }: BackupHeader): boolean {
+  const [sealing = ''] = keyIds;
+  return secretKeysOf(secretKeys).map(secretKeyId).includes(sealing);
+}
+
+async function copyInto(
+  target: Target,
+  { read, onProgress }: { read: ReadFile; onProgress: RestoreProgress | undefined },
+): Promise<void> {
+  let rows: CopyInto | null = null;
+  const report = reporting('restored', onProgress);
+  await walkBackup(read(), {
+    rows: async (table, block) => {
+      rows ??= new CopyInto(target.write(table));
+      await rows.write(block);
+      await report.rows(table, block);
+    },
+    end: async (_, end) => {
+      if (rows === null) throw new BackupDamaged('The backup is damaged: a table has no rows.');
+      const written = await rows.end();
+      rows = null;
+      if (written !== end.rows) throw new Error(`${written} rows of ${end.table} were written`);
+    },
+  });
+}
+
+function reporting(step: 'checked' | 'restored', onProgress: RestoreProgress | undefined) {
+  let bytes = 0;
+  return {
+    rows: (table: { name: string }, block: Buffer): Promise<void> => {
+      bytes += block.length;
+      onProgress?.({ step, table: table.name, bytes });
+      return Promise.resolve();
+    },
+  };
+}
+
+/** The rows of one table on their way into the database. */
+class CopyInto {
+  readonly #stream: Writable & { rowCount: number };
+  readonly #failed: Promise<never>;
+
+  constructor(stream: Writable & { rowCount: number }) {
+    this.#stream = stream;
+    this.#failed = once(stream, 'error').then(([error]) => {
+      throw error;
+    });
+    this.#failed.catch(() => {});
+  }
+
+  async write(block: Buffer): Promise<void> {
+    const isTaken = this.#stream.write(block);
+    if (!isTaken) await Promise.race([once(this.#stream, 'drain'), this.#failed]);
+  }
+
+  /** @returns the number of rows that the server has counted */
+  async end(): Promise<number> {
+    const finished = once(this.#stream, 'finish');
+    this.#stream.end();
+    await Promise.race([finished, this.#failed]);
+    return this.#stream.rowCount;
+  }
+}

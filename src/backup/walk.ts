@@ -1,0 +1,142 @@
+/**
+ * Reads a backup from start to end and checks everything that can be checked without a database: each
+ * record, the checksum of each table and of the whole, the number of rows and columns, that all tables are
+ * there, and that the queue has as many recipients as the emails say.
+ */
+import { createHash } from 'node:crypto';
+import { CopyRows } from './copy-rows.ts';
+import { BackupDamaged, decompressBlock, readRecords } from './format.ts';
+import { type BackupHeader, parseEnd, parseHeader, type TableEnd } from './manifest.ts';
+
+export type BackupFacts = {
+  header: BackupHeader;
+  rows: Record<string, number>;
+  /** Of the rows, not compressed. */
+  bytes: number;
+};
+
+type Table = BackupHeader['tables'][number];
+
+/** Takes what is read; each call is awaited. */
+export type Visitor = {
+  header?(header: BackupHeader): Promise<void>;
+  /** A part of the rows of a table. */
+  rows(table: Table, block: Buffer): Promise<void>;
+  /** The table is complete and its checksum right. */
+  end?(table: Table, end: TableEnd): Promise<void>;
+};
+
+/** @throws BackupDamaged with the reason */
+export async function walkBackup(
+  file: AsyncIterable<Buffer>,
+  visitor: Visitor,
+): Promise<BackupFacts> {
+  const walk = new Walk(visitor);
+  for await (const { kind, payload } of readRecords(file)) {
+    if (kind === 'header') await walk.header(payload);
+    else if (kind === 'data') await walk.data(payload);
+    else if (kind === 'end') await walk.end(payload);
+    else walk.trailer();
+  }
+  return walk.facts();
+}
+
+class Walk {
+  readonly #visitor: Visitor;
+  #header: BackupHeader | null = null;
+  #present: Present | null = null;
+  readonly #rows: Record<string, number> = {};
+  #bytes = 0;
+  /** The sum over all emails, and the rows of the queue. */
+  #open = { counted: 0, queued: 0 };
+
+  constructor(visitor: Visitor) {
+    this.#visitor = visitor;
+  }
+
+  async header(payload: Buffer): Promise<void> {
+    if (this.#header !== null) throw outOfOrder();
+    this.#header = parseHeader(payload);
+    this.#present = this.#next();
+    await this.#visitor.header?.(this.#header);
+  }
+
+  async data(payload: Buffer): Promise<void> {
+    if (this.#present === null) throw outOfOrder();
+    const block = await decompressBlock(payload);
+    this.#present.push(block);
+    this.#bytes += block.length;
+    await this.#visitor.rows(this.#present.table, block);
+  }
+
+  async end(payload: Buffer): Promise<void> {
+    const present = this.#present;
+    const end = parseEnd(payload);
+    if (present === null || end.table !== present.table.name) throw outOfOrder();
+    present.finish(end);
+    if (end.table === 'emails') this.#open.counted = present.sum;
+    if (end.table === 'queue') this.#open.queued = end.rows;
+    this.#rows[end.table] = end.rows;
+    await this.#visitor.end?.(present.table, end);
+    this.#present = this.#next();
+  }
+
+  trailer(): void {
+    if (this.#header === null || this.#present !== null) throw outOfOrder();
+    const { counted, queued } = this.#open;
+    if (counted === queued && queued === this.#header.open) return;
+    throw new BackupDamaged(
+      `The backup contradicts itself: its emails have ${counted} open recipients, its queue has ${queued}.`,
+    );
+  }
+
+  facts(): BackupFacts {
+    if (this.#header === null) throw outOfOrder();
+    return { header: this.#header, rows: this.#rows, bytes: this.#bytes };
+  }
+
+  /** The table whose rows come next; null after the last one. */
+  #next(): Present | null {
+    const done = Object.keys(this.#rows).length;
+    const table = this.#header?.tables[done];
+    return table === undefined ? null : new Present(table);
+  }
+}
+
+/** The table that is being read. */
+class Present {
+  readonly table: Table;
+  readonly #counter: CopyRows;
+  readonly #hash = createHash('sha256');
+  #bytes = 0;
+
+  constructor(table: Table) {
+    this.table = table;
+    const openCount = table.columns.findIndex(({ name }) => name === 'open_count');
+    const summed = table.name === 'emails' && openCount >= 0 ? openCount : null;
+    this.#counter = new CopyRows({ columns: table.columns.length, summed });
+  }
+
+  get sum(): number {
+    return this.#counter.sum;
+  }
+
+  push(block: Buffer): void {
+    this.#hash.update(block);
+    this.#bytes += block.length;
+    this.#counter.push(block);
+  }
+
+  finish({ rows, bytes, sha256 }: TableEnd): void {
+    this.#counter.finish();
+    const isSame = this.#hash.digest('hex') === sha256 && this.#bytes === bytes;
+    if (isSame && this.#counter.rows === rows) return;
+    throw new BackupDamaged(
+      `The backup is damaged: the rows of ${this.table.name} are not those that were written.`,
+    );
+  }
+}
+
+function outOfOrder(): BackupDamaged {
+  return new BackupDamaged('The backup is damaged: its records are not in order.');
+}

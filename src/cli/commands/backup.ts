@@ -1,0 +1,169 @@
+/**
+ * `letterhaus backup`: writes the database and the sealed secret key to a file or a pipe while the service
+ * runs, or checks a file. docs/backup.md is the guide.
+ */
+import { type Command, Option } from 'commander';
+import packageFile from '../../../package.json' with { type: 'json' };
+import { type BackupOptions, makeBackup, type Progress } from '../../backup/make.ts';
+import {
+  type Destination,
+  fileDestination,
+  filePath,
+  megabytes,
+  pipeDestination,
+  readBackupFile,
+} from '../../backup/files.ts';
+import { readPassphrase, type Sealing, SealProblem } from '../../backup/sealed-key.ts';
+import { walkBackup } from '../../backup/walk.ts';
+import type { Config } from '../../config/config.ts';
+import { readSecretKey } from '../../store/secrets.ts';
+import { backupFailure } from '../backup-failure.ts';
+import { type Cli, type Outcome, runnable, type Success, usageFailure } from '../command.ts';
+import { type Place, withAddress } from '../store.ts';
+
+const PIPE = '-';
+
+export function describeBackup(command: Command, cli: Cli): void {
+  runnable(
+    command
+      .argument('<file>', 'a file, a folder, or - for standard output')
+      .option('--verify', 'read the whole file and check it, instead of writing one')
+      .option('--passphrase-file <path>', 'seal the secret key by the passphrase in this file')
+      .addOption(
+        new Option('--recipient <age1…>', 'seal it for this recipient of age; may be repeated')
+          .default([] as string[], 'none')
+          .argParser((text: string, before: string[]) => [...before, text]),
+      )
+      .option('--without-secret-key', 'leave it out: it is kept elsewhere'),
+    cli,
+    {
+      examples: [
+        'backup --passphrase-file /etc/letterhaus/passphrase /var/backups',
+        'backup --verify /var/backups/letterhaus-20261125T090000Z.backup',
+      ],
+      run,
+    },
+  );
+}
+
+type Options = {
+  verify?: true;
+  passphraseFile?: string;
+  recipient: string[];
+  /** commander: `--without-secret-key`. */
+  withoutSecretKey?: true;
+};
+
+async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcome> {
+  if (options.verify === true) return verify(cli, file);
+  return withAddress(cli, async (place) => {
+    try {
+      const sealing = await sealingOf(options, place.config);
+      return await write(cli, file, { place, sealing });
+    } catch (error) {
+      return backupFailure(error);
+    }
+  });
+}
+
+/** The command line first, then the variables of scheduled backups. @throws SealProblem */
+async function sealingOf(options: Options, { backup }: Config): Promise<Sealing> {
+  const { withoutSecretKey, passphraseFile, recipient } = options;
+  if (withoutSecretKey === true) return null;
+  if (passphraseFile !== undefined) return { passphrase: await readPassphrase(passphraseFile) };
+  if (recipient.length > 0) return { recipients: recipient };
+  if (backup.passphrase !== null) return { passphrase: backup.passphrase };
+  if (backup.recipients.length > 0) return { recipients: backup.recipients };
+  throw new SealProblem(
+    'A backup contains the secret key, sealed: add --passphrase-file FILE or --recipient age1…, or --without-secret-key if you keep it elsewhere.',
+  );
+}
+
+async function write(
+  cli: Cli,
+  file: string,
+  { place, sealing }: { place: Place; sealing: Sealing },
+): Promise<Outcome> {
+  const { address, config } = place;
+  const secretKey = config.secretKey ?? readSecretKey(config.dataDir);
+  if (secretKey === null) {
+    return usageFailure(
+      `There is no secret key in ${config.dataDir}: run this on the machine of the service, or set LETTERHAUS_SECRET_KEY.`,
+    );
+  }
+  const path = file === PIPE ? null : await filePath(file, cli.world.now());
+  const given = { address, secretKey, sealing, version: packageFile.version };
+  const made = await writeTo(path, { ...given, onProgress: reporting(cli) });
+  const emails = made.rows['emails'] ?? 0;
+  const text = `${path === null ? 'The backup' : path} has ${emails} emails, ${made.header.open} recipients of them open, as of ${made.header.takenAt}: ${megabytes(made.bytes)}.`;
+  if (path === null) cli.err(`${text}\n`);
+  return path === null
+    ? { data: null, text: '' }
+    : { data: { object: 'backup', file: path, ...summary(made) }, text };
+}
+
+/** @param path null: standard output */
+async function writeTo(path: string | null, options: Omit<BackupOptions, 'openSink'>) {
+  let destination: Destination | null = null;
+  const openSink = async (bytes: number): Promise<Destination> => {
+    destination =
+      path === null ? pipeDestination(process.stdout) : await fileDestination(path, { bytes });
+    return destination;
+  };
+  const opened = (): Destination | null => destination;
+  try {
+    const made = await makeBackup({ ...options, openSink });
+    await opened()?.finish();
+    return made;
+  } catch (error) {
+    await opened()?.abandon();
+    throw error;
+  }
+}
+
+function summary({ header, rows, bytes, sha256 }: Awaited<ReturnType<typeof makeBackup>>) {
+  const { takenAt, schema, version, open } = header;
+  return { taken_at: takenAt, version, schema, open, rows, bytes, sha256 };
+}
+
+const REPORT_EVERY_MS = 2_000;
+
+/** A line on stderr every two seconds. */
+function reporting({ world, err }: Cli): Progress {
+  let reportedMs = world.monotonicMs();
+  return ({ table, bytes, ofBytes }) => {
+    if (world.monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
+    reportedMs = world.monotonicMs();
+    err(`${table}: ${megabytes(bytes)} of about ${megabytes(ofBytes)}\n`);
+  };
+}
+
+async function verify(cli: Cli, file: string): Promise<Outcome> {
+  try {
+    const read = file === PIPE ? process.stdin : readBackupFile(file);
+    const { header, rows, bytes } = await walkBackup(read as AsyncIterable<Buffer>, {
+      rows: () => Promise.resolve(),
+    });
+    const key =
+      header.sealedFor === null
+        ? 'without the secret key'
+        : `with the secret key, sealed ${header.sealedFor === 'passphrase' ? 'by a passphrase' : 'for a recipient'}`;
+    const success: Success = {
+      data: {
+        object: 'backup',
+        taken_at: header.takenAt,
+        version: header.version,
+        schema: header.schema,
+        postgres: header.postgres,
+        open: header.open,
+        rows,
+        bytes,
+        sealed_for: header.sealedFor,
+      },
+      text: `The backup is complete and unchanged: ${rows['emails'] ?? 0} emails, ${header.open} recipients of them open, as of ${header.takenAt}, ${key}.`,
+    };
+    return success;
+  } catch (error) {
+    return backupFailure(error);
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * `letterhaus restore`: fills an empty data directory, or the empty database of DATABASE_URL, from a backup.
+ * The installation is on hold until `letterhaus release`.
+ */
+import type { Command } from 'commander';
+import { megabytes, PlaceProblem, readBackupFile } from '../../backup/files.ts';
+import { checkBackup, fillFrom, type RestoreProgress } from '../../backup/restore.ts';
+import { readIdentities, readPassphrase, type Opening } from '../../backup/sealed-key.ts';
+import type { BackupFacts } from '../../backup/walk.ts';
+import { type Config, readConfig } from '../../config/config.ts';
+import { openTarget } from '../../store/backup/target.ts';
+import { freeBytes } from '../../store/postgres/capacity.ts';
+import type { DatabaseAddress } from '../../store/postgres/database.ts';
+import { prepareDataDir } from '../../store/postgres/embedded/layout.ts';
+import { migrate } from '../../store/postgres/migrate.ts';
+import { readSecretKey, storeSecretKey } from '../../store/secrets.ts';
+import { backupFailure } from '../backup-failure.ts';
+import { type Cli, type Outcome, runnable, usageFailure } from '../command.ts';
+import { withAddress } from '../store.ts';
+
+export function describeRestore(command: Command, cli: Cli): void {
+  runnable(
+    command
+      .argument('<file>', 'a backup')
+      .option('--passphrase-file <path>', 'the passphrase that the secret key is sealed by')
+      .option('--identity <path>', 'the identity of age that it is sealed for'),
+    cli,
+    {
+      examples: [
+        'restore --passphrase-file /etc/letterhaus/passphrase letterhaus-20261125T090000Z.backup',
+      ],
+      run,
+    },
+  );
+}
+
+type Options = { passphraseFile?: string; identity?: string };
+
+async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcome> {
+  if (file === '-') return usageFailure('A backup is read twice: save it to a file first.');
+  const read = readConfig(cli.env);
+  if (!read.ok) return usageFailure(read.problems.join('\n'));
+  const { config } = read;
+  try {
+    const opening = await openingOf(options, config);
+    return await restore(cli, file, { config, opening });
+  } catch (error) {
+    return backupFailure(error);
+  }
+}
+
+async function openingOf(
+  { passphraseFile, identity }: Options,
+  { backup }: Config,
+): Promise<Opening> {
+  if (passphraseFile !== undefined) return { passphrase: await readPassphrase(passphraseFile) };
+  if (identity !== undefined) return { identities: await readIdentities(identity) };
+  return backup.passphrase === null ? null : { passphrase: backup.passphrase };
+}
+
+/** Checks the file before the database is opened, which creates that of the data directory. */
+async function restore(
+  cli: Cli,
+  file: string,
+  { config, opening }: { config: Config; opening: Opening },
+): Promise<Outcome> {
+  const read = (): AsyncIterable<Buffer> => readBackupFile(file);
+  const onProgress = reporting(cli);
+  const present = config.secretKey ?? readSecretKey(config.dataDir);
+  const { facts, secretKey } = await checkBackup(read, { opening, present, onProgress });
+  return withAddress(cli, async ({ address, isInService }) => {
+    if (isInService) return usageFailure(IN_SERVICE);
+    try {
+      await using target = await openTarget(address);
+      if (config.databaseUrl === null) await requireRoom(config.dataDir, facts);
+      const dataDir = prepareDataDir(config.dataDir);
+      const keepSecretKey = (): void => {
+        if (config.secretKey === null) storeSecretKey(dataDir, secretKey);
+      };
+      await fillFrom(read, target, { facts, keepSecretKey, onProgress });
+      await migrateAsStartDoes(cli, { address, config });
+      return restored(cli, facts);
+    } catch (error) {
+      return backupFailure(error);
+    }
+  });
+}
+
+const IN_SERVICE =
+  'Letterhaus is running on this data directory: stop it, and restore into an empty one.';
+
+/** Rows with their indexes, and the WAL of a restore that has to repeat a step. */
+const DISK_PER_BYTE = 2.5;
+
+async function requireRoom(dataDir: string, { bytes }: BackupFacts): Promise<void> {
+  const free = await freeBytes(dataDir);
+  const needed = bytes * DISK_PER_BYTE;
+  if (free >= needed) return;
+  throw new PlaceProblem(
+    `There is too little room in ${dataDir}: the restore may take ${megabytes(needed)}, and ${megabytes(free)} are free.`,
+  );
+}
+
+/** The rights of workers and what every start seeds. */
+async function migrateAsStartDoes(
+  cli: Cli,
+  { address, config }: { address: DatabaseAddress; config: Config },
+): Promise<void> {
+  await migrate(address, {
+    nowMs: cli.world.now(),
+    acceptAnyDurability: config.acceptDatabaseDurability,
+    log: (sentence) => cli.err(`${sentence}\n`),
+  });
+}
+
+function restored({ program }: Cli, { header, rows }: BackupFacts): Outcome {
+  const { takenAt, open, version } = header;
+  const text = [
+    `Restored ${rows['emails'] ?? 0} emails as of ${takenAt}, ${open} recipients of them open.`,
+    'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
+    `What it would send:  ${program} release --dry-run`,
+    `Let it send:         ${program} release --except-in-doubt`,
+  ].join('\n');
+  return { data: { object: 'restore', taken_at: takenAt, version, open, rows }, text };
+}
+
+const REPORT_EVERY_MS = 2_000;
+
+function reporting({ world, err }: Cli): RestoreProgress {
+  let reportedMs = world.monotonicMs();
+  return ({ step, table, bytes }) => {
+    if (world.monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
+    reportedMs = world.monotonicMs();
+    err(`${table}: ${megabytes(bytes)} ${step}\n`);
+  };
+}
