@@ -16,7 +16,8 @@ import {
   DatabaseUnavailable,
   type Queryable,
 } from '../store/postgres/database.ts';
-import { connectRunning } from '../store/postgres/embedded/engine.ts';
+import { newDatabaseProblem } from '../store/postgres/database-note.ts';
+import { connectRunning, type EngineOptions } from '../store/postgres/embedded/engine.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
@@ -55,6 +56,7 @@ export type Place = {
 export async function withAddress(
   cli: Cli,
   work: (place: Place) => Promise<Outcome>,
+  { mayReplaceLost = false }: Pick<EngineOptions, 'mayReplaceLost'> = {},
 ): Promise<Outcome> {
   const read = readConfig(cli.env);
   if (!read.ok) return usageFailure(read.problems.join('\n'));
@@ -68,6 +70,7 @@ export async function withAddress(
       dataDir: config.dataDir,
       world: cli.world,
       log: (line) => cli.err(`${line}\n`),
+      mayReplaceLost,
     });
     return await work({ address: engine.connection(), config, isInService: engine.shared });
   } catch (error) {
@@ -82,6 +85,7 @@ async function withDatabase(
   const migrated = await migrate(address, {
     nowMs: cli.world.now(),
     acceptAnyDurability: config.acceptDatabaseDurability,
+    emptyProblem: newDatabaseProblem(config.dataDir),
     log: (sentence) => cli.err(`${sentence}\n`),
   });
   const db = new Database(address, { role: migrated.role, name: 'command' });

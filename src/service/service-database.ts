@@ -21,6 +21,7 @@ import {
   localDataDirectory,
   roomProblem,
 } from '../store/postgres/capacity.ts';
+import { newDatabaseProblem, noteDatabase } from '../store/postgres/database-note.ts';
 import { withoutPassword } from '../store/postgres/database-address.ts';
 import { untilAborted } from '../store/postgres/session.ts';
 import { openUnderLock } from '../store/postgres/embedded/engine.ts';
@@ -58,6 +59,8 @@ type Opened = {
   /** The system user of workers, given whether they have a log-in of their own. */
   workerUser(hasOwnLogin: boolean): User | null;
   description: string;
+  /** For the note in the data directory (database-note.ts). */
+  place: string;
   dataDir: string;
   failed: Promise<string>;
   publish(info: { url: string }): void;
@@ -94,12 +97,14 @@ export async function openServiceDatabase(
     const migrated = await migrate(address, {
       nowMs: world.now(),
       acceptAnyDurability: config.acceptDatabaseDurability,
+      emptyProblem: newDatabaseProblem(dataDir),
       log: (sentence) => log.warn(sentence),
       signal,
       secretKey: { dataDir, configured: config.secretKey },
     });
     const { secretKey } = migrated;
     if (secretKey === null) throw new Error('a service needs a secret key');
+    noteDatabase(dataDir, opened.place);
     const { length: migrations } = migrated.applied;
     if (migrations > 0) log.info({ migrations }, 'the database was migrated');
     const login = loginFor(address, migrated, log);
@@ -169,6 +174,7 @@ async function openEmbedded(
     address: engine.connection(),
     workerUser: () => engine.owner,
     description: `PostgreSQL ${engine.version}, embedded`,
+    place: 'embedded',
     dataDir,
     failed,
     publish: (info) => engine.publish(info),
@@ -190,6 +196,7 @@ async function openExternal(
     address,
     workerUser: (hasOwnLogin) => userBeside(url, { dataDir, hasOwnLogin }),
     description: withoutPassword(url),
+    place: withoutPassword(url),
     dataDir,
     failed: new Promise(() => {}),
     publish: (info) => lock.publish(info),

@@ -10,13 +10,15 @@ import type { BackupFacts } from '../../backup/walk.ts';
 import { type Config, readConfig } from '../../config/config.ts';
 import { openTarget } from '../../store/backup/target.ts';
 import { freeBytes } from '../../store/postgres/capacity.ts';
+import { noteDatabase } from '../../store/postgres/database-note.ts';
+import { withoutPassword } from '../../store/postgres/database-address.ts';
 import type { DatabaseAddress } from '../../store/postgres/database.ts';
 import { prepareDataDir } from '../../store/postgres/embedded/layout.ts';
 import { migrate } from '../../store/postgres/migrate.ts';
 import { readSecretKey, storeSecretKey } from '../../store/secrets.ts';
 import { backupFailure } from '../backup-failure.ts';
 import { type Cli, type Outcome, runnable, usageFailure } from '../command.ts';
-import { withAddress } from '../store.ts';
+import { type Place, withAddress } from '../store.ts';
 
 export function describeRestore(command: Command, cli: Cli): void {
   runnable(
@@ -68,7 +70,7 @@ async function restore(
   const onProgress = reporting(cli);
   const present = config.secretKey ?? readSecretKey(config.dataDir);
   const { facts, secretKey } = await checkBackup(read, { opening, present, onProgress });
-  return withAddress(cli, async ({ address, isInService }) => {
+  const fill = async ({ address, isInService }: Place): Promise<Outcome> => {
     if (isInService) return usageFailure(IN_SERVICE);
     try {
       await using target = await openTarget(address);
@@ -79,11 +81,14 @@ async function restore(
       };
       await fillFrom(read, target, { facts, keepSecretKey, onProgress });
       await migrateAsStartDoes(cli, { address, config });
+      const { databaseUrl } = config;
+      noteDatabase(dataDir, databaseUrl === null ? 'embedded' : withoutPassword(databaseUrl));
       return restored(cli, facts);
     } catch (error) {
       return backupFailure(error);
     }
-  });
+  };
+  return withAddress(cli, fill, { mayReplaceLost: true });
 }
 
 const IN_SERVICE =

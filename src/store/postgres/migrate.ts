@@ -59,6 +59,8 @@ export type MigrationResult = {
 export type MigrateOptions = Watching & {
   nowMs: number;
   acceptAnyDurability: boolean;
+  /** Why an empty database must not become an installation (database-note.ts); null: it may. */
+  emptyProblem?: string | null;
   /** For a service: the key, which has to be the one of the database, and from which the role of workers is derived (roles.ts). */
   secretKey?: SecretKeyPlace;
   /** Logs the reason of a wait. */
@@ -159,6 +161,7 @@ async function applyMigrations(
   const newest = newestIn(folder);
   const present = await versionOf(db);
   if (present > 0) await refuseOutdatedCode(db, newest);
+  else if (options.emptyProblem) throw new MigrationRefused(options.emptyProblem);
   const finish = async (): Promise<void> => {
     if (present <= newest) await seedTransitions(db);
     await noteDatabaseSystem(db);

@@ -12,6 +12,7 @@ import { statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
+import { newDatabaseProblem } from '../database-note.ts';
 import { DEFAULT_SEARCH, findEngine, installEngine, type EngineSearch } from './binaries.ts';
 import { clusterMajor, ensureCluster, memoryOf, requireMajor } from './cluster.ts';
 import { type Sizing, writeConfig } from './cluster.ts';
@@ -25,6 +26,7 @@ import {
   type Layout,
 } from './layout.ts';
 import { alreadyRunning, type DataDirLock, readRunning, takeLock, tryLock } from './lock.ts';
+import { EngineProblem } from './problem.ts';
 import { addressOf, boundLog, commandLine, ensureDatabase, urlOf } from './postmaster.ts';
 import { type Setup, stopPostmaster, type StopMode } from './postmaster.ts';
 import { type Clock, poll } from './process.ts';
@@ -46,6 +48,8 @@ export type EngineOptions = {
   stalePidWaitMs?: number;
   /** Aborts the opening, not the engine that is open. */
   signal?: AbortSignal;
+  /** A database is made even where there was one before: for a restore. */
+  mayReplaceLost?: boolean;
 };
 
 /** How to connect. User and database are by default `letterhaus`, the superuser. */
@@ -123,6 +127,7 @@ async function prepare(
   const layout = prepareLayout(dataDir, options.closedParentHome ?? CLOSED_PARENT_HOME, log);
   const source = findEngine(search, clusterMajor(layout.pgDir));
   requireMajor(layout.pgDir, source.major);
+  if (options.mayReplaceLost !== true) requirePresent(layout);
   const binDir = await installEngine(source, layout.databaseDir);
   await ensureCluster(layout, binDir);
   boundLog(layout.logFile);
@@ -139,6 +144,11 @@ async function prepare(
     stalePidWaitMs: options.stalePidWaitMs ?? STALE_PID_WAIT_MS,
     signal,
   };
+}
+
+function requirePresent({ pgDir, dataDir }: Layout): void {
+  const problem = clusterMajor(pgDir) === null ? newDatabaseProblem(dataDir) : null;
+  if (problem !== null) throw new EngineProblem('missing', problem);
 }
 
 async function sizingFor({ databaseDir }: Layout, { load }: EngineOptions): Promise<Sizing> {

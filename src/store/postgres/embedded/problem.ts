@@ -13,6 +13,8 @@ export type EngineProblemKind =
   | 'no-private-user'
   /** The directory was created by another major version of PostgreSQL. */
   | 'other-major'
+  /** There was a database in this data directory, and now there is none (database-note.ts). */
+  | 'missing'
   | 'no-binaries'
   | 'socket-folder'
   | 'start-failed';
