@@ -5,7 +5,7 @@
  * with the name of a backup is a complete one, whatever happened while it was made.
  */
 import { createReadStream } from 'node:fs';
-import { open, rename, rm, stat, statfs } from 'node:fs/promises';
+import { open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Writable } from 'node:stream';
 import type { Sink } from './format.ts';
@@ -134,6 +134,26 @@ export async function* readBackupFile(path: string): AsyncGenerator<Buffer> {
     if (typeof (error as NodeJS.ErrnoException).code !== 'string') throw error;
     throw unusable(path, error);
   }
+}
+
+/** The finished backups of a folder, the oldest first. @throws PlaceProblem */
+export async function listBackups(folder: string): Promise<string[]> {
+  const names = await readdir(folder).catch((error: unknown) => {
+    throw unusable(folder, error);
+  });
+  return names
+    .map((name) => join(folder, name))
+    .filter((path) => timeOf(path) !== null)
+    .toSorted();
+}
+
+/** When it was made, by its name, in milliseconds since 1970; null: the name has no time. */
+export function timeOf(path: string): number | null {
+  const [, ...parts] =
+    /^letterhaus-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.backup$/.exec(basename(path)) ?? [];
+  const [year, month, day, hour, minute, second] = parts;
+  const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
+  return Number.isNaN(ms) ? null : ms;
 }
 
 function unusable(path: string, error: unknown): PlaceProblem {

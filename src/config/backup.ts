@@ -1,15 +1,33 @@
-/** The variables of backups: what seals the secret key in them. */
+/** The variables of backups: the key that seals them, and the schedule of the service. */
+import { resolve } from 'node:path';
 import { requirePassphrase } from '../backup/sealed-key.ts';
 import type { EnvReader } from './env-reader.ts';
 
 export type BackupConfig = {
-  /** null: nothing is configured. */
+  /** The folder of scheduled backups; null: there are none. */
+  to: string | null;
+  everyMs: number;
+  /** How many scheduled backups are kept. */
+  keep: number;
+  /** What seals the secret key in a backup; null: nothing is configured. */
   passphrase: string | null;
   recipients: readonly string[];
 };
 
+const EVERY_MS = 6 * 3600_000;
+const KEEP = 28;
+const UNIT_MS = { m: 60_000, h: 3600_000, d: 86_400_000 };
+const EVERY_MS_MIN = 60_000;
+
+/** Scheduled backups contain a sealed key, so a place for them needs what seals it. */
 export function readBackup(read: EnvReader): { backup: BackupConfig } {
+  const to = read.text('LETTERHAUS_BACKUP_TO');
   const backup = {
+    to: to === null ? null : resolve(to),
+    everyMs:
+      read.parsed('LETTERHAUS_BACKUP_EVERY', parseEveryMs, 'write 30m, 6h or 1d') ?? EVERY_MS,
+    keep:
+      read.parsed('LETTERHAUS_BACKUP_KEEP', parseKeep, 'write a number from 1 to 10000') ?? KEEP,
     passphrase: read.secret(
       'LETTERHAUS_BACKUP_PASSPHRASE',
       parsePassphrase,
@@ -21,7 +39,24 @@ export function readBackup(read: EnvReader): { backup: BackupConfig } {
       'write a recipient of age, as age1… (age-keygen prints it)',
     ),
   };
+  if (to !== null && backup.passphrase === null && backup.recipients.length === 0) {
+    read.problem(
+      'LETTERHAUS_BACKUP_TO',
+      'backups contain the secret key, sealed; set LETTERHAUS_BACKUP_PASSPHRASE or LETTERHAUS_BACKUP_RECIPIENT too.',
+    );
+  }
   return { backup: Object.freeze(backup) };
+}
+
+function parseEveryMs(text: string): number | null {
+  const [, count, unit] = /^(\d{1,4})([mhd])$/.exec(text) ?? [];
+  const ms = Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
+  return ms >= EVERY_MS_MIN ? ms : null;
+}
+
+function parseKeep(text: string): number | null {
+  const count = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  return count >= 1 && count <= 10_000 ? count : null;
 }
 
 function parsePassphrase(text: string): string | null {

@@ -74,7 +74,7 @@ test('no variable is required', () => {
     suppressionsMax: 500_000,
     acceptDatabaseDurability: false,
     retention: { contentH: 45 * 24, metadataH: 90 * 24 },
-    backup: { passphrase: null, recipients: [] },
+    backup: { to: null, everyMs: 6 * 3600_000, keep: 28, passphrase: null, recipients: [] },
   });
 });
 
@@ -145,6 +145,9 @@ test('every variable is read', () => {
     LETTERHAUS_ACCEPT_DATABASE_DURABILITY: 'true',
     LETTERHAUS_RETENTION_CONTENT: '36h',
     LETTERHAUS_RETENTION_METADATA: '400d',
+    LETTERHAUS_BACKUP_TO: '/srv/backups',
+    LETTERHAUS_BACKUP_EVERY: '30m',
+    LETTERHAUS_BACKUP_KEEP: '7',
     LETTERHAUS_BACKUP_PASSPHRASE: 'correct horse battery',
     LETTERHAUS_BACKUP_RECIPIENT: RECIPIENT,
     LETTERHAUS_FAILPOINTS: 'smtp_after_dot=kill@3',
@@ -214,7 +217,13 @@ test('every variable is read', () => {
     suppressionsMax: 9000,
     acceptDatabaseDurability: true,
     retention: { contentH: 36, metadataH: 9600 },
-    backup: { passphrase: 'correct horse battery', recipients: [RECIPIENT] },
+    backup: {
+      to: '/srv/backups',
+      everyMs: 1_800_000,
+      keep: 7,
+      passphrase: 'correct horse battery',
+      recipients: [RECIPIENT],
+    },
     failpoints: [{ name: 'smtp_after_dot', action: 'kill', hit: 3 }],
   });
 });

@@ -19,6 +19,7 @@ import {
   keepOwnCertificate,
   problemOf,
 } from './certificates.ts';
+import { scheduleBackups } from './backup-schedule.ts';
 import { armSupervisor } from './failpoints.ts';
 import { type Seeded, seedFirstStart } from './first-start.ts';
 import { type ClockState, ClockWatch } from './clock-watch.ts';
@@ -134,6 +135,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     maintenance.start();
     using _keys = keepSecretKeys(running);
     using _hold = watchHold(hold, { db: database.db, pool, log });
+    await using _backups = scheduleBackups({ backup: config.backup, pool, log });
     const url = ownUrl(ports);
     database.publish({ url });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));

@@ -87,6 +87,8 @@ export class WorkerPool {
   readonly #refusals = new Map<RefusalSource, Unready>();
   #warnings: readonly string[] = [];
   #skewMs = 0;
+  /** Null: the service makes none. */
+  #backup: { goodAtMs: number; failures: number } | null = null;
   #metrics: Promise<string> | null = null;
   /** Those of the installation (installation-metrics.ts). */
   #samples: () => readonly Sample[] = () => [];
@@ -171,6 +173,14 @@ export class WorkerPool {
   #isUpToDate(worker: Worker): void {
     this.#outdated.delete(worker.id);
     if (this.#outdated.size === 0) this.#onUpToDate();
+  }
+
+  /** The newest backup that the service has made, or that the last try failed. */
+  noteBackup({ isGood, atMs }: { isGood: boolean; atMs: number }): void {
+    this.#backup = {
+      goodAtMs: isGood ? atMs : (this.#backup?.goodAtMs ?? 0),
+      failures: (this.#backup?.failures ?? 0) + (isGood ? 0 : 1),
+    };
   }
 
   /** Workers begin to send: the hold of the installation has ended. */
@@ -342,6 +352,30 @@ export class WorkerPool {
         'on_hold',
         'Whether the installation is on hold after a restore: 1 while nothing is sent.',
         this.#setup?.isOnHold === true ? 1 : 0,
+      ),
+      ...this.#backupMetrics(),
+    ];
+  }
+
+  #backupMetrics(): Metrics {
+    if (this.#backup === null) return [];
+    const { goodAtMs, failures } = this.#backup;
+    return [
+      sample(
+        'gauge',
+        {
+          name: 'letterhaus_backup_last_success_timestamp_seconds',
+          help: 'When the newest backup that was read back and is good was made; 0: there is none.',
+        },
+        Math.round(goodAtMs / 1_000),
+      ),
+      sample(
+        'counter',
+        {
+          name: 'letterhaus_backup_failures_total',
+          help: 'Scheduled backups that failed since the start.',
+        },
+        failures,
       ),
     ];
   }

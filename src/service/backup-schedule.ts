@@ -1,0 +1,161 @@
+/**
+ * Backups made by the service itself (LETTERHAUS_BACKUP_TO): a new one when the newest is older than the
+ * interval, also after a restart; it is read back and checked, and only then old ones are removed.
+ *
+ * Each is made by `letterhaus backup` in a process of its own, so that neither its work nor its end
+ * touches the supervisor. A failure is logged and tried again; the newest good backup stays.
+ */
+import { spawn } from 'node:child_process';
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import type { Logger } from 'pino';
+import { listBackups, timeOf } from '../backup/files.ts';
+import type { BackupConfig } from '../config/backup.ts';
+import { systemWorld } from './system-world.ts';
+import type { WorkerPool } from './worker-pool.ts';
+
+const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url));
+/** A failure is tried again after this time, or after the interval if that is shorter. */
+const AGAIN_MS = 10 * 60_000;
+/** setTimeout takes no longer ones. */
+const TIMER_MS_MAX = 24 * 3600_000;
+
+type ScheduleOptions = {
+  backup: BackupConfig;
+  pool: Pick<WorkerPool, 'noteBackup'>;
+  log: Pick<Logger, 'info' | 'error'>;
+};
+
+/** Runs until it is disposed, which ends a backup that is being made. */
+export function scheduleBackups(options: ScheduleOptions): AsyncDisposable {
+  const { to } = options.backup;
+  if (to === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
+  return new Schedule(to, options);
+}
+
+class Schedule implements AsyncDisposable {
+  readonly #folder: string;
+  readonly #options: ScheduleOptions;
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>;
+
+  constructor(folder: string, options: ScheduleOptions) {
+    this.#folder = folder;
+    this.#options = options;
+    this.#running = this.#run();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      const waitMs = await this.#turn();
+      await pause(Math.min(waitMs, TIMER_MS_MAX), this.#stop.signal);
+    }
+  }
+
+  /** @returns the milliseconds until the next look */
+  async #turn(): Promise<number> {
+    const { backup, pool, log } = this.#options;
+    try {
+      const waitMs = await this.#dueInMs();
+      if (waitMs > 0) return waitMs;
+      const file = await this.#makeOne();
+      await this.#removeOld();
+      pool.noteBackup({ isGood: true, atMs: timeOf(file) ?? systemWorld.now() });
+      log.info({ file }, 'a backup was made and checked');
+      return backup.everyMs;
+    } catch (error) {
+      if (this.#stop.signal.aborted) return 0;
+      pool.noteBackup({ isGood: false, atMs: systemWorld.now() });
+      const reason = error instanceof Error ? error.message : String(error);
+      log.error(
+        { reason, to: this.#folder },
+        'a backup failed; it is tried again (docs/backup.md)',
+      );
+      return Math.min(AGAIN_MS, backup.everyMs);
+    }
+  }
+
+  /** By the newest file: a restart neither makes one too many nor leaves one out. */
+  async #dueInMs(): Promise<number> {
+    const newest = (await listBackups(this.#folder)).at(-1);
+    const madeMs = newest === undefined ? null : timeOf(newest);
+    if (madeMs === null) return 0;
+    this.#options.pool.noteBackup({ isGood: true, atMs: madeMs });
+    return madeMs + this.#options.backup.everyMs - systemWorld.now();
+  }
+
+  /** @returns the file, which was read back and is good */
+  async #makeOne(): Promise<string> {
+    await this.#removeUnfinished();
+    const made = (await this.#command('backup', this.#folder)) as { file: string };
+    try {
+      await this.#command('backup', '--verify', made.file);
+    } catch (error) {
+      await rm(made.file, { force: true });
+      throw error;
+    }
+    return made.file;
+  }
+
+  /** Of a machine that lost its power while it made one. */
+  async #removeUnfinished(): Promise<void> {
+    for (const name of await readdir(this.#folder)) {
+      if (/^\.letterhaus-.*\.unfinished$/.test(name)) await rm(join(this.#folder, name));
+    }
+  }
+
+  async #removeOld(): Promise<void> {
+    const old = (await listBackups(this.#folder)).slice(0, -this.#options.backup.keep);
+    for (const file of old) await rm(file, { force: true });
+  }
+
+  /** @returns what it prints with --json @throws with its sentence */
+  async #command(...args: string[]): Promise<unknown> {
+    const child = spawn(process.execPath, [...process.execArgv, MAIN, ...args, '--json'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      signal: this.#stop.signal,
+    });
+    const ended = new Promise<number | null>((resolve, reject) => {
+      child.once('error', reject);
+      child.once('close', resolve);
+    });
+    const [stdout, stderr, code] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      ended,
+    ]);
+    if (code === 0) return JSON.parse(stdout);
+    throw new Error(sentenceOf(stderr));
+  }
+}
+
+/** The last line of stderr is the failure; lines of progress come before it. */
+function sentenceOf(stderr: string): string {
+  const line = stderr.trim().split('\n').at(-1) ?? '';
+  try {
+    const { error } = JSON.parse(line) as { error: { message: string } };
+    return error.message;
+  } catch {
+    return line;
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, Math.max(0, ms));
+    signal.addEventListener('abort', done);
+  });
+}
