@@ -48,7 +48,7 @@ async function restore(path: string, into: DatabaseAddress): Promise<void> {
   const read = () => readBackupFile(path);
   const { facts } = await checkBackup(read, keys);
   await using target = await openTarget(into);
-  await fillFrom(read, target, { facts, keepSecretKey: () => {} });
+  await fillFrom(read, target, { facts, keepSecretKey: () => {}, journal: null });
 }
 
 const present = { nowMs: Date.now(), acceptAnyDurability: true };

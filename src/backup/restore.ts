@@ -5,9 +5,11 @@
  */
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
+import type { JournalRow } from '../store/backup/journal.ts';
 import type { Target } from '../store/backup/target.ts';
 import { secretKeyId, secretKeysOf } from '../store/secrets.ts';
 import { BackupDamaged } from './format.ts';
+import { readJournal } from './journal.ts';
 import type { BackupHeader } from './manifest.ts';
 import { openKey, type Opening, SealProblem } from './sealed-key.ts';
 import { type BackupFacts, walkBackup } from './walk.ts';
@@ -37,16 +39,53 @@ export async function checkBackup(
   return { facts, secretKey: await secretKeyOf(facts.header, options) };
 }
 
-/** @param options.keepSecretKey stores the key that the rows are sealed with, before they are visible */
+type FillOptions = {
+  facts: BackupFacts;
+  /** Stores the key that the rows are sealed with, before they are visible. */
+  keepSecretKey: () => void;
+  /** The journal beside the backup; null: there is none. */
+  journal: string | null;
+  onProgress?: RestoreProgress;
+};
+
+/** What the journal had and the backup did not. */
+export type Replayed = { suppressions: number; keys: number };
+
 export async function fillFrom(
   read: ReadFile,
   target: Target,
-  options: { facts: BackupFacts; keepSecretKey: () => void; onProgress?: RestoreProgress },
-): Promise<void> {
-  await target.begin(options.facts.header);
-  await copyInto(target, { read, onProgress: options.onProgress });
-  options.keepSecretKey();
+  { facts, keepSecretKey, journal, onProgress }: FillOptions,
+): Promise<Replayed> {
+  await target.begin(facts.header);
+  await copyInto(target, { read, onProgress });
+  await target.migrate();
+  const sinceMs = Date.parse(facts.header.takenAt);
+  const replayed = await replay(target, journal === null ? [] : readJournal(journal, sinceMs));
+  keepSecretKey();
   await target.commit();
+  return replayed;
+}
+
+const ROWS_AT_ONCE = 1_000;
+
+async function replay(
+  target: Target,
+  rows: AsyncIterable<JournalRow> | Iterable<JournalRow>,
+): Promise<Replayed> {
+  const sum = { suppressions: 0, keys: 0 };
+  let batch: JournalRow[] = [];
+  const flush = async (): Promise<void> => {
+    const { suppressions, keys } = await target.replay(batch);
+    sum.suppressions += suppressions;
+    sum.keys += keys;
+    batch = [];
+  };
+  for await (const row of rows) {
+    batch.push(row);
+    if (batch.length === ROWS_AT_ONCE) await flush();
+  }
+  if (batch.length > 0) await flush();
+  return sum;
 }
 
 /** The key of the backup, or the one that is there already if it is the same. */

@@ -14,18 +14,21 @@ import type { Logger } from 'pino';
 import { listBackups, timeOf } from '../backup/files.ts';
 import type { BackupConfig } from '../config/backup.ts';
 import { systemWorld } from './system-world.ts';
+import { JournalKeeper } from './journal-keeper.ts';
+import type { Queryable } from '../store/postgres/database.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url));
 /** A failure is tried again after this time, or after the interval if that is shorter. */
 const AGAIN_MS = 10 * 60_000;
-/** setTimeout takes no longer ones. */
-const TIMER_MS_MAX = 24 * 3600_000;
+const LOOK_EVERY_MS = 60_000;
+const JOURNAL_EVERY_MS = 5_000;
 
 type ScheduleOptions = {
   backup: BackupConfig;
+  db: Queryable;
   pool: Pick<WorkerPool, 'noteBackup'>;
-  log: Pick<Logger, 'info' | 'error'>;
+  log: Pick<Logger, 'info' | 'warn' | 'error'>;
 };
 
 /** Runs until it is disposed, which ends a backup that is being made. */
@@ -38,13 +41,21 @@ export function scheduleBackups(options: ScheduleOptions): AsyncDisposable {
 class Schedule implements AsyncDisposable {
   readonly #folder: string;
   readonly #options: ScheduleOptions;
+  readonly #journal: JournalKeeper;
   readonly #stop = new AbortController();
-  readonly #running: Promise<void>;
+  #mayShorten = false;
+  /** After a failure. */
+  #againAtMs = -Infinity;
+  readonly #running: Promise<unknown>;
 
   constructor(folder: string, options: ScheduleOptions) {
     this.#folder = folder;
     this.#options = options;
-    this.#running = this.#run();
+    this.#journal = new JournalKeeper(folder, {
+      ...options,
+      isStopping: () => this.#stop.signal.aborted,
+    });
+    this.#running = Promise.all([this.#run(), this.#keepJournal()]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -55,7 +66,17 @@ class Schedule implements AsyncDisposable {
   async #run(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       const waitMs = await this.#turn();
-      await pause(Math.min(waitMs, TIMER_MS_MAX), this.#stop.signal);
+      // The clock may be set.
+      await pause(Math.min(waitMs, LOOK_EVERY_MS), this.#stop.signal);
+    }
+  }
+
+  async #keepJournal(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      await this.#journal.run();
+      if (this.#mayShorten) await this.#journal.shorten().catch(() => {});
+      this.#mayShorten = false;
+      await pause(JOURNAL_EVERY_MS, this.#stop.signal);
     }
   }
 
@@ -63,10 +84,12 @@ class Schedule implements AsyncDisposable {
   async #turn(): Promise<number> {
     const { backup, pool, log } = this.#options;
     try {
-      const waitMs = await this.#dueInMs();
+      const againInMs = this.#againAtMs - systemWorld.monotonicMs();
+      const waitMs = Math.max(againInMs, againInMs > 0 ? 0 : await this.#dueInMs());
       if (waitMs > 0) return waitMs;
       const file = await this.#makeOne();
       await this.#removeOld();
+      this.#mayShorten = true;
       pool.noteBackup({ isGood: true, atMs: timeOf(file) ?? systemWorld.now() });
       log.info({ file }, 'a backup was made and checked');
       return backup.everyMs;
@@ -78,7 +101,9 @@ class Schedule implements AsyncDisposable {
         { reason, to: this.#folder },
         'a backup failed; it is tried again (docs/backup.md)',
       );
-      return Math.min(AGAIN_MS, backup.everyMs);
+      const againInMs = Math.min(AGAIN_MS, backup.everyMs);
+      this.#againAtMs = systemWorld.monotonicMs() + againInMs;
+      return againInMs;
     }
   }
 

@@ -4,7 +4,13 @@
  */
 import type { Command } from 'commander';
 import { megabytes, PlaceProblem, readBackupFile } from '../../backup/files.ts';
-import { checkBackup, fillFrom, type RestoreProgress } from '../../backup/restore.ts';
+import { journalBeside } from '../../backup/journal.ts';
+import {
+  checkBackup,
+  fillFrom,
+  type Replayed,
+  type RestoreProgress,
+} from '../../backup/restore.ts';
 import { readIdentities, readPassphrase, type Opening } from '../../backup/sealed-key.ts';
 import type { BackupFacts } from '../../backup/walk.ts';
 import { type Config, readConfig } from '../../config/config.ts';
@@ -79,11 +85,17 @@ async function restore(
       const keepSecretKey = (): void => {
         if (config.secretKey === null) storeSecretKey(dataDir, secretKey);
       };
-      await fillFrom(read, target, { facts, keepSecretKey, onProgress });
+      const journal = await journalBeside(file);
+      const replayed = await fillFrom(read, target, {
+        facts,
+        keepSecretKey,
+        journal,
+        onProgress,
+      });
       await migrateAsStartDoes(cli, { address, config });
       const { databaseUrl } = config;
       noteDatabase(dataDir, databaseUrl === null ? 'embedded' : withoutPassword(databaseUrl));
-      return restored(cli, facts);
+      return restored(cli, facts, replayed);
     } catch (error) {
       return backupFailure(error);
     }
@@ -118,15 +130,32 @@ async function migrateAsStartDoes(
   });
 }
 
-function restored({ program }: Cli, { header, rows }: BackupFacts): Outcome {
+function restored(
+  { program }: Cli,
+  { header, rows }: BackupFacts,
+  { suppressions, keys }: Replayed,
+): Outcome {
   const { takenAt, open, version } = header;
   const text = [
     `Restored ${rows['emails'] ?? 0} emails as of ${takenAt}, ${open} recipients of them open.`,
+    ...(suppressions + keys > 0
+      ? [`From the journal: ${suppressions} suppressions and ${keys} idempotency keys since then.`]
+      : []),
     'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
     `What it would send:  ${program} release --dry-run`,
     `Let it send:         ${program} release --except-in-doubt`,
   ].join('\n');
-  return { data: { object: 'restore', taken_at: takenAt, version, open, rows }, text };
+  return {
+    data: {
+      object: 'restore',
+      taken_at: takenAt,
+      version,
+      open,
+      rows,
+      from_journal: { suppressions, idempotency_keys: keys },
+    },
+    text,
+  };
 }
 
 const REPORT_EVERY_MS = 2_000;

@@ -21,12 +21,17 @@ import { migrateTo, versionOf } from '../postgres/migrate.ts';
 import { hasRestoreMark, RESTORE_MARK } from '../postgres/restore-mark.ts';
 import { MigrationRefused, SCHEMA_KNOWN } from '../postgres/schema-version.ts';
 import { settleIn } from './hold.ts';
+import { type JournalRow, replayJournal } from './journal.ts';
 import type { BackupColumn, BackupTable, SnapshotFacts } from './source.ts';
 
 export type Target = AsyncDisposable & {
   /** Commits the mark: from now on the database is unusable until `commit`. */
   begin(facts: SnapshotFacts): Promise<void>;
   write(table: BackupTable): Writable & { rowCount: number };
+  /** To the schema of this version, when all tables are written. */
+  migrate(): Promise<void>;
+  /** Rows of the journal, after the tables were written. */
+  replay(rows: readonly JournalRow[]): Promise<{ suppressions: number; keys: number }>;
   commit(): Promise<void>;
 };
 
@@ -51,8 +56,9 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
         await makeSchema(db, given);
       },
       write: (table) => writeTable(client, table),
+      migrate: () => migrateTo(db, SCHEMA_KNOWN),
+      replay: (rows) => replayJournal(db, rows),
       commit: async () => {
-        await migrateTo(db, SCHEMA_KNOWN);
         await settleIn(db, facts!);
         await db.query(`drop table ${RESTORE_MARK}`);
         await db.query('commit');
