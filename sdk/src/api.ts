@@ -451,7 +451,7 @@ export type Email = {
   reply_to: string[];
   subject: string;
   status: EmailStatus;
-  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late';
+  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
   /** When it was accepted. */
   created_at: string;
   scheduled_at: string | null;
@@ -557,7 +557,7 @@ export type EmailSummary = {
   reply_to: string[];
   subject: string;
   status: EmailStatus;
-  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late';
+  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
   /** When it was accepted. */
   created_at: string;
   scheduled_at: string | null;
@@ -854,7 +854,7 @@ export type NewWebhook = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
   /** The types of events to send; null: all, including those added later. */
-  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late'> | null | undefined;
+  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null | undefined;
 };
 
 export type NewWebhookReplay = {
@@ -868,7 +868,7 @@ export type NewWebhookReplay = {
 
 export type OperatorCondition = {
   object: 'condition';
-  type: 'provider.blocked' | 'domain.degraded' | 'webhook.disabled' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late';
+  type: 'provider.blocked' | 'domain.degraded' | 'webhook.disabled' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
   /** What it concerns, by type. */
   subject: string;
   /** What is wrong. */
@@ -1422,7 +1422,7 @@ export type StreamEvent = {
   object: 'event';
   /** The event, the same as `webhook-id`: repeated events have the same id. */
   id: string;
-  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late';
+  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
   /** When it occurred. */
   created_at: string;
   /** 1, 2, 3, … within its email, as in the timeline. */
@@ -1589,7 +1589,7 @@ export type TimelineEvent = {
   number: number;
   /** The event, the same as `webhook-id`. */
   id: string;
-  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late';
+  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
   /** When it occurred. */
   created_at: string;
   /** null: the event concerns the whole email. */
@@ -1682,7 +1682,7 @@ export type Webhook = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
   /** The types of events to send; null: all, including those added later. */
-  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late'> | null;
+  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null;
   /** A disabled webhook receives nothing; its pending deliveries have failed. */
   status: 'enabled' | 'disabled';
   /** Why the service disabled it; null if it did not. */
@@ -1696,7 +1696,7 @@ export type WebhookChange = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url?: string | undefined;
   /** The types of events to send; null: all, including those added later. */
-  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late'> | null | undefined;
+  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null | undefined;
   /** A disabled webhook receives nothing; its pending deliveries have failed. */
   status?: 'enabled' | 'disabled' | undefined;
 };
@@ -1783,7 +1783,7 @@ export type WebhookWithSecret = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
   /** The types of events to send; null: all, including those added later. */
-  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late'> | null;
+  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null;
   /** A disabled webhook receives nothing; its pending deliveries have failed. */
   status: 'enabled' | 'disabled';
   /** Why the service disabled it; null if it did not. */
@@ -2147,7 +2147,7 @@ export type Operations = {
       /** `pending` until a 2xx response or the last retry. */
       status?: 'pending' | 'delivered' | 'failed' | undefined;
       /** Only events of this type. */
-      type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'certificate.expiring' | 'certificate.mismatch' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'backup.late' | 'webhook.test' | undefined;
+      type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed' | 'webhook.test' | undefined;
     };
     body: undefined;
     result: {

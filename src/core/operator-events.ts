@@ -25,25 +25,12 @@ export const CONDITIONS = {
   'disk.low': { endsAs: 'disk.low', ended: 'The disk has room again.' },
   'database.full': { endsAs: 'database.full', ended: 'The database is below its maximum again.' },
   'storage.low': { endsAs: 'storage.low', ended: 'The stored mail of the project has room again.' },
-  'certificate.expiring': {
-    endsAs: 'certificate.expiring',
-    ended: 'The certificate has been renewed.',
-  },
-  'certificate.mismatch': {
-    endsAs: 'certificate.mismatch',
-    ended: 'The certificate names the host again.',
-  },
   'secret_key.unusable': {
     endsAs: 'secret_key.unusable',
     ended: 'The secret key opens what is stored again.',
   },
   'clock.skewed': { endsAs: 'clock.skewed', ended: 'The clock of the machine is right again.' },
-  'reconciliation.difference': {
-    endsAs: 'reconciliation.difference',
-    ended: 'The counts agree again.',
-  },
   'backup.failed': { endsAs: 'backup.failed', ended: 'A backup succeeded again.' },
-  'backup.late': { endsAs: 'backup.late', ended: 'A backup was made again.' },
 } as const satisfies Record<string, { endsAs: string; ended: string }>;
 
 export type ConditionType = keyof typeof CONDITIONS;

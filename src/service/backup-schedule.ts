@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import { listBackups, timeOf } from '../backup/files.ts';
 import type { BackupConfig } from '../config/backup.ts';
+import type { OperatorEvents } from '../core/operator-events.ts';
 import { systemWorld } from './system-world.ts';
 import { JournalKeeper } from './journal-keeper.ts';
 import type { Queryable } from '../store/postgres/database.ts';
@@ -28,6 +29,7 @@ type ScheduleOptions = {
   backup: BackupConfig;
   db: Queryable;
   pool: Pick<WorkerPool, 'noteBackup'>;
+  operatorEvents: OperatorEvents;
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
 };
 
@@ -82,7 +84,8 @@ class Schedule implements AsyncDisposable {
 
   /** @returns the milliseconds until the next look */
   async #turn(): Promise<number> {
-    const { backup, pool, log } = this.#options;
+    const { backup, pool, operatorEvents, log } = this.#options;
+    const failed = { type: 'backup.failed', subject: this.#folder } as const;
     try {
       const againInMs = this.#againAtMs - systemWorld.monotonicMs();
       const waitMs = Math.max(againInMs, againInMs > 0 ? 0 : await this.#dueInMs());
@@ -91,6 +94,7 @@ class Schedule implements AsyncDisposable {
       await this.#removeOld();
       this.#mayShorten = true;
       pool.noteBackup({ isGood: true, atMs: timeOf(file) ?? systemWorld.now() });
+      operatorEvents.clear(failed);
       log.info({ file }, 'a backup was made and checked');
       return backup.everyMs;
     } catch (error) {
@@ -101,6 +105,11 @@ class Schedule implements AsyncDisposable {
         { reason, to: this.#folder },
         'a backup failed; it is tried again (docs/backup.md)',
       );
+      operatorEvents.raise({
+        ...failed,
+        message: `The last backup to ${this.#folder} failed: ${reason}`,
+        remedy: 'Mend the reason; the service tries again within ten minutes. See docs/backup.md.',
+      });
       const againInMs = Math.min(AGAIN_MS, backup.everyMs);
       this.#againAtMs = systemWorld.monotonicMs() + againInMs;
       return againInMs;

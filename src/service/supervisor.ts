@@ -135,7 +135,8 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     maintenance.start();
     using _keys = keepSecretKeys(running);
     using _hold = watchHold(hold, { db: database.db, pool, log });
-    await using _backups = scheduleBackups({ backup: config.backup, db: database.db, pool, log });
+    const { backup } = config;
+    await using _backups = scheduleBackups({ ...common, backup, pool, operatorEvents });
     const url = ownUrl(ports);
     database.publish({ url });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));
