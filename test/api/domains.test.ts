@@ -74,6 +74,7 @@ test('a new domain lists the records to publish, and is not verified', async () 
     tracking: { opens: false, clicks: false },
     verified_at: null,
     checked_at: null,
+    can_sign: true,
     advice: [],
   });
   assert.deepEqual(

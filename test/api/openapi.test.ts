@@ -193,6 +193,7 @@ test('every endpoint is documented', () => {
     GET /v1/members
     PATCH /v1/members/{id}
     DELETE /v1/members/{id}
+    GET /v1/operator/conditions
     GET /v1/invitations
     POST /v1/invitations
     DELETE /v1/invitations/{id}
@@ -457,6 +458,7 @@ test('answers about sessions are as documented', async () => {
   const { body: view } = await asks('saveView', {}, { name: 'Bounced', q: 'status:bounced' });
   await asks('listViews');
   await asks('deleteView', view);
+  await asks('listOperatorConditions');
   await asks('listMembers');
   await asks('updateMember', joined.member, { role: 'admin' });
   await asks('removeMember', joined.member);

@@ -101,15 +101,16 @@ function watchForSilence(
   schedule();
   client.once('end', () => clearTimeout(timer));
 
-  const query = client.query.bind(client) as (...parameters: unknown[]) => Promise<unknown>;
-  const watched = async (...parameters: unknown[]): Promise<unknown> => {
+  const query = client.query.bind(client) as (...parameters: unknown[]) => unknown;
+  const watched = (...parameters: unknown[]): unknown => {
+    const answer = query(...parameters);
+    // The stream of a COPY waits for whoever reads or writes it.
+    if (!(answer instanceof Promise)) return answer;
     unanswered += 1;
-    try {
-      return await query(...parameters);
-    } finally {
+    return answer.finally(() => {
       unanswered -= 1;
       answers += 1;
-    }
+    });
   };
   const end = client.end.bind(client);
   Object.assign(client, { query: watched, end: () => endWithin(client, end) });
