@@ -49,7 +49,8 @@ export async function fileDestination(
   const folder = dirname(path);
   await requireReplaceable(path);
   await requireRoom(folder, room);
-  const unfinished = join(folder, `.${basename(path)}${UNFINISHED}`);
+  // Two that are made at the same time do not meet.
+  const unfinished = join(folder, `.${basename(path)}.${process.pid}${UNFINISHED}`);
   const file = await open(unfinished, 'w', 0o600).catch((error: unknown) => {
     throw unusable(path, error);
   });

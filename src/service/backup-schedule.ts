@@ -6,7 +6,7 @@
  * touches the supervisor. A failure is logged and tried again; the newest good backup stays.
  */
 import { spawn } from 'node:child_process';
-import { readdir, rm } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -23,6 +23,7 @@ const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url));
 /** A failure is tried again after this time, or after the interval if that is shorter. */
 const AGAIN_MS = 10 * 60_000;
 const LOOK_EVERY_MS = 60_000;
+const ABANDONED_AFTER_MS = 10 * 60_000;
 const JOURNAL_EVERY_MS = 5_000;
 
 type ScheduleOptions = {
@@ -138,10 +139,13 @@ class Schedule implements AsyncDisposable {
     return made.file;
   }
 
-  /** Of a machine that lost its power while it made one. */
+  /** Of a machine that lost its power while it made one: one that is being made is written to. */
   async #removeUnfinished(): Promise<void> {
     for (const name of await readdir(this.#folder)) {
-      if (/^\.letterhaus-.*\.unfinished$/.test(name)) await rm(join(this.#folder, name));
+      if (!/^\.letterhaus-.*\.unfinished$/.test(name)) continue;
+      const path = join(this.#folder, name);
+      const { mtimeMs } = await stat(path);
+      if (mtimeMs < systemWorld.now() - ABANDONED_AFTER_MS) await rm(path, { force: true });
     }
   }
 

@@ -182,3 +182,14 @@ test('the overview shows admins what an operator has to act on, and viewers noth
   assert.equal(await other.page.getByText(condition.message).count(), 0);
   assert.deepEqual(other.complaints, []);
 });
+
+test('the overview of a restored service says that it is on hold', async () => {
+  await service.sql('update installation set on_hold_since = app_now()');
+  await service.restart();
+  await using open = await takePage(browser, service, { cookies: signedIn(service, owner) });
+  const { page } = open;
+  await page.goto(`${service.url}/dashboard/${project}/test/overview`);
+  await page.getByText(/was restored from a backup and is on hold/).waitFor();
+  await service.cli('release');
+  assert.deepEqual(open.complaints, []);
+});

@@ -6,6 +6,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -36,10 +37,13 @@ test('a backup is made when it is due and checked, and then old ones are removed
   for (const name of OLD) writeFileSync(join(folder, name), 'an old one');
   writeFileSync(join(folder, 'notes.txt'), 'not a backup');
   // What a machine without power left behind.
-  writeFileSync(join(folder, `.${OLD[0]}.unfinished`), '');
+  const unfinished = join(folder, `.${OLD[0]}.7.unfinished`);
+  writeFileSync(unfinished, '');
+  const hourAgo = new Date(Date.now() - 3600_000);
+  utimesSync(unfinished, hourAgo, hourAgo);
   await service.restart();
   const isMade = () => metric(service, 'last_success_timestamp_seconds').then((s) => s > 1.78e9);
-  await waitFor(isMade, { what: 'a good backup', timeoutMs: 60_000 });
+  await waitFor(isMade, { what: 'a good backup', timeoutMs: 180_000 });
   const names = readdirSync(folder).toSorted();
   const [kept, made, other] = names.filter((name) => name !== 'letterhaus.journal');
   assert.deepEqual([kept, other], [OLD[2], 'notes.txt']);
@@ -68,7 +72,7 @@ test('suppressions and idempotency keys since the backup outlive the machine', a
   });
   const backups = () => readdirSync(folder).filter((name) => name.endsWith('.backup'));
   const isMade = () => metric(lost, 'last_success_timestamp_seconds').then((s) => s > 0);
-  await waitFor(isMade, { what: 'a good backup', timeoutMs: 60_000 });
+  await waitFor(isMade, { what: 'a good backup', timeoutMs: 180_000 });
   const headers = { 'idempotency-key': 'order-4711' };
   const id = await lost.send({}, { headers });
   const body = { address: 'gone@example.org' };

@@ -26,11 +26,18 @@ const CONDITIONS_EVERY_MS = 30_000;
 /** Below that, a share says nothing. */
 const RECIPIENTS_MIN = 100;
 
+const ON_HOLD: Finding = {
+  text: 'The service was restored from a backup and is on hold: it accepts mail and sends nothing until its operator releases it (letterhaus release).',
+  action: 'See what waits',
+  to: '/$project/$environment/emails',
+  search: { q: 'status:queued' },
+};
+
 export function useAttention(): { findings: Finding[]; isPending: boolean } {
   const { key, get, scope } = useApi();
   const isOperator = useMay()('listOperatorConditions');
   const queue = useQueue('project');
-  const [domains, webhooks, stats, limits, conditions] = useQueries({
+  const [domains, webhooks, stats, limits, conditions, ready] = useQueries({
     queries: [
       {
         queryKey: [...key, '/v1/domains', 'attention'],
@@ -54,9 +61,14 @@ export function useAttention(): { findings: Finding[]; isPending: boolean } {
         enabled: isOperator,
         refetchInterval: CONDITIONS_EVERY_MS,
       },
+      {
+        queryKey: [...key, '/readyz', 'attention'],
+        queryFn: () => get<{ on_hold?: true }>('/readyz'),
+      },
     ],
   });
   const findings = [
+    ...(ready.data?.on_hold === true ? [ON_HOLD] : []),
     ...(conditions.data?.data.flatMap((one) => ofCondition(one, scope.project)) ?? []),
     ...(domains.data?.data.flatMap(ofDomain) ?? []),
     ...(webhooks.data?.data.flatMap(ofWebhook) ?? []),
