@@ -160,6 +160,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     }),
     contentOf: async () => null,
     readyWarnings: () => [],
+    isOnHold: () => false,
     unready: () => [],
     onAnswered: () => {},
     onDatabaseFailure: () => {},
