@@ -230,7 +230,7 @@ export type Diagnosis = {
   expires_at: string;
   sender: {
     domain: string;
-    status: 'not_started' | 'pending' | 'verified' | 'failed' | 'removed';
+    status: 'not_started' | 'pending' | 'verified' | 'degraded' | 'failed' | 'removed';
     /** As receivers judge it now; null: the domain was removed. */
     authentication: {
       /** One for each signature of the message. */
@@ -307,8 +307,8 @@ export type Domain = {
   /** The domain. */
   id: string;
   name: string;
-  /** `failed`: was verified, then its records were missing for 72 hours. */
-  status: 'not_started' | 'pending' | 'verified' | 'failed';
+  /** `degraded`: was verified, and a required record is missing at two checks; it sends. `failed`: the records were missing for 72 hours; it does not send. */
+  status: 'not_started' | 'pending' | 'verified' | 'degraded' | 'failed';
   /** False: the service cannot open its DKIM keys; its mail waits (see `advice`). */
   can_sign: boolean;
   /** Live delivers. Test simulates everything and delivers nothing. */
@@ -324,6 +324,7 @@ export type Domain = {
   created_at: string;
   verified_at: string | null;
   checked_at: string | null;
+  failing_since: string | null;
   records: DomainRecord[];
   advice: Array<{
     about: 'dkim' | 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound' | 'reputation';
@@ -451,7 +452,7 @@ export type Email = {
   reply_to: string[];
   subject: string;
   status: EmailStatus;
-  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
+  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
   /** When it was accepted. */
   created_at: string;
   scheduled_at: string | null;
@@ -557,7 +558,7 @@ export type EmailSummary = {
   reply_to: string[];
   subject: string;
   status: EmailStatus;
-  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
+  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
   /** When it was accepted. */
   created_at: string;
   scheduled_at: string | null;
@@ -854,7 +855,7 @@ export type NewWebhook = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
   /** The types of events to send; null: all, including those added later. */
-  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null | undefined;
+  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null | undefined;
 };
 
 export type NewWebhookReplay = {
@@ -1422,7 +1423,7 @@ export type StreamEvent = {
   object: 'event';
   /** The event, the same as `webhook-id`: repeated events have the same id. */
   id: string;
-  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
+  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
   /** When it occurred. */
   created_at: string;
   /** 1, 2, 3, … within its email, as in the timeline. */
@@ -1589,7 +1590,7 @@ export type TimelineEvent = {
   number: number;
   /** The event, the same as `webhook-id`. */
   id: string;
-  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
+  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
   /** When it occurred. */
   created_at: string;
   /** null: the event concerns the whole email. */
@@ -1682,7 +1683,7 @@ export type Webhook = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
   /** The types of events to send; null: all, including those added later. */
-  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null;
+  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null;
   /** A disabled webhook receives nothing; its pending deliveries have failed. */
   status: 'enabled' | 'disabled';
   /** Why the service disabled it; null if it did not. */
@@ -1696,7 +1697,7 @@ export type WebhookChange = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url?: string | undefined;
   /** The types of events to send; null: all, including those added later. */
-  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null | undefined;
+  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null | undefined;
   /** A disabled webhook receives nothing; its pending deliveries have failed. */
   status?: 'enabled' | 'disabled' | undefined;
 };
@@ -1783,7 +1784,7 @@ export type WebhookWithSecret = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
   /** The types of events to send; null: all, including those added later. */
-  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null;
+  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null;
   /** A disabled webhook receives nothing; its pending deliveries have failed. */
   status: 'enabled' | 'disabled';
   /** Why the service disabled it; null if it did not. */
@@ -2147,7 +2148,7 @@ export type Operations = {
       /** `pending` until a 2xx response or the last retry. */
       status?: 'pending' | 'delivered' | 'failed' | undefined;
       /** Only events of this type. */
-      type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'domain.degraded' | 'domain.recovered' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed' | 'webhook.test' | undefined;
+      type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed' | 'webhook.test' | undefined;
     };
     body: undefined;
     result: {

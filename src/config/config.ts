@@ -79,6 +79,8 @@ export type Config = Readonly<
       suppressionsMax: number;
       retention: Readonly<Retention>;
       backup: Readonly<BackupConfig>;
+      /** The interval at which sending domains are looked for whose records are to be checked again. */
+      domainsEveryMs: number;
       /** The interval of reputation checks. */
       reputationEveryMs: number;
       /** Only for tests of this service (CONTRIBUTING.md). */
@@ -97,6 +99,7 @@ export type System = {
 };
 
 const REPUTATION_EVERY_MS = 30_000;
+const DOMAINS_EVERY_MS = 60_000;
 const DOMAINS_MAX = 1_000;
 /** With their history and events about 2.6 KB each. */
 const SUPPRESSIONS_MAX = 500_000;
@@ -133,6 +136,9 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
     suppressionsMax:
       read.parsed('LETTERHAUS_SUPPRESSIONS_MAX', parseCount, COUNT_RULE) ?? SUPPRESSIONS_MAX,
     domainsMax: read.parsed('LETTERHAUS_DOMAINS_MAX', parseCount, COUNT_RULE) ?? DOMAINS_MAX,
+    domainsEveryMs:
+      read.parsed('LETTERHAUS_DOMAINS_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
+      DOMAINS_EVERY_MS,
     retention: Object.freeze(readRetention(read)),
     reputationEveryMs:
       read.parsed('LETTERHAUS_REPUTATION_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??

@@ -21,6 +21,8 @@ export const PROJECT_EVENT_TYPES = [
   'email.clicked',
   'domain.created',
   'domain.verified',
+  'domain.degraded',
+  'domain.recovered',
   'domain.failed',
   'domain.deleted',
   'suppression.added',

@@ -6,15 +6,16 @@ import { generateDkimKeys } from '../mail/dkim.ts';
 import type { StoredMessage } from '../store/messages.ts';
 import { newId } from '../store/ids.ts';
 import { SecretBox } from '../store/secrets.ts';
-import { assertAsSigned, MessageBuilder } from './message.ts';
+import { assertAsSigned, MessageBuilder, type SignedMessage } from './message.ts';
 
 const secrets = new SecretBox('s'.repeat(32));
 const dkim = await generateDkimKeys();
 const projectId = newId();
 
 /** A builder that keeps the keys of `keysMax` domains, and the domains whose keys it loads. */
-function newBuilder(keysMax: number) {
+function newBuilder(keysMax: number, published = { rsaPublished: true, ed25519Verified: false }) {
   const loaded: string[] = [];
+  const clock = { nowMs: 0 };
   const query = async <Row extends object>(_: unknown, values: readonly unknown[] = []) => {
     const domainId = String(values[1]);
     loaded.push(domainId);
@@ -24,17 +25,21 @@ function newBuilder(keysMax: number) {
       rsaPrivateKey: secrets.seal(dkim.rsa.privateKey, domainId),
       ed25519Selector: 'two',
       ed25519PrivateKey: secrets.seal(dkim.ed25519.privateKey, domainId),
+      ...published,
     };
     return [row as unknown as Row];
   };
-  const builder = new MessageBuilder({ query }, secrets, { keysMax });
+  const builder = new MessageBuilder({ query }, secrets, {
+    world: { monotonicMs: () => clock.nowMs },
+    keysMax,
+  });
   const fixed = { id: newId(), domainId: newId() };
   const build = (changes: Partial<StoredMessage>) => {
     const recipient = { address: 'jo@example.net' as Address, position: 0 };
     return builder.build(newMessage({ projectId, ...fixed, ...changes }), recipient);
   };
   const sign = (domainId: string) => build({ id: newId(), domainId });
-  return { loaded, build, sign };
+  return { loaded, build, sign, builder, clock, published };
 }
 
 test('one domain beyond the cache evicts the keys of one domain only', async () => {
@@ -68,6 +73,33 @@ test('a scheduled message is dated and signed as of its time', async () => {
   assert.match(scheduled, new RegExp(`\\bt=${later.getTime() / 1000};`));
   assert.match(await headOf(null), /^Date: Sat, 21 Nov 2026 08:30:00 \+0000\r$/m);
   assert.equal(await headOf(later), scheduled, 'every retry has the same bytes');
+});
+
+test('a message is signed with the keys that are published when it is sent, and can be shown as it was sent', async () => {
+  const published = { rsaPublished: true, ed25519Verified: true };
+  const { builder, clock } = newBuilder(10, published);
+  const message = newMessage({ projectId, id: newId(), domainId: newId(), dualSigned: true });
+  const recipient = { address: 'jo@example.net' as Address, position: 0 };
+  const selectorsOf = ({ parts }: SignedMessage) =>
+    [...String(parts[0]).matchAll(/\bs=(\w+);/g)].map(([, selector]) => selector).join();
+  const sent = await builder.build(message, recipient);
+  assert.match(selectorsOf(sent), /^(one,two|two,one)$/);
+  const later = async (changes: Partial<typeof published>) => {
+    Object.assign(published, changes);
+    clock.nowMs += 10_000;
+    return builder.build(message, recipient);
+  };
+  const withRsa = await later({ ed25519Verified: false });
+  assert.equal(selectorsOf(withRsa), 'one');
+  assert.equal(selectorsOf(await later({ rsaPublished: false })), 'one', 'none is published');
+  const withEd25519 = await later({ ed25519Verified: true });
+  assert.equal(selectorsOf(withEd25519), 'two');
+  for (const earlier of [sent, withRsa, withEd25519]) {
+    const shown = await builder.buildSent(message, recipient, earlier.sha256);
+    assert.deepEqual(Buffer.concat(shown.parts), Buffer.concat(earlier.parts));
+  }
+  const unsent = await builder.buildSent(message, recipient, null);
+  assert.equal(unsent.sha256, withEd25519.sha256);
 });
 
 test('a message whose bytes changed after it was signed is not sent', async () => {

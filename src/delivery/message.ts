@@ -1,28 +1,37 @@
 /**
- * The bytes on the wire: composed and signed once per email, the same for every recipient and
- * every retry. With hosted unsubscribe links or tracking each recipient has a message of its own.
+ * The bytes on the wire: composed and signed once per email, the same for every recipient and every retry, unless
+ * the DKIM keys that are published change in between. With hosted unsubscribe links or tracking each recipient has a
+ * message of its own.
  *
- * Guarantee: a pure function of what was stored and the domain's keys (Date, `t=` and `x=` are stored
- * times, the boundary is derived from the id), so `GET /v1/emails/:id/content` returns exactly what was
- * sent. Without a signature there is no message.
+ * Guarantee: a pure function of what was stored and the keys that sign (Date, `t=` and `x=` are stored times, the
+ * boundary is derived from the id). `buildSent` finds the keys by the hash of the attempt, so
+ * `GET /v1/emails/:id/content` returns exactly what was sent. Without a signature there is no message, and no key
+ * signs that receivers do not find while they find another.
  */
 import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
+import type { World } from '../core/world.ts';
 import { type Address, domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { partsAsWritten, type WrittenParts } from '../mail/as-written.ts';
 import { composeMessage, FEEDBACK_ID, feedbackIdOf, type Message } from '../mail/compose.ts';
-import { type DkimKey, type SignatureTimes, signMessage, signWritten } from '../mail/dkim.ts';
+import {
+  type DkimKey,
+  type SignatureTimes,
+  signingAlgorithms,
+  signMessage,
+  signWritten,
+} from '../mail/dkim.ts';
 import { textFromHtml } from '../mail/text-from-html.ts';
 import { trackMessage } from '../mail/tracked-message.ts';
 import { targetOf, TRACKING, TrackingTokens } from '../mail/tracking-link.ts';
 import { makeUnsubscribeAddress } from '../mail/return-path.ts';
 import { hostedOf, UNSUBSCRIBE, UnsubscribeTokens } from '../mail/unsubscribe-link.ts';
-import type { Queryable } from '../store/postgres/database.ts';
+import { DatabaseUnavailable, type Queryable } from '../store/postgres/database.ts';
 import { messageIdIn, type StoredMessage } from '../store/messages.ts';
 import type { SecretBox } from '../store/secrets.ts';
-import { loadSigningKeys } from '../store/domains.ts';
+import { loadSigningKeys, type SealedKeys } from '../store/domains.ts';
 
 export type SignedMessage = {
   /** Header block and body, CRLF throughout, not dot-stuffed. */
@@ -72,7 +81,19 @@ type Copy = { url: string | null; mailto: string | null; html: string | null };
 /** `promise` is null once the message is built. */
 type Building = { promise: Promise<SignedMessage> | null };
 
-type DomainKeys = { rsa: DkimKey; ed25519: DkimKey };
+type DomainKeys = {
+  sealed: SealedKeys;
+  rsa: DkimKey;
+  ed25519: DkimKey;
+};
+
+type KnownKeys = { keys: Promise<DomainKeys>; loadedAtMs: number };
+
+/**
+ * After this time the keys of a domain are read again: a check may have found that a record is missing. Receivers can
+ * do no better, because a check comes minutes after the change.
+ */
+const KEYS_KNOWN_FOR_MS = 10_000;
 
 /** Domains whose parsed keys are kept, the last used ones: decoding a PEM costs more than an RSA signature. */
 const KEYS_MAX = 5_000;
@@ -80,12 +101,18 @@ const KEYS_MAX = 5_000;
 export class MessageBuilder {
   readonly #db: Queryable;
   readonly #secrets: SecretBox;
-  readonly #keys: LRUCache<string, Promise<DomainKeys>>;
+  readonly #world: Pick<World, 'monotonicMs'>;
+  readonly #keys: LRUCache<string, KnownKeys>;
   /** One build per email while several of its recipients are under way. */
   readonly #building = new Map<string, Building>();
 
   /** @param options.keysMax fewer in tests */
-  constructor(db: Queryable, secrets: SecretBox, options: { keysMax?: number } = {}) {
+  constructor(
+    db: Queryable,
+    secrets: SecretBox,
+    options: { world: Pick<World, 'monotonicMs'>; keysMax?: number },
+  ) {
+    this.#world = options.world;
     this.#keys = new LRUCache({ max: options.keysMax ?? KEYS_MAX });
     this.#db = db;
     this.#secrets = secrets;
@@ -101,7 +128,7 @@ export class MessageBuilder {
     const id = isOwn ? `${message.id} ${recipient.position}` : message.id;
     const present = this.#building.get(id)?.promise;
     if (present) return present;
-    const promise = this.#buildNow(message, recipient);
+    const promise = this.#buildSigned(message, recipient);
     const building: Building = { promise };
     this.#building.set(id, building);
     const forget = (): void => {
@@ -110,6 +137,29 @@ export class MessageBuilder {
     };
     promise.then(forget, forget);
     return promise;
+  }
+
+  /**
+   * As it was sent: signed with those of the domain's keys that make the message of this hash. With the keys of now if
+   * none do, or it was not sent yet.
+   */
+  async buildSent(
+    message: StoredMessage,
+    recipient: MessageRecipient,
+    sha256: string | null,
+  ): Promise<SignedMessage> {
+    const now = await this.build(message, recipient);
+    if (sha256 === null || now.sha256 === sha256) return now;
+    const { rsa, ed25519 } = await this.#keysOf(message);
+    for (const keys of [[rsa], [rsa, ed25519], [ed25519]]) {
+      const other = await this.#buildNow(message, recipient, keys);
+      if (other.sha256 === sha256) return other;
+    }
+    return now;
+  }
+
+  async #buildSigned(message: StoredMessage, recipient: MessageRecipient): Promise<SignedMessage> {
+    return this.#buildNow(message, recipient, signingKeys(await this.#keysOf(message), message));
   }
 
   async #copyFor(message: StoredMessage, recipient: MessageRecipient): Promise<Copy> {
@@ -173,9 +223,11 @@ export class MessageBuilder {
     return (html) => trackHtml(html, { tracking, who, tokens, isUntracked });
   }
 
-  async #buildNow(message: StoredMessage, recipient: MessageRecipient): Promise<SignedMessage> {
-    const keys = await this.#keysOf(message);
-    const signWith = message.dualSigned ? [keys.rsa, keys.ed25519] : [keys.rsa];
+  async #buildNow(
+    message: StoredMessage,
+    recipient: MessageRecipient,
+    signWith: DkimKey[],
+  ): Promise<SignedMessage> {
     const times = timesOf(message);
     const fromDomain = domainOf(message.from.address);
     const written = await this.#writtenFor(message, recipient);
@@ -202,33 +254,53 @@ export class MessageBuilder {
 
   #keysOf({ projectId, domainId }: StoredMessage): Promise<DomainKeys> {
     const id = `${projectId} ${domainId}`;
+    const nowMs = this.#world.monotonicMs();
     const known = this.#keys.get(id);
-    if (known !== undefined) return known;
-    const keys = this.#loadKeys(projectId, domainId);
-    this.#keys.set(id, keys);
+    if (known !== undefined && nowMs - known.loadedAtMs < KEYS_KNOWN_FOR_MS) return known.keys;
+    const keys = this.#loadKeys({ projectId, domainId }, known?.keys);
+    this.#keys.set(id, { keys, loadedAtMs: nowMs });
     keys.catch(() => this.#keys.delete(id));
     return keys;
   }
 
-  async #loadKeys(projectId: string, domainId: string): Promise<DomainKeys> {
-    const sealed = await loadSigningKeys(this.#db, projectId, domainId);
+  /** While the database is away, those known before go on signing. */
+  async #loadKeys(
+    { projectId, domainId }: Pick<StoredMessage, 'projectId' | 'domainId'>,
+    before?: Promise<DomainKeys>,
+  ): Promise<DomainKeys> {
+    const sealed = await loadSigningKeys(this.#db, projectId, domainId).catch((error: unknown) => {
+      if (before !== undefined && error instanceof DatabaseUnavailable) return before;
+      throw error;
+    });
     if (!sealed) throw new Error('the sending domain of a stored email has no keys');
-    const open = (key: Buffer) => createPrivateKey(this.#secrets.open(key, domainId));
+    if ('sealed' in sealed) return sealed;
+    const known = await before?.catch(() => undefined);
+    const open = (of: 'rsa' | 'ed25519', key: 'rsaPrivateKey' | 'ed25519PrivateKey') =>
+      known?.sealed[key].equals(sealed[key])
+        ? known[of].privateKey
+        : createPrivateKey(this.#secrets.open(sealed[key], domainId));
+    const { domain, rsaSelector, ed25519Selector } = sealed;
     return {
+      sealed,
       rsa: {
-        domain: sealed.domain,
-        selector: sealed.rsaSelector,
+        domain,
+        selector: rsaSelector,
         algorithm: 'rsa-sha256',
-        privateKey: open(sealed.rsaPrivateKey),
+        privateKey: open('rsa', 'rsaPrivateKey'),
       },
       ed25519: {
-        domain: sealed.domain,
-        selector: sealed.ed25519Selector,
+        domain,
+        selector: ed25519Selector,
         algorithm: 'ed25519-sha256',
-        privateKey: open(sealed.ed25519PrivateKey),
+        privateKey: open('ed25519', 'ed25519PrivateKey'),
       },
     };
   }
+}
+
+function signingKeys(keys: DomainKeys, { dualSigned }: StoredMessage): DkimKey[] {
+  const ofAlgorithm = { 'rsa-sha256': keys.rsa, 'ed25519-sha256': keys.ed25519 };
+  return signingAlgorithms(keys.sealed, dualSigned).map((algorithm) => ofAlgorithm[algorithm]);
 }
 
 /**

@@ -9,6 +9,7 @@ import type {
   DmarcFinding,
   SpfFinding,
 } from '../core/findings.ts';
+import type { DkimAlgorithm } from '../mail/dkim.ts';
 import { findDmarcRecords } from './advice.ts';
 import { type Lookups, organizationOf } from './judge-records.ts';
 import type { CheckedRecord, ExpectedRecord, Places } from './records.ts';
@@ -18,8 +19,8 @@ type Sender = {
   /** The domain of the From address. */
   name: string;
   expected: readonly ExpectedRecord[];
-  /** Whether the message has an Ed25519 signature besides the RSA signature. */
-  dualSigned: boolean;
+  /** Of the signatures that the message has. */
+  algorithms: readonly DkimAlgorithm[];
 };
 
 type Context = {
@@ -76,7 +77,7 @@ export function unknownAuthentication(sender: Sender, problem: string): Authenti
 
 /** The signing domain is that of From, so a signature is aligned under every policy. */
 function dkimOf(
-  { name, dualSigned }: Sender,
+  { name, algorithms }: Sender,
   records: readonly CheckedRecord[],
 ): AuthenticationFinding['dkim'] {
   return records
@@ -88,7 +89,7 @@ function dkimOf(
       ...verdictOf(record),
       aligned: true,
     }))
-    .filter(({ algorithm }) => dualSigned || algorithm === 'rsa-sha256');
+    .filter(({ algorithm }) => algorithms.includes(algorithm));
 }
 
 function spfOf(records: readonly CheckedRecord[], relay: string | null): SpfFinding {

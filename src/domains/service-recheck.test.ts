@@ -7,7 +7,7 @@ import { waitFor } from '../../test/support/wait.ts';
 import { createResolver } from '../net/dns/resolver.ts';
 import { newId } from '../store/ids.ts';
 import { createOrganization, createProject } from '../store/projects.ts';
-import { recheckDomains } from './service.ts';
+import { recheckDomains } from './recheck.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

@@ -1,5 +1,6 @@
 /**
- * Management of sending domains for the HTTP API and the command line: add, list, read, verify, remove.
+ * Management of sending domains for the HTTP API and the command line: add, list, read, verify, remove. check.ts checks
+ * one, recheck.ts all, present.ts shows it.
  * Each domain has its own DKIM keys with selectors that no other project uses, so that only an owner who
  * can publish them can send from it; or an existing RSA key with its selector, which only the holder of the
  * private key can bring. A key limited to one domain cannot see or add others.
@@ -8,64 +9,49 @@
  * writes state and event together.
  */
 import { randomBytes } from 'node:crypto';
-import type { Logger } from 'pino';
 import type { AuthenticationFinding } from '../core/findings.ts';
 import { type Refusal, refuseFields } from '../core/refusals.ts';
-import { describeAlert } from '../core/reputation-alert.ts';
 import type { Reach, Scope } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
-import { type Advice, adviseInbound, type Source } from './advice.ts';
 import { findAuthentication, testAuthentication, unknownAuthentication } from './authentication.ts';
 import {
-  type CheckedRecord,
-  type DomainSetup,
-  type Places,
-  requiredRecords,
-  uncheckedRecords,
-} from './records.ts';
-import { checkDomain, checkTestDomain, type DomainCheck, nextDomainState } from './verify.ts';
-import { type DkimKeyPair, dkimRecordValue, generateDkimKeys } from '../mail/dkim.ts';
-import { adviseKeySize, readDkimKey, readSelector } from '../mail/dkim-import.ts';
+  type CheckOptions,
+  clearDegraded,
+  notify,
+  placesOf,
+  setupOf,
+  verifyDomain,
+} from './check.ts';
+import { type Places, requiredRecords, uncheckedRecords } from './records.ts';
+import { type DkimKeyPair, generateDkimKeys, signingAlgorithms } from '../mail/dkim.ts';
+import { readDkimKey, readSelector } from '../mail/dkim-import.ts';
 import { parseDomain } from '../mail/address.ts';
 import type { BoundedLook } from '../net/dns/allowance.ts';
-import type { Resolver } from '../net/dns/resolver.ts';
 import {
   changeDomain,
-  databaseNow,
   deleteDomain,
   type DomainChange,
-  domainsToRecheck,
   type DomainTls,
   findDomain,
   insertDomain,
   listDomains,
-  lockDomain,
   loadSigningKeys,
   lockForDomains,
   type NewDomain,
   roomForDomain,
-  saveCheck,
   type StoredDomain,
 } from '../store/domains.ts';
-import { recordEvent } from '../store/events.ts';
 import { isId } from '../store/ids.ts';
-import { readInstallation } from '../store/mail-hosts.ts';
 import type { Page, PageOf } from '../store/page.ts';
-import type { Database, Queryable } from '../store/postgres/database.ts';
+import type { Database } from '../store/postgres/database.ts';
 import type { SecretBox } from '../store/secrets.ts';
 import { markUnusable, unmarkUnusable } from '../store/unusable-secrets.ts';
 
-type DomainServiceOptions = {
-  db: Database;
+type DomainServiceOptions = CheckOptions & {
   world: Pick<World, 'newId'>;
   secrets: SecretBox;
-  resolver: Resolver;
-  /** Of this node; the records name all hosts of the installation (store/mail-hosts.ts). */
   config: {
-    hostname: string;
-    sources: readonly Source[];
     domainsMax: number;
-    inboundPort: number | null;
     /** All mail goes through it; absent: none. */
     relay?: { host: string } | null;
     /** Before the links of tracked emails; without one live mail cannot be tracked. */
@@ -136,6 +122,7 @@ export function createDomainService(options: DomainServiceOptions) {
       const deleted = await db.transaction(async (tx) => {
         const domain = await deleteDomain(tx, reach, id);
         if (domain) await notify(tx, 'domain.deleted', domain);
+        if (domain) await clearDegraded(tx, domain, 'The domain was removed.');
         return domain;
       });
       return deleted ?? NO_DOMAIN;
@@ -290,36 +277,6 @@ function newDomain(
   return { ...domain, records: uncheckedRecords(requiredRecords(setupOf(domain, places))) };
 }
 
-function setupOf(
-  domain: Pick<
-    StoredDomain,
-    'name' | 'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
-  >,
-  places: Places,
-): DomainSetup {
-  return {
-    name: domain.name,
-    dkimSelectorRsa: domain.rsaSelector,
-    dkimRecordRsa: dkimRecordValue(domain.rsaPublicKey, 'rsa-sha256'),
-    dkimSelectorEd25519: domain.ed25519Selector,
-    dkimRecordEd25519: dkimRecordValue(domain.ed25519PublicKey, 'ed25519-sha256'),
-    places,
-  };
-}
-
-/** Those of the installation, or of this node alone until a node with a full host name is known. */
-async function placesOf(
-  db: Queryable,
-  { hostname, sources }: DomainServiceOptions['config'],
-): Promise<Places> {
-  const { returnPathHost, hosts } = await readInstallation(db);
-  const own = { name: hostname, sourceIps: sources.map(({ ip }) => ip) };
-  return {
-    returnPathHost: returnPathHost ?? hostname,
-    hosts: hosts.length > 0 ? hosts : [own],
-  };
-}
-
 /** Whether the secret key opens its DKIM keys; without them nothing can be signed, whatever DNS has. */
 async function openKeys(
   { db, secrets }: Pick<DomainServiceOptions, 'db' | 'secrets'>,
@@ -332,35 +289,6 @@ async function openKeys(
   await change(db, { kind: 'domain', ownerId: projectId, id });
 }
 
-/** One complete check; null when the domain was deleted meanwhile. */
-export async function verifyDomain(
-  options: Pick<DomainServiceOptions, 'db' | 'resolver' | 'config'>,
-  domain: StoredDomain,
-): Promise<StoredDomain | null> {
-  const check = await lookAt(options, domain);
-  return options.db.transaction(async (tx) => {
-    const locked = await lockDomain(tx, domain, domain.id);
-    if (!locked) return null;
-    const { event, ...state } = nextDomainState(locked, check.required, await databaseNow(tx));
-    const saved = await saveCheck(tx, locked, { ...state, ...check });
-    if (event !== null) await notify(tx, event, saved);
-    return saved;
-  });
-}
-
-async function lookAt(
-  { db, resolver, config }: Pick<DomainServiceOptions, 'db' | 'resolver' | 'config'>,
-  domain: StoredDomain,
-): Promise<DomainCheck> {
-  const places = await placesOf(db, config);
-  const expected = requiredRecords(setupOf(domain, places));
-  if (domain.environment === 'test') return checkTestDomain(expected, domain.name);
-  const { hostname, sources } = config;
-  const context = { name: domain.name, places, hostname, sources, resolver };
-  const check = await checkDomain(expected, context);
-  return { ...check, advice: [...adviseInbound(places.returnPathHost, config), ...check.advice] };
-}
-
 async function authenticationOf(
   { db, resolver, config }: DomainServiceOptions,
   domain: StoredDomain,
@@ -368,114 +296,12 @@ async function authenticationOf(
 ): Promise<AuthenticationFinding> {
   const places = await placesOf(db, config);
   const expected = requiredRecords(setupOf(domain, places));
-  const sender = { name: domain.name, expected, dualSigned };
+  const algorithms = signingAlgorithms(domain, dualSigned);
+  const sender = { name: domain.name, expected, algorithms };
   if (domain.environment === 'test') return testAuthentication(sender);
   const relay = config.relay?.host ?? null;
   const found = await ask(`sender ${domain.name}`, () =>
     findAuthentication(sender, { lookups: resolver, places, relay }),
   );
   return found.kind === 'known' ? found.value : unknownAuthentication(sender, found.reason);
-}
-
-type DomainEvent = 'domain.created' | 'domain.verified' | 'domain.failed' | 'domain.deleted';
-
-function notify(tx: Queryable, type: DomainEvent, domain: StoredDomain): Promise<void> {
-  return recordEvent(tx, { scope: domain, type, data: presentDomain(domain) });
-}
-
-export function presentDomain(domain: StoredDomain) {
-  return {
-    object: 'domain' as const,
-    id: domain.id,
-    name: domain.name,
-    status: domain.status,
-    can_sign: !domain.isKeyUnusable,
-    environment: domain.environment,
-    tls: domain.tls,
-    tracking: { opens: domain.trackOpens, clicks: domain.trackClicks },
-    created_at: domain.createdAt.toISOString(),
-    verified_at: domain.verifiedAt?.toISOString() ?? null,
-    checked_at: domain.checkedAt?.toISOString() ?? null,
-    records: (domain.records as CheckedRecord[]).map(presentRecord),
-    advice: [
-      ...adviseUnusable(domain),
-      ...adviseKey(domain),
-      ...(domain.advice as Advice[]),
-      ...domain.alerts.map(warning),
-    ],
-  };
-}
-
-function adviseUnusable({ isKeyUnusable }: StoredDomain): { about: 'dkim'; message: string }[] {
-  return isKeyUnusable ? [{ about: 'dkim', message: KEY_UNUSABLE }] : [];
-}
-
-export const KEY_UNUSABLE =
-  'the secret key of this service cannot open the DKIM keys of this domain, so its mail waits unsigned: the operator ' +
-  'has to restore the secret key or the stored row from a backup, or remove the domain and add it again, which fails the waiting mail';
-
-function adviseKey({ rsaPublicKey }: StoredDomain): { about: 'dkim'; message: string }[] {
-  const message = adviseKeySize(rsaPublicKey);
-  return message === null ? [] : [{ about: 'dkim', message }];
-}
-
-/** Restores a fixed order of the members, which jsonb does not keep. */
-function presentRecord(stored: CheckedRecord): CheckedRecord {
-  const { record, type, name, value, ttl, priority, required, status, found, problem } = stored;
-  const onlyOfMx = priority === undefined ? {} : { priority };
-  return { record, type, name, value, ttl, ...onlyOfMx, required, status, found, problem };
-}
-
-function warning(alert: StoredDomain['alerts'][number]) {
-  const message = describeAlert({ ...alert, since: new Date(alert.since) });
-  return { about: 'reputation' as const, message };
-}
-
-type RecheckOptions = {
-  resolver: Resolver;
-  config: DomainServiceOptions['config'];
-  log: Logger;
-  isStopping: () => boolean;
-};
-
-const ROUND = { max: 64, perProjectMax: 8 };
-/**
- * The domains checked at once. Each needs about 25 queries; with more domains the receive buffer of a
- * name server overflows.
- */
-const AT_ONCE = 8;
-
-/**
- * Checks every live domain once a day. One that cannot be checked is left for the next run, and a domain
- * fails only after 72 hours (nextDomainState).
- *
- * A domain whose name servers do not answer takes half a minute. So several domains are checked at once,
- * and projects alternate: slow name servers of one project delay the others by few of its domains.
- */
-export async function recheckDomains(db: Database, options: RecheckOptions): Promise<void> {
-  const { log, isStopping } = options;
-  for (;;) {
-    const due = await domainsToRecheck(db, ROUND);
-    if (due.length === 0) return;
-    const queue = due.values();
-    let failures = 0;
-    const work = async (): Promise<void> => {
-      for (const domain of queue) {
-        if (isStopping()) return;
-        await recheck(db, options, domain).catch((error: unknown) => {
-          failures += 1;
-          log.warn({ err: error, domainId: domain.id }, 'a domain could not be checked');
-        });
-      }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
-    if (failures > 0 || isStopping()) return;
-  }
-}
-
-async function recheck(db: Database, options: RecheckOptions, domain: StoredDomain): Promise<void> {
-  const checked = await verifyDomain({ db, ...options }, domain);
-  if (checked === null || checked.status === domain.status) return;
-  const { id, status } = checked;
-  options.log.info({ domainId: id, before: domain.status, status }, 'a domain changed');
 }

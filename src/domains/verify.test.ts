@@ -91,14 +91,14 @@ test('a domain with all its records is verified, without a problem and without a
   }
   assert.deepEqual(result.advice, []);
   assert.equal(result.required, 'verified');
-  assert.equal(result.ed25519Verified, true);
+  assert.deepEqual(result.published, { rsa: true, ed25519: true });
   assert.deepEqual(recordOf(result, 'mx').found, [`10 ${HOST}`]);
 });
 
 test('the Ed25519 key is optional', async () => {
   const result = await check({ [ED_NAME]: null });
   assert.equal(recordOf(result, 'ed25519').status, 'missing');
-  assert.deepEqual([result.required, result.ed25519Verified], ['verified', false]);
+  assert.deepEqual([result.required, result.published.ed25519], ['verified', false]);
 });
 
 test('each of the other records is required', async () => {
@@ -242,9 +242,9 @@ test('in the test environment every domain is verified at once, except under .in
   });
   const good = checkTestDomain(expected, 'acme.test');
   assert.ok(good.records.every(({ status, problem }) => status === 'verified' && problem === null));
-  assert.deepEqual([good.required, good.ed25519Verified], ['verified', true]);
+  assert.deepEqual([good.required, good.published.ed25519], ['verified', true]);
   const bad = checkTestDomain(expected, 'acme.invalid');
   assert.ok(bad.records.every(({ status, problem }) => status === 'missing' && problem !== null));
-  assert.deepEqual([bad.required, bad.ed25519Verified], ['unverified', false]);
+  assert.deepEqual([bad.required, bad.published.ed25519], ['unverified', false]);
   assert.equal(checkTestDomain(expected, 'notinvalid').required, 'verified');
 });

@@ -3,10 +3,10 @@
  * half a minute, never throws; a record is wrong only if DNS answered so; a record that is not verified
  * has a `problem` that says what to do. The test environment makes no queries. Steps per record: look
  * up, compare, and for a missing record find the reason (judge-records.ts). Then advice.ts. The result
- * determines the next state of the domain:
+ * determines the next state of the domain, which sends while it is verified or degraded:
  *
- *     not_started ── checked ──> pending ── records found ──> verified ── missing 72 h ──> failed
- *                                   ^ until they are found       ^ found again ───────────┘
+ *     not_started ─ checked ─> pending ─ found ─> verified ─ missing at two checks ─> degraded ─ for 72 h ─> failed
+ *                                                    ^ found again ──────────────────────┴──────────────────────┘
  */
 import {
   explainAbsence,
@@ -20,6 +20,7 @@ import {
 import { type Advice, adviseOn, type Source } from './advice.ts';
 import { type CheckedRecord, type ExpectedRecord, type Places, sufficientSpf } from './records.ts';
 import type { DnsAnswer, LookupOptions, MxRecord } from '../net/dns/resolver.ts';
+import type { DomainStatus, StoredDomain } from '../store/domains.ts';
 
 export type DomainCheck = {
   /** In the order of `expected`. */
@@ -27,9 +28,11 @@ export type DomainCheck = {
   advice: Advice[];
   /** The input of nextDomainState. */
   required: RequiredRecords;
-  /** Whether receivers can verify Ed25519 signatures; otherwise none are made. */
-  ed25519Verified: boolean;
+  published: PublishedKeys;
 };
+
+/** Whether receivers find the DKIM keys; null: DNS did not answer. */
+export type PublishedKeys = { rsa: boolean | null; ed25519: boolean | null };
 
 type CheckContext = {
   /** The sending domain. */
@@ -85,11 +88,16 @@ function checkOf(records: CheckedRecord[], advice: Advice[]): DomainCheck {
     records,
     advice,
     required: bad.length === 0 ? 'verified' : known.length === 0 ? 'unknown' : 'unverified',
-    ed25519Verified: records.some(
-      ({ record, value, status }) =>
-        record === 'DKIM' && value.includes('k=ed25519') && status === 'verified',
-    ),
+    published: { rsa: isPublished(records, 'rsa'), ed25519: isPublished(records, 'ed25519') },
   };
+}
+
+function isPublished(records: readonly CheckedRecord[], type: keyof PublishedKeys): boolean | null {
+  const key = records.find(
+    ({ record, value }) => record === 'DKIM' && value.includes(`k=${type};`),
+  );
+  if (key === undefined || key.status === 'dns_error') return null;
+  return key.status === 'verified';
 }
 
 export async function checkRecord(
@@ -158,38 +166,70 @@ function freshLookups(resolver: Lookups): Lookups {
   };
 }
 
-type DomainStatus = 'not_started' | 'pending' | 'verified' | 'failed';
-
 export type DomainState = {
   status: DomainStatus;
   /** When it last became verified; null: never. */
   verifiedAt: Date | null;
-  /** Since when a required record of a verified domain is missing; null: none is. */
+  /** Since when a required record of a domain that was verified is missing; null: none is. */
   failingSince: Date | null;
 };
 
 /** `unknown`: DNS did not answer. */
 type RequiredRecords = 'verified' | 'unverified' | 'unknown';
 
-type DomainChange = DomainState & { event: 'domain.verified' | 'domain.failed' | null };
+type DomainChange = DomainState & {
+  event: 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | null;
+};
 
-const FAILED_AFTER_MS = 72 * 3_600_000;
+export const FAILED_AFTER_MS = 72 * 3_600_000;
+
+type Look = {
+  now: Date;
+  /** It began after the previous one was stored: of two at the same time only one counts. */
+  isLater: boolean;
+};
 
 export function nextDomainState(
   previous: DomainState,
   required: RequiredRecords,
-  now: Date,
+  { now, isLater }: Look,
 ): DomainChange {
+  const { status } = previous;
+  const isSending = status === 'verified' || status === 'degraded';
   if (required === 'verified') {
-    if (previous.status === 'verified') return { ...previous, failingSince: null, event: null };
-    return { status: 'verified', verifiedAt: now, failingSince: null, event: 'domain.verified' };
+    if (!isSending) {
+      return { status: 'verified', verifiedAt: now, failingSince: null, event: 'domain.verified' };
+    }
+    const event = status === 'degraded' ? 'domain.recovered' : null;
+    return { ...previous, status: 'verified', failingSince: null, event };
   }
-  if (previous.status === 'not_started') return { ...previous, status: 'pending', event: null };
+  if (status === 'not_started') return { ...previous, status: 'pending', event: null };
   // Without an answer from DNS the 72 hours neither start nor end.
-  if (previous.status !== 'verified' || required === 'unknown') return { ...previous, event: null };
-  const failingSince = previous.failingSince ?? now;
-  if (now.getTime() - failingSince.getTime() < FAILED_AFTER_MS) {
-    return { ...previous, failingSince, event: null };
+  if (!isSending || required === 'unknown') return { ...previous, event: null };
+  const { failingSince } = previous;
+  if (failingSince === null) return { ...previous, failingSince: now, event: null };
+  if (now.getTime() - failingSince.getTime() >= FAILED_AFTER_MS) {
+    return { ...previous, status: 'failed', event: 'domain.failed' };
   }
-  return { ...previous, status: 'failed', failingSince, event: 'domain.failed' };
+  if (status === 'degraded' || !isLater) return { ...previous, event: null };
+  return { ...previous, status: 'degraded', event: 'domain.degraded' };
+}
+
+/** Which keys sign: those that a receiver finds. */
+type SigningKeys = Pick<StoredDomain, 'rsaPublished' | 'ed25519Verified'>;
+
+/**
+ * A missing RSA record counts from the second check on, as for the status: most receivers verify RSA only. Without an
+ * answer from DNS nothing changes.
+ */
+export function nextSigningKeys(
+  previous: SigningKeys,
+  published: PublishedKeys,
+  status: DomainStatus,
+): SigningKeys {
+  const isRsaGone = published.rsa === false && (status === 'degraded' || status === 'failed');
+  return {
+    rsaPublished: published.rsa === true || (previous.rsaPublished && !isRsaGone),
+    ed25519Verified: published.ed25519 ?? previous.ed25519Verified,
+  };
 }

@@ -222,6 +222,21 @@ async function generateEd25519(): Promise<DkimKeyPair> {
  * The TXT value at `<selector>._domainkey.<domain>`.
  * @param publicKey as generateDkimKeys returns it
  */
+/**
+ * The signatures that a message gets: none by a key that receivers do not find while they find the other. When they find
+ * none, RSA, which most verify.
+ * @param dualSigned whether the Ed25519 record was there when the email was accepted: a record that appears later adds
+ *   no signature to a retry
+ */
+export function signingAlgorithms(
+  { rsaPublished, ed25519Verified }: { rsaPublished: boolean; ed25519Verified: boolean },
+  dualSigned: boolean,
+): DkimAlgorithm[] {
+  if (!ed25519Verified) return ['rsa-sha256'];
+  if (!rsaPublished) return ['ed25519-sha256'];
+  return dualSigned ? ['rsa-sha256', 'ed25519-sha256'] : ['rsa-sha256'];
+}
+
 export function dkimRecordValue(publicKey: string, algorithm: DkimAlgorithm): string {
   return `v=DKIM1; k=${algorithm === 'rsa-sha256' ? 'rsa' : 'ed25519'}; p=${publicKey}`;
 }

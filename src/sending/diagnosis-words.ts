@@ -120,7 +120,7 @@ function byTime(waiting: Waiting): Wait | null {
   if (scheduledAt !== null && recipient.status === 'scheduled') {
     return { limit: 'schedule', message: `It is scheduled for ${at}.`, until };
   }
-  if (sender.domainStatus !== 'verified') {
+  if (sender.domainStatus !== 'verified' && sender.domainStatus !== 'degraded') {
     const message = `The sending domain is ${sender.domainStatus === null ? 'removed' : 'not verified'}; its records are checked again at the next attempt, ${at}.`;
     return { limit: 'sender', message, until };
   }

@@ -26,7 +26,7 @@ import { createInquiries } from './server-inquiries.ts';
 import { listenForMail, type SmtpPorts } from './mail-ports.ts';
 import type { Database } from '../store/postgres/database.ts';
 import { SuppressionRoom } from '../store/maxima.ts';
-import { loadMessages } from '../store/messages.ts';
+import { loadMessages, sentSha256 } from '../store/messages.ts';
 import { recordVisits } from '../store/tracking.ts';
 import { systemWorld } from './system-world.ts';
 import { Visits } from '../tracking/visits.ts';
@@ -235,7 +235,9 @@ async function contentOf(
   wanted: Scope & { id: string; recipient: MessageRecipient },
 ): Promise<Buffer | null> {
   const message = (await loadMessages(db, [wanted])).get(wanted.id);
-  return message ? Buffer.concat((await builder.build(message, wanted.recipient)).parts) : null;
+  if (!message) return null;
+  const sha256 = await sentSha256(db, { ...wanted, position: wanted.recipient.position });
+  return Buffer.concat((await builder.buildSent(message, wanted.recipient, sha256)).parts);
 }
 
 async function stopTaking(parts: {

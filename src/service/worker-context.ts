@@ -66,7 +66,7 @@ export function createWorkerContext(
     activity,
     ...createNetwork(config, world, activity.lookedUp),
     lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
-    builder: new MessageBuilder(db, secrets),
+    builder: new MessageBuilder(db, secrets, { world }),
     operatorEvents: new OperatorEventLog({ db, log, world }),
     reputation,
     onSettled,

@@ -2,7 +2,7 @@
  * What a diagnosis (sending/diagnosis.ts) reads of one email besides the email itself: how its recipients
  * stand in the queue, their last attempts, its sending domain. Reads only, by the keys of the email.
  */
-import type { DomainStatus } from './domains.ts';
+import { type DomainStatus, SHOWN_STATUS } from './domains.ts';
 import type { EmailRef } from './emails.ts';
 import type { Queryable } from './postgres/database.ts';
 
@@ -68,7 +68,7 @@ export type SenderState = {
 const SENDER = `
 select e.domain_id as "domainId", e.dual_signed as "dualSigned", e.expires_at as "expiresAt",
        (select c.tls from contents c where c.project_id = $1 and c.email_id = $3) as tls,
-       case when d.deleted_at is null then d.status end as "domainStatus",
+       case when d.deleted_at is null then ${SHOWN_STATUS('d')} end as "domainStatus",
        coalesce(d.deleted_at is null and d.paused_at is not null, false) as "isPaused",
        exists (select from unusable_secrets u where u.kind = 'domain' and u.owner_id = $1
                                                 and u.id = e.domain_id) as "isKeyUnusable",

@@ -8,8 +8,22 @@ import type { Environment, Reach, Scope } from '../core/scope.ts';
 import type { Queryable } from './postgres/database.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 
-export const DOMAIN_STATUSES = ['not_started', 'pending', 'verified', 'failed'] as const;
+export const DOMAIN_STATUSES = [
+  'not_started',
+  'pending',
+  'verified',
+  'degraded',
+  'failed',
+] as const;
 export type DomainStatus = (typeof DOMAIN_STATUSES)[number];
+
+/**
+ * A degraded domain is stored as `verified`, because it sends: statements that ask whether mail may be sent, and older
+ * versions, need not know of it. @param alias of `domains`
+ */
+export const SHOWN_STATUS = (alias: string): string => `
+  case when ${alias}.status = 'verified' and ${alias}.degraded_since >= ${alias}.failing_since then 'degraded'
+       else ${alias}.status end`;
 
 /** `enforced`: only to servers with a valid certificate, otherwise the email is not sent. */
 export const DOMAIN_TLS = ['opportunistic', 'enforced'] as const;
@@ -24,7 +38,7 @@ export type StoredDomain = {
   createdAt: Date;
   verifiedAt: Date | null;
   checkedAt: Date | null;
-  /** Since when the required records of a verified domain are missing. */
+  /** Since when required records of a domain that was verified are missing. */
   failingSince: Date | null;
   rsaSelector: string;
   /** The SubjectPublicKeyInfo in base64, as in the TXT record. */
@@ -32,6 +46,8 @@ export type StoredDomain = {
   ed25519Selector: string;
   ed25519PublicKey: string;
   ed25519Verified: boolean;
+  /** False: two checks in a row did not find the RSA record. */
+  rsaPublished: boolean;
   /** For emails that do not set it themselves. */
   tls: DomainTls;
   /** For emails that do not set it themselves. */
@@ -63,11 +79,11 @@ export type NewDomain = Scope & {
 };
 
 const COLUMNS = `
-  id, project_id as "projectId", environment, name, status, created_at as "createdAt",
+  id, project_id as "projectId", environment, name, ${SHOWN_STATUS('domains')} as status, created_at as "createdAt",
   verified_at as "verifiedAt", checked_at as "checkedAt", failing_since as "failingSince",
   rsa_selector as "rsaSelector", rsa_public_key as "rsaPublicKey",
   ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
-  ed25519_verified as "ed25519Verified", tls, track_opens as "trackOpens",
+  ed25519_verified as "ed25519Verified", rsa_published as "rsaPublished", tls, track_opens as "trackOpens",
   track_clicks as "trackClicks", records, advice,
   exists (select from unusable_secrets u
            where u.kind = 'domain' and u.owner_id = domains.project_id
@@ -218,13 +234,22 @@ export async function lockDomain(
 /** The result of a check: the state by domains/verify.ts and the records found. */
 export type CheckResult = Pick<
   StoredDomain,
-  'status' | 'verifiedAt' | 'failingSince' | 'ed25519Verified' | 'records' | 'advice'
+  | 'status'
+  | 'verifiedAt'
+  | 'failingSince'
+  | 'ed25519Verified'
+  | 'rsaPublished'
+  | 'records'
+  | 'advice'
 >;
 
 const SAVE_CHECK = `
 update domains
-   set checked_at = app_now(), status = $3, verified_at = $4, failing_since = $5,
-       ed25519_verified = $6, records = $7, advice = $8
+   set checked_at = app_now(), status = case $3::text when 'degraded' then 'verified' else $3::text end,
+       verified_at = $4, failing_since = $5,
+       degraded_since = case when $3::text <> 'degraded' then null
+                             when degraded_since >= $5 then degraded_since else app_now() end,
+       ed25519_verified = $6, rsa_published = $7, records = $8, advice = $9
  where project_id = $1 and id = $2
 returning ${COLUMNS}`;
 
@@ -240,6 +265,7 @@ export async function saveCheck(
     result.verifiedAt,
     result.failingSince,
     result.ed25519Verified,
+    result.rsaPublished,
     JSON.stringify(result.records),
     JSON.stringify(result.advice),
   ]);
@@ -284,17 +310,31 @@ export async function deleteDomain(
   return (await tx.query<StoredDomain>(DELETE, which(reach, id)))[0] ?? null;
 }
 
+/** How long after the last check the next one is due. */
+const RECHECK = {
+  daily: '1 day',
+  /** While required records are missing, for a week after they were last found. */
+  failing: '1 hour',
+  failingFor: '7 days',
+  /** After the first check that missed a record; the second makes the domain degraded. */
+  missing: '5 minutes',
+} as const;
+
 const TO_RECHECK = `
 select ${COLUMNS} from (
   select *, row_number() over (partition by project_id order by checked_at) as place
     from domains
    where deleted_at is null and environment = 'live' and status in ('pending', 'verified', 'failed')
-     and checked_at < app_now() - interval '1 day') domains
+     and (checked_at < app_now() - interval '${RECHECK.daily}'
+          or failing_since is not null and checked_at < app_now() - interval '${RECHECK.missing}'
+             and (status = 'verified' and degraded_since is null
+                  or failing_since > app_now() - interval '${RECHECK.failingFor}'
+                     and checked_at < app_now() - interval '${RECHECK.failing}'))) domains
  where place <= $2
  order by place, checked_at
  limit $1`;
 
-/** Live domains last checked a day ago: the oldest of each project, then the second oldest of each. */
+/** Live domains whose next check is due: the oldest of each project, then the second oldest of each. */
 export async function domainsToRecheck(
   db: Queryable,
   { max, perProjectMax }: { max: number; perProjectMax: number },
@@ -315,11 +355,14 @@ export type SealedKeys = {
   rsaPrivateKey: Buffer;
   ed25519Selector: string;
   ed25519PrivateKey: Buffer;
+  rsaPublished: boolean;
+  ed25519Verified: boolean;
 };
 
 const LOAD_KEYS = `
 select name as domain, rsa_selector as "rsaSelector", rsa_private_key as "rsaPrivateKey",
-       ed25519_selector as "ed25519Selector", ed25519_private_key as "ed25519PrivateKey"
+       ed25519_selector as "ed25519Selector", ed25519_private_key as "ed25519PrivateKey",
+       rsa_published as "rsaPublished", ed25519_verified as "ed25519Verified"
   from domains where project_id = $1 and id = $2`;
 
 export async function loadSigningKeys(

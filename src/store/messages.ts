@@ -142,6 +142,22 @@ function messageOf(row: MessageRow): StoredMessage {
   };
 }
 
+const SENT_SHA256 = `
+select e.attempt ->> 'message_sha256' as sha256
+  from events e
+ where e.project_id = $1 and e.environment = $2 and e.subject_id = $3 and e.position = $4
+   and e.attempt ->> 'message_sha256' is not null
+ order by e.seq desc limit 1`;
+
+/** The hash of the message that the last attempt at a recipient sent; null: none has, or its event is gone. */
+export async function sentSha256(
+  db: Queryable,
+  { projectId, environment, id, position }: Scope & { id: string; position: number },
+): Promise<string | null> {
+  const values = [projectId, environment, id, position];
+  return (await db.query<{ sha256: string }>(SENT_SHA256, values))[0]?.sha256 ?? null;
+}
+
 /** Includes angle brackets. */
 export function messageIdIn({
   written,

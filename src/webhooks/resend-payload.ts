@@ -23,7 +23,7 @@ const TYPES: Readonly<Record<string, readonly EventType[]>> = {
   'email.opened': ['email.opened'],
   'email.clicked': ['email.clicked'],
   'domain.created': ['domain.created'],
-  'domain.updated': ['domain.verified', 'domain.failed'],
+  'domain.updated': ['domain.verified', 'domain.degraded', 'domain.recovered', 'domain.failed'],
   'domain.deleted': ['domain.deleted'],
   'suppression.added': ['suppression.added'],
   'suppression.removed': ['suppression.removed'],
@@ -72,7 +72,9 @@ function dataOf(name: string, native: Data, at: string): object {
   if (name.startsWith('email.')) {
     return { ...ofEmail(name, native as EmailData), ...clickOf(native['click'], at) };
   }
-  if (name.startsWith('domain.')) return ofDomain(native as DomainData);
+  // An operator's event about a domain has the data of a condition.
+  if (name.startsWith('domain.'))
+    return 'records' in native ? ofDomain(native as DomainData) : native;
   return ofSuppression(native as SuppressionData);
 }
 
@@ -171,7 +173,19 @@ type DomainData = {
 export const REGION = 'us-east-1';
 
 function ofDomain({ id, name, status, created_at, records }: DomainData): object {
-  return { id, name, status, created_at, region: REGION, records: resendRecords(name, records) };
+  return {
+    id,
+    name,
+    status: resendStatus(status),
+    created_at,
+    region: REGION,
+    records: resendRecords(name, records),
+  };
+}
+
+/** Their name for a domain that sends while its records are missing. */
+export function resendStatus(status: string): string {
+  return status === 'degraded' ? 'temporary_failure' : status;
 }
 
 const RECORD_STATUS = {

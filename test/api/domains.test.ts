@@ -72,9 +72,10 @@ test('a new domain lists the records to publish, and is not verified', async () 
     environment: 'test',
     tls: 'opportunistic',
     tracking: { opens: false, clicks: false },
+    can_sign: true,
     verified_at: null,
     checked_at: null,
-    can_sign: true,
+    failing_since: null,
     advice: [],
   });
   assert.deepEqual(
@@ -245,13 +246,16 @@ test('in the live environment a domain is verified when its records are publishe
   assert.deepEqual(about.toSorted(), ['dmarc', 'inbound', 'ptr']);
 });
 
-test('verification warns that late bounces are lost without an inbound port', async () => {
+test('the command line prints all advice, and that late bounces are lost without an inbound port', async () => {
   publish(await added('no-inbound.example', live));
   const { stdout } = await service.cli('domains', 'verify', 'no-inbound.example');
   assert.match(stdout, /can send\.\n! bounces and .* are lost: .* LETTERHAUS_INBOUND_PORT=25 /);
+  assert.match(stdout, /\n! there is no DMARC record at _dmarc\.no-inbound\.example/);
+  assert.match(stdout, /\n! .*, the host name of this service, has no public address in DNS/);
   service.env['LETTERHAUS_INBOUND_PORT'] = '0';
   const again = await service.cli('domains', 'verify', 'no-inbound.example');
-  assert.match(again.stdout, /is verified: it can send\.\n?$/);
+  assert.match(again.stdout, /is verified: it can send\./);
+  assert.ok(!again.stdout.includes('LETTERHAUS_INBOUND_PORT'), again.stdout);
   delete service.env['LETTERHAUS_INBOUND_PORT'];
 });
 
@@ -392,7 +396,8 @@ test('a verified domain fails when its records are missing for 72 hours, and rec
   assert.equal(dkimOf(first).status, 'missing');
   assert.equal((await sendFrom('away.example', live)).status, 202);
   await service.clock.advance({ hours: 71 });
-  assert.equal((await verify(domain.id, live)).status, 'verified');
+  assert.equal((await verify(domain.id, live)).status, 'degraded');
+  assert.equal((await sendFrom('away.example', live)).status, 202);
   await service.clock.advance({ hours: 2 });
   assert.equal((await verify(domain.id, live)).status, 'failed');
   assertFailure(await sendFrom('away.example', live), 403, 'domain_not_verified');

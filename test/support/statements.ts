@@ -26,7 +26,7 @@ import { onFirstStart } from '../../src/store/keys.ts';
 import { readProviderStates, writeProviderStates } from '../../src/store/provider-states.ts';
 import * as limits from '../../src/store/limits.ts';
 import * as mailHosts from '../../src/store/mail-hosts.ts';
-import { loadHeads, loadMessages } from '../../src/store/messages.ts';
+import { loadHeads, loadMessages, sentSha256 } from '../../src/store/messages.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import type { Page } from '../../src/store/page.ts';
 import * as projects from '../../src/store/projects.ts';
@@ -405,6 +405,11 @@ export const EXERCISES: readonly Exercise[] = [
     what: 'load a message',
     asks: 1,
     run: ({ db, sender, someEmailId: id }) => loadMessages(db.settling, [{ ...sender, id }]),
+  },
+  {
+    what: 'hash of a message as it was sent',
+    asks: 1,
+    run: ({ db, sender, someEmailId: id }) => sentSha256(db, { ...sender, id, position: 0 }),
   },
   {
     what: 'load a message without its content',

@@ -25,7 +25,9 @@ import {
 import type { Config } from '../../config/config.ts';
 import { isRefusal } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
-import { type ExistingDkim, KEY_UNUSABLE, presentDomain } from '../../domains/service.ts';
+import { failsAt } from '../../domains/check.ts';
+import { KEY_UNUSABLE, presentDomain } from '../../domains/present.ts';
+import type { ExistingDkim } from '../../domains/service.ts';
 import type { CheckedRecord } from '../../domains/records.ts';
 import { parseDomain } from '../../mail/address.ts';
 import { DKIM_PEM_MAX_LENGTH } from '../../mail/dkim-import.ts';
@@ -160,22 +162,28 @@ function verify(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Ou
     if (domain.isKeyUnusable) {
       return { data, text: `${name} cannot send: ${KEY_UNUSABLE}.`, exitCode: 1 };
     }
-    const inbound = data.advice
-      .filter(({ about }) => about === 'inbound')
-      .map(({ message }) => `! ${message}`);
-    if (status === 'verified') {
+    const advice = data.advice.map(({ message }) => `! ${message}`);
+    if (status === 'verified' && domain.failingSince === null) {
       const better = data.records.flatMap(({ problem }) =>
         problem === null ? [] : [`! ${problem}`],
       );
       return {
         data,
-        text: [`${name} is verified: it can send.`, ...better, ...inbound].join('\n'),
+        text: [`${name} is verified: it can send.`, ...better, ...advice].join('\n'),
       };
     }
-    const records = recordsText(data.records);
-    const text = [`${name} is not verified yet.\n\n${records}`, ...inbound].join('\n\n');
+    const text = [stateText(domain), recordsText(data.records), ...advice].join('\n\n');
     return { data, text, exitCode: 1 };
   });
+}
+
+function stateText({ name, status, failingSince }: StoredDomain): string {
+  if (failingSince === null) return `${name} is not verified yet.`;
+  if (status === 'failed') {
+    return `${name} has failed: required records are missing since ${shortTime(failingSince)}, and it cannot send.`;
+  }
+  const is = status === 'degraded' ? 'is degraded' : 'is still verified';
+  return `${name} ${is}: required records are missing since ${shortTime(failingSince)}. It sends until ${failsAt(failingSince)}; publish them again before.`;
 }
 
 function setTls(

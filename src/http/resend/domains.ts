@@ -3,9 +3,9 @@
  */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
-import { presentDomain } from '../../domains/service.ts';
+import { presentDomain } from '../../domains/present.ts';
 import { DOMAIN_TLS, type StoredDomain } from '../../store/domains.ts';
-import { REGION, resendRecords } from '../../webhooks/resend-payload.ts';
+import { REGION, resendRecords, resendStatus } from '../../webhooks/resend-payload.ts';
 import { callerOf } from '../access.ts';
 import { countToLimit, refuse } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
@@ -164,7 +164,7 @@ function presentListed(domain: StoredDomain) {
   return {
     id: domain.id,
     name: domain.name,
-    status: domain.status,
+    status: resendStatus(domain.status),
     created_at: domain.createdAt.toISOString(),
     region: REGION,
     capabilities: { sending: 'enabled' as const, receiving: 'disabled' as const },

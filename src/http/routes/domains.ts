@@ -1,7 +1,7 @@
 /** Routes of sending domains: add, list, read, verify, remove. The logic is in domains/service.ts. */
 import { z } from 'zod';
 import { isRefusal } from '../../core/refusals.ts';
-import { presentDomain } from '../../domains/service.ts';
+import { presentDomain } from '../../domains/present.ts';
 import { callerOf } from '../access.ts';
 import { countToLimit, refuse } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
@@ -196,7 +196,10 @@ const domain = z
     name: z.string().meta({ examples: ['acme.com'] }),
     status: z
       .enum(DOMAIN_STATUSES)
-      .describe('`failed`: was verified, then its records were missing for 72 hours.'),
+      .describe(
+        '`degraded`: was verified, and a required record is missing at two checks; it sends. ' +
+          '`failed`: the records were missing for 72 hours; it does not send.',
+      ),
     can_sign: z
       .boolean()
       .describe('False: the service cannot open its DKIM keys; its mail waits (see `advice`).'),
@@ -206,6 +209,9 @@ const domain = z
     created_at: time('When it was added.'),
     verified_at: time('When it last became verified.').nullable(),
     checked_at: time('When its records were last looked up.').nullable(),
+    failing_since: time(
+      'Since when a required record of a domain that was verified is missing; null: none is.',
+    ).nullable(),
     records: z.array(record),
     advice: z.array(
       z.object({

@@ -43,7 +43,11 @@ async function refusalsWith(
       },
       freeBytes: () => Promise.resolve(looks.shift() ?? null),
     },
-    config: { reputationEveryMs: 3_600_000, databaseBytesMax: size?.databaseBytesMax ?? null },
+    config: {
+      reputationEveryMs: 3_600_000,
+      domainsEveryMs: 3_600_000,
+      databaseBytesMax: size?.databaseBytesMax ?? null,
+    },
     clock: { look: async () => {} },
     pool: {
       refuseMail: (source: string, refusal: Unready | null) => {
@@ -109,7 +113,7 @@ test('workers are notified to poll as soon as the work of a dead node is release
   };
   const options = {
     database: { db: { query }, freeBytes: () => Promise.resolve(null) },
-    config: { reputationEveryMs: 3_600_000, databaseBytesMax: null },
+    config: { reputationEveryMs: 3_600_000, domainsEveryMs: 3_600_000, databaseBytesMax: null },
     clock: { look: async () => {} },
     pool: { lookNow: () => notified.push('look') },
     operatorEvents: newConditions(),

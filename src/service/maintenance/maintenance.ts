@@ -13,7 +13,7 @@ import type { Logger } from 'pino';
 import { failpoint } from '../../core/failpoint.ts';
 import type { Config } from '../../config/config.ts';
 import { carryOutDrops } from '../../delivery/queue-drop.ts';
-import { recheckDomains } from '../../domains/service.ts';
+import { recheckDomains } from '../../domains/recheck.ts';
 import { ReputationWatch } from './reputation-watch.ts';
 import { MailRemoval } from './mail-removal.ts';
 import type { ClockWatch } from '../clock-watch.ts';
@@ -81,7 +81,6 @@ const CLOCK_EVERY_MS = 60_000;
 const INDEXES_EVERY_MS = 10_000;
 /** No transaction of Letterhaus writes for this long. */
 const STREAM_EVERY_MS = 60_000;
-const DOMAINS_EVERY_MS = 10 * 60_000;
 const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
 const WEBHOOKS_EVERY_MS = 10_000;
@@ -198,15 +197,7 @@ export class Maintenance implements AsyncDisposable {
     this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
       renewStsPolicies(database.db, { config, log }),
     );
-    this.#every(DOMAINS_EVERY_MS, 'domains', async () => {
-      const { resolver } = createNetwork(config, systemWorld);
-      try {
-        const isStopping = (): boolean => this.#isStopping;
-        await recheckDomains(database.db, { config, resolver, log, isStopping });
-      } finally {
-        resolver.close();
-      }
-    });
+    this.#every(config.domainsEveryMs, 'domains', () => this.#recheckDomains());
   }
 
   /** Statements of the owner, which may run for hours, are ended; the next run completes their task. */
@@ -291,6 +282,17 @@ export class Maintenance implements AsyncDisposable {
       'the database failed over to another server; what an asynchronous standby lacked is lost (docs/scale.md)',
     );
     this.#options.pool.failedOver();
+  }
+
+  async #recheckDomains(): Promise<void> {
+    const { database, config, log } = this.#options;
+    const { resolver } = createNetwork(config, systemWorld);
+    try {
+      const isStopping = (): boolean => this.#isStopping;
+      await recheckDomains(database.db, { config, resolver, log, isStopping });
+    } finally {
+      resolver.close();
+    }
   }
 
   /** A migration is about to drop something that this code uses. */

@@ -104,6 +104,10 @@ function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Find
       id,
     }));
   }
+  if (status === 'degraded') {
+    const text = `Required records of ${name} are missing: it stops sending after 72 hours.`;
+    return [{ text, action: 'See its records', to, id }];
+  }
   const text =
     status === 'failed'
       ? `The records of ${name} have been missing for days: nothing can be sent from it.`

@@ -19,6 +19,7 @@ const LOOKS = {
   not_started: ['none', 'not checked yet'],
   pending: ['wait', 'pending'],
   verified: ['good', 'verified'],
+  degraded: ['wait', 'degraded'],
   failed: ['bad', 'failed'],
 } as const;
 

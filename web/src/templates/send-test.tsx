@@ -38,7 +38,9 @@ function TestForm({ rendered }: { rendered: RenderedTemplate }): ReactNode {
     queryFn: ({ signal }) =>
       call<{ data: Domain[] }>('GET', '/v1/domains?limit=100', { scope, signal }),
   });
-  const domain = domains.data?.data.find(({ status }) => status === 'verified')?.name;
+  const domain = domains.data?.data.find(
+    ({ status }) => status === 'verified' || status === 'degraded',
+  )?.name;
   const send = async (form: FormData): Promise<void> => {
     setSent(null);
     const { from, to } = textsOf(form);

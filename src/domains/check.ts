@@ -1,0 +1,190 @@
+/**
+ * One complete check of a sending domain: looks its records up (verify.ts), then locks the row, decides, and writes
+ * state, event and condition together. No transaction is open during DNS queries.
+ *
+ * Guarantee: however many checks of a domain end at once, each change of its status is reported once, and only a check
+ * that began after the previous one was stored makes the domain degraded.
+ */
+import type { Logger } from 'pino';
+import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
+import { adviseInbound, type Source } from './advice.ts';
+import { presentDomain } from './present.ts';
+import { type CheckedRecord, type DomainSetup, type Places, requiredRecords } from './records.ts';
+import {
+  checkDomain,
+  checkTestDomain,
+  type DomainCheck,
+  FAILED_AFTER_MS,
+  nextDomainState,
+  nextSigningKeys,
+} from './verify.ts';
+import { dkimRecordValue } from '../mail/dkim.ts';
+import type { Resolver } from '../net/dns/resolver.ts';
+import { databaseNow, lockDomain, saveCheck, type StoredDomain } from '../store/domains.ts';
+import { recordEvent } from '../store/events.ts';
+import { readInstallation } from '../store/mail-hosts.ts';
+import { clearCondition, raiseCondition } from '../store/operator-conditions.ts';
+import type { Database, Queryable } from '../store/postgres/database.ts';
+
+export type CheckOptions = {
+  db: Database;
+  resolver: Resolver;
+  /** Of this node; the records name all hosts of the installation (store/mail-hosts.ts). */
+  config: {
+    hostname: string;
+    sources: readonly Source[];
+    inboundPort: number | null;
+  };
+  /** Absent: of a command, whose output shows the result. */
+  log?: Pick<Logger, 'info' | 'warn'>;
+};
+
+/** @returns null when the domain was deleted meanwhile */
+export async function verifyDomain(
+  options: CheckOptions,
+  domain: StoredDomain,
+): Promise<StoredDomain | null> {
+  const check = await lookAt(options, domain);
+  const decided = await options.db.transaction(async (tx) => {
+    const locked = await lockDomain(tx, domain, domain.id);
+    if (!locked) return null;
+    const isLater = locked.checkedAt?.getTime() === domain.checkedAt?.getTime();
+    const look = { now: await databaseNow(tx), isLater };
+    const { event, ...state } = nextDomainState(locked, check.required, look);
+    const signing = nextSigningKeys(locked, check.published, state.status);
+    const { records, advice } = check;
+    const saved = await saveCheck(tx, locked, { ...state, ...signing, records, advice });
+    if (event !== null) await notify(tx, event, saved);
+    await reportDegraded(tx, locked, saved);
+    return { before: locked.status, saved, event };
+  });
+  if (decided === null) return null;
+  if (options.log) logChange(options.log, decided);
+  return decided.saved;
+}
+
+async function lookAt(
+  { db, resolver, config }: CheckOptions,
+  domain: StoredDomain,
+): Promise<DomainCheck> {
+  const places = await placesOf(db, config);
+  const expected = requiredRecords(setupOf(domain, places));
+  if (domain.environment === 'test') return checkTestDomain(expected, domain.name);
+  const { hostname, sources } = config;
+  const context = { name: domain.name, places, hostname, sources, resolver };
+  const check = await checkDomain(expected, context);
+  return { ...check, advice: [...adviseInbound(places.returnPathHost, config), ...check.advice] };
+}
+
+type DomainEvent =
+  | 'domain.created'
+  | 'domain.verified'
+  | 'domain.degraded'
+  | 'domain.recovered'
+  | 'domain.failed'
+  | 'domain.deleted';
+
+export function notify(tx: Queryable, type: DomainEvent, domain: StoredDomain): Promise<void> {
+  return recordEvent(tx, { scope: domain, type, data: presentDomain(domain) });
+}
+
+/** The condition lasts from the second check without a record until one that finds all, or the domain is removed. */
+async function reportDegraded(
+  tx: Queryable,
+  before: StoredDomain,
+  domain: StoredDomain,
+): Promise<void> {
+  const { failingSince, status } = domain;
+  if (failingSince === null && before.failingSince !== null) await clearDegraded(tx, domain);
+  if (failingSince !== null && (status === 'degraded' || status === 'failed')) {
+    await raiseCondition(tx, degraded({ ...domain, failingSince }));
+  }
+}
+
+export async function clearDegraded(
+  tx: Queryable,
+  domain: StoredDomain,
+  endMessage = `${domain.name} has all its required records again.`,
+): Promise<void> {
+  await clearCondition(tx, { ...conditionOf(domain), endMessage });
+}
+
+/** Projects can have domains of the same name. */
+function conditionOf({ name, projectId }: StoredDomain): ConditionKey {
+  return { type: 'domain.degraded', subject: `${name} (project ${projectId})` };
+}
+
+function degraded(domain: StoredDomain & { failingSince: Date }): NewCondition {
+  const { id, name, projectId, status, failingSince } = domain;
+  const missing = missingRecords(domain);
+  const which = missing.length === 0 ? '' : `: ${missing.join(', ')}`;
+  return {
+    ...conditionOf(domain),
+    message:
+      status === 'failed'
+        ? `${name} stopped sending, because required records are missing${which}.`
+        : `Required records of ${name} are missing${which}; it sends until ${failsAt(failingSince)}.`,
+    remedy: `Have its owner publish them again: letterhaus domains verify ${name} shows their values.`,
+    details: {
+      domain: name,
+      domain_id: id,
+      project_id: projectId,
+      status,
+      failing_since: failingSince.toISOString(),
+      records: missing,
+    },
+  };
+}
+
+/** When a domain stops sending unless its records are found before. */
+export function failsAt(failingSince: Date): string {
+  return new Date(failingSince.getTime() + FAILED_AFTER_MS).toISOString();
+}
+
+/** The required records that the last check did not find, as `DKIM s1._domainkey.acme.com`. */
+function missingRecords({ records }: StoredDomain): string[] {
+  return (records as CheckedRecord[])
+    .filter(({ required, status }) => required && status !== 'verified')
+    .map(({ record, name }) => `${record} ${name}`);
+}
+
+type Decided = { before: StoredDomain['status']; saved: StoredDomain; event: DomainEvent | null };
+
+function logChange(log: NonNullable<CheckOptions['log']>, { before, saved, event }: Decided): void {
+  if (before === saved.status) return;
+  const { id: domainId, name, status, failingSince } = saved;
+  const facts = { event, domainId, domain: name, before, status };
+  if (failingSince === null) return log.info(facts, 'a domain changed');
+  const { message, remedy, details } = degraded({ ...saved, failingSince });
+  log.warn({ ...facts, ...details, remedy }, message);
+}
+
+export function setupOf(
+  domain: Pick<
+    StoredDomain,
+    'name' | 'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
+  >,
+  places: Places,
+): DomainSetup {
+  return {
+    name: domain.name,
+    dkimSelectorRsa: domain.rsaSelector,
+    dkimRecordRsa: dkimRecordValue(domain.rsaPublicKey, 'rsa-sha256'),
+    dkimSelectorEd25519: domain.ed25519Selector,
+    dkimRecordEd25519: dkimRecordValue(domain.ed25519PublicKey, 'ed25519-sha256'),
+    places,
+  };
+}
+
+/** Those of the installation, or of this node alone until a node with a full host name is known. */
+export async function placesOf(
+  db: Queryable,
+  { hostname, sources }: CheckOptions['config'],
+): Promise<Places> {
+  const { returnPathHost, hosts } = await readInstallation(db);
+  const own = { name: hostname, sourceIps: sources.map(({ ip }) => ip) };
+  return {
+    returnPathHost: returnPathHost ?? hostname,
+    hosts: hosts.length > 0 ? hosts : [own],
+  };
+}

@@ -1,0 +1,48 @@
+/** Periodic checks of all live domains: daily, and more often while required records are missing. */
+import type { Logger } from 'pino';
+import { type CheckOptions, verifyDomain } from './check.ts';
+import type { Resolver } from '../net/dns/resolver.ts';
+import { domainsToRecheck } from '../store/domains.ts';
+import type { Database } from '../store/postgres/database.ts';
+
+type RecheckOptions = {
+  resolver: Resolver;
+  config: CheckOptions['config'];
+  log: Logger;
+  isStopping: () => boolean;
+};
+
+const ROUND = { max: 64, perProjectMax: 8 };
+/**
+ * The domains checked at once. Each needs about 25 queries; with more domains the receive buffer of a
+ * name server overflows.
+ */
+const AT_ONCE = 8;
+
+/**
+ * Checks every live domain that is due (domainsToRecheck). One that cannot be checked is left for the next run, and a
+ * domain fails only after 72 hours (nextDomainState).
+ *
+ * A domain whose name servers do not answer takes half a minute. So several domains are checked at once,
+ * and projects alternate: slow name servers of one project delay the others by few of its domains.
+ */
+export async function recheckDomains(db: Database, options: RecheckOptions): Promise<void> {
+  const { log, isStopping } = options;
+  for (;;) {
+    const due = await domainsToRecheck(db, ROUND);
+    if (due.length === 0) return;
+    const queue = due.values();
+    let failures = 0;
+    const work = async (): Promise<void> => {
+      for (const domain of queue) {
+        if (isStopping()) return;
+        await verifyDomain({ db, ...options }, domain).catch((error: unknown) => {
+          failures += 1;
+          log.warn({ err: error, domainId: domain.id }, 'a domain could not be checked');
+        });
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    if (failures > 0 || isStopping()) return;
+  }
+}
