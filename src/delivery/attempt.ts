@@ -15,10 +15,12 @@ import type { World } from '../core/world.ts';
 import { domainOf, needsSmtpUtf8 } from '../mail/address.ts';
 import { makeReturnPath } from '../mail/return-path.ts';
 import type { Route } from '../net/dns/mx.ts';
+import { refusalSubject } from '../mail/replies/blocks.ts';
 import type { Transaction } from '../net/smtp/client.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import { stoppedNow } from '../store/queue.ts';
 import type { SettleHealth } from '../store/settle-health.ts';
+import { deferredByBlock } from './block-outcomes.ts';
 import type { Connections, Postponed } from './connections.ts';
 import type { Contents } from './contents.ts';
 import type { Delivery } from './fair-queue.ts';
@@ -33,6 +35,7 @@ import {
   type Outcome,
   outcomeOf,
 } from './outcome.ts';
+import type { BlockVisit, ProviderBlocks } from './provider-blocks.ts';
 import type { TlsRules, TlsWanted } from './tls-rules.ts';
 
 export type AttemptOptions = {
@@ -45,6 +48,7 @@ export type AttemptOptions = {
   mailRouting: Pick<MailRouting, 'find'>;
   tls: TlsRules;
   connections: Connections;
+  blocks: Pick<ProviderBlocks, 'visit' | 'blockOf'>;
   settling: { health: Pick<SettleHealth, 'isStuck' | 'recovers'> };
   /** Mail goes through a relay: a 250 means `sent`, not `delivered`. */
   viaRelay: boolean;
@@ -71,6 +75,22 @@ export async function attemptLive(
   cutoff: Cutoff,
   options: AttemptOptions,
 ): Promise<Attempted> {
+  const visit = options.blocks.visit(delivery);
+  try {
+    return await visit.judge(await attemptOnce(delivery, cutoff, { ...options, visit }));
+  } catch (error) {
+    await visit.abandon();
+    throw error;
+  }
+}
+
+type VisitOptions = AttemptOptions & { visit: BlockVisit };
+
+async function attemptOnce(
+  delivery: Delivery,
+  cutoff: Cutoff,
+  options: VisitOptions,
+): Promise<Attempted> {
   const { world, connections, log } = options;
   const startedMs = world.monotonicMs();
   const startedAt = new Date(world.now());
@@ -93,7 +113,7 @@ export async function attemptLive(
     return { kind: 'release', delayMs: UNCONNECTED_DELAY_MS };
   }
   const result = typeof ended === 'string' ? cutResult(progress, ended) : ended;
-  if (result.kind === 'postponed') return { kind: 'release', delayMs: Math.ceil(result.delayMs) };
+  if (result.kind === 'postponed') return afterPostponement(result);
   // Nothing was sent: the current holder of the recipient tries again, or settles why it was stopped.
   if (result.kind === 'failed' && result.cause === 'withheld') {
     return { kind: 'release', delayMs: 0 };
@@ -103,6 +123,7 @@ export async function attemptLive(
   if (route?.kind === 'hosts' && result.kind !== 'unroutable') {
     const provider = providerAt(route, result.via.mx);
     adjustWindow(connections, provider, { source: result.source, outcome });
+    noteAnswer(options.visit, result, { provider, delivery });
   }
   if (result.kind === 'unroutable' && result.route.kind === 'temporary') {
     connections.uplink.unresolved(delivery.provider);
@@ -112,9 +133,24 @@ export async function attemptLive(
   return { kind: 'ended', outcome, attempt, startedMs, isUnanswered: isUnanswered(result) };
 }
 
+function afterPostponement({ delayMs, block }: Postponed): Attempted {
+  if (block === undefined) return { kind: 'release', delayMs: Math.ceil(delayMs) };
+  return { kind: 'put_off', outcome: deferredByBlock(block), delayMs: Math.ceil(delayMs) };
+}
+
+function noteAnswer(
+  visit: BlockVisit,
+  result: Exclude<AttemptResult, { kind: 'unroutable' }>,
+  { provider, delivery }: { provider: string; delivery: Delivery },
+): void {
+  if (result.kind !== 'replied') return;
+  const about = refusalSubject(result, domainOf(delivery.message.from.address));
+  visit.note({ provider, source: result.source, ip: result.via.ip, about });
+}
+
 async function buildAndSend(
   delivery: Delivery,
-  options: AttemptOptions,
+  options: VisitOptions,
   { progress, cutoff }: { progress: Progress; cutoff: Cutoff },
 ): Promise<AttemptResult | Postponed> {
   const { world, builder, connections, contents, leastTls } = options;
@@ -134,7 +170,9 @@ async function buildAndSend(
     const transaction = transactionOf(delivery, options, { progress, cutoff });
     if (message !== null) fill(transaction, message);
     const withMessage = message === null ? loadFor(transaction, delivery, options, progress) : null;
-    const attempt = { transaction, withMessage, postponableMs, progress, place: delivery.place };
+    const gate = options.visit.gate.bind(options.visit);
+    const { place } = delivery;
+    const attempt = { transaction, withMessage, postponableMs, progress, gate, place };
     return tryHosts(route, connections, { ...tls, ...attempt });
   };
   const demand = leastTls === 'enforced' ? 'enforced' : (delivery.message.tls ?? 'opportunistic');

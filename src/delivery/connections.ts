@@ -8,7 +8,6 @@
  * receiver (sources.ts), so only on a session from that address. An address that did not answer is
  * skipped for minutes, and a provider that does not answer at all is suspended.
  */
-import { isIPv6 } from 'node:net';
 import {
   type ConnectResult,
   connectSmtp,
@@ -19,6 +18,7 @@ import {
 } from '../net/smtp/client.ts';
 import type { World } from '../core/world.ts';
 import { classifyReply } from '../mail/replies/classify.ts';
+import type { BlockKey } from '../store/provider-blocks.ts';
 import {
   type ConnectionPool,
   type Permit,
@@ -36,14 +36,14 @@ import {
 } from './shaping-settings.ts';
 import { Remembered } from './remembered.ts';
 import type { Place } from './slots.ts';
-import { inRankOrder, type Source } from './sources.ts';
+import { type Source, sourcesFor } from './sources.ts';
 import { keyOf, type Target } from './target.ts';
 import { UplinkView } from './uplink.ts';
 
 type OfProvider = Exclude<BrokerMessage, { kind: 'host' | 'prompt' | 'uplink' }>;
 
-/** No server was contacted, and none is to be contacted for `delayMs`. */
-export type Postponed = { kind: 'postponed'; delayMs: number };
+/** No server was contacted, and none is to be contacted for `delayMs`. `block`: the provider refuses such mail. */
+export type Postponed = { kind: 'postponed'; delayMs: number; block?: BlockKey };
 /**
  * `source`: our address; `''` for the system's choice. `isCrowded`: refused because of our other open
  * connections there, one of which may carry the message. `announced`: the session is busy, and the
@@ -390,15 +390,11 @@ export class Connections {
     return { key: keyOf(target), transaction: mayFollow ? transaction : null };
   }
 
-  /** Our addresses of the same family, in the order in which they are to be used (sources.ts). */
   #sourcesFor(
     { provider, address }: Pick<Target, 'provider' | 'address'>,
     { envelopeFrom }: Pick<Transaction, 'envelopeFrom'>,
   ): readonly string[] {
-    const family = address.includes(':');
-    const own = this.#options.sources.map(({ ip }) => ip).filter((ip) => isIPv6(ip) === family);
-    if (own.length === 0) return [''];
-    return inRankOrder(own, { sender: senderOf(envelopeFrom), receiver: provider });
+    return sourcesFor(this.#options.sources, { provider, address, envelopeFrom });
   }
 
   /** The first from which the address is not known to be unreachable; null: none. */
@@ -466,11 +462,6 @@ export class Connections {
   #nowMs(): number {
     return this.#options.world.monotonicMs();
   }
-}
-
-/** The sending domain, as the return path has it. */
-function senderOf(envelopeFrom: string): string {
-  return envelopeFrom.slice(envelopeFrom.lastIndexOf('@') + 1);
 }
 
 function usedAgain({ connection, pool }: Slot): Acquired & { kind: 'ready' } {

@@ -13,6 +13,7 @@ import { Connections } from './connections.ts';
 import { Cutoff } from './attempt.ts';
 import type { Delivery } from './fair-queue.ts';
 import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
+import { ProviderBlocks } from './provider-blocks.ts';
 import { USUAL_SHAPING } from './shaping-settings.ts';
 import { Slots } from './slots.ts';
 import { TlsCounters, TlsRules } from './tls-rules.ts';
@@ -45,6 +46,19 @@ function connectionsTo({ port }: FakeMx): Connections {
     send: (messages: readonly WorkerMessage[]) => setImmediate(() => broker.receive(0, messages)),
   });
   return connections;
+}
+
+/** No provider refuses because of us. */
+function blocksWithout(): ProviderBlocks {
+  return new ProviderBlocks({
+    db: { query: () => assert.fail('nothing is counted') },
+    world,
+    log: pino({ level: 'silent' }),
+    rules: USUAL_SHAPING.block,
+    sources: [],
+    heloName: 'out.letterhaus.test',
+    onDue: () => {},
+  });
 }
 
 /** Delivers to one server, whatever the recipient; what it settles is added to the list. */
@@ -82,6 +96,7 @@ function deliverTo(
       use: () => assert.fail('the message is small'),
     },
     connections,
+    blocks: blocksWithout(),
     mailRouting: {
       find: async () => ({
         kind: 'hosts',

@@ -15,6 +15,7 @@ import type { SettleStore } from '../store/settle.ts';
 import { noteQuotaFailure } from '../store/suppressions.ts';
 import { isDomainUnusable, noteUnusable } from '../store/unusable-secrets.ts';
 import { attemptLive, type AttemptOptions, type Cutoff, RECHECK_AFTER_MS } from './attempt.ts';
+import { EXPIRED_REFUSED, expiredByBlock } from './block-outcomes.ts';
 import type { Delivery } from './fair-queue.ts';
 import {
   type Attempted,
@@ -75,8 +76,9 @@ export function createDeliver(options: DeliverOptions): Deliver {
       early === null
         ? await attemptDelivery(delivery, cutoff, options)
         : unattempted(delivery, early);
-    if (attempted.kind !== 'ended') return attempted;
+    if (attempted.kind === 'release') return attempted;
     options.attempted(delivery);
+    if (attempted.kind === 'put_off') return putOff(delivery, attempted, options);
     return isOurs(attempted, options)
       ? putOffByUplink(delivery, attempted, options)
       : settle(delivery, attempted, options);
@@ -106,14 +108,17 @@ async function endWithoutAttempt(
 
 async function expired(
   { message, position, attempts, provider, domainUnverified }: Delivery,
-  { db, connections }: DeliverOptions,
+  { db, connections, blocks }: DeliverOptions,
 ): Promise<Outcome> {
   if (domainUnverified) return EXPIRED_UNVERIFIED;
   if (connections.uplink.isDown) return EXPIRED_WITHOUT_UPLINK;
+  const block = blocks.blockOf({ provider, message });
+  if (block !== null) return expiredByBlock(block);
   if (attempts === 0) return expiredUntried(connections.outageReasonOf(provider));
   const { projectId, id: emailId } = message;
   const category = (await lastReason(db, { projectId, emailId, position }))?.category;
   if (category === 'quota') return EXPIRED_MAILBOX_FULL;
+  if (category === 'reputation') return EXPIRED_REFUSED;
   if (category === 'authentication' && (await isDomainUnusable(db, message))) {
     return EXPIRED_UNSIGNED;
   }
@@ -158,24 +163,35 @@ async function waitForKey(
   return unattempted(delivery, unsignable(domainOf(from.address)));
 }
 
-/**
- * No server answered because our own uplink is down: the recipient waits briefly, and no attempt is counted. Its event
- * is stored once, however often that happens.
- */
-async function putOffByUplink(
+/** No server answered because our own uplink is down: the recipient waits briefly. */
+function putOffByUplink(
   delivery: Delivery,
-  ended: Ended,
+  { outcome }: Ended,
   options: DeliverOptions,
 ): Promise<Delivered> {
-  const outcome = deferredByUplink(ended.outcome);
+  const delayMs = options.putOff.retryMs();
+  const isUnanswered = true;
+  return putOff(delivery, { outcome: deferredByUplink(outcome), delayMs, isUnanswered }, options);
+}
+
+/** The recipient waits, and no attempt is counted. Its event is stored once, however often that happens. */
+async function putOff(
+  delivery: Delivery,
+  { outcome, delayMs, isUnanswered = false }: PutOffBy,
+  options: DeliverOptions,
+): Promise<Delivered> {
   const { message, position } = delivery;
   const which = { projectId: message.projectId, emailId: message.id, position };
-  const retryMs = options.putOff.retryMs();
+  const retryMs = Math.min(delayMs, delivery.expiresAtMs - options.world.monotonicMs());
   const last = await lastReason(options.db, which);
-  if (last?.advice === outcome.reason?.advice) return { kind: 'release', delayMs: retryMs };
-  const uncounted = { ...ended, outcome, attempt: null, startedMs: null, retryMs };
-  return settle(delivery, uncounted, options);
+  if (last?.advice === outcome.reason?.advice) {
+    return { kind: 'release', delayMs: Math.max(1, retryMs) };
+  }
+  const uncounted = { kind: 'ended', attempt: null, startedMs: null } as const;
+  return settle(delivery, { ...uncounted, outcome, isUnanswered, retryMs: delayMs }, options);
 }
+
+type PutOffBy = { outcome: Outcome; delayMs: number; isUnanswered?: boolean };
 
 function isOurs({ isUnanswered, startedMs }: Ended, { connections }: DeliverOptions): boolean {
   if (isUnanswered !== true || startedMs === null) return false;
@@ -186,7 +202,7 @@ type Ended = Extract<Attempted, { kind: 'ended' }>;
 
 async function settle(
   delivery: Delivery,
-  ended: Ended & { retryMs?: number },
+  ended: Ended,
   options: DeliverOptions,
 ): Promise<Delivered> {
   const { attempt, startedMs, thenComplains = false, retryMs } = ended;

@@ -15,6 +15,7 @@ import type { TlsRule } from '../net/tls/policy.ts';
 import { type Connections, isSilence, type Postponed } from './connections.ts';
 import type { Target } from './target.ts';
 import type { AttemptResult, Via } from './outcome.ts';
+import type { BlockVisit, Closed } from './provider-blocks.ts';
 import type { Place } from './slots.ts';
 import type { TlsForAttempt } from './tls-rules.ts';
 
@@ -27,6 +28,8 @@ export type RouteAttempt = TlsForAttempt & {
   postponableMs: number;
   /** Names the server before the message is sent: an attempt may be cut off without a result. */
   progress: { startedMs: number; session: { via: Via; source: string } };
+  /** Whether the server may be tried: its provider may refuse such mail (provider-blocks.ts). */
+  gate: BlockVisit['gate'];
   /** Its place among the deliveries under way; none in tests. */
   place: Place | undefined;
 };
@@ -53,12 +56,21 @@ export async function tryHosts(
   let last: HostResult | null = null;
   let sessions = 0;
   let delayMs = Infinity;
+  let closed: Closed | null = null;
   const silent = new Map<string, string[]>();
   const candidates = candidatesOf(route, connections, options);
   for (const [index, { host, address, provider, rule }] of candidates.entries()) {
     if (rule.mode === 'barred') {
       options.onTls(rule, rule.problem);
       last ??= barred(host, rule);
+      continue;
+    }
+    // No way around a block by another provider's server: only by another of our addresses.
+    if (closed !== null && closed.block.provider !== provider) continue;
+    const { envelopeFrom } = options.transaction;
+    const found = await options.gate({ provider, address, envelopeFrom });
+    if (found !== null) {
+      closed ??= found;
       continue;
     }
     const hasOthers = index < candidates.length - 1;
@@ -80,7 +92,8 @@ export async function tryHosts(
     if (result.phase !== 'connect') sessions += 1;
     if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
   }
-  if (last === null) return delayMs < Infinity ? { kind: 'postponed', delayMs } : noAddress();
+  if (last === null && delayMs < Infinity) return { kind: 'postponed', delayMs };
+  if (last === null) return closed === null ? noAddress() : { kind: 'postponed', ...closed };
   if (!isSilence(last)) return last;
   // Of a connection that was begun while our uplink was down.
   if (isExcused(connections, options)) return last;

@@ -97,7 +97,11 @@ export type Attempted =
       thenComplains?: boolean;
       /** No server answered, and nothing was sent. */
       isUnanswered?: boolean;
+      /** Instead of the usual wait. */
+      retryMs?: number;
     }
+  /** Nothing was sent, for a reason that the timeline shows once. */
+  | { kind: 'put_off'; outcome: Outcome; delayMs: number }
   | { kind: 'release'; delayMs: number };
 
 /** @param accepted what a 250 to the message means: `delivered` by MX, `sent` through a relay */

@@ -37,6 +37,13 @@ const FILE = z.strictObject({
       try_again_after_s: seconds(86_400).optional(),
     })
     .optional(),
+  block: z
+    .strictObject({
+      after_refusals: count(1_000).optional(),
+      first_s: seconds(86_400).optional(),
+      longest_s: seconds(86_400).optional(),
+    })
+    .optional(),
   uplink: z
     .strictObject({
       no_answer_s: seconds(86_400).optional(),
@@ -73,6 +80,7 @@ function settingsOf({
   suspension,
   recovery,
   uplink,
+  block,
 }: File): ShapingSettings {
   const entries = Object.entries(providers);
   return {
@@ -94,6 +102,11 @@ function settingsOf({
     uplink: {
       noAnswerMs: msOf(uplink?.no_answer_s) ?? USUAL_SHAPING.uplink.noAnswerMs,
       retryMs: msOf(uplink?.retry_s) ?? USUAL_SHAPING.uplink.retryMs,
+    },
+    block: {
+      afterRefusals: block?.after_refusals ?? USUAL_SHAPING.block.afterRefusals,
+      firstMs: msOf(block?.first_s) ?? USUAL_SHAPING.block.firstMs,
+      longestMs: msOf(block?.longest_s) ?? USUAL_SHAPING.block.longestMs,
     },
   };
 }

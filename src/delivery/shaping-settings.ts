@@ -6,6 +6,7 @@
  * KumoMTA's shipped shaping rules; no provider publishes all of its own. Settings must survive JSON,
  * because workers get them from the supervisor.
  */
+import type { BlockRules } from '../store/provider-blocks.ts';
 
 /** For one of our addresses and one provider, over all workers of this machine. */
 export type ProviderLimits = {
@@ -131,6 +132,9 @@ export type UplinkRules = {
 
 const UPLINK_RULES: UplinkRules = { noAnswerMs: 15_000, retryMs: 15_000 };
 
+/** How often a block is looked for and probed (provider-blocks.ts). */
+const BLOCK_RULES: BlockRules = { afterRefusals: 3, firstMs: 60_000, longestMs: HOUR_MS };
+
 export type ShapingSettings = {
   default: Partial<ProviderLimits>;
   providers: Readonly<Record<string, Partial<ProviderLimits>>>;
@@ -139,6 +143,7 @@ export type ShapingSettings = {
   suspension: SuspensionRules;
   recovery: RecoveryRules;
   uplink: UplinkRules;
+  block: BlockRules;
 };
 
 export const USUAL_SHAPING: ShapingSettings = {
@@ -148,6 +153,7 @@ export const USUAL_SHAPING: ShapingSettings = {
   suspension: SUSPENSION_RULES,
   recovery: RECOVERY_RULES,
   uplink: UPLINK_RULES,
+  block: BLOCK_RULES,
 };
 
 /**

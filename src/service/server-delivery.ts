@@ -10,6 +10,7 @@ import { createDeliver, type DeliverOptions } from '../delivery/deliver.ts';
 import { Dispatcher } from '../delivery/dispatcher.ts';
 import type { BrokerMessage, WorkerMessage } from '../delivery/broker-messages.ts';
 import { PutOff } from '../delivery/put-off.ts';
+import { ProviderBlocks } from '../delivery/provider-blocks.ts';
 import { createFindRoute, type FindRoute } from '../delivery/route-finding.ts';
 import type { ShapingSettings } from '../delivery/shaping-settings.ts';
 import { timeoutsWithin } from '../net/smtp/session.ts';
@@ -22,6 +23,7 @@ import {
 import { type AcceptBatch, createAcceptBatch } from '../sending/email-batch.ts';
 import { StorageAccount } from '../sending/storage-account.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
+import { addBlockGauge } from './block-metrics.ts';
 import { ProviderReport } from './provider-report.ts';
 import { createRouting } from './routing.ts';
 import { logUplink } from './uplink-log.ts';
@@ -75,11 +77,12 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const connections = connectionsOf(context, listeners.sendToBroker);
   const { mailRouting, tls, leastTls, stopTls } = createRouting(context);
   const contents = contentsOf(context);
-  const { uplink } = connections;
   const onDue = () => dispatcher.look();
-  const putOff = new PutOff({ db: db.settling, world, log, uplink, onDue });
+  const putOff = new PutOff({ db: db.settling, world, log, uplink: connections.uplink, onDue });
+  const blocks = blocksOf(context, onDue);
   const deliver = createDeliver({
     ...context,
+    blocks,
     world,
     contents,
     putOff,
@@ -109,10 +112,10 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     unsettled: settling,
   });
   const metrics = metricsOf(context, listeners, { dispatcher, settling, connections });
-  const report = new ProviderReport({ db, log, holder: lease.holder, connections });
-  report.start();
+  const report = reportOf(context, connections);
   const stop = async (): Promise<void> => {
     report.stop();
+    blocks.stop();
     const released = storage.stop();
     const stoppingSinceMs = world.monotonicMs();
     await dispatcher.stop();
@@ -126,8 +129,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const accepting = acceptInto(dispatcher, context, { metrics, onNotified, recent, storage });
   const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
   const findRoute = createFindRoute({ mailRouting, tls, leastTls });
-  const isDatabaseStuck = () => settling.health.isStuck;
-  const inquiring = { findRoute, isDatabaseStuck };
+  const inquiring = { findRoute, isDatabaseStuck: () => settling.health.isStuck };
   return { ...accepting, ...inquiring, dispatcher, connections, metrics, sayWhatIsLost, stop };
 }
 
@@ -145,6 +147,29 @@ function metricsOf(
     isUplinkDown: () => connections.uplink.isDown,
     providers: () => [...connections.providers].map((provider) => provider.describe()),
   });
+}
+
+function reportOf({ db, log, lease }: WorkerContext, connections: Connections): ProviderReport {
+  const report = new ProviderReport({ db, log, holder: lease.holder, connections });
+  report.start();
+  return report;
+}
+
+function blocksOf(context: WorkerContext, onDue: () => void): ProviderBlocks {
+  const { db, log, registry, labels, config } = context;
+  const { shaping, sources, hostname } = config;
+  const blocks = new ProviderBlocks({
+    db: db.settling,
+    world: systemWorld,
+    log,
+    rules: shaping.block,
+    sources,
+    heloName: hostname,
+    onDue,
+  });
+  addBlockGauge(registry, labels, () => blocks.blocks);
+  blocks.start();
+  return blocks;
 }
 
 function contentsOf({ db }: WorkerContext): Contents {

@@ -228,6 +228,10 @@ export async function resumeSenders(tx: Queryable, projectId: string): Promise<s
 
 const ENDINGS: ReadonlySet<string> = new Set(['delivered', 'sent', 'bounced', 'failed']);
 
+function isOurs(reason: object | null): boolean {
+  return reason !== null && 'blame' in reason && reason.blame === 'us';
+}
+
 export class ReputationCounters {
   readonly #sums: Sums<ReputationCount>;
 
@@ -243,10 +247,13 @@ export class ReputationCounters {
     });
   }
 
-  /** A late report adds a bounce or a complaint, but not another ended recipient. */
-  count({ projectId, environment, senderDomain: domain, status, late }: Settlement): void {
+  /**
+   * A late report adds a bounce or a complaint, but not another ended recipient. A bounce because of this service says
+   * nothing about the sender or the list.
+   */
+  count({ projectId, environment, senderDomain: domain, status, reason, late }: Settlement): void {
     const ended = !late && ENDINGS.has(status) ? 1 : 0;
-    const bounced = status === 'bounced' ? 1 : 0;
+    const bounced = status === 'bounced' && !isOurs(reason) ? 1 : 0;
     const complained = status === 'complained' ? 1 : 0;
     if (ended + bounced + complained === 0) return;
     this.#sums.add({ projectId, environment, domain, ended, bounced, complained });

@@ -58,7 +58,7 @@ import {
   useTracking,
 } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
-import { useConditions } from './statements-operator.ts';
+import { useBlocks, useConditions } from './statements-operator.ts';
 import { useMembers } from './statements-members.ts';
 import { useSecretKeys } from './statements-secrets.ts';
 import { settleSent, settleSome, settleUsual } from './statements-settle.ts';
@@ -448,6 +448,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'opens and clicks', asks: 10, run: useTracking },
   { what: 'domains', asks: 1, run: useDomains },
   { what: 'hosts', asks: 1, run: useMailHosts },
+  { what: 'providers that refuse our mail', asks: 10, run: useBlocks },
   { what: 'conditions of the installation', asks: 10, run: useConditions },
   { what: 'keys', asks: 5, run: useKeys },
   { what: 'members and their sessions', asks: 20, run: useMembers },

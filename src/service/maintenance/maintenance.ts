@@ -14,6 +14,7 @@ import { failpoint } from '../../core/failpoint.ts';
 import type { Config } from '../../config/config.ts';
 import { carryOutDrops } from '../../delivery/queue-drop.ts';
 import { recheckDomains } from '../../domains/recheck.ts';
+import { BlockWatch } from './block-watch.ts';
 import { ReputationWatch } from './reputation-watch.ts';
 import { MailRemoval } from './mail-removal.ts';
 import type { ClockWatch } from '../clock-watch.ts';
@@ -81,6 +82,7 @@ const CLOCK_EVERY_MS = 60_000;
 const INDEXES_EVERY_MS = 10_000;
 /** No transaction of Letterhaus writes for this long. */
 const STREAM_EVERY_MS = 60_000;
+const BLOCKS_EVERY_MS = 2_000;
 const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
 const WEBHOOKS_EVERY_MS = 10_000;
@@ -192,6 +194,8 @@ export class Maintenance implements AsyncDisposable {
     this.#every(WEBHOOKS_EVERY_MS, 'watching webhooks', () =>
       watchWebhooks(database.db, operatorEvents),
     );
+    const blocks = new BlockWatch(database.db, operatorEvents);
+    this.#every(BLOCKS_EVERY_MS, 'watching for providers that refuse us', () => blocks.run());
     const reputation = new ReputationWatch(database.db, log);
     this.#every(config.reputationEveryMs, 'watching reputations', () => reputation.run());
     this.#every(POLICIES_EVERY_MS, 'MTA-STS policies', () =>
