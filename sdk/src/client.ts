@@ -476,4 +476,9 @@ class Service extends Resource {
   readiness() {
     return this.call('getReadiness');
   }
+
+  /** What the operator of the installation has to act on: with an operator's key. */
+  conditions() {
+    return this.call('listOperatorConditions');
+  }
 }
