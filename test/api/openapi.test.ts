@@ -6,12 +6,8 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { EMAIL, UNKNOWN_ID } from '../support/api.ts';
 import { Browser, OWNER, presentCode, tokenOf } from '../support/browser.ts';
-import {
-  type Answer,
-  type RequestOptions,
-  type Service,
-  startService,
-} from '../support/service.ts';
+import type { Answer, RequestOptions, Service } from '../support/service.ts';
+import { startService } from '../support/service.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 import { waitFor } from '../support/wait.ts';
 

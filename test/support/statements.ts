@@ -23,9 +23,7 @@ import { forgetExpired } from '../../src/store/retention.ts';
 import { newId } from '../../src/store/ids.ts';
 import * as keys from '../../src/store/keys.ts';
 import { onFirstStart } from '../../src/store/keys.ts';
-import { readProviderStates, writeProviderStates } from '../../src/store/provider-states.ts';
 import * as limits from '../../src/store/limits.ts';
-import * as mailHosts from '../../src/store/mail-hosts.ts';
 import { loadHeads, loadMessages, sentSha256 } from '../../src/store/messages.ts';
 import * as nodes from '../../src/store/nodes.ts';
 import type { Page } from '../../src/store/page.ts';
@@ -59,6 +57,7 @@ import {
 } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
 import { useBlocks, useConditions } from './statements-operator.ts';
+import { useMailHosts, useNodes } from './statements-machines.ts';
 import { useMembers } from './statements-members.ts';
 import { useSecretKeys } from './statements-secrets.ts';
 import { settleSent, settleSome, settleUsual } from './statements-settle.ts';
@@ -201,13 +200,6 @@ async function useDomains({ db, sender }: Stage): Promise<void> {
   await loadSigningKeys(db, sender.projectId, stored!.id);
 }
 
-async function useMailHosts({ db }: Stage): Promise<void> {
-  const [instance, name] = [newId(), 'mail.a.test'];
-  await mailHosts.noteMailHost(db, { instance, name, sourceIps: ['192.0.2.1'] });
-  await mailHosts.adoptReturnPathHost(db, { instance, name });
-  await mailHosts.setReturnPathHost(db, name);
-}
-
 async function useKeys({ db, sender }: Stage): Promise<void> {
   const rights = { name: 'x', permission: 'full_access', domain: null, expiresAt: null } as const;
   const { key } = await keys.createKey(db, sender, rights);
@@ -228,20 +220,6 @@ async function useLimits({ db, sender }: Stage): Promise<void> {
   await limits.countAuthFailure(db, '192.0.2.1', LIMIT);
   await limits.setLimit(db, { ...sender, category: 'verification' }, null);
   await limits.setLimit(db, { ...sender, category: 'recipients' }, null);
-}
-
-async function useNodes({ db }: Stage): Promise<void> {
-  const id = newId();
-  await nodes.registerNode(db.beating, { id, instance: newId(), host: 'here', pid: 1 });
-  await nodes.beat(db.beating, id);
-  await nodes.setUplinkDown(db, id, false);
-  await nodes.listNodes(db);
-  await nodes.readWatched(db);
-  await nodes.databaseClockMs(db);
-  const provider = { provider: 'a.test', state: 'open', reason: null, forMs: null } as const;
-  const changed = [{ ...provider, connectionsMax: 2, connectionsOpen: 1 }];
-  await writeProviderStates(db, id, { changed, gone: ['b.test'] });
-  await readProviderStates(db);
 }
 
 async function useProjects({ db, sender }: Stage): Promise<void> {

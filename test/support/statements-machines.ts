@@ -1,0 +1,27 @@
+/** The statements about the machines that run: nodes, their host names, the providers as they see them. */
+import { newId } from '../../src/store/ids.ts';
+import * as mailHosts from '../../src/store/mail-hosts.ts';
+import * as nodes from '../../src/store/nodes.ts';
+import { readProviderStates, writeProviderStates } from '../../src/store/provider-states.ts';
+import type { Stage } from './statements.ts';
+
+export async function useMailHosts({ db }: Stage): Promise<void> {
+  const [instance, name] = [newId(), 'mail.a.test'];
+  await mailHosts.noteMailHost(db, { instance, name, sourceIps: ['192.0.2.1'] });
+  await mailHosts.adoptReturnPathHost(db, { instance, name });
+  await mailHosts.setReturnPathHost(db, name);
+}
+
+export async function useNodes({ db }: Stage): Promise<void> {
+  const id = newId();
+  await nodes.registerNode(db.beating, { id, instance: newId(), host: 'here', pid: 1 });
+  await nodes.beat(db.beating, id);
+  await nodes.setUplinkDown(db, id, false);
+  await nodes.listNodes(db);
+  await nodes.readWatched(db);
+  await nodes.databaseClockMs(db);
+  const provider = { provider: 'a.test', state: 'open', reason: null, forMs: null } as const;
+  const changed = [{ ...provider, connectionsMax: 2, connectionsOpen: 1 }];
+  await writeProviderStates(db, id, { changed, gone: ['b.test'] });
+  await readProviderStates(db);
+}
