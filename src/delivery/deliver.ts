@@ -215,7 +215,8 @@ async function settle(
   const settlement = settlementOf(delivery, outcome, { attempt, world, ...wait });
   const decidedMs = world.monotonicMs();
   const counts = await settling.settle(settlement);
-  if (ended.isUnanswered === true) options.putOff.note([delivery], decidedMs);
+  if (ended.isUnanswered === true || retryMs !== undefined)
+    options.putOff.note([delivery], decidedMs);
   if (counts === true && outcome.mailboxFull === true) await countFullMailbox(delivery, options);
   if (startedMs !== null) {
     const isFirst = delivery.attempts === 0;

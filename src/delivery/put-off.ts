@@ -20,7 +20,11 @@ type PutOffOptions = {
   uplink: Pick<UplinkView, 'onChange' | 'retryMs'>;
   /** Mail has become due. */
   onDue: () => void;
+  /** Called with everything that is noted: a provider's block may have ended meanwhile (provider-blocks.ts). */
+  onNoted?: (deliveries: readonly NotedDelivery[], decidedMs: number) => void;
 };
+
+export type NotedDelivery = Pick<Delivery, 'message' | 'position' | 'claim' | 'provider'>;
 
 /** `decidedMs`: when it was decided that it waits, before that was committed. */
 type Waiting = PutOffClaim & { decidedMs: number };
@@ -54,7 +58,8 @@ export class PutOff {
   }
 
   /** These wait, by what was decided at `decidedMs` and is committed now. */
-  note(deliveries: readonly Pick<Delivery, 'message' | 'position' | 'claim'>[], decidedMs: number) {
+  note(deliveries: readonly NotedDelivery[], decidedMs: number) {
+    this.#options.onNoted?.(deliveries, decidedMs);
     const noted = deliveries.map(({ message: { projectId, id: emailId }, position, claim }) => {
       return { projectId, emailId, position, claim, decidedMs };
     });

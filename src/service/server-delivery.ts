@@ -78,8 +78,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
   const { mailRouting, tls, leastTls, stopTls } = createRouting(context);
   const contents = contentsOf(context);
   const onDue = () => dispatcher.look();
-  const putOff = new PutOff({ db: db.settling, world, log, uplink: connections.uplink, onDue });
-  const blocks = blocksOf(context, onDue);
+  const { putOff, blocks } = waitingOf(context, connections, onDue);
   const deliver = createDeliver({
     ...context,
     blocks,
@@ -155,12 +154,18 @@ function reportOf({ db, log, lease }: WorkerContext, connections: Connections): 
   return report;
 }
 
-function blocksOf(context: WorkerContext, onDue: () => void): ProviderBlocks {
+/** What waits because of our uplink, or because a provider refuses us. */
+function waitingOf(
+  context: WorkerContext,
+  { uplink }: Connections,
+  onDue: () => void,
+): { putOff: PutOff; blocks: ProviderBlocks } {
+  const world = systemWorld;
   const { db, log, registry, labels, config } = context;
   const { shaping, sources, hostname } = config;
   const blocks = new ProviderBlocks({
     db: db.settling,
-    world: systemWorld,
+    world,
     log,
     rules: shaping.block,
     sources,
@@ -169,7 +174,9 @@ function blocksOf(context: WorkerContext, onDue: () => void): ProviderBlocks {
   });
   addBlockGauge(registry, labels, () => blocks.blocks);
   blocks.start();
-  return blocks;
+  const onNoted: ProviderBlocks['noted'] = (...noted) => blocks.noted(...noted);
+  const putOff = new PutOff({ db: db.settling, world, log, uplink, onDue, onNoted });
+  return { putOff, blocks };
 }
 
 function contentsOf({ db }: WorkerContext): Contents {
