@@ -32,6 +32,7 @@ const LISTS: [words: string, says: RegExp][] = [
   ['inbound list', /^No message has been received\./],
   ['inbound list --kind bounce', /^No received message matches\./],
   ['queue', /^The queue is empty/],
+  ['providers list', /^No provider refuses/],
   ['tls-report', /^No TLS session/],
 ];
 

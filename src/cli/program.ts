@@ -82,6 +82,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/queue.ts')).describeQueue,
   },
   {
+    name: 'providers',
+    about: 'list providers that refuse our mail, and try one now',
+    load: async () => (await import('./commands/providers.ts')).describeProviders,
+  },
+  {
     name: 'retention',
     about: 'show what the removal of old mail waits for, and confirm it',
     load: async () => (await import('./commands/retention.ts')).describeRetention,

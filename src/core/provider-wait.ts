@@ -12,17 +12,23 @@ type State = {
   connectionsOpen: number;
   /** No mail server anywhere answers this machine. */
   isUplinkDown: boolean;
+  /** It refuses all mail from an address of this service; `forMs`: until the next probe. */
+  isBlocked: boolean;
 };
 
 /** null: the provider holds nothing. */
 export function waitForProvider(
   name: string,
-  { state, forMs, connectionsMax, connectionsOpen, isUplinkDown }: State,
+  { state, forMs, connectionsMax, connectionsOpen, isUplinkDown, isBlocked }: State,
 ): ProviderWait | null {
   const forS = forMs === null ? null : Math.max(1, Math.round(forMs / 1000));
   const time = forS === null ? '' : ` for another ${forS} s`;
   switch (state) {
     case 'suspended': {
+      if (isBlocked) {
+        const message = `${name} refuses all mail from an IP address of this service; one message is tried${forS === null ? ' now and then' : ` in ${forS} s`}.`;
+        return { limit: 'suspension', message };
+      }
       const why = isUplinkDown
         ? 'no mail server anywhere answers this service: its own network connection is down'
         : 'its servers do not answer';

@@ -182,7 +182,7 @@ export function bindingLimit(
     return {
       name: wait.limit,
       message: wait.message,
-      setting: settingOf(wait, { provider, shaping }),
+      setting: state.isBlocked ? null : settingOf(wait, { provider, shaping }),
     };
   if (withWorkers > 0) {
     const message = `Workers have ${withWorkers} of it in memory and deliver it.`;

@@ -11,7 +11,7 @@ import { setUplinkDown } from '../store/nodes.ts';
 import { type ProviderState, writeProviderStates } from '../store/provider-states.ts';
 import { systemWorld } from './system-world.ts';
 
-type WrittenState = Omit<ProviderState, 'isUplinkDown'>;
+type WrittenState = Omit<ProviderState, 'isUplinkDown' | 'isBlocked'>;
 
 export type ProviderReportOptions = {
   db: Queryable;

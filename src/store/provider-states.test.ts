@@ -25,6 +25,7 @@ const RESTING: ProviderState = {
   connectionsMax: 1,
   connectionsOpen: 0,
   isUplinkDown: false,
+  isBlocked: false,
 };
 const FULL: ProviderState = {
   provider: 'google',
@@ -34,6 +35,7 @@ const FULL: ProviderState = {
   connectionsMax: 5,
   connectionsOpen: 3,
   isUplinkDown: false,
+  isBlocked: false,
 };
 
 const write = (node: string, changed: ProviderState[], gone: string[] = []) =>

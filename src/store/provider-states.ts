@@ -20,6 +20,8 @@ export type ProviderState = {
   connectionsOpen: number;
   /** It is suspended because no mail server anywhere answers that machine (nodes.ts). */
   isUplinkDown: boolean;
+  /** It refuses all mail from an address of ours (provider-blocks.ts); `forMs`: until the next probe. */
+  isBlocked: boolean;
 };
 
 const WRITE = `
@@ -44,7 +46,10 @@ export async function writeProviderStates(
   {
     changed,
     gone,
-  }: { changed: readonly Omit<ProviderState, 'isUplinkDown'>[]; gone: readonly string[] },
+  }: {
+    changed: readonly Omit<ProviderState, 'isUplinkDown' | 'isBlocked'>[];
+    gone: readonly string[];
+  },
 ): Promise<void> {
   if (gone.length > 0) await db.query(REMOVE, [node, gone]);
   if (changed.length === 0) return;
@@ -86,7 +91,31 @@ select t.provider, w.state, w.reason, t."connectionsMax", t."connectionsOpen",
      limit 1) w
  order by t.provider`;
 
-/** All providers that any worker reported, each once over all machines. */
-export function readProviderStates(db: Queryable): Promise<ProviderState[]> {
-  return db.query<ProviderState>(READ);
+const BLOCKED = `
+select distinct on (b.provider) b.provider, b.subject, b.reply,
+       greatest(0, extract(epoch from b.next_probe_at - app_now()) * 1000)::float8 as "forMs"
+  from provider_blocks b
+ where b.since is not null and b.about = 'address'
+ order by b.provider, b.next_probe_at`;
+
+type Blocked = Pick<ProviderState, 'provider' | 'forMs'> & { subject: string; reply: string };
+
+/** All providers that any worker reported, each once over all machines, and those that refuse our mail. */
+export async function readProviderStates(db: Queryable): Promise<ProviderState[]> {
+  const rows = await db.query<Omit<ProviderState, 'isBlocked'>>(READ);
+  const states = new Map(rows.map((row) => [row.provider, { ...row, isBlocked: false }]));
+  for (const { provider, subject, reply, forMs } of await db.query<Blocked>(BLOCKED)) {
+    const { connectionsMax = 0, connectionsOpen = 0 } = states.get(provider) ?? {};
+    states.set(provider, {
+      provider,
+      state: 'suspended',
+      reason: `it refuses all mail from ${subject}: ${reply}`,
+      forMs,
+      connectionsMax,
+      connectionsOpen,
+      isUplinkDown: false,
+      isBlocked: true,
+    });
+  }
+  return [...states.values()];
 }
