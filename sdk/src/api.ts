@@ -325,6 +325,27 @@ export type Domain = {
   verified_at: string | null;
   checked_at: string | null;
   failing_since: string | null;
+  /** The DKIM keys. */
+  dkim: {
+    /** Of the RSA key that signs. */
+    selector: string;
+    /** Since when it signs. */
+    since: string;
+    /** Signs as soon as a check finds its record; null: no rotation is under way. */
+    next: {
+      selector: string;
+      /** When it was made. */
+      since: string;
+    } | null;
+    /** Of mail that is under way; null after that time. */
+    previous: {
+      selector: string;
+      /** When it was replaced. */
+      until: string;
+      /** How long its record has to stay published. */
+      keep_until: string;
+    } | null;
+  };
   records: DomainRecord[];
   advice: Array<{
     about: 'dkim' | 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound' | 'reputation';
@@ -351,6 +372,8 @@ export type DomainRecord = {
   found: string[];
   /** What is wrong and what to do. */
   problem: string | null;
+  /** Only of DKIM records during a rotation: of the keys that are to sign, or of those that signed before. */
+  key?: 'next' | 'previous' | undefined;
 };
 
 export type DryRun = {
@@ -2077,6 +2100,18 @@ export type Operations = {
     body: undefined;
     result: Domain;
   };
+  /** Rotate the DKIM keys */
+  rotateDomainDkim: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Domain;
+  };
+  /** Cancel a rotation */
+  cancelDomainDkimRotation: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Domain;
+  };
   /** Register a webhook */
   createWebhook: {
     query: Record<never, never>;
@@ -2529,6 +2564,8 @@ export const OPERATIONS = {
   updateDomain: ['PATCH', '/v1/domains/{id}'],
   deleteDomain: ['DELETE', '/v1/domains/{id}'],
   verifyDomain: ['POST', '/v1/domains/{id}/verify'],
+  rotateDomainDkim: ['POST', '/v1/domains/{id}/rotate-dkim'],
+  cancelDomainDkimRotation: ['POST', '/v1/domains/{id}/rotate-dkim/cancel'],
   createWebhook: ['POST', '/v1/webhooks'],
   listWebhooks: ['GET', '/v1/webhooks'],
   getWebhook: ['GET', '/v1/webhooks/{id}'],

@@ -25,6 +25,10 @@ function newBuilder(keysMax: number, published = { rsaPublished: true, ed25519Ve
       rsaPrivateKey: secrets.seal(dkim.rsa.privateKey, domainId),
       ed25519Selector: 'two',
       ed25519PrivateKey: secrets.seal(dkim.ed25519.privateKey, domainId),
+      previousRsaSelector: null,
+      previousRsaPrivateKey: null,
+      previousEd25519Selector: null,
+      previousEd25519PrivateKey: null,
       ...published,
     };
     return [row as unknown as Row];

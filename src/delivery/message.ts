@@ -150,12 +150,33 @@ export class MessageBuilder {
   ): Promise<SignedMessage> {
     const now = await this.build(message, recipient);
     if (sha256 === null || now.sha256 === sha256) return now;
-    const { rsa, ed25519 } = await this.#keysOf(message);
-    for (const keys of [[rsa], [rsa, ed25519], [ed25519]]) {
-      const other = await this.#buildNow(message, recipient, keys);
-      if (other.sha256 === sha256) return other;
+    const keys = await this.#keysOf(message);
+    const before = this.#previousKeys(keys.sealed, message.domainId);
+    for (const { rsa, ed25519 } of before === null ? [keys] : [before, keys]) {
+      for (const signWith of [[rsa], [rsa, ed25519], [ed25519]]) {
+        const other = await this.#buildNow(message, recipient, signWith);
+        if (other.sha256 === sha256) return other;
+      }
     }
     return now;
+  }
+
+  /** Those that signed before the present ones (store/dkim-rotation.ts). */
+  #previousKeys(sealed: SealedKeys, domainId: string): Pick<DomainKeys, 'rsa' | 'ed25519'> | null {
+    const { domain, previousRsaSelector: rsaSelector, previousRsaPrivateKey: rsa } = sealed;
+    const { previousEd25519Selector: edSelector, previousEd25519PrivateKey: ed25519 } = sealed;
+    if (rsaSelector === null || rsa === null || edSelector === null || ed25519 === null)
+      return null;
+    const open = (key: Buffer) => createPrivateKey(this.#secrets.open(key, domainId));
+    return {
+      rsa: { domain, selector: rsaSelector, algorithm: 'rsa-sha256', privateKey: open(rsa) },
+      ed25519: {
+        domain,
+        selector: edSelector,
+        algorithm: 'ed25519-sha256',
+        privateKey: open(ed25519),
+      },
+    };
   }
 
   async #buildSigned(message: StoredMessage, recipient: MessageRecipient): Promise<SignedMessage> {

@@ -9,18 +9,33 @@ import type { Logger } from 'pino';
 import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
 import { adviseInbound, type Source } from './advice.ts';
 import { presentDomain } from './present.ts';
-import { type CheckedRecord, type DomainSetup, type Places, requiredRecords } from './records.ts';
+import {
+  type CheckedRecord,
+  type DomainSetup,
+  type OtherKey,
+  type Places,
+  requiredRecords,
+} from './records.ts';
 import {
   checkDomain,
   checkTestDomain,
   type DomainCheck,
   FAILED_AFTER_MS,
+  isNextPublished,
   nextDomainState,
   nextSigningKeys,
+  withNextKeys,
 } from './verify.ts';
 import { dkimRecordValue } from '../mail/dkim.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
-import { databaseNow, lockDomain, saveCheck, type StoredDomain } from '../store/domains.ts';
+import { switchKeys } from '../store/dkim-rotation.ts';
+import {
+  databaseNow,
+  lockDomain,
+  type OtherKeys,
+  saveCheck,
+  type StoredDomain,
+} from '../store/domains.ts';
 import { recordEvent } from '../store/events.ts';
 import { readInstallation } from '../store/mail-hosts.ts';
 import { clearCondition, raiseCondition } from '../store/operator-conditions.ts';
@@ -44,16 +59,23 @@ export async function verifyDomain(
   options: CheckOptions,
   domain: StoredDomain,
 ): Promise<StoredDomain | null> {
-  const check = await lookAt(options, domain);
+  const found = await lookAt(options, domain);
   const decided = await options.db.transaction(async (tx) => {
     const locked = await lockDomain(tx, domain, domain.id);
     if (!locked) return null;
+    // The keys that were looked up are others now: the change that made them others has a check of its own.
+    if (keysOf(locked) !== keysOf(domain))
+      return { before: locked.status, saved: locked, event: null };
     const isLater = locked.checkedAt?.getTime() === domain.checkedAt?.getTime();
     const look = { now: await databaseNow(tx), isLater };
+    const isSwitched = isNextPublished(found);
+    const check = isSwitched ? withNextKeys(found) : found;
+    const signing = isSwitched ? await switchKeys(tx, locked) : locked;
     const { event, ...state } = nextDomainState(locked, check.required, look);
-    const signing = nextSigningKeys(locked, check.published, state.status);
-    const { records, advice } = check;
-    const saved = await saveCheck(tx, locked, { ...state, ...signing, records, advice });
+    const keys = nextSigningKeys(signing, check.published, state.status);
+    const { advice } = check;
+    const records = check.records.filter((record) => isKept(record, signing));
+    const saved = await saveCheck(tx, locked, { ...state, ...keys, records, advice });
     if (event !== null) await notify(tx, event, saved);
     await reportDegraded(tx, locked, saved);
     return { before: locked.status, saved, event };
@@ -61,6 +83,16 @@ export async function verifyDomain(
   if (decided === null) return null;
   if (options.log) logChange(options.log, decided);
   return decided.saved;
+}
+
+/** Which keys a domain has, beside the present ones also the next. */
+function keysOf({ rsaSelector, nextKeys }: StoredDomain): string {
+  return `${rsaSelector} ${nextKeys?.rsaSelector ?? ''}`;
+}
+
+/** A record of the previous keys is looked up until its time is over and it has been removed. */
+function isKept({ key, status }: CheckedRecord, { isPreviousNeeded }: StoredDomain): boolean {
+  return key !== 'previous' || isPreviousNeeded || status !== 'missing';
 }
 
 async function lookAt(
@@ -159,13 +191,14 @@ function logChange(log: NonNullable<CheckOptions['log']>, { before, saved, event
   log.warn({ ...facts, ...details, remedy }, message);
 }
 
-export function setupOf(
-  domain: Pick<
-    StoredDomain,
-    'name' | 'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
-  >,
-  places: Places,
-): DomainSetup {
+/** A new domain has no other keys. */
+type SetupOf = Pick<
+  StoredDomain,
+  'name' | 'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
+> &
+  Partial<Pick<StoredDomain, 'nextKeys' | 'previousKeys' | 'isPreviousNeeded' | 'records'>>;
+
+export function setupOf(domain: SetupOf, places: Places): DomainSetup {
   return {
     name: domain.name,
     dkimSelectorRsa: domain.rsaSelector,
@@ -173,7 +206,24 @@ export function setupOf(
     dkimSelectorEd25519: domain.ed25519Selector,
     dkimRecordEd25519: dkimRecordValue(domain.ed25519PublicKey, 'ed25519-sha256'),
     places,
+    otherKeys: otherKeys(domain),
   };
+}
+
+export function keyRecords(key: OtherKey['key'], keys: Omit<OtherKeys, 'since'>): OtherKey[] {
+  const { rsaSelector, rsaPublicKey, ed25519Selector, ed25519PublicKey } = keys;
+  return [
+    { key, selector: rsaSelector, value: dkimRecordValue(rsaPublicKey, 'rsa-sha256') },
+    { key, selector: ed25519Selector, value: dkimRecordValue(ed25519PublicKey, 'ed25519-sha256') },
+  ];
+}
+
+function otherKeys(domain: SetupOf): OtherKey[] {
+  const { nextKeys = null, previousKeys = null, isPreviousNeeded = false, records = [] } = domain;
+  const next = nextKeys === null ? [] : keyRecords('next', nextKeys);
+  const isPreviousThere = (records as CheckedRecord[]).some(({ key }) => key === 'previous');
+  const isPreviousShown = previousKeys !== null && (isPreviousNeeded || isPreviousThere);
+  return [...next, ...(isPreviousShown ? keyRecords('previous', previousKeys) : [])];
 }
 
 /** Those of the installation, or of this node alone until a node with a full host name is known. */

@@ -3,7 +3,7 @@ import { describeAlert } from '../core/reputation-alert.ts';
 import type { Advice } from './advice.ts';
 import type { CheckedRecord } from './records.ts';
 import { adviseKeySize } from '../mail/dkim-import.ts';
-import type { StoredDomain } from '../store/domains.ts';
+import { type OtherKeys, PREVIOUS_NEEDED_DAYS, type StoredDomain } from '../store/domains.ts';
 
 export function presentDomain(domain: StoredDomain) {
   return {
@@ -19,10 +19,14 @@ export function presentDomain(domain: StoredDomain) {
     verified_at: domain.verifiedAt?.toISOString() ?? null,
     checked_at: domain.checkedAt?.toISOString() ?? null,
     failing_since: domain.failingSince?.toISOString() ?? null,
-    records: (domain.records as CheckedRecord[]).map(presentRecord),
+    dkim: presentDkim(domain),
+    records: (domain.records as CheckedRecord[])
+      .filter(({ key }) => key !== 'previous' || domain.isPreviousNeeded)
+      .map(presentRecord),
     advice: [
       ...adviseUnusable(domain),
       ...adviseKey(domain),
+      ...adviseRotation(domain),
       ...(domain.advice as Advice[]),
       ...domain.alerts.map(warning),
     ],
@@ -42,11 +46,74 @@ function adviseKey({ rsaPublicKey }: StoredDomain): { about: 'dkim'; message: st
   return message === null ? [] : [{ about: 'dkim', message }];
 }
 
+/** Its DKIM keys: those that sign, and those beside them. */
+function presentDkim({ rsaSelector, dkimSince, nextKeys, previousKeys, ...rest }: StoredDomain) {
+  return {
+    selector: rsaSelector,
+    since: dkimSince.toISOString(),
+    next: nextKeys && { selector: nextKeys.rsaSelector, since: nextKeys.since },
+    previous:
+      previousKeys && rest.isPreviousNeeded
+        ? {
+            selector: previousKeys.rsaSelector,
+            until: previousKeys.since,
+            keep_until: removableAt(previousKeys),
+          }
+        : null,
+  };
+}
+
+/** When no mail that the keys signed is under way any more. */
+export function removableAt({ since }: OtherKeys): string {
+  return new Date(Date.parse(since) + PREVIOUS_NEEDED_DAYS * 86_400_000).toISOString();
+}
+
+function adviseRotation(domain: StoredDomain): { about: 'dkim'; message: string }[] {
+  const { name, nextKeys, previousKeys, isPreviousNeeded, isDkimOld, dkimSince } = domain;
+  const messages: string[] = [];
+  if (nextKeys !== null) {
+    messages.push(
+      `new DKIM keys wait for their records: publish the one of ${nextKeys.rsaSelector}, and leave the present ones; a check that finds it lets the new keys sign`,
+    );
+  } else if (isDkimOld && domain.environment === 'live') {
+    messages.push(
+      `the DKIM keys sign since ${dkimSince.toISOString().slice(0, 10)}; keys should be replaced after half a year: letterhaus domains rotate-dkim ${name}`,
+    );
+  }
+  const previous = (domain.records as CheckedRecord[]).filter(({ key }) => key === 'previous');
+  const names = (of: CheckedRecord[]) => of.map((record) => record.name).join(' and ');
+  const [rsa] = previous;
+  if (previousKeys !== null && isPreviousNeeded && rsa?.status === 'missing') {
+    messages.push(
+      `${rsa.name} is missing, and mail that the previous DKIM key signed may be under way: leave it published until ${removableAt(previousKeys)}`,
+    );
+  }
+  const left = previous.filter(({ status }) => status === 'verified' || status === 'mismatch');
+  if (previousKeys !== null && !isPreviousNeeded && left.length > 0) {
+    messages.push(`the previous DKIM keys are not needed any more: remove ${names(left)}`);
+  }
+  return messages.map((message) => ({ about: 'dkim', message }));
+}
+
 /** Restores a fixed order of the members, which jsonb does not keep. */
 function presentRecord(stored: CheckedRecord): CheckedRecord {
-  const { record, type, name, value, ttl, priority, required, status, found, problem } = stored;
+  const { record, type, name, value, ttl, priority, required, status, found, problem, key } =
+    stored;
   const onlyOfMx = priority === undefined ? {} : { priority };
-  return { record, type, name, value, ttl, ...onlyOfMx, required, status, found, problem };
+  const ofOtherKey = key === undefined ? {} : { key };
+  return {
+    record,
+    type,
+    name,
+    value,
+    ttl,
+    ...onlyOfMx,
+    required,
+    status,
+    found,
+    problem,
+    ...ofOtherKey,
+  };
 }
 
 function warning(alert: StoredDomain['alerts'][number]) {

@@ -23,6 +23,8 @@ export type ExpectedRecord = {
   priority?: number;
   /** False: the domain is verified without it. */
   required: boolean;
+  /** For DKIM records of other keys than the present ones: those that are to sign, or those that signed. */
+  key?: 'next' | 'previous';
 };
 
 export type RecordStatus = 'not_started' | 'verified' | 'missing' | 'mismatch' | 'dns_error';
@@ -43,7 +45,11 @@ export type DomainSetup = {
   dkimSelectorEd25519: string;
   dkimRecordEd25519: string;
   places: Places;
+  otherKeys?: readonly OtherKey[];
 };
+
+/** Of keys that do not sign now; `value` as the TXT record has it. */
+export type OtherKey = { key: 'next' | 'previous'; selector: string; value: string };
 
 /** Hosts of the installation, the same on every node. */
 export type Places = {
@@ -62,21 +68,20 @@ function returnPathDomain(domainName: string): string {
 
 /** All records of a domain, in the order in which they are shown. */
 export function requiredRecords(domain: DomainSetup): ExpectedRecord[] {
-  const dkimName = (selector: string) => `${selector}._domainkey.${domain.name}`;
   const returnPath = returnPathDomain(domain.name);
   const text = { type: 'TXT', ttl: TTL_S } as const;
   return [
     {
       record: 'DKIM',
       ...text,
-      name: dkimName(domain.dkimSelectorRsa),
+      name: dkimName(domain.dkimSelectorRsa, domain.name),
       value: domain.dkimRecordRsa,
       required: true,
     },
     {
       record: 'DKIM',
       ...text,
-      name: dkimName(domain.dkimSelectorEd25519),
+      name: dkimName(domain.dkimSelectorEd25519, domain.name),
       value: domain.dkimRecordEd25519,
       required: false,
     },
@@ -90,10 +95,27 @@ export function requiredRecords(domain: DomainSetup): ExpectedRecord[] {
       required: true,
     },
     { record: 'SPF', ...text, name: returnPath, value: spfValue(domain.places), required: true },
+    ...otherKeyRecords(domain.name, domain.otherKeys ?? []),
   ];
 }
 
-/** The records of a domain that has not been checked yet. */
+export function otherKeyRecords(domainName: string, keys: readonly OtherKey[]): ExpectedRecord[] {
+  return keys.map(({ key, selector, value }) => ({
+    record: 'DKIM',
+    type: 'TXT',
+    name: dkimName(selector, domainName),
+    value,
+    ttl: TTL_S,
+    required: false,
+    key,
+  }));
+}
+
+function dkimName(selector: string, domainName: string): string {
+  return `${selector}._domainkey.${domainName}`;
+}
+
+/** Of records that were not looked up yet. */
 export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRecord[] {
   return expected.map((record) => ({
     ...record,

@@ -8,7 +8,6 @@
  * No transaction is open during DNS queries: a check first queries DNS, then locks the row, decides, and
  * writes state and event together.
  */
-import { randomBytes } from 'node:crypto';
 import type { AuthenticationFinding } from '../core/findings.ts';
 import { type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Reach, Scope } from '../core/scope.ts';
@@ -23,10 +22,13 @@ import {
   verifyDomain,
 } from './check.ts';
 import { type Places, requiredRecords, uncheckedRecords } from './records.ts';
-import { type DkimKeyPair, generateDkimKeys, signingAlgorithms } from '../mail/dkim.ts';
+import { type DkimKeyPair, signingAlgorithms } from '../mail/dkim.ts';
+import { type DkimKeys, makeKeys, sealedKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
+import { cancelDkimRotation, NO_DOMAIN, rotateDkim } from './rotation.ts';
 import { readDkimKey, readSelector } from '../mail/dkim-import.ts';
 import { parseDomain } from '../mail/address.ts';
 import type { BoundedLook } from '../net/dns/allowance.ts';
+import { countWaiting } from '../store/dkim-rotation.ts';
 import {
   changeDomain,
   deleteDomain,
@@ -62,11 +64,6 @@ type DomainServiceOptions = CheckOptions & {
 };
 
 export type DomainService = ReturnType<typeof createDomainService>;
-
-const NO_DOMAIN: Refusal = {
-  refused: 'not_found',
-  message: 'There is no domain with this id in this project and environment.',
-};
 
 export function createDomainService(options: DomainServiceOptions) {
   const { db } = options;
@@ -115,6 +112,17 @@ export function createDomainService(options: DomainServiceOptions) {
       const domain = await findDomain(db, reach, wanted.id);
       return domain && authenticationOf(options, domain, wanted);
     },
+
+    /** Makes new DKIM keys beside the present ones, which sign until a check finds the record of the new. */
+    rotateDkim: (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
+      rotateDkim(options, reach, id),
+
+    /** Drops the new keys, which have signed nothing. */
+    cancelDkimRotation: (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
+      cancelDkimRotation(db, reach, id),
+
+    /** How many recipients would fail if the domain was removed now. */
+    countWaiting: (reach: Reach, id: string): Promise<number> => countWaiting(db, reach, id),
 
     /** Removes the domain at once; mail that is still queued ends as failed. */
     async delete(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
@@ -221,30 +229,6 @@ function noRoom(
   return { refused: 'conflict', message };
 }
 
-/** Maximum number of domains in this process that wait for key generation. */
-const KEYS_WAITING_MAX = 32;
-const TOO_MANY_AT_ONCE: Refusal = {
-  refused: 'service_unavailable',
-  message: 'Too many domains are being added; try again in a few seconds.',
-};
-let keysWaiting = 0;
-let lastKeys: Promise<unknown> = Promise.resolve();
-
-/**
- * Generates keys one domain at a time, because an RSA key occupies one of the process's four helper
- * threads, which also serve file access and name look-ups. Null: too many domains wait already.
- */
-async function makeKeys(existing?: DkimKeyPair): Promise<DkimKeys | null> {
-  if (keysWaiting >= KEYS_WAITING_MAX) return null;
-  keysWaiting += 1;
-  const make = () => generateDkimKeys(existing);
-  const made = lastKeys.then(make, make);
-  lastKeys = made;
-  return made.finally(() => (keysWaiting -= 1));
-}
-
-type DkimKeys = Awaited<ReturnType<typeof generateDkimKeys>>;
-
 type NewDomainParts = Parameters<typeof createDomain>[2] & {
   places: Places;
   /** `rsaSelector` null: of a new key. */
@@ -256,20 +240,14 @@ function newDomain(
   { name, tls, world, secrets, places, keys }: NewDomainParts,
 ): NewDomain {
   const id = world.newId();
-  // A unique selector, so that records published for another project do not verify this domain.
-  const suffix = randomBytes(4).toString('hex');
   const domain = {
     projectId,
     environment,
     id,
     name,
     status: 'not_started' as const,
-    rsaSelector: keys.rsaSelector ?? `lh1-${suffix}`,
-    rsaPublicKey: keys.rsa.publicKey,
-    rsaPrivateKey: secrets.seal(keys.rsa.privateKey, id),
-    ed25519Selector: `lh2-${suffix}`,
-    ed25519PublicKey: keys.ed25519.publicKey,
-    ed25519PrivateKey: secrets.seal(keys.ed25519.privateKey, id),
+    ...sealedKeys(keys, { id, secrets }),
+    ...(keys.rsaSelector !== null && { rsaSelector: keys.rsaSelector }),
     ed25519Verified: false,
     ...(tls && { tls }),
     advice: [],

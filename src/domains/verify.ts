@@ -94,10 +94,31 @@ function checkOf(records: CheckedRecord[], advice: Advice[]): DomainCheck {
 
 function isPublished(records: readonly CheckedRecord[], type: keyof PublishedKeys): boolean | null {
   const key = records.find(
-    ({ record, value }) => record === 'DKIM' && value.includes(`k=${type};`),
+    ({ record, value, key: other }) =>
+      record === 'DKIM' && other === undefined && value.includes(`k=${type};`),
   );
   if (key === undefined || key.status === 'dns_error') return null;
   return key.status === 'verified';
+}
+
+/** Whether the record of the next RSA key is there, so that the next keys can sign. */
+export function isNextPublished({ records }: DomainCheck): boolean {
+  return records.some(
+    ({ key, value, status }) => key === 'next' && value.includes('k=rsa;') && status === 'verified',
+  );
+}
+
+/** The same check after the next keys have taken the place of the present ones, which are the previous ones then. */
+export function withNextKeys({ records, advice }: DomainCheck): DomainCheck {
+  const isDkim = ({ record }: CheckedRecord): boolean => record === 'DKIM';
+  const next = records
+    .filter(({ key }) => key === 'next')
+    .map(({ key: _key, ...record }) => ({ ...record, required: record.value.includes('k=rsa;') }));
+  const previous = records
+    .filter((record) => isDkim(record) && record.key === undefined)
+    .map((record) => ({ ...record, required: false, key: 'previous' as const }));
+  const others = records.filter((record) => !isDkim(record));
+  return checkOf([...next, ...others, ...previous], advice);
 }
 
 export async function checkRecord(

@@ -23,6 +23,8 @@ const BY_KEYS: ReadonlySet<string> = new Set([
   'createDomain',
   'updateDomain',
   'deleteDomain',
+  'rotateDomainDkim',
+  'cancelDomainDkimRotation',
   'createWebhook',
   'updateWebhook',
   'deleteWebhook',

@@ -84,6 +84,8 @@ const OF_ADMINS = [
   'createDomain',
   'updateDomain',
   'deleteDomain',
+  'rotateDomainDkim',
+  'cancelDomainDkimRotation',
   'createApiKey',
   'updateApiKey',
   'rotateApiKey',

@@ -129,5 +129,5 @@ export function adviseKeySize(publicKey: string): string | null {
   });
   const bits = key.asymmetricKeyDetails?.modulusLength ?? BITS_GOOD;
   if (bits >= BITS_GOOD) return null;
-  return `The DKIM key has ${bits} bits, which some receivers distrust and which can be broken with effort: when everything has moved, remove the domain and add it without a key, so that it gets one of ${BITS_GOOD} bits.`;
+  return `The DKIM key has ${bits} bits, which some receivers distrust and which can be broken with effort: when everything has moved, rotate it (letterhaus domains rotate-dkim), so that the domain gets one of ${BITS_GOOD} bits.`;
 }

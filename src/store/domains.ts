@@ -46,6 +46,16 @@ export type StoredDomain = {
   ed25519Selector: string;
   ed25519PublicKey: string;
   ed25519Verified: boolean;
+  /** Since when its present DKIM keys sign. */
+  dkimSince: Date;
+  /** They have signed for DKIM_OLD_AFTER. */
+  isDkimOld: boolean;
+  /** Wait for their record to be published; null: no rotation is under way. */
+  nextKeys: OtherKeys | null;
+  /** Those that signed before the present ones; null: none did. */
+  previousKeys: OtherKeys | null;
+  /** Mail that they signed may be under way. */
+  isPreviousNeeded: boolean;
   /** False: two checks in a row did not find the RSA record. */
   rsaPublished: boolean;
   /** For emails that do not set it themselves. */
@@ -61,6 +71,12 @@ export type StoredDomain = {
   /** Active reputation alerts (store/reputation.ts); `since` is a JSON text. */
   alerts: (Omit<AlertFacts, 'since'> & { since: string })[];
 };
+
+/** DKIM keys beside the present ones; `since` (a JSON text): when they were made, or when they were replaced. */
+export type OtherKeys = Pick<
+  StoredDomain,
+  'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
+> & { since: string };
 
 export type NewDomain = Scope & {
   id: string;
@@ -78,12 +94,29 @@ export type NewDomain = Scope & {
   advice: unknown[];
 };
 
-const COLUMNS = `
+/** How long the record of keys that were replaced has to stay: mail is queued for days, and receivers verify late. */
+export const PREVIOUS_NEEDED_DAYS = 7;
+/** The age at which keys should be replaced, as M3AAWG recommends. */
+const DKIM_OLD_AFTER = '180 days';
+
+const OTHER_KEYS = (name: 'next' | 'previous', since: string): string => `
+  case when ${since} is not null then
+    json_build_object('rsaSelector', ${name}_rsa_selector, 'rsaPublicKey', ${name}_rsa_public_key,
+                      'ed25519Selector', ${name}_ed25519_selector, 'ed25519PublicKey', ${name}_ed25519_public_key,
+                      'since', wire_time(${since})) end`;
+
+/** For `returning` and `select` of one table or alias `domains`. */
+export const DOMAIN_COLUMNS = `
   id, project_id as "projectId", environment, name, ${SHOWN_STATUS('domains')} as status, created_at as "createdAt",
   verified_at as "verifiedAt", checked_at as "checkedAt", failing_since as "failingSince",
   rsa_selector as "rsaSelector", rsa_public_key as "rsaPublicKey",
   ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
-  ed25519_verified as "ed25519Verified", rsa_published as "rsaPublished", tls, track_opens as "trackOpens",
+  ed25519_verified as "ed25519Verified", rsa_published as "rsaPublished",
+  coalesce(dkim_since, created_at) as "dkimSince",
+  coalesce(dkim_since, created_at) < app_now() - interval '${DKIM_OLD_AFTER}' as "isDkimOld",
+  ${OTHER_KEYS('next', 'next_since')} as "nextKeys",
+  ${OTHER_KEYS('previous', 'previous_until')} as "previousKeys",
+  coalesce(previous_until > app_now() - interval '${PREVIOUS_NEEDED_DAYS} days', false) as "isPreviousNeeded", tls, track_opens as "trackOpens",
   track_clicks as "trackClicks", records, advice,
   exists (select from unusable_secrets u
            where u.kind = 'domain' and u.owner_id = domains.project_id
@@ -141,7 +174,7 @@ values ($1, $2, $3, $4, $5, app_now(), case when $5 = 'verified' then app_now() 
         (select min(g.since) from reputation_alerts g
           where g.project_id = $1 and g.environment = $3 and g.domain = $4 and g.paused))
 on conflict (project_id, environment, name) where deleted_at is null do nothing
-returning ${COLUMNS}`;
+returning ${DOMAIN_COLUMNS}`;
 
 /**
  * Adds a domain. It is paused if a removed domain of that name was (reputation.ts), so that removing it
@@ -169,7 +202,7 @@ export async function insertDomain(db: Queryable, domain: NewDomain): Promise<St
 }
 
 const LIST = `
-select ${COLUMNS} from domains
+select ${DOMAIN_COLUMNS} from domains
  where project_id = $1 and environment = $2 and deleted_at is null
    and ($6::text is null or name = $6)
    and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
@@ -190,7 +223,7 @@ const PRESENT = `project_id = $1 and environment = $2 and id = $3 and deleted_at
    and ($4::text is null or name = $4)`;
 
 const FIND = `
-select ${COLUMNS} from domains
+select ${DOMAIN_COLUMNS} from domains
  where ${PRESENT}`;
 
 export async function findDomain(
@@ -251,7 +284,7 @@ update domains
                              when degraded_since >= $5 then degraded_since else app_now() end,
        ed25519_verified = $6, rsa_published = $7, records = $8, advice = $9
  where project_id = $1 and id = $2
-returning ${COLUMNS}`;
+returning ${DOMAIN_COLUMNS}`;
 
 export async function saveCheck(
   tx: Queryable,
@@ -278,7 +311,7 @@ update domains
    set tls = coalesce($5, tls), track_opens = coalesce($6, track_opens),
        track_clicks = coalesce($7, track_clicks)
  where ${PRESENT}
-returning ${COLUMNS}`;
+returning ${DOMAIN_COLUMNS}`;
 
 /** Absent: stays as it is. */
 export type DomainChange = {
@@ -299,7 +332,7 @@ export async function changeDomain(
 const DELETE = `
 update domains set deleted_at = app_now()
  where ${PRESENT}
-returning ${COLUMNS}`;
+returning ${DOMAIN_COLUMNS}`;
 
 /** Removes a domain at once; null when there is none. */
 export async function deleteDomain(
@@ -316,16 +349,21 @@ const RECHECK = {
   /** While required records are missing, for a week after they were last found. */
   failing: '1 hour',
   failingFor: '7 days',
+  /** While the record of new DKIM keys is waited for. */
+  rotating: '1 hour',
+  rotatingFor: '30 days',
   /** After the first check that missed a record; the second makes the domain degraded. */
   missing: '5 minutes',
 } as const;
 
 const TO_RECHECK = `
-select ${COLUMNS} from (
+select ${DOMAIN_COLUMNS} from (
   select *, row_number() over (partition by project_id order by checked_at) as place
     from domains
    where deleted_at is null and environment = 'live' and status in ('pending', 'verified', 'failed')
      and (checked_at < app_now() - interval '${RECHECK.daily}'
+          or next_since > app_now() - interval '${RECHECK.rotatingFor}'
+             and checked_at < app_now() - interval '${RECHECK.rotating}'
           or failing_since is not null and checked_at < app_now() - interval '${RECHECK.missing}'
              and (status = 'verified' and degraded_since is null
                   or failing_since > app_now() - interval '${RECHECK.failingFor}'
@@ -357,12 +395,20 @@ export type SealedKeys = {
   ed25519PrivateKey: Buffer;
   rsaPublished: boolean;
   ed25519Verified: boolean;
+  /** Those that signed before; null: none did. */
+  previousRsaSelector: string | null;
+  previousRsaPrivateKey: Buffer | null;
+  previousEd25519Selector: string | null;
+  previousEd25519PrivateKey: Buffer | null;
 };
 
 const LOAD_KEYS = `
 select name as domain, rsa_selector as "rsaSelector", rsa_private_key as "rsaPrivateKey",
        ed25519_selector as "ed25519Selector", ed25519_private_key as "ed25519PrivateKey",
-       rsa_published as "rsaPublished", ed25519_verified as "ed25519Verified"
+       rsa_published as "rsaPublished", ed25519_verified as "ed25519Verified",
+       previous_rsa_selector as "previousRsaSelector", previous_rsa_private_key as "previousRsaPrivateKey",
+       previous_ed25519_selector as "previousEd25519Selector",
+       previous_ed25519_private_key as "previousEd25519PrivateKey"
   from domains where project_id = $1 and id = $2`;
 
 export async function loadSigningKeys(

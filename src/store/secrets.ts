@@ -341,6 +341,10 @@ export async function keysInUse(db: Queryable): Promise<Map<string, Date>> {
 const SEALED = [
   ['domains', 'rsa_private_key', 'project_id'],
   ['domains', 'ed25519_private_key', 'project_id'],
+  ['domains', 'next_rsa_private_key', 'project_id'],
+  ['domains', 'next_ed25519_private_key', 'project_id'],
+  ['domains', 'previous_rsa_private_key', 'project_id'],
+  ['domains', 'previous_ed25519_private_key', 'project_id'],
   ['webhook_endpoints', 'secret', 'project_id'],
   ['webhook_endpoints', 'previous_secret', 'project_id'],
   ['webhook_endpoints', 'earlier_secret', 'project_id'],

@@ -5,8 +5,6 @@
 import assert from 'node:assert/strict';
 import type { Database } from '../../src/store/postgres/database.ts';
 import { AcceptStore, findStored } from '../../src/store/accept.ts';
-import * as domains from '../../src/store/domains.ts';
-import { loadSigningKeys } from '../../src/store/domains.ts';
 import { AHEAD_MAX } from '../../src/store/diagnosis.ts';
 import * as diagnosis from '../../src/store/diagnosis.ts';
 import { rehearse } from '../../src/store/dry-run.ts';
@@ -56,6 +54,7 @@ import {
   useTracking,
 } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
+import { countWaiting, useDomains } from './statements-domains.ts';
 import { useBlocks, useConditions } from './statements-operator.ts';
 import { useMailHosts, useNodes } from './statements-machines.ts';
 import { useMembers } from './statements-members.ts';
@@ -173,32 +172,6 @@ const list = (what: string, asks: number, filter: Partial<EmailFilter>, page = {
 
 /** What has no index is looked for in so many emails, and the answer says so. */
 const SCANNED = 50_000;
-
-async function useDomains({ db, sender }: Stage): Promise<void> {
-  const [stored] = (await domains.listDomains(db, sender, PAGE)).rows;
-  const sealed = Buffer.from('sealed');
-  const secret = { rsaPrivateKey: sealed, ed25519PrivateKey: sealed };
-  const added = await domains.insertDomain(db, {
-    ...stored!,
-    ...secret,
-    id: newId(),
-    name: 'b.com',
-  });
-  await domains.roomForDomain(db, { ...sender, name: 'b.com' }, 10);
-  await domains.setDomainsMax(db, sender.projectId, null);
-  await db.transaction(async (tx) => {
-    await domains.lockForDomains(tx, sender.projectId);
-    const locked = await domains.lockDomain(tx, sender, added!.id);
-    await domains.saveCheck(tx, locked!, locked!);
-    await domains.deleteDomain(tx, sender, added!.id);
-  });
-  await domains.findDomain(db, sender, stored!.id);
-  await domains.isVerifiedDomain(db, { ...sender, name: stored!.name });
-  await domains.changeDomain(db, sender, { id: stored!.id, tls: 'opportunistic' });
-  await domains.domainsToRecheck(db, { max: 10, perProjectMax: 4 });
-  await domains.databaseNow(db);
-  await loadSigningKeys(db, sender.projectId, stored!.id);
-}
 
 async function useKeys({ db, sender }: Stage): Promise<void> {
   const rights = { name: 'x', permission: 'full_access', domain: null, expiresAt: null } as const;
@@ -425,6 +398,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'the reputation of senders', asks: 10, run: useReputation },
   { what: 'opens and clicks', asks: 10, run: useTracking },
   { what: 'domains', asks: 1, run: useDomains },
+  { what: 'mail that waits of a domain', asks: 20_000, run: countWaiting },
   { what: 'hosts', asks: 1, run: useMailHosts },
   { what: 'providers that refuse our mail', asks: 10, run: useBlocks },
   { what: 'conditions of the installation', asks: 10, run: useConditions },

@@ -30,6 +30,7 @@ import { KEY_UNUSABLE, presentDomain } from '../../domains/present.ts';
 import type { ExistingDkim } from '../../domains/service.ts';
 import type { CheckedRecord } from '../../domains/records.ts';
 import { parseDomain } from '../../mail/address.ts';
+import { WAITING_SHOWN_MAX } from '../../store/dkim-rotation.ts';
 import { DKIM_PEM_MAX_LENGTH } from '../../mail/dkim-import.ts';
 import { DOMAIN_TLS, type DomainTls, type StoredDomain } from '../../store/domains.ts';
 import { isId } from '../../store/ids.ts';
@@ -84,6 +85,7 @@ export function describeDomains(domains: Command, cli: Cli): void {
     .addArgument(new Argument('<what>', 'off, opens, clicks or both').choices(TRACKED))
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
+  describeRotation(domains, cli);
   addCommand(domains, cli, {
     name: 'list',
     about: 'all domains',
@@ -95,10 +97,11 @@ export function describeDomains(domains: Command, cli: Cli): void {
   addCommand(domains, cli, {
     name: 'remove',
     about: 'stop sending from a domain',
-    examples: ['domains remove acme.com'],
+    examples: ['domains remove acme.com', 'domains remove acme.com --yes'],
     run: remove,
   })
     .argument('<domain>', 'name or id')
+    .option('--yes', 'do not ask for confirmation')
     .addOption(projectOption())
     .addOption(modeOption().default('live'));
   describeReturnPathHost(domains, cli);
@@ -164,12 +167,14 @@ function verify(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Ou
     }
     const advice = data.advice.map(({ message }) => `! ${message}`);
     if (status === 'verified' && domain.failingSince === null) {
-      const better = data.records.flatMap(({ problem }) =>
-        problem === null ? [] : [`! ${problem}`],
+      const better = data.records.flatMap(({ problem, key }) =>
+        problem === null || key !== undefined ? [] : [`! ${problem}`],
       );
+      const next = data.records.filter(({ key }) => key === 'next');
+      const waits = next.length === 0 ? [] : ['', recordsText(next)];
       return {
         data,
-        text: [`${name} is verified: it can send.`, ...better, ...advice].join('\n'),
+        text: [`${name} is verified: it can send.`, ...better, ...advice, ...waits].join('\n'),
       };
     }
     const text = [stateText(domain), recordsText(data.records), ...advice].join('\n\n');
@@ -251,13 +256,68 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
   });
 }
 
-function remove(cli: Cli, options: ScopeOptions, [wanted]: [string]): Promise<Outcome> {
+function describeRotation(domains: Command, cli: Cli): void {
+  addCommand(domains, cli, {
+    name: 'rotate-dkim',
+    about: 'replace its DKIM keys',
+    examples: ['domains rotate-dkim acme.com', 'domains rotate-dkim acme.com --cancel'],
+    run: rotateDkim,
+  })
+    .argument('<domain>', 'name or id')
+    .option('--cancel', 'drop the new keys, while they do not sign yet')
+    .addOption(projectOption())
+    .addOption(modeOption().default('live'));
+}
+
+type RotateOptions = ScopeOptions & { cancel?: true };
+
+function rotateDkim(cli: Cli, options: RotateOptions, [wanted]: [string]): Promise<Outcome> {
   return withOneDomain(cli, { options, wanted }, async ({ domains }, scope, { id }) => {
+    if (options.cancel) {
+      const domain = await domains.cancelDkimRotation(scope, id);
+      if (isRefusal(domain)) return failure(domain);
+      const text = `The rotation is canceled; ${domain.name} keeps its keys.`;
+      return { data: presentDomain(domain), text };
+    }
+    const domain = await domains.rotateDkim(scope, id);
+    if (isRefusal(domain)) return failure(domain);
+    const { name } = domain;
+    const data = presentDomain(domain);
+    const records = recordsText(data.records.filter(({ key }) => key === 'next'));
+    const mode = options.mode === 'live' ? '' : ` --mode ${options.mode}`;
+    const next = `${cli.program} domains verify ${name}${mode}`;
+    return {
+      data,
+      text: `Publish these records in the DNS of ${name}, and leave the present ones:\n\n${records}\n\nThe present keys sign until a check finds the first record. Checks follow every hour, or now:  ${next}`,
+    };
+  });
+}
+
+type RemoveOptions = ScopeOptions & { yes?: true };
+
+/** Without a terminal nobody can be asked, and scripts remove domains. */
+function remove(cli: Cli, options: RemoveOptions, [wanted]: [string]): Promise<Outcome> {
+  return withOneDomain(cli, { options, wanted }, async ({ domains }, scope, { id, name }) => {
+    const waiting = await domains.countWaiting(scope, id);
+    const fails = waitingText(waiting);
+    if (!options.yes && cli.confirm !== undefined) {
+      const instead = `To replace its DKIM key only: ${cli.program} domains rotate-dkim ${name}`;
+      if (!(await cli.confirm(`${fails}\n${instead}\nRemove ${name}?`))) {
+        return { failed: `${name} was not removed.`, code: 'usage_error', exitCode: 1 };
+      }
+    }
     const domain = await domains.delete(scope, id);
     if (isRefusal(domain)) return failure(domain);
-    const text = `${domain.name} is removed; mail from it that still waits ends as failed.`;
-    return { data: { object: 'domain', id, deleted: true }, text };
+    const data = { object: 'domain', id, deleted: true, waiting };
+    return { data, text: `${name} is removed. ${fails}` };
   });
+}
+
+function waitingText(waiting: number): string {
+  if (waiting === 0) return 'No recipient waits for mail from it.';
+  if (waiting === 1) return '1 recipient waits for mail from it, and ends as failed.';
+  const count = waiting > WAITING_SHOWN_MAX ? `More than ${WAITING_SHOWN_MAX}` : String(waiting);
+  return `${count} recipients wait for mail from it, and end as failed.`;
 }
 
 /** Finds a domain by its id, wherever it is, or by its name, and works on it. */

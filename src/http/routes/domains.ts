@@ -26,6 +26,7 @@ export function registerDomainRoutes(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
   registerOne(app, services);
   registerVerify(app, services);
+  registerRotation(app, services);
 }
 
 function registerCreateAndList(app: App, services: HttpServices): void {
@@ -147,6 +148,47 @@ function registerVerify(app: App, services: HttpServices): void {
   });
 }
 
+function registerRotation(app: App, services: HttpServices): void {
+  const { domains } = services;
+  app.post('/v1/domains/:id/rotate-dkim', {
+    config: { limit: 'domains', withinDomain: true },
+    schema: {
+      summary: 'Rotate the DKIM keys',
+      description:
+        'Makes new keys, whose records are in `records` with `key: next`. The present keys sign until a check ' +
+        'finds the new RSA record; then the new keys sign, and the record of the previous ones has to stay for 7 days.',
+      operationId: 'rotateDomainDkim',
+      tags: TAGS,
+      params,
+      response: { 200: domain, ...failures(404, 409) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const found = await domains.get(caller, request.params.id);
+      if (isRefusal(found)) return refuse(reply, found);
+      if (!(await countToLimit(services, request, reply, 'domains'))) return reply;
+      const rotated = await domains.rotateDkim(caller, request.params.id);
+      return isRefusal(rotated) ? refuse(reply, rotated) : presentDomain(rotated);
+    },
+  });
+
+  app.post('/v1/domains/:id/rotate-dkim/cancel', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'Cancel a rotation',
+      description: 'Drops the new keys. Once they sign, a rotation can no longer be canceled.',
+      operationId: 'cancelDomainDkimRotation',
+      tags: TAGS,
+      params,
+      response: { 200: domain, ...failures(404, 409) },
+    },
+    handler: async (request, reply) => {
+      const canceled = await domains.cancelDkimRotation(callerOf(request), request.params.id);
+      return isRefusal(canceled) ? refuse(reply, canceled) : presentDomain(canceled);
+    },
+  });
+}
+
 const tls = z
   .enum(DOMAIN_TLS)
   .describe(
@@ -186,6 +228,12 @@ const record = z
         description: 'What is wrong and what to do.',
         examples: ['There is no TXT record at s1._domainkey.acme.com; publish it as shown.'],
       }),
+    key: z
+      .enum(['next', 'previous'])
+      .optional()
+      .describe(
+        'Only of DKIM records during a rotation: of the keys that are to sign, or of those that signed before.',
+      ),
   })
   .meta({ id: 'DomainRecord', description: 'A DNS record to publish, and what was found.' });
 
@@ -212,6 +260,24 @@ const domain = z
     failing_since: time(
       'Since when a required record of a domain that was verified is missing; null: none is.',
     ).nullable(),
+    dkim: z
+      .object({
+        selector: z.string().describe('Of the RSA key that signs.'),
+        since: time('Since when it signs.'),
+        next: z
+          .object({ selector: z.string(), since: time('When it was made.') })
+          .nullable()
+          .describe('Signs as soon as a check finds its record; null: no rotation is under way.'),
+        previous: z
+          .object({
+            selector: z.string(),
+            until: time('When it was replaced.'),
+            keep_until: time('How long its record has to stay published.'),
+          })
+          .nullable()
+          .describe('Of mail that is under way; null after that time.'),
+      })
+      .describe('The DKIM keys.'),
     records: z.array(record),
     advice: z.array(
       z.object({

@@ -1,0 +1,47 @@
+/** New DKIM keys of a domain, with selectors that no other project uses. */
+import { randomBytes } from 'node:crypto';
+import type { Refusal } from '../core/refusals.ts';
+import { type DkimKeyPair, generateDkimKeys } from '../mail/dkim.ts';
+import type { NewKeys } from '../store/dkim-rotation.ts';
+import type { SecretBox } from '../store/secrets.ts';
+
+/** Maximum number of domains in this process that wait for key generation. */
+const KEYS_WAITING_MAX = 32;
+export const TOO_MANY_AT_ONCE: Refusal = {
+  refused: 'service_unavailable',
+  message: 'Too many domains are being added; try again in a few seconds.',
+};
+let keysWaiting = 0;
+let lastKeys: Promise<unknown> = Promise.resolve();
+
+/**
+ * Generates keys one domain at a time, because an RSA key occupies one of the process's four helper
+ * threads, which also serve file access and name look-ups. Null: too many domains wait already.
+ */
+export async function makeKeys(existing?: DkimKeyPair): Promise<DkimKeys | null> {
+  if (keysWaiting >= KEYS_WAITING_MAX) return null;
+  keysWaiting += 1;
+  const make = () => generateDkimKeys(existing);
+  const made = lastKeys.then(make, make);
+  lastKeys = made;
+  return made.finally(() => (keysWaiting -= 1));
+}
+
+export type DkimKeys = Awaited<ReturnType<typeof generateDkimKeys>>;
+
+/** As they are stored: the private keys sealed for the domain, under new selectors. */
+export function sealedKeys(
+  { rsa, ed25519 }: DkimKeys,
+  { id, secrets }: { id: string; secrets: Pick<SecretBox, 'seal'> },
+): NewKeys {
+  // Unique selectors, so that records published for another project do not verify this domain.
+  const suffix = randomBytes(4).toString('hex');
+  return {
+    rsaSelector: `lh1-${suffix}`,
+    rsaPublicKey: rsa.publicKey,
+    rsaPrivateKey: secrets.seal(rsa.privateKey, id),
+    ed25519Selector: `lh2-${suffix}`,
+    ed25519PublicKey: ed25519.publicKey,
+    ed25519PrivateKey: secrets.seal(ed25519.privateKey, id),
+  };
+}

@@ -1,0 +1,83 @@
+/**
+ * Rotation of a domain's DKIM keys without a pause in sending:
+ *
+ *     rotate ──> next keys, present keys sign ── a check finds the next RSA record (check.ts) ──> next keys sign
+ *                    └── cancel ──> as before                                previous record stays for 7 days
+ *
+ * Mail is signed with the keys of the moment at which it is sent. One rotation at a time, and none while mail that the
+ * previous keys signed may be under way, so that there are at most three records.
+ */
+import type { Refusal } from '../core/refusals.ts';
+import type { Reach } from '../core/scope.ts';
+import { keyRecords } from './check.ts';
+import { makeKeys, sealedKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
+import { removableAt } from './present.ts';
+import { type CheckedRecord, otherKeyRecords, uncheckedRecords } from './records.ts';
+import { beginRotation, cancelRotation } from '../store/dkim-rotation.ts';
+import { findDomain, lockDomain, type StoredDomain } from '../store/domains.ts';
+import { isId } from '../store/ids.ts';
+import type { Database } from '../store/postgres/database.ts';
+import type { SecretBox } from '../store/secrets.ts';
+
+export const NO_DOMAIN: Refusal = {
+  refused: 'not_found',
+  message: 'There is no domain with this id in this project and environment.',
+};
+
+export async function rotateDkim(
+  { db, secrets }: { db: Database; secrets: SecretBox },
+  reach: Reach,
+  id: string,
+): Promise<StoredDomain | Refusal> {
+  const domain = isId(id) ? await findDomain(db, reach, id) : null;
+  if (!domain) return NO_DOMAIN;
+  const early = refuseRotation(domain);
+  if (early) return early;
+  const made = await makeKeys();
+  if (made === null) return TOO_MANY_AT_ONCE;
+  const keys = sealedKeys(made, { id, secrets });
+  return db.transaction(async (tx) => {
+    const locked = await lockDomain(tx, domain, id);
+    if (!locked) return NO_DOMAIN;
+    const late = refuseRotation(locked);
+    if (late) return late;
+    const added = otherKeyRecords(locked.name, keyRecords('next', keys));
+    const records = [...(locked.records as CheckedRecord[]), ...uncheckedRecords(added)];
+    return beginRotation(tx, locked, { keys, records });
+  });
+}
+
+function refuseRotation({ name, verifiedAt, nextKeys, ...rest }: StoredDomain): Refusal | null {
+  const refuse = (message: string): Refusal => ({ refused: 'conflict', message });
+  if (verifiedAt === null) {
+    return refuse(`${name} has not been verified yet: publish the records of its present keys.`);
+  }
+  if (nextKeys !== null) {
+    return refuse(
+      `A rotation of ${name} is under way since ${nextKeys.since}: publish the record of ${nextKeys.rsaSelector}, or cancel the rotation.`,
+    );
+  }
+  if (rest.previousKeys === null || !rest.isPreviousNeeded) return null;
+  return refuse(
+    `The keys of ${name} were replaced at ${rest.previousKeys.since}, and mail with the previous ones may be under way: rotate again after ${removableAt(rest.previousKeys)}.`,
+  );
+}
+
+export async function cancelDkimRotation(
+  db: Database,
+  reach: Reach,
+  id: string,
+): Promise<StoredDomain | Refusal> {
+  const domain = isId(id) ? await findDomain(db, reach, id) : null;
+  if (!domain) return NO_DOMAIN;
+  return db.transaction(async (tx) => {
+    const locked = await lockDomain(tx, domain, id);
+    if (!locked) return NO_DOMAIN;
+    if (locked.nextKeys === null) {
+      const message = `No rotation of ${locked.name} is under way; its keys sign since ${locked.dkimSince.toISOString()}.`;
+      return { refused: 'conflict', message };
+    }
+    const records = (locked.records as CheckedRecord[]).filter(({ key }) => key !== 'next');
+    return cancelRotation(tx, locked, records);
+  });
+}

@@ -1,0 +1,45 @@
+/** The statements of sending domains and their DKIM keys, for statements.ts. */
+import * as domains from '../../src/store/domains.ts';
+import { loadSigningKeys } from '../../src/store/domains.ts';
+import * as rotation from '../../src/store/dkim-rotation.ts';
+import { newId } from '../../src/store/ids.ts';
+import type { Page } from '../../src/store/page.ts';
+import type { Stage } from './statements.ts';
+
+const PAGE: Page = { limit: 20, before: null, after: null };
+
+export async function useDomains({ db, sender }: Stage): Promise<void> {
+  const [stored] = (await domains.listDomains(db, sender, PAGE)).rows;
+  const sealed = Buffer.from('sealed');
+  const secret = { rsaPrivateKey: sealed, ed25519PrivateKey: sealed };
+  const added = await domains.insertDomain(db, {
+    ...stored!,
+    ...secret,
+    id: newId(),
+    name: 'b.com',
+  });
+  await domains.roomForDomain(db, { ...sender, name: 'b.com' }, 10);
+  await domains.setDomainsMax(db, sender.projectId, null);
+  await db.transaction(async (tx) => {
+    await domains.lockForDomains(tx, sender.projectId);
+    const locked = await domains.lockDomain(tx, sender, added!.id);
+    await domains.saveCheck(tx, locked!, locked!);
+    const made = { ...locked!, rsaPrivateKey: Buffer.alloc(1), ed25519PrivateKey: Buffer.alloc(1) };
+    await rotation.beginRotation(tx, locked!, { keys: made, records: [] });
+    await rotation.cancelRotation(tx, locked!, []);
+    await rotation.beginRotation(tx, locked!, { keys: made, records: [] });
+    await rotation.switchKeys(tx, locked!);
+    await domains.deleteDomain(tx, sender, added!.id);
+  });
+  await domains.findDomain(db, sender, stored!.id);
+  await domains.isVerifiedDomain(db, { ...sender, name: stored!.name });
+  await domains.changeDomain(db, sender, { id: stored!.id, tls: 'opportunistic' });
+  await domains.domainsToRecheck(db, { max: 10, perProjectMax: 4 });
+  await domains.databaseNow(db);
+  await loadSigningKeys(db, sender.projectId, stored!.id);
+}
+
+/** Reads what waits of the project, like the depth of the queue. */
+export async function countWaiting({ db, sender }: Stage): Promise<void> {
+  await rotation.countWaiting(db, sender, sender.domainId);
+}
