@@ -70,7 +70,8 @@ test('a domain is verified, changed and removed by its id alone', async () => {
     const { id } = await json('domains', 'add', 'shop.test', '--project', 'Second', '--mode', mode);
     if (mode === 'test') assert.equal((await json('domains', 'verify', id)).status, 'verified');
     assert.equal((await json('domains', 'set-tls', id, 'enforced')).tls, 'enforced');
-    assert.deepEqual(await json('domains', 'remove', id), { object: 'domain', id, deleted: true });
+    const removed = { object: 'domain', id, deleted: true, waiting: 0 };
+    assert.deepEqual(await json('domains', 'remove', id), removed);
     assert.equal((await run('domains', 'remove', id)).code, 1);
   }
   const byName = await run('domains', 'remove', 'shop.test');
