@@ -119,7 +119,7 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
   await service.request('DELETE', `/v1/webhooks/${webhook.id}`);
 });
 
-test('a domain with wrong records says which, and is verified once they are right', async () => {
+test('a domain with wrong records says which, is verified once they are right, and gets other keys', async () => {
   const name = 'zone.example';
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
@@ -162,6 +162,15 @@ test('a domain with wrong records says which, and is verified once they are righ
   await spf.getByText('found').waitFor();
   await page.getByText('verified', { exact: true }).waitFor();
   await assertGood(page);
+
+  await page.getByRole('button', { name: 'Rotate DKIM keys' }).click();
+  await page.getByRole('button', { name: 'Cancel rotation' }).waitFor();
+  assert.equal(await page.getByText('TXT, next key').count(), 2);
+  await page.getByText('new DKIM keys wait for their records').waitFor();
+  await assertGood(page);
+  await page.getByRole('button', { name: 'Cancel rotation' }).click();
+  await page.getByRole('button', { name: 'Rotate DKIM keys' }).waitFor();
+  assert.equal(await page.getByText('TXT, next key').count(), 0);
 });
 
 test('a list of suppressions is imported, and the lines that are none are named', async () => {

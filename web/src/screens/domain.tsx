@@ -51,21 +51,21 @@ function useCheck({ id }: Domain) {
     isRunning: false,
     failure: null,
   });
-  const checkNow = async (): Promise<void> => {
+  const post = async (action: 'verify' | 'rotate-dkim' | 'rotate-dkim/cancel'): Promise<void> => {
     setCheck({ isRunning: true, failure: null });
     try {
-      await api.send('POST', `/v1/domains/${id}/verify`);
+      await api.send('POST', `/v1/domains/${id}/${action}`);
       await reload('/v1/domains');
       setCheck({ isRunning: false, failure: null });
     } catch (error) {
       setCheck({ isRunning: false, failure: sentenceOf(error) });
     }
   };
-  return { check, checkNow };
+  return { check, post };
 }
 
 function Loaded({ domain }: { domain: Domain }): ReactNode {
-  const { check, checkNow } = useCheck(domain);
+  const { check, post } = useCheck(domain);
   const [isRemoving, setRemoving] = useState(false);
   return (
     <>
@@ -87,8 +87,18 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
             Remove
           </Button>
         </Allowed>
+        {domain.verified_at !== null && (
+          <Allowed to={domain.dkim.next ? 'cancelDomainDkimRotation' : 'rotateDomainDkim'}>
+            <Button
+              disabled={check.isRunning}
+              onClick={() => void post(domain.dkim.next ? 'rotate-dkim/cancel' : 'rotate-dkim')}
+            >
+              {domain.dkim.next ? 'Cancel rotation' : 'Rotate DKIM keys'}
+            </Button>
+          </Allowed>
+        )}
         <Allowed to="verifyDomain">
-          <Button look="primary" disabled={check.isRunning} onClick={() => void checkNow()}>
+          <Button look="primary" disabled={check.isRunning} onClick={() => void post('verify')}>
             {check.isRunning ? 'Checking' : 'Check now'}
           </Button>
         </Allowed>
@@ -151,7 +161,8 @@ function Record(props: { record: DomainRecord; isChecking: boolean }): ReactNode
         <span className="font-medium">{record.record}</span>
         <span className="text-muted">
           {record.type}
-          {record.required ? '' : ', optional'}
+          {record.required || record.key ? '' : ', optional'}
+          {record.key && `, ${record.key} key`}
         </span>
         <span className="ml-auto">
           <Mark look={look}>{word}</Mark>
