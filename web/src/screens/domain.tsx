@@ -87,16 +87,7 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
             Remove
           </Button>
         </Allowed>
-        {domain.verified_at !== null && (
-          <Allowed to={domain.dkim.next ? 'cancelDomainDkimRotation' : 'rotateDomainDkim'}>
-            <Button
-              disabled={check.isRunning}
-              onClick={() => void post(domain.dkim.next ? 'rotate-dkim/cancel' : 'rotate-dkim')}
-            >
-              {domain.dkim.next ? 'Cancel rotation' : 'Rotate DKIM keys'}
-            </Button>
-          </Allowed>
-        )}
+        <Rotation domain={domain} isDisabled={check.isRunning} post={post} />
         <Allowed to="verifyDomain">
           <Button look="primary" disabled={check.isRunning} onClick={() => void post('verify')}>
             {check.isRunning ? 'Checking' : 'Check now'}
@@ -137,6 +128,26 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
         <RemoveForm domain={domain} />
       </Dialog>
     </>
+  );
+}
+
+function Rotation(props: {
+  domain: Domain;
+  isDisabled: boolean;
+  post: ReturnType<typeof useCheck>['post'];
+}): ReactNode {
+  const { verified_at: verifiedAt, dkim } = props.domain;
+  if (verifiedAt === null) return null;
+  const isRotating = dkim.next !== null;
+  return (
+    <Allowed to={isRotating ? 'cancelDomainDkimRotation' : 'rotateDomainDkim'}>
+      <Button
+        disabled={props.isDisabled}
+        onClick={() => void props.post(isRotating ? 'rotate-dkim/cancel' : 'rotate-dkim')}
+      >
+        {isRotating ? 'Cancel rotation' : 'Rotate DKIM keys'}
+      </Button>
+    </Allowed>
   );
 }
 
