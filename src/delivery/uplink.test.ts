@@ -92,6 +92,17 @@ function downScene(): Scene {
   return scene;
 }
 
+test('an answer that crosses the first failures does not hide that the uplink is down', () => {
+  const scene = new Scene();
+  scene.answer(...RECEIVERS);
+  scene.pass(1_000);
+  scene.fail(...RECEIVERS);
+  scene.pass(500);
+  scene.answer('mx.one.test');
+  scene.pass(noAnswerMs + 1_000);
+  assert.ok(scene.isDown);
+});
+
 test('when no receiver answers any more, the uplink is down, once the last answer is some time ago', () => {
   const scene = new Scene();
   scene.answer(...RECEIVERS);

@@ -22,6 +22,11 @@ const KNOWN_GROUPS_MIN = 2;
 /** With one of these, or while none has ever answered: receivers without an answer in all. */
 const GROUPS_MIN = 3;
 const PROVIDERS_MAX = 20_000;
+/**
+ * Messages of several workers cross: an answer that comes so soon after the first failure may be older than it. Providers
+ * that are suspended already do not fail again, so the failures would be missing for good.
+ */
+const CROSSED_MS = 1_000;
 /** While it is down, there are at most this many probes a second of those that have answered before, and of others. */
 const PROBES_PER_S = 4;
 
@@ -96,7 +101,7 @@ export class Uplink {
     this.#known.delete(provider);
     this.#known.add(provider);
     if (this.#known.size > PROVIDERS_MAX) this.#known.delete(this.#known.keys().next().value!);
-    if (this.#failed.size === 0) return;
+    if (this.#failed.size === 0 || (!this.#isDown && this.failedForMs < CROSSED_MS)) return;
     this.#phase += 1;
     this.#isDown = false;
     this.#failed.clear();

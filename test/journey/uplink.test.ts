@@ -29,6 +29,11 @@ for (const name of DOMAINS) {
   servers.push(await journey.mailServer(`${name}.example`, {}, { provider: `${name}.test` }));
 }
 
+/** At the same time, as an uplink goes and comes. */
+async function all(change: (server: MailServer) => Promise<void>): Promise<void> {
+  await Promise.all(servers.map(change));
+}
+
 function sendToAll(user: string): Promise<string[]> {
   return Promise.all(DOMAINS.map((name) => journey.send({ to: `${user}@${name}.example` })));
 }
@@ -59,7 +64,7 @@ async function uplinkIs(state: 'up' | 'down'): Promise<void> {
 
 test('when our uplink comes back, mail is delivered at once, and no receiver was blamed', async () => {
   await allDelivered(await sendToAll('first'));
-  for (const server of servers) await server.stop();
+  await all((server) => server.stop());
   // The failures before it was clear that they are ours.
   const before = await sendToAll('before');
   await uplinkIs('down');
@@ -71,7 +76,7 @@ test('when our uplink comes back, mail is delivered at once, and no receiver was
   await waitFor(async () => (await suspended()).length > 0, { what: 'a suspension' });
   const [{ reason }] = await suspended();
   assert.match(reason, /^no mail server anywhere answers: our own network is down \(host/);
-  for (const server of servers) await server.start();
+  await all((server) => server.start());
   await allDelivered([...before, ...during]);
   await uplinkIs('up');
   for (const id of during) {
@@ -98,7 +103,7 @@ async function suspended() {
 
 test('mail whose domains cannot be looked up goes on as well, at once', async () => {
   await allDelivered(await sendToAll('second'));
-  for (const server of servers) await server.stop();
+  await all((server) => server.stop());
   dns.setFailure('*', 'servfail');
   const known = await sendToAll('known');
   const unknown = ['four', 'five'].map((name) => `jo@${name}.example`);
@@ -106,6 +111,6 @@ test('mail whose domains cannot be looked up goes on as well, at once', async ()
   await uplinkIs('down');
   for (const name of ['four', 'five']) await journey.mailServer(`${name}.example`);
   dns.setFailure('*', null);
-  for (const server of servers) await server.start();
+  await all((server) => server.start());
   await allDelivered(ids);
 });
