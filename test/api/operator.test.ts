@@ -11,15 +11,15 @@ import { waitFor } from '../support/wait.ts';
 const service = await startService();
 after(() => service[Symbol.asyncDispose]());
 
-const BLOCKED: NewCondition = {
-  type: 'provider.blocked',
-  subject: 'gmail',
-  message: 'gmail refuses all mail from 192.0.2.7.',
-  remedy: 'Ask for delisting.',
-  details: { provider: 'gmail' },
+const DEGRADED: NewCondition = {
+  type: 'domain.degraded',
+  subject: 'acme.example',
+  message: 'A record of acme.example is missing.',
+  remedy: 'Publish it.',
+  details: { domain: 'acme.example' },
 };
-const raise = () => asOwner(service.address(), (db) => raiseCondition(db, BLOCKED));
-const clear = () => asOwner(service.address(), (db) => clearCondition(db, BLOCKED));
+const raise = () => asOwner(service.address(), (db) => raiseCondition(db, DEGRADED));
+const clear = () => asOwner(service.address(), (db) => clearCondition(db, DEGRADED));
 
 async function operatorKey(): Promise<string> {
   const made = await service.cliJson('keys', 'create', '--project', 'operator', '--mode', 'live');
@@ -33,10 +33,7 @@ test('an operator lists what is open by command line and by key, with since when
   await raise();
   const shown = await service.cli('attention');
   assert.equal(shown.code, 1, 'there is something');
-  assert.match(
-    shown.stdout,
-    /provider\.blocked +gmail +gmail refuses all mail .* Ask for delisting/,
-  );
+  assert.match(shown.stdout, /domain\.degraded +acme\.example +A record .* Publish it/);
   const json = await service.cli('attention', '--json');
   const [listed] = JSON.parse(json.stdout).data;
   const key = await operatorKey();
@@ -44,7 +41,7 @@ test('an operator lists what is open by command line and by key, with since when
   assert.equal(answer.status, 200, answer.text);
   assert.equal(answer.body.has_more, false);
   assert.deepEqual(answer.body.data, [{ object: 'condition', ...listed }]);
-  assert.deepEqual({ ...BLOCKED, since: listed.since, last_seen: listed.last_seen }, listed);
+  assert.deepEqual({ ...DEGRADED, since: listed.since, last_seen: listed.last_seen }, listed);
   await clear();
   assert.equal((await service.cli('attention')).code, 0);
 });
@@ -55,7 +52,7 @@ test('the event stream of an operator key has the beginning and the end', async 
   await raise();
   await raise();
   await clear();
-  const path = `/v1/events?after=${cursor}&types=provider.blocked,provider.unblocked`;
+  const path = `/v1/events?after=${cursor}&types=domain.degraded,domain.recovered`;
   const events = await waitFor(
     async () => {
       const { data } = (await service.request('GET', path, { key })).body;
@@ -66,8 +63,8 @@ test('the event stream of an operator key has the beginning and the end', async 
   assert.deepEqual(
     events.map(({ type, data }) => [type, data['subject'], data['state'], data['message']]),
     [
-      ['provider.blocked', 'gmail', 'raised', BLOCKED.message],
-      ['provider.unblocked', 'gmail', 'cleared', 'The provider takes mail again.'],
+      ['domain.degraded', 'acme.example', 'raised', DEGRADED.message],
+      ['domain.recovered', 'acme.example', 'cleared', 'The records of the domain are back.'],
     ],
   );
 });

@@ -16,24 +16,24 @@ test("the operator's webhook gets beginnings and ends, signed with its secret, a
     LETTERHAUS_OPERATOR_WEBHOOK_SECRET: secretOf(1),
   };
   await using service = await startService({ env });
-  const blocked = { type: 'provider.blocked', subject: 'gmail' } as const;
-  const texts = { message: 'gmail refuses all mail.', remedy: 'Ask for delisting.' };
-  await asOwner(service.address(), (db) => raiseCondition(db, { ...blocked, ...texts }));
+  const degraded = { type: 'domain.degraded', subject: 'acme.example' } as const;
+  const texts = { message: 'A record of acme.example is missing.', remedy: 'Publish it.' };
+  await asOwner(service.address(), (db) => raiseCondition(db, { ...degraded, ...texts }));
   const [refused] = await receiver.waitForCount(1, { timeoutMs: 60_000 });
   receiver.answer = 200;
   const [, retried] = await receiver.waitForCount(2, { timeoutMs: 60_000 });
   assert.equal(retried!.id, refused!.id, 'it is retried like all others');
   verified(secretOf(1), retried!);
-  assert.equal(retried!.event.type, 'provider.blocked');
-  assert.equal(retried!.event.data.remedy, 'Ask for delisting.');
+  assert.equal(retried!.event.type, 'domain.degraded');
+  assert.equal(retried!.event.data.remedy, 'Publish it.');
   assert.equal((await service.request('GET', '/v1/webhooks')).body.data.length, 0);
 
   Object.assign(service.env, { LETTERHAUS_OPERATOR_WEBHOOK_SECRET: secretOf(2) });
   await service.restart();
-  await asOwner(service.address(), (db) => clearCondition(db, blocked));
+  await asOwner(service.address(), (db) => clearCondition(db, degraded));
   const [, , ended] = await receiver.waitForCount(3, { timeoutMs: 60_000 });
   verified(secretOf(2), ended!);
-  assert.equal(ended!.event.type, 'provider.unblocked');
+  assert.equal(ended!.event.type, 'domain.recovered');
 
   Object.assign(service.env, { LETTERHAUS_OPERATOR_WEBHOOK: '' });
   await service.restart();
