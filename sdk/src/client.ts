@@ -278,6 +278,16 @@ class Domains extends Resource {
   verify(id: string) {
     return this.call('verifyDomain', { id });
   }
+
+  /** New DKIM keys beside the present ones: they sign once their records are published. */
+  rotateDkim(id: string) {
+    return this.call('rotateDomainDkim', { id });
+  }
+
+  /** Before the new keys sign. */
+  cancelDkimRotation(id: string) {
+    return this.call('cancelDomainDkimRotation', { id });
+  }
 }
 
 class Webhooks extends Resource {

@@ -1,4 +1,5 @@
 /** Gathers what a run has left: from the clients, the database, the receiving servers, the nodes. */
+import { OPERATOR_PROJECT_ID } from '../../src/core/operator-events.ts';
 import type { Director } from './director.ts';
 import { ENDPOINTS } from './hooks.ts';
 import type {
@@ -22,8 +23,9 @@ select subject_id as "emailId", seq, type, position, attempt is not null as "has
        coalesce((attempt->>'in_doubt')::boolean, false) as "isInDoubt",
        case when type = 'email.canceled' and position is null then data->'recipients' end as canceled
   from events where type like 'email.%'`;
+/** But those of the operator, which nobody subscribed. */
 const ALL_EVENTS = `
-select id, environment, type, project_id = $1 as "isOfAttacker" from events`;
+select id, environment, type, project_id = $1 as "isOfAttacker" from events where project_id <> $2`;
 const OF_ATTACKER = `
 select id from emails where project_id = $1 union all select id from events where project_id = $1`;
 const COUNTS = `
@@ -84,7 +86,7 @@ async function idsOfAttacker(stage: Stage): Promise<Set<string>> {
 
 async function webhookSets(stage: Stage): Promise<WebhookSet[]> {
   const { hooks, earlierEvents, attacker } = stage;
-  const events = (await stage.sql(ALL_EVENTS, [attacker.projectId])) as {
+  const events = (await stage.sql(ALL_EVENTS, [attacker.projectId, OPERATOR_PROJECT_ID])) as {
     id: string;
     environment: string;
     type: string;

@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { fetch, type RequestInit, type Response } from 'undici';
 import { EventSource } from '../../src/cli/event-source.ts';
+import { OPERATOR_PROJECT_ID } from '../../src/core/operator-events.ts';
 import { waitFor } from '../support/wait.ts';
 import { isAway } from './answers.ts';
 import type { ReadStream } from './ledger-types.ts';
@@ -15,7 +16,8 @@ import type { Stage } from './stage.ts';
 const PAGE_EVERY_MS = 500;
 const ANSWER_WITHIN_MS = 8_000;
 const FINISHED_WITHIN_MS = 90_000;
-const EVENTS = `select id from events where environment = $1 and project_id <> $2`;
+/** Of the tenant: neither of the attacker nor of the operator. */
+const EVENTS = `select id from events where environment = $1 and project_id not in ($2, $3)`;
 
 type Environment = 'live' | 'test';
 type Reader = {
@@ -61,7 +63,7 @@ export class StreamReaders {
 
   async #finished(reader: Reader): Promise<ReadStream> {
     const { name, environment, received, unexpectedAnswers } = reader;
-    const values = [environment, this.#stage.attacker.projectId];
+    const values = [environment, this.#stage.attacker.projectId, OPERATOR_PROJECT_ID];
     const rows: { id: string }[] = await this.#stage.sql(EVENTS, values);
     const expected = rows.map(({ id }) => id);
     const hasAll = (): boolean => {
