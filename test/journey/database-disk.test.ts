@@ -68,10 +68,9 @@ test('with a nearly full disk, sends get 503 with the reason, while reading and 
   assert.equal(warnings(service).length, 1, 'one line, however often the disk is looked at');
   const open = () => service.sql('select type, subject from operator_conditions');
   assert.deepEqual(await open(), [{ type: 'disk.low', subject: hostname() }]);
-  assert.match(
-    (await service.metrics()).text,
-    /^letterhaus_operator_conditions{type="disk.low"} 1$/m,
-  );
+  const isCounted = async () =>
+    /^letterhaus_operator_conditions{type="disk.low"} 1$/m.test((await service.metrics()).text);
+  await waitFor(isCounted, { what: 'the metric, which is read every 5 s', timeoutMs: 30_000 });
 
   rmSync(FULL);
   await waitFor(() => post(service).then(({ status }) => status === 202), { what: 'mail again' });

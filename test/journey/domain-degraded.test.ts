@@ -78,8 +78,11 @@ test('a domain whose DKIM record disappears is degraded minutes later, sends wit
   assert.match(condition.remedy, /letterhaus domains verify degraded\.example/);
   const logged = journey.service.logs.split('\n').find((line) => line.includes('domain.degraded'));
   assert.equal(JSON.parse(logged!).level, 'warn');
-  const { text: metrics } = await journey.service.metrics();
-  assert.match(metrics, /^letterhaus_operator_conditions\{type="domain\.degraded"\} 1$/m);
+  const isCounted = async () =>
+    /^letterhaus_operator_conditions\{type="domain\.degraded"\} 1$/m.test(
+      (await journey.service.metrics()).text,
+    );
+  await waitFor(isCounted, { what: 'the metric, which is read every 5 s', timeoutMs: 30_000 });
 
   const isEd25519Alone = async () => (await selectorsOf(domain)).join() === selector(ed25519);
   await waitFor(isEd25519Alone, { what: 'mail without the missing key', timeoutMs: 30_000 });

@@ -38,8 +38,11 @@ test('a webhook that failed for five days is in the log, the stream, the other w
   const line = service.logs.split('\n').find((one) => one.includes('"event":"webhook.disabled"'));
   assert.match(line ?? '', /"level":"warn".*letterhaus webhooks update \S+ --enable/);
   assert.doesNotMatch(line ?? '', /token=secret/);
-  const metric = async () => (await service.metrics()).text;
-  assert.match(await metric(), /^letterhaus_operator_conditions{type="webhook.disabled"} 1$/m);
+  const isCounted = async () =>
+    /^letterhaus_operator_conditions{type="webhook.disabled"} 1$/m.test(
+      (await service.metrics()).text,
+    );
+  await waitFor(isCounted, { what: 'the metric, which is read every 5 s', timeoutMs: 30_000 });
   const shown = await service.cli('attention');
   assert.match(shown.stdout, new RegExp(`webhook\\.disabled +${id}`));
 
