@@ -48,22 +48,7 @@ async function deferred(id: string) {
   return (await journey.email(id)).recipients[0];
 }
 
-async function allDelivered(ids: readonly string[]): Promise<void> {
-  const open = () =>
-    service.sql(
-      `select r.email_id, r.status, r.attempts, r.reason, q.due_at - app_now() as "in"
-         from recipients r left join queue q using (project_id, email_id, position)
-        where r.email_id = any($1) and r.status <> 'delivered'`,
-      [ids],
-    );
-  await waitFor(async () => (await open()).length === 0, {
-    what: 'everything to be delivered',
-    timeoutMs: SOON_MS,
-  }).catch(async (error: Error) => {
-    const blocks = await service.sql('select * from provider_blocks');
-    throw new Error(`${error.message}: ${JSON.stringify([await open(), blocks], null, 1)}`);
-  });
-}
+const allDelivered = (ids: readonly string[]) => journey.allDelivered(ids, SOON_MS);
 
 function blocksOf({ name }: MailServer) {
   return service.sql(

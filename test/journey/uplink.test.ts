@@ -38,21 +38,7 @@ function sendToAll(user: string): Promise<string[]> {
   return Promise.all(DOMAINS.map((name) => journey.send({ to: `${user}@${name}.example` })));
 }
 
-async function allDelivered(ids: readonly string[]): Promise<void> {
-  const open = () =>
-    service.sql(
-      `select r.email_id, r.status, r.attempts, r.reason, q.due_at - app_now() as "in"
-         from recipients r left join queue q using (project_id, email_id, position)
-        where r.email_id = any($1) and r.status <> 'delivered'`,
-      [ids],
-    );
-  await waitFor(async () => (await open()).length === 0, {
-    what: 'everything to be delivered',
-    timeoutMs: AT_ONCE_MS,
-  }).catch(async (error: Error) => {
-    throw new Error(`${error.message}: ${JSON.stringify(await open())}`);
-  });
-}
+const allDelivered = (ids: readonly string[]) => journey.allDelivered(ids, AT_ONCE_MS);
 
 async function uplinkIs(state: 'up' | 'down'): Promise<void> {
   const line = new RegExp(`^letterhaus_uplink_down ${state === 'down' ? 1 : 0}$`, 'm');

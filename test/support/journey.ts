@@ -165,6 +165,23 @@ export class Journey implements AsyncDisposable {
     return this.#once(id, 'to end', ({ completed_at }) => completed_at !== null);
   }
 
+  /** Once all of them are delivered to every recipient; else the error says what is left. */
+  async allDelivered(ids: readonly string[], timeoutMs: number): Promise<void> {
+    const open = () =>
+      this.service.sql(
+        `select r.email_id, r.status, r.attempts, r.reason, q.due_at - app_now() as "in"
+           from recipients r left join queue q using (project_id, email_id, position)
+          where r.email_id = any($1) and r.status <> 'delivered'`,
+        [ids],
+      );
+    const what = 'everything to be delivered';
+    await waitFor(async () => (await open()).length === 0, { what, timeoutMs }).catch(
+      async (error: Error) => {
+        throw new Error(`${error.message}: ${JSON.stringify(await open())}`);
+      },
+    );
+  }
+
   /** The email, once so many attempts at its first recipient were made. */
   attempted(id: string, attempts = 1): Promise<Body> {
     return this.#once(id, `to have ${attempts} attempts`, ({ recipients }) => {
