@@ -58,7 +58,7 @@ export const EXPIRED_REFUSED: Outcome = {
     category: 'expired',
     blame: 'us',
     advice:
-      'The time to deliver it was up, and the provider had refused it because of this service or its domain; ' +
-      'the timeline shows its replies.',
+      'The time to deliver it was up while the provider refused mail because of this service or its domain; ' +
+      'the timeline shows why.',
   },
 };

@@ -114,11 +114,12 @@ async function expired(
   if (connections.uplink.isDown) return EXPIRED_WITHOUT_UPLINK;
   const block = blocks.blockOf({ provider, message });
   if (block !== null) return expiredByBlock(block);
-  if (attempts === 0) return expiredUntried(connections.outageReasonOf(provider));
   const { projectId, id: emailId } = message;
   const category = (await lastReason(db, { projectId, emailId, position }))?.category;
-  if (category === 'quota') return EXPIRED_MAILBOX_FULL;
+  // It may have waited for the end of a block that this worker does not know yet.
   if (category === 'reputation') return EXPIRED_REFUSED;
+  if (attempts === 0) return expiredUntried(connections.outageReasonOf(provider));
+  if (category === 'quota') return EXPIRED_MAILBOX_FULL;
   if (category === 'authentication' && (await isDomainUnusable(db, message))) {
     return EXPIRED_UNSIGNED;
   }

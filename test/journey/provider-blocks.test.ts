@@ -178,7 +178,9 @@ test('mail that expires while its provider refuses us says so', async () => {
   const { status, recipients } = await journey.ended(id);
   assert.equal(status, 'failed');
   assert.partialDeepStrictEqual(recipients[0].reason, { category: 'expired', blame: 'us' });
-  assert.match(recipients[0].reason.advice, new RegExp(`while ${mx.name} refused all mail`));
+  // The worker that meets its end may not have heard of the block yet, and knows the reason of the wait.
+  const named = new RegExp(`while (?:${mx.name} refused all|the provider refused) mail`);
+  assert.match(recipients[0].reason.advice, named);
   mx.set({});
 });
 
@@ -206,8 +208,9 @@ test('the operator gets one warning with the reply and the page for delisting, a
     provider: mx.name,
     address: OWN_NAME,
     page: 'https://check.spamhaus.org/',
-    refusals: 3,
   });
+  // A probe may be refused before the supervisor looks.
+  assert.ok(lines()[0].refusals >= 3, String(lines()[0].refusals));
   assert.match(lines()[0].msg, /Client host \[192\.0\.2\.1\] blocked using zen\.spamhaus\.org/);
   assert.match(lines()[0].remedy, /delisting: https:\/\/check\.spamhaus\.org\//);
   const blocked = new RegExp(
