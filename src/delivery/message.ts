@@ -260,7 +260,7 @@ export class MessageBuilder {
             composeMessage({
               ...toCompose(message, await this.#copyFor(message, recipient)),
               feedbackId: feedbackIdOf(
-                { ...message, fromDomain },
+                { tags: message.tags, projectId: message.projectId, fromDomain },
                 this.#secrets.derive(FEEDBACK_ID),
               ),
             }),

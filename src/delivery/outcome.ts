@@ -21,7 +21,6 @@ import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../mail/replies/smt
 import type { Route } from '../net/dns/mx.ts';
 import type { SmtpTlsFacts } from '../net/smtp/client.ts';
 import type { TlsPolicyName } from '../net/tls/policy.ts';
-import { messageIdIn } from '../store/messages.ts';
 import { newSettlement, type Settlement } from '../store/settlement.ts';
 import type { Delivery } from './fair-queue.ts';
 import type { SignedMessage } from './message.ts';
@@ -232,8 +231,9 @@ export function settlementOf(
 ): Settlement {
   const { message, claim, provider } = delivery;
   const { attempt, world, late = false } = options;
-  const email = { ...message, messageId: messageIdIn(message) };
-  const recipient = { ...message, ...delivery, email };
+  const { projectId, environment } = message;
+  const { position, address } = delivery;
+  const recipient = { projectId, environment, position, address, email: message };
   const isDeferred = outcome.status === 'deferred';
   const waitMs = isDeferred ? retryDelayMs(delivery, outcome, options) : null;
   const retryMs = waitMs && (options.retryMs ?? waitMs);

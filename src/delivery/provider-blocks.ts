@@ -186,6 +186,11 @@ export class ProviderBlocks {
     return [...this.#known.values()].filter(({ since }) => since !== null);
   }
 
+  /** Nobody has refused our mail lately. */
+  get isQuiet(): boolean {
+    return this.#known.size === 0;
+  }
+
   /** The block that holds for this mail: that of the address comes before that of the domain. */
   holding(keys: readonly BlockKey[]): Known | null {
     const found = keys.map((key) => this.#known.get(nameOf(key)));
@@ -240,11 +245,10 @@ export class ProviderBlocks {
   /** The server took a message: refusals are counted anew, and a block ends. */
   delivered(key: BlockKey): void {
     const name = nameOf(key);
-    this.#deliveredAtMs.delete(name);
-    this.#deliveredAtMs.set(name, this.options.world.monotonicMs());
-    if (this.#deliveredAtMs.size > KNOWN_MAX) {
+    if (this.#deliveredAtMs.size >= KNOWN_MAX && !this.#deliveredAtMs.has(name)) {
       this.#deliveredAtMs.delete(this.#deliveredAtMs.keys().next().value!);
     }
+    this.#deliveredAtMs.set(name, this.options.world.monotonicMs());
     if (this.#known.has(name)) void this.#end(key);
   }
 
@@ -348,6 +352,7 @@ export class BlockVisit {
 
   /** null: the server may be tried. */
   async gate({ provider, address, envelopeFrom }: Server): Promise<Closed | null> {
+    if (this.#blocks.isQuiet) return null;
     const { sources } = this.#blocks.options;
     const [source = ''] = sourcesFor(sources, { provider, address, envelopeFrom });
     const block = this.#blocks.holding(this.#keysAt({ provider, source, ip: address }));
@@ -448,6 +453,7 @@ export class BlockVisit {
   }
 
   async #leaveProbes(except: readonly BlockKey[]): Promise<void> {
+    if (this.#probes.length === 0) return;
     const kept = new Set(except.map(nameOf));
     const left = this.#probes.splice(0).filter((probe) => !kept.has(nameOf(probe)));
     for (const probe of left) await this.#blocks.leave(probe);

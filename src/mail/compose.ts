@@ -7,6 +7,7 @@
  * content cannot contain. Blind copies are not mentioned.
  */
 import { createHmac } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { domainOf } from './address.ts';
 import type { Attachment, MessageContent } from './email.ts';
 import {
@@ -80,8 +81,23 @@ export function feedbackIdOf(
 ): string {
   const tag = email.tags.find(({ name }) => name === FEEDBACK_TAG);
   const kind = tag?.value.slice(0, FEEDBACK_KIND_MAX) ?? 'untagged';
-  const hashed = createHmac('sha256', key).update(email.projectId).digest('hex');
-  return `${kind}:${hashed.slice(0, FEEDBACK_PROJECT_HEX)}:${email.fromDomain}:letterhaus`;
+  return `${kind}:${hashedProject(email.projectId, key)}:${email.fromDomain}:letterhaus`;
+}
+
+/** By key: the same for all mail of a project. */
+const HASHED_PROJECTS = new WeakMap<Buffer, LRUCache<string, string>>();
+const HASHED_MAX = 1_000;
+
+function hashedProject(projectId: string, key: Buffer): string {
+  const known = HASHED_PROJECTS.get(key) ?? new LRUCache<string, string>({ max: HASHED_MAX });
+  HASHED_PROJECTS.set(key, known);
+  let hashed = known.get(projectId);
+  if (hashed === undefined) {
+    const mac = createHmac('sha256', key).update(projectId).digest('hex');
+    hashed = mac.slice(0, FEEDBACK_PROJECT_HEX);
+    known.set(projectId, hashed);
+  }
+  return hashed;
 }
 
 /** @throws when a string has characters that are not allowed in headers: a check is missing upstream */

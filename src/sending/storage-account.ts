@@ -148,7 +148,16 @@ export class StorageAccount {
 
 const keyOf = ({ projectId, day }: Reservation): string => `${projectId} ${day}`;
 
-const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+/** The last day that was asked for: nearly all mail is of today. */
+let lastDay = { number: NaN, text: '' };
+
+function dayOf(ms: number): string {
+  const number = Math.floor(ms / DAY_MS);
+  if (number !== lastDay.number) {
+    lastDay = { number, text: new Date(ms).toISOString().slice(0, 10) };
+  }
+  return lastDay.text;
+}
 
 /** One need for each day. */
 function together(needs: readonly Reservation[]): Reservation[] {
