@@ -61,6 +61,10 @@ async function assertExact(
   }
 }
 
+function isDue(dueMs: number): Promise<unknown> {
+  return waitFor(() => Date.now() >= dueMs, { what: 'the emails to be due', timeoutMs: 10_000 });
+}
+
 async function sendMany(
   { service, key }: Omit<Actors, 'mx'>,
   count: number,
@@ -86,7 +90,7 @@ test('cancels race with two workers: each email is canceled or arrives, never bo
   const dueMs = Date.now() + 1_500;
   const due = await sendMany(scene, 60, { scheduled_at: new Date(dueMs).toISOString() });
   const untouched = await sendMany(scene, 5, {});
-  await waitFor(() => Date.now() >= dueMs, { what: 'the emails to be due', timeoutMs: 10_000 });
+  await isDue(dueMs);
   const cancels = await cancelUntilEnded(scene, [...early, ...due]);
   await waitFor(() => untouched.every((id) => arrivals(scene.mx).has(id)), { what: 'the others' });
   for (const id of early) assert.ok(cancels.canceled.has(id));
@@ -98,7 +102,10 @@ test('when a worker is killed after the final dot, no email that arrived is canc
     args: ['--workers', '2'],
     env: { LETTERHAUS_FAILPOINTS: 'smtp_after_dot=kill@3,smtp_after_dot=kill@3' },
   });
-  const ids = await sendMany(failing, 30, {});
+  // Due when all are accepted: a worker that dies would take their requests with it.
+  const dueMs = Date.now() + 3_000;
+  const ids = await sendMany(failing, 30, { scheduled_at: new Date(dueMs).toISOString() });
+  await isDue(dueMs);
   const cancels = await cancelUntilEnded(failing, ids);
   assert.match(failing.service.logs, /failpoint/);
   const refusals = [...cancels.refusals.values()].flat();

@@ -9,6 +9,7 @@ import { secretKeyId } from '../../src/store/secrets.ts';
 import { letterhaus, type Env } from '../support/letterhaus.ts';
 import { migratedDatabase } from '../support/postgres.ts';
 import { type Service, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
 
 const WRONG = 'a key of another installation that is long enough';
 
@@ -156,6 +157,8 @@ test('a database from before the check is recognised by what is sealed in it', a
 
 test('commands that seal or open end with the same sentence and change nothing', async () => {
   await using service = await startService();
+  const isNoted = async () => (await service.sql('select id from secret_keys')).length > 0;
+  await waitFor(isNoted, { what: 'the service to note its key' });
   const before = await stateOf(service);
   const dataDir = join(folder, 'commands');
   const env = { ...service.env, LETTERHAUS_DATA_DIR: dataDir };
