@@ -9,7 +9,7 @@
  */
 import type { World } from '../core/world.ts';
 import { type BrokerPool, BrokerProvider, type Holder } from './broker-provider.ts';
-import type { BrokerMessage, WorkerMessage } from './broker-messages.ts';
+import type { BrokerMessage, HostMessage, WorkerMessage } from './broker-messages.ts';
 import { GroupRooms } from './broker-room.ts';
 import { limitsOf, type ShapingSettings } from './shaping-settings.ts';
 import { Uplink, type UplinkChange } from './uplink.ts';
@@ -107,7 +107,7 @@ export class Broker {
   }
 
   #handle(worker: number, message: WorkerMessage): void {
-    if (message.kind === 'host') return this.#notifyHost(message, worker);
+    if (message.kind === 'host') return this.#hostDied(worker, message);
     if (message.kind === 'prompt') return this.#answersPromptly(message, worker);
     if (message.kind === 'answered') return this.#answered(message.provider);
     if (message.kind === 'unresolved') return this.#noAnswer(worker, message.provider);
@@ -135,6 +135,12 @@ export class Broker {
         return this.#noAnswer(worker, message.provider);
     }
     this.#serve(provider);
+  }
+
+  /** From a worker that may not know yet that our uplink is down. */
+  #hostDied(worker: number, { address, deadForMs }: HostMessage): void {
+    const longestMs = this.#uplink.isDown ? this.#options.settings.uplink.retryMs : Infinity;
+    this.#notifyHost({ kind: 'host', address, deadForMs: Math.min(deadForMs, longestMs) }, worker);
   }
 
   #took(provider: BrokerProvider, { window }: BrokerPool, count: number): void {
@@ -361,7 +367,7 @@ export class Broker {
       this.#enqueue(worker, { kind: 'provider', ...provider.status() });
   }
 
-  #notifyHost(message: Extract<BrokerMessage, { kind: 'host' }>, from?: number): void {
+  #notifyHost(message: HostMessage, from?: number): void {
     for (const worker of this.#workers) if (worker !== from) this.#enqueue(worker, message);
   }
 

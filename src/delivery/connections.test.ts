@@ -342,3 +342,12 @@ test('a server that did not answer is skipped by all workers, except for urgent 
   assert.equal((await two.acquire(targetOf(mx), request({ postponableMs: 60_000 }))).kind, 'ready');
   assert.equal(two.deadForMs(mx.address), 0, 'it answers again');
 });
+
+test('while our uplink is down, a server that did not answer is skipped only briefly', () => {
+  const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: USUAL_SHAPING };
+  const worker = new Connections({ ...options, send: () => {} });
+  worker.receive([{ kind: 'uplink', isDown: true, failedForMs: 0 }]);
+  worker.markDead('192.0.2.9', { timedOut: true });
+  const forMs = worker.deadForMs('192.0.2.9');
+  assert.ok(forMs > 0 && forMs <= USUAL_SHAPING.uplink.retryMs, `${forMs} ms`);
+});

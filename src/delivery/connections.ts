@@ -251,7 +251,9 @@ export class Connections {
   }
 
   markDead(address: string, { timedOut }: { timedOut: boolean }): void {
-    const deadForMs = timedOut ? TIMED_OUT_FOR_MS : DEAD_FOR_MS;
+    const usualMs = timedOut ? TIMED_OUT_FOR_MS : DEAD_FOR_MS;
+    // Until the broker says for how long: what is postponed meanwhile must not wait for minutes.
+    const deadForMs = this.uplink.isDown ? Math.min(usualMs, this.uplink.retryMs) : usualMs;
     this.#dead.remember(address, deadForMs);
     this.#send({ kind: 'host', address, deadForMs });
   }

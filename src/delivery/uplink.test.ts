@@ -170,6 +170,13 @@ test('while the uplink is down suspensions are short, those that began in it and
   }
 });
 
+test('while the uplink is down an address that does not answer is skipped only briefly', () => {
+  const scene = downScene();
+  const address = addressOf('mx.one.test');
+  scene.broker.receive(2, [{ kind: 'host', address, deadForMs: 120_000 }]);
+  assert.equal(scene.deadForMs('mx.one.test'), retryMs);
+});
+
 test('the first answer ends all suspensions of that time, and what was counted in it', () => {
   const scene = downScene();
   scene.pass(retryMs + 1_000);
