@@ -64,6 +64,39 @@ test('a refusal because of the sender bounces and does not suppress the recipien
   }
 });
 
+test('a block without a reason is taken for one of this server, any other is what it says', () => {
+  for (const phase of ['mail', 'rcpt', 'data'] as const) {
+    for (const text of [
+      '550 5.7.1 blocked',
+      '550 Blocked.',
+      '550 5.7.1 Client host [192.0.2.1] blocked',
+      '554 5.7.1 Message rejected due to IP reputation',
+      '550 5.7.1 [192.0.2.1] has been blocked',
+      '550 5.7.1 192.0.2.1 has been blocked',
+      '554 5.7.1 The IP address 192.0.2.1 has been blocked',
+    ]) {
+      const { category, blame, suppress } = verdict(text, phase);
+      assert.deepEqual([category, blame, suppress], ['reputation', 'us', false], text);
+    }
+  }
+  for (const [text, category, blame] of [
+    ['550 5.7.1 message blocked: content/spam', 'content', 'sender'],
+    ['550 5.7.1 Your message has been blocked', 'content', 'sender'],
+    ['554 5.7.1 <jo@acme.test>: Relay access denied', 'policy', 'receiver'],
+    ['550 5.7.1 Blocked by policy', 'policy', 'receiver'],
+    ['550 5.7.1 blocked by recipient', 'policy', 'recipient'],
+    ['550 5.7.1 Your email has been blocked', 'policy', 'receiver'],
+    [
+      '550 5.7.1 This mail has been blocked because the sender is unauthenticated',
+      'authentication',
+      'sender',
+    ],
+  ] as const) {
+    const found = verdict(text, 'data');
+    assert.deepEqual([found.category, found.blame], [category, blame], text);
+  }
+});
+
 test("words in the recipient's own address are ignored", () => {
   assert.equal(verdict('550 5.1.1 <blacklist@spamhaus.test> User unknown').category, 'mailbox');
   assert.equal(verdict('550 <no-such-user@acme.test>... not today').suppress, false);
@@ -159,7 +192,7 @@ test('the reply code decides when the enhanced code contradicts it', () => {
 
 test('the replies of the simulator are classified as documented', () => {
   assert.deepEqual(pick(verdict('550 5.1.1 No such user')), ['mailbox', true, true]);
-  assert.deepEqual(pick(verdict('550 5.7.1 Blocked')), ['policy', true, false]);
+  assert.deepEqual(pick(verdict('550 5.7.1 Blocked by policy')), ['policy', true, false]);
   assert.deepEqual(pick(verdict('452 4.2.2 Mailbox full')), ['quota', false, false]);
 });
 

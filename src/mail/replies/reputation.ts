@@ -332,4 +332,39 @@ export const REPUTATION: readonly Rule[] = [
     example: '550 Requested mail action not taken: IP is rejected',
     phase: 'mail',
   },
+  {
+    means: 'low_reputation',
+    text: 'client host [ + blocked | ] has been blocked | ] is blocked | ] blocked',
+    example: '550 5.7.1 Client host [192.0.2.1] blocked',
+  },
+  {
+    means: 'low_reputation',
+    text: 'ip address + has been blocked | ip address is blocked | host has been blocked | server has been blocked',
+    example: '550 5.7.1 The IP address 192.0.2.1 has been blocked',
+    phase: 'mail',
+  },
+];
+
+/** Whoever says no more than this blocks the server, unless an earlier rule knows it to be about something else. */
+export const BARE_BLOCKS: readonly Rule[] = [
+  {
+    means: 'refused_by_policy',
+    codes: [550, 552, 553, 554, 571],
+    text: 'blocked + policy | blocked + policies | blocked by + rule | blocked by + administrator | blocked by us',
+    example: '550 5.7.1 Blocked by policy',
+    phase: 'data',
+  },
+  {
+    means: 'refused_by_policy',
+    codes: [550, 552, 553, 554, 571],
+    text: 'mail has been blocked | mail is blocked | mail was blocked | domain + blocked | sender + blocked',
+    example: '550 5.7.1 Your mail has been blocked',
+    phase: 'data',
+  },
+  {
+    means: 'low_reputation',
+    codes: [550, 552, 553, 554, 571],
+    text: '^blocked | has been blocked | you are blocked | connection blocked | access blocked',
+    example: '550 5.7.1 blocked',
+  },
 ];

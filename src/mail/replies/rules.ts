@@ -8,6 +8,7 @@
  *     CONTENT         policy.ts          malware, spam, form and size of the message
  *     MAILBOX         mailbox.ts         full, closed, moved, unknown: by enhanced code, then by text
  *     POLICY          policy.ts          who may write to whom, relaying, order, overload, routing
+ *     BARE_BLOCKS     reputation.ts      blocks that say nothing else
  *     LAST_RESORTS    here               subjects of enhanced codes, vague texts, bare codes
  *
  * The order prevents wrong suppressions: servers send reputation, rate, authentication and content problems
@@ -23,7 +24,7 @@ import { AUTHENTICATION } from './authentication.ts';
 import { CONTENT, POLICY } from './policy.ts';
 import { MAILBOX } from './mailbox.ts';
 import type { Rule } from './match.ts';
-import { RATE, REPUTATION } from './reputation.ts';
+import { BARE_BLOCKS, RATE, REPUTATION } from './reputation.ts';
 
 /**
  * Enhanced codes with one meaning only: from RFC 3463, 5248, 7372, 7505 and 8689, and those of Google and
@@ -290,7 +291,7 @@ const LAST_RESORTS: readonly Rule[] = [
   },
   {
     means: 'refused_by_policy',
-    text: 'policy | policies | not allowed | access denied | not accepted | blocked | banned | prohibited',
+    text: 'policy | policies | not allowed | access denied | not accepted | is blocked | was blocked | banned | prohibited',
     example: '550 Access denied...7d39d5299584f4be',
     phase: 'mail',
   },
@@ -327,5 +328,6 @@ export const RULES: readonly Rule[] = [
   ...CONTENT,
   ...MAILBOX,
   ...POLICY,
+  ...BARE_BLOCKS,
   ...LAST_RESORTS,
 ];
