@@ -122,6 +122,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/migrate.ts')).describeMigrate,
   },
   {
+    name: 'upgrade-check',
+    about: 'say what an upgrade to this version would do, and change nothing',
+    load: async () => (await import('./commands/upgrade-check.ts')).describeUpgradeCheck,
+  },
+  {
     name: 'backup',
     about: 'write a backup while mail flows, or check one',
     load: async () => (await import('./commands/backup.ts')).describeBackup,

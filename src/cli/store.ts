@@ -3,6 +3,7 @@
  * the service, migrate the schema as `letterhaus start` does, and select the project by name or id.
  */
 import { Option } from 'commander';
+import packageFile from '../../package.json' with { type: 'json' };
 import { type Cli, type Failure, isFailure, type Outcome, usageFailure } from './command.ts';
 import { type Config, readConfig } from '../config/config.ts';
 import { type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
@@ -19,9 +20,9 @@ import {
 import { newDatabaseProblem } from '../store/postgres/database-note.ts';
 import { connectRunning, type EngineOptions } from '../store/postgres/embedded/engine.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
-import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
+import { type BackUp, migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
-import { SecretKeyProblem } from '../store/secrets.ts';
+import { readSecretKey, SecretKeyProblem } from '../store/secrets.ts';
 import {
   listAllProjects,
   makeOperatorProject,
@@ -86,6 +87,7 @@ async function withDatabase(
     nowMs: cli.world.now(),
     acceptAnyDurability: config.acceptDatabaseDurability,
     emptyProblem: newDatabaseProblem(config.dataDir),
+    backUp: backUpFor(address, { cli, config }),
     log: (sentence) => cli.err(`${sentence}\n`),
   });
   const db = new Database(address, { role: migrated.role, name: 'command' });
@@ -94,6 +96,29 @@ async function withDatabase(
   } finally {
     await db.close();
   }
+}
+
+/** Undefined: the operator wants none. */
+function backUpFor(
+  address: DatabaseAddress,
+  { cli: { err, world }, config }: { cli: Cli; config: Config },
+): BackUp | undefined {
+  if (config.migrateWithoutBackup) return undefined;
+  return async (need) => {
+    // Loaded for the few commands that have something to migrate.
+    const { backupBeforeMigration } = await import('../backup/before-migration.ts');
+    const { dataDir, secretKey, backup } = config;
+    const backUp = backupBeforeMigration({
+      address,
+      dataDir,
+      secretKey: () => secretKey ?? readSecretKey(dataDir),
+      backup,
+      version: packageFile.version,
+      monotonicMs: () => world.monotonicMs(),
+      log: (sentence) => err(`${sentence}\n`),
+    });
+    await backUp(need);
+  };
 }
 
 function whyNotOpen(error: unknown): Failure {

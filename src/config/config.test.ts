@@ -74,6 +74,7 @@ test('no variable is required', () => {
     domainsMax: 1000,
     suppressionsMax: 500_000,
     acceptDatabaseDurability: false,
+    migrateWithoutBackup: false,
     retention: { contentH: 45 * 24, metadataH: 90 * 24 },
     backup: { to: null, everyMs: 6 * 3600_000, keep: 28, passphrase: null, recipients: [] },
   });
@@ -145,6 +146,7 @@ test('every variable is read', () => {
     LETTERHAUS_DOMAINS_MAX: '5000',
     LETTERHAUS_LIMIT_AUTH: '7/60',
     LETTERHAUS_ACCEPT_DATABASE_DURABILITY: 'true',
+    LETTERHAUS_MIGRATE_WITHOUT_BACKUP: '1',
     LETTERHAUS_RETENTION_CONTENT: '36h',
     LETTERHAUS_RETENTION_METADATA: '400d',
     LETTERHAUS_BACKUP_TO: '/srv/backups',
@@ -219,6 +221,7 @@ test('every variable is read', () => {
     domainsMax: 5000,
     suppressionsMax: 9000,
     acceptDatabaseDurability: true,
+    migrateWithoutBackup: true,
     retention: { contentH: 36, metadataH: 9600 },
     backup: {
       to: '/srv/backups',

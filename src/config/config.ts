@@ -73,6 +73,8 @@ export type Config = Readonly<
         readonly recipients: Limit | null;
       };
       acceptDatabaseDurability: boolean;
+      /** No backup is made before a migration that asks for one. */
+      migrateWithoutBackup: boolean;
       /** Per project and environment. */
       domainsMax: number;
       /** Per project and environment. */
@@ -182,6 +184,7 @@ function readStorage(read: EnvReader, system: System) {
     databaseBytesMax: read.parsed('LETTERHAUS_DATABASE_MAX_MB', parseMegabytes, MEGABYTES_RULE),
     storageBytesMax: read.parsed('LETTERHAUS_STORAGE_MAX_MB', parseMegabytes, MEGABYTES_RULE),
     acceptDatabaseDurability: read.flag('LETTERHAUS_ACCEPT_DATABASE_DURABILITY'),
+    migrateWithoutBackup: read.flag('LETTERHAUS_MIGRATE_WITHOUT_BACKUP'),
   };
 }
 

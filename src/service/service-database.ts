@@ -3,6 +3,8 @@
  * behind one interface. Takes the data directory's lock in both cases: one service per data directory.
  */
 import type { Logger } from 'pino';
+import packageFile from '../../package.json' with { type: 'json' };
+import { backupBeforeMigration } from '../backup/before-migration.ts';
 import { failpoint } from '../core/failpoint.ts';
 import type { Config } from '../config/config.ts';
 import type { World } from '../core/world.ts';
@@ -27,8 +29,8 @@ import { untilAborted } from '../store/postgres/session.ts';
 import { openUnderLock } from '../store/postgres/embedded/engine.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
 import { takeLock } from '../store/postgres/embedded/lock.ts';
-import { instanceOf } from '../store/secrets.ts';
-import { migrate, type MigrationResult } from '../store/postgres/migrate.ts';
+import { instanceOf, readSecretKey } from '../store/secrets.ts';
+import { type BackUp, migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { expireWorker, listNodes } from '../store/nodes.ts';
 
 export type ServiceDatabase = AsyncDisposable & {
@@ -101,6 +103,7 @@ export async function openServiceDatabase(
       log: (sentence) => log.warn(sentence),
       signal,
       secretKey: { dataDir, configured: config.secretKey },
+      backUp: backUpFor(address, { config, dataDir, opening }),
     });
     const { secretKey } = migrated;
     if (secretKey === null) throw new Error('a service needs a secret key');
@@ -136,6 +139,26 @@ export async function openServiceDatabase(
     signal.throwIfAborted();
     throw error;
   }
+}
+
+/** Undefined: the operator wants none. */
+function backUpFor(
+  address: DatabaseAddress,
+  parts: { config: Config; dataDir: string; opening: Opening },
+): BackUp | undefined {
+  const { config, dataDir, opening } = parts;
+  const { log, world, signal } = opening;
+  if (config.migrateWithoutBackup) return undefined;
+  return backupBeforeMigration({
+    address,
+    dataDir,
+    secretKey: () => config.secretKey ?? readSecretKey(dataDir),
+    backup: config.backup,
+    version: packageFile.version,
+    monotonicMs: () => world.monotonicMs(),
+    log: (sentence) => log.warn(sentence),
+    signal,
+  });
 }
 
 const STAY_ROOT =

@@ -5,6 +5,7 @@
  * unchanged for 15 s of its own successful polls expires that worker (src/service/supervisor.ts). So no
  * clocks are compared, and a database outage expires no worker.
  */
+import packageFile from '../../package.json' with { type: 'json' };
 import type { Queryable } from './postgres/database.ts';
 import { DUE_BY_AGE } from './queue.ts';
 import { SCHEMA_KNOWN } from './postgres/schema-version.ts';
@@ -23,10 +24,10 @@ export async function registerNode(
   node: { id: string; instance: string; host: string; pid: number },
 ): Promise<Beat> {
   const [row] = await db.query<Beat>(
-    `insert into nodes (id, instance, host, pid, started_at, schema_known)
-     values ($1, $2, $3, $4, app_now(), $5)
+    `insert into nodes (id, instance, host, pid, started_at, schema_known, version)
+     values ($1, $2, $3, $4, app_now(), $5, $6)
      returning ${BEAT}`,
-    [node.id, node.instance, node.host, node.pid, SCHEMA_KNOWN],
+    [node.id, node.instance, node.host, node.pid, SCHEMA_KNOWN, packageFile.version],
   );
   return row!;
 }

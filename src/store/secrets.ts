@@ -250,6 +250,11 @@ export function instanceOf(dataDir: string): string {
   return readText(file)!;
 }
 
+/** The id of this installation; null: it has none yet, and none is created. */
+export function readInstance(dataDir: string): string | null {
+  return readText(join(dataDir, 'secrets', 'instance'));
+}
+
 /** null: there is no such file. */
 function readText(file: string): string | null {
   try {

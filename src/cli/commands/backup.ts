@@ -16,6 +16,7 @@ import {
 import { readPassphrase, type Sealing, SealProblem } from '../../backup/sealed-key.ts';
 import { walkBackup } from '../../backup/walk.ts';
 import type { Config } from '../../config/config.ts';
+import { noteBackup } from '../../store/backup/last-backup.ts';
 import { readSecretKey } from '../../store/secrets.ts';
 import { backupFailure } from '../backup-failure.ts';
 import { type Cli, type Outcome, runnable, type Success, usageFailure } from '../command.ts';
@@ -94,6 +95,10 @@ async function write(
   const path = file === PIPE ? null : await filePath(file, cli.world.now());
   const given = { address, secretKey, sealing, version: packageFile.version };
   const made = await writeTo(path, { ...given, onProgress: reporting(cli) });
+  const noted = { schema: made.header.schema, takenAt: made.header.takenAt };
+  await noteBackup(address, { ...noted, place: path ?? 'a pipe' }).catch((error: Error) =>
+    cli.err(`The backup is complete, but its time could not be noted: ${error.message}\n`),
+  );
   const emails = made.rows['emails'] ?? 0;
   const text = `${path === null ? 'The backup' : path} has ${emails} emails, ${made.header.open} recipients of them open, as of ${made.header.takenAt}: ${megabytes(made.bytes)}.`;
   if (path === null) cli.err(`${text}\n`);

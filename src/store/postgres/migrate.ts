@@ -23,6 +23,7 @@ import { refuseUnfinishedRestore } from './restore-mark.ts';
 import type { Watching } from './session.ts';
 import { type LoginOutcome, makeAppRole, makeLogin } from './roles.ts';
 import { noteDatabaseSystem } from '../event-order.ts';
+import { type Migration, migrationsAfter } from './migration-effects.ts';
 import { ensurePartitions } from '../partitions.ts';
 import { checkSecretKey, type SecretKeyPlace, takeSecretKey } from '../secret-check.ts';
 import { secretKeysOf } from '../secrets.ts';
@@ -63,6 +64,8 @@ export type MigrateOptions = Watching & {
   emptyProblem?: string | null;
   /** For a service: the key, which has to be the one of the database, and from which the role of workers is derived (roles.ts). */
   secretKey?: SecretKeyPlace;
+  /** Makes the backup that a migration asks for; undefined: none is made. */
+  backUp?: BackUp | undefined;
   /** Logs the reason of a wait. */
   log?: (sentence: string) => void;
   /** Another folder in tests. */
@@ -71,9 +74,16 @@ export type MigrateOptions = Watching & {
 };
 
 /**
+ * @property present the schema of the database
+ * @property asking the migrations that ask for the backup
+ */
+export type BackUp = (need: { present: number; asking: readonly Migration[] }) => Promise<void>;
+
+/**
  * Migrates, creates partitions, and seeds the tables that mirror code. Waits for a migration by another
  * node.
- * @throws MigrationRefused when the database requires newer code, may lose commits, or is locked
+ * @throws MigrationRefused when the database requires newer code, may lose commits, or is locked, or when
+ * the backup that a migration asks for cannot be made: then nothing was migrated
  * @throws SecretKeyProblem when the secret key is not the one of the database; then nothing was changed
  * @throws DatabaseUnavailable
  */
@@ -126,7 +136,7 @@ export async function lockMigrations(
   await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
 }
 
-async function refuseOldServer(db: Queryable): Promise<void> {
+export async function refuseOldServer(db: Queryable): Promise<void> {
   const [row] = await db.query<{ number: number; text: string }>(
     `select current_setting('server_version_num')::int as number,
             current_setting('server_version') as text`,
@@ -136,7 +146,7 @@ async function refuseOldServer(db: Queryable): Promise<void> {
 }
 
 /** Refuses a server that may lose a commit: a 202 means that the email is on disk. */
-async function refuseForgetfulServer(db: Queryable): Promise<void> {
+export async function refuseForgetfulServer(db: Queryable): Promise<void> {
   const settings = await db.query<{ name: string; setting: string }>(
     `select name, setting from pg_settings where name in ('fsync', 'full_page_writes')`,
   );
@@ -178,6 +188,7 @@ async function applyMigrations(
     await step('the first migration', () => postgrator.migrate().then(finish));
   } else {
     await postgrator.validateMigrations(present);
+    await backUpFirst(db, { present, folder, backUp: options.backUp });
     for (const migration of pending) {
       const name = `migration ${basename(migration.filename)}`;
       const requiredBefore = await schemaRequired(db);
@@ -188,6 +199,27 @@ async function applyMigrations(
     await step('making partitions', finish);
   }
   return { version, applied: pending.map(({ filename }) => filename) };
+}
+
+/** Less than HOLDER_IDLE_MAX_MS, so that the lock is kept. */
+const KEEP_LOCK_EVERY_MS = 5_000;
+
+/** Under the lock, so that of several nodes one makes the backup. */
+async function backUpFirst(
+  db: Queryable,
+  { present, folder, backUp }: { present: number; folder: string; backUp: BackUp | undefined },
+): Promise<void> {
+  const asking = migrationsAfter(present, folder).filter((each) => each.backupReason !== null);
+  if (asking.length === 0 || backUp === undefined) return;
+  const keeping = setInterval(() => {
+    // If the session has ended, the next statement says so.
+    db.query('select 1').catch(() => {});
+  }, KEEP_LOCK_EVERY_MS);
+  try {
+    await backUp({ present, asking });
+  } finally {
+    clearInterval(keeping);
+  }
 }
 
 /**

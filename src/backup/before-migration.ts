@@ -1,0 +1,156 @@
+/**
+ * The backup before a migration that asks for one (store/postgres/migration-effects.ts): made by every start and
+ * command that would migrate, read back and checked, and only then the migration begins.
+ *
+ * Its name has the two schemas. So a start that is repeated replaces it, and scheduled backups, which keep only the
+ * newest, leave it alone.
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type DatabaseAddress, DatabaseUnavailable } from '../store/postgres/database.ts';
+import type { BackUp } from '../store/postgres/migrate.ts';
+import { MigrationRefused } from '../store/postgres/schema-version.ts';
+import {
+  type Destination,
+  fileDestination,
+  megabytes,
+  PlaceProblem,
+  readBackupFile,
+} from './files.ts';
+import type { Sink } from './format.ts';
+import { makeBackup, type MadeBackup } from './make.ts';
+import { type Sealing, SealProblem } from './sealed-key.ts';
+import { walkBackup } from './walk.ts';
+
+export type BeforeMigration = {
+  address: DatabaseAddress;
+  dataDir: string;
+  /** Null: there is none on this machine. */
+  secretKey: () => string | null;
+  /** `to`: the folder of scheduled backups. */
+  backup: { to: string | null; passphrase: string | null; recipients: readonly string[] };
+  /** Of Letterhaus. */
+  version: string;
+  monotonicMs: () => number;
+  log: (sentence: string) => void;
+  signal?: AbortSignal | undefined;
+};
+
+const SKIP = 'LETTERHAUS_MIGRATE_WITHOUT_BACKUP=1';
+
+/** For `migrate`. It throws MigrationRefused when the backup cannot be made. */
+export function backupBeforeMigration(options: BeforeMigration): BackUp {
+  return async ({ present, asking }) => {
+    const { log } = options;
+    const last = asking.at(-1)!;
+    const path = join(
+      backupFolder(options),
+      `letterhaus-schema-${present}-before-${last.version}.backup`,
+    );
+    const reasons = asking.map(({ file, backupReason }) => `${file} (${backupReason})`).join(', ');
+    log(`a backup is made before migration ${reasons}: ${path}`);
+    try {
+      const { bytes } = await makeAndCheck(path, options);
+      log(`the backup is complete and checked (${megabytes(bytes)}); the migration begins`);
+    } catch (error) {
+      options.signal?.throwIfAborted();
+      if (error instanceof DatabaseUnavailable) throw error;
+      throw new MigrationRefused(
+        `Migration ${last.file} needs a backup first, which failed: ${sentence(error)} Nothing was migrated. ` +
+          `Mend that and start again, or set ${SKIP} if you have a backup of your own.`,
+        { cause: error },
+      );
+    }
+  };
+}
+
+/** The folder of scheduled backups, else `backups` in the data directory. */
+export function backupFolder({
+  backup,
+  dataDir,
+}: Pick<BeforeMigration, 'backup' | 'dataDir'>): string {
+  const isFolder = backup.to !== null && !/^\w+:\/\//.test(backup.to);
+  return isFolder ? backup.to! : join(dataDir, 'backups');
+}
+
+function sentence(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return message.endsWith('.') ? message : `${message}.`;
+}
+
+async function makeAndCheck(path: string, options: BeforeMigration): Promise<MadeBackup> {
+  const { address, version, signal } = options;
+  const secretKey = options.secretKey();
+  if (secretKey === null) {
+    throw new SealProblem(
+      'There is no secret key on this machine: run this on the machine of the service.',
+    );
+  }
+  await makeFolder(path);
+  const made = await writeBackup(path, {
+    address,
+    secretKey,
+    sealing: sealingOf(options),
+    version,
+    onProgress: reporting(options),
+    signal,
+  });
+  await walkBackup(readBackupFile(path), {
+    rows: () => {
+      signal?.throwIfAborted();
+      return Promise.resolve();
+    },
+  });
+  return made;
+}
+
+async function makeFolder(path: string): Promise<void> {
+  const folder = join(path, '..');
+  await mkdir(folder, { mode: 0o700, recursive: true }).catch((error: NodeJS.ErrnoException) => {
+    throw new PlaceProblem(`${folder} cannot be made (${error.code}).`);
+  });
+}
+
+type Writing = Omit<Parameters<typeof makeBackup>[0], 'openSink'> & {
+  signal: AbortSignal | undefined;
+};
+
+async function writeBackup(path: string, { signal, ...given }: Writing): Promise<MadeBackup> {
+  let file: Destination | undefined;
+  const openSink = async (bytes: number): Promise<Sink> => {
+    const opened = await fileDestination(path, { bytes });
+    file = opened;
+    return {
+      write: (part) => {
+        signal?.throwIfAborted();
+        return opened.write(part);
+      },
+    };
+  };
+  const present = (): Destination | undefined => file;
+  try {
+    const made = await makeBackup({ ...given, openSink });
+    await present()?.finish();
+    return made;
+  } catch (error) {
+    await present()?.abandon();
+    throw error;
+  }
+}
+
+/** Nothing to seal it with: the key stays where it is, and the backup has none. */
+function sealingOf({ backup: { passphrase, recipients } }: BeforeMigration): Sealing {
+  if (passphrase !== null) return { passphrase };
+  return recipients.length > 0 ? { recipients } : null;
+}
+
+const REPORT_EVERY_MS = 5_000;
+
+function reporting({ monotonicMs, log }: BeforeMigration) {
+  let reportedMs = monotonicMs();
+  return ({ bytes, ofBytes }: { bytes: number; ofBytes: number }): void => {
+    if (monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
+    reportedMs = monotonicMs();
+    log(`the backup has ${megabytes(bytes)} of about ${megabytes(ofBytes)}`);
+  };
+}

@@ -1,0 +1,28 @@
+/** Which installations have workers that run now, by the counters that these raise every two seconds. */
+import { setTimeout as pause } from 'node:timers/promises';
+import type { World } from '../core/world.ts';
+import type { Queryable } from '../store/postgres/database.ts';
+import { listNodeFacts, type NodeFacts } from '../store/postgres/upgrade-facts.ts';
+
+const LOOKS_FOR_MS = 6_000;
+const LOOKS_EVERY_MS = 300;
+
+export type LivingNode = NodeFacts & { isRunning: boolean };
+
+/** Takes up to six seconds while rows of killed workers are left. */
+export async function watchNodes(
+  db: Queryable,
+  world: Pick<World, 'monotonicMs'>,
+): Promise<LivingNode[]> {
+  const first = await listNodeFacts(db);
+  const fromMs = world.monotonicMs();
+  const running = new Set<string>();
+  while (running.size < first.length && world.monotonicMs() - fromMs < LOOKS_FOR_MS) {
+    await pause(LOOKS_EVERY_MS);
+    for (const { instance, beats } of await listNodeFacts(db)) {
+      const before = first.find((node) => node.instance === instance)?.beats;
+      if (before !== undefined && beats > before) running.add(instance);
+    }
+  }
+  return first.map((node) => ({ ...node, isRunning: running.has(node.instance) }));
+}

@@ -1,0 +1,262 @@
+/**
+ * What an upgrade to this version would do to the installation that runs: read in one session that cannot write, and
+ * judged. commands/upgrade-check.ts prints it; docs/upgrading.md explains it.
+ */
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import packageFile from '../../package.json' with { type: 'json' };
+import { backupFolder } from '../backup/before-migration.ts';
+import { listBackups, megabytes, timeOf } from '../backup/files.ts';
+import { freeBytes, localDataDirectory } from '../store/postgres/capacity.ts';
+import type { Queryable } from '../store/postgres/database.ts';
+import { DEFAULT_SEARCH, findEngine } from '../store/postgres/embedded/binaries.ts';
+import { requireMajor } from '../store/postgres/embedded/cluster.ts';
+import { refuseForgetfulServer, refuseOldServer, versionOf } from '../store/postgres/migrate.ts';
+import {
+  type Migration,
+  migrationsAfter,
+  type TableEffect,
+} from '../store/postgres/migration-effects.ts';
+import { refuseUnfinishedRestore } from '../store/postgres/restore-mark.ts';
+import { MIGRATIONS, outdatedProblem, SCHEMA_KNOWN } from '../store/postgres/schema-version.ts';
+import * as facts from '../store/postgres/upgrade-facts.ts';
+import { checkSecretKey } from '../store/secret-check.ts';
+import { readInstance } from '../store/secrets.ts';
+import type { Cli } from './command.ts';
+import { type LivingNode, watchNodes } from './living-nodes.ts';
+import type { Place } from './store.ts';
+
+export type MigrationReport = Migration & {
+  /** Of its tables, without those that are not there. */
+  tables: (TableEffect & facts.TableSize)[];
+  /** Of the tables that it reads or writes as a whole. */
+  workBytes: number;
+};
+
+export type NodeReport = LivingNode & {
+  /** It does not know what the database will require, so that it ends. */
+  ends: boolean;
+  /** On the data directory of this command. */
+  isOwn: boolean;
+};
+
+export type LastBackup = { at: Date; place: string };
+
+export type UpgradeReport = {
+  version: string;
+  server: facts.ServerFacts;
+  schema: { present: number; known: number };
+  migrations: MigrationReport[];
+  nodes: NodeReport[];
+  backup: LastBackup | null;
+  /** Null: the disk is not visible from here. */
+  room: { neededBytes: number; freeBytes: number | null };
+  /** Sentences: what to do before the upgrade. */
+  attention: string[];
+};
+
+export type UpgradeOptions = {
+  /** The operator has a backup of another kind. */
+  ownBackup?: true;
+};
+
+/** The database is empty. */
+export class NothingToUpgrade extends Error {}
+
+type Reading = { db: Queryable; cli: Cli; place: Place; options: UpgradeOptions };
+
+/** @throws NothingToUpgrade, DatabaseUnavailable */
+export async function reportUpgrade(reading: Reading): Promise<UpgradeReport> {
+  const { db } = reading;
+  const present = await versionOf(db);
+  if (present === 0) throw new NothingToUpgrade();
+  const installation = await facts.readInstallation(db);
+  const server = await facts.readServer(db);
+  const migrations = await sizedMigrations(db, migrationsAfter(present, MIGRATIONS));
+  const required = Math.max(
+    installation.schemaRequired,
+    ...migrations.map(({ schemaRequired }) => schemaRequired ?? 0),
+  );
+  const nodes = await reportNodes(reading, required);
+  const backup = await lastBackup(reading, installation);
+  const neededBytes = migrations.reduce((sum, { workBytes }) => sum + workBytes, 0);
+  const folder = await localDataDirectory(db);
+  const room = { neededBytes, freeBytes: folder === null ? null : await freeBytes(folder) };
+  const attention = [
+    ...(await whyRefused(reading, { server, required: installation.schemaRequired })),
+    ...adviseSchema(present),
+    ...adviseNodes(nodes),
+    ...(await adviseBackup(reading, backup)),
+    ...adviseWork(migrations),
+    ...adviseRoom(room),
+    ...(await adviseBackupFirst(reading, { migrations, bytes: server.bytes })),
+  ];
+  const schema = { present, known: SCHEMA_KNOWN };
+  const { version } = packageFile;
+  return { version, server, schema, migrations, nodes, backup, room, attention };
+}
+
+/** A rewrite needs its room twice: in the new file, and in the WAL. */
+const ROOM_OF_REWRITE = 2;
+
+async function sizedMigrations(
+  db: Queryable,
+  pending: readonly Migration[],
+): Promise<MigrationReport[]> {
+  const sizes = await facts.sizesOf(
+    db,
+    pending.flatMap(({ effects }) => effects),
+  );
+  return pending.map((migration) => {
+    const tables = migration.effects.flatMap((effect) => {
+      const size = sizes.get(effect.table);
+      return size === undefined ? [] : [{ ...effect, ...size }];
+    });
+    const workBytes = tables
+      .map(({ rewrites, readsAll, changesRows, bytes }) => {
+        if (rewrites) return bytes * ROOM_OF_REWRITE;
+        return readsAll || changesRows ? bytes : 0;
+      })
+      .reduce((sum, bytes) => sum + bytes, 0);
+    return { ...migration, tables, workBytes };
+  });
+}
+
+async function reportNodes(
+  { db, cli: { world }, place }: Reading,
+  required: number,
+): Promise<NodeReport[]> {
+  const own = readInstance(place.config.dataDir);
+  return (await watchNodes(db, world)).map((node) => ({
+    ...node,
+    ends: node.schemaKnown < required,
+    isOwn: node.instance === own,
+  }));
+}
+
+/** Of the files in the folder of backups, and of what `letterhaus backup` noted. */
+async function lastBackup(
+  { place }: Reading,
+  { lastBackupAt, lastBackupPlace }: facts.InstallationFacts,
+): Promise<LastBackup | null> {
+  const newest = (await listBackups(backupFolder(place.config)).catch(() => [])).at(-1);
+  const madeMs = newest === undefined ? null : timeOf(newest);
+  const inFolder = madeMs === null ? null : { at: new Date(madeMs), place: newest! };
+  const noted =
+    lastBackupAt === null ? null : { at: lastBackupAt, place: lastBackupPlace ?? 'not known' };
+  if (inFolder === null || noted === null) return inFolder ?? noted;
+  return inFolder.at > noted.at ? inFolder : noted;
+}
+
+type Standing = { server: facts.ServerFacts; required: number };
+
+/** Everything for which a start of this version would end. */
+async function whyRefused(reading: Reading, { server, required }: Standing): Promise<string[]> {
+  const { db, place } = reading;
+  const { config } = place;
+  const checks = [
+    () => refuseOldServer(db),
+    () => (config.acceptDatabaseDurability ? Promise.resolve() : refuseForgetfulServer(db)),
+    () => refuseUnfinishedRestore(db),
+    () => checkSecretKey(db, { dataDir: config.dataDir, configured: config.secretKey }),
+  ];
+  const refusals: string[] = [];
+  for (const check of checks) {
+    await check().catch((error: Error) => refusals.push(error.message));
+  }
+  const outdated = outdatedProblem(required);
+  if (outdated !== null) refusals.push(outdated);
+  if (config.databaseUrl === null) refusals.push(...otherEngine(server));
+  return refusals;
+}
+
+/** The engine that this version brings cannot run the cluster. */
+function otherEngine({ dataDirectory, major }: facts.ServerFacts): string[] {
+  if (dataDirectory === null) return [];
+  try {
+    requireMajor(dataDirectory, findEngine(DEFAULT_SEARCH, major).major);
+    return [];
+  } catch (error) {
+    return [(error as Error).message];
+  }
+}
+
+function adviseSchema(present: number): string[] {
+  if (present <= SCHEMA_KNOWN) return [];
+  return [
+    `This version knows schema ${SCHEMA_KNOWN} and the database has ${present}: to start this version is a downgrade (docs/upgrading.md).`,
+  ];
+}
+
+function adviseNodes(nodes: readonly NodeReport[]): string[] {
+  const ending = nodes.filter(({ ends, isRunning, isOwn }) => ends && isRunning && !isOwn);
+  if (ending.length === 0) return [];
+  const hosts = [...new Set(ending.map(({ host }) => host))].join(', ');
+  return [
+    `The nodes on ${hosts} do not know what the database will require: they settle their work and end. Have this version ready on them.`,
+  ];
+}
+
+const DAY_MS = 24 * 3600_000;
+
+async function adviseBackup(
+  { db, cli, options }: Reading,
+  backup: LastBackup | null,
+): Promise<string[]> {
+  if (options.ownBackup === true) return [];
+  const failed = await facts.backupFailure(db);
+  if (failed !== null) return [`${failed.replace(/\.?$/, '.')} Make one before the upgrade.`];
+  if (backup === null) {
+    return [
+      'No backup is known: make one with `letterhaus backup` (docs/backup.md), or add --own-backup if you have one of another kind.',
+    ];
+  }
+  const days = (cli.world.now() - backup.at.getTime()) / DAY_MS;
+  if (days <= 1) return [];
+  return [
+    `The last backup is ${Math.floor(days * 24)} hours old: make one with \`letterhaus backup\` (docs/backup.md).`,
+  ];
+}
+
+/** More takes longer than a moment. */
+export const MOMENT_BYTES = 64 * 1024 ** 2;
+
+function adviseWork(migrations: readonly MigrationReport[]): string[] {
+  return migrations
+    .filter(({ workBytes }) => workBytes > MOMENT_BYTES)
+    .map(
+      ({ file, workBytes }) =>
+        `Migration ${file} reads or writes ${megabytes(workBytes)}, and blocks its tables meanwhile: upgrade when little is sent.`,
+    );
+}
+
+function adviseRoom({ neededBytes, freeBytes: free }: UpgradeReport['room']): string[] {
+  if (free === null || free >= neededBytes) return [];
+  return [
+    `The disk of the database has ${megabytes(free)} free, and the migrations may take ${megabytes(neededBytes)}.`,
+  ];
+}
+
+/** @param database its size: a backup without indexes and compressed is smaller */
+async function adviseBackupFirst(
+  { place: { config } }: Reading,
+  database: { migrations: readonly Migration[]; bytes: number },
+): Promise<string[]> {
+  const { migrations, bytes } = database;
+  if (migrations.every(({ backupReason }) => backupReason === null)) return [];
+  if (config.migrateWithoutBackup) {
+    return [
+      'LETTERHAUS_MIGRATE_WITHOUT_BACKUP is set: the backup that a migration asks for is not made. Make one, and unset it after the upgrade.',
+    ];
+  }
+  const folder = backupFolder(config);
+  const free = await freeBytes(existingPart(folder));
+  if (free >= bytes) return [];
+  return [
+    `The backup that a migration asks for may take ${megabytes(bytes)}, and ${folder} has ${megabytes(free)} free.`,
+  ];
+}
+
+function existingPart(folder: string): string {
+  return existsSync(folder) || dirname(folder) === folder ? folder : existingPart(dirname(folder));
+}
