@@ -113,7 +113,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'secrets',
-    about: 'replace the secret key',
+    about: 'replace the secret key, also a lost one',
     load: async () => (await import('./commands/secrets.ts')).describeSecrets,
   },
   {

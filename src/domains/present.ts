@@ -39,7 +39,8 @@ function adviseUnusable({ isKeyUnusable }: StoredDomain): { about: 'dkim'; messa
 
 export const KEY_UNUSABLE =
   'the secret key of this service cannot open the DKIM keys of this domain, so its mail waits unsigned: the operator ' +
-  'has to restore the secret key or the stored row from a backup, or remove the domain and add it again, which fails the waiting mail';
+  'has to restore the secret key or the stored row from a backup, or replace the keys, after which the waiting mail is ' +
+  'sent: letterhaus domains rotate-dkim, publish the new record, letterhaus domains verify';
 
 function adviseKey({ rsaPublicKey }: StoredDomain): { about: 'dkim'; message: string }[] {
   const message = adviseKeySize(rsaPublicKey);

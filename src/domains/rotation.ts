@@ -57,7 +57,8 @@ function refuseRotation({ name, verifiedAt, nextKeys, ...rest }: StoredDomain): 
       `A rotation of ${name} is under way since ${nextKeys.since}: publish the record of ${nextKeys.rsaSelector}, or cancel the rotation.`,
     );
   }
-  if (rest.previousKeys === null || !rest.isPreviousNeeded) return null;
+  // Without the present keys nothing is sent, and the record of the previous ones may stay published.
+  if (rest.previousKeys === null || !rest.isPreviousNeeded || rest.isKeyUnusable) return null;
   return refuse(
     `The keys of ${name} were replaced at ${rest.previousKeys.since}, and mail with the previous ones may be under way: rotate again after ${removableAt(rest.previousKeys)}.`,
   );

@@ -97,7 +97,12 @@ export function createDomainService(options: DomainServiceOptions) {
       const domain = isId(id) ? await findDomain(db, reach, id) : null;
       if (!domain) return NO_DOMAIN;
       await openKeys(options, domain);
-      return (await verifyDomain(options, domain)) ?? NO_DOMAIN;
+      const checked = await verifyDomain(options, domain);
+      if (checked === null || checked.rsaSelector === domain.rsaSelector)
+        return checked ?? NO_DOMAIN;
+      // The next keys have taken the place of keys that perhaps did not open.
+      await openKeys(options, checked);
+      return (await findDomain(db, reach, id)) ?? NO_DOMAIN;
     },
 
     /**

@@ -63,6 +63,15 @@ export async function takeSecretKey(db: Queryable, place: SecretKeyPlace): Promi
   return key;
 }
 
+/**
+ * Makes a key the one of the database, whatever has sealed what is in it: for `letterhaus secrets start-over`. The caller
+ * holds the lock of migrations, under which starts check their key.
+ */
+export async function replaceCheck(db: Queryable, secrets: SecretBox): Promise<void> {
+  const sealed = secrets.seal(CHECK_TEXT, CHECK_ROW);
+  await db.query('update installation set secret_check = $1', [sealed]);
+}
+
 /** For a running service. @returns why the keys in use are not those of the database; null: they are */
 export async function foreignKeyProblem(
   db: Queryable,

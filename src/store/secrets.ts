@@ -188,6 +188,21 @@ export function makeSecretKey(
   return readSecretKey(dataDir)!;
 }
 
+/** Puts a key aside that is not the one of the database, or is damaged. @returns its new path; null: there is none */
+export function putSecretKeyAside(dataDir: string, nowMs: number): string | null {
+  const file = secretKeyFile(dataDir);
+  const time = new Date(nowMs).toISOString().replaceAll(/[-:.]/g, '');
+  const aside = `${file}.before-${time}`;
+  try {
+    renameSync(file, aside);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+  syncFolder(join(dataDir, 'secrets'));
+  return aside;
+}
+
 /** Removes a key that has sealed nothing. */
 export function removeSecretKey(dataDir: string, secretKey: string): void {
   if (readSecretKey(dataDir) === secretKey) rmSync(secretKeyFile(dataDir));

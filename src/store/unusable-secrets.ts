@@ -162,6 +162,22 @@ async function markEach(
   return marked;
 }
 
+export type ToRenew = { domains: string[]; webhooks: string[]; members: string[] };
+
+const TO_RENEW = `
+select array(select distinct d.name from unusable_secrets u
+               join domains d on d.project_id = u.owner_id and d.id = u.id
+              where u.kind = 'domain' and d.deleted_at is null order by 1) as domains,
+       array(select u.id::text from unusable_secrets u where u.kind = 'webhook' order by 1) as webhooks,
+       array(select m.email from unusable_secrets u join members m on m.id = u.id
+              where u.kind = 'member' order by 1) as members`;
+
+/** The marked rows by the names that commands take. */
+export async function listToRenew(db: Queryable): Promise<ToRenew> {
+  const [row] = await db.query<ToRenew>(TO_RENEW);
+  return row!;
+}
+
 type Marked = SecretRow & { values: (Buffer | null)[] | null };
 
 const MARKED = `

@@ -1,7 +1,12 @@
 /** The statements about secret keys and what they seal. */
 import type { Database } from '../../src/store/postgres/database.ts';
 import { newId } from '../../src/store/ids.ts';
-import { foreignKeyProblem, sealCheckAnew, takeSecretKey } from '../../src/store/secret-check.ts';
+import {
+  foreignKeyProblem,
+  replaceCheck,
+  sealCheckAnew,
+  takeSecretKey,
+} from '../../src/store/secret-check.ts';
 import {
   keysInUse,
   listKeyHolders,
@@ -35,6 +40,7 @@ async function useMarks(db: Database, projectId: string, id: string): Promise<vo
   await unusable.unmarkUnusable(db, row);
   await unusable.markAllUnusable(db, new SecretBox('w'.repeat(32)));
   await unusable.countUnusable(db);
+  await unusable.listToRenew(db);
   await unusable.areAllDomainsUnusable(db);
   await unusable.isDomainUnusable(db, { projectId, domainId: id });
   await unusable.unmarkUsable(db, { opens: () => true });
@@ -47,5 +53,6 @@ async function useCheck(db: Database): Promise<void> {
   const wrong = 'w'.repeat(32);
   await foreignKeyProblem(db, { dataDir: '/', configured: wrong }, new SecretBox(wrong));
   await sealCheckAnew(db, new SecretBox(`${'d'.repeat(32)},${'c'.repeat(32)}`));
+  await replaceCheck(db, right);
   await db.query('update installation set secret_check = null');
 }

@@ -33,6 +33,7 @@ import {
   type Success,
 } from '../command.ts';
 import { type Store, withStore } from '../store.ts';
+import { describeStartOver } from './secrets-start-over.ts';
 
 /** Bounces are accepted for 45 days after delivery, and mail can wait in the queue for 5 days. */
 const RETURN_PATHS_DAYS = 50;
@@ -52,6 +53,7 @@ export function describeSecrets(secrets: Command, cli: Cli): void {
     .option('--finish', 'remove the old key once it is no longer needed')
     .option('--force', 'with --finish: remove it now, if it was disclosed')
     .option('--wait <seconds>', 'how long to wait for nodes to read the keys', parseSeconds, 60);
+  describeStartOver(secrets, cli);
 }
 
 type Options = { finish?: true; force?: true; wait: number };
