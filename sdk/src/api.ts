@@ -475,7 +475,7 @@ export type Email = {
   reply_to: string[];
   subject: string;
   status: EmailStatus;
-  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
+  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed';
   /** When it was accepted. */
   created_at: string;
   scheduled_at: string | null;
@@ -581,7 +581,7 @@ export type EmailSummary = {
   reply_to: string[];
   subject: string;
   status: EmailStatus;
-  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
+  last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed';
   /** When it was accepted. */
   created_at: string;
   scheduled_at: string | null;
@@ -878,7 +878,7 @@ export type NewWebhook = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
   /** The types of events to send; null: all, including those added later. */
-  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null | undefined;
+  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed'> | null | undefined;
 };
 
 export type NewWebhookReplay = {
@@ -892,7 +892,7 @@ export type NewWebhookReplay = {
 
 export type OperatorCondition = {
   object: 'condition';
-  type: 'provider.blocked' | 'domain.degraded' | 'webhook.disabled' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
+  type: 'provider.blocked' | 'domain.degraded' | 'webhook.disabled' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed';
   /** What it concerns, by type. */
   subject: string;
   /** What is wrong. */
@@ -1204,6 +1204,39 @@ export type Recipient = {
   smtp: SmtpAnswer | null;
 };
 
+export type Reconciliation = {
+  object: 'reconciliation';
+  /** No difference was found, or all are acknowledged. */
+  is_accounted_for: boolean;
+  from: string | null;
+  to: string | null;
+  checked_at: string | null;
+  /** Days of a project with a difference that is not acknowledged. */
+  days_differing: number;
+  /** Days of a project that are to be checked now. */
+  days_waiting: number;
+  /** Days of a project whose mail the retention removed before it could be checked. */
+  days_removed: number;
+  /** The newest days with a difference that is not acknowledged, at most 100. */
+  differences: Array<{
+    /** The day on which the mail was accepted (UTC). */
+    day: string;
+    /** The project. */
+    project_id: string;
+    /** Its name. */
+    project_name: string;
+    differences: Array<{
+      kind: 'accepted_differs' | 'email_missing' | 'recipient_missing' | 'not_queued' | 'queued_after_end' | 'open_count_differs' | 'event_missing' | 'status_unexplained';
+      /** What differs. */
+      message: string;
+      /** What to do. */
+      remedy: string;
+      /** Some of the emails. */
+      email_ids: string[];
+    }>;
+  }>;
+};
+
 export type RecoveryCodes = {
   object: 'recovery_codes';
   /** Each works once in place of a code of the app. Shown only here. */
@@ -1446,7 +1479,7 @@ export type StreamEvent = {
   object: 'event';
   /** The event, the same as `webhook-id`: repeated events have the same id. */
   id: string;
-  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
+  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed';
   /** When it occurred. */
   created_at: string;
   /** 1, 2, 3, … within its email, as in the timeline. */
@@ -1613,7 +1646,7 @@ export type TimelineEvent = {
   number: number;
   /** The event, the same as `webhook-id`. */
   id: string;
-  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed';
+  type: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed';
   /** When it occurred. */
   created_at: string;
   /** null: the event concerns the whole email. */
@@ -1706,7 +1739,7 @@ export type Webhook = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
   /** The types of events to send; null: all, including those added later. */
-  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null;
+  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed'> | null;
   /** A disabled webhook receives nothing; its pending deliveries have failed. */
   status: 'enabled' | 'disabled';
   /** Why the service disabled it; null if it did not. */
@@ -1720,7 +1753,7 @@ export type WebhookChange = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url?: string | undefined;
   /** The types of events to send; null: all, including those added later. */
-  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null | undefined;
+  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed'> | null | undefined;
   /** A disabled webhook receives nothing; its pending deliveries have failed. */
   status?: 'enabled' | 'disabled' | undefined;
 };
@@ -1807,7 +1840,7 @@ export type WebhookWithSecret = {
   /** HTTPS, on a public address. Redirects are not followed. */
   url: string;
   /** The types of events to send; null: all, including those added later. */
-  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed'> | null;
+  events: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed'> | null;
   /** A disabled webhook receives nothing; its pending deliveries have failed. */
   status: 'enabled' | 'disabled';
   /** Why the service disabled it; null if it did not. */
@@ -2183,7 +2216,7 @@ export type Operations = {
       /** `pending` until a 2xx response or the last retry. */
       status?: 'pending' | 'delivered' | 'failed' | undefined;
       /** Only events of this type. */
-      type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'backup.failed' | 'webhook.test' | undefined;
+      type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'clock.skewed' | 'reconciliation.difference' | 'backup.failed' | 'webhook.test' | undefined;
     };
     body: undefined;
     result: {
@@ -2474,6 +2507,12 @@ export type Operations = {
       has_more: boolean;
     };
   };
+  /** Get whether all mail is accounted for */
+  getReconciliation: {
+    query: Record<never, never>;
+    body: undefined;
+    result: Reconciliation;
+  };
   /** List requests */
   listRequests: {
     query: {
@@ -2603,6 +2642,7 @@ export const OPERATIONS = {
   listProjects: ['GET', '/v1/projects'],
   getLimits: ['GET', '/v1/limits'],
   listOperatorConditions: ['GET', '/v1/operator/conditions'],
+  getReconciliation: ['GET', '/v1/operator/reconciliation'],
   listRequests: ['GET', '/v1/requests'],
   getRequest: ['GET', '/v1/requests/{id}'],
   getHealth: ['GET', '/healthz'],

@@ -491,4 +491,9 @@ class Service extends Resource {
   conditions() {
     return this.call('listOperatorConditions');
   }
+
+  /** Whether all accepted mail is accounted for: with an operator's key. */
+  reconciliation() {
+    return this.call('getReconciliation');
+  }
 }

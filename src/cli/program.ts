@@ -97,6 +97,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/attention.ts')).describeAttention,
   },
   {
+    name: 'reconcile',
+    about: 'check that all accepted mail is accounted for, day by day',
+    load: async () => (await import('./commands/reconcile.ts')).describeReconcile,
+  },
+  {
     name: 'explain',
     about: "explain a mail server's reply, or a bounce",
     load: async () => (await import('./commands/explain.ts')).describeExplain,

@@ -30,6 +30,10 @@ export const CONDITIONS = {
     ended: 'The secret key opens what is stored again.',
   },
   'clock.skewed': { endsAs: 'clock.skewed', ended: 'The clock of the machine is right again.' },
+  'reconciliation.difference': {
+    endsAs: 'reconciliation.difference',
+    ended: 'All mail of the project is accounted for again.',
+  },
   'backup.failed': { endsAs: 'backup.failed', ended: 'A backup succeeded again.' },
 } as const satisfies Record<string, { endsAs: string; ended: string }>;
 

@@ -52,7 +52,7 @@ import { registerEventRoutes } from './routes/events.ts';
 import { registerKeyRoutes } from './routes/keys.ts';
 import { registerLimitRoutes } from './routes/limits.ts';
 import { registerMemberRoutes } from './routes/members.ts';
-import { registerOperatorRoutes } from './routes/operator.ts';
+import { registerOperatorRoutes, registerReconciliationRoute } from './routes/operator.ts';
 import { registerProjectRoutes } from './routes/projects.ts';
 import { registerQueueRoutes } from './routes/queue.ts';
 import { registerRequestRoutes } from './routes/requests.ts';
@@ -147,6 +147,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     registerMemberRoutes(app, services);
     registerAuditRoutes(app, services);
     registerOperatorRoutes(app, services);
+    registerReconciliationRoute(app, services);
     registerViewRoutes(app, services);
     registerRequestRoutes(app, services);
     registerServiceRoutes(app, services);

@@ -108,6 +108,7 @@ const OF_ADMINS = [
   'revokeInvitation',
   'listAuditEvents',
   'listOperatorConditions',
+  'getReconciliation',
 ] as const;
 
 /** An operation that a session may have. */
@@ -117,6 +118,7 @@ export type Operation = (typeof OF_VIEWERS | typeof OF_DEVELOPERS | typeof OF_AD
 export const OF_OPERATORS: ReadonlySet<string> = new Set([
   'listEvents',
   'listOperatorConditions',
+  'getReconciliation',
   'getCurrentApiKey',
   'createWebhook',
   'listWebhooks',

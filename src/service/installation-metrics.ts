@@ -14,6 +14,7 @@ import { databaseFigures, domainFigures, webhookFigures } from '../store/install
 import { countConditions } from '../store/operator-conditions.ts';
 import { queueDepth } from '../store/queue-depth.ts';
 import { listAlerts } from '../store/reputation.ts';
+import { readReconciliation } from '../store/reconciled-days.ts';
 import { countUnusable } from '../store/unusable-secrets.ts';
 import type { CertificateFiles } from './certificates.ts';
 import {
@@ -134,7 +135,8 @@ export class InstallationMetrics implements AsyncDisposable {
     const alerts = await listAlerts(db, { projectId: null, limit: ALERTS_SHOWN });
     const conditions = await countConditions(db);
     const secrets = await countUnusable(db);
-    return { queue, database, domains, webhooks, alerts, conditions, secrets };
+    const reconciliation = await readReconciliation(db);
+    return { queue, database, domains, webhooks, alerts, conditions, secrets, reconciliation };
   }
 
   samples(): Sample[] {

@@ -11,6 +11,7 @@ import type {
   WebhookFigures,
 } from '../store/installation-figures.ts';
 import type { ProviderDepth } from '../store/queue-depth.ts';
+import type { ReconciliationSummary } from '../store/reconciled-days.ts';
 import type { Alert } from '../store/reputation.ts';
 import type { UnusableCounts } from '../store/unusable-secrets.ts';
 import type { Metrics } from './worker-messages.ts';
@@ -40,6 +41,7 @@ export type Figures = {
   alerts: readonly Alert[];
   conditions: readonly { type: ConditionType; open: number }[];
   secrets: UnusableCounts;
+  reconciliation: ReconciliationSummary;
 };
 
 export function figureSamples(
@@ -54,6 +56,7 @@ export function figureSamples(
     ...reputationSamples(figures.alerts),
     conditionSample(figures.conditions),
     secretSample(figures.secrets),
+    ...reconciliationSamples(figures.reconciliation),
   ];
 }
 
@@ -256,6 +259,25 @@ function secretSample(counts: UnusableCounts): Sample {
     'Stored secrets that the secret key does not open: DKIM keys by domain, webhooks, second factors of members.',
     Object.entries(counts).map(([kind, value]) => ({ labels: { kind }, value })),
   );
+}
+
+function reconciliationSamples({ differing, finishedAt }: ReconciliationSummary): Sample[] {
+  return [
+    gauge(
+      'reconciliation_differing_days',
+      'Days of a project whose mail is not accounted for, and not acknowledged (letterhaus reconcile lists them).',
+      differing,
+    ),
+    ...(finishedAt === null
+      ? []
+      : [
+          gauge(
+            'reconciliation_finished_timestamp_seconds',
+            'When all days that were due had been checked.',
+            finishedAt.getTime() / 1_000,
+          ),
+        ]),
+  ];
 }
 
 export type Disk = { of: 'data' | 'database'; freeBytes: number; sizeBytes: number | null };

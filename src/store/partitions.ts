@@ -220,6 +220,7 @@ async function removeDue(db: Queryable, retention: Retention): Promise<Removal> 
       removal.waiting.push(isoDayOf(week));
       continue;
     }
+    if (due.some(({ table }) => table !== 'contents')) await noteRemoval(db, week);
     for (const partition of due) {
       await remove(db, partition);
       removal.removed.push(partition.name);
@@ -229,6 +230,14 @@ async function removeDue(db: Queryable, retention: Retention): Promise<Removal> 
     if (!allowance.isConfirmed) await noteSpent(db);
   }
   return removal;
+}
+
+const NOTE_REMOVAL = `
+update retention_clock set mail_removed_before = greatest(mail_removed_before, $1::timestamptz)`;
+
+/** Before anything is removed, for the daily proof (reconciliation.ts). */
+async function noteRemoval(db: Queryable, week: number): Promise<void> {
+  await db.query(NOTE_REMOVAL, [new Date((week + 1) * WEEK_MS)]);
 }
 
 async function databaseNowMs(db: Queryable): Promise<number> {

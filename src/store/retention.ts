@@ -80,6 +80,7 @@ export async function* trimProject(
     yield* trim('contents', (after) => run(db, TRIM_CONTENTS, [projectId, after, before]));
   }
   if (metadataH === null) return;
+  await db.query(NOTE_REMOVAL, [projectId, metadataH]);
   const before = await idBefore(db, metadataH);
   for (const environment of ['live', 'test']) {
     yield* trim('emails', (after) => run(db, TRIM_EMAILS, [projectId, after, before, environment]));
@@ -91,6 +92,12 @@ export async function* trimProject(
     endpoint = await nextEndpoint(db, projectId, id);
   }
 }
+
+// Before anything is removed, for the daily proof (reconciliation.ts). In whole hours, so that it is rarely written.
+const NOTE_REMOVAL = `
+update projects p set mail_removed_before = n.before
+  from (select date_trunc('hour', app_now() - ($2::int - 1) * interval '1 hour') as before) n
+ where p.id = $1 and coalesce(p.mail_removed_before < n.before, true)`;
 
 export const NO_ID = '00000000-0000-0000-0000-000000000000';
 

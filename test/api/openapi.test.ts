@@ -192,6 +192,7 @@ test('every endpoint is documented', () => {
     PATCH /v1/members/{id}
     DELETE /v1/members/{id}
     GET /v1/operator/conditions
+    GET /v1/operator/reconciliation
     GET /v1/invitations
     POST /v1/invitations
     DELETE /v1/invitations/{id}
@@ -450,6 +451,7 @@ test('answers about sessions are as documented', async () => {
   await asks('listViews');
   await asks('deleteView', view);
   await asks('listOperatorConditions');
+  await asks('getReconciliation');
   await asks('listMembers');
   await asks('updateMember', joined.member, { role: 'admin' });
   await asks('removeMember', joined.member);

@@ -9,6 +9,9 @@ import {
 } from '../../src/store/operator-conditions.ts';
 import { enabledWebhooks, unreportedWebhooks } from '../../src/store/disabled-webhooks.ts';
 import * as blocks from '../../src/store/provider-blocks.ts';
+import * as days from '../../src/store/reconciled-days.ts';
+import { claimQueueWalk, noteQueueWalked, walkQueue } from '../../src/store/reconciled-queue.ts';
+import * as proof from '../../src/store/reconciliation.ts';
 import type { Stage } from './statements.ts';
 
 export async function useBlocks({ db }: Stage): Promise<void> {
@@ -43,4 +46,40 @@ export async function useConditions({ db }: Stage): Promise<void> {
   await clearCondition(db, condition);
   await unreportedWebhooks(db, 10);
   await enabledWebhooks(db);
+}
+
+/** Of the daily proof. */
+export async function useReconciliation({ db, sender }: Stage): Promise<void> {
+  const { projectId } = sender;
+  const day = new Date().toISOString().slice(0, 10);
+  await proof.listNextDay(db);
+  await proof.checkSoon(db, { projectId, day });
+  await proof.claimDay(db);
+  await proof.claimDay(db, projectId);
+  await proof.keepDay(db, { projectId, day });
+  await proof.readAccepted(db, { projectId, day });
+  await proof.isRemoved(db, { projectId, day });
+  const found = new proof.Findings();
+  await proof.saveDay(db, { projectId, day }, { counts: found.counts, differences: [] });
+  await proof.saveRemoved(db, { projectId, day });
+  await days.listReconciledDays(db, { from: day, to: day, projectId: null }, 10);
+  await days.listDifferences(db, 10);
+  await days.acknowledgeDay(db, { day, projectId });
+  await days.readReconciliation(db);
+  await days.noteFinished(db, true);
+  await days.forgetReconciledDays(db, 500);
+  await claimQueueWalk(db, true);
+  await noteQueueWalked(db);
+}
+
+/** One step each; its rows are what it asks for. */
+export async function walkMail({ db, sender, someEmailId }: Stage): Promise<void> {
+  const atMs = Number.parseInt(someEmailId.replace('-', '').slice(0, 12), 16);
+  const day = new Date(atMs).toISOString().slice(0, 10);
+  const of = { projectId: sender.projectId, day };
+  await proof.walkDay(db, of, proof.firstOfDay(of));
+}
+
+export async function walkPlaces({ db }: Stage): Promise<void> {
+  await walkQueue(db);
 }

@@ -55,7 +55,13 @@ import {
 } from './statements-counts.ts';
 import { claimAndRelease, operate } from './statements-queue.ts';
 import { countWaiting, useDomains } from './statements-domains.ts';
-import { useBlocks, useConditions } from './statements-operator.ts';
+import {
+  useBlocks,
+  useConditions,
+  useReconciliation,
+  walkMail,
+  walkPlaces,
+} from './statements-operator.ts';
 import { useMailHosts, useNodes } from './statements-machines.ts';
 import { useMembers } from './statements-members.ts';
 import { useSecretKeys } from './statements-secrets.ts';
@@ -402,6 +408,9 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'hosts', asks: 1, run: useMailHosts },
   { what: 'providers that refuse our mail', asks: 10, run: useBlocks },
   { what: 'conditions of the installation', asks: 10, run: useConditions },
+  { what: 'the daily proof', asks: 10, run: useReconciliation },
+  { what: 'a step over the mail of a day', asks: 250, run: walkMail },
+  { what: 'a step over the queue', asks: 1_000, run: walkPlaces },
   { what: 'keys', asks: 5, run: useKeys },
   { what: 'members and their sessions', asks: 20, run: useMembers },
   { what: 'limits', asks: 1, run: useLimits },

@@ -17,6 +17,7 @@ const FEATURES = [
   'domains',
   'delivery',
   'inbound',
+  'reconciliation',
   'suppressions',
   'webhooks',
 ];

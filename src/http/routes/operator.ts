@@ -1,12 +1,23 @@
-/** What an operator has to act on now. Its beginnings and ends are in the event stream of an operator's key. */
+/**
+ * What an operator has to act on now, and whether all mail is accounted for. Beginnings and ends are in the event
+ * stream of an operator's key.
+ */
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { CONDITION_TYPES, OPERATOR_PROJECT_ID } from '../../core/operator-events.ts';
+import { describeDifference, DIFFERENCE_KINDS, DIFFERENCES } from '../../core/reconciliation.ts';
 import type { Refusal } from '../../core/refusals.ts';
 import { findOrganization } from '../../store/members.ts';
 import { type Condition, listConditions } from '../../store/operator-conditions.ts';
+import {
+  listDifferences,
+  type ReconciledDay,
+  readReconciliation,
+} from '../../store/reconciled-days.ts';
+import type { Queryable } from '../../store/postgres/database.ts';
 import { callerOf } from '../access.ts';
 import { refuse } from '../errors.ts';
-import { failures, listOf, time } from '../schemas/common.ts';
+import { failures, idSchema, listOf, time } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 
 const SHOWN_MAX = 100;
@@ -16,6 +27,13 @@ const NOT_OPERATORS: Refusal = {
   message:
     'This is for the operator: use a key that was made with `letterhaus keys create --project operator --mode live`.',
 };
+
+/** By an operator's key, or the session of a member of the first organization. */
+async function isOperator(db: Queryable, request: FastifyRequest): Promise<boolean> {
+  const { projectId, organizationId } = callerOf(request);
+  if (request.session === null) return projectId === OPERATOR_PROJECT_ID;
+  return organizationId === (await findOrganization(db));
+}
 
 export function registerOperatorRoutes(app: App, { db }: HttpServices): void {
   app.get('/v1/operator/conditions', {
@@ -29,12 +47,7 @@ export function registerOperatorRoutes(app: App, { db }: HttpServices): void {
       response: { 200: conditionList, ...failures() },
     },
     handler: async (request, reply) => {
-      const { projectId, organizationId } = callerOf(request);
-      const isOperator =
-        request.session === null
-          ? projectId === OPERATOR_PROJECT_ID
-          : organizationId === (await findOrganization(db));
-      if (!isOperator) return refuse(reply, NOT_OPERATORS);
+      if (!(await isOperator(db, request))) return refuse(reply, NOT_OPERATORS);
       const open = await listConditions(db, SHOWN_MAX + 1);
       return {
         object: 'list' as const,
@@ -43,6 +56,50 @@ export function registerOperatorRoutes(app: App, { db }: HttpServices): void {
       };
     },
   });
+}
+
+export function registerReconciliationRoute(app: App, { db }: HttpServices): void {
+  app.get('/v1/operator/reconciliation', {
+    schema: {
+      summary: 'Get whether all mail is accounted for',
+      description:
+        'The result of the daily proof: for each project and day, accepted recipients are compared with those that ' +
+        'ended and those that wait. For keys of the operator, and for admins.',
+      operationId: 'getReconciliation',
+      tags: ['Service'],
+      response: { 200: reconciliation, ...failures() },
+    },
+    handler: async (request, reply) => {
+      if (!(await isOperator(db, request))) return refuse(reply, NOT_OPERATORS);
+      const summary = await readReconciliation(db);
+      const differing = await listDifferences(db, SHOWN_MAX);
+      return {
+        object: 'reconciliation' as const,
+        is_accounted_for: summary.differing === 0,
+        from: summary.through < summary.from ? null : summary.from,
+        to: summary.through < summary.from ? null : summary.through,
+        checked_at: summary.finishedAt?.toISOString() ?? null,
+        days_differing: summary.differing,
+        days_waiting: summary.waiting,
+        days_removed: summary.removed,
+        differences: differing.map(differenceToWire),
+      };
+    },
+  });
+}
+
+function differenceToWire({ projectId, projectName, day, differences }: ReconciledDay) {
+  return {
+    day,
+    project_id: projectId,
+    project_name: projectName,
+    differences: differences.map((one) => ({
+      kind: one.kind,
+      message: describeDifference(one),
+      remedy: DIFFERENCES[one.kind].toDo,
+      email_ids: [...one.examples],
+    })),
+  };
 }
 
 function toWire({ type, subject, message, remedy, details, since, lastSeen }: Condition) {
@@ -77,3 +134,42 @@ const condition = z
   .meta({ id: 'OperatorCondition' });
 
 const conditionList = listOf(condition);
+
+const day = (description: string) =>
+  z.string().meta({ description, format: 'date', examples: ['2026-11-24'] });
+
+const reconciliation = z
+  .object({
+    object: z.literal('reconciliation'),
+    is_accounted_for: z.boolean().describe('No difference was found, or all are acknowledged.'),
+    from: day(
+      'The first of the last 30 days (UTC) that can be checked; null before the first is over.',
+    ).nullable(),
+    to: day('The last day that is over.').nullable(),
+    checked_at: time('When all that was due had been checked; null: never.').nullable(),
+    days_differing: z
+      .int()
+      .describe('Days of a project with a difference that is not acknowledged.'),
+    days_waiting: z.int().describe('Days of a project that are to be checked now.'),
+    days_removed: z
+      .int()
+      .describe('Days of a project whose mail the retention removed before it could be checked.'),
+    differences: z
+      .array(
+        z.object({
+          day: day('The day on which the mail was accepted (UTC).'),
+          project_id: idSchema('The project.'),
+          project_name: z.string().describe('Its name.'),
+          differences: z.array(
+            z.object({
+              kind: z.enum(DIFFERENCE_KINDS),
+              message: z.string().describe('What differs.'),
+              remedy: z.string().describe('What to do.'),
+              email_ids: z.array(idSchema('An email.')).describe('Some of the emails.'),
+            }),
+          ),
+        }),
+      )
+      .describe('The newest days with a difference that is not acknowledged, at most 100.'),
+  })
+  .meta({ id: 'Reconciliation' });

@@ -2,7 +2,7 @@
  * Periodic tasks of one process per machine: monitors other nodes and the schema, creates partitions in
  * advance, removes data past its retention (mail-removal.ts), reports senders with many bounces
  * (reputation-watch.ts), removes expired rows, builds indexes after an upgrade, re-checks domains, carries out drops
- * of waiting mail, and monitors the disk and what projects store.
+ * of waiting mail, monitors the disk and what projects store, and proves daily that no mail is missing.
  *
  * Each task has its own interval; one that fails is logged and tried again at the next interval.
  * Several machines may run the same task at once: every task is idempotent.
@@ -33,6 +33,7 @@ import { outdatedProblem } from '../../store/postgres/schema-version.ts';
 import { expireWorker, readWatched, releaseOrphans } from '../../store/nodes.ts';
 import type { SecretBox } from '../../store/secrets.ts';
 import { reportDisk, reportSize } from './space-conditions.ts';
+import { ReconciliationWatch } from './reconciliation-watch.ts';
 import { SecretWatch } from './secret-watch.ts';
 import { StorageWatch } from './storage-watch.ts';
 import { renewStsPolicies } from './sts-renewal.ts';
@@ -87,6 +88,7 @@ const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
 const WEBHOOKS_EVERY_MS = 10_000;
 const LAPSED_EVERY_MS = 60_000;
+const RECONCILE_EVERY_MS = 60_000;
 const RETENTION_EVERY_MS = 10 * 60_000;
 /** A task whose statement is not answered by then ends when the database is closed. */
 const STOP_WITHIN_MS = 5_000;
@@ -135,6 +137,10 @@ export class Maintenance implements AsyncDisposable {
       const context = { db: database.db, world: systemWorld, process: here };
       return carryOutDrops(context, () => !this.#isStopping);
     });
+    const { signal } = this.#stopping;
+    const reconciliation = new ReconciliationWatch({ db: database.db, operatorEvents, signal });
+    // A day may have become due since the last stop.
+    this.#nowAndEvery(RECONCILE_EVERY_MS, 'accounting for all mail', () => reconciliation.run());
     this.#every(LAPSED_EVERY_MS, 'ending conditions', () => operatorEvents.clearLapsed());
     const secretWatch = new SecretWatch({ ...this.#options, world: systemWorld });
     // A predecessor may have left rows that its successor cannot open.

@@ -1,18 +1,19 @@
 /** Is anything wrong, and how much was sent: figures of a period, and what needs somebody's attention. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useSearch } from '@tanstack/react-router';
-import { CircleAlert, CircleCheck, Hourglass } from 'lucide-react';
+import { CircleAlert, CircleCheck, Hourglass, Scale } from 'lucide-react';
 import { lazy, type ReactNode, Suspense } from 'react';
-import type { Stats } from '../../../sdk/src/api.ts';
+import type { Reconciliation, Stats } from '../../../sdk/src/api.ts';
 import { useEvents } from '../api/live.ts';
 import { useReload } from '../api/list.ts';
 import { queryText } from '../api/client.ts';
 import { useApi } from '../api/scope.ts';
+import { useMay } from '../ui/allowed.tsx';
 import { Choices } from '../ui/choices.tsx';
 import { PageHead } from '../ui/page.tsx';
 import { Problem, RowsSkeleton } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
-import { inWords } from '../ui/time.tsx';
+import { inWords, Time } from '../ui/time.tsx';
 import { useAttention } from './attention.ts';
 import { QueueSummary, useQueue } from './queue-words.tsx';
 import { ensureLanguage } from './plot-locale.ts';
@@ -62,6 +63,7 @@ export function OverviewScreen(): ReactNode {
       </PageHead>
       <Attention />
       <QueueNow />
+      <Accounted />
       {stats.isPending && <RowsSkeleton rows={6} />}
       {stats.isError && <Problem error={stats.error} retry={() => void stats.refetch()} />}
       {stats.isSuccess && (
@@ -155,6 +157,29 @@ function QueueNow(): ReactNode {
         <Link to="/$project/$environment/queue" params={scope} className="text-accent underline">
           See the queue
         </Link>
+      </span>
+    </p>
+  );
+}
+
+/** Admins see whether any mail is missing; what differs is among what needs attention. */
+function Accounted(): ReactNode {
+  const { get } = useApi();
+  const isOperator = useMay()('getReconciliation');
+  const proof = useQuery({
+    queryKey: ['/v1/operator/reconciliation'],
+    queryFn: ({ signal }) => get<Reconciliation>('/v1/operator/reconciliation', signal),
+    enabled: isOperator,
+  });
+  if (proof.data === undefined || proof.data.checked_at === null) return null;
+  const { from, to, is_accounted_for: isAccountedFor, checked_at: checkedAt } = proof.data;
+  if (from === null || to === null || !isAccountedFor) return null;
+  return (
+    <p className="flex items-center gap-2 px-4 pt-2 text-sm text-muted">
+      <Scale size={15} aria-hidden className="shrink-0" />
+      <span>
+        All mail accepted {from === to ? `on ${to}` : `from ${from} to ${to}`} (UTC) is accounted
+        for. Checked <Time at={checkedAt} />.
       </span>
     </p>
   );

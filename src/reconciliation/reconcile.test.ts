@@ -1,0 +1,306 @@
+/** The daily proof on a database of its own: what it compares, what it leaves alone, and what interrupts it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  acceptAll,
+  newEmail,
+  newSender,
+  SETTLING,
+  settlement,
+} from '../../test/support/mail-store.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import type { EndedCondition, NewCondition } from '../core/operator-events.ts';
+import { AcceptStore } from '../store/accept.ts';
+import type { NewEmail } from '../store/accept-statement.ts';
+import { newId } from '../store/ids.ts';
+import { registerNode } from '../store/nodes.ts';
+import { removeOldPartitions } from '../store/partitions.ts';
+import { claimDay } from '../store/reconciliation.ts';
+import {
+  acknowledgeDay,
+  listReconciledDays,
+  readReconciliation,
+} from '../store/reconciled-days.ts';
+import { setRetention, trimProject } from '../store/retention.ts';
+import { confirmRemoval } from '../store/retention-clock.ts';
+import { cancelEmail } from '../store/schedule.ts';
+import { SettleStore } from '../store/settle.ts';
+import { foldStats } from '../store/stats.ts';
+import { reconcile, reportProject } from './reconcile.ts';
+
+const ALL = { from: '2000-01-01', to: '9999-12-31', projectId: null };
+/** A day later, and more than the hour after it. */
+const A_DAY_S = 26 * 3_600;
+
+/** A project with its own worker, and what the operator is told. */
+async function start() {
+  const database = await testDatabase();
+  const { db } = database;
+  const sender = await newSender(db);
+  const holder = newId();
+  await registerNode(db, { id: holder, instance: newId(), host: 'here', pid: 1 });
+  const accepting = new AcceptStore(db.accepting, {
+    limit: { max: 1_000_000, windowS: 60 },
+    holder: () => holder,
+    onNotified: () => {},
+    onUnknown: () => {},
+  });
+  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  const open = new Map<string, NewCondition>();
+  const operatorEvents = {
+    raise: (one: NewCondition) => void open.set(one.subject, one),
+    clear: (one: EndedCondition) => void open.delete(one.subject),
+  };
+  const context = { db, operatorEvents, rest: () => Promise.resolve(true) };
+  return {
+    database,
+    sender,
+    open,
+    context,
+    settle: (email: NewEmail, position = 0) => settling.settle(settlement(email, { position })),
+    accept: async (count: number, to?: string[]) => {
+      const emails = Array.from({ length: count }, () => newEmail(sender, to && { to }));
+      await acceptAll(accepting, emails);
+      return emails;
+    },
+    check: () => reconcile(context, { walksQueue: true }),
+    days: () => listReconciledDays(db, ALL, 100),
+    async [Symbol.asyncDispose]() {
+      await database[Symbol.asyncDispose]();
+    },
+  };
+}
+
+type Started = Awaited<ReturnType<typeof start>>;
+
+const pass = ({ database }: Started, seconds: number) =>
+  database.sql(`update clock set skew = skew + $1 * interval '1 second'`, [seconds]);
+
+/** As the database of an operator may be damaged. */
+const damage = ({ database }: Started, text: string, values: unknown[] = []) =>
+  database.sql(text, values);
+
+const kindsOf = async (started: Started): Promise<string[]> =>
+  (await started.days()).flatMap(({ differences }) => differences.map(({ kind }) => kind));
+
+test('a day is proven once it has been over for an hour, with more emails than a step has', async () => {
+  await using started = await start();
+  const { accept, settle, check, days } = started;
+  const emails = await accept(300, ['jo@example.net', 'kim@example.net']);
+  for (const email of emails.slice(0, 100)) await settle(email);
+  await check();
+  assert.deepEqual(await days(), [], 'the day is not over');
+  await pass(started, A_DAY_S);
+  await check();
+  const found = await days();
+  const sum = (of: 'emails' | 'recipients') => found.reduce((total, one) => total + one[of], 0);
+  assert.deepEqual([sum('emails'), sum('recipients')], [300, 600]);
+  assert.equal(
+    found.reduce((total, one) => total + (one.statuses.delivered ?? 0), 0),
+    100,
+  );
+  assert.equal(
+    found.reduce((total, one) => total + (one.statuses.open ?? 0), 0),
+    500,
+  );
+  assert.ok(found.every(({ differences, isWaiting }) => differences.length === 0 && isWaiting));
+  const { finishedAt, differing, waiting } = await readReconciliation(started.database.db);
+  assert.ok(finishedAt !== null);
+  assert.deepEqual([differing, waiting], [0, 0]);
+});
+
+test('a day whose mail has ended is not counted again', async () => {
+  await using started = await start();
+  const { accept, settle, check, days, database } = started;
+  const [email] = await accept(1);
+  await settle(email!);
+  await pass(started, A_DAY_S);
+  await check();
+  const [proven] = await days();
+  assert.equal(proven?.isWaiting, false);
+  await pass(started, A_DAY_S);
+  await check();
+  assert.deepEqual((await days())[0]?.checkedAt, proven?.checkedAt);
+  assert.equal(await claimDay(database.db), null);
+});
+
+test('mail that is accepted, sent and canceled during the check is no difference', async () => {
+  await using started = await start();
+  const { accept, settle, database, sender, context, open, days } = started;
+  const earlier = await accept(300, ['jo@example.net', 'kim@example.net']);
+  await pass(started, A_DAY_S);
+  let isChecking = true;
+  const disturb = async (): Promise<void> => {
+    for (const email of earlier) {
+      if (!isChecking) return;
+      const { projectId, environment, id } = email;
+      await Promise.all([
+        settle(email, 0),
+        accept(2),
+        cancelEmail(database.db, { projectId, environment, id, keyId: null, domain: null }),
+        foldStats(database.db, 50),
+      ]);
+    }
+  };
+  const disturbing = disturb();
+  for (let times = 0; times < 3; times += 1) {
+    await damage(started, 'update reconciled_days set next_check_at = app_now()');
+    await reconcile(context, { walksQueue: true });
+  }
+  isChecking = false;
+  await disturbing;
+  assert.deepEqual(await kindsOf(started), []);
+  assert.equal(open.size, 0);
+  assert.ok((await days()).every(({ projectId }) => projectId === sender.projectId));
+});
+
+test('each loss is found and named', async () => {
+  await using started = await start();
+  const { accept, settle, check, days, open, sender } = started;
+  const emails = await accept(12, ['jo@example.net', 'kim@example.net']);
+  for (const email of emails) await settle(email);
+  const id = (index: number): string => emails[index]!.id;
+  await pass(started, A_DAY_S);
+  await check();
+  assert.deepEqual(await kindsOf(started), []);
+  await damage(started, 'delete from recipients where email_id = $1 and position = 0', [id(0)]);
+  await damage(started, 'delete from queue where email_id = $1', [id(1)]);
+  await damage(
+    started,
+    `insert into queue (project_id, email_id, position, environment, destination, provider, due_at)
+     select project_id, email_id, 0, environment, destination, provider, due_at + interval '9 days'
+       from queue where email_id = $1`,
+    [id(2)],
+  );
+  await damage(started, 'delete from events where subject_id = $1 and seq = 2', [id(3)]);
+  await damage(started, 'delete from emails where id = $1', [id(4)]);
+  await damage(
+    started,
+    `update recipients set status = 'bounced' where email_id = $1 and position = 0`,
+    [id(5)],
+  );
+  await damage(started, 'update emails set open_count = 2 where id = $1', [id(6)]);
+  await damage(started, 'delete from recipients where email_id = $1', [id(7)]);
+  await damage(started, 'delete from events where subject_id = $1 and seq = 1', [id(8)]);
+  await check();
+  const [{ differences } = { differences: [] }] = await days();
+  const named = Object.fromEntries(
+    differences.map(({ kind, examples, counter }) => [counter ?? kind, examples]),
+  );
+  assert.deepEqual(named, {
+    recipients: [],
+    emails: [],
+    email_missing: [id(4)],
+    recipient_missing: [id(0), id(7)],
+    not_queued: [id(1)],
+    queued_after_end: [id(2)],
+    open_count_differs: [id(6), id(7)],
+    event_missing: [id(3), id(8)],
+    status_unexplained: [id(3), id(5)],
+  });
+  const condition = open.get(sender.projectId);
+  assert.match(
+    condition?.message ?? '',
+    /^Mail of project Shop is not accounted for\. \d{4}-\d\d-\d\d: 24 recipients were accepted, and 19 are stored\./,
+  );
+  assert.match(condition?.remedy ?? '', /letterhaus reconcile/);
+});
+
+test('a counter that was changed is found, and ends when it is right again', async () => {
+  await using started = await start();
+  const { accept, settle, check, days, open, database } = started;
+  const [email] = await accept(1);
+  await settle(email!);
+  while ((await foldStats(database.db, 1_000)) > 0);
+  await pass(started, A_DAY_S);
+  const count = (change: number) =>
+    damage(started, `update stats set recipients = recipients + $1 where granularity = 'day'`, [
+      change,
+    ]);
+  await count(1);
+  await check();
+  const [found] = await days();
+  assert.partialDeepStrictEqual(found?.differences, [
+    { kind: 'accepted_differs', counter: 'recipients', counted: 2, stored: 1 },
+  ]);
+  assert.equal(open.size, 1);
+  await count(-1);
+  await pass(started, A_DAY_S);
+  await check();
+  assert.deepEqual(await kindsOf(started), []);
+  assert.equal(open.size, 0, 'the condition has ended');
+});
+
+test('known differences can be acknowledged, and a further one is reported', async () => {
+  await using started = await start();
+  const { accept, settle, check, days, open, database, context, sender } = started;
+  const emails = await accept(3);
+  for (const email of emails) await settle(email);
+  await pass(started, A_DAY_S);
+  const lose = (index: number) =>
+    damage(started, 'delete from events where subject_id = $1 and seq = 2', [emails[index]!.id]);
+  await lose(0);
+  await check();
+  assert.equal(open.size, 1);
+  const [{ day } = { day: '' }] = await days();
+  const acknowledged = await acknowledgeDay(database.db, { day, projectId: null });
+  assert.deepEqual(acknowledged, [sender.projectId]);
+  await reportProject(context, sender.projectId);
+  assert.equal(open.size, 0);
+  await pass(started, A_DAY_S);
+  await check();
+  assert.equal(open.size, 0, 'the same difference is known');
+  await lose(1);
+  await pass(started, A_DAY_S);
+  await check();
+  assert.equal(open.size, 1);
+});
+
+test('what the retention of a project or of whole weeks removes is no difference', async () => {
+  await using started = await start();
+  const { accept, settle, check, days, open, database, sender } = started;
+  const { db, address } = database;
+  const emails = await accept(3);
+  for (const email of emails) await settle(email);
+  await pass(started, A_DAY_S);
+  await check();
+  assert.equal((await days()).length > 0, true);
+  const { projectId } = sender;
+  // Longer again afterwards: what is gone does not come back.
+  await setRetention(db, { projectId, contentH: 24, metadataH: 24 });
+  for await (const _ of trimProject(db, { projectId, contentH: 24, metadataH: 24 }));
+  await setRetention(db, { projectId, contentH: null, metadataH: null });
+  const [left] = await db.query<{ count: number }>('select count(*)::int from emails');
+  assert.equal(left?.count, 0);
+  await damage(started, 'update reconciled_days set next_check_at = app_now()');
+  await check();
+  assert.deepEqual(await kindsOf(started), []);
+  assert.equal((await days())[0]?.emails, 3, 'what was counted before stays');
+
+  await damage(started, 'update projects set mail_removed_before = null');
+  await pass(started, 30 * 86_400);
+  await confirmRemoval(db);
+  const removal = await removeOldPartitions(address, { contentH: 48, metadataH: 48 });
+  assert.ok((removal?.removed.length ?? 0) > 0);
+  await damage(started, 'update reconciled_days set next_check_at = app_now()');
+  await check();
+  assert.deepEqual(await kindsOf(started), []);
+  assert.equal(open.size, 0);
+});
+
+test('a check that is stopped leaves its day to the next, and one that died for ten minutes', async () => {
+  await using started = await start();
+  const { accept, database, context, days, check } = started;
+  await accept(300);
+  await pass(started, A_DAY_S);
+  await check();
+  await damage(started, 'update reconciled_days set checked_at = null, next_check_at = app_now()');
+  await reconcile({ ...context, rest: () => Promise.resolve(false) });
+  assert.ok((await days()).every(({ checkedAt }) => checkedAt === null));
+  assert.ok((await claimDay(database.db)) !== null, 'it was left at once');
+  await check();
+  assert.equal((await days())[0]?.checkedAt, null, 'the claim of what died lasts');
+  await pass(started, 11 * 60);
+  await check();
+  assert.notEqual((await days())[0]?.checkedAt, null);
+});

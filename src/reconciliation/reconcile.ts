@@ -1,0 +1,146 @@
+/**
+ * The daily proof that no accepted mail is missing: checks the days that are due and reports what differs
+ * (core/reconciliation.ts says what is compared).
+ *
+ * A day of a project is due an hour after it is over, again while its mail has not ended, and when the walk over the
+ * queue finds a place that contradicts its recipient. Several processes may do it at once: each takes days that nobody
+ * else has, and one that dies leaves its day to the others. Between two steps the caller may rest or stop.
+ */
+import {
+  describeDifference,
+  type Difference,
+  DIFFERENCES,
+  sortDifferences,
+} from '../core/reconciliation.ts';
+import type { OperatorEvents } from '../core/operator-events.ts';
+import type { Database } from '../store/postgres/database.ts';
+import { claimQueueWalk, noteQueueWalked, walkQueue } from '../store/reconciled-queue.ts';
+import {
+  forgetReconciledDays,
+  listDifferences,
+  noteFinished,
+  type ReconciledDay,
+} from '../store/reconciled-days.ts';
+import {
+  checkSoon,
+  claimDay,
+  type ClaimedDay,
+  Findings,
+  firstOfDay,
+  isRemoved,
+  keepDay,
+  listNextDay,
+  readAccepted,
+  saveDay,
+  saveRemoved,
+  walkDay,
+} from '../store/reconciliation.ts';
+import { QUEUE_START, type QueuePlace } from '../store/queue-changes.ts';
+
+export type ReconcileContext = {
+  db: Database;
+  operatorEvents: OperatorEvents;
+  /** Called between two steps. @returns whether to go on */
+  rest: () => Promise<boolean>;
+};
+
+type Scope = {
+  /** Only this project; null: all. */
+  projectId?: string | null;
+  /** Walks over the queue even if that is not due. */
+  walksQueue?: boolean;
+};
+
+/** Claims of ten minutes are renewed in time, also with slow steps. */
+const KEEP_EVERY_STEPS = 20;
+const FORGET_BATCH = 1_000;
+
+/** Checks all that is due. */
+export async function reconcile(
+  context: ReconcileContext,
+  { projectId = null, walksQueue = false }: Scope = {},
+): Promise<void> {
+  const { db, rest } = context;
+  while ((await listNextDay(db)) !== null) if (!(await rest())) return;
+  if (await claimQueueWalk(db, walksQueue)) await findStrays(context);
+  let isNews = false;
+  for (;;) {
+    const day = await claimDay(db, projectId);
+    if (day === null) break;
+    if (!(await checkDay(context, day))) return;
+    isNews = true;
+  }
+  await forgetReconciledDays(db, FORGET_BATCH);
+  if (projectId === null) await noteFinished(db, isNews);
+}
+
+/** Days with places in the queue that contradict their recipients are due. */
+async function findStrays({ db, rest }: ReconcileContext): Promise<void> {
+  let from: QueuePlace | null = QUEUE_START;
+  while (from !== null) {
+    const step: Awaited<ReturnType<typeof walkQueue>> = await walkQueue(db, from);
+    for (const day of step.days) await checkSoon(db, day);
+    if (!(await rest())) return;
+    from = step.next;
+  }
+  await noteQueueWalked(db);
+}
+
+/** @returns false: it was left to the next run */
+async function checkDay(context: ReconcileContext, day: ClaimedDay): Promise<boolean> {
+  const { db, rest } = context;
+  const findings = new Findings();
+  let after: string | null = firstOfDay(day);
+  for (let steps = 1; after !== null; steps += 1) {
+    const step: Awaited<ReturnType<typeof walkDay>> = await walkDay(db, day, after);
+    findings.add(step);
+    after = step.next;
+    if (after === null) break;
+    const mayGoOn = await rest();
+    if (!mayGoOn || steps % KEEP_EVERY_STEPS === 0) await keepDay(db, day, !mayGoOn);
+    if (!mayGoOn) return false;
+  }
+  const accepted = day.isOver && day.isCounted ? await readAccepted(db, day) : null;
+  if (await isRemoved(db, day)) {
+    await saveRemoved(db, day);
+  } else {
+    const differences = sortDifferences(findings.differences(accepted));
+    await saveDay(db, day, { counts: findings.counts, differences });
+  }
+  await reportProject(context, day.projectId);
+  return true;
+}
+
+/** Days that a condition names. */
+const NAMED_MAX = 3;
+
+/** Opens or ends the condition of a project, by what is stored of its days. */
+export async function reportProject(
+  { db, operatorEvents }: Pick<ReconcileContext, 'db' | 'operatorEvents'>,
+  projectId: string,
+): Promise<void> {
+  const condition = { type: 'reconciliation.difference', subject: projectId } as const;
+  const days = await listDifferences(db, NAMED_MAX + 1, projectId);
+  const [newest] = days;
+  if (newest === undefined) return operatorEvents.clear(condition);
+  const sentences = days.slice(0, NAMED_MAX).map(sentenceOf).join(' ');
+  const more = days.length > NAMED_MAX ? ' There are more days.' : '';
+  operatorEvents.raise({
+    ...condition,
+    message: `Mail of project ${newest.projectName} is not accounted for. ${sentences}${more}`,
+    remedy: `${remedyOf(newest.differences)} \`letterhaus reconcile\` shows all of it, and checks again.`,
+    details: {
+      project_id: projectId,
+      days: days.slice(0, NAMED_MAX).map(({ day, differences }) => ({ day, differences })),
+    },
+  });
+}
+
+function sentenceOf({ day, differences }: ReconciledDay): string {
+  return `${day}: ${differences.map(describeDifference).join(' ')}`;
+}
+
+/** What to do about the most severe one. */
+function remedyOf([first]: readonly Difference[]): string {
+  return first === undefined ? '' : DIFFERENCES[first.kind].toDo;
+}
