@@ -29,6 +29,14 @@ export const CONDITIONS = {
     endsAs: 'secret_key.unusable',
     ended: 'The secret key opens what is stored again.',
   },
+  'certificate.expiring': {
+    endsAs: 'certificate.expiring',
+    ended: 'The certificate is renewed.',
+  },
+  'certificate.mismatch': {
+    endsAs: 'certificate.mismatch',
+    ended: 'The certificate fits its name and its key again.',
+  },
   'clock.skewed': { endsAs: 'clock.skewed', ended: 'The clock of the machine is right again.' },
   'reconciliation.difference': {
     endsAs: 'reconciliation.difference',

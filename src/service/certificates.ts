@@ -20,33 +20,71 @@ const OWN_VALID_MS = 3_650 * DAY_MS;
 const OWN_VALID_BEFORE_MS = DAY_MS;
 const RENEW_BEFORE_MS = 30 * DAY_MS;
 
+const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
 /** The variables that name the files. */
 export const MAIL_VARIABLES = { cert: 'LETTERHAUS_TLS_CERT', key: 'LETTERHAUS_TLS_KEY' };
 export const API_VARIABLES = { cert: 'LETTERHAUS_API_TLS_CERT', key: 'LETTERHAUS_API_TLS_KEY' };
 
-/** Checks the operator's files. @returns what is wrong, a sentence with the name of the variable */
+/** @property chain the certificate, then all others of its file */
+export type CertificatePair = { chain: readonly [X509Certificate, ...X509Certificate[]] };
+
+/** Reads the operator's files. @returns the problem, a sentence with the name of the variable, unless they can be used */
+export function readPair(
+  files: CertificateFiles,
+  names = MAIL_VARIABLES,
+): CertificatePair | { problem: string } {
+  const cert = readOr(files.cert);
+  if (typeof cert !== 'string') return { problem: `${names.cert}: ${cert.problem}` };
+  const key = readOr(files.key);
+  if (typeof key !== 'string') return { problem: `${names.key}: ${key.problem}` };
+  const chain = parse(() => readChain(cert));
+  if (chain === null) {
+    return {
+      problem: `${names.cert}: ${files.cert} is no certificate in PEM; give the full chain.`,
+    };
+  }
+  const privateKey = parse(() => createPrivateKey(key));
+  if (privateKey === null) {
+    return {
+      problem: `${names.key}: ${files.key} is no private key in PEM without a passphrase.`,
+    };
+  }
+  if (chain[0].checkPrivateKey(privateKey)) return { chain };
+  return {
+    problem: `${names.key}: ${files.key} is not the key of ${files.cert}; give those that belong together.`,
+  };
+}
+
+/** Checks the operator's files at the start. @returns what is wrong, a sentence with the name of the variable */
 export function problemOf(
   files: CertificateFiles,
   nowMs: number,
   names = MAIL_VARIABLES,
 ): string | null {
-  const cert = readOr(files.cert);
-  if (typeof cert !== 'string') return `${names.cert}: ${cert.problem}`;
-  const key = readOr(files.key);
-  if (typeof key !== 'string') return `${names.key}: ${key.problem}`;
-  const certificate = parse(() => new X509Certificate(cert));
-  if (certificate === null) {
-    return `${names.cert}: ${files.cert} is no certificate in PEM; give the full chain.`;
-  }
-  const privateKey = parse(() => createPrivateKey(key));
-  if (privateKey === null) {
-    return `${names.key}: ${files.key} is no private key in PEM without a passphrase.`;
-  }
-  if (!certificate.checkPrivateKey(privateKey)) {
-    return `${names.key}: ${files.key} is not the key of ${files.cert}; give those that belong together.`;
-  }
+  const pair = readPair(files, names);
+  if ('problem' in pair) return pair.problem;
+  const [certificate] = pair.chain;
   if (certificate.validToDate.getTime() > nowMs) return null;
   return `${names.cert}: ${files.cert} has ended on ${certificate.validTo}; renew it.`;
+}
+
+/** @throws when the text has no certificate, or one that is damaged */
+export function readChain(pem: string): CertificatePair['chain'] {
+  const [first, ...others] = pem.match(PEM_CERTIFICATE) ?? [pem];
+  return [new X509Certificate(first), ...others.map((one) => new X509Certificate(one))];
+}
+
+/**
+ * When clients begin to refuse the certificate: it has ended, or the one that issued it. Others of the file do not
+ * count, because authorities hand out chains with an old root that clients ignore.
+ */
+export function endOfChain([certificate, ...others]: CertificatePair['chain']): Date {
+  const issuer = others.find((one) => certificate.checkIssued(one));
+  if (issuer === undefined || issuer.validToDate > certificate.validToDate) {
+    return certificate.validToDate;
+  }
+  return issuer.validToDate;
 }
 
 /** Makes a certificate for this host in the data directory, unless there is a valid one. */

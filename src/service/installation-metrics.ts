@@ -6,7 +6,6 @@
  * at most a twentieth of the time, up to once a minute. Those of a scrape may be as old as `letterhaus_figures_age_seconds` says, which is
  * how a scrape never waits for a frozen database.
  */
-import { X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
@@ -16,7 +15,8 @@ import { queueDepth } from '../store/queue-depth.ts';
 import { listAlerts } from '../store/reputation.ts';
 import { readReconciliation } from '../store/reconciled-days.ts';
 import { countUnusable } from '../store/unusable-secrets.ts';
-import type { CertificateFiles } from './certificates.ts';
+import type { CertificateUse } from './certificate-watch.ts';
+import { endOfChain, readChain } from './certificates.ts';
 import {
   type Disk,
   diskSamples,
@@ -43,7 +43,7 @@ const ALERTS_SHOWN = 100;
 export type InstallationMetricsOptions = {
   database: Pick<ServiceDatabase, 'db' | 'dataDir' | 'freeBytes'>;
   config: Pick<Config, 'shaping' | 'databaseBytesMax' | 'metrics' | 'metricsToken'>;
-  certificates: Readonly<Record<Expiry['of'], CertificateFiles | null>>;
+  certificates: readonly CertificateUse[];
   log: Pick<Logger, 'debug'>;
 };
 
@@ -116,11 +116,10 @@ export class InstallationMetrics implements AsyncDisposable {
 
   async #readCertificates(): Promise<void> {
     const expiries: Expiry[] = [];
-    for (const owner of ['api', 'mail'] as const) {
-      const files = this.#options.certificates[owner];
-      const pem = files && (await readFile(files.cert).catch(() => null));
-      const atMs = pem && expiryOf(pem);
-      if (atMs !== null) expiries.push({ of: owner, atMs });
+    for (const { of, files } of this.#options.certificates) {
+      const pem = await readFile(files.cert, 'utf8').catch(() => null);
+      const atMs = pem === null ? null : expiryOf(pem);
+      if (atMs !== null) expiries.push({ of, atMs });
     }
     this.#expiries = expiries;
   }
@@ -161,9 +160,9 @@ export class InstallationMetrics implements AsyncDisposable {
   }
 }
 
-function expiryOf(pem: Buffer): number | null {
+function expiryOf(pem: string): number | null {
   try {
-    return new X509Certificate(pem).validToDate.getTime();
+    return endOfChain(readChain(pem)).getTime();
   } catch {
     return null;
   }

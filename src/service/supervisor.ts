@@ -19,6 +19,7 @@ import {
   keepOwnCertificate,
   problemOf,
 } from './certificates.ts';
+import { certificateUses } from './certificate-watch.ts';
 import { scheduleBackups } from './backup-schedule.ts';
 import { armSupervisor } from './failpoints.ts';
 import { type Seeded, seedFirstStart } from './first-start.ts';
@@ -104,8 +105,7 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     const opening = openServiceDatabase(config, { log, world: systemWorld, work, signal });
     opening.catch(() => {}); // awaited below
     // Workers load their code while the database opens.
-    const count = work.workers;
-    pool = new WorkerPool({ count, log, env: await tuneOpenssl() });
+    pool = new WorkerPool({ count: work.workers, log, env: await tuneOpenssl() });
     await using database = await opening;
     failpoint('supervisor_start');
     const common = { db: database.db, world: systemWorld, log };
@@ -123,15 +123,16 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     using files = sharedFiles(database, log);
     const share = (pair: CertificateFiles | null) => pair && (files?.share(pair) ?? pair);
     const readable = { ...ports, apiTlsFiles: share(ports.apiTlsFiles) };
-    const certificate = share(certificateFor(ports, { dataDir: database.dataDir, log }));
+    const mailFiles = certificateFor(ports, { dataDir: database.dataDir, log });
+    const certificate = share(mailFiles);
     const hold = await unlessStopped(readHold(database.db));
     const setup = setupFor({ config: readable, options, database, certificate, work, hold });
     await using workers = pool.run(setup, database.expire);
     await unlessStopped(workers.ready);
     const running = { database, pool, config, secrets, log };
-    const certificates = { api: ports.apiTlsFiles, mail: certificate };
-    await using _figures = await startMeasuring(pool, { database, config, certificates, log });
-    await using maintenance = new Maintenance({ ...running, clock, operatorEvents });
+    const certificates = certificateUses(ports, mailFiles);
+    await using _figures = await startMeasuring(pool, { ...running, certificates });
+    await using maintenance = new Maintenance({ ...running, clock, certificates, operatorEvents });
     maintenance.start();
     using _keys = keepSecretKeys(running);
     using _hold = watchHold(hold, { db: database.db, pool, log });

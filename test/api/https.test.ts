@@ -27,7 +27,11 @@ function renew(name: string): void {
 renew('first.test');
 const service = await startService({
   args: ['--workers', '1'],
-  env: { LETTERHAUS_API_TLS_CERT: files.cert, LETTERHAUS_API_TLS_KEY: files.key },
+  env: {
+    LETTERHAUS_API_TLS_CERT: files.cert,
+    LETTERHAUS_API_TLS_KEY: files.key,
+    LETTERHAUS_PUBLIC_URL: 'https://mail.acme.test',
+  },
 });
 after(() => service[Symbol.asyncDispose]());
 const port = Number(new URL(service.url).port);
@@ -53,6 +57,17 @@ test('the API is served over TLS with the certificate of the operator', async ()
   const { status, body } = await post('/v1/emails', EMAIL);
   assert.equal(status, 202);
   assert.match(body.id, /^[0-9a-f-]{36}$/);
+});
+
+test('the operator reads that it ends within a day, and that it is not for the public name', async () => {
+  const both = async () => {
+    const open = await service.sql('select type, message from operator_conditions');
+    return open.length === 2 ? open : null;
+  };
+  const open = await waitFor(both, { what: 'both conditions', timeoutMs: 60_000 });
+  const said = (type: string) => open.find((one) => one.type === type)?.message ?? '';
+  assert.match(said('certificate.expiring'), /of the API on \S+ ends on \S+, within two days/);
+  assert.match(said('certificate.mismatch'), /is for first\.test, .* connect to mail\.acme\.test/);
 });
 
 test('the command line sends to the local service over TLS and trusts only its certificate', async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from 'node:tls';
@@ -10,24 +10,28 @@ import { makeSelfSigned } from '../../src/net/tls/self-signed.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
-test('a renewed certificate is used for the next connection without a restart', async (t) => {
+const HOUR_MS = 3_600_000;
+
+test('a certificate that ends or is for another name is reported until it is renewed, without a restart', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'letterhaus-tls-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
-  const renew = (name: string): void => {
-    const validity = { fromMs: Date.now() - 60_000, untilMs: Date.now() + 3_600_000 };
+  const renew = (name: string, validMs: number): void => {
+    const validity = { fromMs: Date.now() - 60_000, untilMs: Date.now() + validMs };
     const made = makeSelfSigned(name, validity);
     writeFileSync(cert, made.certificate);
     writeFileSync(key, made.privateKey);
   };
-  renew('first.test');
+  renew('first.test', 10.5 * 24 * HOUR_MS);
   await using service = await startService({
     args: ['--workers', '1'],
     env: {
+      LETTERHAUS_HOSTNAME: 'second.test',
       LETTERHAUS_SUBMISSION_PORTS: '0/tls',
       LETTERHAUS_SMTP_HOST: '127.0.0.1',
       LETTERHAUS_TLS_CERT: cert,
       LETTERHAUS_TLS_KEY: key,
+      LETTERHAUS_LOG: 'info',
     },
   });
   const port = service.readyLine.submission_ports?.[0] ?? 0;
@@ -39,9 +43,37 @@ test('a renewed certificate is used for the next connection without a restart', 
     return subject.CN;
   };
   assert.equal(await shown(), 'first.test');
-  renew('second.test');
+
+  const conditions = () => service.sql('select from operator_conditions');
+  const areOpen = async () => (await conditions()).length === 2;
+  await waitFor(areOpen, { what: 'both conditions', timeoutMs: 60_000 });
+  const open = JSON.parse((await service.cli('attention', '--json')).stdout).data;
+  const byType = new Map<string, Record<string, string>>(
+    open.map((one: { type: string }) => [one.type, one]),
+  );
+  const mismatch = byType.get('certificate.mismatch')!;
+  assert.equal(mismatch['subject'], `${hostname()}, mail`);
+  assert.match(mismatch['message']!, /is for first\.test, and clients connect to second\.test/);
+  assert.match(mismatch['remedy']!, /LETTERHAUS_TLS_CERT .* or set LETTERHAUS_HOSTNAME/);
+  const expiring = byType.get('certificate.expiring')!;
+  assert.match(expiring['message']!, /mail ports on \S+ ends on 20\d\d-\d\d-\d\d, in 10 days\.$/);
+  assert.ok(expiring['remedy']!.includes(cert));
+  for (const type of byType.keys()) {
+    const line = service.logs.split('\n').find((one) => one.includes(`"event":"${type}"`));
+    assert.match(line ?? '', /"level":"warn".*"remedy":/);
+  }
+  assert.equal((await service.request('GET', '/readyz')).status, 200, 'mail is accepted');
+  const metrics = async (pattern: RegExp) => pattern.test((await service.metrics()).text);
+  const isCounted = () =>
+    metrics(/^letterhaus_operator_conditions{type="certificate.expiring"} 1$/m);
+  await waitFor(isCounted, { what: 'the metric, which is read every 5 s', timeoutMs: 30_000 });
+
+  renew('second.test', 90 * 24 * HOUR_MS);
   const isRenewed = async () => (await shown()) === 'second.test';
   // A client may open 120 connections a minute without a log-in.
   await waitFor(isRenewed, { what: 'the new certificate', timeoutMs: 60_000, everyMs: 200 });
+  const isQuiet = async () => (await conditions()).length === 0;
+  await waitFor(isQuiet, { what: 'the conditions to end', timeoutMs: 60_000 });
+  assert.match(service.logs, /"level":"info".*The certificate is renewed\./);
   assert.ok(!service.logs.includes('self-signed certificate'));
 });

@@ -49,6 +49,7 @@ async function refusalsWith(
       databaseBytesMax: size?.databaseBytesMax ?? null,
     },
     clock: { look: async () => {} },
+    certificates: [],
     pool: {
       refuseMail: (source: string, refusal: Unready | null) => {
         refusals.set(source, refusal?.reason ?? null);
@@ -115,6 +116,7 @@ test('workers are notified to poll as soon as the work of a dead node is release
     database: { db: { query }, freeBytes: () => Promise.resolve(null) },
     config: { reputationEveryMs: 3_600_000, domainsEveryMs: 3_600_000, databaseBytesMax: null },
     clock: { look: async () => {} },
+    certificates: [],
     pool: { lookNow: () => notified.push('look') },
     operatorEvents: newConditions(),
     log: pino({ level: 'silent' }),

@@ -2,7 +2,7 @@
  * Periodic tasks of one process per machine: monitors other nodes and the schema, creates partitions in
  * advance, removes data past its retention (mail-removal.ts), reports senders with many bounces
  * (reputation-watch.ts), removes expired rows, builds indexes after an upgrade, re-checks domains, carries out drops
- * of waiting mail, monitors the disk and what projects store, and proves daily that no mail is missing.
+ * of waiting mail, monitors the disk, what projects store, and certificates, and proves daily that no mail is missing.
  *
  * Each task has its own interval; one that fails is logged and tried again at the next interval.
  * Several machines may run the same task at once: every task is idempotent.
@@ -17,6 +17,7 @@ import { recheckDomains } from '../../domains/recheck.ts';
 import { BlockWatch } from './block-watch.ts';
 import { ReputationWatch } from './reputation-watch.ts';
 import { MailRemoval } from './mail-removal.ts';
+import { type CertificateUse, CertificateWatch } from '../certificate-watch.ts';
 import type { ClockWatch } from '../clock-watch.ts';
 import type { OperatorEventLog } from '../operator-events.ts';
 import { renewHost } from '../own-host.ts';
@@ -46,6 +47,7 @@ export type MaintenanceOptions = {
   database: ServiceDatabase;
   pool: WorkerPool;
   clock: ClockWatch;
+  certificates: readonly CertificateUse[];
   config: Config;
   secrets: SecretBox;
   operatorEvents: OperatorEventLog;
@@ -80,6 +82,7 @@ const STATS_BATCH = 5_000;
 /** By the wall clock: after it jumps, ids need the partitions of other weeks. */
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const CLOCK_EVERY_MS = 60_000;
+const CERTIFICATES_EVERY_MS = 5_000;
 const INDEXES_EVERY_MS = 10_000;
 /** No transaction of Letterhaus writes for this long. */
 const STREAM_EVERY_MS = 60_000;
@@ -124,11 +127,14 @@ export class Maintenance implements AsyncDisposable {
     this.#watchSenders();
   }
 
-  /** Nodes, clocks, the server of the database, the secret key. */
+  /** Nodes, clocks, certificates, the server of the database, the secret key. */
   #watchInstallation(): void {
     const { database, config, operatorEvents } = this.#options;
     this.#every(WATCH_EVERY_MS, 'watching nodes and the schema', () => this.#watch());
     this.#every(WATCH_EVERY_MS, 'comparing clocks', () => this.#options.clock.look());
+    const { certificates } = this.#options;
+    const served = new CertificateWatch(certificates, { operatorEvents, world: systemWorld });
+    this.#nowAndEvery(CERTIFICATES_EVERY_MS, 'looking at certificates', async () => served.look());
     // A fail-over may come before the first interval.
     this.#nowAndEvery(WATCH_EVERY_MS, 'watching for a fail-over', () => this.#watchTimeline());
     this.#every(ORPHANS_EVERY_MS, 'freeing orphans', () => this.#releaseOrphans());
