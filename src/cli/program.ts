@@ -147,6 +147,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/release.ts')).describeRelease,
   },
   {
+    name: 'move',
+    about: 'move the database to another server or into the data directory, while mail flows',
+    load: async () => (await import('./commands/move.ts')).describeMove,
+  },
+  {
     name: 'completion',
     about: 'print a script that completes commands in bash, zsh or fish',
     load: async () => (await import('./completion.ts')).describeCompletion,

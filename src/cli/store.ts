@@ -17,12 +17,13 @@ import {
   DatabaseUnavailable,
   type Queryable,
 } from '../store/postgres/database.ts';
-import { newDatabaseProblem } from '../store/postgres/database-note.ts';
+import { newDatabaseProblem, notedPlace } from '../store/postgres/database-note.ts';
 import { connectRunning, type EngineOptions } from '../store/postgres/embedded/engine.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { type BackUp, migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
 import { readSecretKey, SecretKeyProblem } from '../store/secrets.ts';
+import { EMBEDDED, settingFor } from '../store/postgres/usable.ts';
 import {
   listAllProjects,
   makeOperatorProject,
@@ -53,11 +54,14 @@ export type Place = {
   isInService: boolean;
 };
 
-/** As `withStore`, without migrating: for commands that need the database as it is. */
+/**
+ * As `withStore`, without migrating: for commands that need the database as it is.
+ * @param options.mayBeOld also the embedded database of a data directory that uses another one
+ */
 export async function withAddress(
   cli: Cli,
   work: (place: Place) => Promise<Outcome>,
-  { mayReplaceLost = false }: Pick<EngineOptions, 'mayReplaceLost'> = {},
+  options: Pick<EngineOptions, 'mayReplaceLost'> & { mayBeOld?: boolean } = {},
 ): Promise<Outcome> {
   const read = readConfig(cli.env);
   if (!read.ok) return usageFailure(read.problems.join('\n'));
@@ -66,6 +70,13 @@ export async function withAddress(
     if (config.databaseUrl !== null) {
       const address = { connectionString: config.databaseUrl };
       return await work({ address, config, isInService: false });
+    }
+    const { mayReplaceLost = false, mayBeOld = mayReplaceLost } = options;
+    const place = notedPlace(config.dataDir);
+    if (!mayBeOld && place !== null && place !== EMBEDDED) {
+      return usageFailure(
+        `The database of ${config.dataDir} is not the embedded one, but ${place}: ${settingFor(place)}.`,
+      );
     }
     await using engine = await connectRunning({
       dataDir: config.dataDir,

@@ -41,15 +41,27 @@ export const SUPERVISOR_FAILPOINTS = [
   'orphans_before_release',
 ] as const;
 
+/** Of `letterhaus move` (src/move/move.ts). */
+export const MOVE_FAILPOINTS = [
+  'move_after_log',
+  'move_after_copy',
+  'move_after_pause',
+  'move_after_lock',
+  'move_after_complete',
+  'move_after_depart',
+] as const;
+
 export type WorkerFailpoint = (typeof WORKER_FAILPOINTS)[number];
 export type SupervisorFailpoint = (typeof SUPERVISOR_FAILPOINTS)[number];
 export type InboundFailpoint = (typeof INBOUND_FAILPOINTS)[number];
-export type Failpoint = WorkerFailpoint | InboundFailpoint | SupervisorFailpoint;
+type MoveFailpoint = (typeof MOVE_FAILPOINTS)[number];
+export type Failpoint = WorkerFailpoint | InboundFailpoint | SupervisorFailpoint | MoveFailpoint;
 
 export const FAILPOINTS: readonly Failpoint[] = [
   ...WORKER_FAILPOINTS,
   ...INBOUND_FAILPOINTS,
   ...SUPERVISOR_FAILPOINTS,
+  ...MOVE_FAILPOINTS,
 ];
 
 /**
@@ -114,5 +126,5 @@ export function parseFailpoints(text: string): ArmedFailpoint[] | null {
 }
 
 export function isSupervisorFailpoint(armed: ArmedFailpoint): boolean {
-  return SUPERVISOR_FAILPOINTS.some((name) => name === armed.name);
+  return [...SUPERVISOR_FAILPOINTS, ...MOVE_FAILPOINTS].some((name) => name === armed.name);
 }

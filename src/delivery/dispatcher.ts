@@ -23,6 +23,7 @@ import { Cutoff } from './attempt.ts';
 import type { Connections } from './connections.ts';
 import { type Contents, isLarge, sizeOf } from './contents.ts';
 import type { Deliver } from './deliver.ts';
+import { PollTimer } from './poll-timer.ts';
 import type { PutOff } from './put-off.ts';
 import { AWAY_PAUSE_MS, Releases, UnknownClaims } from './releases.ts';
 import { type Delivery, FairQueue, type ProviderRules, WEIGHT_BYTES } from './fair-queue.ts';
@@ -87,7 +88,7 @@ export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #fairQueue: FairQueue;
   readonly #claims: Claims;
-  readonly #cutoff = new Cutoff();
+  #cutoff = new Cutoff();
   readonly #releases: Releases;
   readonly #polls = new PollTimer(() => this.#poll());
   #isRunning = false;
@@ -127,6 +128,7 @@ export class Dispatcher {
 
   start(): void {
     this.#isRunning = true;
+    if (this.#cutoff.isClosed) this.#cutoff = new Cutoff(); // after a pause
     this.#polls.start();
   }
 
@@ -226,15 +228,20 @@ export class Dispatcher {
   }
 
   /**
-   * Takes no more work. Releases deliveries that have not started and, after 2 s, those without a final dot;
-   * waits at most 25 s for the replies to the others, which then end in doubt.
+   * Takes no more work until `start`. Releases deliveries that have not started and, after 2 s, those without a
+   * final dot; the others end by the reply of their server.
    */
-  async stop(): Promise<void> {
+  async pause(): Promise<void> {
     this.#isRunning = false;
     await this.#polls.stop();
     await this.#release(this.#fairQueue.drain(), () => 0);
     await this.#untilIdle(STOP_UNSENT_WITHIN_MS);
     this.#cutoff.cutUnsent();
+  }
+
+  /** As a pause; waits at most 25 s for the replies to deliveries with a final dot, which then end in doubt. */
+  async stop(): Promise<void> {
+    await this.pause();
     await this.#untilIdle(STOP_WITHIN_MS - STOP_UNSENT_WITHIN_MS);
     this.#cutoff.cutAll();
     await this.#untilIdle(STOP_SETTLE_WITHIN_MS);
@@ -448,52 +455,5 @@ export class Dispatcher {
     for (const delivery of this.#deliveriesOf(incoming)) this.#add(delivery);
     void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
     this.#pump();
-  }
-}
-
-/** Events within this time share one poll. */
-const SOON_MS = 5;
-
-/** Calls `poll` one call at a time: after the delay that the last one returned, or soon after an event. */
-class PollTimer {
-  readonly #poll: () => Promise<number>;
-  #timer: NodeJS.Timeout | undefined;
-  #polling: Promise<void> | null = null;
-  #isRunning = false;
-  #isSoon = false;
-
-  /** @param poll must not reject; resolves to the milliseconds until the next call */
-  constructor(poll: () => Promise<number>) {
-    this.#poll = poll;
-  }
-
-  start(): void {
-    this.#isRunning = true;
-    this.#in(0);
-  }
-
-  /** Polls soon, because of an event. */
-  soon(): void {
-    if (this.#isSoon || !this.#isRunning) return;
-    this.#isSoon = true;
-    if (this.#polling === null) this.#in(SOON_MS);
-  }
-
-  /** Resolves when no call is under way. */
-  async stop(): Promise<void> {
-    this.#isRunning = false;
-    clearTimeout(this.#timer);
-    await this.#polling;
-  }
-
-  #in(delayMs: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      this.#isSoon = false;
-      this.#polling = this.#poll().then((nextMs) => {
-        this.#polling = null;
-        if (this.#isRunning) this.#in(this.#isSoon ? Math.min(nextMs, SOON_MS) : nextMs);
-      });
-    }, delayMs);
   }
 }

@@ -42,6 +42,8 @@ export type WorkerServer = {
   registry: Registry;
   /** The hold has ended: sends mail and webhooks. */
   release(): void;
+  /** true: sends nothing more, and releases what is not under way. false: sends again. */
+  pause(isPaused: boolean): void;
   /** Polls now for mail and webhooks that wait. */
   look(): void;
   /** After a fail-over of the database: logs which accepted emails it lacks. */
@@ -79,15 +81,14 @@ export async function createServer(
   const { holder, isFresh, checksWanted } = lease;
   const leased = { holder, isFresh, checksWanted };
   const webhooks = createWebhookLoop({ ...context, world: systemWorld, ...leased });
-  const { refusals, sendToBroker } = supervisor;
   const delivery = createDelivery(context, {
     onNotified: () => webhooks.wake(),
     unsettledWebhooks: () => webhooks.unsettled,
-    sendToBroker,
+    sendToBroker: supervisor.sendToBroker,
   });
   const sending = createSending(setup, { delivery, webhooks });
   const { isOverloaded } = delivery;
-  const readiness = new Readiness({ ...context, world: systemWorld, refusals, isOverloaded });
+  const readiness = new Readiness({ ...context, ...supervisor, world: systemWorld, isOverloaded });
   const whileRoom: Readiness['whileRoom'] = (work) => readiness.whileRoom(work);
   const accept: AcceptEmail = (...request) => whileRoom(() => delivery.accept(...request));
   const acceptBatch: AcceptBatch = (...request) =>
@@ -124,6 +125,7 @@ export async function createServer(
     port: isServing ? config.port : null,
     registry: context.registry,
     release: () => sending.release(),
+    pause: (isPaused) => sending.pause(isPaused),
     look: () => {
       delivery.dispatcher.look();
       webhooks.wake();
@@ -149,6 +151,8 @@ type Sending = {
   begin(): void;
   /** The hold has ended. */
   release(): void;
+  /** While the database is moved (move-watch.ts). */
+  pause(isPaused: boolean): void;
 };
 
 function createSending(
@@ -156,9 +160,21 @@ function createSending(
   { delivery, webhooks }: { delivery: ReturnType<typeof createDelivery>; webhooks: WebhookLoop },
 ): Sending {
   let isHeld = isOnHold;
+  let isPaused = false;
+  let isBegun = false;
+  /** One change after the other: a pause takes seconds. */
+  let changing: Promise<void> = Promise.resolve();
   const start = (): void => {
+    isBegun = true;
+    if (isPaused) return;
     if (parts.includes('delivery')) delivery.dispatcher.start();
     if (parts.includes('webhooks')) webhooks.start();
+  };
+  const pause = async (): Promise<void> => {
+    if (isBegun) await Promise.all([delivery.dispatcher.pause(), webhooks.pause()]);
+  };
+  const resume = (): void => {
+    if (isBegun) start();
   };
   return {
     get isOnHold() {
@@ -170,6 +186,11 @@ function createSending(
     release: () => {
       if (isHeld) start();
       isHeld = false;
+    },
+    pause: (wanted) => {
+      if (wanted === isPaused) return;
+      isPaused = wanted;
+      changing = changing.then(wanted ? pause : resume);
     },
   };
 }

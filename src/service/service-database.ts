@@ -2,6 +2,7 @@
  * The database of a running service: the embedded engine or the one of DATABASE_URL,
  * behind one interface. Takes the data directory's lock in both cases: one service per data directory.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import packageFile from '../../package.json' with { type: 'json' };
 import { backupBeforeMigration } from '../backup/before-migration.ts';
@@ -28,10 +29,18 @@ import { withoutPassword } from '../store/postgres/database-address.ts';
 import { untilAborted } from '../store/postgres/session.ts';
 import { openUnderLock } from '../store/postgres/embedded/engine.ts';
 import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
-import { takeLock } from '../store/postgres/embedded/lock.ts';
+import { takeLock, untilNoArrival } from '../store/postgres/embedded/lock.ts';
 import { instanceOf, readSecretKey } from '../store/secrets.ts';
 import { type BackUp, migrate, type MigrationResult } from '../store/postgres/migrate.ts';
 import { expireWorker, listNodes } from '../store/nodes.ts';
+import {
+  DatabaseMoved,
+  type Departure,
+  EMBEDDED,
+  MoveUnfinished,
+  settingFor,
+} from '../store/postgres/usable.ts';
+import { followMove } from './move-watch.ts';
 
 export type ServiceDatabase = AsyncDisposable & {
   /** Of the supervisor; the workers open their own. */
@@ -86,6 +95,43 @@ export async function openServiceDatabase(
   config: Config,
   opening: Opening,
 ): Promise<ServiceDatabase> {
+  const followed = new Set<string>();
+  let present = config;
+  for (let waitedMs = 0; ;) {
+    try {
+      return await openConfigured(present, opening);
+    } catch (error) {
+      const departure = error instanceof DatabaseMoved ? error.departure : null;
+      if (departure !== null && !followed.has(departure.moveId)) {
+        followed.add(departure.moveId);
+        present = followMove(present, departure);
+        logFollowed(departure, opening.log);
+        continue;
+      }
+      // The mover opens the new one in a moment, or is repeated; or it is taken back, so that both are closed.
+      const isExpected = departure !== null || error instanceof MoveUnfinished;
+      if (followed.size === 0 || !isExpected || waitedMs >= OPENED_WITHIN_MS) throw error;
+      await pause(LOOK_AGAIN_MS, null, { signal: opening.signal }).catch(() => {});
+      opening.signal.throwIfAborted();
+      waitedMs += LOOK_AGAIN_MS;
+      if (departure === null) continue;
+      present = config;
+      followed.clear();
+    }
+  }
+}
+
+const OPENED_WITHIN_MS = 60_000;
+const LOOK_AGAIN_MS = 500;
+
+function logFollowed({ place }: Departure, log: Logger): void {
+  log.warn(
+    { database: place },
+    `the database was moved, and this node follows; ${settingFor(place)} before the old one is removed`,
+  );
+}
+
+async function openConfigured(config: Config, opening: Opening): Promise<ServiceDatabase> {
   const { log, world, work, signal } = opening;
   const needs = connectionNeeds(work);
   const opened =
@@ -182,6 +228,7 @@ async function openEmbedded(
   { log, world, signal }: Opening,
 ): Promise<Opened> {
   const dataDir = prepareDataDir(config.dataDir);
+  await untilNoArrival(dataDir, world, signal);
   const engine = await openUnderLock(await takeLock(dataDir, world, signal), {
     dataDir,
     world,
@@ -197,7 +244,7 @@ async function openEmbedded(
     address: engine.connection(),
     workerUser: () => engine.owner,
     description: `PostgreSQL ${engine.version}, embedded`,
-    place: 'embedded',
+    place: EMBEDDED,
     dataDir,
     failed,
     publish: (info) => engine.publish(info),

@@ -34,6 +34,7 @@ import { OperatorEventLog } from './operator-events.ts';
 import { registerHost, ownUrl } from './own-host.ts';
 import { SharedFiles } from './privileges.ts';
 import { watchHold } from './hold-watch.ts';
+import { watchMove } from './move-watch.ts';
 import { keepSecretKeys } from './secret-keys.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
 import { systemWorld } from './system-world.ts';
@@ -86,11 +87,18 @@ class StartStopped extends Error {}
 
 /** Runs until a stop is requested. @returns the exit code */
 export async function runService(config: Config, options: RunOptions): Promise<number> {
+  logUncaught();
+  armSupervisor(config.failpoints);
+  let end: number | Config = config;
+  while (typeof end !== 'number') end = await runOnDatabase(end, options);
+  return end;
+}
+
+/** @returns the exit code; when the database was moved, the configuration with which the service begins again */
+async function runOnDatabase(config: Config, options: RunOptions): Promise<number | Config> {
   const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
   const signals = createSignals();
   const { signal } = signals;
-  logUncaught();
-  armSupervisor(config.failpoints);
   let pool: WorkerPool | undefined;
   signals.onSecond(() => pool?.cutShort());
   // What is given up here fails when the database is closed.
@@ -142,8 +150,10 @@ export async function runService(config: Config, options: RunOptions): Promise<n
     database.publish({ url });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));
     flushCompileCache(); // as its workers: a service that is killed would compile all code again
-    const ends = [signals.stop, database.failed, workers.failed, maintenance.outdated];
+    using move = watchMove({ ...common, pool });
+    const ends = [signals.stop, move.moved, database.failed, workers.failed, maintenance.outdated];
     const end = await Promise.race(ends);
+    if (end === 'moved') return ports; // clients find it where it was
     if (end !== 'stop') log.fatal(end);
     return end === 'stop' ? 0 : 1;
   } catch (error) {

@@ -49,6 +49,8 @@ export type ToWorker =
   | { type: 'readiness'; refusals: readonly Unready[]; warnings: readonly string[] }
   /** The hold of the installation has ended. */
   | { type: 'released' }
+  /** true: finish what is under way, and neither claim nor send until false (move-watch.ts). */
+  | { type: 'paused'; isPaused: boolean }
   /** Work of a dead worker was released: poll now. */
   | { type: 'look' }
   /** The database is another server than before, which may lack the last commits. */

@@ -82,6 +82,7 @@ export class WorkerPool {
   #readyCount = 0;
   #deaths: number[] = [];
   #isStopping = false;
+  #isPaused = false;
   #broker: Broker | null = null;
   #brokerTimer: BrokerTimer | null = null;
   readonly #refusals = new Map<RefusalSource, Unready>();
@@ -189,6 +190,12 @@ export class WorkerPool {
     this.#sendAll({ type: 'released' });
   }
 
+  /** Workers neither claim nor send while the database is moved. They accept mail. */
+  pauseSending(isPaused: boolean): void {
+    this.#isPaused = isPaused;
+    this.#sendAll({ type: 'paused', isPaused });
+  }
+
   /** Workers poll for released work now, instead of some seconds later. */
   lookNow(): void {
     this.#sendAll({ type: 'look' });
@@ -221,6 +228,7 @@ export class WorkerPool {
 
   #setUp(worker: Worker, setup: WorkerSetup): void {
     send(worker, this.#readiness());
+    if (this.#isPaused) send(worker, { type: 'paused', isPaused: true });
     send(worker, { type: 'setup', setup: { ...setup, failpoint: nextWorkerFailpoint() } });
   }
 

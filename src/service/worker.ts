@@ -33,6 +33,8 @@ let server: Awaited<ReturnType<typeof createServer>> | undefined;
 let secretKey: string | null = null;
 /** Likewise: the hold may end before the server exists. */
 let isReleased = false;
+/** Likewise: the database may be moved before the server exists. */
+let isPaused = false;
 const questions = new Questions();
 
 process.on('message', (message: ToWorker) => {
@@ -56,6 +58,10 @@ process.on('message', (message: ToWorker) => {
     case 'released':
       isReleased = true;
       server?.release();
+      break;
+    case 'paused':
+      ({ isPaused } = message);
+      server?.pause(isPaused);
       break;
     case 'look':
       server?.look();
@@ -99,6 +105,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
       metricsText: async () => ((await questions.ask(send)) as string | null) ?? '',
     });
     if (isReleased) server.release();
+    if (isPaused) server.pause(true);
     useSecretKeys();
     send({ type: 'ready', port: server.port });
   } catch (error) {

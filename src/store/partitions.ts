@@ -82,7 +82,7 @@ export async function readWeeks(db: Queryable): Promise<Weeks> {
   );
 }
 
-/** Creates the partitions of these weeks in a schema that has none. */
+/** Creates the partitions of these weeks; those that are there stay. */
 export async function makeWeeks(db: Queryable, weeks: Weeks): Promise<void> {
   for (const table of TABLES) {
     for (const week of weeks[table] ?? []) await db.query(makePartition(table, week));
@@ -137,7 +137,7 @@ type Removal = {
 };
 
 /** One machine at a time; the number has to differ from that of migrations. */
-const LOCK_KEY = 0x72657465; // "rete"
+export const RETENTION_LOCK = 0x72657465; // "rete"
 const MARK = 'letterhaus: past its retention, to be removed';
 const LOCK_TIMEOUT_MS = 2_000;
 /** Removing a week first reads all its emails to find one that has not ended. */
@@ -164,7 +164,7 @@ export async function removeOldPartitions(
     await client.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}`);
     await client.query(`set statement_timeout = ${STATEMENT_TIMEOUT_MS}`);
     const lock = await client.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
-      LOCK_KEY,
+      RETENTION_LOCK,
     ]);
     if (lock.rows[0]?.got !== true) return null;
     const finished = await finishRemovals(db);

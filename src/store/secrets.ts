@@ -230,6 +230,21 @@ export function replaceSecretKey(dataDir: string, secretKeys: readonly string[])
   syncFolder(join(dataDir, 'secrets'));
 }
 
+/** For a command that cannot do without. @throws SecretKeyProblem */
+export function ownSecretKey({
+  dataDir,
+  secretKey,
+}: {
+  dataDir: string;
+  secretKey: string | null;
+}): string {
+  const present = secretKey ?? readSecretKey(dataDir);
+  if (present !== null) return present;
+  throw new SecretKeyProblem(
+    `There is no secret key in ${dataDir}: run this on the machine of the service, or set LETTERHAUS_SECRET_KEY.`,
+  );
+}
+
 /**
  * The present key of the data directory; null: there is none, and none is created.
  * @throws SecretKeyProblem when the file cannot be read, or is empty

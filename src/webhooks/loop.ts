@@ -106,6 +106,8 @@ export type WebhookLoop = {
   start(): void;
   /** A delivery was queued in this process: poll now. May be called often. */
   wake(): void;
+  /** Stops claiming until `start`; deliveries under way end. */
+  pause(): Promise<void>;
   /** Stops claiming; waits 10 s for deliveries under way, then releases them. */
   stop(): Promise<void>;
   readonly stats: Readonly<WebhookLoopStats>;
@@ -158,10 +160,14 @@ class Loop implements WebhookLoop {
     this.#wakeUp?.();
   }
 
-  async stop(): Promise<void> {
+  async pause(): Promise<void> {
     this.#isRunning = false;
     this.#wakeUp?.();
     await this.#running;
+  }
+
+  async stop(): Promise<void> {
+    await this.pause();
     await this.#sender.stop();
   }
 

@@ -18,6 +18,7 @@ const FEATURES = [
   'delivery',
   'inbound',
   'reconciliation',
+  'move',
   'suppressions',
   'webhooks',
 ];

@@ -23,6 +23,7 @@ import type { OperatorEventLog } from '../operator-events.ts';
 import { renewHost } from '../own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
 import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../store/event-order.ts';
+import { removeDeadLog } from '../../store/move/change-log.ts';
 import { noteRun } from '../../store/retention-clock.ts';
 import { forgetExpired } from '../../store/retention.ts';
 import { shortenHistories } from '../../store/suppression-history.ts';
@@ -86,6 +87,7 @@ const CERTIFICATES_EVERY_MS = 5_000;
 const INDEXES_EVERY_MS = 10_000;
 /** No transaction of Letterhaus writes for this long. */
 const STREAM_EVERY_MS = 60_000;
+const MOVES_EVERY_MS = 10_000;
 const BLOCKS_EVERY_MS = 2_000;
 const HOST_EVERY_MS = 3600_000;
 const POLICIES_EVERY_MS = 10 * 60_000;
@@ -186,6 +188,10 @@ export class Maintenance implements AsyncDisposable {
       if (Math.abs(nowMs - partitionsAtMs) < PARTITIONS_EVERY_MS) return;
       await makePartitions(database.address, nowMs, { signal });
       partitionsAtMs = nowMs;
+    });
+    this.#every(MOVES_EVERY_MS, 'removing the log of a move', async () => {
+      const isRemoved = await removeDeadLog(database.db, database.address, { signal });
+      if (isRemoved) log.warn('a move of the database was interrupted; its triggers were removed');
     });
     let isIndexed = false;
     this.#every(INDEXES_EVERY_MS, 'building indexes', async () => {

@@ -31,7 +31,10 @@ update installation
 returning xact_era as era`;
 
 /** Makes the rows of a lost installation those of this one, in the transaction of the restore. */
-export async function settleIn(db: Queryable, { takenAt }: SnapshotFacts): Promise<void> {
+export async function settleIn(
+  db: Queryable,
+  { takenAt }: Pick<SnapshotFacts, 'takenAt'>,
+): Promise<void> {
   await db.query(RELEASE_CLAIMS);
   await db.query(RELEASE_WEBHOOKS);
   const [row] = await db.query<{ era: number }>(SET_ON_HOLD, [takenAt]);

@@ -19,7 +19,7 @@ import {
   type Queryable,
 } from '../postgres/database.ts';
 import { versionOf } from '../postgres/migrate.ts';
-import { refuseUnfinishedRestore } from '../postgres/restore-mark.ts';
+import { refuseUnusable } from '../postgres/usable.ts';
 import { MigrationRefused, MIGRATIONS, SCHEMA_KNOWN } from '../postgres/schema-version.ts';
 
 export type BackupColumn = { name: string; type: string };
@@ -72,7 +72,7 @@ export async function openSnapshot(address: DatabaseAddress): Promise<Snapshot> 
   try {
     const db = clientQueries(client);
     await db.query('set statement_timeout = 0');
-    await refuseUnfinishedRestore(db);
+    await refuseUnusable(db);
     const schema = await schemaOf(db);
     const tables = await listTables(db);
     await db.query('begin isolation level repeatable read read only');
@@ -118,8 +118,8 @@ select distinct r.relname as from, t.relname as to
   join pg_class t on t.oid = f.confrelid
  where f.contype = 'f' and r.relnamespace = current_schema()::regnamespace and r.oid <> t.oid`;
 
-/** In an order in which foreign keys hold at any time. */
-async function listTables(db: Queryable): Promise<BackupTable[]> {
+/** All that is copied, in an order in which foreign keys hold at any time. */
+export async function listTables(db: Queryable): Promise<BackupTable[]> {
   const found = await db.query<BackupTable>(LIST_TABLES, [ownTables()]);
   const references = await db.query<{ from: string; to: string }>(LIST_REFERENCES);
   const sorted: BackupTable[] = [];
@@ -135,15 +135,27 @@ async function listTables(db: Queryable): Promise<BackupTable[]> {
   return sorted;
 }
 
-/** The tables that migrations create: others in the same schema are somebody else's. */
-function ownTables(): string[] {
-  const files = readdirSync(MIGRATIONS).map((name) => readFileSync(join(MIGRATIONS, name), 'utf8'));
-  const created = files.flatMap((sql) =>
-    [...sql.matchAll(/^\s*create (?:unlogged )?table (?:if not exists )?(\w+)/gim)].map(
-      ([, name]) => name!,
-    ),
+/** Those that are not copied and that running nodes write. */
+export function machineTables(): string[] {
+  return OF_MACHINES.filter(
+    (name) => name !== 'schema_migrations' && name !== 'status_transitions',
   );
-  return created.filter((name) => !OF_MACHINES.includes(name));
+}
+
+/** Tables of others in the same schema are left alone. */
+function ownTables(): string[] {
+  return createdByMigrations('table').filter((name) => !OF_MACHINES.includes(name));
+}
+
+/** The names of the tables or functions that migrations create. */
+export function createdByMigrations(kind: 'table' | 'function'): string[] {
+  const files = readdirSync(MIGRATIONS).map((name) => readFileSync(join(MIGRATIONS, name), 'utf8'));
+  const statement = new RegExp(
+    `^\\s*create (?:unlogged |or replace )?${kind} (?:if not exists )?(\\w+)`,
+    'gim',
+  );
+  const created = files.flatMap((sql) => [...sql.matchAll(statement)].map(([, name]) => name!));
+  return [...new Set(created)];
 }
 
 type System = Pick<SnapshotFacts, 'postgres' | 'system' | 'takenAt'>;
@@ -180,7 +192,8 @@ async function countOpen(db: Queryable): Promise<Snapshot['open']> {
   return row!;
 }
 
-function readTable(client: pg.Client, { name, columns }: BackupTable) {
+/** The rows of a table; `rowCount` is final at the end. */
+export function readTable(client: pg.Client, { name, columns }: BackupTable) {
   const list = columns.map((column) => column.name).join(', ');
   return client.query(copyTo(`copy (select ${list} from ${name}) to stdout (format binary)`));
 }

@@ -20,6 +20,7 @@ import {
 import { migrateTo, versionOf } from '../postgres/migrate.ts';
 import { hasRestoreMark, RESTORE_MARK } from '../postgres/restore-mark.ts';
 import { MigrationRefused, SCHEMA_KNOWN } from '../postgres/schema-version.ts';
+import { ARRIVAL } from '../postgres/usable.ts';
 import { settleIn } from './hold.ts';
 import { type JournalRow, replayJournal } from './journal.ts';
 import type { BackupColumn, BackupTable, SnapshotFacts } from './source.ts';
@@ -61,6 +62,7 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
       commit: async () => {
         await settleIn(db, facts!);
         await db.query(`drop table ${RESTORE_MARK}`);
+        await db.query(`drop table if exists ${ARRIVAL}`); // of a move that was given up
         await db.query('commit');
         await db.query('analyze');
       },
@@ -75,12 +77,15 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
 /** One restore at a time; the number has to differ from the other advisory locks. */
 const LOCK_KEY = 0x72737472; // "rstr"
 
-async function takeLock(db: Queryable): Promise<void> {
+/** @throws MigrationRefused when another restore or move into this database runs */
+export async function takeLock(db: Queryable): Promise<void> {
   const [lock] = await db.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
     LOCK_KEY,
   ]);
   if (lock?.got === true) return;
-  throw new MigrationRefused('Another restore into this database is running: wait for its end.');
+  throw new MigrationRefused(
+    'Another restore or move into this database is running: wait for its end.',
+  );
 }
 
 async function refuseData(db: Queryable): Promise<void> {
@@ -92,7 +97,10 @@ async function refuseData(db: Queryable): Promise<void> {
 }
 
 /** The tables as they were when the backup was made, without the rows that migrations write. */
-async function makeSchema(db: Queryable, { schema, weeks, tables }: SnapshotFacts): Promise<void> {
+export async function makeSchema(
+  db: Queryable,
+  { schema, weeks, tables }: SnapshotFacts,
+): Promise<void> {
   await migrateTo(db, schema);
   await makeWeeks(db, weeks);
   for (const { name, columns } of tables) {
@@ -125,7 +133,7 @@ function requireColumns(
   );
 }
 
-function writeTable(client: pg.Client, { name, columns }: BackupTable) {
+export function writeTable(client: pg.Client, { name, columns }: BackupTable) {
   const list = columns.map((column) => column.name).join(', ');
   return client.query(copyFrom(`copy ${name} (${list}) from stdin (format binary)`));
 }

@@ -11,7 +11,7 @@ const NAME = 'database.json';
 
 /** @param place for display: `embedded`, or an address without its password */
 export function noteDatabase(dataDir: string, place: string): void {
-  if (readNote(dataDir) === place) return;
+  if (notedPlace(dataDir) === place) return;
   const fresh = join(dataDir, `${NAME}.new`);
   const file = openSync(fresh, 'w', 0o600);
   try {
@@ -25,7 +25,7 @@ export function noteDatabase(dataDir: string, place: string): void {
 
 /** Why this data directory must not get a new database, as a sentence; null: it may. */
 export function newDatabaseProblem(dataDir: string): string | null {
-  const place = readNote(dataDir);
+  const place = notedPlace(dataDir);
   if (place === null) return null;
   return (
     `The data directory ${dataDir} had a database before (${place}), and this one is empty: ` +
@@ -34,8 +34,8 @@ export function newDatabaseProblem(dataDir: string): string | null {
   );
 }
 
-/** An unreadable note is one. */
-function readNote(dataDir: string): string | null {
+/** Where the database of this data directory is; null: it had none. An unreadable note is one. */
+export function notedPlace(dataDir: string): string | null {
   try {
     const note = JSON.parse(readFileSync(join(dataDir, NAME), 'utf8')) as { database?: unknown };
     return typeof note.database === 'string' ? note.database : 'not known';

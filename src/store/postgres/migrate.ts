@@ -19,7 +19,7 @@ import {
   translated,
 } from './database.ts';
 import { isUnsuitable, requireSessions } from './connect.ts';
-import { refuseUnfinishedRestore } from './restore-mark.ts';
+import { refuseUnusable } from './usable.ts';
 import type { Watching } from './session.ts';
 import { type LoginOutcome, makeAppRole, makeLogin } from './roles.ts';
 import { noteDatabaseSystem } from '../event-order.ts';
@@ -99,12 +99,11 @@ export async function migrate(
     await requireSessions(client, connect).catch((error: unknown) => {
       throw isUnsuitable(error) ? error : translated(error);
     });
-    await refuseOldServer(db);
-    if (!options.acceptAnyDurability) await refuseForgetfulServer(db);
+    await refuseServer(db, options);
     // Another node's migration may take any time, so this wait has no limit.
     await db.query('set lock_timeout = 0');
     await lockMigrations(db);
-    await refuseUnfinishedRestore(db);
+    await refuseUnusable(db);
     if (place !== undefined) await checkSecretKey(db, place);
     const applied = await applyMigrations(db, address, options);
     // Still under the lock: of several nodes that begin on an empty database, one makes the key.
@@ -134,6 +133,15 @@ export async function lockMigrations(
 ): Promise<void> {
   await db.query(`set idle_session_timeout = ${idleMaxMs}`);
   await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+}
+
+/** @throws MigrationRefused when it is too old, or may lose commits */
+export async function refuseServer(
+  db: Queryable,
+  { acceptAnyDurability }: Pick<MigrateOptions, 'acceptAnyDurability'>,
+): Promise<void> {
+  await refuseOldServer(db);
+  if (!acceptAnyDurability) await refuseForgetfulServer(db);
 }
 
 export async function refuseOldServer(db: Queryable): Promise<void> {

@@ -29,7 +29,44 @@ const held = new Set<DatabaseSync>();
 
 /** Takes the lock; null when any process, including this one, holds it. */
 export function tryLock(dataDir: string, kind: RunningInfo['kind']): DataDirLock | null {
-  const file = join(dataDir, 'lock');
+  const database = tryFile(join(dataDir, 'lock'));
+  if (database === null) return null;
+  return holding(database, dataDir, { pid: process.pid, kind, url: null, engine: null });
+}
+
+/**
+ * The lock of a move that makes an embedded database in a data directory on which a service may be running, with
+ * another database. Null when another move holds it.
+ */
+export function tryArrivalLock(dataDir: string): DataDirLock | null {
+  const database = tryFile(join(dataDir, 'arrival.lock'));
+  if (database === null) return null;
+  return {
+    dataDir,
+    publish: () => {},
+    release: () => {
+      if (held.delete(database)) database.close();
+    },
+  };
+}
+
+/** Waits until no move works on the embedded database of a data directory. */
+export async function untilNoArrival(
+  dataDir: string,
+  clock: Clock,
+  signal?: AbortSignal,
+): Promise<void> {
+  const lock = await poll({ clock, timeoutMs: COMMAND_WAIT_MS, signal }, () =>
+    tryArrivalLock(dataDir),
+  );
+  if (lock) return lock.release();
+  throw new EngineProblem(
+    'running',
+    `A move into the embedded database of ${dataDir} is running: wait for its end.`,
+  );
+}
+
+function tryFile(file: string): DatabaseSync | null {
   const database = new DatabaseSync(file, { timeout: 0 });
   try {
     // IMMEDIATE: of two concurrent EXCLUSIVE requests both can be refused.
@@ -42,7 +79,7 @@ export function tryLock(dataDir: string, kind: RunningInfo['kind']): DataDirLock
   held.add(database);
   // Other users may enter the directory, and a read lock of theirs on this file would exclude us.
   chmodSync(file, 0o600);
-  return holding(database, dataDir, { pid: process.pid, kind, url: null, engine: null });
+  return database;
 }
 
 function holding(database: DatabaseSync, dataDir: string, info: RunningInfo): DataDirLock {

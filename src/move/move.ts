@@ -1,0 +1,248 @@
+/**
+ * Moves the database of an installation to another place while it runs, in the order in which nothing can be lost:
+ *
+ *     log      the old database notes which rows change
+ *     copy     all rows of one snapshot, while mail flows
+ *     rounds   what changed since, again until little is left
+ *     pause    nodes finish what they have in hand, and send nothing more
+ *     lock     no table of the old database can be written; requests wait
+ *     last     the last changes, tables without a key, and the count of all rows on both sides
+ *     complete the new database commits, still marked as unusable
+ *     depart   the old database commits its fence: it takes no more writes, and says where to go
+ *     open     the mark is dropped: nodes that follow use the new database
+ *
+ * Before `depart` any failure leaves the old database as it was (store/move/source.ts). After it a repeated move only
+ * opens the new one. docs/decisions/0037-move.md has the reasons.
+ */
+import { pipeline } from 'node:stream/promises';
+import { Transform, type TransformCallback } from 'node:stream';
+import { failpoint } from '../core/failpoint.ts';
+import type { World } from '../core/world.ts';
+import { clientQueries, connectAsOwner, type DatabaseAddress } from '../store/postgres/database.ts';
+import { type Departure, DatabaseMoved, readDeparture } from '../store/postgres/usable.ts';
+import { MoveSource } from '../store/move/source.ts';
+import { MoveTarget } from '../store/move/target.ts';
+import type { Snapshot } from '../store/backup/source.ts';
+
+/** The move was not made, as a sentence for the operator: the old database goes on as before. */
+export class MoveProblem extends Error {
+  override readonly name = 'MoveProblem';
+}
+
+export type MoveStep = 'log' | 'copy' | 'rounds' | 'pause' | 'lock' | 'depart' | 'open';
+
+export type MoveProgress = (at: { step: MoveStep; bytes?: number; ofBytes?: number }) => void;
+
+export type MoveOptions = {
+  from: DatabaseAddress;
+  to: DatabaseAddress;
+  /** Without passwords, as they are shown. */
+  fromPlace: string;
+  toPlace: string;
+  /** The whole address of the target (store/move/fence.ts). */
+  sealed: Buffer;
+  acceptAnyDurability: boolean;
+  world: Pick<World, 'monotonicMs' | 'newId'>;
+  /** Called with the size of the tables before anything is copied. @throws when there is no room */
+  requireRoom: (bytes: number) => Promise<void>;
+  /** Called when all but the last changes are there, before the pause. */
+  beforePause: () => Promise<void>;
+  onProgress?: MoveProgress;
+  /** Shorter in tests. */
+  pauseMaxMs?: number;
+};
+
+export type Moved = {
+  /** false: an earlier move was complete but for its last step. */
+  wasCopied: boolean;
+  rows: Record<string, number>;
+  bytes: number;
+  /** From the pause of sending until the new database was open. */
+  pauseMs: number;
+  /** Of it, the time in which requests that write had to wait. */
+  lockMs: number;
+};
+
+/** Deliveries under way get this long to end; a mail server may think for minutes after the final dot. */
+const PAUSE_MAX_MS = 120_000;
+/** The pause begins when a round had at most so many keys, or was the last of these. */
+const ROUND_KEYS_MAX = 2_000;
+const ROUNDS_MAX = 10;
+
+/**
+ * @throws MoveProblem, MigrationRefused, DatabaseUnavailable: nothing has changed, except when `depart` had no answer,
+ *   which a repeated move finds out
+ */
+export async function moveDatabase(options: MoveOptions): Promise<Moved> {
+  const { from, to, world, onProgress = () => {} } = options;
+  const departure = await departureOf(from);
+  if (departure !== null) return finish(departure, options);
+  await using source = await MoveSource.open(from);
+  await using target = await MoveTarget.open(to, options);
+  await target.refuseData(options.fromPlace);
+  onProgress({ step: 'log' });
+  const bytes = await copy(source, target, options);
+  failpoint('move_after_copy');
+  onProgress({ step: 'rounds' });
+  await catchUp(source, target);
+  await source.whileHeld(options.beforePause());
+  const pausedMs = world.monotonicMs();
+  onProgress({ step: 'pause' });
+  await pauseAndLock(source, target, options);
+  const lockedMs = world.monotonicMs();
+  onProgress({ step: 'lock' });
+  failpoint('move_after_lock');
+  const last = await source.lastRound();
+  await target.apply(last.changes, last.weeks);
+  for (const table of source.tables) {
+    if (table.key === null) await target.replace(table, source.read(table));
+  }
+  const rows = await requireSameCounts(source, target);
+  const moveId = world.newId();
+  await target.complete({ moveId, fromPlace: options.fromPlace });
+  failpoint('move_after_complete');
+  onProgress({ step: 'depart' });
+  await source.depart({ moveId, place: options.toPlace, sealed: options.sealed });
+  failpoint('move_after_depart');
+  await target.open();
+  onProgress({ step: 'open' });
+  const nowMs = world.monotonicMs();
+  return {
+    wasCopied: true,
+    rows: Object.fromEntries(rows),
+    bytes,
+    pauseMs: nowMs - pausedMs,
+    lockMs: nowMs - lockedMs,
+  };
+}
+
+async function departureOf(address: DatabaseAddress): Promise<Departure | null> {
+  const client = await connectAsOwner(address, 'move');
+  try {
+    return await readDeparture(clientQueries(client));
+  } finally {
+    await client.end();
+  }
+}
+
+/** Opens the target of a move that ended before it could. @throws DatabaseMoved when there is nothing to do */
+async function finish(departure: Departure, options: MoveOptions): Promise<Moved> {
+  if (departure.place !== options.toPlace) throw new DatabaseMoved(departure);
+  await using target = await MoveTarget.open(options.to, options);
+  if (!(await target.isFilledBy(departure.moveId))) throw new DatabaseMoved(departure);
+  await target.open();
+  return { wasCopied: false, rows: {}, bytes: 0, pauseMs: 0, lockMs: 0 };
+}
+
+async function copy(
+  source: MoveSource,
+  target: MoveTarget,
+  { requireRoom, onProgress = () => {} }: MoveOptions,
+): Promise<number> {
+  await using snapshot = await source.openCopy();
+  failpoint('move_after_log');
+  const { facts, bytes } = snapshot;
+  await requireRoom(bytes);
+  await source.whileHeld(target.begin(facts));
+  let done = 0;
+  const onBytes = (count: number): void => {
+    done += count;
+    onProgress({ step: 'copy', bytes: done, ofBytes: bytes });
+  };
+  await source.whileHeld(copyRows(snapshot, { source, target, onBytes }));
+  return done;
+}
+
+/** Tables without a key come under the lock, as a whole. */
+async function copyRows(
+  snapshot: Snapshot,
+  {
+    source,
+    target,
+    onBytes,
+  }: { source: MoveSource; target: MoveTarget; onBytes: (count: number) => void },
+): Promise<void> {
+  for (const table of source.tables) {
+    if (table.key === null) continue;
+    await pipeline(snapshot.read(table), counting(onBytes), target.write(table));
+  }
+  await target.analyze(source.tables);
+}
+
+function counting(onBytes: (count: number) => void): Transform {
+  return new Transform({
+    transform(chunk: Buffer, _, done: TransformCallback) {
+      onBytes(chunk.length);
+      done(null, chunk);
+    },
+  });
+}
+
+async function catchUp(source: MoveSource, target: MoveTarget): Promise<void> {
+  for (let round = 1; round <= ROUNDS_MAX; round += 1) {
+    const keys = await source.whileHeld(
+      source.round(({ changes, weeks }) => target.apply(changes, weeks)),
+    );
+    if (keys <= ROUND_KEYS_MAX) return;
+  }
+}
+
+/** Nothing is in hand of any node when the lock is taken: no outcome can be lost, so no mail goes twice. */
+async function pauseAndLock(
+  source: MoveSource,
+  target: MoveTarget,
+  { world, pauseMaxMs = PAUSE_MAX_MS }: MoveOptions,
+): Promise<void> {
+  const untilMs = world.monotonicMs() + pauseMaxMs;
+  await source.pauseNodes();
+  failpoint('move_after_pause');
+  for (;;) {
+    const held = await source.untilIdle(Math.max(0, untilMs - world.monotonicMs()));
+    if (held > 0) {
+      throw new MoveProblem(
+        `${held} deliveries were still under way after ${Math.round(pauseMaxMs / 1_000)} s of waiting: nothing was changed; try again.`,
+      );
+    }
+    await catchUp(source, target);
+    if (await source.lock()) return;
+    if (world.monotonicMs() >= untilMs) {
+      throw new MoveProblem(
+        'The tables could not be locked in time: nothing was changed; try again.',
+      );
+    }
+  }
+}
+
+async function requireSameCounts(
+  source: MoveSource,
+  target: MoveTarget,
+): Promise<Map<string, number>> {
+  const [before, after] = await Promise.all([source.count(), target.count(source.tables)]);
+  for (const [table, count] of before) {
+    if (after.get(table) === count) continue;
+    throw new MoveProblem(
+      `The copy is not complete: ${table} has ${count} rows, and the copy ${after.get(table)}; nothing was changed.`,
+    );
+  }
+  return before;
+}
+
+export type MovePlan = { bytes: number; rows: Record<string, number>; open: number };
+
+/** What a move would copy, and whether the target can be moved into. Changes nothing. */
+export async function planMove(
+  options: Pick<MoveOptions, 'from' | 'fromPlace' | 'acceptAnyDurability' | 'requireRoom'> & {
+    /** null: the embedded database, which a move creates. */
+    to: DatabaseAddress | null;
+  },
+): Promise<MovePlan> {
+  const { from, to, requireRoom, fromPlace } = options;
+  const departure = await departureOf(from);
+  if (departure !== null) throw new DatabaseMoved(departure);
+  await using target = to === null ? null : await MoveTarget.open(to, options);
+  await target?.refuseData(fromPlace);
+  await using source = await MoveSource.open(from);
+  const { bytes, open, tables } = await source.look();
+  await requireRoom(bytes);
+  return { bytes, open, rows: Object.fromEntries(tables) };
+}

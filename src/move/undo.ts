@@ -1,0 +1,97 @@
+/**
+ * Takes a move back without the rows of the new database: for a new database that is lost or does not work. The old one
+ * goes on as it was at the switch, on hold, because the new one may have sent what was due since (store/backup/hold.ts).
+ *
+ * The new database is fenced first, so that the nodes that use it come back and no two databases are in use. One that
+ * cannot be reached has to be given up explicitly.
+ */
+import { settleIn } from '../store/backup/hold.ts';
+import { listTables, machineTables } from '../store/backup/source.ts';
+import { isContended, removeLog } from '../store/move/change-log.ts';
+import { raiseFence, removeFence } from '../store/move/fence.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from '../store/postgres/database.ts';
+import { MigrationRefused } from '../store/postgres/schema-version.ts';
+import { type Departure, readDeparture } from '../store/postgres/usable.ts';
+
+export type UndoOptions = {
+  /** The database that was moved, and how it is shown. */
+  old: DatabaseAddress;
+  oldPlace: string;
+  /** The address of the old database for nodes that come back (store/move/fence.ts). */
+  sealed: Buffer;
+  /** The address of the new database by what is sealed in the old one; null: it is given up. */
+  openNew: (departure: Departure) => Promise<DatabaseAddress | null>;
+};
+
+/** @throws MigrationRefused when it was not moved; DatabaseUnavailable when the new one cannot be reached */
+export async function undoMove(options: UndoOptions): Promise<Departure> {
+  const client = await connectAsOwner(options.old, 'move');
+  try {
+    const db = clientQueries(client);
+    await db.query('set statement_timeout = 0');
+    const departure = await readDeparture(db);
+    if (departure === null) {
+      throw new MigrationRefused('This database was not moved: there is nothing to undo.');
+    }
+    const address = await options.openNew(departure);
+    if (address !== null) await fenceNew(address, departure, options);
+    await db.query('begin');
+    await removeFence(db);
+    await settleIn(db, { takenAt: departure.at.toISOString() });
+    await db.query('commit');
+    await removeLog(db);
+    return departure;
+  } finally {
+    await client.end();
+  }
+}
+
+const LOCK_TIMEOUT_MS = 5_000;
+const TRIES_MAX = 12;
+
+/** Done already when an earlier undo was interrupted. */
+async function fenceNew(
+  address: DatabaseAddress,
+  { moveId }: Departure,
+  { oldPlace: place, sealed }: UndoOptions,
+): Promise<void> {
+  const client = await connectAsOwner(address, 'move');
+  try {
+    const db = clientQueries(client);
+    if ((await readDeparture(db))?.moveId === moveId) return;
+    const tables = [...(await listTables(db)).map(({ name }) => name), ...machineTables()];
+    for (let attempt = 1; !(await tryFence(db, tables, { moveId, place, sealed })); attempt += 1) {
+      if (attempt === TRIES_MAX) {
+        throw new MigrationRefused(
+          'The tables of the new database could not be locked in time: nothing was changed; try again.',
+        );
+      }
+    }
+  } finally {
+    await client.end();
+  }
+}
+
+async function tryFence(
+  db: Queryable,
+  tables: readonly string[],
+  departure: Omit<Departure, 'at'>,
+): Promise<boolean> {
+  try {
+    await db.query('begin');
+    await db.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
+    await db.query(`lock table ${tables.join(', ')} in share row exclusive mode`);
+    await raiseFence(db, tables, departure);
+    await db.query('commit');
+    return true;
+  } catch (error) {
+    await db.query('rollback').catch(() => {});
+    if (isContended(error)) return false;
+    throw error;
+  }
+}

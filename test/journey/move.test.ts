@@ -1,0 +1,205 @@
+/** The database of a service is moved while clients send: nothing is lost, nothing goes twice, and the node follows. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { arrivals, duplicates } from '../support/load.ts';
+import { cleanEnv, letterhausHere } from '../support/letterhaus.ts';
+import { emptyDatabase } from '../support/postgres.ts';
+import { everythingArrives, FROM, liveEnv, newPeers, to } from '../support/scene.ts';
+import { type Service, startService } from '../support/service.ts';
+import { waitFor } from '../support/wait.ts';
+
+const CLIENTS = 4;
+const BEFORE = 60;
+const AFTER = 40;
+/** So that some messages are under way at any moment. */
+const THINKS_MS = 60;
+
+/** Clients that repeat each request with its idempotency key until it gets a 202. */
+class Clients {
+  readonly accepted: string[] = [];
+  readonly refused = new Set<number>();
+  readonly #clients: Promise<void>[];
+  #count = 0;
+  #isOver = false;
+
+  constructor(service: Service, key: string) {
+    this.#clients = Array.from({ length: CLIENTS }, () => this.#run(service, key));
+  }
+
+  async #run(service: Service, key: string): Promise<void> {
+    while (!this.#isOver) {
+      const number = (this.#count += 1);
+      const body = { from: FROM, to: to(number), subject: 'Hello', text: 'Hello' };
+      const headers = { 'idempotency-key': `request ${number}` };
+      await waitFor(
+        async () => {
+          const answer = await service
+            .request('POST', '/v1/emails', { key, body, headers })
+            .catch(() => null);
+          if (answer?.status === 202) this.accepted.push(answer.body.id);
+          else if (answer !== null) this.refused.add(answer.status);
+          return answer?.status === 202;
+        },
+        { what: `request ${number} to be accepted`, timeoutMs: 60_000 },
+      );
+    }
+  }
+
+  async untilAccepted(count: number): Promise<void> {
+    await waitFor(() => this.accepted.length >= count, {
+      what: `${count} emails to be accepted`,
+      timeoutMs: 60_000,
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    await Promise.all(this.#clients);
+  }
+}
+
+/** All events after a cursor, by type. */
+async function eventsAfter(service: Service, key: string, cursor: string) {
+  const counts = new Map<string, number>();
+  let after = cursor;
+  for (;;) {
+    const path = `/v1/events?limit=100&after=${encodeURIComponent(after)}`;
+    const { status, body, text } = await service.request('GET', path, { key });
+    assert.equal(status, 200, text);
+    for (const { type } of body.data) counts.set(type, (counts.get(type) ?? 0) + 1);
+    after = body.cursor;
+    if (!body.has_more) return counts;
+  }
+}
+
+test('an embedded database moves to a server and back into the data directory under load', async () => {
+  await using peers = await newPeers({
+    phases: { data: { afterMs: THINKS_MS, reply: '250 2.0.0 OK' } },
+  });
+  const env = liveEnv(peers, { LETTERHAUS_LOG: 'info' });
+  await using service = await startService({ database: 'own', dns: peers.dns, env });
+  await service.addLiveDomain('acme.example.org');
+  const key = await service.liveKey();
+  const { body: start } = await service.request('GET', '/v1/events?after=latest', { key });
+  const clients = new Clients(service, key);
+  await clients.untilAccepted(BEFORE);
+  await using server = await emptyDatabase();
+
+  const plan = await letterhausHere(['move', '--dry-run', '--to', server.url], service.env);
+  assert.equal(plan.code, 0, plan.stderr);
+  assert.match(plan.stdout, /^From embedded to postgres:.*\n\d+ MB in \d+ rows, \d+ emails/);
+  const moved = await letterhausHere(['move', '--json', '--to', server.url], service.env);
+  assert.equal(moved.code, 0, moved.stderr);
+  const { rows } = JSON.parse(moved.stdout);
+  assert.ok(rows.emails >= BEFORE);
+  const steps = moved.stderr
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).step);
+  assert.deepEqual(
+    [...new Set(steps)],
+    ['log', 'copy', 'rounds', 'pause', 'lock', 'depart', 'open'],
+  );
+  const before = clients.accepted.length;
+  await clients.untilAccepted(before + AFTER);
+  assert.equal(existsSync(join(service.dataDir, 'pg', 'postmaster.pid')), false);
+
+  // Commands and starts with the old setting say where the database is.
+  const old = await letterhausHere(['emails', 'list'], service.env);
+  assert.equal(old.code, 2);
+  assert.match(
+    old.stderr,
+    /is not the embedded one, but postgres:.*: set DATABASE_URL to postgres:/,
+  );
+
+  // Back: the service has the lock of the data directory, and goes on meanwhile.
+  const withServer = cleanEnv({ ...service.env, DATABASE_URL: server.url });
+  const full = await letterhausHere(['move', '--to', 'embedded'], withServer);
+  assert.equal(full.code, 2, full.stderr);
+  assert.match(full.stderr, /The target has data, and a move needs an empty database/);
+  await clients.stop();
+  await everythingArrives(peers.mx, clients.accepted);
+  assert.equal(duplicates(arrivals(peers.mx)), 0);
+  assert.deepEqual(
+    [...clients.refused].filter((status) => status !== 503),
+    [],
+  );
+  const open = `select count(*)::int as count from emails where open_count > 0`;
+  await waitFor(async () => (await server.sql(open))[0].count === 0, { what: 'all mail to end' });
+  const events = await eventsAfter(service, key, start.cursor);
+  assert.equal(events.get('email.delivered'), clients.accepted.length);
+
+  const log = service.logs;
+  assert.match(log, /the database is being moved; nothing is sent for some seconds/);
+  assert.match(log, /this node continues with the new one/);
+  assert.match(log, /this node follows; set DATABASE_URL to postgres:/);
+  // A start with the old setting follows, too.
+  await service.restart();
+  assert.match(service.readyLine.database, /^postgres:/);
+  assert.equal((await service.email(clients.accepted[0]!, key)).status, 'delivered');
+});
+
+test('a database on a server moves into the data directory of the node', async () => {
+  await using service = await startService();
+  const ids = [await service.send(), await service.send()];
+  const { code, stdout, stderr } = await letterhausHere(['move', '--to', 'embedded'], service.env);
+  assert.equal(code, 0, stderr);
+  assert.match(
+    stdout,
+    /^Moved 2 emails, \d+ MB, to embedded\. Sending paused for .*\nRunning nodes follow/,
+  );
+  const place = (): string =>
+    JSON.parse(readFileSync(join(service.dataDir, 'database.json'), 'utf8')).database;
+  await waitFor(() => place() === 'embedded', {
+    what: 'the node to use the embedded database',
+    timeoutMs: 30_000,
+  });
+  const isReady = async (): Promise<boolean> =>
+    (await service.request('GET', '/readyz', { key: null }).catch(() => null))?.status === 200;
+  await waitFor(isReady, { what: 'the service to be ready', timeoutMs: 30_000 });
+  for (const id of ids) await service.waitForStatus(id, 'delivered');
+  await service.waitForStatus(await service.send(), 'delivered');
+  const again = await letterhausHere(['move', '--to', 'embedded'], service.env);
+  assert.equal(again.code, 2);
+  assert.match(
+    again.stderr,
+    /was moved to the embedded database of a node at .*: unset DATABASE_URL/,
+  );
+  await service.stop();
+});
+
+test('a move is undone: nodes come back to the old database, which is on hold as it was at the switch', async () => {
+  await using service = await startService();
+  await using server = await emptyDatabase();
+  const early = await service.send();
+  await service.waitForStatus(early, 'delivered');
+  const { code, stderr } = await letterhausHere(['move', '--to', server.url], service.env);
+  assert.equal(code, 0, stderr);
+  const placeIsOf = (name: string) => (): boolean =>
+    readFileSync(join(service.dataDir, 'database.json'), 'utf8').includes(name);
+  const name = new URL(server.url).pathname.slice(1);
+  await waitFor(placeIsOf(name), { what: 'the node to follow', timeoutMs: 30_000 });
+  const isReady = async (): Promise<boolean> =>
+    (await service.request('GET', '/readyz', { key: null }).catch(() => null))?.status === 200;
+  await waitFor(isReady, { what: 'the service to be ready', timeoutMs: 30_000 });
+  const late = await service.send();
+
+  const undone = await letterhausHere(['move', '--undo'], service.env);
+  assert.equal(undone.code, 0, undone.stderr);
+  assert.match(
+    undone.stdout,
+    /^The database is used again as it was at .*\nThe installation is on hold/,
+  );
+  const isOnHold = async (): Promise<boolean> =>
+    (await service.request('GET', '/readyz', { key: null }).catch(() => null))?.body?.on_hold ===
+    true;
+  await waitFor(isOnHold, { what: 'the node to come back', timeoutMs: 30_000 });
+  assert.equal((await service.email(early)).status, 'delivered');
+  assert.equal((await service.request('GET', `/v1/emails/${late}`)).status, 404);
+  const released = await letterhausHere(['release', '--except-in-doubt'], service.env);
+  assert.equal(released.code, 0, released.stderr);
+  await service.waitForStatus(await service.send(), 'delivered', { timeoutMs: 30_000 });
+  assert.equal((await letterhausHere(['move', '--undo'], service.env)).code, 2);
+});
