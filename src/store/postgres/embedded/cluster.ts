@@ -34,7 +34,7 @@ export function requireMajor(pgDir: string, engineMajor: number): void {
   if (major === null || major === engineMajor) return;
   throw new EngineProblem(
     'other-major',
-    `The database in ${pgDir} was made by PostgreSQL ${major}, and this Letterhaus runs PostgreSQL ${engineMajor}: start it with the Letterhaus that made it, run \`letterhaus backup\` there and \`letterhaus restore\` into a new LETTERHAUS_DATA_DIR here, or serve it with PostgreSQL ${major} and set DATABASE_URL.`,
+    `The database in ${pgDir} was made by PostgreSQL ${major}, and this Letterhaus runs PostgreSQL ${engineMajor}: start the Letterhaus that made it and run \`letterhaus move --to postgres://…\` there to an empty database of PostgreSQL ${engineMajor}; or run \`letterhaus backup\` there and \`letterhaus restore\` here, into a new LETTERHAUS_DATA_DIR.`,
   );
 }
 
