@@ -264,7 +264,7 @@ function secretSample(counts: UnusableCounts): Sample {
 function reconciliationSamples({ differing, finishedAt }: ReconciliationSummary): Sample[] {
   return [
     gauge(
-      'reconciliation_differing_days',
+      'reconciliation_differences',
       'Days of a project whose mail is not accounted for, and not acknowledged (letterhaus reconcile lists them).',
       differing,
     ),

@@ -177,7 +177,7 @@ test('a lost recipient, a lost place in the queue, a lost event and a changed co
   assert.match(attention.stdout, /reconciliation\.difference/);
   assert.match(service.logs, /"event":"reconciliation\.difference"/);
   const metric = async () =>
-    /^letterhaus_reconciliation_differing_days ([1-9])/m.test((await service.metrics()).text);
+    /^letterhaus_reconciliation_differences ([1-9])/m.test((await service.metrics()).text);
   await waitFor(metric, { what: 'the metric', timeoutMs: TIMEOUT_MS });
 });
 
