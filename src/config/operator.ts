@@ -1,9 +1,14 @@
 /** How the operator is notified of conditions of the installation (docs/monitoring.md). */
+import { type Address, type Mailbox, parseAddress, parseMailbox } from '../mail/address.ts';
 import type { EnvReader } from './env-reader.ts';
 
 export type OperatorConfig = {
   /** A webhook for the events of the installation; null: none. Its secret is made when there is none here. */
   operatorWebhook: { url: string; secret: string | null } | null;
+  /** Who is mailed about conditions; null: nobody. */
+  operatorAddress: Address | null;
+  /** The sender of that mail; null: postmaster at the oldest verified live domain. */
+  operatorFrom: Mailbox | null;
 };
 
 /** What Standard Webhooks require of a secret, in bytes. */
@@ -20,7 +25,19 @@ export function readOperator(read: EnvReader): OperatorConfig {
     parseSecret,
     `write whsec_ and the base64 of ${SECRET_BYTES.min} to ${SECRET_BYTES.max} random bytes (echo whsec_$(openssl rand -base64 32))`,
   );
-  return { operatorWebhook: url === null ? null : { url, secret } };
+  return {
+    operatorWebhook: url === null ? null : { url, secret },
+    operatorAddress: read.parsed(
+      'LETTERHAUS_OPERATOR_ADDRESS',
+      parseAddress,
+      'write one address, as ops@example.com',
+    ),
+    operatorFrom: read.parsed(
+      'LETTERHAUS_OPERATOR_FROM',
+      parseMailbox,
+      'write it as Letterhaus <alerts@example.com>',
+    ),
+  };
 }
 
 function parseSecret(text: string): string | null {

@@ -42,6 +42,10 @@ export const CONDITIONS = {
     endsAs: 'reconciliation.difference',
     ended: 'All mail of the project is accounted for again.',
   },
+  'operator.unreachable': {
+    endsAs: 'operator.unreachable',
+    ended: 'Mail to the operator can be sent again.',
+  },
   'backup.failed': { endsAs: 'backup.failed', ended: 'A backup succeeded again.' },
 } as const satisfies Record<string, { endsAs: string; ended: string }>;
 

@@ -14,6 +14,7 @@ import { createDomainService } from '../domains/service.ts';
 import { buildApp } from '../http/app.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { ownUrl } from './own-host.ts';
+import { OperatorMail } from './operator-mail.ts';
 import { addWebhookCounter } from './activity-metrics.ts';
 import { addReadiness } from './metrics.ts';
 import { Readiness } from './readiness.ts';
@@ -86,7 +87,9 @@ export async function createServer(
     unsettledWebhooks: () => webhooks.unsettled,
     sendToBroker: supervisor.sendToBroker,
   });
-  const sending = createSending(setup, { delivery, webhooks });
+  const unready = () => readiness.reasons();
+  const operatorMail = createOperatorMail(context, { accept: delivery.accept, unready });
+  const sending = createSending(setup, { delivery, webhooks, operatorMail });
   const { isOverloaded } = delivery;
   const readiness = new Readiness({ ...context, ...supervisor, world: systemWorld, isOverloaded });
   const whileRoom: Readiness['whileRoom'] = (work) => readiness.whileRoom(work);
@@ -96,9 +99,8 @@ export async function createServer(
   const domains = createDomainService({ ...context, world: systemWorld });
   const inquiries = createInquiries(context, { ...delivery, domains });
   const dryRun: DryRun = (...request) => whileRoom(() => inquiries.dryRun(...request));
-  const { diagnose } = inquiries;
   const visits = createVisits(context, { webhooks, delivery });
-  const features = { accept, acceptBatch, dryRun, diagnose, domains, visits };
+  const features = { accept, acceptBatch, dryRun, diagnose: inquiries.diagnose, domains, visits };
   addWebhookCounter(context.registry, () => webhooks.stats);
   addReadiness(context.registry, () => ({
     codes: readiness.reasons().map(({ code }) => code),
@@ -136,7 +138,7 @@ export async function createServer(
     noteLogIn: (client) => smtp.noteLogIn(client),
     stop: async () => {
       readiness.isStopping = true;
-      await stopTaking({ app, smtp, delivery, webhooks, visits });
+      await stopTaking({ app, smtp, delivery, webhooks, visits, operatorMail });
       await Promise.all([lease.stop(), readiness.stop()]);
       await Promise.all([context.reputation.flush(), context.operatorEvents.flush()]);
       resolver.close();
@@ -157,7 +159,15 @@ type Sending = {
 
 function createSending(
   { parts, isOnHold }: WorkerSetup,
-  { delivery, webhooks }: { delivery: ReturnType<typeof createDelivery>; webhooks: WebhookLoop },
+  {
+    delivery,
+    webhooks,
+    operatorMail,
+  }: {
+    delivery: ReturnType<typeof createDelivery>;
+    webhooks: WebhookLoop;
+    operatorMail: OperatorMail | null;
+  },
 ): Sending {
   let isHeld = isOnHold;
   let isPaused = false;
@@ -167,11 +177,16 @@ function createSending(
   const start = (): void => {
     isBegun = true;
     if (isPaused) return;
-    if (parts.includes('delivery')) delivery.dispatcher.start();
+    if (parts.includes('delivery')) {
+      delivery.dispatcher.start();
+      operatorMail?.start();
+    }
     if (parts.includes('webhooks')) webhooks.start();
   };
   const pause = async (): Promise<void> => {
-    if (isBegun) await Promise.all([delivery.dispatcher.pause(), webhooks.pause()]);
+    if (!isBegun) return;
+    await operatorMail?.stop();
+    await Promise.all([delivery.dispatcher.pause(), webhooks.pause()]);
   };
   const resume = (): void => {
     if (isBegun) start();
@@ -193,6 +208,17 @@ function createSending(
       changing = changing.then(wanted ? pause : resume);
     },
   };
+}
+
+/** Null without an address. */
+function createOperatorMail(
+  context: WorkerContext,
+  mail: Pick<ConstructorParameters<typeof OperatorMail>[0], 'accept' | 'unready'>,
+): OperatorMail | null {
+  const { operatorAddress: to, operatorFrom: from } = context.config;
+  return to === null
+    ? null
+    : new OperatorMail({ ...context, ...mail, world: systemWorld, to, from });
 }
 
 function createVisits(
@@ -267,8 +293,9 @@ async function stopTaking(parts: {
   delivery: ReturnType<typeof createDelivery>;
   webhooks: WebhookLoop;
   visits: Visits;
+  operatorMail: OperatorMail | null;
 }): Promise<void> {
   // The dispatcher stops last, because it releases emails that are accepted while requests end.
-  await Promise.all([parts.app.close(), parts.smtp.close()]);
+  await Promise.all([parts.app.close(), parts.smtp.close(), parts.operatorMail?.stop()]);
   await Promise.all([parts.delivery.stop(), parts.webhooks.stop(), parts.visits.stop()]);
 }

@@ -45,6 +45,7 @@ import { DatabaseUnavailable, poolSizes, type Work } from '../store/postgres/dat
 import { alreadyRunning, readRunning } from '../store/postgres/embedded/lock.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
+import { setOperatorAddress } from '../store/operator-mail.ts';
 import { type Hold, readHold } from '../store/backup/hold.ts';
 import { untilAborted } from '../store/postgres/session.ts';
 import { SecretBox, SecretKeyProblem } from '../store/secrets.ts';
@@ -124,7 +125,7 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     await unlessStopped(clock.look());
     const secrets = new SecretBox(database.secretKey);
     await unlessStopped(registerHost(database, { config, log }));
-    await unlessStopped(keepOperatorWebhook(database.db, { config, secrets, log }));
+    await unlessStopped(keepOperatorNotified(database.db, { config, secrets, log }));
     const firstStart = await unlessStopped(
       seedFirstStart(database.db, { secrets, world: systemWorld, config }),
     );
@@ -166,6 +167,15 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     pool?.cutShort();
     signals.close();
   }
+}
+
+/** By the webhook and the address of the configuration. */
+async function keepOperatorNotified(
+  db: ServiceDatabase['db'],
+  options: Parameters<typeof keepOperatorWebhook>[1] & { config: Pick<Config, 'operatorAddress'> },
+): Promise<void> {
+  await setOperatorAddress(db, options.config.operatorAddress);
+  await keepOperatorWebhook(db, options);
 }
 
 /** The setup of each worker, with the ports to listen on. */

@@ -1,7 +1,7 @@
 /**
  * Open conditions of the installation (core/operator-events.ts), with the events at their beginning and end.
  *
- * Guarantee: each statement changes the condition, records the event and queues the webhooks together. Of several
+ * Guarantee: each statement changes the condition, records the event, and queues webhooks and mail together. Of several
  * callers at the same moment one opens or ends it, and is told so.
  */
 import {
@@ -15,6 +15,7 @@ import {
 import type { Environment, Scope } from '../core/scope.ts';
 import { FAN_OUT } from './events.ts';
 import { newId } from './ids.ts';
+import { QUEUE_MAIL } from './operator-mail.ts';
 import type { Queryable } from './postgres/database.ts';
 
 /** Where the events of the installation are. */
@@ -34,7 +35,7 @@ export type Condition = ConditionKey & {
 const COLUMNS = `type, subject, message, remedy, details, since, last_seen as "lastSeen"`;
 
 /**
- * The event of the rows of step `changed`, and its webhooks. $1 is its id, $2 its type, $3 the state in its data. The
+ * The event of the rows of step `changed`, its webhooks, and its mail to the operator. $1 is its id, $2 its type, $3 the state in its data. The
  * time in the id is that of the database: a machine with a wrong clock has to be able to report it, and its own ids may
  * be of a week without a partition.
  */
@@ -49,7 +50,7 @@ new_events as (
               || substr(replace($1::text, '-', ''), 13))::uuid as id) i
   returning project_id, environment, subject_id, seq, id, type
 ),
-${FAN_OUT}`;
+${FAN_OUT},${QUEUE_MAIL}`;
 
 const RAISE = `
 with t as materialized (select app_now() as now),

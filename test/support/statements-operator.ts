@@ -7,6 +7,8 @@ import {
   listConditions,
   raiseCondition,
 } from '../../src/store/operator-conditions.ts';
+import * as mail from '../../src/store/operator-mail.ts';
+import { parseAddress } from '../../src/mail/address.ts';
 import { enabledWebhooks, unreportedWebhooks } from '../../src/store/disabled-webhooks.ts';
 import * as blocks from '../../src/store/provider-blocks.ts';
 import * as days from '../../src/store/reconciled-days.ts';
@@ -82,4 +84,21 @@ export async function walkMail({ db, sender, someEmailId }: Stage): Promise<void
 
 export async function walkPlaces({ db }: Stage): Promise<void> {
   await walkQueue(db);
+}
+
+export async function useOperatorMail({ db, sender }: Stage): Promise<void> {
+  const to = parseAddress('ops@acme.example')!;
+  await mail.setOperatorAddress(db, to);
+  const condition = { type: 'disk.low', subject: 'mail2.example.org' } as const;
+  await raiseCondition(db, { ...condition, message: 'The disk is full.', remedy: 'Make room.' });
+  await clearCondition(db, condition);
+  await mail.hasOperatorMail(db);
+  await mail.planOperatorMail(db);
+  for (const { id } of await mail.plannedOperatorMail(db, 10)) await mail.endPlannedMail(db, id);
+  await mail.findOperatorSender(db, { domain: null, to });
+  const scope = { projectId: sender.projectId, environment: 'live' } as const;
+  const from = { ...scope, organizationId: '', domain: 'acme.example', isSuppressed: false };
+  await mail.operatorMailKey(db, from);
+  await mail.forgetOperatorMail(db, 10);
+  await mail.setOperatorAddress(db, null);
 }

@@ -58,6 +58,7 @@ import { countWaiting, useDomains } from './statements-domains.ts';
 import {
   useBlocks,
   useConditions,
+  useOperatorMail,
   useReconciliation,
   walkMail,
   walkPlaces,
@@ -408,6 +409,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'hosts', asks: 1, run: useMailHosts },
   { what: 'providers that refuse our mail', asks: 10, run: useBlocks },
   { what: 'conditions of the installation', asks: 10, run: useConditions },
+  { what: 'mail to the operator', asks: 10, run: useOperatorMail },
   { what: 'the daily proof', asks: 10, run: useReconciliation },
   { what: 'a step over the mail of a day', asks: 250, run: walkMail },
   { what: 'a step over the queue', asks: 1_000, run: walkPlaces },
