@@ -107,6 +107,20 @@ holds('there are no barrels', CODE, rules.nothingIsExportedTwice, [
   ['src/core/d.ts', `export const sql = \`select 1\n from 'x'\`;\nexport function f() {}`],
 ]);
 
+holds('fields of the log have one spelling', SOURCE, rules.logFieldsAreSnakeCase, [
+  [
+    'src/core/a.ts',
+    `log.warn({ err: error, emailId }, 'x');`,
+    'logs emailId; fields of the log are in snake_case.',
+  ],
+  [
+    'src/core/b.ts',
+    `this.#options.log.info(\n  { ...facts, domainId: id },\n  'x',\n);`,
+    'logs domainId; fields of the log are in snake_case.',
+  ],
+  ['src/core/c.ts', `log.info({ email_id: emailId, ...ofAll, freed }, 'x');`],
+]);
+
 holds('a clone works in a folder with spaces', CODE, rules.pathsSurviveSpaces, [
   [
     'src/store/a.ts',

@@ -200,6 +200,8 @@ function credentials(url: URL): Relay['auth'] | undefined {
   }
 }
 
-export function oneOf(known: readonly string[]): (text: string) => string | null {
-  return (text) => (known.includes(text.toLowerCase()) ? text.toLowerCase() : null);
+export function oneOf<Known extends string>(
+  known: readonly Known[],
+): (text: string) => Known | null {
+  return (text) => known.find((one) => one === text.toLowerCase()) ?? null;
 }

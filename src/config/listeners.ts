@@ -1,6 +1,7 @@
 /** The listeners for HTTP and SMTP: addresses, ports, certificates, and trusted proxies. */
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
+import { LOG_RECIPIENTS, type LogRecipients } from '../mail/logged-recipient.ts';
 import {
   type EnvReader,
   oneOf,
@@ -20,6 +21,8 @@ export type HttpConfig = {
   portAsked: boolean;
   trustedProxies: readonly string[];
   logLevel: string;
+  /** What log lines have of a recipient. */
+  logRecipients: LogRecipients;
   /** Without a trailing slash; null: derived from host and port. */
   publicUrl: string | null;
   /** Before the links of tracked emails, without a trailing slash; null: the public URL. */
@@ -64,6 +67,12 @@ export function readHttp(read: EnvReader): HttpConfig {
     logLevel:
       read.parsed('LETTERHAUS_LOG', oneOf(LOG_LEVELS), `write one of ${LOG_LEVELS.join(', ')}`) ??
       'info',
+    logRecipients:
+      read.parsed(
+        'LETTERHAUS_LOG_RECIPIENTS',
+        oneOf(LOG_RECIPIENTS),
+        `write one of ${LOG_RECIPIENTS.join(', ')}`,
+      ) ?? 'domain',
     apiTlsFiles: readTlsFiles(read, 'LETTERHAUS_API_TLS'),
     metrics: readMetrics(read),
     metricsToken: read.secret(

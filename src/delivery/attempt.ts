@@ -102,7 +102,7 @@ async function attemptOnce(
       if (!progress.hasWrittenDot) throw error;
       // A bug. It counts as an attempt, so that retries follow the schedule and end.
       log.error(
-        { err: error, emailId: delivery.message.id },
+        { err: error, email_id: delivery.message.id },
         'an attempt failed with an error after the final dot; it is settled as in doubt',
       );
       return 'broken' as const;
@@ -232,7 +232,7 @@ function isStopped({ message, address }: Delivery, { db, log }: AttemptOptions):
   return stoppedNow(db, { ...message, address }).then(
     ({ suppressed, domainDeleted }) => suppressed || domainDeleted,
     (error: unknown) => {
-      log.warn({ err: error, emailId: message.id }, 'a message is withheld: it cannot be checked');
+      log.warn({ err: error, email_id: message.id }, 'a message is withheld: it cannot be checked');
       return true;
     },
   );

@@ -114,6 +114,7 @@ function deliverTo(
     }),
     viaRelay: false,
     hasHostName: true,
+    logRecipients: 'none',
     leastTls: 'opportunistic',
     returnPathSecret: () => Buffer.alloc(32),
     retryWaitsMs: [60_000],

@@ -7,6 +7,7 @@
 import type { Logger } from 'pino';
 import { domainOf } from '../mail/address.ts';
 import { Unsignable } from '../mail/dkim.ts';
+import { loggedRecipient, type LogRecipients } from '../mail/logged-recipient.ts';
 import type { Database, Queryable } from '../store/postgres/database.ts';
 import { countDoubts, lastReason } from '../store/emails.ts';
 import { stoppedNow } from '../store/queue.ts';
@@ -55,6 +56,8 @@ export type DeliverOptions = AttemptOptions & {
   holds: (delivery: Delivery) => boolean;
   /** Whether this host has a name for EHLO; else live mail is deferred. */
   hasHostName: boolean;
+  /** What the lines of attempts have of the recipient. */
+  logRecipients: LogRecipients;
   putOff: Pick<PutOff, 'note' | 'retryMs'>;
   /** Waits after failed attempts (core/retry.ts). */
   retryWaitsMs: readonly number[];
@@ -149,7 +152,7 @@ async function attemptDelivery(
   } catch (error) {
     if (error instanceof SecretUnopenable) return waitForKey(delivery, options);
     if (!(error instanceof Unsignable)) throw error;
-    options.log.error({ err: error, emailId: delivery.message.id }, 'an email cannot be signed');
+    options.log.error({ err: error, email_id: delivery.message.id }, 'an email cannot be signed');
     return { kind: 'ended', outcome: UNSIGNABLE, attempt: null, startedMs: null };
   }
 }
@@ -219,31 +222,57 @@ async function settle(
   if (ended.isUnanswered === true || retryMs !== undefined)
     options.putOff.note([delivery], decidedMs);
   if (counts === true && outcome.mailboxFull === true) await countFullMailbox(delivery, options);
-  if (startedMs !== null) {
+  const durationMs = startedMs === null ? null : world.monotonicMs() - startedMs;
+  if (startedMs !== null && durationMs !== null) {
     const isFirst = delivery.attempts === 0;
     options.onAttempt({
       status: outcome.status,
       provider: delivery.provider,
       code: outcome.smtp?.code ?? null,
-      durationMs: world.monotonicMs() - startedMs,
+      durationMs,
       firstAfterMs: isFirst ? startedMs - delivery.heldSinceMs : null,
     });
   }
-  log.info(
-    {
-      emailId: delivery.message.id,
-      position: delivery.position,
-      attempt: delivery.attempts + 1,
-      status: outcome.status,
-      code: outcome.smtp?.code,
-      mx: outcome.smtp?.mx,
-    },
-    'attempt',
-  );
+  logAttempt(delivery, outcome, { log, durationMs, recipients: options.logRecipients });
   if (thenComplains) {
     await settling.settle(settlementOf(delivery, COMPLAINED, { attempt: null, world, late: true }));
   }
   return { kind: 'settled' };
+}
+
+/** The line of an attempt, or of an end without one. What is not known is left out. */
+function logAttempt(
+  { message, position, attempts, provider, address }: Delivery,
+  { status, smtp, reason }: Outcome,
+  {
+    log,
+    durationMs,
+    recipients,
+  }: { log: Logger; durationMs: number | null; recipients: LogRecipients },
+): void {
+  if (!log.isLevelEnabled('info')) return;
+  const facts = {
+    email_id: message.id,
+    project_id: message.projectId,
+    environment: message.environment,
+    position,
+    attempt: attempts + 1,
+    status,
+    provider,
+    code: smtp?.code,
+    enhanced_code: smtp?.enhanced_code,
+    category: reason?.category,
+    blame: reason?.blame,
+    mx: smtp?.mx,
+    ip: smtp?.ip,
+    duration_ms: durationMs === null ? null : Math.round(durationMs),
+    ...loggedRecipient(recipients, { address, reply: smtp?.message ?? null }),
+  };
+  log.info(withoutNulls(facts), 'attempt');
+}
+
+function withoutNulls(facts: object): object {
+  return Object.fromEntries(Object.entries(facts).filter(([, fact]) => fact !== null));
 }
 
 /**
@@ -259,7 +288,10 @@ async function afterDoubt(
   const { projectId, environment, id: emailId } = message;
   const which = { projectId, environment, emailId, position };
   const doubts = await countDoubts(db, which).catch((error: unknown) => {
-    log.warn({ emailId, err: error }, 'attempts in doubt were not counted; the email is retried');
+    log.warn(
+      { email_id: emailId, err: error },
+      'attempts in doubt were not counted; the email is retried',
+    );
     return 0;
   });
   return doubts + 1 < DOUBTS_MAX ? outcome : givenUpInDoubt(outcome);
@@ -270,6 +302,6 @@ async function countFullMailbox(delivery: Delivery, { db, log }: DeliverOptions)
   const { projectId, environment, id: emailId } = delivery.message;
   const failure = { projectId, environment, emailId, address: delivery.address };
   await noteQuotaFailure(db, failure).catch((error: unknown) => {
-    log.warn({ emailId, err: error }, 'a full mailbox was not counted');
+    log.warn({ email_id: emailId, err: error }, 'a full mailbox was not counted');
   });
 }

@@ -175,8 +175,8 @@ export class Dispatcher {
       this.#pump();
       this.#claimMore(delivery);
     } catch (error) {
-      const emailId = delivery.message.id;
-      this.#options.log.error({ err: error, emailId }, 'the end of an attempt was not counted');
+      const facts = { err: error, email_id: delivery.message.id };
+      this.#options.log.error(facts, 'the end of an attempt was not counted');
     }
   }
 
@@ -347,7 +347,7 @@ export class Dispatcher {
     } catch (error) {
       // A lock that was not granted in time; else a bug. The delivery is released and due again in a minute.
       const level = error instanceof DatabaseUnavailable ? 'warn' : 'error';
-      log[level]({ err: error, emailId: delivery.message.id }, 'an attempt ended in an error');
+      log[level]({ err: error, email_id: delivery.message.id }, 'an attempt ended in an error');
       await this.#release([delivery], () => 60_000);
     } finally {
       clearInterval(watch);
@@ -373,8 +373,8 @@ export class Dispatcher {
     try {
       this.#fairQueue.done(delivery);
     } catch (error) {
-      const emailId = delivery.message.id;
-      this.#options.log.error({ err: error, emailId }, 'the end of a delivery was not counted');
+      const facts = { err: error, email_id: delivery.message.id };
+      this.#options.log.error(facts, 'the end of a delivery was not counted');
     }
   }
 

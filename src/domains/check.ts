@@ -184,8 +184,8 @@ type Decided = { before: StoredDomain['status']; saved: StoredDomain; event: Dom
 
 function logChange(log: NonNullable<CheckOptions['log']>, { before, saved, event }: Decided): void {
   if (before === saved.status) return;
-  const { id: domainId, name, status, failingSince } = saved;
-  const facts = { event, domainId, domain: name, before, status };
+  const { id, name, status, failingSince } = saved;
+  const facts = { event, domain_id: id, domain: name, before, status };
   if (failingSince === null) return log.info(facts, 'a domain changed');
   const { message, remedy, details } = degraded({ ...saved, failingSince });
   log.warn({ ...facts, ...details, remedy }, message);

@@ -67,6 +67,10 @@ function requireKey({ find, limiter, use, connections }: Authentication): onRequ
   };
   const fail = async (request: FastifyRequest, reply: FastifyReply, message: string) => {
     const { allowed, limit } = await limiter.count(clientOf(request.ip));
+    // A request without a key guesses none.
+    if (message !== NO_KEY) {
+      request.refusedLogIn = { way: 'api_key', result: allowed ? 'refused' : 'limited' };
+    }
     if (allowed) refuse(reply, { refused: 'authentication_error', message, limit });
     else refuse(reply, limitRefusal('auth', limit));
   };

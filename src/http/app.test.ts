@@ -351,7 +351,7 @@ test('one line per request is logged: ids and numbers, no addresses, no keys', a
     assert.equal(line['route'], '/v1/emails');
     // An unknown parameter is refused, and not logged either.
     assert.equal(line['status'], 422);
-    assert.ok(typeof line['ms'] === 'number' && typeof line['project_id'] === 'string');
+    assert.ok(typeof line['duration_ms'] === 'number' && typeof line['project_id'] === 'string');
     assert.doesNotMatch(JSON.stringify(other.log), /mail\.org|acme\.com|lh_test_/);
   });
 });

@@ -71,7 +71,7 @@ import { registerUnsubscribeRoutes } from './routes/unsubscribe.ts';
 import { registerWebhookRoutes } from './routes/webhooks.ts';
 import type { App, Certificate, HttpServices } from './services.ts';
 import { validatorCompiler } from './validation.ts';
-import { sharedAddresses } from '../net/addresses.ts';
+import { plainAddress, sharedAddresses } from '../net/addresses.ts';
 import { hostProblem } from '../net/http/host-field.ts';
 
 type HttpTimeouts = {
@@ -112,7 +112,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
   const { timeouts = TIMEOUTS } = options;
   const app = bareApp(services, timeouts);
   const connections = boundConnections(app, services, options);
-  logRequests(app, services.log);
+  logRequests(app, services);
   countRequests(app, services.onAnswered);
   app.addHook('onRequest', firstChecks(app, services, connections));
   checkRoutes(app, services, connections);
@@ -271,11 +271,17 @@ function closeInTime(app: App, graceMs: number): void {
 }
 
 /**
- * Logs one line per request with ids only, since paths, bodies and headers can contain addresses or keys.
+ * Logs one line per request with ids and the client, since paths, bodies and headers can contain addresses of mail or
+ * keys. A refused log-in has a line of its own before; where a flood of them is only counted, the request is, too.
  */
-function logRequests(app: App, log: HttpServices['log']): void {
+function logRequests(app: App, { log, onLogInRefused }: HttpServices): void {
+  app.decorateRequest('refusedLogIn', null);
   app.addHook('onResponse', (request, reply, done) => {
-    if (log.isLevelEnabled('info')) logRequest(log, request, reply);
+    const { refusedLogIn, id: request_id } = request;
+    const client = plainAddress(request.ip);
+    const isLogged =
+      refusedLogIn === null || onLogInRefused({ ...refusedLogIn, client, ids: { request_id } });
+    if (isLogged && log.isLevelEnabled('info')) logRequest(log, request, reply);
     done();
   });
 }
@@ -291,12 +297,14 @@ function countRequests(app: App, onAnswered: HttpServices['onAnswered']): void {
 }
 
 function logRequest(log: HttpServices['log'], request: FastifyRequest, reply: FastifyReply): void {
+  const { url: route = null, config } = request.routeOptions;
   const facts = {
     method: request.method,
-    route: request.routeOptions.url ?? null,
+    route,
     status: reply.statusCode,
-    ms: Math.round(reply.elapsedTime * 10) / 10,
+    duration_ms: Math.round(reply.elapsedTime * 10) / 10,
     request_id: request.id,
+    client: config.isForRecipients === true ? undefined : plainAddress(request.ip),
     project_id: request.caller?.projectId,
   };
   log.info(facts, 'request');

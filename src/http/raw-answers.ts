@@ -15,6 +15,7 @@ import {
   TOO_LARGE,
 } from './errors.ts';
 import type { HttpServices } from './services.ts';
+import { plainAddress } from '../net/addresses.ts';
 import { isUpload } from './bodies.ts';
 
 // An import would evaluate every export of node:http: three of them load Node's own undici (25 ms).
@@ -41,7 +42,7 @@ export function answerRawRequests(server: Server, context: Context): void {
       'x-request-id': requestId,
     });
     response.end(body);
-    logAnswer(UNKNOWN_EXPECTATION, requestId, context);
+    logAnswer(UNKNOWN_EXPECTATION, { requestId, socket: response.socket }, context);
   });
 }
 
@@ -90,11 +91,17 @@ function answerRaw(socket: Duplex, problem: HttpProblem, context: Context): void
   socket.resume();
   const linger = setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.once('close', () => clearTimeout(linger));
-  logAnswer(problem, requestId, context);
+  logAnswer(problem, { requestId, socket }, context);
 }
 
-function logAnswer(problem: HttpProblem, requestId: string, { log }: Context): void {
-  log.info({ method: null, route: null, status: problem.status, request_id: requestId }, 'request');
+function logAnswer(
+  { status }: HttpProblem,
+  { requestId, socket }: { requestId: string; socket: Duplex | null },
+  { log }: Context,
+): void {
+  const { remoteAddress } = (socket ?? {}) as { remoteAddress?: string };
+  const client = remoteAddress && plainAddress(remoteAddress);
+  log.info({ method: null, route: null, status, request_id: requestId, client }, 'request');
 }
 
 function problemOf(error: ParserError): HttpProblem {

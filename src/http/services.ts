@@ -9,6 +9,7 @@ import type {
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
+import type { RefusedLogIn } from '../auth/refused-log-ins.ts';
 import type { Config } from '../config/config.ts';
 import type { Unready } from '../core/readiness.ts';
 import type { Refusal } from '../core/refusals.ts';
@@ -75,6 +76,8 @@ export type HttpServices = {
   unready: () => readonly Unready[];
   /** For metrics. */
   onAnswered: (request: AnsweredRequest) => void;
+  /** For the log. @returns whether it has the line; false: it is only counted */
+  onLogInRefused: (logIn: RefusedLogIn) => boolean;
   /** A request failed because of the database. */
   onDatabaseFailure: () => void;
   isStopping: () => boolean;
@@ -126,10 +129,14 @@ declare module 'fastify' {
     streams?: onRequestHookHandler;
     /** Every request with a valid key is refused so, before its body is read, of whatever type that is. */
     refuses?: Refusal;
+    /** Recipients of mail, or those they show it to, come here: the log does not have their addresses. */
+    isForRecipients?: true;
   }
   interface FastifyRequest {
     /** Set after the key was checked; read it with callerOf. */
     caller: Caller | null;
+    /** Set when a key, a password, a link or a cookie was refused. */
+    refusedLogIn: Pick<RefusedLogIn, 'way' | 'result'> | null;
     /** The memory that its body holds; null without a body. */
     bodyAccount: BodyAccount | null;
   }

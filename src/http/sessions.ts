@@ -238,6 +238,7 @@ export class Sessions {
       return;
     }
     const { allowed, limit } = await this.#options.limiter.count(clientOf(request.ip));
+    request.refusedLogIn = { way: 'session', result: allowed ? 'refused' : 'limited' };
     refuse(reply, allowed ? { ...SIGN_IN, limit } : limitRefusal('auth', limit));
   }
 

@@ -133,14 +133,22 @@ function withoutZone(ip: string): string {
   return ip.split('%')[0] ?? ip;
 }
 
+/** The address as it is logged: IPv4 in its own form, without a zone. Other text is shortened. */
+export function plainAddress(address: string): string {
+  return address
+    .replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '')
+    .replace(/%.*$/, '')
+    .slice(0, 64);
+}
+
 /**
  * The client of a request, for rate limits: an IPv4 address, or the /64 of an IPv6 address, which is
  * the smallest network that one customer has.
  * @param address from a socket or a trusted proxy; other text is returned unchanged
  */
 export function clientOf(address: string): string {
-  const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '').replace(/%.*$/, '');
-  if (isIPv4(plain) || !isIPv6(plain)) return plain.slice(0, 64);
+  const plain = plainAddress(address);
+  if (isIPv4(plain) || !isIPv6(plain)) return plain;
   const [head = '', tail] = plain.toLowerCase().split('::');
   const groups = head === '' ? [] : head.split(':');
   if (tail !== undefined) {

@@ -1,7 +1,8 @@
 /**
  * The log: one line per request, attempt and webhook call, on stderr, as JSON, or as short text when
- * stderr is a terminal. Guarantee: no message content, addresses or keys (callers pass ids). A line is written
- * as soon as the write before it is done, not when a buffer is full.
+ * stderr is a terminal; and one for each state that begins or ends. docs/monitoring.md lists them. Names of fields are in
+ * snake_case. Guarantee: no message content, keys or addresses of mail (callers pass ids), except what the operator wants of
+ * recipients (mail/logged-recipient.ts). A line is written as soon as the write before it is done, not when a buffer is full.
  */
 import { writeSync } from 'node:fs';
 import { stripVTControlCharacters } from 'node:util';

@@ -10,6 +10,7 @@ import {
   UNMATCHED_LIMITS,
   UnmatchedRate,
 } from '../inbound/receive.ts';
+import { plainAddress } from '../net/addresses.ts';
 import { KnownClients } from '../net/smtp/server-limits.ts';
 import {
   type SmtpLogIn,
@@ -19,7 +20,6 @@ import {
 } from '../net/smtp/server.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
 import { MESSAGE_MAX_BYTES, RECIPIENTS_MAX } from '../sending/draft.ts';
-import type { Activity } from './activity-metrics.ts';
 import { ReloadedCertificate } from './certificates.ts';
 import { ownUrl } from './own-host.ts';
 import { systemWorld } from './system-world.ts';
@@ -53,16 +53,28 @@ async function startPort<User>(
   return server;
 }
 
-/** 535: no valid key; 421: too many attempts without one. */
-function countedLogIn<User>(logIn: SmtpLogIn<User>, activity: Activity): SmtpLogIn<User> {
+/** Counts log-ins, and logs those that are refused. */
+function notedLogIn<User>(
+  logIn: SmtpLogIn<User>,
+  { activity, refusedLogIns }: Pick<WorkerContext, 'activity' | 'refusedLogIns'>,
+): SmtpLogIn<User> {
   return async (session, credentials) => {
-    const result = await logIn(session, credentials);
-    if (!('refused' in result)) activity.loggedIn('smtp', 'ok');
-    else if (result.refused.code === 535) activity.loggedIn('smtp', 'refused');
-    else if (result.refused.code === 421) activity.loggedIn('smtp', 'limited');
-    return result;
+    const outcome = await logIn(session, credentials);
+    const result = 'refused' in outcome ? LOG_IN_RESULTS[outcome.refused.code] : 'ok';
+    if (result !== undefined) activity.loggedIn('smtp', result);
+    if (result === 'refused' || result === 'limited') {
+      const client = plainAddress(session.remoteAddress);
+      refusedLogIns.note({ way: 'smtp', result, client, ids: { session_id: session.id } });
+    }
+    return outcome;
   };
 }
+
+/** 535: no valid key; 421: too many attempts without one. Others are no answer to the key. */
+const LOG_IN_RESULTS: Readonly<Record<number, 'refused' | 'limited'>> = {
+  535: 'refused',
+  421: 'limited',
+};
 
 /** One application may open many sessions, and keep one for all its mail. */
 const SUBMISSION_LIMITS: Partial<SmtpServerLimits> = {
@@ -101,7 +113,7 @@ export async function listenForMail(
     onLogIn: (client: string) => void;
   },
 ): Promise<SmtpPorts> {
-  const { activity, config, setup, log } = context;
+  const { config, setup, log } = context;
   if (setup.certificate === null) return { noteLogIn: () => {}, close: () => Promise.resolve() };
   const certificate = new ReloadedCertificate(setup.certificate, {
     of: 'the mail ports',
@@ -143,7 +155,7 @@ export async function listenForMail(
         ...(config.smtpClientTimeoutMs && { logInTimeoutMs: config.smtpClientTimeoutMs }),
       },
       known,
-      logIn: countedLogIn(createLogIn(submission), activity),
+      logIn: notedLogIn(createLogIn(submission), context),
       handlers: createSubmission(submission),
     });
   }
@@ -214,7 +226,7 @@ function inboundOptions(
     },
     onMailboxFull: (failure) => {
       noteQuotaFailure(db, failure).catch((error: unknown) => {
-        log.warn({ emailId: failure.emailId, err: error }, 'a full mailbox was not counted');
+        log.warn({ email_id: failure.emailId, err: error }, 'a full mailbox was not counted');
       });
     },
   });
@@ -223,6 +235,8 @@ function inboundOptions(
     handlers: createInboundHandlers({
       book,
       receive: (arrival) => diskFull.guard(() => receive(arrival)),
+      log,
+      world: systemWorld,
     }),
     limits: {
       ...INBOUND_LIMITS,

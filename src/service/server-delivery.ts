@@ -91,6 +91,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     mailRouting,
     viaRelay: config.relay !== null,
     hasHostName: mayIntroduceItself(config),
+    logRecipients: config.logRecipients,
     leastTls,
     retryWaitsMs: config.retryWaitsMs,
     tls,
@@ -213,7 +214,7 @@ async function sayLost(
   metrics.lost.inc(lost.length);
   for (let from = 0; from < lost.length; from += LOST_IDS_PER_LINE) {
     log.error(
-      { lost: lost.length, emailIds: lost.slice(from, from + LOST_IDS_PER_LINE) },
+      { lost: lost.length, email_ids: lost.slice(from, from + LOST_IDS_PER_LINE) },
       'these emails were accepted, and the server that the database failed over to does not have them',
     );
   }

@@ -139,6 +139,7 @@ export async function createServer(
     stop: async () => {
       readiness.isStopping = true;
       await stopTaking({ app, smtp, delivery, webhooks, visits, operatorMail });
+      context.refusedLogIns.flush();
       await Promise.all([lease.stop(), readiness.stop()]);
       await Promise.all([context.reputation.flush(), context.operatorEvents.flush()]);
       resolver.close();
@@ -262,6 +263,7 @@ function createApp(
     unready: () => readiness.reasons(),
     readyWarnings: supervisor.warnings,
     onAnswered: context.activity.answered,
+    onLogInRefused: (logIn) => context.refusedLogIns.note(logIn),
     onDatabaseFailure: () => readiness.lookAtDatabase(),
     isStopping: () => readiness.isStopping,
     isOnHold: () => sending.isOnHold,

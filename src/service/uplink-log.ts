@@ -3,13 +3,13 @@ import type { Logger } from 'pino';
 import type { UplinkChange } from '../delivery/uplink.ts';
 
 export function logUplink(log: Logger, { isDown, failedForMs }: UplinkChange): void {
-  const noAnswerForS = Math.round(failedForMs / 1_000);
+  const facts = { no_answer_s: Math.round(failedForMs / 1_000) };
   if (!isDown) {
-    log.info({ noAnswerForS }, 'a mail server answers again; what waited for that is due now');
+    log.info(facts, 'a mail server answers again; what waited for that is due now');
     return;
   }
   log.warn(
-    { noAnswerForS },
+    facts,
     'no mail server anywhere answers this machine, so its own network connection counts as down: check the network, ' +
       'its DNS servers, and whether outgoing connections to port 25 are blocked; mail is kept and retried meanwhile',
   );

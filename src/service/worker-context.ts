@@ -2,6 +2,7 @@
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { Registry } from 'prom-client';
+import { RefusedLogIns } from '../auth/refused-log-ins.ts';
 import type { Config } from '../config/config.ts';
 import { Lease } from '../delivery/lease.ts';
 import { MessageBuilder } from '../delivery/message.ts';
@@ -32,6 +33,7 @@ export type WorkerContext = Network & {
   registry: Registry;
   labels: ProviderLabels;
   activity: Activity;
+  refusedLogIns: RefusedLogIns;
   /** Counts an outcome that was written. */
   onSettled: (settlement: Settlement) => void;
 };
@@ -64,6 +66,7 @@ export function createWorkerContext(
     registry,
     labels,
     activity,
+    refusedLogIns: new RefusedLogIns(log),
     ...createNetwork(config, world, activity.lookedUp),
     lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
     builder: new MessageBuilder(db, secrets, { world }),

@@ -34,7 +34,7 @@ test('a worker that is silent for more than 8 s is killed once, one that answers
   assert.equal(pings.length, 16);
   ticks(watch, 3);
   assert.deepEqual(signals, ['1 SIGKILL']);
-  assert.deepEqual(warnings, [{ pid: 101, silentS: 8 }]);
+  assert.deepEqual(warnings, [{ pid: 101, silent_s: 8 }]);
   assert.equal(watch.killed, 1);
   assert.equal(watch.ended(1), true);
   assert.equal(watch.ended(2), false);

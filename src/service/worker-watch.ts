@@ -83,7 +83,7 @@ export class WorkerWatch {
     state.isKilled = true;
     this.killed += 1;
     this.#options.log.warn(
-      { pid: process.pid, silentS: (maxOf(state) * TICK_MS) / 1_000 },
+      { pid: process.pid, silent_s: (maxOf(state) * TICK_MS) / 1_000 },
       'a worker did not answer and is killed; its work is released and another worker starts; ' +
         'if this repeats, see docs/scale.md, "Frozen workers"',
     );

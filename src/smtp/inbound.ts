@@ -4,10 +4,13 @@
  * A 250 to the message means that it is processed and on disk. Any uncertain result is a 451, so that
  * the sending server keeps the message and retries. Nothing is relayed or answered by mail.
  */
+import type { Logger } from 'pino';
 import { Overloaded } from '../core/refusals.ts';
+import type { World } from '../core/world.ts';
 import type { Addressee, AddressBook } from '../inbound/addresses.ts';
 import { addresseeOf, isOwnAddress } from '../inbound/addresses.ts';
 import type { Receive, Received } from '../inbound/receive.ts';
+import { plainAddress } from '../net/addresses.ts';
 import type { SmtpAnswer, SmtpHandlers, SmtpServerLimits } from '../net/smtp/server-types.ts';
 import { answerOf } from '../net/smtp/server-types.ts';
 import { DatabaseUnavailable } from '../store/postgres/database.ts';
@@ -48,8 +51,10 @@ const REFUSED = {
 export function createInboundHandlers(options: {
   book: AddressBook;
   receive: Receive;
+  log: Logger;
+  world: Pick<World, 'monotonicMs'>;
 }): SmtpHandlers<null> {
-  const { book, receive } = options;
+  const { book, receive, log, world } = options;
   /** The addressees of the current transaction of each session. */
   const known = new WeakMap<object, Map<string, Addressee>>();
   return {
@@ -66,6 +71,7 @@ export function createInboundHandlers(options: {
         return null;
       }),
     onMessage: async (session, { from, recipients }, { content, sizeBytes }) => {
+      const startedMs = world.monotonicMs();
       const addressees = known.get(session);
       const answer = await orLater(async () => {
         const received = await receive({
@@ -81,9 +87,29 @@ export function createInboundHandlers(options: {
         });
         return ANSWERS[received];
       });
+      const { code, enhanced } = answer ?? TAKEN;
+      log.info(
+        {
+          session_id: session.id,
+          client: plainAddress(session.remoteAddress),
+          code,
+          enhanced_code: enhanced ?? undefined,
+          email_ids: emailIdsOf(addressees),
+          duration_ms: Math.round((world.monotonicMs() - startedMs) * 10) / 10,
+        },
+        'inbound',
+      );
       return answer ?? TAKEN;
     },
   };
+}
+
+/** The emails whose signed addresses the message came to. */
+function emailIdsOf(addressees: ReadonlyMap<string, Addressee> | undefined): string[] {
+  const ids = [...(addressees?.values() ?? [])].flatMap((addressee) =>
+    'recipient' in addressee ? [addressee.recipient.email.id] : [],
+  );
+  return [...new Set(ids)];
 }
 
 async function orLater(work: () => Promise<SmtpAnswer | null>): Promise<SmtpAnswer | null> {

@@ -14,6 +14,7 @@ import type { Caller } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
 import type { Address } from '../mail/address.ts';
 import { FEEDBACK_ID } from '../mail/compose.ts';
+import { plainAddress } from '../net/addresses.ts';
 import { answerOf, closing, type SmtpAnswer } from '../net/smtp/server-types.ts';
 import type {
   SmtpEnvelope,
@@ -86,14 +87,16 @@ export function createSubmission(options: SubmissionOptions): SmtpHandlers<Calle
     async onMessage(session, envelope, message) {
       const startedMs = world.monotonicMs();
       const { answer, emailId } = await take({ session, envelope, message }, options);
-      // Ids only, as in the log of HTTP requests.
+      // Neither addresses of mail nor content, as in the log of HTTP requests.
       log.info(
         {
           session_id: session.id,
+          client: plainAddress(session.remoteAddress),
           project_id: session.user?.projectId,
           code: answer.code,
+          enhanced_code: answer.enhanced ?? undefined,
           email_id: emailId,
-          ms: Math.round((world.monotonicMs() - startedMs) * 10) / 10,
+          duration_ms: Math.round((world.monotonicMs() - startedMs) * 10) / 10,
         },
         'submission',
       );

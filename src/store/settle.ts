@@ -69,7 +69,7 @@ export class SettleStore {
         const shortened = extent === 'all' ? batch : batch.map((one) => shorter(one, extent));
         return commitWhenAvailable(db, shortened, { ...options, extent, health: this.health });
       },
-      describe: ({ emailId, position, status }) => ({ emailId, position, status }),
+      describe: ({ emailId, position, status }) => ({ email_id: emailId, position, status }),
       lockOf: ({ emailId }) => emailId,
       onSettled: (settlement, counts) => counts && onSettled?.(settlement),
       onChange: () => this.#updateHealth(),

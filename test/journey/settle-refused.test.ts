@@ -13,7 +13,7 @@ import { waitFor } from '../support/wait.ts';
 const ENV = { LETTERHAUS_LOG: 'warn' };
 const KEPT = 'an outcome could not be written';
 
-type Refusal = { sqlstate: string; failures: number; emailId: string };
+type Refusal = { sqlstate: string; failures: number; email_id: string };
 
 /** A test's own mail server at a domain, which says nothing to a final dot before the verdict. */
 async function stage(journey: Journey, domain: string) {
@@ -120,7 +120,7 @@ describe('the database refuses outcomes', { concurrency: true }, () => {
       });
       ids.push(await send('jo3'));
       for (const id of ids) await service.waitForStatus(id, 'delivered', { key });
-      assert.ok(refusals().every(({ emailId }) => emailId === poisoned));
+      assert.ok(refusals().every(({ email_id: id }) => id === poisoned));
       await service.sql(MENDED_CHECK);
       await service.waitForStatus(poisoned, 'delivered', { key, timeoutMs: 60_000 });
       await assertSettled(service, [...ids, poisoned]);
@@ -138,7 +138,7 @@ describe('the database refuses outcomes', { concurrency: true }, () => {
       await waitFor(() => refusals().length > 0, { what: 'the refusal' });
       const other = await send('jo1');
       await service.waitForStatus(other, 'delivered', { key });
-      assert.ok(refusals().every((one) => one.sqlstate === 'P0004' && one.emailId === broken));
+      assert.ok(refusals().every((one) => one.sqlstate === 'P0004' && one.email_id === broken));
       await setStatus('queued');
       await service.waitForStatus(broken, 'delivered', { key, timeoutMs: 60_000 });
       await assertSettled(service, [broken, other]);

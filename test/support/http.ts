@@ -163,6 +163,7 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     isOnHold: () => false,
     unready: () => [],
     onAnswered: () => {},
+    onLogInRefused: () => true,
     onDatabaseFailure: () => {},
     isStopping: () => false,
     certificate: null,

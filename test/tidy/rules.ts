@@ -119,6 +119,23 @@ export const nothingIsExportedTwice: Rule = (files) =>
     return passesOn ? [`${file.path} passes on what lives elsewhere.`] : [];
   });
 
+/** `log.warn({ …`, with what stands between the braces. */
+const LOG_FACTS = /\blog\.(?:trace|debug|info|warn|error|fatal)\(\s*\{([^{}]*)\}/g;
+
+/** Whoever searches the log has to know one spelling. Fields that come from elsewhere are seen by test/journey/log.test.ts. */
+export const logFieldsAreSnakeCase: Rule = (files) =>
+  files
+    .filter((file) => !isTest(file))
+    .flatMap((file) =>
+      [...codeOf(file).matchAll(LOG_FACTS)].flatMap(([, facts = '']) =>
+        facts
+          .split(',')
+          .map((fact) => /^\s*(\w*[a-z][A-Z]\w*)\s*(?::|$)/.exec(fact)?.[1])
+          .filter((name) => name !== undefined)
+          .map((name) => `${file.path} logs ${name}; fields of the log are in snake_case.`),
+      ),
+    );
+
 /** A clone may lie in "My Projects": there a URL's pathname says `%20`. */
 export const pathsSurviveSpaces: Rule = (files) =>
   files

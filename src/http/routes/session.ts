@@ -36,6 +36,7 @@ import { BY_SESSION, sessionOf } from '../sessions.ts';
 
 const WITHOUT: never[] = [];
 const TAGS = ['Session'];
+const SIGN_IN_PATH = '/v1/session';
 
 export function registerSessionRoutes(app: App, services: HttpServices): void {
   registerBeginnings(app, services);
@@ -62,7 +63,7 @@ function registerBeginnings(app: App, services: HttpServices): void {
     }),
   });
 
-  app.post('/v1/session', {
+  app.post(SIGN_IN_PATH, {
     config: { access: 'sign_in' },
     schema: {
       summary: 'Sign in',
@@ -250,7 +251,10 @@ export async function begin(
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
-  if (isRefusal(signedIn)) return refuse(reply, signedIn);
+  if (isRefusal(signedIn)) {
+    request.refusedLogIn = refusedLogIn(signedIn, request);
+    return refuse(reply, signedIn);
+  }
   const { db } = services;
   const before = app.sessions.tokenOf(request);
   const scope = { projectId: null, environment: 'test' } as const;
@@ -263,6 +267,19 @@ export async function begin(
   app.sessions.remember(reply, signedIn.device);
   request.session = state; // of the audit log
   return reply.send(await present(services, state));
+}
+
+/** Null: it is no guess that failed, but a password that is too short, or one to which the code is still missing. */
+function refusedLogIn(
+  { refused }: SignInRefusal,
+  { routeOptions, body }: FastifyRequest,
+): FastifyRequest['refusedLogIn'] {
+  const way = routeOptions.url === SIGN_IN_PATH ? 'password' : 'link';
+  if (refused === 'rate_limit_error') return { way, result: 'limited' };
+  const isGuess =
+    refused === 'authentication_error' ||
+    (refused === 'totp_required' && Boolean((body as { code?: string }).code?.trim()));
+  return isGuess ? { way, result: 'refused' } : null;
 }
 
 async function present({ db }: HttpServices, state: SessionState) {

@@ -116,7 +116,7 @@ export async function share(
 
 function registerPage(app: App, { db, secrets, world }: HttpServices): void {
   app.get('/s/:token', {
-    config: { access: 'public' },
+    config: { access: 'public', isForRecipients: true },
     schema: {
       hide: true,
       params: z.object({ token: z.string() }),

@@ -24,7 +24,7 @@ const PIXEL = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBR
 
 export function registerTrackingRoutes(app: App, services: HttpServices): void {
   app.get('/t/:token', {
-    config: { access: 'public' },
+    config: { access: 'public', isForRecipients: true },
     schema: { hide: true },
     handler: (request, reply) => {
       const tokens = new TrackingTokens(services.secrets.deriveAll(TRACKING));

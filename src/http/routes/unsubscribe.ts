@@ -47,7 +47,7 @@ declare module 'fastify' {
 
 export function registerUnsubscribeRoutes(app: App, services: HttpServices): void {
   const tokens = () => new UnsubscribeTokens(services.secrets.deriveAll(UNSUBSCRIBE));
-  const config = { access: 'public' } as const;
+  const config = { access: 'public', isForRecipients: true } as const;
   const schema = { hide: true };
 
   // In its own scope, since no other route accepts such bodies or answers in HTML.

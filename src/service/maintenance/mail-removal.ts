@@ -51,7 +51,7 @@ export class MailRemoval {
     await this.#forgetInbound({ projectId: null, contentH: retention.contentH }, isStopping);
     for (const project of await projectsToTrim(this.#database.db, retention)) {
       const batches = trimProject(this.#database.db, project);
-      await this.#trim(batches, { project: project.projectId }, isStopping);
+      await this.#trim(batches, { project_id: project.projectId }, isStopping);
       await this.#forgetInbound(project, isStopping);
       if (isStopping()) return;
     }
@@ -63,7 +63,7 @@ export class MailRemoval {
     const hold = await noteRun(this.#database.db);
     if (hold !== null && hold.since.getTime() !== this.#heldSinceMs) {
       this.#options.log.warn(
-        { movedH: Math.round(hold.movedS / 3600), until: hold.until },
+        { moved_h: Math.round(hold.movedS / 3600), until: hold.until },
         'the clock of the database moved by more than a day since the last removal of old data; ' +
           'nothing is removed until it has been steady for a day; if it is right, ' +
           '`letterhaus retention confirm` removes what is due at once (docs/scale.md)',
@@ -108,7 +108,7 @@ export class MailRemoval {
 
   async #trim(
     steps: AsyncGenerator<Trimmed>,
-    about: { project?: ProjectRetention['projectId'] },
+    about: { project_id?: ProjectRetention['projectId'] },
     isStopping: () => boolean,
   ): Promise<void> {
     const removed: Record<string, number> = {};
