@@ -10,15 +10,10 @@ import { join } from 'node:path';
 import { type DatabaseAddress, DatabaseUnavailable } from '../store/postgres/database.ts';
 import type { BackUp } from '../store/postgres/migrate.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
-import {
-  type Destination,
-  fileDestination,
-  megabytes,
-  PlaceProblem,
-  readBackupFile,
-} from './files.ts';
+import { fileDestination, readBackupFile } from './files.ts';
 import type { Sink } from './format.ts';
 import { makeBackup, type MadeBackup } from './make.ts';
+import { type Destination, megabytes, PlaceProblem } from './place.ts';
 import { type Sealing, SealProblem } from './sealed-key.ts';
 import { walkBackup } from './walk.ts';
 

@@ -1,40 +1,33 @@
 /**
- * Where a backup is written to and read from: a file or a pipe.
+ * Backups in a folder, and one in a pipe.
  *
  * A file is written under another name beside its own, which it gets when all of it is on disk. So a file
  * with the name of a backup is a complete one, whatever happened while it was made.
  */
 import { createReadStream } from 'node:fs';
 import { open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
-import type { Sink } from './format.ts';
-
-/** A place that cannot take or give a backup, as a sentence for the operator. */
-export class PlaceProblem extends Error {
-  override readonly name = 'PlaceProblem';
-}
-
-export type Destination = Sink & {
-  /** Makes the backup visible under its name, when all of it was written. */
-  finish(): Promise<void>;
-  /** Removes what was written. */
-  abandon(): Promise<void>;
-};
+import { fileJournal } from './journal.ts';
+import { type BackupPlace, type Destination, megabytes, PlaceProblem, timeOf } from './place.ts';
 
 const UNFINISHED = '.unfinished';
 const MAGIC = 'letterhaus backup ';
 
-/** `letterhaus-20261125T090000Z.backup`: sorts by time. */
-export function backupName(nowMs: number): string {
-  const time = new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '');
-  return `letterhaus-${time}.backup`;
-}
+/** A backup that is being written is written to; this is one that a machine without power left behind. */
+const ABANDONED_AFTER_MS = 10 * 60_000;
 
-/** The file for a new backup: a folder gets one with the time in its name. */
-export async function filePath(path: string, nowMs: number): Promise<string> {
-  const found = await stat(path).catch(() => null);
-  return found?.isDirectory() === true ? join(path, backupName(nowMs)) : resolve(path);
+/** The backups of a folder. */
+export function folderPlace(folder: string): BackupPlace {
+  return {
+    name: folder,
+    create: (file, bytes) => fileDestination(file, { bytes }),
+    read: readBackupFile,
+    list: () => listBackups(folder),
+    remove: (file) => rm(file, { force: true }),
+    removeUnfinished: (nowMs) => removeUnfinished(folder, nowMs),
+    journal: fileJournal(folder),
+  };
 }
 
 /**
@@ -109,10 +102,6 @@ async function freeBytesOf(folder: string): Promise<number> {
   return bavail * bsize;
 }
 
-export function megabytes(bytes: number): string {
-  return `${Math.ceil(bytes / 1024 ** 2)} MB`;
-}
-
 /** A pipe gets the bytes as they are made: its reader knows by the trailer whether they are complete. */
 export function pipeDestination(stream: Writable): Destination {
   return {
@@ -137,8 +126,7 @@ export async function* readBackupFile(path: string): AsyncGenerator<Buffer> {
   }
 }
 
-/** The finished backups of a folder, the oldest first. @throws PlaceProblem */
-export async function listBackups(folder: string): Promise<string[]> {
+async function listBackups(folder: string): Promise<string[]> {
   const names = await readdir(folder).catch((error: unknown) => {
     throw unusable(folder, error);
   });
@@ -148,13 +136,13 @@ export async function listBackups(folder: string): Promise<string[]> {
     .toSorted();
 }
 
-/** When it was made, by its name, in milliseconds since 1970; null: the name has no time. */
-export function timeOf(path: string): number | null {
-  const [, ...parts] =
-    /^letterhaus-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.backup$/.exec(basename(path)) ?? [];
-  const [year, month, day, hour, minute, second] = parts;
-  const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
-  return Number.isNaN(ms) ? null : ms;
+async function removeUnfinished(folder: string, nowMs: number): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!/^\.letterhaus-.*\.unfinished$/.test(name)) continue;
+    const path = join(folder, name);
+    const { mtimeMs } = await stat(path);
+    if (mtimeMs < nowMs - ABANDONED_AFTER_MS) await rm(path, { force: true });
+  }
 }
 
 function unusable(path: string, error: unknown): PlaceProblem {

@@ -1,30 +1,30 @@
 /**
- * The journal beside scheduled backups: one line of JSON for each suppression and each idempotency key since the
- * oldest backup, appended every few seconds. A restore replays what is newer than its backup. A last line
- * that is incomplete, because the machine was lost while it was written, is left out.
+ * The journal of the backups in a folder: a file beside them. A last line that is incomplete, because the machine was
+ * lost while it was written, is left out.
  */
 import { createReadStream } from 'node:fs';
 import { open, rename, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { JournalRow } from '../store/backup/journal.ts';
+import type { Journal } from './place.ts';
 
 const NAME = 'letterhaus.journal';
 /** Of a commit: a row may be written with a time before the moment of the backup that lacks it. */
 const COMMIT_WITHIN_MS = 60_000;
 
-export function journalIn(folder: string): string {
-  return join(folder, NAME);
+/** The journal of the backups in a folder: one file. */
+export function fileJournal(folder: string): Journal {
+  const path = join(folder, NAME);
+  return {
+    append: (rows) => appendJournal(path, rows),
+    read: (sinceMs) => readJournal(path, sinceMs),
+    newest: () => newestIn(path),
+    shorten: (oldestMs) => shortenJournal(path, oldestMs),
+  };
 }
 
-/** The journal beside a backup; null: there is none. */
-export async function journalBeside(backup: string): Promise<string | null> {
-  const path = journalIn(dirname(backup));
-  return (await stat(path).catch(() => null)) === null ? null : path;
-}
-
-/** Resolves when the rows are on disk. */
-export async function appendJournal(path: string, rows: readonly JournalRow[]): Promise<void> {
+async function appendJournal(path: string, rows: readonly JournalRow[]): Promise<void> {
   if (rows.length === 0) return;
   const file = await open(path, 'a+', 0o600);
   try {
@@ -41,15 +41,21 @@ export async function appendJournal(path: string, rows: readonly JournalRow[]): 
   }
 }
 
-/** The rows from a time on, in the order in which they were written. */
-export async function* readJournal(path: string, sinceMs: number): AsyncGenerator<JournalRow> {
+async function* readJournal(path: string, sinceMs: number): AsyncGenerator<JournalRow> {
+  if (!(await isThere(path))) return;
   for await (const line of createInterface({ input: createReadStream(path) })) {
     const row = parseLine(line);
-    if (row !== null && Date.parse(row.at) > sinceMs - COMMIT_WITHIN_MS) yield row;
+    if (row !== null && isSince(row, sinceMs)) yield row;
   }
 }
 
-function parseLine(line: string): JournalRow | null {
+/** Whether a backup of that time may lack the row. */
+export function isSince({ at }: JournalRow, sinceMs: number): boolean {
+  return Date.parse(at) > sinceMs - COMMIT_WITHIN_MS;
+}
+
+/** null for what is no row: a line that was cut off. */
+export function parseLine(line: string): JournalRow | null {
   try {
     const { table, at, row } = JSON.parse(line) as Partial<JournalRow>;
     const isKnown = table === 'suppressions' || table === 'idempotency';
@@ -59,9 +65,8 @@ function parseLine(line: string): JournalRow | null {
   }
 }
 
-/** Drops what no backup needs: rows before the oldest one. */
-export async function shortenJournal(path: string, oldestMs: number): Promise<void> {
-  if ((await stat(path).catch(() => null)) === null) return;
+async function shortenJournal(path: string, oldestMs: number): Promise<void> {
+  if (!(await isThere(path))) return;
   const fresh = `${path}.new`;
   const file = await open(fresh, 'w', 0o600);
   try {
@@ -74,11 +79,13 @@ export async function shortenJournal(path: string, oldestMs: number): Promise<vo
   await rename(fresh, path);
 }
 
-/** The time of its newest row; null: it has none. */
-export async function newestIn(path: string): Promise<number | null> {
-  if ((await stat(path).catch(() => null)) === null) return null;
+async function newestIn(path: string): Promise<number | null> {
   let newestMs: number | null = null;
   for await (const { at } of readJournal(path, 0))
     newestMs = Math.max(newestMs ?? 0, Date.parse(at));
   return newestMs;
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => null)) !== null;
 }

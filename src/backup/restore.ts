@@ -9,8 +9,8 @@ import type { JournalRow } from '../store/backup/journal.ts';
 import type { Target } from '../store/backup/target.ts';
 import { secretKeyId, secretKeysOf } from '../store/secrets.ts';
 import { BackupDamaged } from './format.ts';
-import { readJournal } from './journal.ts';
 import type { BackupHeader } from './manifest.ts';
+import type { Journal } from './place.ts';
 import { openKey, type Opening, SealProblem } from './sealed-key.ts';
 import { type BackupFacts, walkBackup } from './walk.ts';
 
@@ -43,8 +43,8 @@ type FillOptions = {
   facts: BackupFacts;
   /** Stores the key that the rows are sealed with, before they are visible. */
   keepSecretKey: () => void;
-  /** The journal beside the backup; null: there is none. */
-  journal: string | null;
+  /** The journal beside the backup, which may be empty; null: none is replayed. */
+  journal: Pick<Journal, 'read'> | null;
   onProgress?: RestoreProgress;
 };
 
@@ -60,7 +60,7 @@ export async function fillFrom(
   await copyInto(target, { read, onProgress });
   await target.migrate();
   const sinceMs = Date.parse(facts.header.takenAt);
-  const replayed = await replay(target, journal === null ? [] : readJournal(journal, sinceMs));
+  const replayed = await replay(target, journal === null ? [] : journal.read(sinceMs));
   keepSecretKey();
   await target.commit();
   return replayed;

@@ -6,7 +6,8 @@ import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import packageFile from '../../package.json' with { type: 'json' };
 import { backupFolder } from '../backup/before-migration.ts';
-import { listBackups, megabytes, timeOf } from '../backup/files.ts';
+import { folderPlace } from '../backup/files.ts';
+import { megabytes, timeOf } from '../backup/place.ts';
 import { freeBytes, localDataDirectory } from '../store/postgres/capacity.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import { DEFAULT_SEARCH, findEngine } from '../store/postgres/embedded/binaries.ts';
@@ -139,7 +140,11 @@ async function lastBackup(
   { place }: Reading,
   { lastBackupAt, lastBackupPlace }: facts.InstallationFacts,
 ): Promise<LastBackup | null> {
-  const newest = (await listBackups(backupFolder(place.config)).catch(() => [])).at(-1);
+  const newest = (
+    await folderPlace(backupFolder(place.config))
+      .list()
+      .catch(() => [])
+  ).at(-1);
   const madeMs = newest === undefined ? null : timeOf(newest);
   const inFolder = madeMs === null ? null : { at: new Date(madeMs), place: newest! };
   const noted =

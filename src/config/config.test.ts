@@ -79,7 +79,14 @@ test('no variable is required', () => {
     acceptDatabaseDurability: false,
     migrateWithoutBackup: false,
     retention: { contentH: 45 * 24, metadataH: 90 * 24 },
-    backup: { to: null, everyMs: 6 * 3600_000, keep: 28, passphrase: null, recipients: [] },
+    backup: {
+      to: null,
+      everyMs: 6 * 3600_000,
+      keep: 28,
+      passphrase: null,
+      recipients: [],
+      s3: null,
+    },
   });
 });
 
@@ -160,6 +167,12 @@ test('every variable is read', () => {
     LETTERHAUS_BACKUP_KEEP: '7',
     LETTERHAUS_BACKUP_PASSPHRASE: 'correct horse battery',
     LETTERHAUS_BACKUP_RECIPIENT: RECIPIENT,
+    LETTERHAUS_BACKUP_S3_ENDPOINT: 'http://store.internal:9000/',
+    AWS_ENDPOINT_URL_S3: 'http://other.internal:9000',
+    AWS_REGION: 'eu-central-1',
+    AWS_ACCESS_KEY_ID: 'AKIA',
+    AWS_SECRET_ACCESS_KEY: 'its secret',
+    AWS_SESSION_TOKEN: 'a session',
     LETTERHAUS_FAILPOINTS: 'smtp_after_dot=kill@3',
   });
   assert.deepEqual(config, {
@@ -238,6 +251,13 @@ test('every variable is read', () => {
       keep: 7,
       passphrase: 'correct horse battery',
       recipients: [RECIPIENT],
+      s3: {
+        endpoint: 'http://store.internal:9000',
+        region: 'eu-central-1',
+        accessKeyId: 'AKIA',
+        secretAccessKey: 'its secret',
+        sessionToken: 'a session',
+      },
     },
     failpoints: [{ name: 'smtp_after_dot', action: 'kill', hit: 3 }],
   });
@@ -340,6 +360,8 @@ const WRONG: Env[] = [
   { LETTERHAUS_TLS_CERT: '', LETTERHAUS_TLS_KEY: '/etc/tls/key.pem' },
   { LETTERHAUS_TLS_KEY: '', LETTERHAUS_TLS_CERT: '/etc/tls/cert.pem' },
   { LETTERHAUS_LIMIT_SENDING: '0/60' },
+  { LETTERHAUS_BACKUP_S3_ENDPOINT: 's3.example.com' },
+  { LETTERHAUS_BACKUP_S3_ENDPOINT: 'https://key:secret@s3.example.com' },
   { LETTERHAUS_RETENTION_CONTENT: '45' },
   { LETTERHAUS_RETENTION_CONTENT: '23h' },
   { LETTERHAUS_RETENTION_METADATA: '0d' },

@@ -6,12 +6,11 @@
  * touches the supervisor. A failure is logged and tried again; the newest good backup stays.
  */
 import { spawn } from 'node:child_process';
-import { readdir, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
-import { listBackups, timeOf } from '../backup/files.ts';
+import { placeOf } from '../backup/locate.ts';
+import { type BackupPlace, timeOf } from '../backup/place.ts';
 import type { BackupConfig } from '../config/backup.ts';
 import type { OperatorEvents } from '../core/operator-events.ts';
 import { systemWorld } from './system-world.ts';
@@ -23,7 +22,6 @@ const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url));
 /** A failure is tried again after this time, or after the interval if that is shorter. */
 const AGAIN_MS = 10 * 60_000;
 const LOOK_EVERY_MS = 60_000;
-const ABANDONED_AFTER_MS = 10 * 60_000;
 const JOURNAL_EVERY_MS = 5_000;
 
 type ScheduleOptions = {
@@ -42,7 +40,7 @@ export function scheduleBackups(options: ScheduleOptions): AsyncDisposable {
 }
 
 class Schedule implements AsyncDisposable {
-  readonly #folder: string;
+  readonly #place: BackupPlace;
   readonly #options: ScheduleOptions;
   readonly #journal: JournalKeeper;
   readonly #stop = new AbortController();
@@ -51,10 +49,11 @@ class Schedule implements AsyncDisposable {
   #againAtMs = -Infinity;
   readonly #running: Promise<unknown>;
 
-  constructor(folder: string, options: ScheduleOptions) {
-    this.#folder = folder;
+  constructor(to: string, options: ScheduleOptions) {
+    const { signal } = this.#stop;
+    this.#place = placeOf(to, { access: options.backup.s3, world: systemWorld, signal });
     this.#options = options;
-    this.#journal = new JournalKeeper(folder, {
+    this.#journal = new JournalKeeper(this.#place, {
       ...options,
       isStopping: () => this.#stop.signal.aborted,
     });
@@ -86,13 +85,13 @@ class Schedule implements AsyncDisposable {
   /** @returns the milliseconds until the next look */
   async #turn(): Promise<number> {
     const { backup, pool, operatorEvents, log } = this.#options;
-    const failed = { type: 'backup.failed', subject: this.#folder } as const;
+    const failed = { type: 'backup.failed', subject: this.#place.name } as const;
     try {
       const againInMs = this.#againAtMs - systemWorld.monotonicMs();
       const waitMs = Math.max(againInMs, againInMs > 0 ? 0 : await this.#dueInMs());
       if (waitMs > 0) return waitMs;
       const file = await this.#makeOne();
-      await this.#removeOld();
+      await this.#tidy(() => this.#removeOld());
       this.#mayShorten = true;
       pool.noteBackup({ isGood: true, atMs: timeOf(file) ?? systemWorld.now() });
       operatorEvents.clear(failed);
@@ -103,12 +102,12 @@ class Schedule implements AsyncDisposable {
       pool.noteBackup({ isGood: false, atMs: systemWorld.now() });
       const reason = error instanceof Error ? error.message : String(error);
       log.error(
-        { reason, to: this.#folder },
+        { reason, to: this.#place.name },
         'a backup failed; it is tried again (docs/backup.md)',
       );
       operatorEvents.raise({
         ...failed,
-        message: `The last backup to ${this.#folder} failed: ${reason}`,
+        message: `The last backup to ${this.#place.name} failed: ${reason}`,
         remedy: 'Mend the reason; the service tries again within ten minutes. See docs/backup.md.',
       });
       const againInMs = Math.min(AGAIN_MS, backup.everyMs);
@@ -119,7 +118,7 @@ class Schedule implements AsyncDisposable {
 
   /** By the newest file: a restart neither makes one too many nor leaves one out. */
   async #dueInMs(): Promise<number> {
-    const newest = (await listBackups(this.#folder)).at(-1);
+    const newest = (await this.#place.list()).at(-1);
     const madeMs = newest === undefined ? null : timeOf(newest);
     if (madeMs === null) return 0;
     this.#options.pool.noteBackup({ isGood: true, atMs: madeMs });
@@ -128,30 +127,30 @@ class Schedule implements AsyncDisposable {
 
   /** @returns the file, which was read back and is good */
   async #makeOne(): Promise<string> {
-    await this.#removeUnfinished();
-    const made = (await this.#command('backup', this.#folder)) as { file: string };
+    await this.#tidy(() => this.#place.removeUnfinished(systemWorld.now()));
+    const made = (await this.#command('backup', this.#place.name)) as { file: string };
     try {
       await this.#command('backup', '--verify', made.file);
     } catch (error) {
-      await rm(made.file, { force: true });
+      await this.#place.remove(made.file).catch(() => {});
       throw error;
     }
     return made.file;
   }
 
-  /** Of a machine that lost its power while it made one: one that is being made is written to. */
-  async #removeUnfinished(): Promise<void> {
-    for (const name of await readdir(this.#folder)) {
-      if (!/^\.letterhaus-.*\.unfinished$/.test(name)) continue;
-      const path = join(this.#folder, name);
-      const { mtimeMs } = await stat(path);
-      if (mtimeMs < systemWorld.now() - ABANDONED_AFTER_MS) await rm(path, { force: true });
-    }
+  async #removeOld(): Promise<void> {
+    const old = (await this.#place.list()).slice(0, -this.#options.backup.keep);
+    for (const file of old) await this.#place.remove(file);
   }
 
-  async #removeOld(): Promise<void> {
-    const old = (await listBackups(this.#folder)).slice(0, -this.#options.backup.keep);
-    for (const file of old) await rm(file, { force: true });
+  /** A bucket may deny removal, so that nobody who takes this machine over can remove backups. */
+  async #tidy(remove: () => Promise<void>): Promise<void> {
+    try {
+      await remove();
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#options.log.warn({ reason }, 'old backups could not be removed');
+    }
   }
 
   /** @returns what it prints with --json @throws with its sentence */

@@ -3,8 +3,7 @@
  * where the journal ends, or at the oldest backup, so nothing is left out while the service is stopped.
  */
 import type { Logger } from 'pino';
-import { appendJournal, journalIn, newestIn, shortenJournal } from '../backup/journal.ts';
-import { listBackups, timeOf } from '../backup/files.ts';
+import { type BackupPlace, timeOf } from '../backup/place.ts';
 import { journalNow, type JournalRow, readJournalRows } from '../store/backup/journal.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 
@@ -23,7 +22,7 @@ type JournalKeeperOptions = {
 
 export class JournalKeeper {
   readonly #db: Queryable;
-  readonly #folder: string;
+  readonly #place: BackupPlace;
   readonly #log: Pick<Logger, 'warn'>;
   readonly #isStopping: () => boolean;
   #sinceMs: number | null = null;
@@ -31,8 +30,8 @@ export class JournalKeeper {
   #written = new Map<string, number>();
   #problem: string | null = null;
 
-  constructor(folder: string, options: JournalKeeperOptions) {
-    this.#folder = folder;
+  constructor(place: BackupPlace, options: JournalKeeperOptions) {
+    this.#place = place;
     this.#db = options.db;
     this.#log = options.log;
     this.#isStopping = options.isStopping;
@@ -44,8 +43,8 @@ export class JournalKeeper {
       await this.#append();
       this.#problem = null;
     } catch (error) {
-      const reason = String(error);
-      if (reason !== this.#problem) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (reason !== this.#problem && !this.#isStopping()) {
         this.#log.warn(
           { reason },
           'the journal of backups could not be written; it is tried again',
@@ -57,9 +56,9 @@ export class JournalKeeper {
 
   /** Drops rows that no backup needs. Not while `run` is under way. */
   async shorten(): Promise<void> {
-    const [oldest] = await listBackups(this.#folder);
+    const [oldest] = await this.#place.list();
     const oldestMs = oldest === undefined ? null : timeOf(oldest);
-    if (oldestMs !== null) await shortenJournal(journalIn(this.#folder), oldestMs);
+    if (oldestMs !== null) await this.#place.journal.shorten(oldestMs);
   }
 
   async #append(): Promise<void> {
@@ -75,7 +74,7 @@ export class JournalKeeper {
       const from = new Date(this.#sinceMs - OVERLAP_MS);
       const rows = await readJournalRows(this.#db, { from, to: new Date(toMs) });
       const fresh = rows.filter((row) => !this.#written.has(keyOf(row)));
-      await appendJournal(journalIn(this.#folder), fresh);
+      await this.#place.journal.append(fresh);
       for (const row of fresh) this.#written.set(keyOf(row), Date.parse(row.at));
       this.#sinceMs = toMs;
       this.#forget(toMs - OVERLAP_MS);
@@ -85,9 +84,9 @@ export class JournalKeeper {
   }
 
   async #beginning(): Promise<number | null> {
-    const newestMs = await newestIn(journalIn(this.#folder));
+    const newestMs = await this.#place.journal.newest();
     if (newestMs !== null) return newestMs;
-    const [oldest] = await listBackups(this.#folder);
+    const [oldest] = await this.#place.list();
     return oldest === undefined ? null : timeOf(oldest);
   }
 

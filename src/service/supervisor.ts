@@ -310,7 +310,11 @@ function setupFor(parts: {
   const { config, options, database, certificate, work, hold } = parts;
   return {
     // Workers have a log-in of their own, and make no backups.
-    config: { ...config, databaseUrl: null, backup: { ...config.backup, passphrase: null } },
+    config: {
+      ...config,
+      databaseUrl: null,
+      backup: { ...config.backup, passphrase: null, s3: null },
+    },
     certificate,
     database: database.login,
     secretKey: database.secretKey,

@@ -46,6 +46,14 @@ type OnDeath = (holder: string) => Promise<void>;
 const STOP_WITHIN_MS = 30_000;
 const RESTART_AFTER_MS = 500;
 const METRICS_FRESH_MS = 1_000;
+/** Workers get neither the log-in of the owner (roles.ts) nor what opens backups or the bucket that they are in. */
+const NOT_FOR_WORKERS = {
+  DATABASE_URL: undefined,
+  LETTERHAUS_BACKUP_PASSPHRASE: undefined,
+  AWS_ACCESS_KEY_ID: undefined,
+  AWS_SECRET_ACCESS_KEY: undefined,
+  AWS_SESSION_TOKEN: undefined,
+};
 /** A service whose workers die this often within a minute cannot run. */
 const DEATHS_PER_MINUTE_MAX = 20;
 /** Of memory for each worker; from here on, less CPU is worth more memory. */
@@ -233,9 +241,7 @@ export class WorkerPool {
   }
 
   #fork(): void {
-    // Workers get neither the log-in of the owner (roles.ts) nor what opens backups.
-    const unset = { DATABASE_URL: undefined, LETTERHAUS_BACKUP_PASSPHRASE: undefined };
-    const worker = cluster.fork({ ...this.#options.env, ...unset });
+    const worker = cluster.fork({ ...this.#options.env, ...NOT_FOR_WORKERS });
     worker.on('message', (message: FromWorker) => this.#receive(worker, message));
     this.#connections.watch(worker);
     // Sending fails when the worker is about to end.

@@ -5,18 +5,15 @@
 import { type Command, Option } from 'commander';
 import packageFile from '../../../package.json' with { type: 'json' };
 import { type BackupOptions, makeBackup, type Progress } from '../../backup/make.ts';
-import {
-  type Destination,
-  fileDestination,
-  filePath,
-  megabytes,
-  pipeDestination,
-  readBackupFile,
-} from '../../backup/files.ts';
+import { pipeDestination } from '../../backup/files.ts';
+import { existingFile, isInBucket, locate, newFile } from '../../backup/locate.ts';
+import { type Destination, megabytes, PlaceProblem } from '../../backup/place.ts';
 import { readPassphrase, type Sealing, SealProblem } from '../../backup/sealed-key.ts';
 import { walkBackup } from '../../backup/walk.ts';
+import { readBackup } from '../../config/backup.ts';
 import type { Config } from '../../config/config.ts';
 import { noteBackup } from '../../store/backup/last-backup.ts';
+import { EnvReader } from '../../config/env-reader.ts';
 import { readSecretKey } from '../../store/secrets.ts';
 import { backupFailure } from '../backup-failure.ts';
 import { type Cli, type Outcome, runnable, type Success, usageFailure } from '../command.ts';
@@ -27,7 +24,7 @@ const PIPE = '-';
 export function describeBackup(command: Command, cli: Cli): void {
   runnable(
     command
-      .argument('<file>', 'a file, a folder, or - for standard output')
+      .argument('<file>', 'a file, a folder, s3://bucket/prefix/ or - for standard output')
       .option('--verify', 'read the whole file and check it, instead of writing one')
       .option('--passphrase-file <path>', 'seal the secret key by the passphrase in this file')
       .addOption(
@@ -41,6 +38,7 @@ export function describeBackup(command: Command, cli: Cli): void {
       examples: [
         'backup --passphrase-file /etc/letterhaus/passphrase /var/backups',
         'backup --verify /var/backups/letterhaus-20261125T090000Z.backup',
+        'backup --passphrase-file /etc/letterhaus/passphrase s3://acme-backups/letterhaus/',
       ],
       run,
     },
@@ -92,9 +90,15 @@ async function write(
       `There is no secret key in ${config.dataDir}: run this on the machine of the service, or set LETTERHAUS_SECRET_KEY.`,
     );
   }
-  const path = file === PIPE ? null : await filePath(file, cli.world.now());
+  const located =
+    file === PIPE ? null : await locate(file, { access: config.backup.s3, world: cli.world });
+  const path = located && newFile(located, cli.world.now());
+  const openSink = (bytes: number): Promise<Destination> =>
+    located === null || path === null
+      ? Promise.resolve(pipeDestination(process.stdout))
+      : located.place.create(path, bytes);
   const given = { address, secretKey, sealing, version: packageFile.version };
-  const made = await writeTo(path, { ...given, onProgress: reporting(cli) });
+  const made = await writeTo(openSink, { ...given, onProgress: reporting(cli) });
   const noted = { schema: made.header.schema, takenAt: made.header.takenAt };
   await noteBackup(address, { ...noted, place: path ?? 'a pipe' }).catch((error: Error) =>
     cli.err(`The backup is complete, but its time could not be noted: ${error.message}\n`),
@@ -107,16 +111,14 @@ async function write(
     : { data: { object: 'backup', file: path, ...summary(made) }, text };
 }
 
-/** @param path null: standard output */
-async function writeTo(path: string | null, options: Omit<BackupOptions, 'openSink'>) {
+async function writeTo(
+  open: (bytes: number) => Promise<Destination>,
+  options: Omit<BackupOptions, 'openSink'>,
+) {
   let destination: Destination | null = null;
-  const openSink = async (bytes: number): Promise<Destination> => {
-    destination =
-      path === null ? pipeDestination(process.stdout) : await fileDestination(path, { bytes });
-    return destination;
-  };
   const opened = (): Destination | null => destination;
   try {
+    const openSink = async (bytes: number) => (destination = await open(bytes));
     const made = await makeBackup({ ...options, openSink });
     await opened()?.finish();
     return made;
@@ -145,8 +147,7 @@ function reporting({ world, err }: Cli): Progress {
 
 async function verify(cli: Cli, file: string): Promise<Outcome> {
   try {
-    const read = file === PIPE ? process.stdin : readBackupFile(file);
-    const { header, rows, bytes } = await walkBackup(read as AsyncIterable<Buffer>, {
+    const { header, rows, bytes } = await walkBackup(await reading(cli, file), {
       rows: () => Promise.resolve(),
     });
     const key =
@@ -171,4 +172,15 @@ async function verify(cli: Cli, file: string): Promise<Outcome> {
   } catch (error) {
     return backupFailure(error);
   }
+}
+
+/** Without the whole configuration: a backup is checked where no service is. */
+async function reading(cli: Cli, file: string): Promise<AsyncIterable<Buffer>> {
+  if (file === PIPE) return process.stdin as AsyncIterable<Buffer>;
+  const env = new EnvReader(cli.env);
+  const { backup } = readBackup(env);
+  const [problem] = env.problems;
+  if (problem !== undefined && isInBucket(file)) throw new PlaceProblem(problem);
+  const located = await locate(file, { access: backup.s3, world: cli.world });
+  return located.place.read(await existingFile(located));
 }

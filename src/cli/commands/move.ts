@@ -3,7 +3,7 @@
  * runs. Run on a node, with its configuration; docs/moving-database.md is the guide.
  */
 import type { Command } from 'commander';
-import { megabytes, PlaceProblem } from '../../backup/files.ts';
+import { megabytes, PlaceProblem } from '../../backup/place.ts';
 import type { Config } from '../../config/config.ts';
 import { parseDatabaseUrl } from '../../config/env-reader.ts';
 import {

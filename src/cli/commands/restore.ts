@@ -3,8 +3,8 @@
  * The installation is on hold until `letterhaus release`.
  */
 import type { Command } from 'commander';
-import { megabytes, PlaceProblem, readBackupFile } from '../../backup/files.ts';
-import { journalBeside } from '../../backup/journal.ts';
+import { existingFile, locate } from '../../backup/locate.ts';
+import { megabytes, PlaceProblem } from '../../backup/place.ts';
 import {
   checkBackup,
   fillFrom,
@@ -29,7 +29,7 @@ import { type Place, withAddress } from '../store.ts';
 export function describeRestore(command: Command, cli: Cli): void {
   runnable(
     command
-      .argument('<file>', 'a backup')
+      .argument('<file>', 'a backup: a file, or s3://bucket/name')
       .option('--passphrase-file <path>', 'the passphrase that the secret key is sealed by')
       .option('--identity <path>', 'the identity of age that it is sealed for'),
     cli,
@@ -72,7 +72,10 @@ async function restore(
   file: string,
   { config, opening }: { config: Config; opening: Opening },
 ): Promise<Outcome> {
-  const read = (): AsyncIterable<Buffer> => readBackupFile(file);
+  const located = await locate(file, { access: config.backup.s3, world: cli.world });
+  const { journal } = located.place;
+  const backup = await existingFile(located);
+  const read = (): AsyncIterable<Buffer> => located.place.read(backup);
   const onProgress = reporting(cli);
   const present = config.secretKey ?? readSecretKey(config.dataDir);
   const { facts, secretKey } = await checkBackup(read, { opening, present, onProgress });
@@ -85,7 +88,6 @@ async function restore(
       const keepSecretKey = (): void => {
         if (config.secretKey === null) storeSecretKey(dataDir, secretKey);
       };
-      const journal = await journalBeside(file);
       const replayed = await fillFrom(read, target, {
         facts,
         keepSecretKey,

@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { megabytes } from '../../backup/files.ts';
+import { megabytes } from '../../backup/place.ts';
 import { readConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env-reader.ts';
 import { readingOnly } from '../../store/postgres/upgrade-facts.ts';

@@ -1,0 +1,144 @@
+/** The operations on a bucket that backups need. An object is read in ranges, so that a read goes on where it broke off. */
+import { S3Problem } from './problems.ts';
+import { S3Transport, type S3TransportOptions } from './transport.ts';
+
+/** Of ranges and parts: two to four are in memory. Parts have 5 MB at least, as S3 wants. */
+const PIECE_BYTES = 8 * 1024 ** 2;
+/** A store that returns the same page again must not be asked for ever. */
+const PAGES_MAX = 10_000;
+
+export type S3Object = { key: string; bytes: number };
+type Range = { from: number; etag: string | null; signal: AbortSignal };
+type RangeRead = { bytes: Buffer; size: number; etag: string | null };
+export type S3Unfinished = { key: string; uploadId: string; startedMs: number };
+
+export class S3Bucket {
+  readonly transport: S3Transport;
+  readonly name: string;
+  readonly pieceBytes: number;
+
+  constructor(options: S3TransportOptions & { pieceBytes?: number }) {
+    this.transport = new S3Transport(options);
+    this.name = options.bucket;
+    this.pieceBytes = options.pieceBytes ?? PIECE_BYTES;
+  }
+
+  /** The objects whose key begins with the prefix, in the order of keys. @throws S3Problem */
+  async list(prefix: string): Promise<S3Object[]> {
+    const objects: S3Object[] = [];
+    let query: Record<string, string> = { 'list-type': '2', prefix };
+    for (let page = 0; page < PAGES_MAX; page += 1) {
+      const { body } = await this.transport.send({ method: 'GET', key: '', query });
+      const xml = body.toString('utf8');
+      for (const one of elements(xml, 'Contents')) {
+        objects.push({ key: textOf(one, 'Key'), bytes: Number(textOf(one, 'Size')) });
+      }
+      const next = textOf(xml, 'NextContinuationToken');
+      if (textOf(xml, 'IsTruncated') !== 'true' || next === '') break;
+      query = { ...query, 'continuation-token': next };
+    }
+    return objects;
+  }
+
+  /** By a list, whose failures say more than those of HEAD. @throws S3Problem */
+  async has(key: string): Promise<boolean> {
+    const query = { 'list-type': '2', prefix: key, 'max-keys': '1' };
+    const { body } = await this.transport.send({ method: 'GET', key: '', query });
+    return elements(body.toString('utf8'), 'Contents').some((one) => textOf(one, 'Key') === key);
+  }
+
+  /** Writes a small object in one request: it is there as a whole or not at all. @throws S3Problem */
+  async put(key: string, body: Buffer): Promise<void> {
+    await this.transport.send({ method: 'PUT', key, body });
+  }
+
+  /** @throws S3Problem; not when the object is gone already */
+  async remove(key: string): Promise<void> {
+    await this.transport.send({ method: 'DELETE', key, expect: [404] });
+  }
+
+  /**
+   * The bytes of an object from its start. The next range is read while the last one is used.
+   * @throws S3Problem, also when the object is replaced meanwhile or its bytes end early
+   */
+  async *read(key: string): AsyncGenerator<Buffer> {
+    const stop = new AbortController();
+    const range = (from: number, etag: string | null): Promise<RangeRead> => {
+      const reading = this.#range(key, { from, etag, signal: stop.signal });
+      // Its failure is thrown where it is awaited, which may be after the range before it was used.
+      reading.catch(() => {});
+      return reading;
+    };
+    try {
+      let reading: Promise<RangeRead> | null = range(0, null);
+      for (let from = 0; reading !== null;) {
+        const { bytes, size, etag }: RangeRead = await reading;
+        from += bytes.length;
+        reading = from < size ? range(from, etag) : null;
+        yield bytes;
+      }
+    } finally {
+      stop.abort();
+    }
+  }
+
+  async #range(key: string, { from, etag, signal }: Range): Promise<RangeRead> {
+    const answer = await this.transport.send({
+      method: 'GET',
+      key,
+      headers: {
+        range: `bytes=${from}-${from + this.pieceBytes - 1}`,
+        ...(etag !== null && { 'if-match': etag }),
+      },
+      expect: [412, 416],
+      bytesMax: this.pieceBytes,
+      signal,
+    });
+    const { status, body } = answer;
+    if (status === 416 && from === 0) return { bytes: Buffer.alloc(0), size: 0, etag };
+    const [, at, total] =
+      /^bytes (\d+)-\d+\/(\d+)$/.exec(answer.header('content-range') ?? '') ?? [];
+    // Some stores answer with 200 when the range is the whole object.
+    const size = status === 200 ? from + body.length : Number(total);
+    const isRange = status === 206 ? Number(at) === from : status === 200 && from === 0;
+    const expected = Math.min(this.pieceBytes, size - from);
+    if (isRange && body.length === expected) {
+      return { bytes: body, size, etag: etag ?? answer.header('etag') };
+    }
+    const place = `s3://${this.name}/${key}`;
+    throw new S3Problem(
+      status === 412
+        ? `${place} was replaced while it was read: repeat this.`
+        : `The store returned ${body.length} bytes of ${place} from byte ${from} on (status ${status}), and not the ${expected} that it should have: it has lost a part of the object.`,
+    );
+  }
+
+  /** Uploads that were begun and neither completed nor aborted. @throws S3Problem */
+  async listUnfinished(prefix: string): Promise<S3Unfinished[]> {
+    const query = { uploads: '', prefix };
+    const { body } = await this.transport.send({ method: 'GET', key: '', query });
+    return elements(body.toString('utf8'), 'Upload').map((one) => ({
+      key: textOf(one, 'Key'),
+      uploadId: textOf(one, 'UploadId'),
+      startedMs: Date.parse(textOf(one, 'Initiated')),
+    }));
+  }
+
+  /** @throws S3Problem */
+  async abort({ key, uploadId }: Pick<S3Unfinished, 'key' | 'uploadId'>): Promise<void> {
+    await this.transport.send({ method: 'DELETE', key, query: { uploadId }, expect: [404] });
+  }
+}
+
+/** The contents of all elements of this name: answers of S3 have no attributes in them and do not nest them. */
+function elements(xml: string, name: string): string[] {
+  return [...xml.matchAll(new RegExp(`<${name}>(.*?)</${name}>`, 'gs'))].map(([, text]) => text!);
+}
+
+const ENTITIES: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'" };
+
+/** The text of the first element of this name; '': there is none. */
+function textOf(xml: string, name: string): string {
+  const [text = ''] = elements(xml, name);
+  return text.replaceAll(/&(\w+);/g, (all, entity: string) => ENTITIES[entity] ?? all);
+}

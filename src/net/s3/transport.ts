@@ -1,0 +1,250 @@
+/**
+ * Signed requests to one bucket of an object store that speaks S3, for backups. bucket.ts has the operations,
+ * upload.ts writes an object of any size.
+ *
+ * Guarantees: a request ends. One that fails on the way, that takes too long, or that the store asks to repeat is
+ * sent again with growing waits. What does not succeed throws an S3Problem, whose message is a sentence
+ * for the operator (problems.ts) and has no credentials in it. Redirects are not followed, so
+ * that a signature is only sent to the endpoint. The body of each request is hashed and the hash signed: the store refuses
+ * bytes that changed on the way.
+ */
+import { createHash } from 'node:crypto';
+import type * as Undici from 'undici';
+import type { World } from '../../core/world.ts';
+import { problemOf, type S3Failure, type S3Problem } from './problems.ts';
+
+export type S3Access = {
+  /** The URL of the store, with buckets in its path; null: AWS, with buckets in the host name. */
+  endpoint: string | null;
+  region: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+  sessionToken: string | null;
+};
+
+export type S3Request = {
+  method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
+  /** '': the bucket itself. */
+  key: string;
+  query?: Readonly<Record<string, string>>;
+  headers?: Readonly<Record<string, string>>;
+  body?: Buffer;
+  /** Statuses that are an answer and no failure, beside 2xx. */
+  expect?: readonly number[];
+  /** The largest body of the answer. */
+  bytesMax?: number;
+  /** It may take ten times as long as its size says. */
+  isSlow?: true;
+  signal?: AbortSignal;
+};
+
+type Signaled = S3Request & { signal: AbortSignal };
+
+export type S3Answer = {
+  status: number;
+  header: (name: string) => string | null;
+  body: Buffer;
+  /** How often it was sent: after the first time, it may have had its effect before. */
+  attempts: number;
+};
+
+/** How long requests may take, and the waits before they are sent again. */
+export type S3Timing = { baseMs: number; bytesPerSecondMin: number; waitsMs: readonly number[] };
+
+export type S3TransportOptions = {
+  access: S3Access;
+  bucket: string;
+  world: Pick<World, 'now' | 'random'>;
+  timing?: S3Timing;
+  /** Ends all requests. */
+  signal?: AbortSignal;
+};
+
+const TIMING: S3Timing = {
+  baseMs: 30_000,
+  bytesPerSecondMin: 50_000,
+  waitsMs: [500, 1_000, 2_000, 5_000, 10_000, 20_000],
+};
+/** Until the store has answered once: a wrong address is reported soon. */
+const WAITS_AT_FIRST = 2;
+const BYTES_MAX = 4 * 1024 ** 2;
+
+/** Loaded by the first request: most processes make none. */
+async function load() {
+  const [undici, { AwsV4Signer }] = await Promise.all([import('undici'), import('aws4fetch')]);
+  // A stalled request ends by the timeout of the request, which knows its size.
+  const agent = new undici.Agent({ headersTimeout: 0, bodyTimeout: 0, connections: 8 });
+  return { undici, AwsV4Signer, agent };
+}
+let loaded: ReturnType<typeof load> | null = null;
+
+export class S3Transport {
+  readonly #options: S3TransportOptions;
+  readonly #timing: S3Timing;
+  readonly #baseUrl: string;
+  #hasAnswered = false;
+
+  constructor(options: S3TransportOptions) {
+    this.#options = options;
+    this.#timing = options.timing ?? TIMING;
+    this.#baseUrl = baseUrlOf(options);
+  }
+
+  /** @throws S3Problem; the reason of `signal` when it is aborted */
+  async send(given: S3Request): Promise<S3Answer> {
+    const signals = [this.#options.signal, given.signal].filter((one) => one !== undefined);
+    const request = { ...given, signal: AbortSignal.any(signals) };
+    for (let attempts = 1; ; attempts += 1) {
+      const outcome = await this.#attempt(request, attempts);
+      if ('body' in outcome) return outcome;
+      request.signal.throwIfAborted();
+      const { waitsMs } = this.#timing;
+      const mayRepeat = this.#hasAnswered ? waitsMs.length : WAITS_AT_FIRST;
+      const waitMs = waitsMs[attempts - 1];
+      if (!isPassing(outcome) || attempts > mayRepeat || waitMs === undefined) {
+        throw this.#problem(request, outcome);
+      }
+      await this.#pause(waitMs, request.signal);
+    }
+  }
+
+  async #attempt(request: Signaled, attempts: number): Promise<S3Answer | S3Failure> {
+    const timeout = new AbortController();
+    const timer = setTimeout(() => timeout.abort(), this.#timeoutMs(request));
+    const signal = AbortSignal.any([timeout.signal, request.signal]);
+    try {
+      const answer = await this.#exchange(request, signal);
+      this.#hasAnswered = true;
+      return failureIn(request, answer) ?? { ...answer, attempts };
+    } catch (error) {
+      return { kind: 'broken', code: timeout.signal.aborted ? 'ETIMEDOUT' : codeOf(error) };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #timeoutMs({ isSlow, body, bytesMax = 0 }: S3Request): number {
+    const { baseMs, bytesPerSecondMin } = this.#timing;
+    const bytes = (body?.length ?? 0) + bytesMax;
+    return (baseMs + (bytes / bytesPerSecondMin) * 1_000) * (isSlow === true ? 10 : 1);
+  }
+
+  async #exchange(request: S3Request, signal: AbortSignal): Promise<Omit<S3Answer, 'attempts'>> {
+    const { undici, agent } = await (loaded ??= load());
+    const { method, body = null, bytesMax = BYTES_MAX } = request;
+    const { url, headers } = await this.#sign(request);
+    const answer = await undici.request(url, { method, headers, body, signal, dispatcher: agent });
+    return {
+      status: answer.statusCode,
+      header: (name) => headerOf(answer.headers, name),
+      body: await readBody(answer.body, bytesMax),
+    };
+  }
+
+  async #sign({ method, key, query = {}, headers = {}, body }: S3Request) {
+    const { AwsV4Signer } = await (loaded ??= load());
+    const { endpoint: _, sessionToken, ...access } = this.#options.access;
+    const url = new URL(`${this.#baseUrl}/${key}`);
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+    const sha256 = createHash('sha256')
+      .update(body ?? '')
+      .digest('hex');
+    const signer = new AwsV4Signer({
+      ...access,
+      ...(sessionToken !== null && { sessionToken }),
+      service: 's3',
+      method,
+      url: url.href,
+      headers: { ...headers, 'x-amz-content-sha256': sha256 },
+      datetime: new Date(this.#options.world.now()).toISOString().replaceAll(/[:-]|\.\d{3}/g, ''),
+    });
+    const signed = await signer.sign();
+    return { url: signed.url, headers: Object.fromEntries(signed.headers) };
+  }
+
+  #problem({ method, key }: S3Request, failure: S3Failure): S3Problem {
+    const { access, bucket, world } = this.#options;
+    const { host } = new URL(this.#baseUrl);
+    const place = `s3://${bucket}/${key}`;
+    const { region, endpoint } = access;
+    const facts = { host, bucket, place, method, region, isAws: endpoint === null };
+    return problemOf(failure, { ...facts, nowMs: world.now() });
+  }
+
+  #pause(waitMs: number, signal: AbortSignal): Promise<void> {
+    const jitteredMs = waitMs * (0.5 + this.#options.world.random() / 2);
+    return new Promise((done, fail) => {
+      const aborted = (): void => {
+        clearTimeout(timer);
+        fail(signal.reason);
+      };
+      const timer = setTimeout(() => {
+        signal.removeEventListener('abort', aborted);
+        done();
+      }, jitteredMs);
+      signal.addEventListener('abort', aborted, { once: true });
+    });
+  }
+}
+
+/** A bucket with a dot in its name is no part of a host name: the certificate would not fit. */
+function baseUrlOf({ access: { endpoint, region }, bucket }: S3TransportOptions): string {
+  if (endpoint !== null) return `${endpoint}/${bucket}`;
+  return bucket.includes('.')
+    ? `https://s3.${region}.amazonaws.com/${bucket}`
+    : `https://${bucket}.s3.${region}.amazonaws.com`;
+}
+
+/** Also of an answer 200 whose body says that it failed, as the completion of an upload may. */
+function failureIn(
+  { method, expect = [] }: S3Request,
+  { status, header, body }: Omit<S3Answer, 'attempts'>,
+): S3Failure | null {
+  const isFine = status < 300 || expect.includes(status);
+  const text = isFine && method !== 'POST' ? '' : body.toString('utf8');
+  const isError = /^\s*(?:<\?xml[^>]*>)?\s*<Error>/.test(text);
+  if (isFine && !(isError && status < 300)) return null;
+  const code = /<Code>(\w{1,60})<\/Code>/.exec(text)?.[1] ?? null;
+  const named = header('x-amz-bucket-region') ?? /<Region>([\w-]{1,40})<\/Region>/.exec(text)?.[1];
+  const dateMs = Date.parse(header('date') ?? '');
+  return {
+    kind: 'refused',
+    status: status < 300 ? 500 : status,
+    code,
+    region: named !== undefined && /^[\w-]{1,40}$/.test(named) ? named : null,
+    dateMs: Number.isNaN(dateMs) ? null : dateMs,
+  };
+}
+
+/** Whether the same request may succeed later. */
+function isPassing(failure: S3Failure): boolean {
+  if (failure.kind === 'broken') return !/CERT|^ERR_TLS|SIGNED|ANSWER_TOO_LARGE/.test(failure.code);
+  const { status, code } = failure;
+  if (code === 'RequestTimeout' || status === 408 || status === 429) return true;
+  // The answer to HEAD does not say why.
+  if (status === 400 && code === null) return true;
+  return status >= 500 && status !== 501 && status !== 507 && !/Full$|Quota/.test(code ?? '');
+}
+
+function codeOf(error: unknown): string {
+  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
+  // undici's own codes say less than that of the system beneath.
+  const known = [cause?.code, code].find((one) => typeof one === 'string' && one !== '');
+  return typeof known === 'string' ? known : 'closed';
+}
+
+async function readBody(body: AsyncIterable<Buffer>, bytesMax: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw Object.assign(new Error('too large'), { code: 'ANSWER_TOO_LARGE' });
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function headerOf(headers: Undici.Dispatcher.ResponseData['headers'], name: string): string | null {
+  const value = headers[name];
+  return (Array.isArray(value) ? value[0] : value) ?? null;
+}

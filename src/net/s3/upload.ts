@@ -1,0 +1,185 @@
+/**
+ * Writes an object of any size to a bucket, in parts of one size, two of them on the way at a time.
+ *
+ * Guarantees: the object appears with `complete`, as a whole, and never replaces another one; before that nothing can
+ * be read. At most three parts are in memory. `complete` returns when the store says itself that it
+ * has as many bytes as were written. A store that does not know conditional writes can have an object
+ * replaced that another writer has begun after the caller looked for it.
+ */
+import { S3Problem } from './problems.ts';
+import type { S3Bucket } from './bucket.ts';
+import type { S3Answer } from './transport.ts';
+
+/** The largest number of parts that S3 permits. */
+const PARTS_MAX = 10_000;
+const PARTS_AT_ONCE = 2;
+/** Tells our object from another of the same name. */
+const ID_HEADER = 'x-amz-meta-letterhaus-upload';
+
+type UploadOptions = {
+  key: string;
+  /** About how many bytes will be written. */
+  bytes: number;
+  id: string;
+};
+
+/** @throws S3Problem */
+export async function beginUpload(bucket: S3Bucket, options: UploadOptions): Promise<S3Upload> {
+  const { key, id } = options;
+  const answer = await bucket.transport.send({
+    method: 'POST',
+    key,
+    query: { uploads: '' },
+    headers: { 'content-type': 'application/octet-stream', [ID_HEADER]: id },
+  });
+  const uploadId = /<UploadId>([^<]+)<\/UploadId>/.exec(answer.body.toString('utf8'))?.[1];
+  if (uploadId !== undefined) return new S3Upload(bucket, { ...options, uploadId });
+  throw new S3Problem(
+    `The store began no upload of s3://${bucket.name}/${key}: it may not speak S3.`,
+  );
+}
+
+export class S3Upload {
+  readonly #bucket: S3Bucket;
+  readonly #options: UploadOptions & { uploadId: string };
+  readonly #partBytes: number;
+  readonly #stop = new AbortController();
+  /** Not in a part yet. */
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
+  #bytes = 0;
+  readonly #etags: Promise<string>[] = [];
+
+  constructor(bucket: S3Bucket, options: UploadOptions & { uploadId: string }) {
+    this.#bucket = bucket;
+    this.#options = options;
+    this.#partBytes = Math.max(bucket.pieceBytes, bytesOfManyParts(options.bytes));
+  }
+
+  /** @throws S3Problem also when a part that was written before has failed */
+  async write(bytes: Buffer): Promise<void> {
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+    this.#bytes += bytes.length;
+    if (this.#waitingBytes < this.#partBytes) return;
+    let all = Buffer.concat(this.#waiting);
+    this.#waiting = [];
+    for (; all.length >= this.#partBytes; all = all.subarray(this.#partBytes)) {
+      await this.#part(all.subarray(0, this.#partBytes));
+    }
+    this.#waiting = [all];
+    this.#waitingBytes = all.length;
+  }
+
+  /** @throws S3Problem */
+  async complete(): Promise<void> {
+    if (this.#waitingBytes > 0 || this.#etags.length === 0) {
+      await this.#part(Buffer.concat(this.#waiting));
+    }
+    const etags = await Promise.all(this.#etags);
+    const parts = etags.map(
+      (etag, index) =>
+        `<Part><PartNumber>${index + 1}</PartNumber><ETag>${etag.replaceAll('"', '&quot;')}</ETag></Part>`,
+    );
+    const body = Buffer.from(
+      `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${parts.join('')}</CompleteMultipartUpload>`,
+    );
+    let answer = await this.#complete(body, { isConditional: true });
+    if (answer.status === 501) answer = await this.#complete(body, { isConditional: false });
+    if (answer.status >= 300) await this.#requireOurs(answer);
+    await this.#requireWhole();
+  }
+
+  /** Ends what is on the way and removes the parts. Does not throw: the store may be away. */
+  async abort(): Promise<void> {
+    this.#stop.abort();
+    await Promise.allSettled(this.#etags);
+    await this.#bucket.abort(this.#options).catch(() => {});
+  }
+
+  async #part(bytes: Buffer): Promise<void> {
+    const number = this.#etags.length + 1;
+    if (number > PARTS_MAX) {
+      throw new S3Problem(
+        `${this.#place} would have more than ${PARTS_MAX} parts: the database grew while it was backed up. Repeat this.`,
+      );
+    }
+    // Waits for the part before the last one, and throws what it threw.
+    await this.#etags.at(-PARTS_AT_ONCE);
+    const uploading = this.#upload(number, bytes);
+    // The other one ends with the same reason.
+    uploading.catch((error: unknown) => this.#stop.abort(error));
+    this.#etags.push(uploading);
+  }
+
+  async #upload(number: number, body: Buffer): Promise<string> {
+    const { key, uploadId } = this.#options;
+    const answer = await this.#bucket.transport.send({
+      method: 'PUT',
+      key,
+      query: { partNumber: String(number), uploadId },
+      body,
+      signal: this.#stop.signal,
+    });
+    const etag = answer.header('etag');
+    if (etag !== null) return etag;
+    throw new S3Problem(
+      `The store took a part of ${this.#place} without an ETag: it may not speak S3.`,
+    );
+  }
+
+  #complete(body: Buffer, { isConditional }: { isConditional: boolean }): Promise<S3Answer> {
+    const { key, uploadId } = this.#options;
+    return this.#bucket.transport.send({
+      method: 'POST',
+      key,
+      query: { uploadId },
+      headers: {
+        'content-type': 'application/xml',
+        ...(isConditional && { 'if-none-match': '*' }),
+      },
+      body,
+      expect: isConditional ? [404, 409, 412, 501] : [404],
+      // The store may copy all parts before it answers.
+      isSlow: true,
+    });
+  }
+
+  /** A request that was repeated finds what the first one has done. */
+  async #requireOurs({ status, attempts }: S3Answer): Promise<void> {
+    const there = attempts > 1 ? await this.#head() : null;
+    if (there?.header(ID_HEADER) === this.#options.id) return;
+    throw new S3Problem(
+      status === 404
+        ? `The store has dropped the upload of ${this.#place} before it was complete: repeat this, and look for a rule of the bucket that aborts uploads.`
+        : `${this.#place} was written by another process meanwhile: choose another name.`,
+    );
+  }
+
+  async #requireWhole(): Promise<void> {
+    const answer = await this.#head();
+    const bytes = answer.status < 300 ? Number(answer.header('content-length')) : 0;
+    if (bytes === this.#bytes) return;
+    // Nobody shall take it for a backup.
+    if (answer.header(ID_HEADER) === this.#options.id) {
+      await this.#bucket.remove(this.#options.key).catch(() => {});
+    }
+    throw new S3Problem(
+      `The store said that ${this.#place} is complete, but has ${bytes} bytes of it instead of ${this.#bytes}: do not rely on this store.`,
+    );
+  }
+
+  #head(): Promise<S3Answer> {
+    const { key } = this.#options;
+    return this.#bucket.transport.send({ method: 'HEAD', key, expect: [404] });
+  }
+
+  get #place(): string {
+    return `s3://${this.#bucket.name}/${this.#options.key}`;
+  }
+}
+
+/** Half of the parts for what is expected, so that twice as much fits. Some stores want all parts to be of one size. */
+function bytesOfManyParts(bytes: number): number {
+  return Math.ceil(bytes / (PARTS_MAX / 2));
+}
