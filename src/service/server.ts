@@ -101,11 +101,7 @@ export async function createServer(
   const dryRun: DryRun = (...request) => whileRoom(() => inquiries.dryRun(...request));
   const visits = createVisits(context, { webhooks, delivery });
   const features = { accept, acceptBatch, dryRun, diagnose: inquiries.diagnose, domains, visits };
-  addWebhookCounter(context.registry, () => webhooks.stats);
-  addReadiness(context.registry, () => ({
-    codes: readiness.reasons().map(({ code }) => code),
-    unwrittenS: lease.unwrittenMs() / 1_000,
-  }));
+  addMetrics(context, { webhooks, readiness });
   const app = createApp(context, { readiness, sending, features, supervisor });
 
   await app.ready();
@@ -123,6 +119,14 @@ export async function createServer(
     onLogIn: supervisor.onSmtpLogIn,
   });
 
+  const stop = async (): Promise<void> => {
+    readiness.isStopping = true;
+    await stopTaking({ app, smtp, delivery, webhooks, visits, operatorMail });
+    await Promise.all([lease.stop(), readiness.stop()]);
+    await writeDown(context);
+    resolver.close();
+    await db.close();
+  };
   return {
     port: isServing ? config.port : null,
     registry: context.registry,
@@ -136,16 +140,26 @@ export async function createServer(
     useSecretKeys: (secretKey) => context.secrets.use(secretKey),
     receiveFromBroker: (messages) => delivery.connections.receive(messages),
     noteLogIn: (client) => smtp.noteLogIn(client),
-    stop: async () => {
-      readiness.isStopping = true;
-      await stopTaking({ app, smtp, delivery, webhooks, visits, operatorMail });
-      context.refusedLogIns.flush();
-      await Promise.all([lease.stop(), readiness.stop()]);
-      await Promise.all([context.reputation.flush(), context.operatorEvents.flush()]);
-      resolver.close();
-      await db.close();
-    },
+    stop,
   };
+}
+
+function addMetrics(
+  { registry, lease }: WorkerContext,
+  { webhooks, readiness }: { webhooks: WebhookLoop; readiness: Readiness },
+): void {
+  addWebhookCounter(registry, () => webhooks.stats);
+  addReadiness(registry, () => ({
+    codes: readiness.reasons().map(({ code }) => code),
+    unwrittenS: lease.unwrittenMs() / 1_000,
+  }));
+}
+
+/** What was counted and not written yet. */
+async function writeDown(context: WorkerContext): Promise<void> {
+  const { refusedLogIns, reputation, operatorEvents } = context;
+  refusedLogIns.flush();
+  await Promise.all([reputation.flush(), operatorEvents.flush()]);
 }
 
 type Sending = {
