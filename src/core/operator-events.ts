@@ -47,6 +47,7 @@ export const CONDITIONS = {
     ended: 'Mail to the operator can be sent again.',
   },
   'backup.failed': { endsAs: 'backup.failed', ended: 'A backup succeeded again.' },
+  'backup.overdue': { endsAs: 'backup.overdue', ended: 'There is a new backup again.' },
 } as const satisfies Record<string, { endsAs: string; ended: string }>;
 
 export type ConditionType = keyof typeof CONDITIONS;

@@ -9,6 +9,7 @@ import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
+import { overdueBackup } from '../backup/age.ts';
 import { placeOf } from '../backup/locate.ts';
 import { type BackupPlace, timeOf } from '../backup/place.ts';
 import type { BackupConfig } from '../config/backup.ts';
@@ -44,6 +45,8 @@ class Schedule implements AsyncDisposable {
   readonly #options: ScheduleOptions;
   readonly #journal: JournalKeeper;
   readonly #stop = new AbortController();
+  readonly #sinceMs = systemWorld.now();
+  #newestMs: number | null = null;
   #mayShorten = false;
   /** After a failure. */
   #againAtMs = -Infinity;
@@ -57,7 +60,7 @@ class Schedule implements AsyncDisposable {
       ...options,
       isStopping: () => this.#stop.signal.aborted,
     });
-    this.#running = Promise.all([this.#run(), this.#keepJournal()]);
+    this.#running = Promise.all([this.#run(), this.#keepJournal(), this.#watchAge()]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -82,6 +85,32 @@ class Schedule implements AsyncDisposable {
     }
   }
 
+  /** Beside `run`, which may be what hangs. */
+  async #watchAge(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      await pause(LOOK_EVERY_MS, this.#stop.signal);
+      this.#lookAtAge();
+    }
+  }
+
+  #lookAtAge(): void {
+    const { backup, operatorEvents } = this.#options;
+    const overdue = overdueBackup(this.#place.name, {
+      newestMs: this.#newestMs,
+      sinceMs: this.#sinceMs,
+      everyMs: backup.everyMs,
+      nowMs: systemWorld.now(),
+    });
+    if (overdue !== null) operatorEvents.raise(overdue);
+    else operatorEvents.clear({ type: 'backup.overdue', subject: this.#place.name });
+  }
+
+  #noteGood(atMs: number): void {
+    this.#newestMs = atMs;
+    this.#options.pool.noteBackup({ isGood: true, atMs });
+    this.#lookAtAge();
+  }
+
   /** @returns the milliseconds until the next look */
   async #turn(): Promise<number> {
     const { backup, pool, operatorEvents, log } = this.#options;
@@ -93,7 +122,7 @@ class Schedule implements AsyncDisposable {
       const file = await this.#makeOne();
       await this.#tidy(() => this.#removeOld());
       this.#mayShorten = true;
-      pool.noteBackup({ isGood: true, atMs: timeOf(file) ?? systemWorld.now() });
+      this.#noteGood(timeOf(file) ?? systemWorld.now());
       operatorEvents.clear(failed);
       log.info({ file }, 'a backup was made and checked');
       return backup.everyMs;
@@ -121,7 +150,7 @@ class Schedule implements AsyncDisposable {
     const newest = (await this.#place.list()).at(-1);
     const madeMs = newest === undefined ? null : timeOf(newest);
     if (madeMs === null) return 0;
-    this.#options.pool.noteBackup({ isGood: true, atMs: madeMs });
+    this.#noteGood(madeMs);
     return madeMs + this.#options.backup.everyMs - systemWorld.now();
   }
 

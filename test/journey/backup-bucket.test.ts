@@ -30,6 +30,10 @@ test('an installation whose backups are in a bucket outlives its machine', async
   });
   assert.match(lost.logs, /has no room for s3:\/\/backups\/acme\/letterhaus-.*make room there/);
   assert.deepEqual([names('-'), store.uploads.size], [[old], 0]);
+  assert.match(lost.logs, /The newest good backup in s3:\/\/backups\/acme\/ is \d+ days old/);
+  const attention = await lost.cli('attention');
+  assert.match(attention.stdout, /^The newest backup is \d+ days old: s3:/);
+  assert.match(attention.stdout, /backup\.failed[^]*has no room for/);
 
   store.fault = () => null;
   await lost.restart();

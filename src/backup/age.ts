@@ -1,0 +1,39 @@
+/** The age of the newest backup, as a condition of the installation and as a line for people. */
+import type { NewCondition } from '../core/operator-events.ts';
+
+/** More than one interval may pass: a backup takes time, and a failure is tried again. */
+const LATE_AFTER_INTERVALS = 2;
+
+/** @param newestMs when the newest good one was made; null: there is none since `sinceMs` */
+export function overdueBackup(
+  place: string,
+  {
+    newestMs,
+    sinceMs,
+    everyMs,
+    nowMs,
+  }: { newestMs: number | null; sinceMs: number; everyMs: number; nowMs: number },
+): NewCondition | null {
+  const ageMs = nowMs - (newestMs ?? sinceMs);
+  if (ageMs <= LATE_AFTER_INTERVALS * everyMs) return null;
+  const message =
+    newestMs === null
+      ? `There is no good backup in ${place} since the service started ${ageText(ageMs)} ago.`
+      : `The newest good backup in ${place} is ${ageText(ageMs)} old.`;
+  return {
+    type: 'backup.overdue',
+    subject: place,
+    message: `${message} One is due every ${ageText(everyMs)}.`,
+    remedy:
+      'Look for the last failure in the log, or make one by hand with `letterhaus backup`. See docs/backup.md.',
+    details: { age_seconds: Math.round(ageMs / 1_000), every_seconds: everyMs / 1_000 },
+  };
+}
+
+/** `40 minutes`, `7 hours`, `3 days` */
+export function ageText(ms: number): string {
+  const minutes = Math.max(0, Math.round(ms / 60_000));
+  if (minutes < 120) return minutes === 1 ? '1 minute' : `${minutes} minutes`;
+  const hours = Math.round(minutes / 60);
+  return hours < 48 ? `${hours} hours` : `${Math.round(hours / 24)} days`;
+}
