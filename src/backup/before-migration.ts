@@ -5,8 +5,8 @@
  * Its name has the two schemas. So a start that is repeated replaces it, and scheduled backups, which keep only the
  * newest, leave it alone.
  */
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { type DatabaseAddress, DatabaseUnavailable } from '../store/postgres/database.ts';
 import type { BackUp } from '../store/postgres/migrate.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
@@ -82,6 +82,7 @@ async function makeAndCheck(path: string, options: BeforeMigration): Promise<Mad
     );
   }
   await makeFolder(path);
+  await removeUnfinished(path);
   const made = await writeBackup(path, {
     address,
     secretKey,
@@ -100,10 +101,17 @@ async function makeAndCheck(path: string, options: BeforeMigration): Promise<Mad
 }
 
 async function makeFolder(path: string): Promise<void> {
-  const folder = join(path, '..');
+  const folder = dirname(path);
   await mkdir(folder, { mode: 0o700, recursive: true }).catch((error: NodeJS.ErrnoException) => {
     throw new PlaceProblem(`${folder} cannot be made (${error.code}).`);
   });
+}
+
+/** Of a start that was killed: this one has the lock of migrations, so no other writes this backup. */
+async function removeUnfinished(path: string): Promise<void> {
+  const folder = dirname(path);
+  const dead = (await readdir(folder)).filter((name) => name.startsWith(`.${basename(path)}.`));
+  for (const name of dead) await rm(join(folder, name), { force: true });
 }
 
 type Writing = Omit<Parameters<typeof makeBackup>[0], 'openSink'> & {

@@ -12,15 +12,15 @@ import { freeBytes, localDataDirectory } from '../store/postgres/capacity.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import { DEFAULT_SEARCH, findEngine } from '../store/postgres/embedded/binaries.ts';
 import { requireMajor } from '../store/postgres/embedded/cluster.ts';
-import { refuseForgetfulServer, refuseOldServer, versionOf } from '../store/postgres/migrate.ts';
+import { refuseServer, versionOf } from '../store/postgres/migrate.ts';
 import {
   type Migration,
   migrationsAfter,
   type TableEffect,
 } from '../store/postgres/migration-effects.ts';
-import { refuseUnfinishedRestore } from '../store/postgres/restore-mark.ts';
 import { MIGRATIONS, outdatedProblem, SCHEMA_KNOWN } from '../store/postgres/schema-version.ts';
 import * as facts from '../store/postgres/upgrade-facts.ts';
+import { refuseUnusable } from '../store/postgres/usable.ts';
 import { checkSecretKey } from '../store/secret-check.ts';
 import { readInstance } from '../store/secrets.ts';
 import type { Cli } from './command.ts';
@@ -66,9 +66,10 @@ export class NothingToUpgrade extends Error {}
 
 type Reading = { db: Queryable; cli: Cli; place: Place; options: UpgradeOptions };
 
-/** @throws NothingToUpgrade, DatabaseUnavailable */
+/** @throws NothingToUpgrade, MigrationRefused for a database that was moved or is not complete, DatabaseUnavailable */
 export async function reportUpgrade(reading: Reading): Promise<UpgradeReport> {
   const { db } = reading;
+  await refuseUnusable(db);
   const present = await versionOf(db);
   if (present === 0) throw new NothingToUpgrade();
   const installation = await facts.readInstallation(db);
@@ -160,9 +161,7 @@ async function whyRefused(reading: Reading, { server, required }: Standing): Pro
   const { db, place } = reading;
   const { config } = place;
   const checks = [
-    () => refuseOldServer(db),
-    () => (config.acceptDatabaseDurability ? Promise.resolve() : refuseForgetfulServer(db)),
-    () => refuseUnfinishedRestore(db),
+    () => refuseServer(db, { acceptAnyDurability: config.acceptDatabaseDurability }),
     () => checkSecretKey(db, { dataDir: config.dataDir, configured: config.secretKey }),
   ];
   const refusals: string[] = [];

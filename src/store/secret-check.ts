@@ -150,7 +150,8 @@ async function sealedColumns(db: Queryable): Promise<Set<string>> {
   return new Set(rows.map(({ name }) => name));
 }
 
-async function readCheck(db: Queryable): Promise<Buffer | null> {
+/** Null: there is none yet. */
+export async function readCheck(db: Queryable): Promise<Buffer | null> {
   const [row] = await db.query<{ check: Buffer | null }>(
     'select secret_check as check from installation',
   );

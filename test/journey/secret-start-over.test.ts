@@ -75,8 +75,12 @@ test('after the loss of the key the installation starts over, and loses no mail'
   assert.match(asked.stderr, /are lost with the key .* Nothing was changed; add --yes\./);
   assert.equal(readFileSync(file, 'utf8'), 'another key, which is long enough to be one');
 
-  const { code, stdout, stderr } = await startOver('--yes');
-  assert.equal(code, 0, stderr);
+  // Of two calls at once one makes the key.
+  const calls = await Promise.all([startOver('--yes'), startOver('--yes')]);
+  const [done, other] = calls.toSorted((a, b) => a.code - b.code);
+  assert.deepEqual([done!.code, other!.code], [0, 1], done!.stderr);
+  assert.match(other!.stderr, /by another call in this moment|nothing is lost/);
+  const { stdout } = done!;
   assert.match(stdout, / domains rotate-dkim acme\.example /);
   assert.match(stdout, new RegExp(` webhooks rotate-secret ${webhook.id}$`, 'm'));
   const [aside] = readdirSync(folder).filter((name) => name.startsWith('secret-key.before-'));

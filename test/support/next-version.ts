@@ -30,7 +30,14 @@ export function nextVersion(version: string, migrations: Record<string, string>)
   for (const [file, sql] of Object.entries(migrations)) {
     writeFileSync(join(folder, 'migrations', file), sql);
   }
-  const main = join(folder, 'src', 'main.ts');
+  const main = join(folder, 'main.js');
+  writeFileSync(
+    main,
+    `import { enableCompileCache } from 'node:module';
+enableCompileCache(${JSON.stringify(join(folder, 'cache'))});
+await import('./src/main.ts');
+`,
+  );
   const bin = join(folder, 'bin');
   mkdirSync(bin);
   writeFileSync(join(bin, 'letterhaus'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`);

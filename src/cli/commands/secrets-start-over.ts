@@ -18,7 +18,7 @@ import {
 } from '../../store/postgres/database.ts';
 import { prepareDataDir } from '../../store/postgres/embedded/layout.ts';
 import { SCHEMA_KNOWN } from '../../store/postgres/schema-version.ts';
-import { checkSecretKey, replaceCheck } from '../../store/secret-check.ts';
+import { checkSecretKey, readCheck, replaceCheck } from '../../store/secret-check.ts';
 import {
   makeSecretKey,
   noteFirstKey,
@@ -50,11 +50,13 @@ async function startOver(cli: Cli, options: Options): Promise<Outcome> {
   const opened = await withStore(cli, () => Promise.resolve({ data: null, text: '' }));
   if ('failed' in opened) return opened;
   return withAddress(cli, async (place) => {
+    const before = await asOwner(place.address, readCheck);
     const refusal = place.isInService ? conflict(RUNS) : await whyNot(cli, place);
     if (refusal !== null) return refusal;
-    if (!(await isConfirmed(cli, options)))
+    if (!(await isConfirmed(cli, options))) {
       return conflict(`${LOST} Nothing was changed; add --yes.`);
-    return replace(cli, place);
+    }
+    return replace(cli, place, before);
   });
 }
 
@@ -115,13 +117,22 @@ async function isConfirmed({ confirm }: Cli, { yes }: Options): Promise<boolean>
   return confirm !== undefined && confirm(`${LOST} Make a new key?`);
 }
 
+const NO_CHECK = Buffer.alloc(0);
+const OTHER_CALL =
+  'A key was made for this database by another call in this moment: copy it from that data directory.';
+
 /** Under the lock of migrations: no start checks or makes a key meanwhile, and no other call of this. */
-async function replace(cli: Cli, { address, config }: Place): Promise<Outcome> {
+async function replace(
+  cli: Cli,
+  { address, config }: Place,
+  before: Buffer | null,
+): Promise<Outcome> {
   return asOwner(address, async (db) => {
     await lockMigrations(db);
+    const check = await readCheck(db);
+    if (!(check ?? NO_CHECK).equals(before ?? NO_CHECK)) return conflict(OTHER_CALL);
     const dataDir = prepareDataDir(config.dataDir);
     const configured = config.secretKey;
-    if (await opens(db, { dataDir, configured })) return conflict(NOTHING_LOST);
     const aside = configured === null ? putSecretKeyAside(dataDir, cli.world.now()) : null;
     const key = configured ?? makeSecretKey(dataDir);
     const secrets = new SecretBox(key);

@@ -8,6 +8,7 @@ import type { Command } from 'commander';
 import { megabytes } from '../../backup/place.ts';
 import { readConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env-reader.ts';
+import { DatabaseUnavailable, sqlStateOf } from '../../store/postgres/database.ts';
 import { readingOnly } from '../../store/postgres/upgrade-facts.ts';
 import {
   type Cli,
@@ -59,8 +60,11 @@ async function run(cli: Cli, options: UpgradeOptions): Promise<Outcome> {
         const report = await reportUpgrade({ db, cli, place, options });
         return success(cli, { ...report, attention: [...problems, ...report.attention] });
       } catch (error) {
-        if (!(error instanceof NothingToUpgrade)) throw error;
-        return usageFailure('The database is empty: the first start makes its schema.');
+        if (error instanceof NothingToUpgrade) {
+          return usageFailure('The database is empty: the first start makes its schema.');
+        }
+        if (error instanceof DatabaseUnavailable || sqlStateOf(error) === null) throw error;
+        return usageFailure(`The database cannot be read: ${(error as Error).message}.`);
       }
     }),
   );

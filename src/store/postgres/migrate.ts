@@ -144,7 +144,7 @@ export async function refuseServer(
   if (!acceptAnyDurability) await refuseForgetfulServer(db);
 }
 
-export async function refuseOldServer(db: Queryable): Promise<void> {
+async function refuseOldServer(db: Queryable): Promise<void> {
   const [row] = await db.query<{ number: number; text: string }>(
     `select current_setting('server_version_num')::int as number,
             current_setting('server_version') as text`,
@@ -154,7 +154,7 @@ export async function refuseOldServer(db: Queryable): Promise<void> {
 }
 
 /** Refuses a server that may lose a commit: a 202 means that the email is on disk. */
-export async function refuseForgetfulServer(db: Queryable): Promise<void> {
+async function refuseForgetfulServer(db: Queryable): Promise<void> {
   const settings = await db.query<{ name: string; setting: string }>(
     `select name, setting from pg_settings where name in ('fsync', 'full_page_writes')`,
   );

@@ -24,14 +24,12 @@ export type InstallationFacts = {
   schemaRequired: number;
   lastBackupAt: Date | null;
   lastBackupPlace: string | null;
-  isOnHold: boolean;
 };
 
 const INSTALLATION = `
 select schema_required as "schemaRequired",
        (to_jsonb(i) ->> 'last_backup_at')::timestamptz as "lastBackupAt",
-       to_jsonb(i) ->> 'last_backup_place' as "lastBackupPlace",
-       to_jsonb(i) ->> 'on_hold_since' is not null as "isOnHold"
+       to_jsonb(i) ->> 'last_backup_place' as "lastBackupPlace"
   from installation i`;
 
 /** Of a migrated database. */

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { cpSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { temporaryFolder } from '../../test/support/embedded.ts';
+import { asOwner, migratedDatabase } from '../../test/support/postgres.ts';
+import type { DatabaseAddress } from '../store/postgres/database.ts';
+import { migrate, versionOf } from '../store/postgres/migrate.ts';
+import { MIGRATIONS } from '../store/postgres/schema-version.ts';
+import { backupBeforeMigration, type BeforeMigration } from './before-migration.ts';
+import { readBackupFile } from './files.ts';
+import { walkBackup } from './walk.ts';
+
+const migrations = temporaryFolder();
+cpSync(MIGRATIONS, migrations, { recursive: true });
+writeFileSync(
+  join(migrations, '9001.do.next.sql'),
+  '-- Needs a backup first: it drops a column.\nalter table emails add column grown text;',
+);
+
+function start(address: DatabaseAddress, given: Partial<BeforeMigration>) {
+  const logged: string[] = [];
+  const backUp = backupBeforeMigration({
+    address,
+    dataDir: temporaryFolder(),
+    secretKey: () => 'k'.repeat(32),
+    backup: { to: null, passphrase: null, recipients: [] },
+    version: '9.0.0',
+    monotonicMs: () => performance.now(),
+    log: (sentence) => logged.push(sentence),
+    ...given,
+  });
+  const options = { nowMs: Date.now(), acceptAnyDurability: true, folder: migrations, backUp };
+  return { logged, done: migrate(address, options) };
+}
+
+test('of two starts at once, one makes the backup, sealed and in the folder of scheduled backups', async () => {
+  await using database = await migratedDatabase();
+  const to = temporaryFolder();
+  const backup = { to, passphrase: 'correct horse battery staple', recipients: [] };
+  const name = `letterhaus-schema-${await asOwner(database.address, versionOf)}-before-9001.backup`;
+  // Of a start that was killed.
+  writeFileSync(join(to, `.${name}.4711.unfinished`), 'letterhaus backup ');
+  const starts = [1, 2].map(() => start(database.address, { backup }));
+  const applied = (await Promise.all(starts.map(({ done }) => done))).map((one) => one.applied);
+  assert.deepEqual(
+    applied.map(({ length }) => length).toSorted((a, b) => a - b),
+    [0, 1],
+  );
+  assert.equal(
+    starts.flatMap(({ logged }) => logged).filter((line) => line.startsWith('a backup is made'))
+      .length,
+    1,
+  );
+  assert.deepEqual(readdirSync(to), [name]);
+  const { header } = await walkBackup(readBackupFile(join(to, name)), {
+    rows: () => Promise.resolve(),
+  });
+  assert.equal(header.sealedFor, 'passphrase');
+});
+
+test('nothing is migrated when the connection of the backup dies, the start is stopped, or the key is missing', async () => {
+  await using database = await migratedDatabase();
+  const schema = () => asOwner(database.address, versionOf);
+  const before = await schema();
+  const to = temporaryFolder();
+  const backup = { to, passphrase: null, recipients: [] };
+
+  const stop = new AbortController();
+  const stopped = start(database.address, {
+    backup,
+    signal: stop.signal,
+    log: () => stop.abort(new Error('stopped')),
+  });
+  await assert.rejects(stopped.done, /stopped/);
+
+  let secretKeys = 0;
+  const away = start(database.address, {
+    backup,
+    // A server that is not there.
+    address: { connectionString: 'postgres://nobody@127.0.0.1:9/none' },
+    secretKey: () => {
+      secretKeys += 1;
+      return 'k'.repeat(32);
+    },
+  });
+  await assert.rejects(away.done, { name: 'DatabaseUnavailable' });
+  assert.equal(secretKeys, 1);
+
+  const keyless = start(database.address, { backup, secretKey: () => null });
+  await assert.rejects(keyless.done, {
+    name: 'MigrationRefused',
+    message: /failed: There is no secret key on this machine.* Nothing was migrated\./,
+  });
+  assert.equal(await schema(), before);
+  assert.deepEqual(readdirSync(to), []);
+});
