@@ -221,7 +221,7 @@ test('an interrupted restore leaves a database that no service uses, until it is
     await target.begin(facts.header);
     await assert.rejects(
       restore(path, fresh.address),
-      /Another restore into this database is running/,
+      /Another restore or move into this database is running/,
     );
     await assert.rejects(migrate(fresh.address, present), /running or was interrupted/);
   }
