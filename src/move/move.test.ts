@@ -168,6 +168,11 @@ test('a target with data, and a second move at the same time, are refused', asyn
     moveDatabase(optionsFor(to, full)),
     /The database is empty: there is nothing to move/,
   );
+  const nowhere = { connectionString: 'postgres://nobody@127.0.0.1:9/none' };
+  await assert.rejects(
+    moveDatabase(optionsFor(from, { ...to, address: nowhere })),
+    /^MoveProblem: The target new cannot be used: the database cannot be reached: /,
+  );
   const first = Promise.withResolvers<void>();
   const isWaiting = Promise.withResolvers<void>();
   const requireRoom = (): Promise<void> => {

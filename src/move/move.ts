@@ -18,7 +18,12 @@ import { pipeline } from 'node:stream/promises';
 import { Transform, type TransformCallback } from 'node:stream';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
-import { clientQueries, connectAsOwner, type DatabaseAddress } from '../store/postgres/database.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  DatabaseUnavailable,
+} from '../store/postgres/database.ts';
 import { type Departure, DatabaseMoved, readDeparture } from '../store/postgres/usable.ts';
 import { MoveSource } from '../store/move/source.ts';
 import { MoveTarget } from '../store/move/target.ts';
@@ -31,7 +36,10 @@ export class MoveProblem extends Error {
 
 export type MoveStep = 'log' | 'copy' | 'rounds' | 'pause' | 'lock' | 'depart' | 'open';
 
-export type MoveProgress = (at: { step: MoveStep; bytes?: number; ofBytes?: number }) => void;
+/** `bytes`: of rows, copied so far; `table` is the nth of those that are copied. */
+export type Copying = { table: string; nth: number; ofTables: number; bytes: number };
+
+export type MoveProgress = (at: { step: MoveStep; copying?: Copying }) => void;
 
 export type MoveOptions = {
   from: DatabaseAddress;
@@ -78,8 +86,9 @@ export async function moveDatabase(options: MoveOptions): Promise<Moved> {
   const departure = await departureOf(from);
   if (departure !== null) return finish(departure, options);
   await using source = await MoveSource.open(from);
-  await using target = await MoveTarget.open(to, options);
+  await using target = await openTarget(to, options);
   await target.refuseData(options.fromPlace);
+  await target.requireConnections(await source.sessions());
   onProgress({ step: 'log' });
   const bytes = await copy(source, target, options);
   failpoint('move_after_copy');
@@ -128,10 +137,22 @@ async function departureOf(address: DatabaseAddress): Promise<Departure | null> 
 /** Opens the target of a move that ended before it could. @throws DatabaseMoved when there is nothing to do */
 async function finish(departure: Departure, options: MoveOptions): Promise<Moved> {
   if (departure.place !== options.toPlace) throw new DatabaseMoved(departure);
-  await using target = await MoveTarget.open(options.to, options);
+  await using target = await openTarget(options.to, options);
   if (!(await target.isFilledBy(departure.moveId))) throw new DatabaseMoved(departure);
   await target.open();
   return { wasCopied: false, rows: {}, bytes: 0, pauseMs: 0, lockMs: 0 };
+}
+
+async function openTarget(
+  address: DatabaseAddress,
+  options: Pick<MoveOptions, 'toPlace' | 'acceptAnyDurability'>,
+): Promise<MoveTarget> {
+  try {
+    return await MoveTarget.open(address, options);
+  } catch (error) {
+    if (!(error instanceof DatabaseUnavailable)) throw error;
+    throw new MoveProblem(`The target ${options.toPlace} cannot be used: ${error.message}.`);
+  }
 }
 
 async function copy(
@@ -144,13 +165,8 @@ async function copy(
   const { facts, bytes } = snapshot;
   await requireRoom(bytes);
   await source.whileHeld(target.begin(facts));
-  let done = 0;
-  const onBytes = (count: number): void => {
-    done += count;
-    onProgress({ step: 'copy', bytes: done, ofBytes: bytes });
-  };
-  await source.whileHeld(copyRows(snapshot, { source, target, onBytes }));
-  return done;
+  const onCopying = (copying: Copying): void => onProgress({ step: 'copy', copying });
+  return await source.whileHeld(copyRows(snapshot, { source, target, onCopying }));
 }
 
 /** Tables without a key come under the lock, as a whole. */
@@ -159,14 +175,20 @@ async function copyRows(
   {
     source,
     target,
-    onBytes,
-  }: { source: MoveSource; target: MoveTarget; onBytes: (count: number) => void },
-): Promise<void> {
-  for (const table of source.tables) {
-    if (table.key === null) continue;
+    onCopying,
+  }: { source: MoveSource; target: MoveTarget; onCopying: (copying: Copying) => void },
+): Promise<number> {
+  const tables = source.tables.filter(({ key }) => key !== null);
+  let bytes = 0;
+  for (const [index, table] of tables.entries()) {
+    const onBytes = (count: number): void => {
+      bytes += count;
+      onCopying({ table: table.name, nth: index + 1, ofTables: tables.length, bytes });
+    };
     await pipeline(snapshot.read(table), counting(onBytes), target.write(table));
   }
   await target.analyze(source.tables);
+  return bytes;
 }
 
 function counting(onBytes: (count: number) => void): Transform {
@@ -227,11 +249,16 @@ async function requireSameCounts(
   return before;
 }
 
+type MovePlanning = Pick<
+  MoveOptions,
+  'from' | 'to' | 'fromPlace' | 'toPlace' | 'acceptAnyDurability' | 'requireRoom'
+>;
+
 export type MovePlan = { bytes: number; rows: Record<string, number>; open: number };
 
 /** What a move would copy, and whether the target can be moved into. Changes nothing. */
 export async function planMove(
-  options: Pick<MoveOptions, 'from' | 'fromPlace' | 'acceptAnyDurability' | 'requireRoom'> & {
+  options: Omit<MovePlanning, 'to'> & {
     /** null: the embedded database, which a move creates. */
     to: DatabaseAddress | null;
   },
@@ -239,9 +266,10 @@ export async function planMove(
   const { from, to, requireRoom, fromPlace } = options;
   const departure = await departureOf(from);
   if (departure !== null) throw new DatabaseMoved(departure);
-  await using target = to === null ? null : await MoveTarget.open(to, options);
+  await using target = to === null ? null : await openTarget(to, options);
   await target?.refuseData(fromPlace);
   await using source = await MoveSource.open(from);
+  await target?.requireConnections(await source.sessions());
   const { bytes, open, tables } = await source.look();
   await requireRoom(bytes);
   return { bytes, open, rows: Object.fromEntries(tables) };

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { arrivals, duplicates } from '../support/load.ts';
 import { cleanEnv, letterhausHere } from '../support/letterhaus.ts';
-import { emptyDatabase } from '../support/postgres.ts';
+import { emptyDatabase, migratedDatabase } from '../support/postgres.ts';
 import { everythingArrives, FROM, liveEnv, newPeers, to } from '../support/scene.ts';
 import { type Service, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -170,36 +170,51 @@ test('a database on a server moves into the data directory of the node', async (
   await service.stop();
 });
 
-test('a move is undone: nodes come back to the old database, which is on hold as it was at the switch', async () => {
-  await using service = await startService();
+test('all nodes follow a move, and come back to the old database on hold when it is undone', async () => {
+  await using old = await migratedDatabase();
   await using server = await emptyDatabase();
-  const early = await service.send();
-  await service.waitForStatus(early, 'delivered');
-  const { code, stderr } = await letterhausHere(['move', '--to', server.url], service.env);
+  const env = { LETTERHAUS_SECRET_KEY: 'a secret key that all nodes have in common' };
+  await using first = await startService({ database: old, env });
+  await using second = await startService({ database: old, env });
+  const nodes = [first, second];
+  const key = first.testKey;
+  const early = await first.send();
+  await first.waitForStatus(early, 'delivered');
+  const { code, stderr } = await letterhausHere(['move', '--to', server.url], first.env);
   assert.equal(code, 0, stderr);
-  const placeIsOf = (name: string) => (): boolean =>
-    readFileSync(join(service.dataDir, 'database.json'), 'utf8').includes(name);
-  const name = new URL(server.url).pathname.slice(1);
-  await waitFor(placeIsOf(name), { what: 'the node to follow', timeoutMs: 30_000 });
-  const isReady = async (): Promise<boolean> =>
-    (await service.request('GET', '/readyz', { key: null }).catch(() => null))?.status === 200;
-  await waitFor(isReady, { what: 'the service to be ready', timeoutMs: 30_000 });
-  const late = await service.send();
+  await Promise.all(nodes.map((node) => untilAt(node, server)));
+  const late = [await first.send({}, { key }), await second.send({}, { key })];
+  for (const id of late) await first.waitForStatus(id, 'delivered');
+  assert.deepEqual(await old.sql('select id from emails'), [{ id: early }]);
 
-  const undone = await letterhausHere(['move', '--undo'], service.env);
+  const undone = await letterhausHere(['move', '--undo'], first.env);
   assert.equal(undone.code, 0, undone.stderr);
   assert.match(
     undone.stdout,
     /^The database is used again as it was at .*\nThe installation is on hold/,
   );
-  const isOnHold = async (): Promise<boolean> =>
-    (await service.request('GET', '/readyz', { key: null }).catch(() => null))?.body?.on_hold ===
-    true;
-  await waitFor(isOnHold, { what: 'the node to come back', timeoutMs: 30_000 });
-  assert.equal((await service.email(early)).status, 'delivered');
-  assert.equal((await service.request('GET', `/v1/emails/${late}`)).status, 404);
-  const released = await letterhausHere(['release', '--except-in-doubt'], service.env);
+  const isOnHold = async (node: Service): Promise<boolean> =>
+    (await node.request('GET', '/readyz', { key: null }).catch(() => null))?.body?.on_hold === true;
+  for (const node of nodes) {
+    await waitFor(() => isOnHold(node), { what: 'a node to come back', timeoutMs: 30_000 });
+  }
+  assert.equal((await second.email(early, key)).status, 'delivered');
+  assert.equal((await second.request('GET', `/v1/emails/${late[0]}`, { key })).status, 404);
+  await assert.rejects(server.sql('delete from emails'), /this database was moved to postgres:/);
+  const released = await letterhausHere(['release', '--except-in-doubt'], first.env);
   assert.equal(released.code, 0, released.stderr);
-  await service.waitForStatus(await service.send(), 'delivered', { timeoutMs: 30_000 });
-  assert.equal((await letterhausHere(['move', '--undo'], service.env)).code, 2);
+  await first.waitForStatus(await first.send(), 'delivered', { timeoutMs: 30_000 });
+  assert.equal((await letterhausHere(['move', '--undo'], first.env)).code, 2);
 });
+
+/** Resolves when a node uses this database and is ready. */
+async function untilAt(node: Service, { url }: { url: string }): Promise<void> {
+  const name = new URL(url).pathname.slice(1);
+  const isThere = async (): Promise<boolean> => {
+    const note = readFileSync(join(node.dataDir, 'database.json'), 'utf8');
+    if (!note.includes(name)) return false;
+    const answer = await node.request('GET', '/readyz', { key: null }).catch(() => null);
+    return answer?.status === 200;
+  };
+  await waitFor(isThere, { what: 'a node to follow and be ready', timeoutMs: 30_000 });
+}

@@ -15,6 +15,7 @@ import {
   type MoveProgress,
   type MoveStep,
   planMove,
+  type Copying,
 } from '../../move/move.ts';
 import { armSupervisor } from '../../service/failpoints.ts';
 import { destinationOf, sealDestination } from '../../store/move/fence.ts';
@@ -114,6 +115,7 @@ async function plan({ from, url, fromPlace, toPlace }: Move): Promise<Outcome> {
     from: address,
     to,
     fromPlace,
+    toPlace,
     acceptAnyDurability: config.acceptDatabaseDurability,
     requireRoom: (bytes) => requireRoom(to, { bytes, config }),
   });
@@ -134,10 +136,10 @@ async function plan({ from, url, fromPlace, toPlace }: Move): Promise<Outcome> {
   }
 }
 
-/** Measured on two cores (docs/decisions/0037-move.md). */
-const COPY_BYTES_PER_S = 15 * 1024 ** 2;
-const COUNTED_PER_S = 5_000_000;
-const LOCK_S = 2;
+/** Measured on two cores, by the size of the tables on disk (docs/decisions/0037-move.md). */
+const COPY_BYTES_PER_S = 6 * 1024 ** 2;
+const COUNTED_PER_S = 2_000_000;
+const LOCK_S = 1;
 
 async function moveTo(cli: Cli, move: Move, { json = false }: Options): Promise<Outcome> {
   const { from, url, fromPlace, toPlace } = move;
@@ -279,16 +281,22 @@ const REPORT_EVERY_MS = 2_000;
 function reporting({ world, err }: Cli, json: boolean): MoveProgress {
   let last: MoveStep | null = null;
   let reportedMs = -Infinity;
-  return ({ step, bytes, ofBytes }) => {
+  return ({ step, copying }) => {
     const nowMs = world.monotonicMs();
     if (step === last && nowMs - reportedMs < REPORT_EVERY_MS) return;
     last = step;
     reportedMs = nowMs;
-    if (json) return err(`${JSON.stringify({ step, bytes, of_bytes: ofBytes })}\n`);
-    const size =
-      bytes === undefined || ofBytes === undefined
-        ? ''
-        : `: ${megabytes(bytes)} of about ${megabytes(ofBytes)}`;
-    err(`${STEPS[step]}${size}\n`);
+    if (json) return err(`${JSON.stringify(asJson(step, copying))}\n`);
+    err(`${STEPS[step]}${copying === undefined ? '' : shown(copying)}\n`);
   };
+}
+
+function shown({ table, nth, ofTables, bytes }: Copying): string {
+  return ` ${table} (table ${nth} of ${ofTables}): ${megabytes(bytes)} so far`;
+}
+
+function asJson(step: MoveStep, copying: Copying | undefined): object {
+  if (copying === undefined) return { step };
+  const { table, nth, ofTables, bytes } = copying;
+  return { step, table, nth, of_tables: ofTables, bytes };
 }

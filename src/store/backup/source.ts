@@ -195,5 +195,12 @@ async function countOpen(db: Queryable): Promise<Snapshot['open']> {
 /** The rows of a table; `rowCount` is final at the end. */
 export function readTable(client: pg.Client, { name, columns }: BackupTable) {
   const list = columns.map((column) => column.name).join(', ');
-  return client.query(copyTo(`copy (select ${list} from ${name}) to stdout (format binary)`));
+  return copyOut(client, `select ${list} from ${name}`);
+}
+
+/** The rows of a query in the binary form of COPY. */
+export function copyOut(client: pg.Client, text: string) {
+  const rows = client.query(copyTo(`copy (${text}) to stdout (format binary)`));
+  // A connection that ends when nobody reads any more would end the process as well.
+  return rows.on('error', () => {});
 }

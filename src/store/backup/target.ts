@@ -135,5 +135,12 @@ function requireColumns(
 
 export function writeTable(client: pg.Client, { name, columns }: BackupTable) {
   const list = columns.map((column) => column.name).join(', ');
-  return client.query(copyFrom(`copy ${name} (${list}) from stdin (format binary)`));
+  return copyIn(client, `${name} (${list})`);
+}
+
+/** Takes rows in the binary form of COPY. */
+export function copyIn(client: pg.Client, into: string) {
+  const rows = client.query(copyFrom(`copy ${into} from stdin (format binary)`));
+  // A connection that ends when nobody writes any more would end the process as well.
+  return rows.on('error', () => {});
 }

@@ -8,9 +8,9 @@
 import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
-import { to as copyTo } from 'pg-copy-streams';
 import {
   type BackupTable,
+  copyOut,
   listTables,
   machineTables,
   openSnapshot,
@@ -150,6 +150,12 @@ export class MoveSource implements AsyncDisposable {
     );
   }
 
+  /** How many connections nodes have open. */
+  async sessions(): Promise<number> {
+    const [row] = await this.#db.query<{ count: number }>(SESSIONS);
+    return row?.count ?? 0;
+  }
+
   /** What there is to copy. */
   async look(): Promise<{ bytes: number; open: number; tables: Map<string, number> }> {
     await using snapshot = await openSnapshot(this.#address);
@@ -217,8 +223,7 @@ export class MoveSource implements AsyncDisposable {
       const columns = table.columns.map(({ name }) => `t.${name}`).join(', ');
       const on = key.map((column) => `t.${column} = k.${column}`).join(' and ');
       const own = key.map((column) => `k.${column}`).join(', ');
-      const read = (text: string) =>
-        client.query(copyTo(`copy (${text}) to stdout (format binary)`));
+      const read = (text: string) => copyOut(client, text);
       changes.push({
         table: { ...table, key },
         rows: () => read(`select ${columns} from ${noted} k join ${table.name} t on ${on}`),
@@ -337,6 +342,10 @@ export class MoveSource implements AsyncDisposable {
     }
   }
 }
+
+const SESSIONS = `
+select count(*)::int as count from pg_stat_activity
+ where datname = current_database() and application_name ~ '^letterhaus (?!move)'`;
 
 const HELD = `
 select ((select count(*) from queue where holder is not null)

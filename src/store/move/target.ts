@@ -6,8 +6,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
-import { from as copyFrom } from 'pg-copy-streams';
-import { makeSchema, takeLock, writeTable } from '../backup/target.ts';
+import { copyIn, makeSchema, takeLock, writeTable } from '../backup/target.ts';
 import { type BackupTable, createdByMigrations, type SnapshotFacts } from '../backup/source.ts';
 import { makeWeeks, readWeeks, type Weeks } from '../partitions.ts';
 import { isUnsuitable, requireSessions } from '../postgres/connect.ts';
@@ -26,6 +25,13 @@ import { type Change, countRows, type KeyedTable } from './source.ts';
 const WITHOUT_LIMITS = `
 set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set idle_session_timeout = 0;
 set lock_timeout = 0`;
+
+const CONNECTIONS = `
+select current_setting('max_connections')::int as max,
+       (current_setting('max_connections')::int
+        - current_setting('superuser_reserved_connections')::int
+        - (select coalesce(sum(numbackends), 0) from pg_stat_database where datname is not null))::int
+         as free`;
 
 /** Changed rows are few of many: they are found by their keys. */
 const BY_INDEX = `
@@ -96,6 +102,15 @@ export class MoveTarget implements AsyncDisposable {
     );
   }
 
+  /** Nodes could not follow to a server that has too few. @throws MigrationRefused */
+  async requireConnections(needed: number): Promise<void> {
+    const [room] = await this.#db.query<{ max: number; free: number }>(CONNECTIONS);
+    if (room === undefined || room.free >= needed) return;
+    throw new MigrationRefused(
+      `The target has ${room.free} free connections (max_connections ${room.max}), and the nodes have ${needed} open: raise the limit there.`,
+    );
+  }
+
   /** Commits the mark, and begins the transaction with the tables. */
   async begin(facts: SnapshotFacts): Promise<void> {
     await this.#db.query(
@@ -163,8 +178,7 @@ export class MoveTarget implements AsyncDisposable {
     await this.#db.query(
       `create temporary table ${name} on commit drop as select ${list} from ${of} with no data`,
     );
-    const into = this.#client.query(copyFrom(`copy ${name} from stdin (format binary)`));
-    await pipeline(from(), into);
+    await pipeline(from(), copyIn(this.#client, name));
   }
 
   /** The rows of a table without a key, in place of those that came before. */
