@@ -69,7 +69,10 @@ test('a restore into an external database that is killed has to be repeated, and
 
   const second = await letterhaus(['restore', backup], home);
   assert.equal(second.code, 2);
-  assert.match(second.stderr, /Another restore into this database is running: wait for its end\./);
+  assert.match(
+    second.stderr,
+    /Another restore or move into this database is running: wait for its end\./,
+  );
   await first.kill9();
   await database.sql('rollback');
   const started = await letterhaus(['start', '--workers', '1'], home);
