@@ -192,6 +192,7 @@ test('a failure is one sentence that says what to do, without the credentials', 
   assert.match(await answering(403, 'QuotaExceeded'), /STORE has no room for .*raise its quota/);
   assert.match(await answering(403, 'ExpiredToken'), /renew AWS_SESSION_TOKEN/);
   assert.match(await answering(503, 'SlowDown'), /STORE fails \(SlowDown, status 503\)/);
+  assert.match(await answering(501, 'NotImplemented'), /refused writing .*not speak all of S3/);
   assert.match(
     await answering(301, 'PermanentRedirect'),
     /set AWS_REGION and LETTERHAUS_BACKUP_S3/,

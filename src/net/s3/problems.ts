@@ -105,8 +105,8 @@ function ofStore({ status, code }: Refused, { host, place, method }: S3Facts): s
   if (status === 507 || /Full$|Quota/.test(code ?? '')) {
     return `${host} has no room for ${place} (${why}): make room there, or raise its quota.`;
   }
-  if (status >= 500 || status === 429) {
+  if ((status >= 500 && status !== 501) || status === 429) {
     return `${host} fails (${why}) and failed again when it was tried again: look at the store, and repeat this later.`;
   }
-  return `${host} refused ${ACTS[method] ?? method} ${place} (${why}): it may not be an object store that speaks S3.`;
+  return `${host} refused ${ACTS[method] ?? method} ${place} (${why}): it may not speak all of S3 that is needed.`;
 }
