@@ -155,7 +155,7 @@ test('the queue is accessible and fits a phone, light and dark', async () => {
   }
 });
 
-test('the overview shows admins what an operator has to act on, and viewers nothing of it', async () => {
+test('the overview shows admins what an operator has to act on and that all mail is accounted for, and viewers nothing of it', async () => {
   const condition: NewCondition = {
     type: 'disk.low',
     subject: 'mail1',
@@ -163,11 +163,16 @@ test('the overview shows admins what an operator has to act on, and viewers noth
     remedy: 'Make room on it.',
   };
   await asOwner(service.address(), (db) => raiseCondition(db, condition));
+  await service.sql(
+    `update reconciliation set first_day = '2026-11-01', through = '2026-11-14', finished_at = app_now()`,
+  );
+  const accountedFor = 'All mail accepted from 2026-11-01 to 2026-11-14 (UTC) is accounted for.';
   const overview = `${service.url}/dashboard/${project}/test/overview`;
   await using open = await takePage(browser, service, { cookies });
   await open.page.goto(overview);
   const item = open.page.getByRole('listitem').filter({ hasText: condition.message });
   await item.getByText(condition.remedy).waitFor();
+  await open.page.getByText(accountedFor).waitFor();
   assert.deepEqual(await seriousFindings(open.page), []);
   assert.deepEqual(open.complaints, []);
 
@@ -180,6 +185,7 @@ test('the overview shows admins what an operator has to act on, and viewers noth
     .first()
     .waitFor();
   assert.equal(await other.page.getByText(condition.message).count(), 0);
+  assert.equal(await other.page.getByText(accountedFor).count(), 0);
   assert.deepEqual(other.complaints, []);
 });
 
