@@ -5,7 +5,8 @@
  *
  *   accepted = delivered + sent + bounced + failed + suppressed + canceled + complained + open
  *
- * `accepted` is what the counters of statistics counted when the mail was accepted. Each email is also compared with
+ * `accepted` is what the counters of statistics counted when the mail was accepted. Outcomes, which these count on the day
+ * on which they happen, are compared with the events of that day. Each email is also compared with
  * its recipients, its places in the queue and its events. store/reconciliation.ts has the statements.
  */
 import { FINAL_STATUSES, type FinalStatus } from './statuses.ts';
@@ -13,6 +14,7 @@ import { FINAL_STATUSES, type FinalStatus } from './statuses.ts';
 /** The most severe first. */
 export const DIFFERENCE_KINDS = [
   'accepted_differs',
+  'outcome_differs',
   'email_missing',
   'recipient_missing',
   'not_queued',
@@ -24,7 +26,7 @@ export const DIFFERENCE_KINDS = [
 export type DifferenceKind = (typeof DIFFERENCE_KINDS)[number];
 
 type Meaning = {
-  /** Completes "3 emails …"; of `accepted_differs` it is not used. */
+  /** Completes "3 emails …"; of counters it is not used. */
   says: string;
   toDo: string;
 };
@@ -35,6 +37,7 @@ const LOST =
 
 export const DIFFERENCES: Readonly<Record<DifferenceKind, Meaning>> = {
   accepted_differs: { says: 'differ from what was counted at acceptance', toDo: LOST },
+  outcome_differs: { says: 'differ from what was counted', toDo: LOST },
   email_missing: {
     says: 'left recipients, events or places in the queue without an email',
     toDo: LOST,
@@ -62,17 +65,64 @@ export const DIFFERENCES: Readonly<Record<DifferenceKind, Meaning>> = {
   },
 };
 
-/** @property emails how many have it; of `accepted_differs` 0 */
+/** @property emails how many have it; of counters 0 */
 export type Difference = {
   kind: DifferenceKind;
   emails: number;
   /** Ids of some of them. */
   examples: readonly string[];
-  /** Of `accepted_differs`: what was counted at acceptance, and what is stored. */
-  counter?: 'emails' | 'recipients';
+  /** Of counters: which one, what it counted, and what is stored. */
+  counter?: 'emails' | 'recipients' | Outcome;
   counted?: number;
   stored?: number;
 };
+
+/** What happens to recipients, by the status that they reach; a recipient may be deferred several times. */
+export const OUTCOMES = [
+  'sent',
+  'delivered',
+  'deferred',
+  'bounced',
+  'failed',
+  'suppressed',
+  'canceled',
+  'complained',
+] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+export type Outcomes = Readonly<Record<Outcome, number>>;
+
+export const NO_OUTCOMES: Outcomes = {
+  sent: 0,
+  delivered: 0,
+  deferred: 0,
+  bounced: 0,
+  failed: 0,
+  suppressed: 0,
+  canceled: 0,
+  complained: 0,
+};
+
+export function addOutcomes(one: Outcomes, other: Outcomes): Outcomes {
+  const sums = OUTCOMES.map((outcome) => [outcome, one[outcome] + other[outcome]] as const);
+  return Object.fromEntries(sums) as Record<Outcome, number>;
+}
+
+/** @param isPartial the retention may have removed events of the day before they were counted */
+export function outcomeDifferences(
+  { counted, stored }: { counted: Outcomes; stored: Outcomes },
+  isPartial: boolean,
+): Difference[] {
+  return OUTCOMES.filter((outcome) =>
+    isPartial ? counted[outcome] < stored[outcome] : counted[outcome] !== stored[outcome],
+  ).map((outcome) => ({
+    kind: 'outcome_differs',
+    emails: 0,
+    examples: [],
+    counter: outcome,
+    counted: counted[outcome],
+    stored: stored[outcome],
+  }));
+}
 
 /** Ids that a difference names. */
 export const EXAMPLES_MAX = 5;
@@ -89,6 +139,9 @@ export function describeDifference(difference: Difference): string {
   if (kind === 'accepted_differs') {
     return `${counted} ${counter} were accepted, and ${stored} are stored.`;
   }
+  if (kind === 'outcome_differs') {
+    return `${counted} recipients were counted as ${counter}, and ${stored} have such an event.`;
+  }
   const named = examples.length === 0 ? '' : `: ${examples.join(', ')}`;
   return `${emails} ${emails === 1 ? 'email' : 'emails'} ${inNumber(DIFFERENCES[kind].says, emails)}${named}.`;
 }
@@ -96,6 +149,11 @@ export function describeDifference(difference: Difference): string {
 function inNumber(says: string, emails: number): string {
   if (emails !== 1) return says;
   return says.replace(/^(have|lack|count)/, (verb) => (verb === 'have' ? 'has' : `${verb}s`));
+}
+
+/** How much it is: an acknowledgement holds for no more. */
+export function weightOf({ emails, counted = 0, stored = 0 }: Difference): number {
+  return Math.max(emails, Math.abs(counted - stored));
 }
 
 /** In the order of DIFFERENCE_KINDS. */

@@ -190,6 +190,7 @@ test('each loss is found and named', async () => {
   assert.deepEqual(named, {
     recipients: [],
     emails: [],
+    delivered: [],
     email_missing: [id(4)],
     recipient_missing: [id(0), id(7)],
     not_queued: [id(1)],
@@ -229,6 +230,41 @@ test('a counter that was changed is found, and ends when it is right again', asy
   await check();
   assert.deepEqual(await kindsOf(started), []);
   assert.equal(open.size, 0, 'the condition has ended');
+});
+
+test('outcomes are compared with their events on the day on which they happen', async () => {
+  await using started = await start();
+  const { accept, settle, check, open, database } = started;
+  const [first, second] = await accept(2, ['jo@example.net', 'kim@example.net']);
+  await settle(first!, 0);
+  await pass(started, A_DAY_S);
+  await check();
+  await settle(first!, 1);
+  await settle(second!, 0);
+  while ((await foldStats(database.db, 1_000)) > 0);
+  const { projectId, environment, id } = second!;
+  await cancelEmail(database.db, { projectId, environment, id, keyId: null, domain: null });
+  await pass(started, A_DAY_S);
+  await check();
+  assert.deepEqual(await kindsOf(started), []);
+  const change = (by: number) =>
+    damage(
+      started,
+      `update stats set delivered = delivered + $1 where granularity = 'day' and delivered > 0`,
+      [by],
+    );
+  await change(1);
+  await damage(started, 'update reconciled_days set next_check_at = app_now()');
+  await check();
+  const [condition] = [...open.values()];
+  assert.match(
+    condition?.message ?? '',
+    /2 recipients were counted as delivered, and 1 have such an event/,
+  );
+  await change(-1);
+  await damage(started, 'update reconciled_days set next_check_at = app_now()');
+  await check();
+  assert.deepEqual([...open.values()], []);
 });
 
 test('known differences can be acknowledged, and a further one is reported', async () => {

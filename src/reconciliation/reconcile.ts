@@ -7,14 +7,25 @@
  * else has, and one that dies leaves its day to the others. Between two steps the caller may rest or stop.
  */
 import {
+  addOutcomes,
   describeDifference,
   type Difference,
   DIFFERENCES,
+  NO_OUTCOMES,
+  outcomeDifferences,
+  type Outcomes,
   sortDifferences,
 } from '../core/reconciliation.ts';
+import { ENVIRONMENTS } from '../core/scope.ts';
 import type { OperatorEvents } from '../core/operator-events.ts';
 import type { Database } from '../store/postgres/database.ts';
 import { claimQueueWalk, noteQueueWalked, walkQueue } from '../store/reconciled-queue.ts';
+import {
+  countOutcomes,
+  findBeginning,
+  type OutcomeStep,
+  readCountedOutcomes,
+} from '../store/reconciled-outcomes.ts';
 import {
   forgetReconciledDays,
   listDifferences,
@@ -27,10 +38,10 @@ import {
   type ClaimedDay,
   Findings,
   firstOfDay,
-  isRemoved,
   keepDay,
   listNextDay,
   readAccepted,
+  readRemoved,
   saveDay,
   saveRemoved,
   walkDay,
@@ -88,27 +99,64 @@ async function findStrays({ db, rest }: ReconcileContext): Promise<void> {
 
 /** @returns false: it was left to the next run */
 async function checkDay(context: ReconcileContext, day: ClaimedDay): Promise<boolean> {
-  const { db, rest } = context;
+  const { db } = context;
   const findings = new Findings();
+  const mayGoOn = keeping(context, day);
   let after: string | null = firstOfDay(day);
-  for (let steps = 1; after !== null; steps += 1) {
+  while (after !== null) {
     const step: Awaited<ReturnType<typeof walkDay>> = await walkDay(db, day, after);
     findings.add(step);
     after = step.next;
-    if (after === null) break;
-    const mayGoOn = await rest();
-    if (!mayGoOn || steps % KEEP_EVERY_STEPS === 0) await keepDay(db, day, !mayGoOn);
-    if (!mayGoOn) return false;
+    if (after !== null && !(await mayGoOn())) return false;
   }
-  const accepted = day.isOver && day.isCounted ? await readAccepted(db, day) : null;
-  if (await isRemoved(db, day)) {
+  const isCompared = day.isOver && day.isCounted;
+  const accepted = isCompared ? await readAccepted(db, day) : null;
+  const stored = isCompared ? await countEvents(context, day, mayGoOn) : NO_OUTCOMES;
+  if (stored === null) return false;
+  const { isRemoved, isEarlierRemoved } = await readRemoved(db, day);
+  if (isRemoved) {
     await saveRemoved(db, day);
   } else {
-    const differences = sortDifferences(findings.differences(accepted));
+    const counted = isCompared ? await readCountedOutcomes(db, day) : NO_OUTCOMES;
+    const outcomes = outcomeDifferences({ counted, stored }, isEarlierRemoved);
+    const differences = sortDifferences([...findings.differences(accepted), ...outcomes]);
     await saveDay(db, day, { counts: findings.counts, differences });
   }
   await reportProject(context, day.projectId);
   return true;
+}
+
+/** Rests, and renews the claim in time. @returns whether to go on; if not, the day is left to the next run */
+function keeping({ db, rest }: ReconcileContext, day: ClaimedDay): () => Promise<boolean> {
+  let steps = 0;
+  return async () => {
+    const goesOn = await rest();
+    steps += 1;
+    if (!goesOn || steps % KEEP_EVERY_STEPS === 0) await keepDay(db, day, !goesOn);
+    return goesOn;
+  };
+}
+
+/**
+ * What happened on the day to mail of any day, by the events.
+ * @returns null: it was left to the next run
+ */
+async function countEvents(
+  { db }: ReconcileContext,
+  { projectId, day }: ClaimedDay,
+  mayGoOn: () => Promise<boolean>,
+): Promise<Outcomes | null> {
+  let outcomes: Outcomes = NO_OUTCOMES;
+  for (const environment of ENVIRONMENTS) {
+    let place = await findBeginning(db, { projectId, environment }, day);
+    while (place !== null) {
+      const step: OutcomeStep = await countOutcomes(db, { projectId, environment, day }, place);
+      outcomes = addOutcomes(outcomes, step.outcomes);
+      place = step.next;
+      if (place !== null && !(await mayGoOn())) return null;
+    }
+  }
+  return outcomes;
 }
 
 /** Days that a condition names. */

@@ -14,6 +14,7 @@ import {
   EXAMPLES_MAX,
   STATUS_COLUMNS,
   type Statuses,
+  weightOf,
 } from '../core/reconciliation.ts';
 import { EVENT_OF_STATUS } from '../core/events.ts';
 import { ENVIRONMENTS } from '../core/scope.ts';
@@ -38,7 +39,7 @@ const beginning = (day: string): string => `(${day})::timestamp at time zone 'UT
 const idFrom = (time: string): string =>
   `(lpad(to_hex(floor(extract(epoch from ${time}) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid`;
 
-// Projects with mail of the day: counted, counted and not added up yet, or stored.
+// Projects with mail or outcomes of the day: counted, counted and not added up yet, or stored.
 const LIST_NEXT_DAY = `
 with next as (
   update reconciliation set through = through + 1
@@ -53,9 +54,9 @@ listed as (
    cross join projects p
    where exists (select from stats s
                   where s.project_id = p.id and s.${OF_BOTH} and s.granularity = 'day'
-                    and s.dimension = 'total' and s.period = d.starts and s.recipients > 0)
+                    and s.dimension = 'total' and s.period = d.starts)
       or exists (select from stats_deltas s
-                  where s.project_id = p.id and s.${OF_BOTH} and s.what = 'accepted'
+                  where s.project_id = p.id and s.${OF_BOTH}
                     and s.at >= d.starts and s.at < d.ends)
       or exists (select from emails e
                   where e.project_id = p.id and e.${OF_BOTH} and e.id >= ${idFrom('d.starts')}
@@ -327,20 +328,33 @@ export async function readAccepted(
   return row ?? { emails: 0, recipients: 0 };
 }
 
-const IS_REMOVED = `
-select coalesce(greatest(p.mail_removed_before, c.mail_removed_before) > $2, false) as removed
-  from projects p cross join retention_clock c where p.id = $1`;
+const REMOVED = `
+select coalesce(x.before > $2, false) as "isRemoved", coalesce(x.before > $3, false) as "isEarlierRemoved"
+  from projects p cross join retention_clock c
+ cross join lateral (select greatest(p.mail_removed_before, c.mail_removed_before) as before) x
+ where p.id = $1`;
 
-/** Whether the retention may have removed mail of the day. Read after the walk. */
-export async function isRemoved(db: Queryable, { projectId, day }: ProjectDay): Promise<boolean> {
-  const values = [projectId, new Date(Date.parse(day) - CLOCKS_DIFFER_MS)];
-  const [row] = await db.query<{ removed: boolean }>(IS_REMOVED, values);
-  return row?.removed ?? true;
+/** A report about an email is accepted for 45 days (inbound.ts), and one is scheduled at most 30 days ahead. */
+const CHANGES_FOR_MS = 80 * DAY_MS;
+
+/**
+ * Whether the retention may have removed mail of the day, or earlier mail to which something happened on the day. Read
+ * after the walk.
+ */
+export async function readRemoved(
+  db: Queryable,
+  { projectId, day }: ProjectDay,
+): Promise<{ isRemoved: boolean; isEarlierRemoved: boolean }> {
+  const startMs = Date.parse(day) - CLOCKS_DIFFER_MS;
+  const values = [projectId, new Date(startMs), new Date(startMs - CHANGES_FOR_MS)];
+  const [row] = await db.query<{ isRemoved: boolean; isEarlierRemoved: boolean }>(REMOVED, values);
+  return row ?? { isRemoved: true, isEarlierRemoved: true };
 }
 
 /** How much the stored differences are, which is compared with that of the new ones. */
 const WEIGHT = `
-(select coalesce(sum(greatest(1, (x ->> 'emails')::int)), 0) from jsonb_array_elements(d.differences) x)`;
+(select coalesce(sum(greatest((x ->> 'emails')::int, abs((x ->> 'counted')::int - (x ->> 'stored')::int))), 0)
+   from jsonb_array_elements(d.differences) x)`;
 
 // What waits long is checked at growing intervals: a day with millions of emails is not counted every day because one is
 // scheduled for the next month. An acknowledgement holds for as many differences as there were.
@@ -362,7 +376,7 @@ export async function saveDay(
   { counts, differences }: { counts: Counts; differences: readonly Difference[] },
 ): Promise<void> {
   const { emails, recipients, ...statuses } = counts;
-  const weight = differences.reduce((sum, one) => sum + Math.max(1, one.emails), 0);
+  const weight = differences.reduce((sum, one) => sum + weightOf(one), 0);
   await db.query(SAVE, [
     of.projectId,
     of.day,

@@ -13,6 +13,7 @@ import { enabledWebhooks, unreportedWebhooks } from '../../src/store/disabled-we
 import * as blocks from '../../src/store/provider-blocks.ts';
 import * as days from '../../src/store/reconciled-days.ts';
 import { claimQueueWalk, noteQueueWalked, walkQueue } from '../../src/store/reconciled-queue.ts';
+import * as outcomes from '../../src/store/reconciled-outcomes.ts';
 import * as proof from '../../src/store/reconciliation.ts';
 import type { Stage } from './statements.ts';
 
@@ -60,7 +61,8 @@ export async function useReconciliation({ db, sender }: Stage): Promise<void> {
   await proof.claimDay(db, projectId);
   await proof.keepDay(db, { projectId, day });
   await proof.readAccepted(db, { projectId, day });
-  await proof.isRemoved(db, { projectId, day });
+  await proof.readRemoved(db, { projectId, day });
+  await outcomes.readCountedOutcomes(db, { projectId, day });
   const found = new proof.Findings();
   await proof.saveDay(db, { projectId, day }, { counts: found.counts, differences: [] });
   await proof.saveRemoved(db, { projectId, day });
@@ -80,6 +82,14 @@ export async function walkMail({ db, sender, someEmailId }: Stage): Promise<void
   const day = new Date(atMs).toISOString().slice(0, 10);
   const of = { projectId: sender.projectId, day };
   await proof.walkDay(db, of, proof.firstOfDay(of));
+}
+
+export async function countEvents({ db, sender, someEmailId }: Stage): Promise<void> {
+  const atMs = Number.parseInt(someEmailId.replace('-', '').slice(0, 12), 16);
+  const day = new Date(atMs).toISOString().slice(0, 10);
+  const place = await outcomes.findBeginning(db, sender, day);
+  const first = { era: 0, xactId: '0', subjectId: sender.projectId, seq: 0 };
+  await outcomes.countOutcomes(db, { ...sender, day }, place ?? first);
 }
 
 export async function walkPlaces({ db }: Stage): Promise<void> {

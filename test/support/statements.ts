@@ -56,6 +56,7 @@ import {
 import { claimAndRelease, operate } from './statements-queue.ts';
 import { countWaiting, useDomains } from './statements-domains.ts';
 import {
+  countEvents,
   useBlocks,
   useConditions,
   useOperatorMail,
@@ -412,6 +413,7 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'mail to the operator', asks: 10, run: useOperatorMail },
   { what: 'the daily proof', asks: 10, run: useReconciliation },
   { what: 'a step over the mail of a day', asks: 250, run: walkMail },
+  { what: 'a step over the events', asks: 1_000, run: countEvents },
   { what: 'a step over the queue', asks: 1_000, run: walkPlaces },
   { what: 'keys', asks: 5, run: useKeys },
   { what: 'members and their sessions', asks: 20, run: useMembers },
