@@ -46,6 +46,7 @@ export const CONDITIONS = {
     endsAs: 'operator.unreachable',
     ended: 'Mail to the operator can be sent again.',
   },
+  'dns.unavailable': { endsAs: 'dns.unavailable', ended: 'A DNS server answers again.' },
   'backup.failed': { endsAs: 'backup.failed', ended: 'A backup succeeded again.' },
   'backup.overdue': { endsAs: 'backup.overdue', ended: 'There is a new backup again.' },
 } as const satisfies Record<string, { endsAs: string; ended: string }>;

@@ -29,5 +29,14 @@ export type Unready = { code: UnreadyCode; reason: string; isAccepting?: true };
 
 /** What is wrong and what to do about it, as one sentence. */
 export function unreadySentence({ code, reason }: Unready): string {
-  return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}; ${REMEDIES[code]}.`;
+  return `${capitalized(reason)}; ${REMEDIES[code]}.`;
+}
+
+/** What the operator does about it, as one sentence. */
+export function remedyFor(code: UnreadyCode): string {
+  return `${capitalized(REMEDIES[code])}.`;
+}
+
+function capitalized(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }

@@ -9,7 +9,12 @@
  */
 import type { World } from '../core/world.ts';
 import { type BrokerPool, BrokerProvider, type Holder } from './broker-provider.ts';
-import type { BrokerMessage, HostMessage, WorkerMessage } from './broker-messages.ts';
+import type {
+  BrokerMessage,
+  HostMessage,
+  ProviderStatus,
+  WorkerMessage,
+} from './broker-messages.ts';
 import { GroupRooms } from './broker-room.ts';
 import { limitsOf, type ShapingSettings } from './shaping-settings.ts';
 import { Uplink, type UplinkChange } from './uplink.ts';
@@ -20,6 +25,8 @@ type BrokerOptions = {
   send: (worker: number, messages: readonly BrokerMessage[]) => void;
   /** Our own uplink is down, or up again: for the log. */
   onUplink?: (change: UplinkChange) => void;
+  /** A provider may have changed, and not because our own uplink is down: for the log. */
+  onProvider?: (change: ProviderStatus & { isInOutage: boolean }) => void;
 };
 
 /** Interval of `tick` while anything depends on time. */
@@ -363,8 +370,10 @@ export class Broker {
 
   #notifyProvider(provider: BrokerProvider): void {
     provider.notifiedSuspension = provider.suspensionKind;
-    for (const worker of this.#workers)
-      this.#enqueue(worker, { kind: 'provider', ...provider.status() });
+    const status = provider.status();
+    for (const worker of this.#workers) this.#enqueue(worker, { kind: 'provider', ...status });
+    if (this.#uplink.isDown) return;
+    this.#options.onProvider?.({ ...status, isInOutage: provider.outage.isOngoing });
   }
 
   #notifyHost(message: HostMessage, from?: number): void {

@@ -33,6 +33,8 @@ export class Lease {
   #checksWanted = 0;
   #lastBeat: Beat | null = null;
   #hasMissed = false;
+  /** The last beat was missed, and that is logged. */
+  #isMissing = false;
   /** When the last acknowledged beat began, on both clocks. */
   #begun = { monotonicMs: 0, wallMs: 0 };
   #timer: NodeJS.Timeout | undefined;
@@ -100,9 +102,16 @@ export class Lease {
     try {
       const alive = this.#holder === null ? await this.#register() : await this.#renew();
       if (alive) this.#begun = begun;
+      if (this.#isMissing) log.info('the heartbeat goes on: the database has confirmed it again');
+      this.#isMissing = false;
     } catch (error) {
       this.#hasMissed = true;
-      log.warn({ error: (error as Error).message }, 'no heartbeat: the database did not answer');
+      // Once, for as long as the database is away.
+      log[this.#isMissing ? 'debug' : 'warn'](
+        { error: (error as Error).message },
+        'no heartbeat: the database did not answer; nothing is sent until it does',
+      );
+      this.#isMissing = true;
     }
   }
 

@@ -14,6 +14,11 @@ export type LogRecipients = (typeof LOG_RECIPIENTS)[number];
 /** Replies may have 64 KB. */
 const REPLY_LENGTH_MAX = 500;
 
+/** For replies that are about a server and not about a message: addresses in them become `…`. */
+export function withoutAddresses(reply: string): string {
+  return reply.slice(0, REPLY_LENGTH_MAX).replaceAll(/\S+@\S*/g, '…');
+}
+
 export type LoggedRecipient = { recipient_domain?: string; recipient?: string; reply?: string };
 
 /** @param reply what its mail server answered, or why there was no answer; null: it was not asked */

@@ -6,7 +6,6 @@
  * unavailable when the same question fails twice in a row, the second time on a new connection, or has no answer for
  * 3 s. The first answer ends that.
  */
-import type { Logger } from 'pino';
 import type { Unready } from '../core/readiness.ts';
 import { afterUnstalled } from '../store/postgres/connect.ts';
 import { acceptsWrites } from '../store/postgres/failover.ts';
@@ -22,7 +21,6 @@ const READ_ONLY: Unready = { code: 'database_read_only', reason: 'the database i
 type DatabaseProbeOptions = {
   /** Its connection is used for short statements only. */
   db: Queryable;
-  log: Pick<Logger, 'warn' | 'info'>;
 };
 
 export class DatabaseProbe {
@@ -79,12 +77,7 @@ export class DatabaseProbe {
     }
   }
 
-  /** Each change is logged once. */
   #note(problem: Unready | null): void {
-    if (problem?.code === this.#problem?.code) return;
     this.#problem = problem;
-    const { log } = this.#options;
-    if (problem === null) log.info('the database answers again and accepts writes');
-    else log.warn({ reason: problem.code }, `${problem.reason}; no mail is accepted meanwhile`);
   }
 }

@@ -13,7 +13,8 @@ import {
   systemServers,
 } from '../net/dns/resolver.ts';
 
-export type Network = { resolver: Resolver; guard: AddressGuard };
+/** `servers`: those that the resolver asks. */
+export type Network = { resolver: Resolver; guard: AddressGuard; servers: readonly string[] };
 
 /** The caller closes the resolver. */
 export function createNetwork(
@@ -21,10 +22,12 @@ export function createNetwork(
   world: Pick<World, 'monotonicMs'>,
   onLookup?: OnLookup,
 ): Network {
+  const servers = config.dnsServers ?? systemServers();
   const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   return {
+    servers,
     resolver: createResolver({
-      servers: config.dnsServers ?? systemServers(),
+      servers,
       world,
       trustAuthenticatedData: config.dnsTrustAd,
       ...(onLookup && { onLookup }),

@@ -4,7 +4,6 @@
  * The supervisor knows the disk, the size of the database, its schema and the clock (maintenance/maintenance.ts,
  * clock-watch.ts); the worker knows its database (database-probe.ts), its heartbeat, and its queue of emails to store.
  */
-import type { Logger } from 'pino';
 import { Overloaded } from '../core/refusals.ts';
 import { type Unready, type UnreadyCode, UNREADY_CODES } from '../core/readiness.ts';
 import { DiskFullMemory } from '../store/postgres/capacity.ts';
@@ -15,15 +14,17 @@ import { DatabaseProbe } from './database-probe.ts';
 
 /** Beats come every 2 s, and from then on this worker sends nothing either (delivery/lease.ts). */
 const UNWRITTEN_MAX_MS = 10_000;
+const LOOK_EVERY_MS = 1_000;
 
 type ReadinessOptions = {
   db: Pick<Database, 'beating'>;
   lease: Pick<Lease, 'unwrittenMs'>;
   world: Pick<World, 'monotonicMs'>;
-  log: Logger;
   /** What the supervisor knows. */
   refusals: () => readonly Unready[];
   isOverloaded: () => boolean;
+  /** The reasons are others than before: for the log of the machine (readiness-log.ts). */
+  onChange: (reasons: readonly Unready[]) => void;
 };
 
 export class Readiness {
@@ -31,16 +32,20 @@ export class Readiness {
   readonly diskFull: DiskFullMemory;
   readonly #options: ReadinessOptions;
   readonly #probe: DatabaseProbe;
+  #timer: NodeJS.Timeout | undefined;
+  /** The codes of the last change. */
+  #reported = '';
 
   constructor(options: ReadinessOptions) {
-    const { db, world, log } = options;
+    const { db, world } = options;
     this.#options = options;
     this.diskFull = new DiskFullMemory(world);
-    this.#probe = new DatabaseProbe({ db: db.beating, log });
+    this.#probe = new DatabaseProbe({ db: db.beating });
   }
 
   start(): void {
     this.#probe.look();
+    this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
   }
 
   /** Called when a request failed because of it. */
@@ -49,7 +54,16 @@ export class Readiness {
   }
 
   stop(): Promise<void> {
+    clearInterval(this.#timer);
     return this.#probe.stop();
+  }
+
+  #look(): void {
+    const reasons = this.reasons();
+    const codes = reasons.map(({ code }) => code).join();
+    if (codes === this.#reported) return;
+    this.#reported = codes;
+    this.#options.onChange(reasons);
   }
 
   /** Runs `work`, which stores new mail. @throws Overloaded when there is a reason not to */

@@ -24,6 +24,7 @@ import { type AcceptBatch, createAcceptBatch } from '../sending/email-batch.ts';
 import { StorageAccount } from '../sending/storage-account.ts';
 import { createMetrics, type ServiceMetrics } from './metrics.ts';
 import { addBlockGauge } from './block-metrics.ts';
+import { ProviderLog } from './provider-log.ts';
 import { ProviderReport } from './provider-report.ts';
 import { createRouting } from './routing.ts';
 import { logUplink } from './uplink-log.ts';
@@ -306,11 +307,13 @@ function ownBroker(
   { shaping: settings, log }: { shaping: ShapingSettings; log: Logger },
   send: (messages: readonly BrokerMessage[]) => void,
 ): DeliveryListeners['sendToBroker'] {
+  const providerLog = new ProviderLog({ log, world: systemWorld });
   const broker = new Broker({
     settings,
     world: systemWorld,
     send: (_, messages) => send(messages),
     onUplink: (change) => logUplink(log, change),
+    onProvider: (change) => providerLog.note(change),
   });
   const ticks = new BrokerTimer(broker);
   broker.join(ONLY_WORKER);

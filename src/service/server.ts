@@ -68,6 +68,8 @@ export type SupervisorLink = {
   /** What is wrong although mail is accepted. */
   warnings: () => readonly string[];
   sendToBroker: (messages: readonly WorkerMessage[]) => void;
+  /** The reasons why this worker accepts or sends no mail have changed. */
+  onReadiness: (reasons: readonly Unready[]) => void;
   /** Notifies the other workers. */
   onSmtpLogIn: (client: string) => void;
   metricsText: () => Promise<string>;
@@ -91,7 +93,7 @@ export async function createServer(
   const operatorMail = createOperatorMail(context, { accept: delivery.accept, unready });
   const sending = createSending(setup, { delivery, webhooks, operatorMail });
   const { isOverloaded } = delivery;
-  const readiness = new Readiness({ ...context, ...supervisor, world: systemWorld, isOverloaded });
+  const readiness = readinessOf(context, { isOverloaded }, supervisor);
   const whileRoom: Readiness['whileRoom'] = (work) => readiness.whileRoom(work);
   const accept: AcceptEmail = (...request) => whileRoom(() => delivery.accept(...request));
   const acceptBatch: AcceptBatch = (...request) =>
@@ -157,9 +159,17 @@ function addMetrics(
 
 /** What was counted and not written yet. */
 async function writeDown(context: WorkerContext): Promise<void> {
-  const { refusedLogIns, reputation, operatorEvents } = context;
-  refusedLogIns.flush();
+  const { reputation, operatorEvents } = context;
+  context.stopWatching();
   await Promise.all([reputation.flush(), operatorEvents.flush()]);
+}
+
+function readinessOf(
+  context: WorkerContext,
+  { isOverloaded }: Pick<ReturnType<typeof createDelivery>, 'isOverloaded'>,
+  { refusals, onReadiness: onChange }: SupervisorLink,
+): Readiness {
+  return new Readiness({ ...context, world: systemWorld, refusals, isOverloaded, onChange });
 }
 
 type Sending = {

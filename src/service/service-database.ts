@@ -233,7 +233,7 @@ async function openEmbedded(
     dataDir,
     world,
     load,
-    log: (line) => log.info(line),
+    log: (line, level) => log[level ?? 'info'](line),
     signal,
   }).catch((error: unknown) => {
     signal.throwIfAborted();

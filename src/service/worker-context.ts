@@ -15,6 +15,7 @@ import type { Settlement } from '../store/settlement.ts';
 import { SecretBox } from '../store/secrets.ts';
 import { createNetwork, type Network } from './network.ts';
 import { OperatorEventLog } from './operator-events.ts';
+import { ResolverWatch } from './resolver-watch.ts';
 import { systemWorld } from './system-world.ts';
 import type { WorkerSetup } from './worker-messages.ts';
 
@@ -34,6 +35,8 @@ export type WorkerContext = Network & {
   labels: ProviderLabels;
   activity: Activity;
   refusedLogIns: RefusedLogIns;
+  /** Logs what was only counted, and asks nothing any more. */
+  stopWatching: () => void;
   /** Counts an outcome that was written. */
   onSettled: (settlement: Settlement) => void;
 };
@@ -56,6 +59,14 @@ export function createWorkerContext(
     reputation.count(settlement);
     activity.settled(settlement);
   };
+  const refusedLogIns = new RefusedLogIns(log);
+  const operatorEvents = new OperatorEventLog({ db, log, world });
+  const network = createNetwork(config, world, (lookup) => {
+    activity.lookedUp(lookup);
+    resolverWatch.lookedUp(lookup.result);
+  });
+  const watched = { operatorEvents, host: hostname(), servers: network.servers };
+  const resolverWatch = new ResolverWatch({ ...watched, resolver: network.resolver });
   const who = { instance, host: hostname(), pid: process.pid };
   return {
     setup,
@@ -66,11 +77,15 @@ export function createWorkerContext(
     registry,
     labels,
     activity,
-    refusedLogIns: new RefusedLogIns(log),
-    ...createNetwork(config, world, activity.lookedUp),
+    refusedLogIns,
+    stopWatching: () => {
+      refusedLogIns.flush();
+      resolverWatch.stop();
+    },
+    ...network,
     lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
     builder: new MessageBuilder(db, secrets, { world }),
-    operatorEvents: new OperatorEventLog({ db, log, world }),
+    operatorEvents,
     reputation,
     onSettled,
   };

@@ -73,6 +73,8 @@ export type FromWorker =
   /** The id under which the worker holds work, which is released at once when it dies. */
   | { type: 'holder'; id: string }
   | { type: 'broker'; messages: readonly WorkerMessage[] }
+  /** Why it accepts or sends no mail now, when that has changed. */
+  | { type: 'unready'; reasons: readonly Unready[] }
   /** It uses the secret keys that were sent. */
   | { type: 'secret_keys_used' }
   /** A client has logged in by SMTP: the other workers reserve room for it, too. */

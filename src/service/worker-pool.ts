@@ -14,6 +14,8 @@ import { Broker, BrokerTimer } from '../delivery/broker.ts';
 import type { ClockState } from './clock-watch.ts';
 import { type Sample, sample } from './installation-samples.ts';
 import { systemWorld } from './system-world.ts';
+import { ProviderLog } from './provider-log.ts';
+import { ReadinessLog } from './readiness-log.ts';
 import { logUplink } from './uplink-log.ts';
 import { nextWorkerFailpoint } from './failpoints.ts';
 import {
@@ -83,6 +85,7 @@ export class WorkerPool {
   readonly #connections = new ConnectionsOnTheirWay();
   readonly #questions = new Questions();
   readonly #watch: WorkerWatch;
+  readonly #readinessLog: ReadinessLog;
   #setup: WorkerSetup | null = null;
   #onDeath: OnDeath = () => Promise.resolve();
   /** Workers that have loaded their code and wait for the setup. */
@@ -109,6 +112,7 @@ export class WorkerPool {
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
     this.#watch = new WorkerWatch({ workers, ping, log: options.log });
+    this.#readinessLog = new ReadinessLog({ log: options.log, world: systemWorld });
     this.#ready.promise.catch(() => {});
     cluster.setupPrimary({
       exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
@@ -123,6 +127,7 @@ export class WorkerPool {
   run(setup: WorkerSetup, onDeath: OnDeath): RunningWorkers {
     this.#setup = setup;
     this.#onDeath = onDeath;
+    const providerLog = new ProviderLog({ log: this.#options.log, world: systemWorld });
     this.#broker = new Broker({
       settings: setup.config.shaping,
       world: systemWorld,
@@ -131,6 +136,7 @@ export class WorkerPool {
         if (worker) send(worker, { type: 'broker', messages });
       },
       onUplink: (change) => logUplink(this.#options.log, change),
+      onProvider: (change) => providerLog.note(change),
     });
     this.#brokerTimer = new BrokerTimer(this.#broker);
     for (const worker of this.#loaded.splice(0)) this.#setUp(worker, setup);
@@ -275,6 +281,9 @@ export class WorkerPool {
         this.#broker?.receive(worker.id, message.messages);
         this.#brokerTimer?.schedule();
         break;
+      case 'unready':
+        this.#readinessLog.note(worker.id, message.reasons);
+        break;
       case 'secret_keys_used':
         this.#isUpToDate(worker);
         break;
@@ -296,6 +305,7 @@ export class WorkerPool {
     const wasFrozen = this.#watch.ended(worker.id);
     this.#connections.close(worker);
     this.#broker?.leave(worker.id);
+    this.#readinessLog.note(worker.id, []);
     this.#isUpToDate(worker);
     this.#brokerTimer?.schedule();
     if (this.#isStopping && code === 0) return;

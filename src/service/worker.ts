@@ -101,6 +101,7 @@ async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Prom
       warnings: () => warnings,
       onHolder: (id) => send({ type: 'holder', id }),
       sendToBroker: (messages) => send({ type: 'broker', messages }),
+      onReadiness: (reasons) => send({ type: 'unready', reasons }),
       onSmtpLogIn: (client) => send({ type: 'smtp_log_in', client }),
       metricsText: async () => ((await questions.ask(send)) as string | null) ?? '',
     });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { logLines } from '../support/log-lines.ts';
 import { arrivals, assertSettled, duplicates, runLoad } from '../support/load.ts';
 import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
 import { waitFor } from '../support/wait.ts';
@@ -48,4 +49,10 @@ test('a killed database is restarted, and every email that got a 202 arrives onc
   await queueIsEmpty(service);
   await assertSettled(service, accepted);
   assert.equal(duplicates(arrivals(mx)), 0, 'answers of mail servers were kept until they counted');
+  const exited = logLines(service).filter(({ msg }) => msg.startsWith('The database exited'));
+  assert.deepEqual(
+    exited.map(({ level }) => level),
+    ['warn'],
+  );
+  assert.match(exited[0]!.msg, /killed by SIGKILL.* no mail is accepted meanwhile.*postgres\.log/);
 });

@@ -24,7 +24,8 @@ async function stage() {
   );
   const { mx, dns } = peers;
   const database = parts.use(await proxiedDatabase());
-  const env = liveEnv(peers);
+  // Each missed beat has a line.
+  const env = { ...liveEnv(peers), LETTERHAUS_LOG: 'debug' };
   const service = parts.use(await startService({ dns, database, env, args: ['--workers', '1'] }));
   await service.addLiveDomain('acme.example.org');
   const key = await service.liveKey();

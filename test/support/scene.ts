@@ -93,7 +93,8 @@ export type TwoNodes = Peers & {
 export async function newNodes(behaviour: MxBehaviour = {}): Promise<TwoNodes> {
   const peers = await newPeers(behaviour);
   const database = await proxiedDatabase();
-  const env = liveEnv(peers, { LETTERHAUS_SECRET_KEY: 'a'.repeat(64) });
+  // Each missed beat has a line.
+  const env = liveEnv(peers, { LETTERHAUS_SECRET_KEY: 'a'.repeat(64), LETTERHAUS_LOG: 'debug' });
   const options = { dns: peers.dns, database, env, args: ['--workers', '1'] };
   const first = await startService(options);
   await first.addLiveDomain('acme.example.org');

@@ -28,6 +28,7 @@ import { noteRun } from '../../store/retention-clock.ts';
 import { forgetExpired } from '../../store/retention.ts';
 import { shortenHistories } from '../../store/suppression-history.ts';
 import { foldStats } from '../../store/stats.ts';
+import { DatabaseUnavailable } from '../../store/postgres/database.ts';
 import { databaseTimeline } from '../../store/postgres/failover.ts';
 import { makePartitions } from '../../store/postgres/migrate.ts';
 import { databaseBytes } from '../../store/postgres/capacity.ts';
@@ -104,6 +105,8 @@ export class Maintenance implements AsyncDisposable {
   readonly #options: MaintenanceOptions;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
+  /** Tasks that failed when they ran last. */
+  readonly #failing = new Set<string>();
   #seen = new Map<string, Seen>();
   #timeline: string | null = null;
   #streamWaitsFor: string | null = null;
@@ -241,10 +244,10 @@ export class Maintenance implements AsyncDisposable {
       if (this.#isStopping) return;
       const timer = setTimeout(() => {
         this.#timers.delete(timer);
-        const run = task().catch((error: unknown) => {
-          if (this.#isStopping) return;
-          this.#options.log.warn({ err: error }, `${what} failed; it will be tried again`);
-        });
+        const run = task().then(
+          () => this.#noteRun(what, null),
+          (error: unknown) => this.#noteRun(what, error),
+        );
         this.#running.add(run);
         void run.finally(() => {
           this.#running.delete(run);
@@ -254,6 +257,22 @@ export class Maintenance implements AsyncDisposable {
       this.#timers.add(timer);
     };
     next();
+  }
+
+  /** A task that fails again and again has one line, and another when it succeeds. */
+  #noteRun(what: string, error: unknown): void {
+    const { log } = this.#options;
+    const wasFailing = this.#failing.has(what);
+    if (error === null) {
+      this.#failing.delete(what);
+      if (wasFailing) log.info({ task: what }, 'a task of maintenance succeeds again');
+      return;
+    }
+    // That the database is away has a line of its own (readiness-log.ts).
+    if (this.#isStopping || error instanceof DatabaseUnavailable) return;
+    this.#failing.add(what);
+    const level = wasFailing ? 'debug' : 'warn';
+    log[level]({ err: error, task: what }, `${what} failed; it is tried again until it succeeds`);
   }
 
   async #watch(): Promise<void> {

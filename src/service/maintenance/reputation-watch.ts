@@ -72,7 +72,7 @@ export class ReputationWatch {
       if (saved.isPaused) await pauseSender(tx, saved);
       const data = eventData(saved, 'raised');
       await recordEvent(tx, { scope: standing, type: 'project.reputation_alert', data });
-      this.#log.warn(data, 'a sender has too many bounces or complaints');
+      this.#log.warn({ ...data, remedy: REMEDY }, 'a sender has too many bounces or complaints');
     });
   }
 
@@ -86,6 +86,10 @@ export class ReputationWatch {
     });
   }
 }
+
+const REMEDY =
+  'Ask the sender where its addresses come from; `letterhaus projects set-reputation-alert --pause` holds its mail ' +
+  '(docs/reputation.md).';
 
 const BELOW = { raises: 'not', stays: 'keep', gets_better: 'better', gets_worse: 'not' } as const;
 

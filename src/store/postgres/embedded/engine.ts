@@ -36,8 +36,8 @@ const STALE_PID_WAIT_MS = 10_000;
 
 export type EngineOptions = {
   dataDir: string;
-  /** Logs one sentence for the operator. */
-  log: (line: string) => void;
+  /** Logs one sentence for the operator; `warn`: the database is away until the next one. */
+  log: (line: string, level?: 'warn') => void;
   world: Clock;
   /** The maximum connections of the service; a command needs few. */
   load?: { most: number };

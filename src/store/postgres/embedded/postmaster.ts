@@ -28,7 +28,7 @@ export type Setup = {
   args: readonly string[];
   /** Identifies version and settings; a server with another stamp is not adopted. */
   stamp: string;
-  log: (line: string) => void;
+  log: (line: string, level?: 'warn') => void;
   clock: Clock;
   /** The wait before a postmaster.pid that names another program is moved aside. */
   stalePidWaitMs: number;

@@ -67,11 +67,16 @@ export class RunningServer {
     for (;;) {
       const reason = await this.#current.exited;
       if (this.#stop.signal.aborted) return;
-      this.#setup.log(`The database exited (${reason}); restarting it.`);
+      this.#setup.log(
+        `The database exited (${reason}) and is restarted; no mail is accepted meanwhile. If it was killed, ` +
+          `check the memory of this machine; ${this.#setup.layout.logFile} says what it did.`,
+        'warn',
+      );
       this.#restarting = this.#restart(reason);
       const next = await this.#restarting;
       if (next === null) return;
       this.#current = next;
+      this.#setup.log('The database runs again.');
     }
   }
 
@@ -86,7 +91,7 @@ export class RunningServer {
       } catch (error) {
         if (this.#stop.signal.aborted) return null;
         reason = (error as Error).message;
-        this.#setup.log(reason);
+        this.#setup.log(reason, 'warn');
       }
     }
   }

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { mock, type TestContext, test } from 'node:test';
+import { ProviderLog, type ProviderChange } from './provider-log.ts';
+
+function providerLog(t: TestContext) {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.after(() => mock.timers.reset());
+  const lines: Record<string, unknown>[] = [];
+  const write = (level: string) => (facts: object, msg: string) =>
+    void lines.push({ level, ...facts, msg });
+  let nowMs = 0;
+  const log = new ProviderLog({
+    log: { warn: write('warn'), info: write('info') } as never,
+    world: { monotonicMs: () => nowMs },
+  });
+  return {
+    lines,
+    note: (provider: string, change: Partial<ProviderChange> = {}) =>
+      log.note({ provider, isInOutage: false, slowedForMs: null, reason: null, ...change }),
+    tick: (ms: number) => {
+      nowMs += ms;
+      mock.timers.tick(ms);
+    },
+  };
+}
+
+const DOWN = { isInOutage: true, reason: 'mx1.down.test: connection refused' };
+
+test('an outage of a provider is one warning with its remedy, however often it is suspended, and one line at its end', (t) => {
+  const { lines, note, tick } = providerLog(t);
+  note('down.test', DOWN);
+  for (let count = 0; count < 5; count += 1) {
+    tick(60_000);
+    note('down.test', DOWN);
+  }
+  assert.equal(lines.length, 1);
+  const { level, event, provider, reason, remedy } = lines[0]!;
+  assert.deepEqual([level, event, provider], ['warn', 'provider.suspended', 'down.test']);
+  assert.equal(reason, DOWN.reason);
+  assert.match(String(remedy), /letterhaus queue/);
+  note('down.test');
+  note('down.test');
+  assert.deepEqual(lines.slice(1), [
+    {
+      level: 'info',
+      event: 'provider.suspended',
+      state: 'cleared',
+      provider: 'down.test',
+      for_s: 300,
+      msg: 'a server of the provider answers again; its mail goes on',
+    },
+  ]);
+});
+
+test('a provider that asks for less is one warning with its reply, without the address of a recipient', (t) => {
+  const { lines, note } = providerLog(t);
+  const reason = '421 4.7.0 <jo.private@example.org> Too many connections; see https://x.test/a';
+  note('google', { slowedForMs: 60_000, reason });
+  note('google', { slowedForMs: 30_000, reason });
+  assert.equal(lines.length, 1);
+  assert.equal(lines[0]!['reason'], '421 4.7.0 … Too many connections; see https://x.test/a');
+  note('google');
+  assert.deepEqual(
+    lines.map(({ level, event }) => [level, event]),
+    [
+      ['warn', 'provider.slowed'],
+      ['info', 'provider.slowed'],
+    ],
+  );
+});
+
+test('thousands of names that do not answer have 20 lines a minute and one with their number; Gmail has its own', (t) => {
+  const { lines, note, tick } = providerLog(t);
+  for (let count = 0; count < 5_000; count += 1) note(`mx.nowhere${count}.test`, DOWN);
+  assert.equal(lines.length, 20);
+  note('google', DOWN);
+  assert.equal(lines.length, 21);
+  tick(60_000);
+  assert.deepEqual(
+    [lines.length, lines.at(-1)!['event'], lines.at(-1)!['count']],
+    [22, 'provider.suspended.more', 4_980],
+  );
+  // Only what began with a line ends with one.
+  for (let count = 0; count < 5_000; count += 1) note(`mx.nowhere${count}.test`);
+  assert.equal(lines.filter(({ level }) => level === 'info').length, 20);
+});
