@@ -212,7 +212,7 @@ holds("one email's path leads from file to file, and never back", MAP, theMapIsA
   ['ARCHITECTURE.md', '| 1 | `core/a.ts` → `core/b.ts` |\n| 2 | `mail/c.ts`, `mail/d.ts` |'],
 ]);
 
-const LOCKFILE = readFiles(['package-lock.json']);
+const LOCKFILE = readFiles(['package-lock.json', 'test/drill/*/package-lock.json']);
 holds('the lockfile works with any registry', LOCKFILE, rules.theLockfileNamesNoRegistry, [
   [
     'package-lock.json',
@@ -257,8 +257,8 @@ test('every package is locked by its hash, runs no script at installation and ha
 });
 
 test('every package is asked for in one version', () => {
-  const manifests = readFiles(['package.json', '{runtime,web}/package.json']);
-  assert.equal(manifests.length, 3);
+  const manifests = readFiles(['package.json', '{runtime,web,test/drill/*}/package.json']);
+  assert.equal(manifests.length, 4);
   assert.deepEqual(versionsArePinned(manifests), []);
   const text = JSON.stringify({
     dependencies: { a: '1.2.3', b: '^1.2.3' },

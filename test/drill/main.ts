@@ -1,6 +1,6 @@
 /**
- * `npm run drill`: a machine is lost under load and restored from its backup, on the embedded database and on an
- * external one (that of DATABASE_URL, else one that the test starts).
+ * `npm run drill`: a machine is lost under load and restored from its backup, on the embedded database and on
+ * external servers (postgres.ts).
  *
  * Clients send while a backup is made, and go on; then all processes are killed and the data directory is removed. The
  * backup is restored elsewhere and released except for what is in doubt. The drill passes when every email that
@@ -17,6 +17,7 @@ import { cleanEnv, letterhaus, type Env } from '../support/letterhaus.ts';
 import { emptyDatabase } from '../support/postgres.ts';
 import { type Service, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
+import { type ExternalServer, externalServers } from './postgres.ts';
 
 const ADDRESS = '127.0.1.1';
 const CLIENTS = 8;
@@ -25,17 +26,15 @@ const EMAILS = process.argv.includes('--quick') ? 150 : 1_500;
 /** How long the mail server thinks before each message, so that some are under way at any moment. */
 const THINKS_MS = 40;
 
-type Where = 'embedded' | 'external';
+/** null: the embedded database. */
+type Where = ExternalServer | null;
 type Sent = { id: string; to: string; atMs: number };
 
 async function drill(where: Where): Promise<string> {
   await using stage = await openStage();
   const { mx, folder, sealed } = stage;
-  const lost = await startService({
-    dns: stage.dns,
-    env: stage.env,
-    ...(where === 'embedded' && { database: 'own' as const }),
-  });
+  await using first = await databaseOn(where);
+  const lost = await startService({ dns: stage.dns, env: stage.env, database: first ?? 'own' });
   await lost.addLiveDomain('acme.example');
   const key = await lost.liveKey();
 
@@ -58,7 +57,7 @@ async function drill(where: Where): Promise<string> {
   await lost[Symbol.asyncDispose]();
   await command(['backup', '--verify', file], {});
 
-  await using database = where === 'external' ? await emptyDatabase() : null;
+  await using database = await databaseOn(where);
   const dataDir = join(folder, 'data');
   const restoreFromMs = performance.now();
   const home = { LETTERHAUS_DATA_DIR: dataDir, DATABASE_URL: database?.url };
@@ -79,7 +78,11 @@ async function drill(where: Where): Promise<string> {
   for (const one of [...lostMail, ...twice].slice(0, 12)) process.stderr.write(`  ${one}\n`);
   const isGood = lostMail.length === 0 && twice.length === 0;
   if (!isGood) process.exitCode = 1;
-  return `drill ${where}: ${counts}; backup ${backupS} s, restore ${restoreS} s; ${result}: ${isGood ? 'PASS' : 'FAIL'}`;
+  return `drill ${where?.name ?? 'embedded'}: ${counts}; backup ${backupS} s, restore ${restoreS} s; ${result}: ${isGood ? 'PASS' : 'FAIL'}`;
+}
+
+function databaseOn(where: Where): ReturnType<typeof emptyDatabase> | null {
+  return where && emptyDatabase(where.address);
 }
 
 type Stage = AsyncDisposable & {
@@ -196,7 +199,10 @@ function seconds(fromMs: number): string {
   return ((performance.now() - fromMs) / 1_000).toFixed(1);
 }
 
-for (const where of ['embedded', 'external'] as const) {
-  process.stdout.write(`${await drill(where)}\n`);
+const report = (line: string): boolean => process.stdout.write(`${line}\n`);
+report(await drill(null));
+for (const start of externalServers()) {
+  await using server = await start();
+  report(await drill(server));
 }
 process.exit();

@@ -11,7 +11,8 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openEngine } from '../../src/store/postgres/embedded/engine.ts';
-import type { KeptEngine } from './engine.ts';
+import { DEFAULT_SEARCH } from '../../src/store/postgres/embedded/binaries.ts';
+import { ENGINE_PACKAGE, type KeptEngine } from './engine.ts';
 import { makeTemplate } from './postgres.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
@@ -24,15 +25,18 @@ const settings = join(dataDir, 'postgresql.local.conf');
 writeFileSync(settings, 'wal_compression = off\n');
 chmodSync(settings, 0o644);
 
+const { [ENGINE_PACKAGE]: otherPackage } = process.env;
 await using engine = await openEngine({
   dataDir,
   log: (line) => process.stderr.write(`test engine: ${line}\n`),
   world: { monotonicMs: () => performance.now() },
   // Several services of several workers at a time, each with some 20 connections.
   load: { most: 400 },
+  ...(otherPackage && { search: { ...DEFAULT_SEARCH, packagesFrom: [otherPackage] } }),
 });
 const address = engine.connection('postgres');
-const kept: KeptEngine = { address, template: await makeTemplate(address) };
+const template = otherPackage ? null : await makeTemplate(address);
+const kept: KeptEngine = { address, template };
 process.stdout.write(`${JSON.stringify(kept)}\n`);
 process.stdin.resume();
 await once(process.stdin, 'close');

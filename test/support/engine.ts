@@ -10,6 +10,9 @@ import { type Kept, keptElsewhere, startKeeper } from './keeper.ts';
 /** The engine of this run, as JSON; set by test/runner/run.ts, inherited by test processes. */
 export const SHARED_ENGINE = 'TEST_ENGINE';
 
+/** A package.json whose node_modules has another engine than that of the service; set for engine-keeper.ts. */
+export const ENGINE_PACKAGE = 'TEST_ENGINE_PACKAGE';
+
 const KEEPER = fileURLToPath(new URL('engine-keeper.ts', import.meta.url));
 
 /** What engine-keeper.ts prints. */
@@ -36,7 +39,10 @@ export async function findEngine(): Promise<Kept<KeptEngine>> {
   return startEngine();
 }
 
-/** Starts an engine that lives as long as this process, or until it is stopped. */
-export function startEngine(): Promise<Kept<KeptEngine>> {
-  return startKeeper<KeptEngine>(KEEPER);
+/**
+ * Starts an engine that lives as long as this process, or until it is stopped.
+ * @param from a package.json whose node_modules has another engine than that of the service
+ */
+export function startEngine(from?: string): Promise<Kept<KeptEngine>> {
+  return startKeeper<KeptEngine>(KEEPER, from === undefined ? {} : { [ENGINE_PACKAGE]: from });
 }

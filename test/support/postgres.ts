@@ -73,9 +73,9 @@ export async function asOwner<Result>(
   }
 }
 
-/** A database without any schema, for tests of what migrates. */
-export async function emptyDatabase(): Promise<Omit<TestDatabase, 'db'>> {
-  return newDatabase((await testEngine()).address);
+/** A database without any schema, for tests of what migrates. @param server by default that of all tests */
+export async function emptyDatabase(server?: DatabaseAddress): Promise<Omit<TestDatabase, 'db'>> {
+  return newDatabase(server ?? (await testEngine()).address);
 }
 
 /** What `migratedDatabase` copies. @returns its name */
@@ -156,12 +156,14 @@ export async function proxiedDatabase(
 /** Runs a statement on the server, in no database of a test. @returns the rows */
 // oxlint-disable-next-line typescript/no-explicit-any
 async function maintain(server: DatabaseAddress, statement: string): Promise<any[]> {
-  // The databases of a process are all on one server.
-  toServer ??= keptConnection(server);
-  return (await toServer.query(statement)).rows;
+  const name = JSON.stringify(server);
+  const kept = toServers.get(name) ?? keptConnection(server);
+  toServers.set(name, kept);
+  return (await kept.query(statement)).rows;
 }
 
-let toServer: pg.Pool | null = null;
+/** One, except in the drill. */
+const toServers = new Map<string, pg.Pool>();
 
 /**
  * A connection that is opened when it is first used, and again after it was lost; it does not keep the process
