@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryFolder } from '../../test/support/embedded.ts';
 import { asOwner, migratedDatabase } from '../../test/support/postgres.ts';
+import { ACCESS, startS3Server } from '../../test/support/s3-server.ts';
+import { systemWorld } from '../service/system-world.ts';
 import type { DatabaseAddress } from '../store/postgres/database.ts';
 import { migrate, versionOf } from '../store/postgres/migrate.ts';
 import { MIGRATIONS } from '../store/postgres/schema-version.ts';
@@ -24,9 +26,9 @@ function start(address: DatabaseAddress, given: Partial<BeforeMigration>) {
     address,
     dataDir: temporaryFolder(),
     secretKey: () => 'k'.repeat(32),
-    backup: { to: null, passphrase: null, recipients: [] },
+    backup: { to: null, passphrase: null, recipients: [], s3: null },
     version: '9.0.0',
-    monotonicMs: () => performance.now(),
+    world: systemWorld,
     log: (sentence) => logged.push(sentence),
     ...given,
   });
@@ -37,7 +39,7 @@ function start(address: DatabaseAddress, given: Partial<BeforeMigration>) {
 test('of two starts at once, one makes the backup, sealed and in the folder of scheduled backups', async () => {
   await using database = await migratedDatabase();
   const to = temporaryFolder();
-  const backup = { to, passphrase: 'correct horse battery staple', recipients: [] };
+  const backup = { to, passphrase: 'correct horse battery staple', recipients: [], s3: null };
   const name = `letterhaus-schema-${await asOwner(database.address, versionOf)}-before-9001.backup`;
   // Of a start that was killed.
   writeFileSync(join(to, `.${name}.4711.unfinished`), 'letterhaus backup ');
@@ -64,7 +66,7 @@ test('nothing is migrated when the connection of the backup dies, the start is s
   const schema = () => asOwner(database.address, versionOf);
   const before = await schema();
   const to = temporaryFolder();
-  const backup = { to, passphrase: null, recipients: [] };
+  const backup = { to, passphrase: null, recipients: [], s3: null };
 
   const stop = new AbortController();
   const stopped = start(database.address, {
@@ -94,4 +96,24 @@ test('nothing is migrated when the connection of the backup dies, the start is s
   });
   assert.equal(await schema(), before);
   assert.deepEqual(readdirSync(to), []);
+});
+
+test('the backup goes into the bucket of scheduled backups, and nothing is migrated when that loses it', async () => {
+  await using database = await migratedDatabase();
+  await using store = await startS3Server();
+  const s3 = { ...ACCESS, endpoint: store.endpoint, sessionToken: null };
+  const backup = { to: 's3://backups/acme', passphrase: null, recipients: [], s3 };
+  store.fault = ({ operation }) => (/PutObject|Complete/.test(operation) ? 'lie' : null);
+  await assert.rejects(start(database.address, { backup }).done, {
+    name: 'MigrationRefused',
+    message:
+      /^Migration 9001\.do\.next\.sql needs a backup first, which failed: .* Nothing was migrated\./,
+  });
+  store.fault = () => null;
+  const key = `acme/letterhaus-schema-${await asOwner(database.address, versionOf)}-before-9001.backup`;
+  store.put(key, Buffer.from('of a start that was repeated'));
+  const { applied } = await start(database.address, { backup }).done;
+  assert.equal(applied.length, 1);
+  assert.deepEqual([...store.objects.keys()], [key]);
+  assert.match(store.objects.get(key)!.toString('latin1', 0, 18), /^letterhaus backup /);
 });

@@ -7,13 +7,15 @@
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import type { World } from '../core/world.ts';
+import type { S3Access } from '../net/s3/transport.ts';
 import { type DatabaseAddress, DatabaseUnavailable } from '../store/postgres/database.ts';
 import type { BackUp } from '../store/postgres/migrate.ts';
 import { MigrationRefused } from '../store/postgres/schema-version.ts';
-import { fileDestination, readBackupFile } from './files.ts';
 import type { Sink } from './format.ts';
+import { fileIn, isInBucket, placeOf } from './locate.ts';
 import { makeBackup, type MadeBackup } from './make.ts';
-import { type Destination, megabytes, PlaceProblem } from './place.ts';
+import { type BackupPlace, type Destination, megabytes, PlaceProblem } from './place.ts';
 import { type Sealing, SealProblem } from './sealed-key.ts';
 import { walkBackup } from './walk.ts';
 
@@ -22,11 +24,16 @@ export type BeforeMigration = {
   dataDir: string;
   /** Null: there is none on this machine. */
   secretKey: () => string | null;
-  /** `to`: the folder of scheduled backups. */
-  backup: { to: string | null; passphrase: string | null; recipients: readonly string[] };
+  /** `to`: the place of scheduled backups. */
+  backup: {
+    to: string | null;
+    passphrase: string | null;
+    recipients: readonly string[];
+    s3: S3Access | null;
+  };
   /** Of Letterhaus. */
   version: string;
-  monotonicMs: () => number;
+  world: Pick<World, 'now' | 'random' | 'newId' | 'monotonicMs'>;
   log: (sentence: string) => void;
   signal?: AbortSignal | undefined;
 };
@@ -38,14 +45,13 @@ export function backupBeforeMigration(options: BeforeMigration): BackUp {
   return async ({ present, asking }) => {
     const { log } = options;
     const last = asking.at(-1)!;
-    const path = join(
-      backupFolder(options),
-      `letterhaus-schema-${present}-before-${last.version}.backup`,
-    );
+    const { backup, world } = options;
+    const place = placeOf(backupPlaceName(options), { access: backup.s3, world });
+    const path = fileIn(place, `letterhaus-schema-${present}-before-${last.version}.backup`);
     const reasons = asking.map(({ file, backupReason }) => `${file} (${backupReason})`).join(', ');
     log(`a backup is made before migration ${reasons}: ${path}`);
     try {
-      const { bytes } = await makeAndCheck(path, options);
+      const { bytes } = await makeAndCheck(place, path, options);
       log(`the backup is complete and checked (${megabytes(bytes)}); the migration begins`);
     } catch (error) {
       options.signal?.throwIfAborted();
@@ -59,21 +65,23 @@ export function backupBeforeMigration(options: BeforeMigration): BackUp {
   };
 }
 
-/** The folder of scheduled backups, else `backups` in the data directory. */
-export function backupFolder({
-  backup,
-  dataDir,
-}: Pick<BeforeMigration, 'backup' | 'dataDir'>): string {
-  const isFolder = backup.to !== null && !/^\w+:\/\//.test(backup.to);
-  return isFolder ? backup.to! : join(dataDir, 'backups');
+/** That of scheduled backups, else the folder `backups` in the data directory. */
+export function backupPlaceName({ backup, dataDir }: BackupPlaceOptions): string {
+  return backup.to ?? join(dataDir, 'backups');
 }
+
+type BackupPlaceOptions = { backup: { to: string | null }; dataDir: string };
 
 function sentence(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return message.endsWith('.') ? message : `${message}.`;
 }
 
-async function makeAndCheck(path: string, options: BeforeMigration): Promise<MadeBackup> {
+async function makeAndCheck(
+  place: BackupPlace,
+  path: string,
+  options: BeforeMigration,
+): Promise<MadeBackup> {
   const { address, version, signal } = options;
   const secretKey = options.secretKey();
   if (secretKey === null) {
@@ -81,9 +89,10 @@ async function makeAndCheck(path: string, options: BeforeMigration): Promise<Mad
       'There is no secret key on this machine: run this on the machine of the service.',
     );
   }
-  await makeFolder(path);
-  await removeUnfinished(path);
-  const made = await writeBackup(path, {
+  // That of an earlier start, after which nothing was migrated; a bucket keeps what it has under a name.
+  if (isInBucket(path)) await place.remove(path);
+  else await prepareFolder(path);
+  const made = await writeBackup((bytes) => place.create(path, bytes), {
     address,
     secretKey,
     sealing: sealingOf(options),
@@ -91,7 +100,7 @@ async function makeAndCheck(path: string, options: BeforeMigration): Promise<Mad
     onProgress: reporting(options),
     signal,
   });
-  await walkBackup(readBackupFile(path), {
+  await walkBackup(place.read(path), {
     rows: () => {
       signal?.throwIfAborted();
       return Promise.resolve();
@@ -100,16 +109,15 @@ async function makeAndCheck(path: string, options: BeforeMigration): Promise<Mad
   return made;
 }
 
-async function makeFolder(path: string): Promise<void> {
+/**
+ * Makes it, and removes what a start that was killed left there: this one has the lock of migrations, so no other
+ * writes this backup.
+ */
+async function prepareFolder(path: string): Promise<void> {
   const folder = dirname(path);
   await mkdir(folder, { mode: 0o700, recursive: true }).catch((error: NodeJS.ErrnoException) => {
     throw new PlaceProblem(`${folder} cannot be made (${error.code}).`);
   });
-}
-
-/** Of a start that was killed: this one has the lock of migrations, so no other writes this backup. */
-async function removeUnfinished(path: string): Promise<void> {
-  const folder = dirname(path);
   const dead = (await readdir(folder)).filter((name) => name.startsWith(`.${basename(path)}.`));
   for (const name of dead) await rm(join(folder, name), { force: true });
 }
@@ -118,10 +126,13 @@ type Writing = Omit<Parameters<typeof makeBackup>[0], 'openSink'> & {
   signal: AbortSignal | undefined;
 };
 
-async function writeBackup(path: string, { signal, ...given }: Writing): Promise<MadeBackup> {
+async function writeBackup(
+  create: (bytes: number) => Promise<Destination>,
+  { signal, ...given }: Writing,
+): Promise<MadeBackup> {
   let file: Destination | undefined;
   const openSink = async (bytes: number): Promise<Sink> => {
-    const opened = await fileDestination(path, { bytes });
+    const opened = await create(bytes);
     file = opened;
     return {
       write: (part) => {
@@ -149,11 +160,11 @@ function sealingOf({ backup: { passphrase, recipients } }: BeforeMigration): Sea
 
 const REPORT_EVERY_MS = 5_000;
 
-function reporting({ monotonicMs, log }: BeforeMigration) {
-  let reportedMs = monotonicMs();
+function reporting({ world, log }: BeforeMigration) {
+  let reportedMs = world.monotonicMs();
   return ({ bytes, ofBytes }: { bytes: number; ofBytes: number }): void => {
-    if (monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
-    reportedMs = monotonicMs();
+    if (world.monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
+    reportedMs = world.monotonicMs();
     log(`the backup has ${megabytes(bytes)} of about ${megabytes(ofBytes)}`);
   };
 }

@@ -44,8 +44,10 @@ export function placeOf(text: string, options: Options): BackupPlace {
 
 /** The name for a new backup: in a place one with the time. */
 export function newFile({ place, file }: Located, nowMs: number): string {
-  if (file !== null) return file;
-  const name = backupName(nowMs);
+  return file ?? fileIn(place, backupName(nowMs));
+}
+
+export function fileIn(place: BackupPlace, name: string): string {
   return isInBucket(place.name) ? `${place.name}${name}` : join(place.name, name);
 }
 

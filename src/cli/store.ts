@@ -125,7 +125,7 @@ function backUpFor(
       secretKey: () => secretKey ?? readSecretKey(dataDir),
       backup,
       version: packageFile.version,
-      monotonicMs: () => world.monotonicMs(),
+      world,
       log: (sentence) => err(`${sentence}\n`),
     });
     await backUp(need);

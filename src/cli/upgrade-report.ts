@@ -5,7 +5,8 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import packageFile from '../../package.json' with { type: 'json' };
-import { backupFolder } from '../backup/before-migration.ts';
+import { backupPlaceName } from '../backup/before-migration.ts';
+import { isInBucket } from '../backup/locate.ts';
 import { folderPlace } from '../backup/files.ts';
 import { megabytes, timeOf } from '../backup/place.ts';
 import { freeBytes, localDataDirectory } from '../store/postgres/capacity.ts';
@@ -141,11 +142,10 @@ async function lastBackup(
   { place }: Reading,
   { lastBackupAt, lastBackupPlace }: facts.InstallationFacts,
 ): Promise<LastBackup | null> {
-  const newest = (
-    await folderPlace(backupFolder(place.config))
-      .list()
-      .catch(() => [])
-  ).at(-1);
+  const folder = backupPlaceName(place.config);
+  // Of a bucket, which may not answer, what was noted suffices.
+  const list = isInBucket(folder) ? Promise.resolve([]) : folderPlace(folder).list();
+  const newest = (await list.catch(() => [])).at(-1);
   const madeMs = newest === undefined ? null : timeOf(newest);
   const inFolder = madeMs === null ? null : { at: new Date(madeMs), place: newest! };
   const noted =
@@ -253,7 +253,8 @@ async function adviseBackupFirst(
       'LETTERHAUS_MIGRATE_WITHOUT_BACKUP is set: the backup that a migration asks for is not made. Make one, and unset it after the upgrade.',
     ];
   }
-  const folder = backupFolder(config);
+  const folder = backupPlaceName(config);
+  if (isInBucket(folder)) return [];
   const free = await freeBytes(existingPart(folder));
   if (free >= bytes) return [];
   return [

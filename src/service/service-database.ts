@@ -201,7 +201,7 @@ function backUpFor(
     secretKey: () => config.secretKey ?? readSecretKey(dataDir),
     backup: config.backup,
     version: packageFile.version,
-    monotonicMs: () => world.monotonicMs(),
+    world,
     log: (sentence) => log.warn(sentence),
     signal,
   });
