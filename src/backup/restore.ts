@@ -23,7 +23,7 @@ export type RestoreProgress = (done: {
 /** Opens the file, each time from its start. */
 export type ReadFile = () => AsyncIterable<Buffer>;
 
-type KeyOptions = {
+export type KeyOptions = {
   /** null: the backup has no key, or `present` is the one. */
   opening: Opening;
   /** Of LETTERHAUS_SECRET_KEY or of the data directory; null: there is none yet. */
@@ -68,8 +68,9 @@ export async function fillFrom(
 
 const ROWS_AT_ONCE = 1_000;
 
-async function replay(
-  target: Target,
+/** @param target takes the rows, a thousand at once */
+export async function replay(
+  target: Pick<Target, 'replay'>,
   rows: AsyncIterable<JournalRow> | Iterable<JournalRow>,
 ): Promise<Replayed> {
   const sum = { suppressions: 0, keys: 0 };
@@ -88,9 +89,14 @@ async function replay(
   return sum;
 }
 
-/** The key of the backup, or the one that is there already if it is the same. */
-async function secretKeyOf(
-  header: BackupHeader,
+type KeyFacts = Pick<BackupHeader, 'keyIds' | 'sealedKey' | 'sealedFor'>;
+
+/**
+ * The key of the backup, or the one that is there already if it is the same.
+ * @throws SealProblem, BackupDamaged
+ */
+export async function secretKeyOf(
+  header: KeyFacts,
   { present, opening }: KeyOptions,
 ): Promise<string> {
   if (present !== null && belongsTo(present, header)) return present;
@@ -117,7 +123,7 @@ async function secretKeyOf(
 }
 
 /** Whether it opens what is sealed: the first key of the backup is among these. */
-function belongsTo(secretKeys: string, { keyIds }: BackupHeader): boolean {
+function belongsTo(secretKeys: string, { keyIds }: KeyFacts): boolean {
   const [sealing = ''] = keyIds;
   return secretKeysOf(secretKeys).map(secretKeyId).includes(sealing);
 }

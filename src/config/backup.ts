@@ -16,6 +16,17 @@ export type BackupConfig = {
   recipients: readonly string[];
   /** How to reach buckets; null: no credentials are configured. */
   s3: Readonly<S3Access> | null;
+  pointInTime: Readonly<PointInTimeConfig>;
+};
+
+/** The archive of the embedded engine's WAL (docs/backup.md#a-point-in-time). */
+type PointInTimeConfig = {
+  /** The folder; null: nothing is archived. */
+  to: string | null;
+  /** Between two base backups. */
+  everyMs: number;
+  /** The time that can be restored goes back so far at least. */
+  keepMs: number;
 };
 
 const EVERY_MS = 6 * 3600_000;
@@ -23,14 +34,16 @@ const KEEP = 28;
 const REGION = 'us-east-1';
 const UNIT_MS = { m: 60_000, h: 3600_000, d: 86_400_000 };
 const EVERY_MS_MIN = 60_000;
+const BASE_EVERY_MS = 7 * 86_400_000;
+const POINT_IN_TIME_KEEP_MS = 14 * 86_400_000;
+const PERIOD_RULE = 'write 30m, 6h or 1d';
 
 /** Scheduled backups contain a sealed key, so a place for them needs what seals it. */
 export function readBackup(read: EnvReader): { backup: BackupConfig } {
   const to = read.text('LETTERHAUS_BACKUP_TO');
   const backup = {
     to: to === null || isInBucket(to) ? to : resolve(to),
-    everyMs:
-      read.parsed('LETTERHAUS_BACKUP_EVERY', parseEveryMs, 'write 30m, 6h or 1d') ?? EVERY_MS,
+    everyMs: read.parsed('LETTERHAUS_BACKUP_EVERY', parseEveryMs, PERIOD_RULE) ?? EVERY_MS,
     keep:
       read.parsed('LETTERHAUS_BACKUP_KEEP', parseKeep, 'write a number from 1 to 10000') ?? KEEP,
     passphrase: read.secret(
@@ -44,13 +57,19 @@ export function readBackup(read: EnvReader): { backup: BackupConfig } {
       'write a recipient of age, as age1… (age-keygen prints it)',
     ),
     s3: readS3(read),
+    pointInTime: readPointInTime(read),
   };
   if (to !== null && isInBucket(to)) requireBucket(read, to, backup.s3);
-  if (to !== null && backup.passphrase === null && backup.recipients.length === 0) {
+  const places = { LETTERHAUS_BACKUP_TO: to, LETTERHAUS_POINT_IN_TIME: backup.pointInTime.to };
+  for (const [name, place] of Object.entries(places)) {
+    if (place === null || backup.passphrase !== null || backup.recipients.length > 0) continue;
     read.problem(
-      'LETTERHAUS_BACKUP_TO',
+      name,
       'backups contain the secret key, sealed; set LETTERHAUS_BACKUP_PASSPHRASE or LETTERHAUS_BACKUP_RECIPIENT too.',
     );
+  }
+  if (backup.to !== null && backup.to === backup.pointInTime.to) {
+    read.problem('LETTERHAUS_POINT_IN_TIME', 'use another folder than LETTERHAUS_BACKUP_TO.');
   }
   return { backup: Object.freeze(backup) };
 }
@@ -83,6 +102,22 @@ function parseEndpoint(text: string): string | null {
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol)) return null;
   return `${url.search}${url.hash}${url.username}` === '' ? url.href.replace(/\/+$/, '') : null;
+}
+
+function readPointInTime(read: EnvReader): Readonly<PointInTimeConfig> {
+  const to = read.text('LETTERHAUS_POINT_IN_TIME');
+  if (to !== null && read.text('DATABASE_URL') !== null) {
+    read.problem(
+      'LETTERHAUS_POINT_IN_TIME',
+      'it is for the embedded database; with DATABASE_URL, archive WAL with the tools of that server.',
+    );
+  }
+  const period = (name: string) => read.parsed(name, parseEveryMs, PERIOD_RULE);
+  return Object.freeze({
+    to: to === null ? null : resolve(to),
+    everyMs: period('LETTERHAUS_POINT_IN_TIME_BASE_EVERY') ?? BASE_EVERY_MS,
+    keepMs: period('LETTERHAUS_POINT_IN_TIME_KEEP') ?? POINT_IN_TIME_KEEP_MS,
+  });
 }
 
 function parseEveryMs(text: string): number | null {

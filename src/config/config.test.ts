@@ -5,6 +5,7 @@ import { MAIL_RETRY_WAITS_MS } from '../core/retry.ts';
 import { type Config, readConfig, type System } from './config.ts';
 import type { Env } from './env-reader.ts';
 
+const DAY_MS = 86_400_000;
 const SYSTEM: System = {
   isRoot: false,
   hostname: 'build-7',
@@ -85,6 +86,7 @@ test('no variable is required', () => {
       keep: 28,
       passphrase: null,
       recipients: [],
+      pointInTime: { to: null, everyMs: 7 * DAY_MS, keepMs: 14 * DAY_MS },
       s3: null,
     },
   });
@@ -173,6 +175,8 @@ test('every variable is read', () => {
     AWS_ACCESS_KEY_ID: 'AKIA',
     AWS_SECRET_ACCESS_KEY: 'its secret',
     AWS_SESSION_TOKEN: 'a session',
+    LETTERHAUS_POINT_IN_TIME_BASE_EVERY: '12h',
+    LETTERHAUS_POINT_IN_TIME_KEEP: '30d',
     LETTERHAUS_FAILPOINTS: 'smtp_after_dot=kill@3',
   });
   assert.deepEqual(config, {
@@ -251,6 +255,7 @@ test('every variable is read', () => {
       keep: 7,
       passphrase: 'correct horse battery',
       recipients: [RECIPIENT],
+      pointInTime: { to: null, everyMs: 12 * 3600_000, keepMs: 30 * DAY_MS },
       s3: {
         endpoint: 'http://store.internal:9000',
         region: 'eu-central-1',
@@ -278,6 +283,18 @@ test('retention is 45 and 90 days by default, unlimited with off, and content is
     'LETTERHAUS_RETENTION_CONTENT: content cannot be kept for longer than the email it belongs to; ' +
       'raise LETTERHAUS_RETENTION_METADATA too.',
   ]);
+});
+
+test('an archive of WAL is for the embedded database, in a folder of its own, and has the sealed key', () => {
+  const to = { LETTERHAUS_POINT_IN_TIME: '/srv/wal' };
+  const sealed = { ...to, LETTERHAUS_BACKUP_RECIPIENT: RECIPIENT };
+  assert.equal(configOf(sealed).backup.pointInTime.to, '/srv/wal');
+  const [unsealed] = problemsOf(to);
+  assert.match(unsealed ?? '', /^LETTERHAUS_POINT_IN_TIME: .* set LETTERHAUS_BACKUP_PASSPHRASE or/);
+  const [external] = problemsOf({ ...sealed, DATABASE_URL: 'postgres://u@db.example/x' });
+  assert.match(external ?? '', /^LETTERHAUS_POINT_IN_TIME: it is for the embedded database/);
+  const [shared] = problemsOf({ ...sealed, LETTERHAUS_BACKUP_TO: '/srv/wal/' });
+  assert.match(shared ?? '', /^LETTERHAUS_POINT_IN_TIME: use another folder/);
 });
 
 test('SMTP ports are off by default', () => {

@@ -16,6 +16,7 @@ import type { BackupConfig } from '../config/backup.ts';
 import type { OperatorEvents } from '../core/operator-events.ts';
 import { systemWorld } from './system-world.ts';
 import { JournalKeeper } from './journal-keeper.ts';
+import { pause } from './pause.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
@@ -211,17 +212,4 @@ function sentenceOf(stderr: string): string {
   } catch {
     return line;
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, Math.max(0, ms));
-    signal.addEventListener('abort', done);
-  });
 }

@@ -20,9 +20,12 @@ type JournalKeeperOptions = {
   isStopping: () => boolean;
 };
 
+/** The journal, and the backups that it begins with. */
+type JournalPlace = Pick<BackupPlace, 'list' | 'journal'>;
+
 export class JournalKeeper {
   readonly #db: Queryable;
-  readonly #place: BackupPlace;
+  readonly #place: JournalPlace;
   readonly #log: Pick<Logger, 'warn'>;
   readonly #isStopping: () => boolean;
   #sinceMs: number | null = null;
@@ -30,7 +33,7 @@ export class JournalKeeper {
   #written = new Map<string, number>();
   #problem: string | null = null;
 
-  constructor(place: BackupPlace, options: JournalKeeperOptions) {
+  constructor(place: JournalPlace, options: JournalKeeperOptions) {
     this.#place = place;
     this.#db = options.db;
     this.#log = options.log;

@@ -235,6 +235,7 @@ async function openEmbedded(
     load,
     log: (line, level) => log[level ?? 'info'](line),
     signal,
+    archivesWal: config.backup.pointInTime.to !== null,
   }).catch((error: unknown) => {
     signal.throwIfAborted();
     throw error;

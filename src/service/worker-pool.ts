@@ -101,6 +101,8 @@ export class WorkerPool {
   #skewMs = 0;
   /** Null: the service makes none. */
   #backup: { goodAtMs: number; failures: number } | null = null;
+  /** Null: the service archives no WAL. */
+  #pointInTime: ArchivedTimes | null = null;
   #metrics: Promise<string> | null = null;
   /** Those of the installation (installation-metrics.ts). */
   #samples: () => readonly Sample[] = () => [];
@@ -196,6 +198,11 @@ export class WorkerPool {
       goodAtMs: isGood ? atMs : (this.#backup?.goodAtMs ?? 0),
       failures: (this.#backup?.failures ?? 0) + (isGood ? 0 : 1),
     };
+  }
+
+  /** Until when a restore to a time is possible, and when the newest base backup was made; 0: not at all. */
+  notePointInTime(times: ArchivedTimes): void {
+    this.#pointInTime = times;
   }
 
   /** Workers begin to send: the hold of the installation has ended. */
@@ -378,6 +385,7 @@ export class WorkerPool {
         this.#setup?.isOnHold === true ? 1 : 0,
       ),
       ...this.#backupMetrics(),
+      ...(this.#pointInTime === null ? [] : pointInTimeMetrics(this.#pointInTime)),
     ];
   }
 
@@ -411,6 +419,26 @@ export class WorkerPool {
   #sendAll(message: ToWorker): void {
     for (const worker of workers()) send(worker, message);
   }
+}
+
+/** Milliseconds since 1970; 0: never. */
+type ArchivedTimes = { coveredMs: number; baseMs: number };
+
+function pointInTimeMetrics({ coveredMs, baseMs }: ArchivedTimes): Metrics {
+  const gauge = (name: string, help: string, ms: number) =>
+    sample('gauge', { name: `letterhaus_point_in_time_${name}`, help }, Math.floor(ms / 1_000));
+  return [
+    gauge(
+      'covered_timestamp_seconds',
+      'Until when a restore to a point in time is possible; 0: not at all.',
+      coveredMs,
+    ),
+    gauge(
+      'base_timestamp_seconds',
+      'When the newest base backup was made; 0: there is none.',
+      baseMs,
+    ),
+  ];
 }
 
 /**

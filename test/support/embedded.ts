@@ -17,7 +17,7 @@ import {
   type Engine,
   type EngineOptions,
 } from '../../src/store/postgres/embedded/engine.ts';
-import { readPidFile } from '../../src/store/postgres/embedded/postmaster.ts';
+import { readPidFile } from '../../src/store/postgres/embedded/pid-file.ts';
 import { isPostgresOf } from '../../src/store/postgres/embedded/process.ts';
 import { waitFor } from './wait.ts';
 

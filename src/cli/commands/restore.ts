@@ -23,26 +23,33 @@ import { prepareDataDir } from '../../store/postgres/embedded/layout.ts';
 import { migrate } from '../../store/postgres/migrate.ts';
 import { readSecretKey, storeSecretKey } from '../../store/secrets.ts';
 import { backupFailure } from '../backup-failure.ts';
-import { type Cli, type Outcome, runnable, usageFailure } from '../command.ts';
+import { type Cli, type Outcome, parseTime, runnable, usageFailure } from '../command.ts';
 import { type Place, withAddress } from '../store.ts';
 
 export function describeRestore(command: Command, cli: Cli): void {
   runnable(
     command
-      .argument('<file>', 'a backup: a file, or s3://bucket/name')
+      .argument(
+        '<file>',
+        'a backup: a file, or s3://bucket/name; with --point-in-time the folder of an archive',
+      )
+      .option('--point-in-time <time>', 'from the archive of LETTERHAUS_POINT_IN_TIME', (text) =>
+        parseTime(text, cli.world.now()),
+      )
       .option('--passphrase-file <path>', 'the passphrase that the secret key is sealed by')
       .option('--identity <path>', 'the identity of age that it is sealed for'),
     cli,
     {
       examples: [
         'restore --passphrase-file /etc/letterhaus/passphrase letterhaus-20261125T090000Z.backup',
+        'restore --point-in-time 2026-11-25T10:31Z /var/backups/letterhaus-wal',
       ],
       run,
     },
   );
 }
 
-type Options = { passphraseFile?: string; identity?: string };
+type Options = { pointInTime?: Date; passphraseFile?: string; identity?: string };
 
 async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcome> {
   if (file === '-') return usageFailure('A backup is read twice: save it to a file first.');
@@ -51,6 +58,11 @@ async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcom
   const { config } = read;
   try {
     const opening = await openingOf(options, config);
+    const { pointInTime: at } = options;
+    if (at !== undefined) {
+      const { restorePointInTime } = await import('./restore-point-in-time.ts');
+      return await restorePointInTime(cli, file, { at, config, opening });
+    }
     return await restore(cli, file, { config, opening });
   } catch (error) {
     return backupFailure(error);

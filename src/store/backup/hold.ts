@@ -41,6 +41,26 @@ export async function settleIn(
   await db.query(`alter table events alter column xact_era set default ${row!.era}`);
 }
 
+/**
+ * The same for a database that was recovered as a whole, to a point in time: it has what a backup leaves out, the
+ * rows of machines that run.
+ */
+export async function settleRecovered(db: Queryable, takenAt: string): Promise<void> {
+  await db.query('begin');
+  await settleIn(db, { takenAt });
+  for (const table of ['mail_hosts', 'providers', 'nodes']) await db.query(`delete from ${table}`);
+  await db.query('commit');
+}
+
+const COUNT_MAIL = `
+select (select count(*)::int from emails) as emails, (select count(*)::int from queue) as open`;
+
+/** What a restored database has. */
+export async function countMail(db: Queryable): Promise<{ emails: number; open: number }> {
+  const [row] = await db.query<{ emails: number; open: number }>(COUNT_MAIL);
+  return row!;
+}
+
 /** Since when the installation is on hold; null: it is not. */
 export async function readHold(db: Queryable): Promise<Hold | null> {
   const [row] = await db.query<Hold | { since: null }>(

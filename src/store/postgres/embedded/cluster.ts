@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { giveTo, giveTree, makePrivate, namedUser, syncPath, syncTree } from './folders.ts';
 import type { Layout } from './layout.ts';
+import { killServerOf } from './pid-file.ts';
 import { EngineProblem } from './problem.ts';
 
 /** The bootstrap superuser, and the name of the service's database. */
@@ -42,36 +43,46 @@ export function requireMajor(pgDir: string, engineMajor: number): void {
 export async function ensureCluster(layout: Layout, binDir: string): Promise<void> {
   removeUnfinished(layout.databaseDir);
   if (clusterMajor(layout.pgDir) !== null) return;
-  const staging = mkdtempSync(join(layout.databaseDir, STAGING));
-  const fresh = join(staging, 'pg');
-  await initialise({ layout, binDir, staging, fresh });
+  const fresh = makeStaging(layout);
+  await initialise({ layout, binDir, fresh });
   // Our files are outside, where the database's user cannot write.
   for (const name of readdirSync(fresh)) if (name.endsWith('.conf')) dropUnlessAuto(fresh, name);
   if (layout.owner) giveTree(fresh, layout.owner);
+  await publishCluster(layout, fresh);
+}
+
+/**
+ * A folder beside `pg/` in which a cluster is made; what an interrupted start left there goes. For root only the
+ * private group may enter it.
+ */
+export function makeStaging({ databaseDir, owner }: Layout): string {
+  const staging = mkdtempSync(join(databaseDir, STAGING));
+  if (owner) {
+    giveTo(staging, { uid: 0, gid: owner.gid });
+    chmodSync(staging, 0o710);
+  }
+  return join(staging, 'pg');
+}
+
+/** Makes a complete cluster the one of the data directory, once it is on disk. */
+export async function publishCluster({ pgDir, databaseDir }: Layout, fresh: string): Promise<void> {
   await syncTree(fresh);
-  renameSync(fresh, layout.pgDir);
-  await syncPath(layout.databaseDir);
-  removeUnfinished(layout.databaseDir);
+  renameSync(fresh, pgDir);
+  await syncPath(databaseDir);
+  removeUnfinished(databaseDir);
 }
 
 function dropUnlessAuto(folder: string, name: string): void {
   if (name !== 'postgresql.auto.conf') rmSync(join(folder, name));
 }
 
-type Making = { layout: Layout; binDir: string; staging: string; fresh: string };
+type Making = { layout: Layout; binDir: string; fresh: string };
 
-/**
- * Runs initdb. For root: as a named user, but with the private group, which alone may enter the staging
- * folder, so that other processes of that user cannot.
- */
-async function initialise({ layout, binDir, staging, fresh }: Making): Promise<void> {
+/** Runs initdb. For root: as a named user, but with the private group, so that it can enter the folder. */
+async function initialise({ layout, binDir, fresh }: Making): Promise<void> {
   const maker = layout.owner && { uid: namedUser(), gid: layout.owner.gid };
   mkdirSync(fresh, { mode: 0o700 });
-  if (maker) {
-    giveTo(staging, { uid: 0, gid: maker.gid });
-    chmodSync(staging, 0o710);
-    makePrivate(fresh, maker);
-  }
+  if (maker) makePrivate(fresh, maker);
   // --no-sync, since the owner changes afterwards and syncTree follows.
   const args = ['-D', fresh, '-U', SUPERUSER, '--auth=trust', '--encoding=UTF8', '--no-locale'];
   const flags = ['--data-checksums', '--no-sync', '--no-instructions'];
@@ -91,9 +102,13 @@ async function initialise({ layout, binDir, staging, fresh }: Making): Promise<v
   }
 }
 
-function removeUnfinished(databaseDir: string): void {
+/** Ends what a killed start or restore has left running in its folder, and removes the folder. */
+export function removeUnfinished(databaseDir: string): void {
   for (const name of readdirSync(databaseDir)) {
-    if (name.startsWith(STAGING)) rmSync(join(databaseDir, name), { recursive: true });
+    if (!name.startsWith(STAGING)) continue;
+    const folder = join(databaseDir, name);
+    killServerOf(join(folder, 'pg'));
+    rmSync(folder, { recursive: true, maxRetries: 20 });
   }
 }
 
@@ -110,13 +125,12 @@ random_page_cost = 1.1
 jit = off
 max_parallel_workers_per_gather = 0
 
-# Commits come in bursts: few checkpoints, WAL files that are kept and used again, no replicas.
+# Commits come in bursts: few checkpoints, WAL files that are kept and used again.
 synchronous_commit = on
 checkpoint_timeout = 10min
 min_wal_size = 256MB
 wal_compression = pglz
-wal_level = minimal
-max_wal_senders = 0
+@wal
 max_logical_replication_workers = 0
 
 # The same on every machine, whatever its locale and time zone.
@@ -134,6 +148,28 @@ log_checkpoints = off
 
 include = '${LOCAL_SETTINGS}'
 `;
+
+/** No replicas. */
+const MINIMAL_WAL = 'wal_level = minimal\nmax_wal_senders = 0';
+
+/**
+ * WAL for an archive (backup/point-in-time), with a connection for base backups and a slot that keeps WAL until it
+ * is archived. It is given up rather than filling a tenth of the disk.
+ */
+function archivedWal({ diskBytes }: Sizing): string {
+  return [
+    'wal_level = replica',
+    'max_wal_senders = 2',
+    'max_replication_slots = 4',
+    `max_slot_wal_keep_size = ${between(1_024, diskBytes / MB / 10, 32_768)}MB`,
+  ].join('\n');
+}
+
+/** Whether a replication slot is there, with which PostgreSQL does not start on minimal WAL. */
+export function hasSlots(pgDir: string): boolean {
+  const folder = join(pgDir, 'pg_replslot');
+  return existsSync(folder) && readdirSync(folder).length > 0;
+}
 
 export type Sizing = {
   /** Maximum number of the service's connections. */
@@ -156,14 +192,16 @@ const CONNECTIONS_MIN = 100;
  */
 export function sizedSettings({ connections, memoryBytes, diskBytes }: Sizing): string {
   const memoryMb = Math.floor(memoryBytes / MB);
-  const between = (least: number, value: number, most: number) =>
-    Math.floor(Math.min(most, Math.max(least, value)));
   return [
     `max_connections = ${Math.max(CONNECTIONS_MIN, connections + CONNECTIONS_BESIDE)}`,
     `shared_buffers = ${between(64, memoryMb / 16, 1_024)}MB`,
     `effective_cache_size = ${between(256, memoryMb / 2, 65_536)}MB`,
     `max_wal_size = ${between(512, diskBytes / MB / 25, 8_192)}MB`,
   ].join('\n');
+}
+
+function between(least: number, value: number, most: number): number {
+  return Math.floor(Math.min(most, Math.max(least, value)));
 }
 
 /** A cgroup without a limit reports 0, or a number above all memory. */
@@ -173,6 +211,8 @@ export function memoryOf(totalBytes: number, constrainedBytes: number): number {
 
 /** Only by the unix socket, in a folder of mode 0700. */
 const ACCESS = '# Written by Letterhaus at every start.\nlocal all all trust\n';
+/** Base backups; `all` does not include it. */
+const REPLICATION_ACCESS = 'local replication all trust\n';
 
 export type ClusterConfig = {
   configFile: string;
@@ -183,8 +223,14 @@ export type ClusterConfig = {
 };
 
 /** Writes the configuration; the operator's own file is only created if it is missing. */
-export function writeConfig(databaseDir: string, sizing: Sizing): ClusterConfig {
-  const settings = SETTINGS.replace('@sized', sizedSettings(sizing));
+export function writeConfig(
+  databaseDir: string,
+  sizing: Sizing,
+  { archivesWal = false }: { archivesWal?: boolean } = {},
+): ClusterConfig {
+  const wal = archivesWal ? archivedWal(sizing) : MINIMAL_WAL;
+  const settings = SETTINGS.replace('@sized', sizedSettings(sizing)).replace('@wal', wal);
+  const access = archivesWal ? ACCESS + REPLICATION_ACCESS : ACCESS;
   const write = (name: string, text: string) => {
     const file = join(databaseDir, name);
     writeFileSync(file, text);
@@ -196,8 +242,8 @@ export function writeConfig(databaseDir: string, sizing: Sizing): ClusterConfig 
     write(LOCAL_SETTINGS, '# Your own settings; Letterhaus keeps this file.\n');
   return {
     configFile: write('postgresql.conf', settings),
-    hbaFile: write('pg_hba.conf', ACCESS),
+    hbaFile: write('pg_hba.conf', access),
     identFile: write('pg_ident.conf', ''),
-    text: settings + ACCESS + readFileSync(local, 'utf8'),
+    text: settings + access + readFileSync(local, 'utf8'),
   };
 }

@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import type pg from 'pg';
 import { newDatabaseProblem } from '../database-note.ts';
 import { DEFAULT_SEARCH, findEngine, installEngine, type EngineSearch } from './binaries.ts';
-import { clusterMajor, ensureCluster, memoryOf, requireMajor } from './cluster.ts';
+import { clusterMajor, ensureCluster, hasSlots, memoryOf, requireMajor } from './cluster.ts';
 import { type Sizing, writeConfig } from './cluster.ts';
 import type { Owner } from './folders.ts';
 import {
@@ -50,6 +50,8 @@ export type EngineOptions = {
   signal?: AbortSignal;
   /** A database is made even where there was one before: for a restore. */
   mayReplaceLost?: boolean;
+  /** WAL is written for an archive (backup/point-in-time). */
+  archivesWal?: boolean;
 };
 
 /** How to connect. User and database are by default `letterhaus`, the superuser. */
@@ -131,13 +133,15 @@ async function prepare(
   const binDir = await installEngine(source, layout.databaseDir);
   await ensureCluster(layout, binDir);
   boundLog(layout.logFile);
+  const archivesWal = options.archivesWal === true || hasSlots(layout.pgDir);
+  const sizing = await sizingFor(layout, options);
   return {
     layout,
     program: join(binDir, 'postgres'),
     ...commandLine(
       layout,
       source.version,
-      writeConfig(layout.databaseDir, await sizingFor(layout, options)),
+      writeConfig(layout.databaseDir, sizing, { archivesWal }),
     ),
     log,
     clock: world,

@@ -7,12 +7,12 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { closeSync, copyFileSync, openSync, readFileSync, readSync, rmSync } from 'node:fs';
+import { closeSync, copyFileSync, openSync, readSync, rmSync } from 'node:fs';
 import { statSync, truncateSync } from 'node:fs';
-import { join } from 'node:path';
 import pg from 'pg';
 import { CHILD_ENV, SUPERUSER, type ClusterConfig } from './cluster.ts';
 import { type Layout, PORT } from './layout.ts';
+import { readPidFile } from './pid-file.ts';
 import { EngineProblem } from './problem.ts';
 import { type Clock, poll, isStillRunning } from './process.ts';
 
@@ -34,6 +34,8 @@ export type Setup = {
   stalePidWaitMs: number;
   /** Aborts a start. */
   signal: AbortSignal;
+  /** By default ten minutes. */
+  startTimeoutMs?: number;
 };
 
 export type Postmaster = {
@@ -125,7 +127,8 @@ export async function waitUntilReady(setup: Setup, postmaster: Postmaster): Prom
   const soon = await poll({ clock, timeoutMs: START_NOTICE_MS, everyMs: 5 }, look);
   if (soon !== null) return soon;
   setup.log('The database is still starting: it may be repairing itself after a crash.');
-  return (await poll({ clock, timeoutMs: START_TIMEOUT_MS }, look)) ?? false;
+  const timeoutMs = setup.startTimeoutMs ?? START_TIMEOUT_MS;
+  return (await poll({ clock, timeoutMs }, look)) ?? false;
 }
 
 /** A server that is not a child of this process, whose end is detected by polling. */
@@ -167,21 +170,6 @@ function send(signal: NodeJS.Signals, pid: number): void {
     process.kill(pid, signal);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // it has already ended
-  }
-}
-
-/** The content of postmaster.pid. `pid` is null when PostgreSQL did not write the file. */
-export type PidFile = { pid: number | null; status: string };
-
-/** Reads postmaster.pid: the pid is its first line, the status its eighth. */
-export function readPidFile(pgDir: string): PidFile | null {
-  try {
-    const lines = readFileSync(join(pgDir, 'postmaster.pid'), 'utf8').split('\n');
-    const pid = Math.abs(Number(lines[0])); // negative in single-user mode
-    return { pid: pid > 0 ? pid : null, status: lines[7]?.trim() ?? '' };
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
   }
 }
 

@@ -1,0 +1,65 @@
+/** Which base backup a restore to a point in time begins with, and the sentence when there is none. */
+import { PlaceProblem } from '../place.ts';
+import type { Base, Series } from './archive.ts';
+
+/** From when to when a series can be restored; null: not at all. */
+function rangeOf({ bases, covered }: Series): { from: string; to: string } | null {
+  const [first] = bases;
+  if (first === undefined || covered === null || covered.at < first.usableFrom) return null;
+  return { from: first.usableFrom, to: covered.at };
+}
+
+/**
+ * The newest base from before the time, in the newest series that has the time.
+ * @throws PlaceProblem that says which times are kept
+ */
+export function chooseBase(
+  all: readonly Series[],
+  { archive, at }: { archive: string; at: Date },
+): { series: Series; base: Base } {
+  const systems = new Set(all.map(({ shape }) => shape.system));
+  if (systems.size > 1) {
+    throw new PlaceProblem(
+      `${archive} has archives of ${systems.size} databases: move the others to another folder.`,
+    );
+  }
+  const wanted = at.toISOString();
+  const usable = all.filter((series) => rangeOf(series) !== null);
+  const series = usable.findLast((one) => {
+    const { from, to } = rangeOf(one)!;
+    return from <= wanted && wanted <= to;
+  });
+  const base = series?.bases.findLast(({ usableFrom }) => usableFrom <= wanted);
+  if (series !== undefined && base !== undefined) return { series, base };
+  if (usable.length === 0) {
+    throw new PlaceProblem(
+      `${archive} has no archive that can be restored: it needs a base backup and WAL.`,
+    );
+  }
+  const ranges = usable.map((one) => {
+    const { from, to } = rangeOf(one)!;
+    return `from ${from} to ${to}`;
+  });
+  throw new PlaceProblem(
+    `${archive} cannot be restored to ${wanted}. Kept are the times ${ranges.join(', and ')}.`,
+  );
+}
+
+/** What is no longer needed when every time since `cutoff` can be restored. */
+export function expired(
+  all: readonly Series[],
+  { cutoff, active, system }: { cutoff: string; active: string; system: string },
+): { series: Series[]; bases: Base[] } {
+  const gone: { series: Series[]; bases: Base[] } = { series: [], bases: [] };
+  for (const series of all) {
+    // Of another database: not ours to remove.
+    if (series.shape.system !== system) continue;
+    if (series.name !== active && (rangeOf(series)?.to ?? '') < cutoff) {
+      gone.series.push(series);
+      continue;
+    }
+    const needed = series.bases.findLastIndex(({ usableFrom }) => usableFrom <= cutoff);
+    gone.bases.push(...series.bases.slice(0, Math.max(0, needed)));
+  }
+  return gone;
+}

@@ -1,0 +1,159 @@
+/**
+ * `letterhaus restore --point-in-time TIME FOLDER`: makes the embedded database of an empty data directory as it was
+ * at that time, from the archive that the service keeps. The installation is on hold.
+ */
+import { dirname } from 'node:path';
+import { fileJournal } from '../../backup/journal.ts';
+import { megabytes, PlaceProblem } from '../../backup/place.ts';
+import {
+  fillCluster,
+  type FillProgress,
+  keysAt,
+  type Plan,
+  planRestore,
+} from '../../backup/point-in-time/restore.ts';
+import { replay, type Replayed } from '../../backup/restore.ts';
+import type { Opening } from '../../backup/sealed-key.ts';
+import type { Config } from '../../config/config.ts';
+import { countMail, settleRecovered } from '../../store/backup/hold.ts';
+import { replayJournal } from '../../store/backup/journal.ts';
+import { freeBytes } from '../../store/postgres/capacity.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+} from '../../store/postgres/database.ts';
+import { prepareDataDir } from '../../store/postgres/embedded/layout.ts';
+import { EngineProblem } from '../../store/postgres/embedded/problem.ts';
+import { recoverCluster } from '../../store/postgres/embedded/recover.ts';
+import { migrate } from '../../store/postgres/migrate.ts';
+import { MigrationRefused, SCHEMA_KNOWN } from '../../store/postgres/schema-version.ts';
+import { readSecretKey, storeSecretKey } from '../../store/secrets.ts';
+import { type Cli, type Outcome, usageFailure } from '../command.ts';
+
+type Options = { at: Date; config: Config; opening: Opening };
+
+type Settled = { emails: number; open: number; replayed: Replayed };
+
+/** @throws what a restore throws (../backup-failure.ts) */
+export async function restorePointInTime(
+  cli: Cli,
+  folder: string,
+  { at, config, opening }: Options,
+): Promise<Outcome> {
+  if (config.databaseUrl !== null) {
+    return usageFailure(
+      'A restore to a point in time makes an embedded database: unset DATABASE_URL.',
+    );
+  }
+  const plan = await planRestore(folder, at);
+  requireKnownSchema(plan);
+  const present = config.secretKey ?? readSecretKey(config.dataDir);
+  const secretKey = await keysAt(plan, { opening, present });
+  const dataDir = prepareDataDir(config.dataDir);
+  const onProgress = reporting(cli);
+  let settled: Settled | null = null;
+  try {
+    await recoverCluster({
+      dataDir,
+      world: cli.world,
+      log: (line) => cli.err(`${line}\n`),
+      major: parseInt(plan.base.postgres),
+      until: at.toISOString(),
+      fill: async (pgDir) => {
+        await requireRoom(dataDir, plan);
+        await fillCluster(plan, pgDir, onProgress);
+        cli.err('PostgreSQL replays the WAL.\n');
+      },
+      onReplayed: (lsn) => cli.err(`replayed up to ${lsn}\n`),
+      settle: async (address) => {
+        settled = await settle(cli, address, { plan, config });
+        if (config.secretKey === null) storeSecretKey(dataDir, secretKey);
+      },
+    });
+  } catch (error) {
+    const isOperators = error instanceof EngineProblem || error instanceof MigrationRefused;
+    if (isOperators) return usageFailure(error.message);
+    throw error;
+  }
+  return restored(cli, plan, settled!);
+}
+
+function requireKnownSchema({ base: { schema, version } }: Plan): void {
+  if (schema <= SCHEMA_KNOWN) return;
+  throw new MigrationRefused(
+    `The archive was made by a newer version of Letterhaus (${version}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}: restore it with the newer version.`,
+  );
+}
+
+async function requireRoom(dataDir: string, { bytes }: Plan): Promise<void> {
+  const free = await freeBytes(dataDir);
+  if (free >= bytes) return;
+  throw new PlaceProblem(
+    `There is too little room in ${dataDir}: the restore takes ${megabytes(bytes)}, and ${megabytes(free)} are free.`,
+  );
+}
+
+/** The hold first: with it the database can never send. */
+async function settle(
+  cli: Cli,
+  address: DatabaseAddress,
+  { plan: { at, series }, config }: { plan: Plan; config: Config },
+): Promise<Settled> {
+  const client = await connectAsOwner(address, 'restore');
+  try {
+    const db = clientQueries(client);
+    await db.query('set statement_timeout = 0');
+    await settleRecovered(db, at.toISOString());
+    await migrate(address, {
+      nowMs: cli.world.now(),
+      acceptAnyDurability: config.acceptDatabaseDurability,
+      log: (sentence) => cli.err(`${sentence}\n`),
+    });
+    const rows = fileJournal(dirname(series.folder)).read(at.getTime());
+    const replayed = await replay({ replay: (batch) => replayJournal(db, batch) }, rows);
+    await db.query('analyze');
+    return { ...(await countMail(db)), replayed };
+  } finally {
+    await client.end();
+  }
+}
+
+function restored(
+  { program }: Cli,
+  { at, base: { version } }: Plan,
+  { emails, open, replayed: { suppressions, keys } }: Settled,
+): Outcome {
+  const takenAt = at.toISOString();
+  const text = [
+    `Restored ${emails} emails as of ${takenAt}, ${open} recipients of them open.`,
+    ...(suppressions + keys > 0
+      ? [`From the journal: ${suppressions} suppressions and ${keys} idempotency keys since then.`]
+      : []),
+    'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
+    `What it would send:  ${program} release --dry-run`,
+    `Let it send:         ${program} release --except-in-doubt`,
+  ].join('\n');
+  return {
+    data: {
+      object: 'restore',
+      taken_at: takenAt,
+      version,
+      open,
+      rows: { emails },
+      from_journal: { suppressions, idempotency_keys: keys },
+    },
+    text,
+  };
+}
+
+const REPORT_EVERY_MS = 2_000;
+
+function reporting({ world, err }: Cli): FillProgress {
+  let reportedMs = world.monotonicMs();
+  return ({ step, bytes }) => {
+    if (world.monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
+    reportedMs = world.monotonicMs();
+    err(`${step === 'wal' ? 'WAL' : 'files'}: ${megabytes(bytes)} written\n`);
+  };
+}

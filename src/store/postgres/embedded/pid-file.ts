@@ -1,0 +1,25 @@
+/** `postmaster.pid`, with which a server claims its cluster. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isPostgresOf } from './process.ts';
+
+/** The content of postmaster.pid. `pid` is null when PostgreSQL did not write the file. */
+export type PidFile = { pid: number | null; status: string };
+
+/** Reads postmaster.pid: the pid is its first line, the status its eighth. */
+export function readPidFile(pgDir: string): PidFile | null {
+  try {
+    const lines = readFileSync(join(pgDir, 'postmaster.pid'), 'utf8').split('\n');
+    const pid = Math.abs(Number(lines[0])); // negative in single-user mode
+    return { pid: pid > 0 ? pid : null, status: lines[7]?.trim() ?? '' };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** Kills the server of a cluster that nobody uses any more; its processes end by themselves. */
+export function killServerOf(pgDir: string): void {
+  const pid = readPidFile(pgDir)?.pid ?? null;
+  if (pid !== null && isPostgresOf(pid, pgDir)) process.kill(pid, 'SIGKILL');
+}
