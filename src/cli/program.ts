@@ -102,6 +102,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('./commands/reconcile.ts')).describeReconcile,
   },
   {
+    name: 'log',
+    about: 'find what happened to an address',
+    load: async () => (await import('./commands/log.ts')).describeLog,
+  },
+  {
     name: 'explain',
     about: "explain a mail server's reply, or a bounce",
     load: async () => (await import('./commands/explain.ts')).describeExplain,

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import type { Database } from '../../src/store/postgres/database.ts';
 import { AcceptStore, findStored } from '../../src/store/accept.ts';
+import * as addressLog from '../../src/store/address-log.ts';
 import { AHEAD_MAX } from '../../src/store/diagnosis.ts';
 import * as diagnosis from '../../src/store/diagnosis.ts';
 import { rehearse } from '../../src/store/dry-run.ts';
@@ -216,6 +217,12 @@ async function useProjects({ db, sender }: Stage): Promise<void> {
   await onFirstStart(db, () => Promise.resolve(null));
 }
 
+async function readAddressLog({ db, sender }: Stage): Promise<void> {
+  const busy = { projectIds: [sender.projectId], environment: null, addressKey: BUSY_ADDRESS };
+  await addressLog.readAddressLog(db, { ...busy, limit: 20 });
+  await addressLog.suppressedIn(db, busy);
+}
+
 async function useSuppressions({ db, sender }: Stage): Promise<void> {
   const entry = { address: 'no@one.test', sourceEmailId: null, expiresAt: null };
   const manual = { ...entry, reason: 'manual', by: 'api' } as const;
@@ -422,6 +429,8 @@ export const EXERCISES: readonly Exercise[] = [
   { what: 'secret keys', asks: 10, run: useSecretKeys },
   { what: 'projects', asks: 10, run: useProjects },
   { what: 'suppressions', asks: 20, run: useSuppressions },
+  // The index entries of all mail to the address are read, which are 1,000 here, before the newest are taken.
+  { what: 'log of an address', asks: 100, run: readAddressLog },
   { what: 'templates', asks: 20, run: useTemplates },
   { what: 'log of requests', asks: 20, run: useRequestLog },
   { what: 'API log', asks: 20, run: useApiLog },
