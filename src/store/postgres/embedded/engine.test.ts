@@ -71,7 +71,7 @@ test('a killed server is restarted with everything committed', async () => {
   process.kill(killed, 'SIGKILL');
   await waitFor(() => engine.pid !== killed, { what: 'another server' });
   assert.equal(await askUntilAnswered(engine, 'select what from committed'), 'mail');
-  assert.match(engine.lines.join(), /exited \(killed by SIGKILL\); and is restarted/);
+  assert.match(engine.lines.join(), /exited \(killed by SIGKILL\) and is restarted/);
 });
 
 test('a server that cannot be restarted is given up, and the service is notified', async () => {
