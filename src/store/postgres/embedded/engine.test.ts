@@ -92,7 +92,7 @@ test('a database of another major version is refused unchanged, with a remedy', 
   writeFileSync(file, '14\n');
   await assert.rejects(open(dataDir), {
     kind: 'other-major',
-    message: /made by PostgreSQL 14.*runs PostgreSQL 18.*letterhaus backup.*DATABASE_URL/,
+    message: /made by PostgreSQL 14.*runs PostgreSQL 18.*letterhaus move.*letterhaus backup/,
   });
   writeFileSync(file, '18\n');
   await using engine = await open(dataDir);
