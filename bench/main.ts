@@ -6,6 +6,7 @@
  * twice), never because of a time. Method and figures: bench/README.md.
  */
 import { comparisonOf, measure } from './measure.ts';
+import { measureBackup } from './backup.ts';
 import { measureBloat } from './bloat.ts';
 import { compareVersions, formatComparison } from './compare.ts';
 import { measureDashboard } from './dashboard.ts';
@@ -43,6 +44,12 @@ async function main(): Promise<number> {
     if (options.bloatOf !== null) {
       process.stdout.write(
         `\n${await measureBloat({ ...options, emails: options.bloatOf }, tell)}`,
+      );
+      return 0;
+    }
+    if (options.backupOf !== null) {
+      process.stdout.write(
+        `\n${await measureBackup({ ...options, emails: options.backupOf }, tell)}`,
       );
       return 0;
     }

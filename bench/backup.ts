@@ -1,0 +1,122 @@
+/**
+ * `npm run bench -- backup`: how long a backup takes while mail flows at half of the rate that this machine reaches, how
+ * long it takes to check it, and to restore it into an embedded database. The mail is that of
+ * the other rows, of 20 KB, accepted over HTTP and delivered to the sink; half of its html is then replaced by digits, so that
+ * it compresses to about a quarter and not, as copies of one template do, to a hundredth.
+ */
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { cleanEnv, letterhaus, type Env } from '../test/support/letterhaus.ts';
+import { show } from './numbers.ts';
+import { Sink } from './parts/children.ts';
+import { machineMs } from './parts/machine-clock.ts';
+import { DOMAINS, Rig } from './parts/rig.ts';
+import { endToEndRound } from './rates.ts';
+import { alignColumns } from './report.ts';
+
+export type BackupBenchOptions = { emails: number; workers: number };
+
+const HTML_BYTES = 20_480;
+/** 10 KB of hexadecimal digits, which differ in each row. */
+const MIX = `
+update contents set large_html = left(large_html, 10240) ||
+  (select string_agg(md5(random()::text || email_id || n), '') from generate_series(1, 320) n)`;
+/** Clients of the load while the backup is made. */
+const CONNECTIONS = 32;
+/** Posted at a time, so that the load ends soon after the backup. */
+const SLICE_S = 2;
+const MEGABYTE = 1024 ** 2;
+
+type Made = { rows: Record<string, number>; bytes: number };
+
+/** @returns a table as text */
+export async function measureBackup(
+  { emails, workers }: BackupBenchOptions,
+  say: (line: string) => void,
+): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-backup-bench-'));
+  const file = join(folder, 'bench.backup');
+  try {
+    const { backup, load, secretKey } = await backUp({ emails, workers, file }, say);
+    say('  checking and restoring it');
+    const check = await timed(['backup', '--verify', file], {});
+    const home = {
+      LETTERHAUS_DATA_DIR: join(folder, 'data'),
+      LETTERHAUS_SECRET_KEY: secretKey,
+    };
+    const restore = await timed(['restore', file], home);
+    const { bytes } = check.answer;
+    const row = (what: string, { seconds }: Timed, meanwhile: string): string[] => [
+      what,
+      seconds.toFixed(1),
+      show(bytes / MEGABYTE / seconds),
+      meanwhile,
+    ];
+    return `${alignColumns([
+      ['', 'seconds', 'MB/s of rows', 'emails a second meanwhile'],
+      row('backup', backup, `${show(load.perSecond)} of ${show(load.fullPerSecond)}`),
+      row('check', check, ''),
+      row('restore', restore, ''),
+    ])}\n${check.answer.rows['emails']} emails, ${show(bytes / MEGABYTE)} MB of rows, a file of ${show(statSync(file).size / MEGABYTE)} MB\n`;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function backUp(
+  { emails, workers, file }: BackupBenchOptions & { file: string },
+  say: (line: string) => void,
+) {
+  // Both machines have the same one, so that no passphrase takes its seconds.
+  const secretKey = 'a secret key of at least 32 characters';
+  await using sink = await Sink.start();
+  const env = { LETTERHAUS_SECRET_KEY: secretKey };
+  await using rig = await Rig.start({ workers, mxPort: sink.port, env });
+  say(`  ${emails.toLocaleString('en-US')} emails of 20 KB`);
+  const mail = { htmlBytes: HTML_BYTES, batch: 100, connections: 8 };
+  await endToEndRound({ rig, sink }, { ...mail, count: emails });
+  await rig.service.sql(MIX);
+  await rig.service.sql('vacuum contents');
+  const single = { htmlBytes: HTML_BYTES, connections: CONNECTIONS };
+  const { perSecond: fullPerSecond } = await endToEndRound(
+    { rig, sink },
+    { ...single, count: Math.ceil(emails / 20) },
+  );
+  say(`  a backup while half of ${show(fullPerSecond)} emails a second flow`);
+  const load = startLoad(rig, fullPerSecond / 2);
+  const backup = await timed(['backup', '--without-secret-key', file], rig.service.env);
+  return { backup, load: { perSecond: await load.stop(), fullPerSecond }, secretKey };
+}
+
+/** Requests are due at this rate, however long the answers take. */
+function startLoad(rig: Rig, perSecond: number): { stop: () => Promise<number> } {
+  const count = Math.ceil(perSecond * SLICE_S);
+  const slice = { count, htmlBytes: HTML_BYTES, connections: CONNECTIONS, pauseMs: 0, perSecond };
+  const end = new AbortController();
+  let posted = 0;
+  const startedMs = machineMs();
+  const running = (async () => {
+    while (!end.signal.aborted) {
+      await rig.post({ ...slice, domains: DOMAINS });
+      posted += count;
+    }
+    return posted / ((machineMs() - startedMs) / 1_000);
+  })();
+  return {
+    stop: () => {
+      end.abort();
+      return running;
+    },
+  };
+}
+
+type Timed = { seconds: number; answer: Made };
+
+async function timed(args: readonly string[], env: Env): Promise<Timed> {
+  const startedMs = machineMs();
+  const { code, stdout, stderr } = await letterhaus([...args, '--json'], cleanEnv(env));
+  const seconds = (machineMs() - startedMs) / 1_000;
+  if (code !== 0) throw new Error(`letterhaus ${args.join(' ')}: ${stderr}`);
+  return { seconds, answer: JSON.parse(stdout) as Made };
+}
