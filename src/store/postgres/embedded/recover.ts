@@ -56,11 +56,11 @@ export async function recoverCluster(recovery: Recovery): Promise<void> {
     const layout = prepareLayout(dataDir, CLOSED_PARENT_HOME, recovery.log);
     const source = findEngine(DEFAULT_SEARCH, recovery.major);
     refuse(layout, { ...recovery, found: source.major });
-    noteDatabase(dataDir, 'a restore to a point in time');
+    // From now on no start makes an empty database here.
+    noteDatabase(dataDir, 'embedded');
     removeUnfinished(layout.databaseDir);
     const binDir = await installEngine(source, layout.databaseDir);
     await recoverInto(layout, { binDir, recovery, version: source.version });
-    noteDatabase(dataDir, 'embedded');
   } finally {
     lock.release();
   }
