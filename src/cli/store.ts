@@ -17,7 +17,7 @@ import {
   DatabaseUnavailable,
   type Queryable,
 } from '../store/postgres/database.ts';
-import { newDatabaseProblem, notedPlace } from '../store/postgres/database-note.ts';
+import { newDatabaseProblem, knownPlace } from '../store/postgres/database-note.ts';
 import { connectRunning, type EngineOptions } from '../store/postgres/embedded/engine.ts';
 import { EngineProblem } from '../store/postgres/embedded/problem.ts';
 import { type BackUp, migrate, type MigrationResult } from '../store/postgres/migrate.ts';
@@ -72,7 +72,7 @@ export async function withAddress(
       return await work({ address, config, isInService: false });
     }
     const { mayReplaceLost = false, mayBeOld = mayReplaceLost } = options;
-    const place = notedPlace(config.dataDir);
+    const place = knownPlace(config.dataDir);
     if (!mayBeOld && place !== null && place !== EMBEDDED) {
       return usageFailure(
         `The database of ${config.dataDir} is not the embedded one, but ${place}: ${settingFor(place)}.`,

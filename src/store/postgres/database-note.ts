@@ -8,6 +8,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } f
 import { join } from 'node:path';
 
 const NAME = 'database.json';
+const UNKNOWN = 'not known';
 
 /** @param place for display: `embedded`, or an address without its password */
 export function noteDatabase(dataDir: string, place: string): void {
@@ -34,12 +35,18 @@ export function newDatabaseProblem(dataDir: string): string | null {
   );
 }
 
-/** Where the database of this data directory is; null: it had none. An unreadable note is one. */
-export function notedPlace(dataDir: string): string | null {
+/** Where the database of this data directory is; null: it had none, or its note cannot be read. */
+export function knownPlace(dataDir: string): string | null {
+  const place = notedPlace(dataDir);
+  return place === UNKNOWN ? null : place;
+}
+
+/** Null: it had none. An unreadable note is one. */
+function notedPlace(dataDir: string): string | null {
   try {
     const note = JSON.parse(readFileSync(join(dataDir, NAME), 'utf8')) as { database?: unknown };
-    return typeof note.database === 'string' ? note.database : 'not known';
+    return typeof note.database === 'string' ? note.database : UNKNOWN;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? null : 'not known';
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? null : UNKNOWN;
   }
 }
