@@ -7,7 +7,7 @@
  */
 import { settleIn } from '../store/backup/hold.ts';
 import { listTables, machineTables } from '../store/backup/source.ts';
-import { isContended, removeLog } from '../store/move/change-log.ts';
+import { isContended, LOCK_TIMEOUT_MS, removeLog } from '../store/move/change-log.ts';
 import { raiseFence, removeFence } from '../store/move/fence.ts';
 import {
   clientQueries,
@@ -51,8 +51,7 @@ export async function undoMove(options: UndoOptions): Promise<Departure> {
   }
 }
 
-const LOCK_TIMEOUT_MS = 5_000;
-const TRIES_MAX = 12;
+const TRIES_MAX = 60;
 
 /** Done already when an earlier undo was interrupted. */
 async function fenceNew(

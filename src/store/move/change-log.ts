@@ -26,7 +26,8 @@ export const MOVE_LOCK = 0x6d6f7665; // "move"
 export type Key = readonly string[] | null;
 
 const PREFIX = 'letterhaus_moving_';
-const LOCK_TIMEOUT_MS = 2_000;
+/** Shorter than PostgreSQL's deadlock_timeout of 1 s: of two that wait for each other this side gives up, not a node. */
+export const LOCK_TIMEOUT_MS = 500;
 const TRIES_MAX = 30;
 const TRY_AGAIN_MS = 500;
 /** A lock timeout, a deadlock, and a catalog row that another session changes (XX000). */
@@ -149,7 +150,7 @@ export async function removeDeadLog(
   }
 }
 
-/** Runs statements in a transaction that waits at most two seconds for a lock, and again until they succeed. */
+/** Runs statements in a transaction that waits only briefly for a lock, and again until they succeed. */
 async function inTurn(db: Queryable, statements: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {

@@ -31,6 +31,7 @@ import { type Departure, refuseUnusable } from '../postgres/usable.ts';
 import {
   installLog,
   isContended,
+  LOCK_TIMEOUT_MS,
   type Key,
   logOf,
   MOVE_LOCK,
@@ -62,7 +63,6 @@ set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set idle
 /** Changed rows are few of many: they are found by their keys. */
 const BY_INDEX = 'set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off';
 
-const LOCK_TIMEOUT_MS = 5_000;
 const BEAT_EVERY_MS = 5_000;
 const LOOK_EVERY_MS = 100;
 /** As long as other nodes take to see that one is dead (service/maintenance). */
