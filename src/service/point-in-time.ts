@@ -31,6 +31,7 @@ import {
   advanceSlot,
   createSlot,
   dropSlot,
+  dropSlots,
   listSlots,
   markTime,
   readWalState,
@@ -60,7 +61,7 @@ const BASE_AGAIN_MS = 10 * 60_000;
 /** Below 1 GB mail is refused: the WAL is given up before that. */
 const DISK_FREE_MIN_BYTES = 2 * 1024 ** 3;
 
-type PointInTimeOptions = {
+export type PointInTimeOptions = {
   config: Config;
   database: {
     db: Queryable;
@@ -73,33 +74,8 @@ type PointInTimeOptions = {
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
 };
 
-/** Runs until it is disposed. Where nothing is kept any more, it lets PostgreSQL remove its WAL. */
-export function keepPointInTime(options: PointInTimeOptions): AsyncDisposable {
-  const { config } = options;
-  const { to } = config.backup.pointInTime;
-  if (config.databaseUrl !== null) {
-    // It was moved there (docs/moving-database.md).
-    if (to !== null) options.log.warn('the WAL of an external database is not archived');
-    return { [Symbol.asyncDispose]: () => Promise.resolve() };
-  }
-  if (to !== null) return new PointInTime(to, options);
-  const dropped = dropSlots(options.database.address).catch((error: unknown) => {
-    options.log.warn({ err: error }, 'WAL is still kept for an archive that is not configured');
-  });
-  return { [Symbol.asyncDispose]: () => dropped };
-}
-
-async function dropSlots(address: DatabaseAddress): Promise<void> {
-  const client = await connectAsOwner(address, 'point in time');
-  try {
-    const db = clientQueries(client);
-    for (const { name } of await listSlots(db)) await dropSlot(db, name);
-  } finally {
-    await client.end();
-  }
-}
-
-class PointInTime implements AsyncDisposable {
+/** Runs until it is disposed. */
+export class PointInTime implements AsyncDisposable {
   readonly #archive: string;
   readonly #options: PointInTimeOptions;
   readonly #journal: JournalKeeper;

@@ -5,7 +5,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import packageFile from '../../package.json' with { type: 'json' };
-import { backupBeforeMigration } from '../backup/before-migration.ts';
 import { failpoint } from '../core/failpoint.ts';
 import type { Config } from '../config/config.ts';
 import type { World } from '../core/world.ts';
@@ -195,16 +194,21 @@ function backUpFor(
   const { config, dataDir, opening } = parts;
   const { log, world, signal } = opening;
   if (config.migrateWithoutBackup) return undefined;
-  return backupBeforeMigration({
-    address,
-    dataDir,
-    secretKey: () => config.secretKey ?? readSecretKey(dataDir),
-    backup: config.backup,
-    version: packageFile.version,
-    world,
-    log: (sentence) => log.warn(sentence),
-    signal,
-  });
+  return async (need) => {
+    // Loaded for the few starts that need it.
+    const { backupBeforeMigration } = await import('../backup/before-migration.ts');
+    const backUp = backupBeforeMigration({
+      address,
+      dataDir,
+      secretKey: () => config.secretKey ?? readSecretKey(dataDir),
+      backup: config.backup,
+      version: packageFile.version,
+      world,
+      log: (sentence) => log.warn(sentence),
+      signal,
+    });
+    await backUp(need);
+  };
 }
 
 const STAY_ROOT =

@@ -37,7 +37,7 @@ import { watchHold } from './hold-watch.ts';
 import { watchMove } from './move-watch.ts';
 import { keepSecretKeys } from './secret-keys.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
-import { keepPointInTime } from './point-in-time.ts';
+import { keepPointInTime } from './keep-point-in-time.ts';
 import { systemWorld } from './system-world.ts';
 import { type Part, PARTS, type WorkerSetup } from './worker-messages.ts';
 import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
@@ -147,7 +147,7 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     using _keys = keepSecretKeys(running);
     using _hold = watchHold(hold, { db: database.db, pool, log });
     await using _backups = scheduleBackups({ ...common, ...running, backup: config.backup });
-    await using _archive = keepPointInTime(running);
+    await using _archive = await keepPointInTime(running);
     const url = ownUrl(ports);
     database.publish({ url });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));

@@ -67,7 +67,14 @@ test('connections that are not logged in are limited for a /64', async () => {
   assert.notEqual(clientOf('2001:db8::1'), clientOf('2001:db8:0:1::1'));
 });
 
+async function takesConnections(): Promise<boolean> {
+  await using dialogue = await Dialogue.open(submissionPort, HOST);
+  return (await dialogue.hear())?.startsWith('220 ') === true;
+}
+
 test('mail is submitted over IPv6, and the trace names the address', async () => {
+  // The connections of the test before may not be closed yet.
+  await waitFor(takesConnections, { what: 'a connection to be taken' });
   await using client = await Dialogue.greeted(submissionPort, HOST);
   await client.startTls();
   await client.ask('EHLO app.test');

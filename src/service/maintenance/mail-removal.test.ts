@@ -62,7 +62,7 @@ test('one run removes weeks beyond all retention times and mail beyond that of i
   assert.ok(contents < emails && emails < before.emails, `${contents} ${emails}`);
   assert.equal((await db.query('select from contents')).length, 0);
   assert.equal((await db.query('select from emails')).length, 1);
-  assert.deepEqual(log.entries.at(-1), { project: sender.projectId, contents: 1 });
+  assert.deepEqual(log.entries.at(-1), { project_id: sender.projectId, contents: 1 });
 
   await newTask().run(() => false);
   assert.equal(log.entries.length, 2, 'nothing is left to remove');

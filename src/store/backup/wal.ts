@@ -6,7 +6,12 @@
  * that cannot be written never fills the disk of the database. The name of the slot is that of the series
  * in the archive: base backups do not contain slots, so a restored cluster begins a series of its own.
  */
-import type { Queryable } from '../postgres/database.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from '../postgres/database.ts';
 
 /** Of our slots; the rest of the name is the series. */
 const PREFIX = 'letterhaus_';
@@ -86,4 +91,15 @@ export async function advanceSlot(db: Queryable, name: string, lsn: string): Pro
 /** PostgreSQL removes the WAL that it kept at its next checkpoint. */
 export async function dropSlot(db: Queryable, name: string): Promise<void> {
   await db.query('select pg_drop_replication_slot($1)', [name]);
+}
+
+/** PostgreSQL may remove its WAL from now on. */
+export async function dropSlots(address: DatabaseAddress): Promise<void> {
+  const client = await connectAsOwner(address, 'point in time');
+  try {
+    const db = clientQueries(client);
+    for (const { name } of await listSlots(db)) await dropSlot(db, name);
+  } finally {
+    await client.end();
+  }
 }

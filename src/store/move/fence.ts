@@ -3,19 +3,12 @@
  * Letterhaus writes and whether or not it knows of the move, and a row that says where the data is now. Both are
  * committed at once. The whole address is sealed by the secret key, so that only nodes of this installation can follow.
  */
-import { z } from 'zod';
 import { DEPARTURE, type Departure, EMBEDDED } from '../postgres/usable.ts';
 import type { Queryable } from '../postgres/database.ts';
 import type { SecretBox } from '../secrets.ts';
 
-/** What a node that follows needs to know. */
-const destination = z.union([
-  z.object({ url: z.string() }),
-  /** The data directory that has it (store/secrets.ts). */
-  z.object({ instance: z.string() }),
-]);
-
-export type Destination = z.infer<typeof destination>;
+/** What a node that follows needs to know. `instance`: of the data directory that has it (store/secrets.ts). */
+export type Destination = { url: string } | { instance: string };
 
 /** It is sealed for this row id. */
 const ROW = 'departure';
@@ -26,7 +19,7 @@ export function sealDestination(secrets: SecretBox, to: Destination): Buffer {
 
 /** @throws SecretUnopenable */
 export function openDestination(secrets: SecretBox, sealed: Buffer): Destination {
-  return destination.parse(JSON.parse(secrets.open(sealed, ROW)));
+  return JSON.parse(secrets.open(sealed, ROW)) as Destination; // nobody else can seal it
 }
 
 /** A node with this configuration has the database that `place` names. */
