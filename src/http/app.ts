@@ -14,6 +14,7 @@ import fastify, {
   type onRequestHookHandler,
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { RefusedLogIn } from '../auth/refused-log-ins.ts';
 import { Overloaded } from '../core/refusals.ts';
 import { checkRoutes } from './access.ts';
 import { noteRequests } from './api-log.ts';
@@ -277,13 +278,14 @@ function closeInTime(app: App, graceMs: number): void {
 function logRequests(app: App, { log, onLogInRefused }: HttpServices): void {
   app.decorateRequest('refusedLogIn', null);
   app.addHook('onResponse', (request, reply, done) => {
-    const { refusedLogIn, id: request_id } = request;
-    const client = plainAddress(request.ip);
-    const isLogged =
-      refusedLogIn === null || onLogInRefused({ ...refusedLogIn, client, ids: { request_id } });
+    const isLogged = request.refusedLogIn === null || onLogInRefused(refusalIn(request));
     if (isLogged && log.isLevelEnabled('info')) logRequest(log, request, reply);
     done();
   });
+}
+
+function refusalIn({ refusedLogIn, ip, id }: FastifyRequest): RefusedLogIn {
+  return { ...refusedLogIn!, client: plainAddress(ip), ids: { request_id: id } };
 }
 
 function countRequests(app: App, onAnswered: HttpServices['onAnswered']): void {
