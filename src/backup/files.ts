@@ -145,8 +145,8 @@ async function removeUnfinished(folder: string, nowMs: number): Promise<void> {
   }
 }
 
-function unusable(path: string, error: unknown): PlaceProblem {
-  const { code = 'error' } = error as NodeJS.ErrnoException;
+export function unusable(path: string, error: unknown): PlaceProblem {
+  const { code = String(error) } = error as NodeJS.ErrnoException;
   const why = code === 'ENOSPC' ? 'the disk is full' : code;
   return new PlaceProblem(`${path} cannot be used (${why}).`);
 }

@@ -1,9 +1,15 @@
-/** Where `/var/backups`, `letterhaus-….backup` or `s3://bucket/prefix/` leads: to a folder or a bucket, and to a backup in it. */
+/**
+ * Where `/var/backups`, `letterhaus-….backup` or `s3://bucket/prefix/` leads: to a folder or a bucket, and to a backup
+ * or an archive of WAL in it.
+ */
 import { stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { folderPlace } from './files.ts';
 import { objectPlace, type ObjectsOptions } from './objects.ts';
 import { backupName, type BackupPlace, PlaceProblem } from './place.ts';
+import { bucketArchive } from './point-in-time/bucket.ts';
+import { folderArchive } from './point-in-time/folder.ts';
+import type { ArchivePlace } from './point-in-time/place.ts';
 
 export type Located = {
   place: BackupPlace;
@@ -39,7 +45,19 @@ export async function locate(text: string, options: Options): Promise<Located> {
 /** The place of scheduled backups, which is a folder or a prefix whether it ends with a slash or not. */
 export function placeOf(text: string, options: Options): BackupPlace {
   if (!isInBucket(text)) return folderPlace(text);
-  return locateObject(text.endsWith('/') ? text : `${text}/`, options).place;
+  return locateObject(asPrefix(text), options).place;
+}
+
+/** The place of an archive of WAL, which is a folder or a prefix as well. */
+export function archiveAt(text: string, options: Options): ArchivePlace {
+  if (!isInBucket(text)) return folderArchive(text);
+  const { bucket, key, access } = requireObject(asPrefix(text), options.access);
+  return bucketArchive({ bucket, prefix: key }, { ...options, access });
+}
+
+/** `s3://bucket/prefix` with the slash at its end. */
+export function asPrefix(text: string): string {
+  return text.endsWith('/') ? text : `${text}/`;
 }
 
 /** The name for a new backup: in a place one with the time. */
@@ -69,7 +87,19 @@ async function locateFile(path: string): Promise<Located> {
     : { place: folderPlace(dirname(path)), file: resolve(path) };
 }
 
-function locateObject(text: string, { access, ...options }: Options): Located {
+function locateObject(text: string, options: Options): Located {
+  const { bucket, key, access } = requireObject(text, options.access);
+  const prefix = key.slice(0, key.lastIndexOf('/') + 1);
+  const place = objectPlace({ bucket, prefix }, { ...options, access });
+  return { place, file: key === prefix ? null : `s3://${bucket}/${key}` };
+}
+
+type Access = ObjectsOptions['access'];
+
+function requireObject(
+  text: string,
+  access: Access | null,
+): { bucket: string; key: string; access: Access } {
   const parsed = parseBucketUrl(text);
   if (parsed === null) {
     throw new PlaceProblem(
@@ -81,8 +111,5 @@ function locateObject(text: string, { access, ...options }: Options): Located {
       `${text} needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.`,
     );
   }
-  const { bucket, key } = parsed;
-  const prefix = key.slice(0, key.lastIndexOf('/') + 1);
-  const place = objectPlace({ bucket, prefix }, { ...options, access });
-  return { place, file: key === prefix ? null : `s3://${bucket}/${key}` };
+  return { ...parsed, access };
 }

@@ -1,6 +1,6 @@
 /** The variables of backups: the key that seals them, and the schedule of the service. */
 import { resolve } from 'node:path';
-import { isInBucket, parseBucketUrl } from '../backup/locate.ts';
+import { asPrefix, isInBucket, parseBucketUrl } from '../backup/locate.ts';
 import { requirePassphrase } from '../backup/sealed-key.ts';
 import type { S3Access } from '../net/s3/transport.ts';
 import type { EnvReader } from './env-reader.ts';
@@ -21,7 +21,7 @@ export type BackupConfig = {
 
 /** The archive of the embedded engine's WAL (docs/backup.md#a-point-in-time). */
 type PointInTimeConfig = {
-  /** The folder; null: nothing is archived. */
+  /** The folder or s3://bucket/prefix; null: nothing is archived. */
   to: string | null;
   /** Between two base backups. */
   everyMs: number;
@@ -42,7 +42,7 @@ const PERIOD_RULE = 'write 30m, 6h or 1d';
 export function readBackup(read: EnvReader): { backup: BackupConfig } {
   const to = read.text('LETTERHAUS_BACKUP_TO');
   const backup = {
-    to: to === null || isInBucket(to) ? to : resolve(to),
+    to: to === null ? null : placeIn(to),
     everyMs: read.parsed('LETTERHAUS_BACKUP_EVERY', parseEveryMs, PERIOD_RULE) ?? EVERY_MS,
     keep:
       read.parsed('LETTERHAUS_BACKUP_KEEP', parseKeep, 'write a number from 1 to 10000') ?? KEEP,
@@ -59,17 +59,21 @@ export function readBackup(read: EnvReader): { backup: BackupConfig } {
     s3: readS3(read),
     pointInTime: readPointInTime(read),
   };
-  if (to !== null && isInBucket(to)) requireBucket(read, to, backup.s3);
   const places = { LETTERHAUS_BACKUP_TO: to, LETTERHAUS_POINT_IN_TIME: backup.pointInTime.to };
   for (const [name, place] of Object.entries(places)) {
+    if (place !== null && isInBucket(place)) requireBucket(read, { name, place, s3: backup.s3 });
     if (place === null || backup.passphrase !== null || backup.recipients.length > 0) continue;
     read.problem(
       name,
       'backups contain the secret key, sealed; set LETTERHAUS_BACKUP_PASSPHRASE or LETTERHAUS_BACKUP_RECIPIENT too.',
     );
   }
-  if (backup.to !== null && backup.to === backup.pointInTime.to) {
-    read.problem('LETTERHAUS_POINT_IN_TIME', 'use another folder than LETTERHAUS_BACKUP_TO.');
+  const archive = backup.pointInTime.to;
+  if (to !== null && archive !== null && asPrefix(placeIn(to)) === asPrefix(archive)) {
+    read.problem(
+      'LETTERHAUS_POINT_IN_TIME',
+      'use another folder or prefix than LETTERHAUS_BACKUP_TO.',
+    );
   }
   return { backup: Object.freeze(backup) };
 }
@@ -88,13 +92,19 @@ function readS3(read: EnvReader): S3Access | null {
   return { endpoint, region, accessKeyId, secretAccessKey, sessionToken };
 }
 
-function requireBucket(read: EnvReader, to: string, s3: S3Access | null): void {
-  const where = 'LETTERHAUS_BACKUP_TO';
-  if (parseBucketUrl(to) === null) {
-    read.problem(where, `${JSON.stringify(to)} is not understood; write s3://bucket/prefix/.`);
+/** A folder as a whole path; a bucket as it is. */
+function placeIn(text: string): string {
+  return isInBucket(text) ? text : resolve(text);
+}
+
+type Bucket = { name: string; place: string; s3: S3Access | null };
+
+function requireBucket(read: EnvReader, { name, place, s3 }: Bucket): void {
+  if (parseBucketUrl(place) === null) {
+    read.problem(name, `${JSON.stringify(place)} is not understood; write s3://bucket/prefix/.`);
   }
   if (s3 === null) {
-    read.problem(where, 'a bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY too.');
+    read.problem(name, 'a bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY too.');
   }
 }
 
@@ -114,7 +124,7 @@ function readPointInTime(read: EnvReader): Readonly<PointInTimeConfig> {
   }
   const period = (name: string) => read.parsed(name, parseEveryMs, PERIOD_RULE);
   return Object.freeze({
-    to: to === null ? null : resolve(to),
+    to: to === null ? null : placeIn(to),
     everyMs: period('LETTERHAUS_POINT_IN_TIME_BASE_EVERY') ?? BASE_EVERY_MS,
     keepMs: period('LETTERHAUS_POINT_IN_TIME_KEEP') ?? POINT_IN_TIME_KEEP_MS,
   });

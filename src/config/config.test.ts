@@ -285,7 +285,7 @@ test('retention is 45 and 90 days by default, unlimited with off, and content is
   ]);
 });
 
-test('an archive of WAL is for the embedded database, in a folder of its own, and has the sealed key', () => {
+test('an archive of WAL is for the embedded database, in a place of its own, and has the sealed key', () => {
   const to = { LETTERHAUS_POINT_IN_TIME: '/srv/wal' };
   const sealed = { ...to, LETTERHAUS_BACKUP_RECIPIENT: RECIPIENT };
   assert.equal(configOf(sealed).backup.pointInTime.to, '/srv/wal');
@@ -295,6 +295,16 @@ test('an archive of WAL is for the embedded database, in a folder of its own, an
   assert.match(external ?? '', /^LETTERHAUS_POINT_IN_TIME: it is for the embedded database/);
   const [shared] = problemsOf({ ...sealed, LETTERHAUS_BACKUP_TO: '/srv/wal/' });
   assert.match(shared ?? '', /^LETTERHAUS_POINT_IN_TIME: use another folder/);
+
+  const credentials = { AWS_ACCESS_KEY_ID: 'AKIA', AWS_SECRET_ACCESS_KEY: 'its secret' };
+  const bucket = { ...sealed, ...credentials, LETTERHAUS_POINT_IN_TIME: 's3://acme/wal' };
+  assert.equal(configOf(bucket).backup.pointInTime.to, 's3://acme/wal');
+  const [same] = problemsOf({ ...bucket, LETTERHAUS_BACKUP_TO: 's3://acme/wal/' });
+  assert.match(same ?? '', /^LETTERHAUS_POINT_IN_TIME: use another folder or prefix/);
+  const [keyless] = problemsOf({ ...bucket, AWS_ACCESS_KEY_ID: '' });
+  assert.match(keyless ?? '', /^LETTERHAUS_POINT_IN_TIME: a bucket needs AWS_ACCESS_KEY_ID/);
+  const [misspelt] = problemsOf({ ...bucket, LETTERHAUS_POINT_IN_TIME: 's3:/acme/wal' });
+  assert.match(misspelt ?? '', /^LETTERHAUS_POINT_IN_TIME: .* write s3:\/\/bucket\/prefix\//);
 });
 
 test('SMTP ports are off by default', () => {

@@ -1,6 +1,7 @@
 /**
  * Keeps what a restore to a point in time needs (LETTERHAUS_POINT_IN_TIME): archives the WAL of the embedded
- * engine every few seconds, makes base backups, and removes old ones (backup/point-in-time/archive.ts).
+ * engine every few seconds, makes base backups, and removes old ones (backup/point-in-time/archive.ts), in a folder or
+ * a bucket.
  *
  * Mail never waits for the archive. While it cannot be written, PostgreSQL keeps WAL on its own disk; when that
  * becomes too much, or the disk low, the WAL is given up, and a new series begins with a base backup as soon as the
@@ -11,16 +12,11 @@ import { join } from 'node:path';
 import type pg from 'pg';
 import type { Logger } from 'pino';
 import packageFile from '../../package.json' with { type: 'json' };
-import { fileJournal } from '../backup/journal.ts';
-import {
-  appendCovered,
-  makeSeries,
-  readKeys,
-  readSeries,
-  removeUnfinished,
-  type Series,
-  unusable,
-} from '../backup/point-in-time/archive.ts';
+import { unusable } from '../backup/files.ts';
+import { archiveAt } from '../backup/locate.ts';
+import { makeSeries, readKeys, readSeries, type Series } from '../backup/point-in-time/archive.ts';
+import { appendCovered } from '../backup/point-in-time/covered.ts';
+import type { ArchivePlace } from '../backup/point-in-time/place.ts';
 import { prune } from '../backup/point-in-time/prune.ts';
 import { positionOf } from '../backup/point-in-time/segments.ts';
 import { archiveBase, archiveKey, archiveWal, WalGone } from '../backup/point-in-time/write.ts';
@@ -51,7 +47,7 @@ import { systemWorld } from './system-world.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 const EVERY_MS = 5_000;
-/** An archive that does not answer, as a network file system, is a problem after this time. */
+/** An archive that does not answer, as a network file system or a bucket, is a problem after this time. */
 const SILENT_MAX_MS = 60_000;
 const WATCH_EVERY_MS = 10_000;
 /** How long a stop waits for the archive. */
@@ -76,10 +72,12 @@ export type PointInTimeOptions = {
 
 /** Runs until it is disposed. */
 export class PointInTime implements AsyncDisposable {
-  readonly #archive: string;
+  readonly #place: ArchivePlace;
   readonly #options: PointInTimeOptions;
   readonly #journal: JournalKeeper;
   readonly #stop = new AbortController();
+  /** Ends requests to a bucket that are still under way when a stop has waited for them. */
+  readonly #end = new AbortController();
   readonly #running: Promise<void>;
   #client: pg.Client | null = null;
   #series: Series | null = null;
@@ -95,11 +93,12 @@ export class PointInTime implements AsyncDisposable {
   #turnSinceMs: number | null = null;
   readonly #watch: NodeJS.Timeout;
 
-  constructor(archive: string, options: PointInTimeOptions) {
-    this.#archive = archive;
+  constructor(to: string, options: PointInTimeOptions) {
+    const { signal } = this.#end;
+    this.#place = archiveAt(to, { access: options.config.backup.s3, world: systemWorld, signal });
     this.#options = options;
     // It begins before the first base backup.
-    const place = { list: () => Promise.resolve([]), journal: fileJournal(archive) };
+    const place = { list: () => Promise.resolve([]), journal: this.#place.journal };
     this.#journal = new JournalKeeper(place, {
       db: options.database.db,
       log: options.log,
@@ -116,6 +115,7 @@ export class PointInTime implements AsyncDisposable {
     const waited = new AbortController();
     await Promise.race([this.#finish(), pause(STOP_WITHIN_MS, waited.signal)]);
     waited.abort();
+    this.#end.abort();
     await this.#client?.end().catch(() => {});
   }
 
@@ -157,18 +157,26 @@ export class PointInTime implements AsyncDisposable {
     const { flushedLsn, dataDirectory } = await readWalState(db);
     const slot = (await listSlots(db)).find(({ name }) => name === series.name);
     if (slot?.restartLsn == null) throw new WalGone(GAP);
-    const keepFrom = await archiveWal(series, {
+    const keepFrom = await archiveWal(this.#place, series, {
       from: positionOf(slot.restartLsn),
       to: positionOf(flushedLsn),
       pgWal: join(dataDirectory, 'pg_wal'),
+      onSegment: () => this.#answers(),
     });
-    series.covered = { at: at.toISOString(), lsn: flushedLsn };
-    await appendCovered(series.folder, series.covered);
+    const covered = { at: at.toISOString(), lsn: flushedLsn };
+    const { name, coveredPart: last } = series;
+    series.coveredPart = await appendCovered(this.#place, { series: name, last, covered });
+    series.covered = covered;
     if (positionOf(keepFrom) > positionOf(slot.restartLsn)) {
       await advanceSlot(db, series.name, keepFrom);
     }
     this.#note(series);
     this.#makeBaseIfDue(series);
+  }
+
+  /** A turn that has much to do is not taken for an archive that does not answer. */
+  #answers(): void {
+    if (this.#turnSinceMs !== null) this.#turnSinceMs = systemWorld.monotonicMs();
   }
 
   async #connect(): Promise<Queryable> {
@@ -182,10 +190,10 @@ export class PointInTime implements AsyncDisposable {
     const slots = await listSlots(db);
     if (this.#series === null) {
       const slot = slots.findLast(({ isLost }) => !isLost);
-      const found = slot === undefined ? null : await readSeries(this.#archive, slot.name);
+      const found = slot === undefined ? null : await readSeries(this.#place, slot.name);
       if (found !== null && isOf(state, found)) {
-        await removeUnfinished(found.folder);
-        this.#keyIds = (await readKeys(found.folder)).at(-1)?.keyIds.join() ?? '';
+        await this.#place.removeUnfinished(found.name);
+        this.#keyIds = (await readKeys(this.#place, found.name)).at(-1)?.keyIds.join() ?? '';
         this.#series = found;
       }
     }
@@ -201,14 +209,15 @@ export class PointInTime implements AsyncDisposable {
   async #begin(db: Queryable, state: WalState): Promise<Series> {
     const name = seriesName(state.now, randomBytes(4).toString('hex'));
     const { system, timeline, segmentBytes } = state;
-    const series = await makeSeries(this.#archive, {
+    const series = await makeSeries(this.#place, {
       name,
       shape: { system, timeline, segmentBytes },
     });
     await createSlot(db, name);
     this.#series = series;
     this.#keyIds = '';
-    this.#options.log.info({ folder: series.folder }, 'WAL is archived for a restore to a time');
+    const archive = this.#place.pathOf(name);
+    this.#options.log.info({ archive }, 'WAL is archived for a restore to a time');
     return series;
   }
 
@@ -219,7 +228,7 @@ export class PointInTime implements AsyncDisposable {
     const ids = secretKeysOf(secretKey).map(secretKeyId).join();
     if (ids === this.#keyIds) return;
     const { now: at } = await readWalState(db);
-    await archiveKey(series, { at, secretKey, sealing: sealingOf(config) });
+    await archiveKey(this.#place, series, { at, secretKey, sealing: sealingOf(config) });
     this.#keyIds = ids;
   }
 
@@ -242,14 +251,15 @@ export class PointInTime implements AsyncDisposable {
       const { signal } = this.#stop;
       const client = await connectAsOwner(address, 'base backup');
       try {
-        const base = await archiveBase(series, {
+        const base = await archiveBase(this.#place, series, {
           address,
           db: clientQueries(client),
           version,
           signal,
         });
         series.bases.push(base);
-        log.info({ file: base.archive, bytes: base.archiveBytes }, 'a base backup was made');
+        const file = this.#place.pathOf(base.archive);
+        log.info({ file, bytes: base.archiveBytes }, 'a base backup was made');
       } finally {
         await client.end();
       }
@@ -266,10 +276,10 @@ export class PointInTime implements AsyncDisposable {
     if (!this.#mayPrune || this.#isBaseRunning || active?.covered == null) return;
     const { keepMs } = this.#options.config.backup.pointInTime;
     const cutoff = new Date(Date.parse(active.covered.at) - keepMs);
-    const oldest = await prune(this.#archive, { active, cutoff });
+    const { oldest, isUnfinished } = await prune(this.#place, { active, cutoff });
     active.bases = active.bases.filter(({ usableFrom }) => oldest === null || usableFrom >= oldest);
-    if (oldest !== null) await fileJournal(this.#archive).shorten(Date.parse(oldest));
-    this.#mayPrune = false;
+    if (oldest !== null) await this.#place.journal.shorten(Date.parse(oldest));
+    this.#mayPrune = isUnfinished;
   }
 
   #note({ bases, covered }: Series): void {
@@ -283,6 +293,8 @@ export class PointInTime implements AsyncDisposable {
     const client = this.#client;
     this.#client = null;
     await client?.end().catch(() => {});
+    // PostgreSQL may have crashed, and writes the end of its WAL again.
+    if (this.#series !== null) this.#series.partial = null;
     if (this.#stop.signal.aborted) return;
     if (reason instanceof WalGone) {
       // The next turn begins a new series.
@@ -307,15 +319,15 @@ export class PointInTime implements AsyncDisposable {
     const { operatorEvents, log } = this.#options;
     if (message !== this.#problem) {
       log.error(
-        { reason: message, to: this.#archive },
+        { reason: message, to: this.#place.name },
         'the archive for a restore to a point in time is behind',
       );
     }
     this.#problem = message;
     operatorEvents.raise({
       type: 'backup.failed',
-      subject: this.#archive,
-      message: `The archive in ${this.#archive} is behind. ${message}`,
+      subject: this.#place.name,
+      message: `The archive in ${this.#place.name} is behind. ${message}`,
       remedy:
         'Mend the reason; the service tries again every few seconds, and mail goes on meanwhile. See docs/backup.md.',
     });
@@ -324,7 +336,7 @@ export class PointInTime implements AsyncDisposable {
   #isWell(): void {
     if ((this.#series?.bases.length ?? 0) === 0) return;
     this.#problem = null;
-    this.#options.operatorEvents.clear({ type: 'backup.failed', subject: this.#archive });
+    this.#options.operatorEvents.clear({ type: 'backup.failed', subject: this.#place.name });
   }
 }
 

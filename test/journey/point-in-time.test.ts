@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryFolder } from '../support/embedded.ts';
 import { cleanEnv, letterhaus } from '../support/letterhaus.ts';
+import { ACCESS, startS3Server } from '../support/s3-server.ts';
 import { type Service, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -98,6 +99,76 @@ test('an installation is restored to a time, on hold, with suppressions since th
     await service[Symbol.asyncDispose]();
     rmSync(dataDir, { recursive: true, force: true });
   }
+});
+
+test('an archive in a bucket restores a lost machine to a time, and no mail waits while it cannot be written', async () => {
+  await using store = await startS3Server();
+  const archive = 's3://backups/acme/wal/';
+  const env = { ...store.env, ...PASSPHRASE };
+  await using lost = await startService({
+    database: 'own',
+    env: { ...env, LETTERHAUS_POINT_IN_TIME: 's3://backups/acme/wal' },
+  });
+  await waitFor(async () => (await coveredMs(lost)) > 0, {
+    what: 'a base backup',
+    timeoutMs: 60_000,
+  });
+  const first = await lost.send();
+  await lost.waitForStatus(first, 'delivered');
+  const wanted = await databaseTime(lost);
+
+  store.fault = () => ({ status: 507, code: 'XMinioStorageFull' });
+  const conditions = () =>
+    lost.sql(`select message from operator_conditions where type = 'backup.failed'`);
+  await waitFor(async () => (await conditions()).length === 1, {
+    what: 'the condition',
+    timeoutMs: 60_000,
+  });
+  const behind = `^The archive in ${archive} is behind\\. WAL could not be archived: .* has no room`;
+  assert.match((await conditions())[0].message, new RegExp(behind));
+  const second = await lost.send();
+  await lost.waitForStatus(second, 'delivered');
+  store.fault = () => null;
+  await waitFor(async () => (await conditions()).length === 0, {
+    what: 'the end of the condition',
+    timeoutMs: 60_000,
+  });
+  const body = { address: 'gone@example.org' };
+  assert.equal((await lost.request('POST', '/v1/suppressions', { body })).status, 201);
+  await waitUntilCovered(lost, await databaseTime(lost));
+  // The journal is written after the WAL.
+  await waitUntilCovered(lost, await databaseTime(lost));
+  await lost.killGroup9();
+  const key = lost.testKey;
+  assert.doesNotMatch(lost.logs, new RegExp(ACCESS.secretAccessKey));
+  await lost[Symbol.asyncDispose]();
+  // It went on with the series that it had, and the condition left no gap.
+  const series = [...store.objects.keys()].filter((name) => name.startsWith('acme/wal/series/'));
+  assert.equal(series.length, 1);
+
+  const dataDir = join(temporaryFolder(), 'data');
+  const home = cleanEnv({ ...env, LETTERHAUS_DATA_DIR: dataDir });
+  const restore = (at: string, to = archive) =>
+    letterhaus(['restore', '--point-in-time', at, to], home);
+  const { code, stderr } = await restore('2026-01-01T00:00Z');
+  assert.equal(code, 2);
+  assert.match(stderr, new RegExp(`${archive} cannot be restored to .* Kept are the times from`));
+  const elsewhere = await restore(wanted.toISOString(), 's3://elsewhere/wal/');
+  assert.match(elsewhere.stderr, /There is no bucket elsewhere/);
+  assert.equal(existsSync(dataDir), false);
+  const restored = await restore(wanted.toISOString());
+  assert.equal(restored.code, 0, restored.stderr);
+  assert.match(restored.stdout, /Restored 1 emails as of /);
+  assert.match(restored.stdout, /From the journal: 1 suppressions/);
+
+  await using service = await startService({ database: 'own', dataDir, env });
+  assert.equal((await service.email(first, key)).status, 'delivered');
+  const unknown = await service.request('GET', `/v1/emails/${second}`, { key });
+  assert.equal(unknown.status, 404);
+  const suppressed = await service.request('GET', '/v1/suppressions/gone@example.org', { key });
+  assert.equal(suppressed.status, 200, suppressed.text);
+  await service[Symbol.asyncDispose]();
+  rmSync(dataDir, { recursive: true, force: true });
 });
 
 /** Ten WAL files of 16 MB. */

@@ -9,7 +9,8 @@ const day = (number: number): string => `2026-11-${String(number).padStart(2, '0
 function series(name: string, days: number[], to: number, system = '1'): Series {
   const bases = days.map((one) => ({ usableFrom: day(one), archive: `${name}/${one}` }) as Base);
   const shape = { system, timeline: 1, segmentBytes: 2 ** 24 };
-  return { name, folder: name, shape, bases, covered: { at: day(to), lsn: '0/0' } };
+  const covered = { at: day(to), lsn: '0/0' };
+  return { name, shape, bases, covered, coveredPart: null, partial: null };
 }
 
 const choose = (all: Series[], at: number): string =>

@@ -1,46 +1,65 @@
 /** Removes from the archive what no restore needs any more. */
-import { readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { type Base, listSeries, type Series, shortenCovered, walFolder } from './archive.ts';
+import {
+  type Base,
+  contentsOf,
+  factsOf,
+  listSeries,
+  removeSeries,
+  type Series,
+  walFolder,
+} from './archive.ts';
 import { expired } from './choose.ts';
+import { coveredBefore } from './covered.ts';
+import type { ArchivePlace } from './place.ts';
 import { positionOf, segmentAt, segmentName } from './segments.ts';
 
-/**
- * Every time since `cutoff` can still be restored afterwards.
- * @returns the first moment that the rest can be restored to; null: there is no base
- */
+/** WAL waits meanwhile. */
+const REMOVED_MAX = 1_000;
+
+type Pruned = {
+  /** The first moment that the rest can be restored to; null: there is no base. */
+  oldest: string | null;
+  /** There was more to remove than one call does. */
+  isUnfinished: boolean;
+};
+
+/** Every time since `cutoff` can still be restored afterwards. Not while a base backup is made. */
 export async function prune(
-  archive: string,
+  place: ArchivePlace,
   { active, cutoff }: { active: Series; cutoff: Date },
-): Promise<string | null> {
-  const all = await listSeries(archive);
-  const gone = expired(all, {
-    cutoff: cutoff.toISOString(),
-    active: active.name,
-    system: active.shape.system,
-  });
-  for (const { folder } of gone.series) await rm(folder, { recursive: true, force: true });
-  for (const base of gone.bases) await removeBase(base);
+): Promise<Pruned> {
+  const { system } = active.shape;
+  const all = await listSeries(place);
+  const gone = expired(all, { cutoff: cutoff.toISOString(), active: active.name, system });
   const kept = all.filter((one) => !gone.series.includes(one));
-  for (const series of kept) {
+  // What says that they are complete goes first.
+  const bases = [...gone.series.flatMap((series) => series.bases), ...gone.bases];
+  await place.remove(bases.map(factsOf));
+  const names: string[] = [];
+  for (const { name } of gone.series) names.push(...(await contentsOf(place, name)));
+  for (const series of kept.filter(({ shape }) => shape.system === system)) {
     const oldest = series.bases.find((base) => !gone.bases.includes(base));
-    const isShorter = series.bases[0] !== oldest;
-    if (oldest !== undefined && isShorter) await removeWalBefore(series, oldest);
+    if (oldest !== undefined) names.push(...(await notNeeded(place, series, oldest)));
   }
-  const bases = kept.flatMap((series) => series.bases).filter((one) => !gone.bases.includes(one));
-  return bases.map(({ usableFrom }) => usableFrom).toSorted()[0] ?? null;
+  await place.remove(names.slice(0, REMOVED_MAX));
+  const isUnfinished = names.length > REMOVED_MAX;
+  if (!isUnfinished) for (const { name } of gone.series) await removeSeries(place, name);
+  const left = kept.flatMap((series) => series.bases).filter((one) => !gone.bases.includes(one));
+  const oldest = left.map(({ usableFrom }) => usableFrom).toSorted()[0] ?? null;
+  return { oldest, isUnfinished };
 }
 
-/** What says that it is complete goes first. */
-async function removeBase({ archive }: Base): Promise<void> {
-  await rm(archive.replace(/tar\.zst$/, 'json'), { force: true });
-  await rm(archive, { force: true });
-}
-
-async function removeWalBefore({ folder, shape }: Series, oldest: Base): Promise<void> {
-  const first = segmentName(segmentAt(positionOf(oldest.startLsn), shape), shape);
-  for (const name of await readdir(walFolder(folder))) {
-    if (name < first) await rm(join(walFolder(folder), name), { force: true });
-  }
-  await shortenCovered(folder, oldest.usableFrom);
+/** What is older than the oldest base, and tars that are no base: the machine was lost, or they were just removed. */
+async function notNeeded(
+  place: ArchivePlace,
+  { name, shape }: Series,
+  { startLsn, usableFrom }: Base,
+): Promise<string[]> {
+  const ofBases = await place.list(`${name}/base-`);
+  const tars = ofBases.filter(
+    (one) => one.endsWith('.tar.zst') && !ofBases.includes(factsOf({ archive: one })),
+  );
+  const first = `${walFolder(name)}/${segmentName(segmentAt(positionOf(startLsn), shape), shape)}`;
+  const wal = (await place.list(`${walFolder(name)}/`)).filter((one) => one < first);
+  return [...tars, ...wal, ...(await coveredBefore(place, name, usableFrom))];
 }

@@ -1,9 +1,8 @@
 /**
- * `letterhaus restore --point-in-time TIME FOLDER`: makes the embedded database of an empty data directory as it was
+ * `letterhaus restore --point-in-time TIME PLACE`: makes the embedded database of an empty data directory as it was
  * at that time, from the archive that the service keeps. The installation is on hold.
  */
-import { dirname } from 'node:path';
-import { fileJournal } from '../../backup/journal.ts';
+import { archiveAt } from '../../backup/locate.ts';
 import { megabytes, PlaceProblem } from '../../backup/place.ts';
 import {
   fillCluster,
@@ -38,7 +37,7 @@ type Settled = { emails: number; open: number; replayed: Replayed };
 /** @throws what a restore throws (../backup-failure.ts) */
 export async function restorePointInTime(
   cli: Cli,
-  folder: string,
+  archive: string,
   { at, config, opening }: Options,
 ): Promise<Outcome> {
   if (config.databaseUrl !== null) {
@@ -46,7 +45,8 @@ export async function restorePointInTime(
       'A restore to a point in time makes an embedded database: unset DATABASE_URL.',
     );
   }
-  const plan = await planRestore(folder, at);
+  const place = archiveAt(archive, { access: config.backup.s3, world: cli.world });
+  const plan = await planRestore(place, at);
   requireKnownSchema(plan);
   const present = config.secretKey ?? readSecretKey(config.dataDir);
   const secretKey = await keysAt(plan, { opening, present });
@@ -98,7 +98,7 @@ async function requireRoom(dataDir: string, { bytes }: Plan): Promise<void> {
 async function settle(
   cli: Cli,
   address: DatabaseAddress,
-  { plan: { at, series }, config }: { plan: Plan; config: Config },
+  { plan: { at, place }, config }: { plan: Plan; config: Config },
 ): Promise<Settled> {
   const client = await connectAsOwner(address, 'restore');
   try {
@@ -110,7 +110,7 @@ async function settle(
       acceptAnyDurability: config.acceptDatabaseDurability,
       log: (sentence) => cli.err(`${sentence}\n`),
     });
-    const rows = fileJournal(dirname(series.folder)).read(at.getTime());
+    const rows = place.journal.read(at.getTime());
     const replayed = await replay({ replay: (batch) => replayJournal(db, batch) }, rows);
     await db.query('analyze');
     return { ...(await countMail(db)), replayed };

@@ -31,7 +31,7 @@ export function describeRestore(command: Command, cli: Cli): void {
     command
       .argument(
         '<file>',
-        'a backup: a file, or s3://bucket/name; with --point-in-time the folder of an archive',
+        'a backup: a file, or s3://bucket/name; with --point-in-time an archive: a folder, or s3://bucket/prefix/',
       )
       .option('--point-in-time <time>', 'from the archive of LETTERHAUS_POINT_IN_TIME', (text) =>
         parseTime(text, cli.world.now()),

@@ -1,0 +1,12 @@
+/** How WAL and base backups are compressed. */
+import { promisify } from 'node:util';
+import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
+
+/** Level 1: WAL is written all the time, and mail needs the cores. With a checksum of the content. */
+export const COMPRESSION = {
+  params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_checksumFlag]: 1 },
+};
+const zip = promisify(zstdCompress);
+
+export const compress = (bytes: Buffer): Promise<Buffer> => zip(bytes, COMPRESSION);
+export const decompress = promisify(zstdDecompress);

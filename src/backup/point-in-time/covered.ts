@@ -1,0 +1,94 @@
+/**
+ * Until when a series is complete: lines with a time and a position in the WAL, which has all that was
+ * committed by then. The lines are in parts, because objects cannot be appended to. The last part is written again
+ * with each new line until it is large enough. After a restart a new one begins.
+ */
+import type { ArchivePlace } from './place.ts';
+
+/** What is written again each time is not larger: about 40 minutes of lines. */
+const PART_BYTES = 16 * 1024;
+
+/** All that was committed by then is in the WAL before the position. */
+export type Covered = { at: string; lsn: string };
+
+/** The part that is being written, as it is stored. */
+export type CoveredPart = { name: string; text: string };
+
+export const coveredFolder = (series: string): string => `${series}/covered`;
+
+/**
+ * Resolves when the line is stored, which is said only once the WAL is.
+ * @param last the part that the line before it is in; null: a new part begins
+ */
+export async function appendCovered(
+  place: ArchivePlace,
+  { series, last, covered }: { series: string; last: CoveredPart | null; covered: Covered },
+): Promise<CoveredPart> {
+  const line = `${covered.at} ${covered.lsn}\n`;
+  const isNew = last === null || last.text.length > PART_BYTES;
+  const part = isNew
+    ? { name: partName(series, covered), text: line }
+    : { name: last.name, text: last.text + line };
+  await place.put(part.name, Buffer.from(part.text));
+  return part;
+}
+
+/** The last line; null: there is none. */
+export async function lastCovered(place: ArchivePlace, series: string): Promise<Covered | null> {
+  const name = (await partsOf(place, series)).at(-1);
+  return name === undefined ? null : ((await linesIn(place, name)).at(-1) ?? null);
+}
+
+/** The first line from a time on; null: there is none. */
+export async function coveredSince(
+  place: ArchivePlace,
+  series: string,
+  at: string,
+): Promise<Covered | null> {
+  const parts = await partsOf(place, series);
+  const before = parts.findLastIndex((name) => timeOf(name) <= compact(at));
+  for (const name of parts.slice(Math.max(0, before))) {
+    const found = (await linesIn(place, name)).find((line) => line.at >= at);
+    if (found !== undefined) return found;
+  }
+  return null;
+}
+
+/** The parts all of whose lines are from before a time. */
+export async function coveredBefore(
+  place: ArchivePlace,
+  series: string,
+  at: string,
+): Promise<string[]> {
+  const parts = await partsOf(place, series);
+  return parts.filter((_, index) => {
+    const next = parts[index + 1];
+    return next !== undefined && timeOf(next) <= compact(at);
+  });
+}
+
+/** `covered/000000002A000028-20261125T090003123Z.log`: sorts by position. */
+function partName(series: string, { at, lsn }: Covered): string {
+  const position = lsn.split('/').map((half) => half.padStart(8, '0'));
+  return `${coveredFolder(series)}/${position.join('')}-${compact(at)}.log`;
+}
+
+function partsOf(place: ArchivePlace, series: string): Promise<string[]> {
+  return place.list(`${coveredFolder(series)}/`);
+}
+
+async function linesIn(place: ArchivePlace, name: string): Promise<Covered[]> {
+  const text = (await place.get(name))?.toString('utf8') ?? '';
+  return text.split('\n').flatMap((line) => {
+    const [, at, lsn] = /^(\S+Z) ([0-9A-F]+\/[0-9A-F]+)$/.exec(line) ?? [];
+    return at === undefined || lsn === undefined ? [] : [{ at, lsn }];
+  });
+}
+
+function compact(at: string): string {
+  return at.replaceAll(/[-:.]/g, '');
+}
+
+function timeOf(name: string): string {
+  return /-(\w+)\.log$/.exec(name)?.[1] ?? '';
+}
