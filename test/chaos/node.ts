@@ -253,14 +253,14 @@ type Fields = {
   signal?: unknown;
   /** Of an outcome that was refused; one of an email, otherwise of a webhook. */
   sqlstate?: string;
-  emailId?: string;
+  email_id?: string;
 } & Partial<PointLine>;
 
 /** An outcome that the database had refused is written. Only failpoints have these SQLSTATEs. */
-export function settledLate({ msg, sqlstate, emailId }: Fields): PointLine | null {
+export function settledLate({ msg, sqlstate, email_id }: Fields): PointLine | null {
   if (sqlstate === undefined || msg !== 'an outcome that the database had refused is written')
     return null;
-  const failpoint = emailId === undefined ? 'webhook_before_commit' : 'settle_before_commit';
+  const failpoint = email_id === undefined ? 'webhook_before_commit' : 'settle_before_commit';
   return { failpoint, action: `sql_${sqlstate.toLowerCase()}` };
 }
 

@@ -103,7 +103,7 @@ test('a refusal counts only when the refused outcome has been written', () => {
   const plan = new FailpointPlan(['a', 'b', 'c'], randomFor(3, 'points'), false);
   const before = plan.total;
   assert.equal(before, WORKER_FAILPOINTS.length + SUPERVISOR_FAILPOINTS.length + 4);
-  const kept = { sqlstate: '42703', emailId: 'an id' };
+  const kept = { sqlstate: '42703', email_id: 'an id' };
   assert.equal(settledLate({ ...kept, msg: 'an outcome could not be written' }), null);
   const { failpoint, action } = settledLate({
     ...kept,
