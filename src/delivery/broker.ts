@@ -189,9 +189,9 @@ export class Broker {
     const shortMs = isDown ? this.#uplink.suspensionMs(provider.key) : null;
     const failure = { addresses, reason, phase, suspensionMs: shortMs };
     if (provider.outage.failed(failure)) return this.#suspend(provider);
-    if (shortMs === null) return;
-    // The worker skips them for minutes.
+    // The worker skips them for minutes, but one connection is to probe when the suspension ends.
     const deadForMs = provider.outage.suspendedForMs || shortMs;
+    if (deadForMs === null) return;
     for (const address of addresses) this.#notifyHost({ kind: 'host', address, deadForMs });
   }
 

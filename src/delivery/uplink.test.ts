@@ -227,3 +227,14 @@ test('thousands of dead receivers are probed a few at a time, and do not delay t
   assert.equal(scene.suspendedForMs('mx.one.test'), retryMs);
   assert.ok(scene.suspendedForMs('mx.dead1.test')! > retryMs);
 });
+
+test('an address that fails while its provider is suspended already is skipped no longer than that', () => {
+  const scene = new Scene();
+  scene.answer(...RECEIVERS);
+  scene.fail('mx.one.test', 'mx.one.test');
+  const address = addressOf('mx.one.test');
+  scene.broker.receive(2, [{ kind: 'host', address, deadForMs: 120_000 }]);
+  assert.equal(scene.deadForMs('mx.one.test'), 120_000);
+  scene.fail('mx.one.test');
+  assert.equal(scene.deadForMs('mx.one.test'), USUAL_SHAPING.suspension.firstMs);
+});
