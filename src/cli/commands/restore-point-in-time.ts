@@ -2,6 +2,7 @@
  * `letterhaus restore --point-in-time TIME PLACE`: makes the embedded database of an empty data directory as it was
  * at that time, from the archive that the service keeps. The installation is on hold.
  */
+import { restoredOutcome } from '../restored.ts';
 import { archiveAt } from '../../backup/locate.ts';
 import { megabytes, PlaceProblem } from '../../backup/place.ts';
 import {
@@ -124,27 +125,8 @@ function restored(
   { at, base: { version } }: Plan,
   { emails, open, replayed: { suppressions, keys } }: Settled,
 ): Outcome {
-  const takenAt = at.toISOString();
-  const text = [
-    `Restored ${emails} emails as of ${takenAt}, ${open} recipients of them open.`,
-    ...(suppressions + keys > 0
-      ? [`From the journal: ${suppressions} suppressions and ${keys} idempotency keys since then.`]
-      : []),
-    'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
-    `What it would send:  ${program} release --dry-run`,
-    `Let it send:         ${program} release --except-in-doubt`,
-  ].join('\n');
-  return {
-    data: {
-      object: 'restore',
-      taken_at: takenAt,
-      version,
-      open,
-      rows: { emails },
-      from_journal: { suppressions, idempotency_keys: keys },
-    },
-    text,
-  };
+  const restored = { takenAt: at.toISOString(), open, version, rows: { emails }, emails };
+  return restoredOutcome(program, restored, { suppressions, keys });
 }
 
 const REPORT_EVERY_MS = 2_000;

@@ -2,6 +2,7 @@
  * `letterhaus restore`: fills an empty data directory, or the empty database of DATABASE_URL, from a backup.
  * The installation is on hold until `letterhaus release`.
  */
+import { restoredOutcome } from '../restored.ts';
 import type { Command } from 'commander';
 import { existingFile, locate } from '../../backup/locate.ts';
 import { megabytes, PlaceProblem } from '../../backup/place.ts';
@@ -150,26 +151,11 @@ function restored(
   { suppressions, keys }: Replayed,
 ): Outcome {
   const { takenAt, open, version } = header;
-  const text = [
-    `Restored ${rows['emails'] ?? 0} emails as of ${takenAt}, ${open} recipients of them open.`,
-    ...(suppressions + keys > 0
-      ? [`From the journal: ${suppressions} suppressions and ${keys} idempotency keys since then.`]
-      : []),
-    'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
-    `What it would send:  ${program} release --dry-run`,
-    `Let it send:         ${program} release --except-in-doubt`,
-  ].join('\n');
-  return {
-    data: {
-      object: 'restore',
-      taken_at: takenAt,
-      version,
-      open,
-      rows,
-      from_journal: { suppressions, idempotency_keys: keys },
-    },
-    text,
-  };
+  return restoredOutcome(
+    program,
+    { takenAt, open, version, rows, emails: rows['emails'] ?? 0 },
+    { suppressions, keys },
+  );
 }
 
 const REPORT_EVERY_MS = 2_000;
