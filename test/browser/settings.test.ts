@@ -7,6 +7,7 @@ import { startBrowser } from '../support/chromium.ts';
 import { assertGood, buildDashboard, signedIn, takePage } from '../support/dashboard.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
 import { startService } from '../support/service.ts';
+import { eventually } from '../support/wait.ts';
 import { startReceiver, verified } from '../support/webhook-receiver.ts';
 
 await buildDashboard();
@@ -128,6 +129,7 @@ test('a domain with wrong records says which, is verified once they are right, a
   await page.getByLabel('Domain', { exact: true }).fill(name);
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByRole('heading', { name }).waitFor();
+  await page.waitForURL(/\/domains\/[\w-]{36}$/);
   const id = page.url().split('/').at(-1);
   const path = `/v1/domains/${id}`;
   const { body: domain } = await service.request('GET', path, { key: await service.liveKey() });
@@ -165,12 +167,13 @@ test('a domain with wrong records says which, is verified once they are right, a
 
   await page.getByRole('button', { name: 'Rotate DKIM keys' }).click();
   await page.getByRole('button', { name: 'Cancel rotation' }).waitFor();
-  assert.equal(await page.getByText('TXT, next key').count(), 2);
+  const next = page.getByText('TXT, next key');
+  await eventually(async () => assert.equal(await next.count(), 2));
   await page.getByText('new DKIM keys wait for their records').waitFor();
   await assertGood(page);
   await page.getByRole('button', { name: 'Cancel rotation' }).click();
   await page.getByRole('button', { name: 'Rotate DKIM keys' }).waitFor();
-  assert.equal(await page.getByText('TXT, next key').count(), 0);
+  await eventually(async () => assert.equal(await next.count(), 0));
 });
 
 test('a list of suppressions is imported, and the lines that are none are named', async () => {
@@ -206,8 +209,9 @@ test('the environments are apart, and one click from each other', async () => {
   };
   await chooseScope('live');
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
-  assert.equal(await page.getByText('Test: nothing here is delivered.').count(), 0);
+  const banner = page.getByText('Test: nothing here is delivered.');
+  await banner.waitFor({ state: 'detached' });
   await chooseScope('test');
   await page.getByText('Only in test').waitFor();
-  await page.getByText('Test: nothing here is delivered.').waitFor();
+  await banner.waitFor();
 });

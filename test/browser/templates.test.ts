@@ -1,7 +1,7 @@
 /** The templates of the dashboard in a real browser, on a real service: one of each for all tests. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import type { FrameLocator, Page } from 'playwright-core';
+import type { FrameLocator, Locator, Page } from 'playwright-core';
 import { memberOf, OWNER, ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {
@@ -13,7 +13,7 @@ import {
   visit,
 } from '../support/dashboard.ts';
 import { type Answer, startService } from '../support/service.ts';
-import { waitFor } from '../support/wait.ts';
+import { eventually, waitFor } from '../support/wait.ts';
 
 await buildDashboard();
 const [service, browser] = await Promise.all([startService(), startBrowser()]);
@@ -45,6 +45,8 @@ async function open(path: string, options: object = {}): Promise<OpenPage> {
 
 const previewOf = (page: Page): FrameLocator =>
   page.frameLocator('iframe[title="Preview of the template"]');
+const hasValue = (field: Locator, value: string): Promise<void> =>
+  eventually(async () => assert.equal(await field.inputValue(), value));
 const press = (page: Page, name: string): Promise<void> =>
   page.getByRole('button', { name, exact: true }).click();
 
@@ -88,9 +90,9 @@ test('a template is made, typed beside its preview, saved, published and sent as
 
   await press(page, 'Send a test');
   const from = page.getByLabel('From');
-  await waitFor(async () => (await from.inputValue()) === 'test@acme.test', { what: 'a sender' });
+  await hasValue(from, 'test@acme.test');
   const to = page.getByLabel('To', { exact: true });
-  assert.equal(await to.inputValue(), OWNER.email);
+  await hasValue(to, OWNER.email);
   await to.fill('delivered@simulator.test');
   await press(page, 'Send');
   await page.getByRole('link', { name: 'Show the email' }).click();
@@ -133,7 +135,7 @@ test('who leaves an editor with unsaved changes is asked first', async () => {
   const question = page.getByRole('dialog', { name: 'Leave without saving?' });
   await question.getByRole('button', { name: 'Stay' }).click();
   await question.waitFor({ state: 'detached' });
-  assert.equal(await page.getByLabel('Subject').inputValue(), 'Not saved');
+  await hasValue(page.getByLabel('Subject'), 'Not saved');
   await page.getByRole('link', { name: 'Domains' }).click();
   await question.getByRole('button', { name: 'Discard changes' }).click();
   await page.getByRole('heading', { name: 'Domains' }).waitFor();
@@ -142,7 +144,7 @@ test('who leaves an editor with unsaved changes is asked first', async () => {
   await page.goto(`${HOME}/templates/${id}`);
   await page.getByLabel('Subject').fill('Not saved either');
   await press(page, 'Discard changes');
-  assert.equal(await page.getByLabel('Subject').inputValue(), 'Hello');
+  await hasValue(page.getByLabel('Subject'), 'Hello');
 });
 
 test('what was changed elsewhere is shown, and never replaces what is typed', async () => {
@@ -155,9 +157,9 @@ test('what was changed elsewhere is shown, and never replaces what is typed', as
   await press(page, 'Rename');
   await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
   await page.getByText('was changed elsewhere meanwhile').waitFor();
-  assert.equal(await page.getByLabel('Subject').inputValue(), 'Typed here');
+  await hasValue(page.getByLabel('Subject'), 'Typed here');
   await press(page, 'Discard changes');
-  assert.equal(await page.getByLabel('Subject').inputValue(), 'From elsewhere');
+  await hasValue(page.getByLabel('Subject'), 'From elsewhere');
 });
 
 test('versions show what changed, and an older one is restored or published again', async () => {
@@ -175,7 +177,7 @@ test('versions show what changed, and an older one is restored or published agai
   await changes.getByText('- <p>One</p>').waitFor();
   await changes.getByText('+ <p>Two</p>').waitFor();
   await page.getByLabel('Changes of Text').getByText('- Hi').waitFor();
-  assert.equal(await page.getByLabel('Changes of Subject').count(), 0);
+  await page.getByLabel('Changes of Subject').waitFor({ state: 'detached' });
 
   await page.getByRole('link', { name: 'Version 1' }).click();
   await page.waitForURL(/version=1/);
@@ -215,7 +217,8 @@ test('a viewer looks at templates with other sample values, and is offered no ch
   await page.getByLabel('Sample value of name').fill('Vera');
   await previewOf(page).getByText('Dear Vera').waitFor();
   for (const label of ['Subject', 'Name of the variable']) {
-    assert.equal(await page.getByLabel(label).isEditable(), false, label);
+    const field = page.getByLabel(label);
+    await eventually(async () => assert.equal(await field.isEditable(), false, label));
   }
   const offered = ['Save', 'Publish', 'Delete', 'Rename', 'Send', 'Add', 'Create', 'Restore'];
   for (const path of [`templates/${id}`, `templates/${id}/versions`, 'templates']) {
@@ -277,12 +280,14 @@ test('the preview is shown as a phone and in the dark', async () => {
   const text = previewOf(page).getByText('Hi');
   await text.waitFor();
   const colour = `getComputedStyle(document.querySelector('iframe').contentDocument.querySelector('p')).color`;
-  assert.equal(await page.evaluate(colour), 'rgb(0, 0, 0)');
+  const isShownAs = (shown: string): Promise<void> =>
+    eventually(async () => assert.equal(await page.evaluate(colour), shown));
+  await isShownAs('rgb(0, 0, 0)');
   await press(page, 'Dark');
-  await waitFor(async () => (await page.evaluate(colour)) === 'rgb(9, 8, 7)', { what: 'the dark' });
+  await isShownAs('rgb(9, 8, 7)');
   await press(page, 'Phone');
   const frame = page.getByTitle('Preview of the template');
-  await waitFor(async () => (await frame.boundingBox())?.width === 375, { what: '375 px' });
+  await eventually(async () => assert.equal((await frame.boundingBox())?.width, 375));
 });
 
 test('templates are accessible and fit a phone, light and dark', async () => {

@@ -5,16 +5,17 @@ import type { Page } from 'playwright-core';
 import { ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {
+  assertAccessible,
   assertGoodInAllThemes,
   buildDashboard,
+  goToLive,
   type OpenPage,
-  seriousFindings,
   signedIn,
   takePage,
   visit,
 } from '../support/dashboard.ts';
 import { startService } from '../support/service.ts';
-import { waitFor } from '../support/wait.ts';
+import { eventually } from '../support/wait.ts';
 
 await buildDashboard();
 const [service, browser] = await Promise.all([startService(), startBrowser()]);
@@ -39,6 +40,7 @@ const rowOf = (page: Page, text: string) =>
 test('an email arrives as it is sent, and is shown as its reader sees it', async () => {
   await using opened = await open('test/test-inbox');
   const { page } = opened;
+  await goToLive(page, `${HOME}/test/test-inbox`);
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
   const attachments = [{ filename: 'receipt.txt', content: Buffer.from('12').toString('base64') }];
   await service.send({
@@ -58,7 +60,7 @@ test('an email arrives as it is sent, and is shown as its reader sees it', async
   await page.getByRole('button', { name: 'Phone' }).click();
   await page.waitForURL(/width=375/);
   const box = page.getByTitle('Preview of the email');
-  await waitFor(async () => (await box.boundingBox())?.width === 375, { what: 'a phone' });
+  await eventually(async () => assert.equal((await box.boundingBox())?.width, 375));
   await page.getByRole('button', { name: 'Dark' }).click();
   await page.getByText('some of these invert the colours').waitFor();
 
@@ -104,15 +106,14 @@ test('it is searched and walked through by keys, each email in the same view', a
   await page.keyboard.press('k');
   await page.getByRole('heading', { name: 'Walked second' }).waitFor();
   await page.keyboard.press('Escape');
-  await page.getByRole('heading', { name: 'Test inbox' }).waitFor();
-  assert.match(page.url(), /\?q=to/);
+  await page.waitForURL(/\/test-inbox\?q=to/);
 });
 
 test('in the live environment it leads to the test environment', async () => {
   await using opened = await open('live/test-inbox');
   const { page } = opened;
   await page.getByRole('heading', { name: 'belongs to the test environment' }).waitFor();
-  assert.deepEqual(await seriousFindings(page), []);
+  await assertAccessible(page);
   await page.getByRole('link', { name: 'Open the test inbox' }).click();
   await page.waitForURL('**/test/test-inbox');
   await page.getByLabel('Search the test inbox').waitFor();

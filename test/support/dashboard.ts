@@ -13,6 +13,7 @@ import type {
 import { ensureDashboard } from '../../bin/dashboard.js';
 import type { Browser as ApiBrowser } from './browser.ts';
 import type { Service } from './service.ts';
+import { eventually } from './wait.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -127,6 +128,16 @@ export async function visit(page: Page, address: string, shown: string | Locator
   await content.filter({ visible: true }).first().waitFor();
 }
 
+/** The stream by which an open page hears of what happens. */
+export function isOfEvents(one: { url(): string }): boolean {
+  return one.url().includes('/v1/events?');
+}
+
+/** Opens a page that shows what happens from now on: before its stream is open it would hear of nothing. */
+export async function goToLive(page: Page, address: string): Promise<void> {
+  await Promise.all([page.waitForResponse(isOfEvents), page.goto(address)]);
+}
+
 const THEMES = ['light', 'dark'] as const;
 type Theme = (typeof THEMES)[number];
 
@@ -140,15 +151,20 @@ export async function assertGoodInAllThemes(page: Page): Promise<void> {
 
 /** The page as it is now is accessible, and fits a phone. It is shown in a large window then. */
 export async function assertGood(page: Page, what = page.url()): Promise<void> {
-  assert.deepEqual(await seriousFindings(page), [], what);
+  await assertAccessible(page, what);
   await page.setViewportSize(PHONE);
   await page.locator('button[aria-label="Navigation"]').waitFor();
   await assertFits(page);
   await page.setViewportSize(WINDOW);
 }
 
+/** Once what was just clicked, loaded or coloured is drawn. */
+export async function assertAccessible(page: Page, what = page.url()): Promise<void> {
+  await eventually(async () => assert.deepEqual(await seriousFindings(page), [], what));
+}
+
 /** What axe finds and considers serious or worse, with where. */
-export async function seriousFindings(page: Page): Promise<string[]> {
+async function seriousFindings(page: Page): Promise<string[]> {
   if (!(await page.evaluate<boolean>(`'axe' in globalThis`))) await page.evaluate(AXE);
   const violations = await page.evaluate(async () => {
     type Violation = {
@@ -169,10 +185,12 @@ export async function seriousFindings(page: Page): Promise<string[]> {
     );
 }
 
-/** Nothing is wider than the window. */
+/** Nothing is wider than the window, once the page has been laid out in it. */
 export async function assertFits(page: Page): Promise<void> {
-  const root = 'document.documentElement';
-  const content = await page.evaluate<number>(`${root}.scrollWidth`);
-  const frame = await page.evaluate<number>(`${root}.clientWidth`);
-  assert.ok(content <= frame, `the page is ${content} px wide in a window of ${frame} px`);
+  const sizes =
+    '(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])(document.documentElement)';
+  await eventually(async () => {
+    const [content = 0, frame = 0] = await page.evaluate<number[]>(sizes);
+    assert.ok(content <= frame, `the page is ${content} px wide in a window of ${frame} px`);
+  });
 }

@@ -42,3 +42,29 @@ function pauseMs(lookMs: number, waitedMs: number): number {
   const pause = Math.max(POLL_MS, lookMs * PAUSE_SHARE, waitedMs * WAITED_SHARE);
   return Math.min(POLL_MS_MAX, pause);
 }
+
+/**
+ * Runs assertions until all of them hold: for what becomes true a moment after what a test has just done, such as
+ * the layout after a click, a log line after its request, or a counter after its event. What holds only for a
+ * moment before must not be asserted like this.
+ * @param options.timeoutMs default 30 s; then the failure is that of the last look
+ */
+export async function eventually(
+  assertions: () => void | Promise<void>,
+  options: { timeoutMs?: number } = {},
+): Promise<void> {
+  let last: unknown = null;
+  const hold = async (): Promise<boolean> => {
+    try {
+      await assertions();
+      return true;
+    } catch (error) {
+      last = error;
+      return false;
+    }
+  };
+  const { timeoutMs = 30_000 } = options;
+  await waitFor(hold, { what: 'assertions to hold', timeoutMs }).catch(() => {
+    throw last;
+  });
+}
