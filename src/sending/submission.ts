@@ -42,7 +42,6 @@ import {
   readMailbox,
   readScheduledAt,
   readTags,
-  RECIPIENTS_MAX,
   refuseReserved,
   SUBJECT_MAX,
 } from './draft.ts';
@@ -66,6 +65,8 @@ export type SubmittedMessage = {
   trace: Trace;
 };
 
+/** RFC 5321 §4.5.3.1.8, of one message; a request by HTTP has fewer (docs/decisions/0039-envelopes-and-notices.md). */
+export const ENVELOPE_RECIPIENTS_MAX = 100;
 /** RFC 5322 §2.1.1: some servers cut or refuse longer lines. */
 const LINE_OCTETS_MAX = 998;
 /** Receivers accept at most a quarter of a megabyte, most of them less. */
@@ -319,7 +320,7 @@ function shownFields(
     bcc: recipients
       .filter((address) => !named.has(addressKey(address)))
       .map((address) => ({ name: null, address })),
-    replyTo: listOf('reply-to').slice(0, RECIPIENTS_MAX),
+    replyTo: listOf('reply-to').slice(0, ENVELOPE_RECIPIENTS_MAX),
     subject: subject
       .replace(/[\0-\x1f\x7f-\x9f]+/g, ' ')
       .slice(0, SUBJECT_MAX)
@@ -329,10 +330,10 @@ function shownFields(
 
 /** Each event repeats the list, so a long one is cut: recipients of the message come first, then others. */
 function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonly Mailbox[] {
-  if (list.length <= RECIPIENTS_MAX) return list;
+  if (list.length <= ENVELOPE_RECIPIENTS_MAX) return list;
   const isMailed = ({ address }: Mailbox) => mailed.has(addressKey(address));
   const others = list.filter((mailbox) => !isMailed(mailbox));
-  return [...list.filter(isMailed), ...others].slice(0, RECIPIENTS_MAX);
+  return [...list.filter(isMailed), ...others].slice(0, ENVELOPE_RECIPIENTS_MAX);
 }
 
 function writtenOf(

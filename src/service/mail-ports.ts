@@ -19,7 +19,8 @@ import {
   type SmtpServerOptions,
 } from '../net/smtp/server.ts';
 import type { AcceptEmail } from '../sending/accept.ts';
-import { MESSAGE_MAX_BYTES, RECIPIENTS_MAX } from '../sending/draft.ts';
+import { MESSAGE_MAX_BYTES } from '../sending/draft.ts';
+import { ENVELOPE_RECIPIENTS_MAX } from '../sending/submission.ts';
 import { ReloadedCertificate } from './certificates.ts';
 import { ownUrl } from './own-host.ts';
 import { systemWorld } from './system-world.ts';
@@ -78,7 +79,7 @@ const LOG_IN_RESULTS: Readonly<Record<number, 'refused' | 'limited'>> = {
 
 /** One application may open many sessions, and keep one for all its mail. */
 const SUBMISSION_LIMITS: Partial<SmtpServerLimits> = {
-  recipientsPerMessage: RECIPIENTS_MAX,
+  recipientsPerMessage: ENVELOPE_RECIPIENTS_MAX,
   connectionsPerClient: 500,
   messagesPerSession: Infinity,
 };

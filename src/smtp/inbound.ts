@@ -21,7 +21,6 @@ export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
   anonymousConnections: 500,
   messagesPerClientAndMinute: 30_000,
   errorsPerSession: 10,
-  recipientsPerMessage: 20,
   commandTimeoutMs: 60_000,
   dataTimeoutMs: 60_000,
   sessionTimeoutMs: 600_000,

@@ -154,8 +154,9 @@ async function take(
 function answerTo(outcome: AcceptOutcome): Taken {
   if (outcome.kind === 'refused') return { answer: replyTo(outcome) };
   const { id } = JSON.parse(outcome.body) as { id: string };
-  const word = outcome.kind === 'accepted' ? 'Accepted' : 'Accepted before';
-  return { answer: answerOf(250, '2.0.0', `${word} ${id}`), emailId: id };
+  // Mail libraries find the id by the words of Postfix.
+  const again = outcome.kind === 'accepted' ? '' : ' (accepted before)';
+  return { answer: answerOf(250, '2.0.0', `Ok: queued as ${id}${again}`), emailId: id };
 }
 
 function rulesFor(session: SmtpSession<Caller>, { config, localUrl }: SubmissionOptions) {

@@ -29,9 +29,10 @@ export function transportTo({ port, key, user = 'letterhaus', tls = false }: Sub
   });
 }
 
-/** The id in `250 2.0.0 Accepted <id>`. */
+/** The id in `250 2.0.0 Ok: queued as <id>`. */
 export function idIn(reply: string | null): string {
-  const [, id] = /^250 2\.0\.0 Accepted (?:before )?([0-9a-f-]{36})$/.exec(reply ?? '') ?? [];
+  const [, id] =
+    /^250 2\.0\.0 Ok: queued as ([0-9a-f-]{36})(?: \(accepted before\))?$/.exec(reply ?? '') ?? [];
   assert.ok(id, `no id in ${JSON.stringify(reply)}`);
   return id;
 }

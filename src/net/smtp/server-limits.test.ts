@@ -265,17 +265,22 @@ test('connections and messages are limited for one client and for all', async ()
   await hasRoom(server.port);
 });
 
-test('recipients beyond the limit get a temporary refusal, messages a new session', async () => {
+test('100 recipients are taken, further ones get 452 and end no session; messages beyond their limit do', async () => {
   await using server = await startSmtpServer({
-    limits: { recipientsPerMessage: 1, messagesPerSession: 1 },
+    limits: { messagesPerSession: 1, errorsPerSession: 2 },
   });
   await using client = await Dialogue.greeted(server.port);
-  await client.ask('MAIL FROM:<a@b.test>');
-  assert.equal((await client.ask('RCPT TO:<a@b.test>'))?.slice(0, 9), '250 2.1.5');
-  assert.equal((await client.ask('RCPT TO:<c@d.test>'))?.slice(0, 9), '452 4.5.3');
-  await client.ask('DATA');
+  const rcpts = Array.from({ length: 250 }, (_, number) => `RCPT TO:<to-${number}@b.test>\r\n`);
+  client.send(['MAIL FROM:<a@b.test>\r\n', ...rcpts, 'DATA\r\n'].join(''));
+  assert.equal(await client.hear(), '250 2.1.0 Ok');
+  const replies: (string | undefined)[] = [];
+  for (const _ of rcpts) replies.push((await client.hear())?.slice(0, 9));
+  const expected = rcpts.map((_, number) => (number < 100 ? '250 2.1.5' : '452 4.5.3'));
+  assert.deepEqual(replies, expected);
+  assert.match((await client.hear()) ?? '', /^354 /);
   client.send('x\r\n.\r\n');
   assert.equal(await client.hear(), '250 2.0.0 Taken 1');
+  assert.equal(server.taken[0]?.envelope.recipients.length, 100);
   client.send('MAIL FROM:<a@b.test>\r\n');
   assert.deepEqual(
     (await client.hearAll()).map((reply) => reply.slice(0, 9)),

@@ -33,7 +33,18 @@ export type SessionParts<User> = {
   facts: SmtpSession<User>;
 };
 
-type Open = { envelope: SmtpEnvelope & { recipients: string[] }; wasRefused: boolean };
+type Open = {
+  envelope: SmtpEnvelope & { recipients: string[] };
+  wasRefused: boolean;
+  /** Recipients beyond the limit. */
+  excess: number;
+};
+
+/**
+ * A client that pipelines sends all its recipients before it reads that there are too many, and sends those that were
+ * refused with another message (RFC 5321 §4.5.3.1.10). More of them than this count as errors.
+ */
+const EXCUSED_EXCESS_MAX = 1_000;
 
 export const HELLO_FIRST = answerOf(503, '5.5.1', 'Say EHLO first');
 export const BARE_LINE_END = closing(
@@ -83,7 +94,7 @@ export class SmtpServerTransaction<User> {
     }
     const answer = (await options.handlers.onMail?.(facts, mail)) ?? null;
     if (answer !== null) return answer;
-    this.#open = { envelope: { ...mail, recipients: [] }, wasRefused: false };
+    this.#open = { envelope: { ...mail, recipients: [] }, wasRefused: false, excess: 0 };
     return SENDER_OK;
   }
 
@@ -111,15 +122,18 @@ export class SmtpServerTransaction<User> {
   }
 
   async #refusesRecipient(
-    { envelope }: Open,
+    open: Open,
     argument: string,
     { options, facts, limits }: Pick<SessionParts<User>, 'options' | 'facts' | 'limits'>,
   ): Promise<SmtpAnswer | null> {
+    const { envelope } = open;
     const read = readRcpt(argument, envelope.smtpUtf8);
     if ('refused' in read) return read.refused;
-    if (envelope.recipients.length >= limits.recipientsPerMessage) {
-      const max = limits.recipientsPerMessage;
-      return answerOf(452, '4.5.3', `At most ${max} recipients for one message`);
+    const max = limits.recipientsPerMessage;
+    if (envelope.recipients.length >= max) {
+      open.excess += 1;
+      const why = `At most ${max} recipients for one message; send it to the others again`;
+      return { ...answerOf(452, '4.5.3', why), isExcused: open.excess <= EXCUSED_EXCESS_MAX };
     }
     const answer = await options.handlers.onRcpt(facts, read.address);
     if (answer === null) envelope.recipients.push(read.address);

@@ -13,6 +13,8 @@ export type SmtpAnswer = {
   text: string;
   /** The session ends after this reply. */
   closes?: boolean;
+  /** A refusal that does not count as an error of the client. */
+  isExcused?: boolean;
 };
 
 export function answerOf(code: number, enhanced: string | null, text: string): SmtpAnswer {
@@ -98,6 +100,7 @@ export type SmtpServerLimits = {
   messagesPerSession: number;
   /** 4xx and 5xx replies, and idle commands above their limit, since the last accepted message. */
   errorsPerSession: number;
+  /** RFC 5321 §4.5.3.1.8 requires 100. */
   recipientsPerMessage: number;
   messagesPerClientAndMinute: number;
   /** From a reply to the end of the next command. */

@@ -411,7 +411,7 @@ export class SmtpServerSession<User> {
   }
 
   #answer(answer: SmtpAnswer): void {
-    if (answer.code >= 400) this.#errors += 1;
+    if (answer.code >= 400 && answer.isExcused !== true) this.#errors += 1;
     this.#wire.reply(answer);
     if (answer.closes === true) this.#isEnding = true;
     if (this.#isEnding || this.#errors < this.#parts.limits.errorsPerSession) return;
