@@ -143,7 +143,7 @@ test('an invalid API certificate exits with 2 before anything is started', async
 
 test('a start that serves the API in clear text to other machines logs a warning, unless a proxy is configured', async () => {
   const warning = /the API is served in clear text to other machines/;
-  assert.match(exposed.logs, warning);
+  await exposed.logged(warning);
   const behindProxy = { HOST: '0.0.0.0', LETTERHAUS_TRUSTED_PROXIES: '192.0.2.7' };
   await using service = await startService({ ...ONE, env: behindProxy });
   assert.doesNotMatch(service.logs, warning);
@@ -156,7 +156,7 @@ test('ports for SMTP are chosen, opened and printed', async () => {
   await using client = await Dialogue.greeted(inbound_port);
   assert.equal(await client.ask('MAIL FROM:<>'), '250 2.1.0 Ok');
   assert.match((await client.ask('RCPT TO:<jo@acme.test>')) ?? '', /^550 5\.1\.1 /);
-  assert.match(service.logs, /self-signed certificate; set LETTERHAUS_TLS_CERT/);
+  await service.logged(/self-signed certificate; set LETTERHAUS_TLS_CERT/);
   const stopped = service.stop();
   assert.match((await client.hear()) ?? '', /^421 4\.3\.2 /);
   assert.equal(await stopped, 0);

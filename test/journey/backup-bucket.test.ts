@@ -28,9 +28,9 @@ test('an installation whose backups are in a bucket outlives its machine', async
     what: 'the failure in the log',
     timeoutMs: 60_000,
   });
-  assert.match(lost.logs, /has no room for s3:\/\/backups\/acme\/letterhaus-.*make room there/);
+  await lost.logged(/has no room for s3:\/\/backups\/acme\/letterhaus-.*make room there/);
   assert.deepEqual([names('-'), store.uploads.size], [[old], 0]);
-  assert.match(lost.logs, /The newest good backup in s3:\/\/backups\/acme\/ is \d+ days old/);
+  await lost.logged(/The newest good backup in s3:\/\/backups\/acme\/ is \d+ days old/);
   const attention = await lost.cli('attention');
   assert.match(attention.stdout, /^The newest backup is \d+ days old: s3:/);
   assert.match(attention.stdout, /backup\.failed[^]*has no room for/);

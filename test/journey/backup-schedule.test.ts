@@ -28,10 +28,9 @@ test('a backup is made when it is due and checked, and then old ones are removed
     },
   });
   // Its folder is missing: that is logged and counted.
-  await waitFor(() => /a backup failed.*/.test(service.logs), { what: 'the failure in the log' });
-  assert.match(service.logs, /cannot be used \(ENOENT\)/);
-  assert.equal(await metric(service, 'failures_total'), 1);
-  assert.equal(await metric(service, 'last_success_timestamp_seconds'), 0);
+  await service.logged(/cannot be used \(ENOENT\).*a backup failed/);
+  await service.counted(/^letterhaus_backup_failures_total 1$/m);
+  await service.counted(/^letterhaus_backup_last_success_timestamp_seconds 0$/m);
 
   mkdirSync(folder);
   for (const name of OLD) writeFileSync(join(folder, name), 'an old one');

@@ -76,13 +76,8 @@ test('a domain whose DKIM record disappears is degraded minutes later, sends wit
   assert.match(condition.subject, /^degraded\.example \(project /);
   assert.ok(condition.message.includes(`DKIM ${rsa.name}`), condition.message);
   assert.match(condition.remedy, /letterhaus domains verify degraded\.example/);
-  const logged = journey.service.logs.split('\n').find((line) => line.includes('domain.degraded'));
-  assert.equal(JSON.parse(logged!).level, 'warn');
-  const isCounted = async () =>
-    /^letterhaus_operator_conditions\{type="domain\.degraded"\} 1$/m.test(
-      (await journey.service.metrics()).text,
-    );
-  await waitFor(isCounted, { what: 'the metric, which is read every 5 s', timeoutMs: 30_000 });
+  await journey.service.logged(/"level":"warn".*domain\.degraded/);
+  await journey.service.counted(/^letterhaus_operator_conditions\{type="domain\.degraded"\} 1$/m);
 
   const isEd25519Alone = async () => (await selectorsOf(domain)).join() === selector(ed25519);
   await waitFor(isEd25519Alone, { what: 'mail without the missing key', timeoutMs: 30_000 });

@@ -52,8 +52,8 @@ test('a frozen worker is replaced under load: requests are answered, and no mail
   await queueIsEmpty(service);
   await assertSettled(service, accepted);
   assert.equal(duplicates(arrivals(mx)), 0, 'the frozen worker had written no dot');
-  assert.match(service.logs, /docs\/scale\.md/);
-  assert.match((await service.metrics()).text, /^letterhaus_workers_killed_total 1$/m);
+  await service.logged(/docs\/scale\.md/);
+  await service.counted(/^letterhaus_workers_killed_total 1$/m);
 });
 
 test('mail that waited for the reply to its final dot is sent once more, with the same Message-ID', async () => {
@@ -70,7 +70,7 @@ test('mail that waited for the reply to its final dot is sent once more, with th
   await service.waitForStatus(id, 'delivered', { key });
   await queueIsEmpty(service);
   assert.deepEqual([...arrivals(mx)], [[id, 2]]);
-  assert.match(service.logs, KILLED);
+  await service.logged(KILLED);
 });
 
 test('a service that is stopped ends a frozen worker as well', async () => {
@@ -79,7 +79,7 @@ test('a service that is stopped ends a frozen worker as well', async () => {
   const [pid] = await service.workerPids();
   process.kill(pid!, 'SIGSTOP');
   assert.equal(await service.stop(), 0);
-  assert.match(service.logs, KILLED);
+  await service.logged(KILLED);
 });
 
 test('after a pause of the whole machine no worker is killed', async () => {

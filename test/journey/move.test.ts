@@ -131,10 +131,9 @@ test('an embedded database moves to a server and back into the data directory un
   const events = await eventsAfter(service, key, start.cursor);
   assert.equal(events.get('email.delivered'), clients.accepted.length);
 
-  const log = service.logs;
-  assert.match(log, /the database is being moved; nothing is sent for some seconds/);
-  assert.match(log, /this node continues with the new one/);
-  assert.match(log, /this node follows; set DATABASE_URL to postgres:/);
+  await service.logged(/the database is being moved; nothing is sent for some seconds/);
+  await service.logged(/this node continues with the new one/);
+  await service.logged(/this node follows; set DATABASE_URL to postgres:/);
   // A start with the old setting follows, too.
   await service.restart();
   assert.match(service.readyLine.database, /^postgres:/);

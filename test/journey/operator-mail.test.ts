@@ -74,7 +74,7 @@ test('without a domain that can send, attention says so; then the mail goes out 
   assert.match(mail!, /^ {2}Since: 20\d\d-\d\d-\d\d \d\d:\d\d UTC\r$/m);
   assert.match(mail!, /^ {2}To do: Help it\.\r$/m);
   assert.match(mail!, /letterhaus attention/);
-  assert.match(service.logs, /"failpoint":"accept_after_commit"/);
+  await service.logged(/"failpoint":"accept_after_commit"/);
   await waitFor(async () => !(await isUnreachable()), { what: 'its end', timeoutMs: 60_000 });
 });
 

@@ -217,10 +217,8 @@ test('the operator gets one warning with the reply and the page for delisting, a
     `^letterhaus_provider_blocked\\{provider="other",about="address",category="reputation"\\} 1$`,
     'm',
   );
-  await waitFor(async () => blocked.test((await service.metrics()).text), { what: 'the metric' });
-  const { text } = await service.metrics();
-  assert.match(
-    text,
+  await service.counted(blocked);
+  await service.counted(
     /^letterhaus_deferrals_total\{provider="other",category="reputation",blame="us"\} \d+$/m,
   );
   mx.set({});

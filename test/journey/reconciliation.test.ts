@@ -175,10 +175,8 @@ test('a lost recipient, a lost place in the queue, a lost event and a changed co
   assert.match(shown.stdout, new RegExp(`1 email lacks an event.*${silent}`));
   const attention = await service.cli('attention');
   assert.match(attention.stdout, /reconciliation\.difference/);
-  assert.match(service.logs, /"event":"reconciliation\.difference"/);
-  const metric = async () =>
-    /^letterhaus_reconciliation_differences ([1-9])/m.test((await service.metrics()).text);
-  await waitFor(metric, { what: 'the metric', timeoutMs: TIMEOUT_MS });
+  await service.logged(/"event":"reconciliation\.difference"/);
+  await service.counted(/^letterhaus_reconciliation_differences [1-9]/m);
 });
 
 test('an operator who knows of the differences ends the alarm', async () => {

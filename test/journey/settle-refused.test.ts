@@ -153,7 +153,7 @@ describe('the database refuses outcomes', { concurrency: true }, () => {
       verdict.resolve();
       await waitFor(() => refusals().length > 0, { what: 'the refusal' });
       assert.equal(await service.stop(), 0);
-      assert.match(service.logs, /stopped with outcomes that could not be written/);
+      await service.logged(/stopped with outcomes that could not be written/);
       assert.ok(service.logs.includes(id));
     });
   });

@@ -86,8 +86,7 @@ test('the limits of a provider on connections and messages per connection hold o
   assert.equal(mostAtOnce(one, two), 3);
   assert.equal(one.messages.length + two.messages.length, 80);
   for (const { messages } of [...one.sessions, ...two.sessions]) assert.ok(messages <= 5);
-  const { text } = await service.metrics();
-  assert.match(text, /^letterhaus_provider_window\{provider="capped"\} 3$/m);
+  await service.counted(/^letterhaus_provider_window\{provider="capped"\} 3$/m);
 });
 
 test('at a receiver with few connections few are refused, and few emails are deferred', async () => {

@@ -13,7 +13,7 @@ import { cleanEnv } from '../support/letterhaus.ts';
 import { asOwner, type ProxiedDatabase, proxiedDatabase } from '../support/postgres.ts';
 import { ServiceProcess } from '../support/service-process.ts';
 import { startService } from '../support/service.ts';
-import { waitFor } from '../support/wait.ts';
+import { eventually, waitFor } from '../support/wait.ts';
 
 /** A start of one worker that is not ready yet. */
 class Start implements AsyncDisposable {
@@ -103,7 +103,7 @@ describe('a start whose database falls silent', { concurrency: 4 }, () => {
     test(`a start that meets ${what} ends with one sentence`, async () => {
       await using start = await startInto(text, { all });
       assert.equal(await start.process.ended, 1);
-      assert.match(start.process.logs, SENTENCE);
+      await eventually(() => assert.match(start.process.logs, SENTENCE));
       assert.doesNotMatch(start.process.logs, /^ {4}at /m);
       await start.isGone();
     });

@@ -64,7 +64,7 @@ test('a service that took over the database of a killed one stops in order', asy
   await using own = await startService({ database: 'own', args: ['--workers', '1'] });
   await own.killGroup9();
   await own.restart();
-  assert.match(own.logs, /Took over the database/);
+  await own.logged(/Took over the database/);
   assert.equal(await own.stop(), 0, own.logs);
 });
 

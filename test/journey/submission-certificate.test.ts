@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { connect } from 'node:tls';
 import { makeSelfSigned } from '../../src/net/tls/self-signed.ts';
 import { startService } from '../support/service.ts';
-import { waitFor } from '../support/wait.ts';
+import { eventually, waitFor } from '../support/wait.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -59,14 +59,11 @@ test('a certificate that ends or is for another name is reported until it is ren
   assert.match(expiring['message']!, /mail ports on \S+ ends on 20\d\d-\d\d-\d\d, in 10 days\.$/);
   assert.ok(expiring['remedy']!.includes(cert));
   for (const type of byType.keys()) {
-    const line = service.logs.split('\n').find((one) => one.includes(`"event":"${type}"`));
-    assert.match(line ?? '', /"level":"warn".*"remedy":/);
+    const line = () => service.logs.split('\n').find((one) => one.includes(`"event":"${type}"`));
+    await eventually(() => assert.match(line() ?? '', /"level":"warn".*"remedy":/));
   }
   assert.equal((await service.request('GET', '/readyz')).status, 200, 'mail is accepted');
-  const metrics = async (pattern: RegExp) => pattern.test((await service.metrics()).text);
-  const isCounted = () =>
-    metrics(/^letterhaus_operator_conditions{type="certificate.expiring"} 1$/m);
-  await waitFor(isCounted, { what: 'the metric, which is read every 5 s', timeoutMs: 30_000 });
+  await service.counted(/^letterhaus_operator_conditions{type="certificate.expiring"} 1$/m);
 
   renew('second.test', 90 * 24 * HOUR_MS);
   const isRenewed = async () => (await shown()) === 'second.test';
@@ -74,6 +71,6 @@ test('a certificate that ends or is for another name is reported until it is ren
   await waitFor(isRenewed, { what: 'the new certificate', timeoutMs: 60_000, everyMs: 200 });
   const isQuiet = async () => (await conditions()).length === 0;
   await waitFor(isQuiet, { what: 'the conditions to end', timeoutMs: 60_000 });
-  assert.match(service.logs, /"level":"info".*The certificate is renewed\./);
+  await service.logged(/"level":"info".*The certificate is renewed\./);
   assert.ok(!service.logs.includes('self-signed certificate'));
 });

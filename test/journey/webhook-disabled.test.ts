@@ -35,14 +35,11 @@ test('a webhook that failed for five days is in the log, the stream, the other w
     body.data.map((event: { id: string }) => event.id),
     [received!.id],
   );
-  const line = service.logs.split('\n').find((one) => one.includes('"event":"webhook.disabled"'));
-  assert.match(line ?? '', /"level":"warn".*letterhaus webhooks update \S+ --enable/);
-  assert.doesNotMatch(line ?? '', /token=secret/);
-  const isCounted = async () =>
-    /^letterhaus_operator_conditions{type="webhook.disabled"} 1$/m.test(
-      (await service.metrics()).text,
-    );
-  await waitFor(isCounted, { what: 'the metric, which is read every 5 s', timeoutMs: 30_000 });
+  const said =
+    /^.*"level":"warn".*"event":"webhook.disabled".*letterhaus webhooks update \S+ --enable.*$/m;
+  await service.logged(said);
+  assert.doesNotMatch(said.exec(service.logs)![0], /token=secret/);
+  await service.counted(/^letterhaus_operator_conditions{type="webhook.disabled"} 1$/m);
   const shown = await service.cli('attention');
   assert.match(shown.stdout, new RegExp(`webhook\\.disabled +${id}`));
 

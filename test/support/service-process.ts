@@ -116,8 +116,9 @@ export class ServiceProcess {
     this.#gone(await this.ended);
   }
 
+  /** Ended, with all that it has written read. */
   #stopped(): Promise<number | NodeJS.Signals> {
-    return waitFor(() => this.#end !== null && { end: this.#end }, {
+    return waitFor(() => this.isSilent && this.#end !== null && { end: this.#end }, {
       what: 'the service to stop',
       timeoutMs: STOP_WITHIN_MS,
     }).then(({ end }) => this.#gone(end));

@@ -24,7 +24,7 @@ import { asOwner, migratedDatabase, type TestDatabase } from './postgres.ts';
 import { workersOf } from './processes.ts';
 import { cleanEnv, letterhaus, letterhausHere, type CommandEnd, type Env } from './letterhaus.ts';
 import { ServiceProcess, type ReadyLine } from './service-process.ts';
-import { waitFor } from './wait.ts';
+import { eventually, waitFor } from './wait.ts';
 
 export type { Answer, RequestOptions } from './api-client.ts';
 
@@ -54,6 +54,8 @@ export type GivenDatabase = Pick<TestDatabase, 'address' | 'url' | 'setReachable
 
 type Duration = { hours?: number; minutes?: number; seconds?: number };
 
+/** Some figures are read every few seconds, on a machine that may be busy. */
+const WRITTEN_WITHIN_MS = 60_000;
 const METRICS_TOKEN = 'token-of-the-metrics';
 
 /**
@@ -197,9 +199,20 @@ export class Service extends ApiClient implements AsyncDisposable {
     });
   }
 
+  /** Resolves once it has written that to its log, which reaches the test after the answer of a request. */
+  logged(pattern: RegExp): Promise<void> {
+    return eventually(() => assert.match(this.logs, pattern), { timeoutMs: WRITTEN_WITHIN_MS });
+  }
+
   /** What it has counted, as Prometheus gets it. */
   metrics(): Promise<Answer> {
     return this.request('GET', '/metrics', { key: METRICS_TOKEN });
+  }
+
+  /** Resolves once it has counted that: some counters are read from the database every few seconds. */
+  counted(line: RegExp): Promise<void> {
+    const look = async (): Promise<void> => assert.match((await this.metrics()).text, line);
+    return eventually(look, { timeoutMs: WRITTEN_WITHIN_MS });
   }
 
   /**
