@@ -8,7 +8,7 @@
 type Schema = {
   $ref?: string;
   anyOf?: Schema[];
-  const?: unknown;
+  oneOf?: Schema[];
   enum?: unknown[];
   type?: string | string[];
   items?: Schema;
@@ -61,7 +61,9 @@ type Place = { path: string; method: string; operation: Operation };
 /** Also what needs neither key nor session, which is outside of `/v1`. */
 function isForKeys({ path, operation: { security } }: Place): boolean {
   return (
-    security === undefined || !path.startsWith('/v1/') || security.some((one) => 'apiKey' in one)
+    security === undefined ||
+    !path.startsWith('/v1/') ||
+    security.some((one) => 'bearerAuth' in one)
   );
 }
 
@@ -106,8 +108,8 @@ function contentType(part: Content | undefined): string {
 
 function typeOf(schema: Schema, indent: string): string {
   if (schema.$ref !== undefined) return schema.$ref.split('/').at(-1) ?? '';
-  if (schema.anyOf !== undefined) return unionOf(schema.anyOf, indent);
-  if (schema.const !== undefined) return literal(schema.const);
+  const alternatives = schema.anyOf ?? schema.oneOf;
+  if (alternatives !== undefined) return unionOf(alternatives, indent);
   if (schema.enum !== undefined) return schema.enum.map(literal).join(' | ');
   if (Array.isArray(schema.type)) {
     const kinds = schema.type.map((type) => ({ ...schema, type }));

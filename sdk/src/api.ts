@@ -26,6 +26,8 @@ export type AcceptedEmail = {
   created_at: string;
 };
 
+export type AcceptedEmailOrDryRun = AcceptedEmail | DryRun;
+
 export type ApiKey = {
   object: 'api_key';
   /** The id of the key. */
@@ -42,7 +44,9 @@ export type ApiKey = {
   domain: string | null;
   /** When it was made. */
   created_at: string;
+  /** When it expires; null: never. */
   expires_at: string | null;
+  /** When it was last used, to the minute; null: never. */
   last_used_at: string | null;
 };
 
@@ -55,6 +59,24 @@ export type ApiKeyChange = {
   domain?: string | null | undefined;
   /** When it expires; null: never. */
   expires_at?: string | null | undefined;
+};
+
+export type ApiKeyCreation = {
+  /** A label; need not be unique. */
+  name: string;
+  /** `sending_access`: may send, and read the emails that it sent. */
+  permission?: 'full_access' | 'sending_access' | undefined;
+  /** The only domain it may send from and manage; null: any. */
+  domain?: string | null | undefined;
+  /** When it expires; null: never. */
+  expires_at?: string | null | undefined;
+};
+
+export type ApiKeyList = {
+  object: 'list';
+  data: ApiKey[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
 };
 
 export type ApiKeyRotation = {
@@ -78,7 +100,9 @@ export type ApiKeyWithSecret = {
   domain: string | null;
   /** When it was made. */
   created_at: string;
+  /** When it expires; null: never. */
   expires_at: string | null;
+  /** When it was last used, to the minute; null: never. */
   last_used_at: string | null;
   /** The key itself, which is shown only here. */
   key: string;
@@ -154,6 +178,13 @@ export type ApiRequestDetail = {
   body: unknown;
 };
 
+export type ApiRequestList = {
+  object: 'list';
+  data: ApiRequest[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
 export type Attachment = {
   filename: string;
   /** The bytes, in base64; or there is a `path`. */
@@ -175,19 +206,39 @@ export type AuditEvent = {
   actor: {
     /** Who did it. */
     type: 'member' | 'api_key' | 'command';
+    /** The member or the key; null: a command. */
     id: string | null;
     /** As of then: the address of the member, the name of the key. */
     name: string | null;
   };
+  /** The project; null: it concerns the organization. */
   project_id: string | null;
+  /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test' | null;
   /** What was changed, by its id; of a suppression the address. */
   target_id: string | null;
   /** The network that the request came from; null: a command. */
   network: string | null;
+  /** X-Request-Id; null: a command. */
   request_id: string | null;
   /** When it was done. */
   created_at: string;
+};
+
+export type AuditEventList = {
+  object: 'list';
+  data: AuditEvent[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
+export type Credentials = {
+  /** The address to sign in with. */
+  email: string;
+  /** The password. */
+  password: string;
+  /** The code of the authenticator app, or a recovery code. */
+  code?: string | undefined;
 };
 
 export type CurrentApiKey = {
@@ -206,7 +257,9 @@ export type CurrentApiKey = {
   domain: string | null;
   /** When it was made. */
   created_at: string;
+  /** When it expires; null: never. */
   expires_at: string | null;
+  /** When it was last used, to the minute; null: never. */
   last_used_at: string | null;
   project: {
     /** The project of the key. */
@@ -217,6 +270,78 @@ export type CurrentApiKey = {
   organization_id: string;
 };
 
+export type DeletedApiKey = {
+  object: 'api_key';
+  /** The deleted object. */
+  id: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
+export type DeletedDomain = {
+  object: 'domain';
+  /** The deleted object. */
+  id: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
+export type DeletedInvitation = {
+  object: 'invitation';
+  /** The deleted object. */
+  id: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
+export type DeletedMember = {
+  object: 'member';
+  /** The deleted object. */
+  id: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
+export type DeletedSession = {
+  object: 'session';
+  /** The deleted object. */
+  id: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
+export type DeletedSuppression = {
+  object: 'suppression';
+  /** As written when it was added; case-insensitive. */
+  address: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
+export type DeletedTemplate = {
+  object: 'template';
+  /** The deleted object. */
+  id: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
+export type DeletedView = {
+  object: 'view';
+  /** The deleted object. */
+  id: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
+export type DeletedWebhook = {
+  object: 'webhook';
+  /** The deleted object. */
+  id: string;
+  /** Always `true`. */
+  deleted: boolean;
+};
+
 export type Diagnosis = {
   object: 'diagnosis';
   /** The email. */
@@ -225,6 +350,7 @@ export type Diagnosis = {
   summary: string;
   /** When it was accepted. */
   created_at: string;
+  /** When it is, or was, to be sent; null: at once. */
   scheduled_at: string | null;
   /** Until when it is tried. */
   expires_at: string;
@@ -275,6 +401,7 @@ export type Diagnosis = {
     what_happened: string;
     last_attempt: {
       number: number | null;
+      /** When it ended. */
       ended_at: string | null;
       duration_ms: number | null;
       /** The step it ended at. */
@@ -292,6 +419,7 @@ export type Diagnosis = {
       limit: 'attempt' | 'database' | 'hold' | 'pause' | 'sender' | 'signing_key' | 'schedule' | 'retry' | 'suspension' | 'rate' | 'connections' | 'project' | 'service' | 'installation';
       /** One sentence, with the figure. */
       message: string;
+      /** When it ends; null: not known. */
       until: string | null;
     } | null;
     /** null: it has no further need of DNS. */
@@ -322,8 +450,11 @@ export type Domain = {
   };
   /** When it was added. */
   created_at: string;
+  /** When it last became verified. */
   verified_at: string | null;
+  /** When its records were last looked up. */
   checked_at: string | null;
+  /** Since when a required record of a domain that was verified is missing; null: none is. */
   failing_since: string | null;
   /** The DKIM keys. */
   dkim: {
@@ -353,6 +484,37 @@ export type Domain = {
   }>;
 };
 
+export type DomainChange = {
+  /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
+  tls?: 'opportunistic' | 'enforced' | undefined;
+  /** Whether opens and clicks are tracked, for emails that do not set it themselves. What is left out stays as it is. */
+  tracking?: {
+    opens?: boolean | undefined;
+    clicks?: boolean | undefined;
+  } | undefined;
+};
+
+export type DomainCreation = {
+  /** A subdomain is a domain of its own. */
+  name: string;
+  /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
+  tls?: 'opportunistic' | 'enforced' | undefined;
+  /** An RSA key that is in use already; it is never returned. Absent: a new key. */
+  dkim?: {
+    /** The name of its record before `._domainkey`. */
+    selector: string;
+    /** RSA of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase. */
+    private_key: string;
+  } | undefined;
+};
+
+export type DomainList = {
+  object: 'list';
+  data: Domain[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
 /** A DNS record to publish, and what was found. */
 export type DomainRecord = {
   /** Its purpose. */
@@ -380,7 +542,9 @@ export type DryRun = {
   object: 'dry_run';
   /** `hold`: the sending domain is paused. `replay`: the Idempotency-Key was used for the same email, and nothing would be sent. */
   outcome: 'send' | 'schedule' | 'hold' | 'replay';
+  /** The email that was sent with the Idempotency-Key. */
   replay_of: string | null;
+  /** When it would be sent; null: at once. */
   scheduled_at: string | null;
   limit: {
     counts: 'emails' | 'recipients';
@@ -447,6 +611,7 @@ export type DryRun = {
     outcome: 'attempt' | 'suppressed';
     suppression: {
       reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+      /** When it expires; null: never. */
       expires_at: string | null;
     } | null;
     /** null: suppressed. */
@@ -478,8 +643,11 @@ export type Email = {
   last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue';
   /** When it was accepted. */
   created_at: string;
+  /** When it is, or was, to be sent; null: at once. */
   scheduled_at: string | null;
+  /** When the first recipient received it. */
   sent_at: string | null;
+  /** When the last recipient reached its final status. */
   completed_at: string | null;
   tags: Array<{
     name: string;
@@ -500,9 +668,59 @@ export type Email = {
   recipients: Recipient[];
 };
 
+export type EmailBatchCreation = EmailCreation[];
+
 export type EmailChange = {
   /** When to send it: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends it at once. */
   scheduled_at: string;
+};
+
+export type EmailCreation = {
+  /** One address, with or without a name. Its domain must be verified. */
+  from: string;
+  /** 1-50 addresses in `to`, `cc` and `bcc` together. */
+  to: string | string[];
+  cc?: string | string[] | undefined;
+  bcc?: string | string[] | undefined;
+  /** Where replies go. */
+  reply_to?: string | string[] | undefined;
+  /** Needed unless there is a `template`. */
+  subject?: string | undefined;
+  /** `html`, `text` or `template` is needed. */
+  html?: string | undefined;
+  /** Derived from the html when absent; an empty string switches that off. */
+  text?: string | undefined;
+  /** Further headers; not those that the service writes itself. */
+  headers?: Record<string, string> | undefined;
+  /** The whole message: at most 30 MB. */
+  attachments?: Attachment[] | undefined;
+  /** Makes subject, html and text of the published version of a template; they are left out then. */
+  template?: {
+    /** The id of a template, or its alias. */
+    id: string;
+    /** The values of its variables, by name. */
+    variables?: Record<string, unknown> | undefined;
+  } | undefined;
+  /** For finding emails; repeated in events. */
+  tags?: Array<{
+    name: string;
+    value: string;
+  }> | undefined;
+  /** Your own strings, repeated in events: at most 75 names of 256 characters with values of 1024. */
+  metadata?: Record<string, string> | undefined;
+  /** Seconds, counted from `scheduled_at` if given. After that, recipients that have not received it end `failed` with the reason `expired`. */
+  expires_in?: number | undefined;
+  /** One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this service, which suppresses the recipient and needs LETTERHAUS_PUBLIC_URL. */
+  unsubscribe?: string | boolean | undefined;
+  /** Overrides the domain's setting. `enforced`: fails rather than sending unencrypted. */
+  tls?: 'opportunistic' | 'enforced' | undefined;
+  /** Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links lead through LETTERHAUS_TRACKING_URL. Needs html. */
+  tracking?: {
+    opens?: boolean | undefined;
+    clicks?: boolean | undefined;
+  } | undefined;
+  /** When to send it: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends it at once. */
+  scheduled_at?: string | undefined;
 };
 
 export type EmailInspection = {
@@ -546,6 +764,15 @@ export type EmailInspection = {
   links: string[];
 };
 
+export type EmailList = {
+  object: 'list';
+  data: EmailSummary[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+  /** With a filter that has no index, at most 50,000 emails are searched per call. If the list continues, this is the position: continue with `after` (or `before`) this id. */
+  scanned_until: string | null;
+};
+
 export type EmailPreview = {
   object: 'email_preview';
   /** The email. */
@@ -564,9 +791,6 @@ export type EmailSharing = {
 /** `scheduled`: Waits for its time. `queued`: Accepted, and waits for its first attempt. `sending`: An attempt is in progress. `deferred`: The last attempt failed for the moment; it is tried again. `delivered`: The recipient's mail server accepted it. `sent`: A relay took it; what happens there is known only if something comes back. `bounced`: The receiving side refused it permanently. `failed`: Given up without a permanent answer of the receiver. `suppressed`: Not attempted: the address is on the suppression list. `canceled`: Canceled before it was sent. `complained`: The recipient reported it as spam. */
 export type EmailStatus = 'sending' | 'scheduled' | 'queued' | 'deferred' | 'delivered' | 'sent' | 'canceled' | 'suppressed' | 'failed' | 'bounced' | 'complained';
 
-/** `scheduled`: Waits for its time. `queued`: Accepted, and waits for its first attempt. `sending`: An attempt is in progress. `deferred`: The last attempt failed for the moment; it is tried again. `delivered`: The recipient's mail server accepted it. `sent`: A relay took it; what happens there is known only if something comes back. `bounced`: The receiving side refused it permanently. `failed`: Given up without a permanent answer of the receiver. `suppressed`: Not attempted: the address is on the suppression list. `canceled`: Canceled before it was sent. `complained`: The recipient reported it as spam. */
-export type EmailStatusInput = 'sending' | 'scheduled' | 'queued' | 'deferred' | 'delivered' | 'sent' | 'canceled' | 'suppressed' | 'failed' | 'bounced' | 'complained';
-
 /** An email without its content and recipients. */
 export type EmailSummary = {
   object: 'email';
@@ -584,8 +808,11 @@ export type EmailSummary = {
   last_event: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue';
   /** When it was accepted. */
   created_at: string;
+  /** When it is, or was, to be sent; null: at once. */
   scheduled_at: string | null;
+  /** When the first recipient received it. */
   sent_at: string | null;
+  /** When the last recipient reached its final status. */
   completed_at: string | null;
   tags: Array<{
     name: string;
@@ -608,11 +835,20 @@ export type EmailWebhookDelivery = {
   attempts: number;
   /** When the event occurred. */
   created_at: string;
+  /** When it got a 2xx response or failed finally. */
   completed_at: string | null;
+  /** When it is sent next. */
   next_attempt_at: string | null;
   /** Its webhook. */
   webhook_id: string;
   webhook_url: string;
+};
+
+export type EmailWebhookDeliveryList = {
+  object: 'list';
+  data: EmailWebhookDelivery[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
 };
 
 export type EventList = {
@@ -641,6 +877,10 @@ export type Failure = {
   };
 };
 
+export type Health = {
+  status: 'ok';
+};
+
 export type Invitation = {
   object: 'invitation';
   /** The invitation. */
@@ -662,6 +902,20 @@ export type InvitationAcceptance = {
   name: string;
   /** At least 10 characters. */
   password: string;
+};
+
+export type InvitationCreation = {
+  /** The address to sign in with. */
+  email: string;
+  /** What the member may do: each role includes those after it. */
+  role: 'owner' | 'admin' | 'developer' | 'viewer';
+};
+
+export type InvitationList = {
+  object: 'list';
+  data: Invitation[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
 };
 
 export type InvitationWithLink = {
@@ -759,6 +1013,7 @@ export type Member = {
   role: 'owner' | 'admin' | 'developer' | 'viewer';
   /** When the person became a member. */
   created_at: string;
+  /** When the member last signed in; null: never. */
   last_signed_in_at: string | null;
 };
 
@@ -767,127 +1022,11 @@ export type MemberChange = {
   role: 'owner' | 'admin' | 'developer' | 'viewer';
 };
 
-export type NewApiKey = {
-  /** A label; need not be unique. */
-  name: string;
-  /** `sending_access`: may send, and read the emails that it sent. */
-  permission?: 'full_access' | 'sending_access' | undefined;
-  /** The only domain it may send from and manage; null: any. */
-  domain?: string | null | undefined;
-  /** When it expires; null: never. */
-  expires_at?: string | null | undefined;
-};
-
-export type NewEmail = {
-  /** One address, with or without a name. Its domain must be verified. */
-  from: string;
-  /** 1-50 addresses in `to`, `cc` and `bcc` together. */
-  to: string | string[];
-  cc?: string | string[] | undefined;
-  bcc?: string | string[] | undefined;
-  /** Where replies go. */
-  reply_to?: string | string[] | undefined;
-  /** Needed unless there is a `template`. */
-  subject?: string | undefined;
-  /** `html`, `text` or `template` is needed. */
-  html?: string | undefined;
-  /** Derived from the html when absent; an empty string switches that off. */
-  text?: string | undefined;
-  /** Further headers; not those that the service writes itself. */
-  headers?: Record<string, string> | undefined;
-  /** The whole message: at most 30 MB. */
-  attachments?: Attachment[] | undefined;
-  /** Makes subject, html and text of the published version of a template; they are left out then. */
-  template?: {
-    /** The id of a template, or its alias. */
-    id: string;
-    /** The values of its variables, by name. */
-    variables?: Record<string, unknown> | undefined;
-  } | undefined;
-  /** For finding emails; repeated in events. */
-  tags?: Array<{
-    name: string;
-    value: string;
-  }> | undefined;
-  /** Your own strings, repeated in events: at most 75 names of 256 characters with values of 1024. */
-  metadata?: Record<string, string> | undefined;
-  /** Seconds, counted from `scheduled_at` if given. After that, recipients that have not received it end `failed` with the reason `expired`. */
-  expires_in?: number | undefined;
-  /** One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this service, which suppresses the recipient and needs LETTERHAUS_PUBLIC_URL. */
-  unsubscribe?: string | boolean | undefined;
-  /** Overrides the domain's setting. `enforced`: fails rather than sending unencrypted. */
-  tls?: 'opportunistic' | 'enforced' | undefined;
-  /** Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links lead through LETTERHAUS_TRACKING_URL. Needs html. */
-  tracking?: {
-    opens?: boolean | undefined;
-    clicks?: boolean | undefined;
-  } | undefined;
-  /** When to send it: ISO 8601 with an offset, up to 30 days ahead. A time in the past sends it at once. */
-  scheduled_at?: string | undefined;
-};
-
-export type NewInvitation = {
-  /** The address to sign in with. */
-  email: string;
-  /** What the member may do: each role includes those after it. */
-  role: 'owner' | 'admin' | 'developer' | 'viewer';
-};
-
-export type NewOwner = {
-  /** What the link has after the = of its last part. */
-  token: string;
-  /** The address to sign in with. */
-  email: string;
-  /** How others see the member. */
-  name: string;
-  /** At least 10 characters. */
-  password: string;
-};
-
-export type NewSuppression = {
-  /** As written when it was added; case-insensitive. */
-  address: string;
-  /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
-  reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
-  /** When it expires; null: never. */
-  expires_at?: string | null | undefined;
-};
-
-export type NewTemplate = {
-  /** For people. */
-  name: string;
-  alias?: string | null | undefined;
-  /** One line in Liquid. */
-  subject: string;
-  /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
-  html?: string | null | undefined;
-  /** In Liquid; derived from the html when null. */
-  text?: string | null | undefined;
-  /** Every variable that the subject, html or text reads. */
-  variables?: TemplateVariableInput[] | undefined;
-};
-
-export type NewView = {
-  /** Another view with this name is replaced. */
-  name: string;
-  /** As in `GET /v1/emails?q=`. */
-  q: string;
-};
-
-export type NewWebhook = {
-  /** HTTPS, on a public address. Redirects are not followed. */
-  url: string;
-  /** The types of events to send; null: all, including those added later. */
-  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue'> | null | undefined;
-};
-
-export type NewWebhookReplay = {
-  /** Events from this time on … */
-  since: string;
-  /** … and before this time; never later than now. */
-  until: string;
-  /** Only deliveries with this status. */
-  status?: 'pending' | 'delivered' | 'failed' | undefined;
+export type MemberList = {
+  object: 'list';
+  data: Member[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
 };
 
 export type OperatorCondition = {
@@ -907,6 +1046,13 @@ export type OperatorCondition = {
   last_seen: string;
 };
 
+export type OperatorConditionList = {
+  object: 'list';
+  data: OperatorCondition[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
 export type OwnSession = {
   object: 'session';
   /** The session. */
@@ -923,6 +1069,24 @@ export type OwnSession = {
   last_used_at: string;
 };
 
+export type OwnSessionList = {
+  object: 'list';
+  data: OwnSession[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
+export type OwnerCreation = {
+  /** What the link has after the = of its last part. */
+  token: string;
+  /** The address to sign in with. */
+  email: string;
+  /** How others see the member. */
+  name: string;
+  /** At least 10 characters. */
+  password: string;
+};
+
 export type PasswordChange = {
   /** The present password. */
   current_password: string;
@@ -932,7 +1096,8 @@ export type PasswordChange = {
 
 export type PasswordChanged = {
   object: 'password';
-  changed: true;
+  /** Always `true`. */
+  changed: boolean;
 };
 
 export type PasswordConfirmation = {
@@ -965,6 +1130,13 @@ export type Project = {
   }>;
 };
 
+export type ProjectList = {
+  object: 'list';
+  data: Project[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
 export type ProjectWrite = {
   /** For people. */
   name: string;
@@ -984,7 +1156,9 @@ export type Queue = {
   due: number;
   /** Of these, those that are held. */
   held: number;
+  /** Since when the oldest of those that are due is due; null: none is. */
   oldest_due_at: string | null;
+  /** When the first that is not held is due; it may have passed. Null: none. */
   next_due_at: string | null;
   /** Those with the most mail first, up to 100. */
   providers: Array<{
@@ -998,10 +1172,13 @@ export type Queue = {
     due: number;
     /** Of these, those that are held. */
     held: number;
+    /** Since when the oldest of those that are due is due; null: none is. */
     oldest_due_at: string | null;
+    /** When the first that is not held is due; it may have passed. Null: none. */
     next_due_at: string | null;
     /** As workers reported it a few seconds ago. `full`: all permitted connections are busy. `slowed`: it asked for less. `suspended`: nothing is sent at present. Null: nothing is unusual. */
     state: 'open' | 'full' | 'slowed' | 'suspended' | null;
+    /** When the suspension or the slowdown ends. */
     state_until: string | null;
     /** Open to the provider, for mail of everybody. */
     connections: number | null;
@@ -1043,7 +1220,9 @@ export type Queue = {
     due: number;
     /** Of these, those that are held. */
     held: number;
+    /** Since when the oldest of those that are due is due; null: none is. */
     oldest_due_at: string | null;
+    /** When the first that is not held is due; it may have passed. Null: none. */
     next_due_at: string | null;
   }>;
   /** Drops that can still be undone, newest first. */
@@ -1071,8 +1250,8 @@ export type QueueChangeRequest = {
   domain?: string | undefined;
   /** What waits for this provider, as in the queue. */
   provider?: string | undefined;
-  /** Everything in the scope; instead of the others. */
-  all?: true | undefined;
+  /** Everything in the scope; instead of the others. Always `true`. */
+  all?: boolean | undefined;
   /** `project`: the project and environment of the caller. `organization`: all of its projects, in both environments; only in a session. */
   scope?: 'project' | 'organization' | undefined;
   /** `next` of the answer before, to go on with a large queue. */
@@ -1097,6 +1276,7 @@ export type QueueDrop = {
   created_at: string;
   /** Until when it can be undone. */
   drops_at: string;
+  /** When it was undone. */
   undone_at: string | null;
 };
 
@@ -1115,10 +1295,13 @@ export type QueueProvider = {
   due: number;
   /** Of these, those that are held. */
   held: number;
+  /** Since when the oldest of those that are due is due; null: none is. */
   oldest_due_at: string | null;
+  /** When the first that is not held is due; it may have passed. Null: none. */
   next_due_at: string | null;
   /** As workers reported it a few seconds ago. `full`: all permitted connections are busy. `slowed`: it asked for less. `suspended`: nothing is sent at present. Null: nothing is unusual. */
   state: 'open' | 'full' | 'slowed' | 'suspended' | null;
+  /** When the suspension or the slowdown ends. */
   state_until: string | null;
   /** Open to the provider, for mail of everybody. */
   connections: number | null;
@@ -1178,10 +1361,18 @@ export type QueueSelection = {
   domain?: string | undefined;
   /** What waits for this provider, as in the queue. */
   provider?: string | undefined;
-  /** Everything in the scope; instead of the others. */
-  all?: true | undefined;
+  /** Everything in the scope; instead of the others. Always `true`. */
+  all?: boolean | undefined;
   /** `project`: the project and environment of the caller. `organization`: all of its projects, in both environments; only in a session. */
   scope?: 'project' | 'organization' | undefined;
+};
+
+export type Readiness = {
+  status: 'ok';
+  /** What is wrong although requests can be served; absent: nothing. */
+  warnings?: string[] | undefined;
+  /** Restored and not released yet: mail is accepted, and nothing is sent. Always `true`. */
+  on_hold?: boolean | undefined;
 };
 
 export type Reason = {
@@ -1198,7 +1389,9 @@ export type Recipient = {
   kind: 'to' | 'cc' | 'bcc';
   status: EmailStatus;
   attempts: number;
+  /** When it is retried. */
   next_attempt_at: string | null;
+  /** When it reached its final status. */
   completed_at: string | null;
   reason: Reason | null;
   smtp: SmtpAnswer | null;
@@ -1208,8 +1401,11 @@ export type Reconciliation = {
   object: 'reconciliation';
   /** No difference was found, or all are acknowledged. */
   is_accounted_for: boolean;
+  /** The first of the last 30 days (UTC) that can be checked; null before the first is over. */
   from: string | null;
+  /** The last day that is over. */
   to: string | null;
+  /** When all that was due had been checked; null: never. */
   checked_at: string | null;
   /** Days of a project with a difference that is not acknowledged. */
   days_differing: number;
@@ -1266,7 +1462,9 @@ export type RotatedApiKey = {
   domain: string | null;
   /** When it was made. */
   created_at: string;
+  /** When it expires; null: never. */
   expires_at: string | null;
+  /** When it was last used, to the minute; null: never. */
   last_used_at: string | null;
   /** The key itself, which is shown only here. */
   key: string;
@@ -1316,14 +1514,16 @@ export type SessionEnded = {
   object: 'session';
   /** The session. */
   id: string;
-  deleted: true;
+  /** Always `true`. */
+  deleted: boolean;
 };
 
 export type SessionsEnded = {
   object: 'session';
   /** How many have ended. */
   count: number;
-  deleted: true;
+  /** Always `true`. */
+  deleted: boolean;
 };
 
 export type Setup = {
@@ -1340,15 +1540,6 @@ export type SharedEmail = {
   url: string;
   /** From then on it shows nothing. */
   expires_at: string;
-};
-
-export type SignIn = {
-  /** The address to sign in with. */
-  email: string;
-  /** The password. */
-  password: string;
-  /** The code of the authenticator app, or a recovery code. */
-  code?: string | undefined;
 };
 
 /** The last reply or error about the recipient. */
@@ -1496,9 +1687,11 @@ export type Suppression = {
   address: string;
   /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  /** The email whose reply, report or link caused it; null: none. */
   source_email_id: string | null;
   /** Since when. */
   created_at: string;
+  /** When it expires; null: never. */
   expires_at: string | null;
 };
 
@@ -1506,11 +1699,28 @@ export type SuppressionChange = {
   action: 'added' | 'removed';
   /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  /** The email whose reply, report or link caused it; null: none. */
   source_email_id: string | null;
   /** When. */
   at: string;
   /** `delivery`: the reply of a mail server; `recipient`: the unsubscribe page. */
   by: 'delivery' | 'recipient' | 'api' | 'import' | 'command_line';
+};
+
+export type SuppressionCreation = {
+  /** As written when it was added; case-insensitive. */
+  address: string;
+  /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
+  reason?: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | undefined;
+  /** When it expires; null: never. */
+  expires_at?: string | null | undefined;
+};
+
+export type SuppressionHistory = {
+  object: 'list';
+  data: SuppressionChange[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
 };
 
 export type SuppressionImport = {
@@ -1538,15 +1748,24 @@ export type SuppressionImport = {
   }>;
 };
 
+export type SuppressionList = {
+  object: 'list';
+  data: Suppression[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
 export type SuppressionWithHistory = {
   object: 'suppression';
   /** As written when it was added; case-insensitive. */
   address: string;
   /** `hard_bounce`: the mailbox or its domain does not exist, or was full for a long time. */
   reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  /** The email whose reply, report or link caused it; null: none. */
   source_email_id: string | null;
   /** Since when. */
   created_at: string;
+  /** When it expires; null: never. */
   expires_at: string | null;
   /** Newest first, at most 100. */
   history: SuppressionChange[];
@@ -1558,6 +1777,7 @@ export type Template = {
   id: string;
   /** For people. */
   name: string;
+  /** A name for programs, in place of the id; unique in its project and environment. */
   alias: string | null;
   /** Counted from 1. */
   latest_version: number;
@@ -1578,6 +1798,7 @@ export type Template = {
   /** In Liquid; derived from the html when null. */
   text: string | null;
   variables: TemplateVariable[];
+  /** When it was first published; null: it is a draft. */
   published_at: string | null;
 };
 
@@ -1593,7 +1814,51 @@ export type TemplateChange = {
   /** In Liquid; derived from the html when null. */
   text?: string | null | undefined;
   /** Every variable that the subject, html or text reads. */
-  variables?: TemplateVariableInput[] | undefined;
+  variables?: TemplateVariableDefinition[] | undefined;
+};
+
+export type TemplateCreation = {
+  /** For people. */
+  name: string;
+  /** A name for programs, in place of the id; unique in its project and environment. */
+  alias?: string | null | undefined;
+  /** One line in Liquid. */
+  subject: string;
+  /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
+  html?: string | null | undefined;
+  /** In Liquid; derived from the html when null. */
+  text?: string | null | undefined;
+  /** Every variable that the subject, html or text reads. */
+  variables?: TemplateVariableDefinition[] | undefined;
+};
+
+export type TemplateList = {
+  object: 'list';
+  data: TemplateSummary[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
+export type TemplatePreview = {
+  variables?: Record<string, unknown> | undefined;
+  /** Default: the latest, published or not. */
+  version?: number | undefined;
+  /** A change that is not stored yet: its fields are rendered in place of those of the version. */
+  content?: {
+    /** One line in Liquid. */
+    subject?: string | undefined;
+    /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
+    html?: string | null | undefined;
+    /** In Liquid; derived from the html when null. */
+    text?: string | null | undefined;
+    /** Every variable that the subject, html or text reads. */
+    variables?: TemplateVariableDefinition[] | undefined;
+  } | undefined;
+};
+
+export type TemplatePublication = {
+  /** Default: the latest. An older one takes a change back. */
+  version?: number | undefined;
 };
 
 export type TemplateSummary = {
@@ -1602,6 +1867,7 @@ export type TemplateSummary = {
   id: string;
   /** For people. */
   name: string;
+  /** A name for programs, in place of the id; unique in its project and environment. */
   alias: string | null;
   /** Counted from 1. */
   latest_version: number;
@@ -1615,6 +1881,14 @@ export type TemplateSummary = {
   updated_at: string;
 };
 
+export type TemplateTranslation = {
+  /** `resend`: variables in three braces, nothing else. */
+  syntax: 'handlebars' | 'resend';
+  subject?: string | null | undefined;
+  html?: string | null | undefined;
+  text?: string | null | undefined;
+};
+
 export type TemplateVariable = {
   name: string;
   type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
@@ -1622,7 +1896,7 @@ export type TemplateVariable = {
   default?: unknown;
 };
 
-export type TemplateVariableInput = {
+export type TemplateVariableDefinition = {
   name: string;
   type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
   /** Its value when a request leaves it out; without one it is required. */
@@ -1637,7 +1911,15 @@ export type TemplateVersion = {
   subject: string;
   /** When it was made. */
   created_at: string;
+  /** When it was first published; null: it is a draft. */
   published_at: string | null;
+};
+
+export type TemplateVersionList = {
+  object: 'list';
+  data: TemplateVersion[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
 };
 
 export type TimelineEvent = {
@@ -1655,6 +1937,13 @@ export type TimelineEvent = {
   data: Record<string, unknown>;
   /** The attempt that caused it, with the SMTP dialogue. */
   attempt: Record<string, unknown> | null;
+};
+
+export type TimelineEventList = {
+  object: 'list';
+  data: TimelineEvent[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
 };
 
 export type Totp = {
@@ -1732,6 +2021,20 @@ export type View = {
   created_at: string;
 };
 
+export type ViewCreation = {
+  /** Another view with this name is replaced. */
+  name: string;
+  /** As in `GET /v1/emails?q=`. */
+  q: string;
+};
+
+export type ViewList = {
+  object: 'list';
+  data: View[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
 export type Webhook = {
   object: 'webhook';
   /** The webhook. */
@@ -1744,6 +2047,7 @@ export type Webhook = {
   status: 'enabled' | 'disabled';
   /** Why the service disabled it; null if it did not. */
   disabled_reason: string | null;
+  /** Since when all attempts have failed; null: it is not failing. */
   failing_since: string | null;
   /** When it was registered. */
   created_at: string;
@@ -1758,6 +2062,13 @@ export type WebhookChange = {
   status?: 'enabled' | 'disabled' | undefined;
 };
 
+export type WebhookCreation = {
+  /** HTTPS, on a public address. Redirects are not followed. */
+  url: string;
+  /** The types of events to send; null: all, including those added later. */
+  events?: Array<'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue'> | null | undefined;
+};
+
 export type WebhookDelivery = {
   object: 'webhook_delivery';
   /** The delivery and its event: the `webhook-id` header of every attempt. */
@@ -1770,7 +2081,9 @@ export type WebhookDelivery = {
   attempts: number;
   /** When the event occurred. */
   created_at: string;
+  /** When it got a 2xx response or failed finally. */
   completed_at: string | null;
+  /** When it is sent next. */
   next_attempt_at: string | null;
 };
 
@@ -1786,7 +2099,9 @@ export type WebhookDeliveryDetail = {
   attempts: number;
   /** When the event occurred. */
   created_at: string;
+  /** When it got a 2xx response or failed finally. */
   completed_at: string | null;
+  /** When it is sent next. */
   next_attempt_at: string | null;
   /** The attempts, oldest first; the newest 20. */
   log: Array<{
@@ -1807,6 +2122,22 @@ export type WebhookDeliveryDetail = {
     created_at: string;
     data: unknown;
   } | null;
+};
+
+export type WebhookDeliveryList = {
+  object: 'list';
+  data: WebhookDelivery[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+  /** With `type`, or `status` `pending` or `delivered`, at most 50,000 deliveries are searched per call. If the list continues, this is the position: continue with `after` this id. */
+  scanned_until: string | null;
+};
+
+export type WebhookList = {
+  object: 'list';
+  data: Webhook[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
 };
 
 /** The deliveries of a period, sent again. */
@@ -1830,7 +2161,17 @@ export type WebhookReplay = {
   queued: number;
   /** When it began. */
   created_at: string;
+  /** When it ended. */
   completed_at: string | null;
+};
+
+export type WebhookReplayCreation = {
+  /** Events from this time on … */
+  since: string;
+  /** … and before this time; never later than now. */
+  until: string;
+  /** Only deliveries with this status. */
+  status?: 'pending' | 'delivered' | 'failed' | undefined;
 };
 
 export type WebhookWithSecret = {
@@ -1845,6 +2186,7 @@ export type WebhookWithSecret = {
   status: 'enabled' | 'disabled';
   /** Why the service disabled it; null if it did not. */
   disabled_reason: string | null;
+  /** Since when all attempts have failed; null: it is not failing. */
   failing_since: string | null;
   /** When it was registered. */
   created_at: string;
@@ -1857,10 +2199,10 @@ export type Operations = {
   sendEmail: {
     query: {
       /** `true`: nothing is stored, counted or sent, and the response describes what would happen. */
-      dry_run?: 'true' | 'false' | undefined;
+      dry_run?: boolean | undefined;
     };
-    body: NewEmail;
-    result: AcceptedEmail | DryRun | AcceptedEmail;
+    body: EmailCreation;
+    result: AcceptedEmailOrDryRun | AcceptedEmail;
   };
   /** List emails */
   listEmails: {
@@ -1873,7 +2215,7 @@ export type Operations = {
       before?: string | undefined;
       /** A search: words and quoted texts that the subject contains, all of them, and the filters as operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` (created; a date, in UTC, or a time). */
       q?: string | undefined;
-      status?: EmailStatusInput | undefined;
+      status?: EmailStatus | undefined;
       /** An address in `to`, `cc` or `bcc`. */
       to?: string | undefined;
       /** The address of the sender, without the name. */
@@ -1890,13 +2232,7 @@ export type Operations = {
       created_before?: string | undefined;
     };
     body: undefined;
-    result: {
-      object: 'list';
-      data: EmailSummary[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-      scanned_until: string | null;
-    };
+    result: EmailList;
   };
   /** Get an email */
   getEmail: {
@@ -1925,12 +2261,7 @@ export type Operations = {
       after?: number | undefined;
     };
     body: undefined;
-    result: {
-      object: 'list';
-      data: TimelineEvent[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: TimelineEventList;
   };
   /** Get the exact bytes of an email */
   getEmailContent: {
@@ -1963,12 +2294,7 @@ export type Operations = {
   listEmailWebhookDeliveries: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      object: 'list';
-      data: EmailWebhookDelivery[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: EmailWebhookDeliveryList;
   };
   /** Share an email by a link */
   shareEmail: {
@@ -2057,25 +2383,13 @@ export type Operations = {
   /** Send up to 100 emails */
   sendEmailBatch: {
     query: Record<never, never>;
-    body: NewEmail[];
+    body: EmailBatchCreation;
     result: AcceptedBatch;
   };
   /** Add a domain */
   createDomain: {
     query: Record<never, never>;
-    body: {
-      /** A subdomain is a domain of its own. */
-      name: string;
-      /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
-      tls?: 'opportunistic' | 'enforced' | undefined;
-      /** An RSA key that is in use already; it is never returned. Absent: a new key. */
-      dkim?: {
-        /** The name of its record before `._domainkey`. */
-        selector: string;
-        /** RSA of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase. */
-        private_key: string;
-      } | undefined;
-    };
+    body: DomainCreation;
     result: Domain;
   };
   /** List domains */
@@ -2089,12 +2403,7 @@ export type Operations = {
       before?: string | undefined;
     };
     body: undefined;
-    result: {
-      object: 'list';
-      data: Domain[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: DomainList;
   };
   /** Get a domain */
   getDomain: {
@@ -2105,27 +2414,14 @@ export type Operations = {
   /** Change a domain */
   updateDomain: {
     query: Record<never, never>;
-    body: {
-      /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
-      tls?: 'opportunistic' | 'enforced' | undefined;
-      /** Whether opens and clicks are tracked, for emails that do not set it themselves. What is left out stays as it is. */
-      tracking?: {
-        opens?: boolean | undefined;
-        clicks?: boolean | undefined;
-      } | undefined;
-    };
+    body: DomainChange;
     result: Domain;
   };
   /** Remove a domain */
   deleteDomain: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      object: 'domain';
-      /** The deleted object. */
-      id: string;
-      deleted: true;
-    };
+    result: DeletedDomain;
   };
   /** Verify a domain */
   verifyDomain: {
@@ -2148,7 +2444,7 @@ export type Operations = {
   /** Register a webhook */
   createWebhook: {
     query: Record<never, never>;
-    body: NewWebhook;
+    body: WebhookCreation;
     result: WebhookWithSecret;
   };
   /** List webhooks */
@@ -2162,12 +2458,7 @@ export type Operations = {
       before?: string | undefined;
     };
     body: undefined;
-    result: {
-      object: 'list';
-      data: Webhook[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: WebhookList;
   };
   /** Get a webhook */
   getWebhook: {
@@ -2185,12 +2476,7 @@ export type Operations = {
   deleteWebhook: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      object: 'webhook';
-      /** The deleted object. */
-      id: string;
-      deleted: true;
-    };
+    result: DeletedWebhook;
   };
   /** Make a new signing secret */
   rotateWebhookSecret: {
@@ -2219,13 +2505,7 @@ export type Operations = {
       type?: 'email.queued' | 'email.scheduled' | 'email.sent' | 'email.delivered' | 'email.delivery_delayed' | 'email.bounced' | 'email.complained' | 'email.suppressed' | 'email.failed' | 'email.canceled' | 'email.opened' | 'email.clicked' | 'domain.created' | 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | 'domain.deleted' | 'suppression.added' | 'suppression.removed' | 'project.reputation_alert' | 'webhook.disabled' | 'provider.blocked' | 'provider.unblocked' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue' | 'webhook.test' | undefined;
     };
     body: undefined;
-    result: {
-      object: 'list';
-      data: WebhookDelivery[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-      scanned_until: string | null;
-    };
+    result: WebhookDeliveryList;
   };
   /** Get a delivery */
   getWebhookDelivery: {
@@ -2242,7 +2522,7 @@ export type Operations = {
   /** Send the deliveries of a period again */
   replayWebhook: {
     query: Record<never, never>;
-    body: NewWebhookReplay;
+    body: WebhookReplayCreation;
     result: WebhookReplay;
   };
   /** Get a replay */
@@ -2266,17 +2546,12 @@ export type Operations = {
       address?: string | undefined;
     };
     body: undefined;
-    result: {
-      object: 'list';
-      data: Suppression[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: SuppressionList;
   };
   /** Suppress an address */
   createSuppression: {
     query: Record<never, never>;
-    body: NewSuppression;
+    body: SuppressionCreation;
     result: Suppression;
   };
   /** Get a suppression */
@@ -2289,23 +2564,13 @@ export type Operations = {
   deleteSuppression: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      object: 'suppression';
-      /** As written when it was added; case-insensitive. */
-      address: string;
-      deleted: true;
-    };
+    result: DeletedSuppression;
   };
   /** List the history of an address */
   listSuppressionHistory: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      object: 'list';
-      data: SuppressionChange[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: SuppressionHistory;
   };
   /** Export suppressed addresses */
   exportSuppressions: {
@@ -2321,7 +2586,7 @@ export type Operations = {
   /** Make a template */
   createTemplate: {
     query: Record<never, never>;
-    body: NewTemplate;
+    body: TemplateCreation;
     result: Template;
   };
   /** List templates */
@@ -2337,12 +2602,7 @@ export type Operations = {
       q?: string | undefined;
     };
     body: undefined;
-    result: {
-      object: 'list';
-      data: TemplateSummary[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: TemplateList;
   };
   /** Get a template */
   getTemplate: {
@@ -2360,23 +2620,13 @@ export type Operations = {
   deleteTemplate: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      object: 'template';
-      /** The deleted object. */
-      id: string;
-      deleted: true;
-    };
+    result: DeletedTemplate;
   };
   /** List the versions of a template */
   listTemplateVersions: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      object: 'list';
-      data: TemplateVersion[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: TemplateVersionList;
   };
   /** Get a version of a template */
   getTemplateVersion: {
@@ -2387,43 +2637,19 @@ export type Operations = {
   /** Publish a version of a template */
   publishTemplate: {
     query: Record<never, never>;
-    body: {
-      /** Default: the latest. An older one takes a change back. */
-      version?: number | undefined;
-    };
+    body: TemplatePublication;
     result: Template;
   };
   /** Render a template */
   previewTemplate: {
     query: Record<never, never>;
-    body: {
-      variables?: Record<string, unknown> | undefined;
-      /** Default: the latest, published or not. */
-      version?: number | undefined;
-      /** A change that is not stored yet: its fields are rendered in place of those of the version. */
-      content?: {
-        /** One line in Liquid. */
-        subject?: string | undefined;
-        /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
-        html?: string | null | undefined;
-        /** In Liquid; derived from the html when null. */
-        text?: string | null | undefined;
-        /** Every variable that the subject, html or text reads. */
-        variables?: TemplateVariableInput[] | undefined;
-      } | undefined;
-    };
+    body: TemplatePreview;
     result: RenderedTemplate;
   };
   /** Translate a template of another service */
   translateTemplate: {
     query: Record<never, never>;
-    body: {
-      /** `resend`: variables in three braces, nothing else. */
-      syntax: 'handlebars' | 'resend';
-      subject?: string | null | undefined;
-      html?: string | null | undefined;
-      text?: string | null | undefined;
-    };
+    body: TemplateTranslation;
     result: TranslatedTemplate;
   };
   /** Get the calling key */
@@ -2435,7 +2661,7 @@ export type Operations = {
   /** Make an API key */
   createApiKey: {
     query: Record<never, never>;
-    body: NewApiKey;
+    body: ApiKeyCreation;
     result: ApiKeyWithSecret;
   };
   /** List API keys */
@@ -2449,12 +2675,7 @@ export type Operations = {
       before?: string | undefined;
     };
     body: undefined;
-    result: {
-      object: 'list';
-      data: ApiKey[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: ApiKeyList;
   };
   /** Change an API key */
   updateApiKey: {
@@ -2466,12 +2687,7 @@ export type Operations = {
   revokeApiKey: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      object: 'api_key';
-      /** The deleted object. */
-      id: string;
-      deleted: true;
-    };
+    result: DeletedApiKey;
   };
   /** Rotate an API key */
   rotateApiKey: {
@@ -2483,12 +2699,7 @@ export type Operations = {
   listProjects: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      object: 'list';
-      data: Project[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: ProjectList;
   };
   /** Read the limits */
   getLimits: {
@@ -2500,12 +2711,7 @@ export type Operations = {
   listOperatorConditions: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      object: 'list';
-      data: OperatorCondition[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: OperatorConditionList;
   };
   /** Get whether all mail is accounted for */
   getReconciliation: {
@@ -2530,12 +2736,7 @@ export type Operations = {
       key_id?: string | undefined;
     };
     body: undefined;
-    result: {
-      object: 'list';
-      data: ApiRequest[];
-      /** Whether there is more in this direction. */
-      has_more: boolean;
-    };
+    result: ApiRequestList;
   };
   /** Read a request */
   getRequest: {
@@ -2547,21 +2748,13 @@ export type Operations = {
   getHealth: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      status: 'ok';
-    };
+    result: Health;
   };
   /** Would an email be accepted? */
   getReadiness: {
     query: Record<never, never>;
     body: undefined;
-    result: {
-      status: 'ok';
-      /** What is wrong although requests can be served; absent: nothing. */
-      warnings?: string[] | undefined;
-      /** Restored and not released yet: mail is accepted, and nothing is sent. */
-      on_hold?: true | undefined;
-    };
+    result: Readiness;
   };
   /** Import suppressed addresses */
   importSuppressions: {

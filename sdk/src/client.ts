@@ -2,7 +2,7 @@
  * The client: a resource for each part of the API, a method for each operation. Fields are named as in the
  * API; what a method takes and returns is typed from the same schemas that the service checks with.
  */
-import type { AcceptedBatch, AcceptedEmail, DryRun, NewEmail, StreamEvent } from './api.ts';
+import type { AcceptedBatch, AcceptedEmail, DryRun, EmailCreation, StreamEvent } from './api.ts';
 import { type StreamOptions, streamEvents } from './event-stream.ts';
 import { type Page, Pages } from './pages.ts';
 import {
@@ -16,7 +16,7 @@ import {
 } from './transport.ts';
 
 /** An email; with `renderReact`, `react` instead of `html`. */
-export type EmailToSend = NewEmail & { react?: unknown };
+export type EmailToSend = EmailCreation & { react?: unknown };
 
 export type SendOptions = CallOptions & {
   /** The same key sends only once, within 24 hours. Default: a new one for each call. */
@@ -190,7 +190,7 @@ class Emails extends Resource {
     return this.call('diagnoseEmail', { id });
   }
 
-  async #rendered({ react, ...email }: EmailToSend): Promise<NewEmail> {
+  async #rendered({ react, ...email }: EmailToSend): Promise<EmailCreation> {
     if (react === undefined) return email;
     const { options } = this.transport;
     if (!options.renderReact) {

@@ -3,11 +3,21 @@
  * docs/openapi.json, because generating takes a quarter of a second; a test compares the two.
  */
 import { STATUS_CODES } from 'node:http';
+import { isDeepStrictEqual } from 'node:util';
 import swagger from '@fastify/swagger';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import type { ZodType } from 'zod';
 import { DEFAULT_LIMITS } from '../core/limits.ts';
 import { DEFAULT_RETENTION } from '../core/retention.ts';
 import { buildApp } from './app.ts';
+import {
+  isNull,
+  isObject,
+  type Json,
+  type JsonObject,
+  mapValues,
+  plainShape,
+} from './openapi-shapes.ts';
 import { ONLY_WITH_A_KEY } from './roles.ts';
 import { FAILURES } from './schemas/common.ts';
 import type { App, HttpServices } from './services.ts';
@@ -21,7 +31,13 @@ one shape, \`{"error": {"code", "message", "request_id"}}\`, and every response 
 The dashboard uses the same operations with a session in place of a key: it names project and environment in
 \`Letterhaus-Project\` and \`Letterhaus-Environment\`, and sends \`Letterhaus-Session: 1\` with what changes something.`;
 
-type Operation = { operationId: string; security?: object[]; responses: Record<string, Response> };
+type Operation = {
+  operationId: string;
+  security?: object[];
+  requestBody?: { required?: boolean };
+  responses: Record<string, Response>;
+  'x-body-is-optional'?: boolean;
+};
 type Response = { description: string; headers?: object };
 type Document = Parameters<typeof tidyOpenApi>[0];
 
@@ -66,17 +82,27 @@ function registerSwagger(app: App): void {
       servers: [{ url: 'http://127.0.0.1:3000', description: 'As `letterhaus start` listens.' }],
       components: {
         securitySchemes: {
-          apiKey: { type: 'http', scheme: 'bearer' },
-          session: { type: 'apiKey', in: 'cookie', name: 'letterhaus_session' },
+          bearerAuth: { type: 'http', scheme: 'bearer' },
+          sessionCookie: { type: 'apiKey', in: 'cookie', name: 'letterhaus_session' },
         },
         headers: LIMIT_HEADERS,
       },
-      security: [{ apiKey: [] }, { session: [] }],
+      security: [{ bearerAuth: [] }, { sessionCookie: [] }],
       tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     },
-    transform: jsonSchemaTransform,
+    transform: (route) => {
+      const { schema, url } = jsonSchemaTransform(route);
+      const isOptional = acceptsEmptyBody(route.schema?.body as ZodType | undefined);
+      return { url, schema: isOptional ? { ...schema, 'x-body-is-optional': true } : schema };
+    },
     transformObject: jsonSchemaTransformObject,
   });
+}
+
+/** Whether `{}`, which an empty body is (access.ts), is accepted. `minProperties`: the route refuses it. */
+function acceptsEmptyBody(body: ZodType | undefined): boolean {
+  if (body === undefined || body.meta()?.['minProperties'] !== undefined) return false;
+  return body.safeParse({}).success;
 }
 
 const TAGS = {
@@ -108,7 +134,10 @@ const LIMIT_HEADERS = {
 /** Responses and parameters that all operations of a kind share. */
 function describe(path: string, operation: Operation): void {
   if (!path.startsWith('/v1/')) operation.security = [];
-  if (ONLY_WITH_A_KEY.has(operation.operationId)) operation.security = [{ apiKey: [] }];
+  if (operation['x-body-is-optional'] && operation.requestBody)
+    operation.requestBody.required = false;
+  delete operation['x-body-is-optional'];
+  if (ONLY_WITH_A_KEY.has(operation.operationId)) operation.security = [{ bearerAuth: [] }];
   for (const [status, response] of Object.entries(operation.responses)) {
     if (response.description === 'Default Response') {
       const known: Readonly<Record<string, string>> = FAILURES;
@@ -123,9 +152,6 @@ function describe(path: string, operation: Operation): void {
   }
 }
 
-type Json = null | boolean | number | string | Json[] | JsonObject;
-type JsonObject = { [name: string]: Json };
-
 const REF = '#/components/schemas/';
 /** The generator names a schema `X` in responses and `XInput` in requests. */
 const INPUT = /Input$/;
@@ -134,17 +160,20 @@ type OpenApi = JsonObject & { paths: JsonObject; components: { schemas: JsonObje
 
 function tidyOpenApi(document: OpenApi): OpenApi {
   const { schemas } = document.components;
-  const used = usedNames(document.paths, schemas);
-  const kept = used.map((name): [string, Json] => [
-    shortName(name, used),
-    tidySchema(schemas[name] ?? {}, { isInput: INPUT.test(name) }),
-  ]);
-  const tidied = {
+  const kept: JsonObject = {};
+  for (const name of usedNames(document.paths, schemas)) {
+    const schema = withShortNames(tidySchema(schemas[name] ?? {}, { isInput: INPUT.test(name) }));
+    const short = name.replace(INPUT, '');
+    if (kept[short] !== undefined && !isDeepStrictEqual(kept[short], schema)) {
+      throw new Error(`${short} differs in requests: give that schema an id of its own.`);
+    }
+    kept[short] = schema;
+  }
+  return {
     ...document,
-    paths: tidyPaths(document.paths),
-    components: { ...document.components, schemas: Object.fromEntries(kept) },
+    paths: plainShape(withShortNames(tidyPaths(document.paths))) as JsonObject,
+    components: { ...document.components, schemas: mapValues(kept, plainShape) },
   };
-  return JSON.parse(withShortNames(JSON.stringify(tidied), used)) as OpenApi;
 }
 
 /** Gives each body of a request, and of a success, an example made of those of its fields. */
@@ -173,12 +202,12 @@ function exampleOf(schema: Json, schemas: JsonObject): Json {
   if (typeof schema['$ref'] === 'string') {
     return exampleOf(schemas[schema['$ref'].slice(REF.length)] ?? {}, schemas);
   }
-  const { examples, const: constant, enum: values, anyOf, properties, items } = schema;
+  const { examples, enum: values, properties, items } = schema;
+  const alternatives = schema['anyOf'] ?? schema['oneOf'];
   if (Array.isArray(examples)) return examples[0] ?? null;
-  if (constant !== undefined) return constant;
   if (schema['default'] !== undefined) return schema['default'];
   if (Array.isArray(values)) return values[0] ?? null;
-  if (Array.isArray(anyOf)) return exampleOf(anyOf[0] ?? {}, schemas);
+  if (Array.isArray(alternatives)) return exampleOf(alternatives[0] ?? {}, schemas);
   if (items !== undefined) return [exampleOf(items, schemas)];
   if (isObject(properties)) return mapValues(properties, (inner) => exampleOf(inner, schemas));
   const type = Array.isArray(schema['type']) ? schema['type'][0] : schema['type'];
@@ -201,17 +230,10 @@ function usedNames(paths: JsonObject, schemas: JsonObject): string[] {
   return [...used].toSorted();
 }
 
-/** `NewEmailInput` is renamed to `NewEmail` if no response schema has that name. */
-function shortName(name: string, used: readonly string[]): string {
-  const short = name.replace(INPUT, '');
-  return used.includes(short) ? name : short;
-}
-
-function withShortNames(text: string, used: readonly string[]): string {
-  return used.reduce(
-    (result, name) => result.replaceAll(`"${REF}${name}"`, `"${REF}${shortName(name, used)}"`),
-    text,
-  );
+/** References to `EmailCreationInput` become references to `EmailCreation`. */
+function withShortNames<Part extends Json>(part: Part): Part {
+  const text = JSON.stringify(part).replaceAll(/("#\/components\/schemas\/\w+?)Input"/g, '$1"');
+  return JSON.parse(text) as Part;
 }
 
 function tidyPaths(paths: JsonObject): JsonObject {
@@ -242,19 +264,4 @@ function withoutNull(schema: JsonObject): JsonObject {
   const [only] = others;
   if (others.length === 1 && isObject(only)) return { ...only, ...rest };
   return { anyOf: others, ...rest };
-}
-
-function isNull(schema: Json): boolean {
-  return isObject(schema) && schema['type'] === 'null';
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function mapValues(value: Json, change: (inner: Json, name: string) => Json): JsonObject {
-  if (!isObject(value)) return {};
-  return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => [name, change(inner, name)]),
-  );
 }

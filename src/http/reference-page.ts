@@ -9,9 +9,9 @@ type Schema = {
   type?: string | string[];
   format?: string;
   description?: string;
-  enum?: string[];
-  const?: string | boolean;
+  enum?: (string | null)[];
   anyOf?: Schema[];
+  oneOf?: Schema[];
   items?: Schema;
   properties?: Record<string, Schema>;
   required?: string[];
@@ -170,9 +170,10 @@ function row(name: string, field: Field, schemas: Record<string, Schema>): strin
 
 function typeName(schema: Schema, schemas: Record<string, Schema>): string {
   const found = resolve(schema, schemas);
-  if (found.enum) return found.enum.map((value) => `<code>${escape(value)}</code>`).join(' ');
-  if (found.const !== undefined) return `<code>${escape(String(found.const))}</code>`;
-  if (found.anyOf) return found.anyOf.map((one) => typeName(one, schemas)).join(' or ');
+  if (found.enum)
+    return found.enum.map((value) => `<code>${escape(String(value))}</code>`).join(' ');
+  const alternatives = found.anyOf ?? found.oneOf;
+  if (alternatives) return alternatives.map((one) => typeName(one, schemas)).join(' or ');
   if (found.items) return `array of ${typeName(found.items, schemas)}`;
   const types = [found.type ?? 'any'].flat().map((type) => found.format ?? type);
   return escape(types.join(' or '));

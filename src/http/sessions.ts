@@ -51,7 +51,7 @@ declare module 'fastify' {
 }
 
 /** In the OpenAPI document: of routes that need a session. */
-export const BY_SESSION = [{ session: [] }];
+export const BY_SESSION = [{ sessionCookie: [] }];
 
 const COOKIE = 'letterhaus_session';
 /** Of a browser in which somebody signed in before (auth/devices.ts). */

@@ -21,7 +21,7 @@ type Operation = {
   tags?: string[];
   security?: object[];
   parameters?: { name: string; in: string; required?: boolean; schema: JsonSchema }[];
-  requestBody?: { content: Content };
+  requestBody?: { required?: boolean; content: Content };
   responses: Record<string, { description: string; content?: Content }>;
 };
 type Document = {
@@ -74,7 +74,7 @@ const definitions = Object.fromEntries(
 /** Every schema in the document, those inside of schemas too. */
 function* schemasIn(value: unknown): Generator<JsonSchema> {
   if (typeof value !== 'object' || value === null) return;
-  if ('type' in value || 'anyOf' in value || '$ref' in value) yield value;
+  if ('type' in value || 'anyOf' in value || 'oneOf' in value || '$ref' in value) yield value;
   for (const inner of Object.values(value)) yield* schemasIn(inner);
 }
 
@@ -260,6 +260,18 @@ test('examples of bodies are accepted', async () => {
       assert.ok(![400, 422].includes(answer.status), answer.text);
     }
   }
+});
+
+test('a body is required where the service refuses a request without one', async () => {
+  let optional = 0;
+  for (const { method, path, security, requestBody, operationId } of operations) {
+    const isForKeys = security === undefined || security.some((one) => 'bearerAuth' in one);
+    if (!isForKeys || !requestBody?.content['application/json']) continue;
+    const { status } = await service.request(method, path.replaceAll(/\{\w+\}/g, UNKNOWN_ID));
+    assert.equal([400, 422].includes(status), requestBody.required === true, operationId);
+    if (requestBody.required !== true) optional += 1;
+  }
+  assert.ok(optional > 3, String(optional));
 });
 
 /** What has been asked so far: `listEmails 200`. */

@@ -87,4 +87,4 @@ const auditEvent = z
   })
   .meta({ id: 'AuditEvent' });
 
-const auditList = listOf(auditEvent);
+const auditList = listOf('AuditEventList', auditEvent);

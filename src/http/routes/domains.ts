@@ -288,8 +288,8 @@ const domain = z
   })
   .meta({ id: 'Domain', description: 'A sending domain.' });
 
-const domainList = listOf(domain);
-const domainDeleted = deleted('domain');
+const domainList = listOf('DomainList', domain);
+const domainDeleted = deleted('DeletedDomain', 'domain');
 
 const domainCreation = z
   .strictObject({
@@ -322,7 +322,7 @@ const domainCreation = z
       .optional()
       .describe('An RSA key that is in use already; it is never returned. Absent: a new key.'),
   })
-  .meta({ examples: [{ name: 'acme.com' }] });
+  .meta({ id: 'DomainCreation', examples: [{ name: 'acme.com' }] });
 
 const domainChange = z
   .strictObject({
@@ -335,4 +335,4 @@ const domainChange = z
   .refine(({ tls: mode, tracking }) => mode !== undefined || tracking !== undefined, {
     error: 'There is nothing to change; give tls or tracking.',
   })
-  .meta({ examples: [{ tracking: { opens: true, clicks: true } }] });
+  .meta({ id: 'DomainChange', examples: [{ tracking: { opens: true, clicks: true } }] });

@@ -4,7 +4,6 @@
  * sending/accept.ts does the rest in the transaction that stores the email.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { z } from 'zod';
 import { fingerprintOf, isIdempotencyKey } from '../../core/fingerprint.ts';
 import type { LimitState } from '../../core/limits.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
@@ -39,7 +38,7 @@ import {
 import { filterFrom, listAnswer, pageAnswer, pageFrom } from '../list.ts';
 import { failures, idParams } from '../schemas/common.ts';
 import { diagnosis } from '../schemas/diagnosis.ts';
-import { dryRun as dryRunReport, sendQuery } from '../schemas/dry-run.ts';
+import { firstAnswerOrDryRun, sendQuery } from '../schemas/dry-run.ts';
 import {
   acceptedEmail,
   contentQuery,
@@ -84,7 +83,7 @@ function registerSend(app: App, services: HttpServices): void {
       body: emailCreation,
       response: {
         202: acceptedEmail,
-        200: z.union([acceptedEmail, dryRunReport]),
+        200: firstAnswerOrDryRun,
         ...failures(400, 409, 413, 415, 422),
       },
     },

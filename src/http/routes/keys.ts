@@ -293,7 +293,7 @@ const keyCreation = z
     domain: domain.optional(),
     expires_at: expiresAt.optional(),
   })
-  .meta({ id: 'NewApiKey' });
+  .meta({ id: 'ApiKeyCreation' });
 
 /** Only given fields change. */
 const keyChange = z
@@ -370,6 +370,6 @@ const currentApiKey = z
   })
   .meta({ id: 'CurrentApiKey' });
 
-const apiKeyList = listOf(apiKey);
+const apiKeyList = listOf('ApiKeyList', apiKey);
 
-const apiKeyDeleted = deleted('api_key');
+const apiKeyDeleted = deleted('DeletedApiKey', 'api_key');

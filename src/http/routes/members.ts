@@ -91,7 +91,7 @@ function registerMembers(app: App, { db }: HttpServices): void {
       tags: TAGS,
       security: BY_SESSION,
       params: idParams('member'),
-      response: { 200: deleted('member'), ...failures(400, 404, 409) },
+      response: { 200: memberDeleted, ...failures(400, 404, 409) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
@@ -153,7 +153,7 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
       tags: TAGS,
       security: BY_SESSION,
       params: idParams('invitation'),
-      response: { 200: deleted('invitation'), ...failures(400, 404) },
+      response: { 200: invitationDeleted, ...failures(400, 404) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;
@@ -225,7 +225,8 @@ const member = z
   })
   .meta({ id: 'Member' });
 
-const memberList = listOf(member);
+const memberList = listOf('MemberList', member);
+const memberDeleted = deleted('DeletedMember', 'member');
 const memberChange = z.strictObject({ role }).meta({ id: 'MemberChange' });
 
 const invitationFields = {
@@ -249,8 +250,9 @@ const invitationWithLink = z
   })
   .meta({ id: 'InvitationWithLink' });
 
-const invitationList = listOf(invitation);
-const newInvitation = z.strictObject({ email, role }).meta({ id: 'NewInvitation' });
+const invitationList = listOf('InvitationList', invitation);
+const invitationDeleted = deleted('DeletedInvitation', 'invitation');
+const newInvitation = z.strictObject({ email, role }).meta({ id: 'InvitationCreation' });
 
 const acceptance = z
   .strictObject({ token: linkToken, name: memberName, password: newPassword })

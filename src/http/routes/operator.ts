@@ -133,7 +133,7 @@ const condition = z
   })
   .meta({ id: 'OperatorCondition' });
 
-const conditionList = listOf(condition);
+const conditionList = listOf('OperatorConditionList', condition);
 
 const day = (description: string) =>
   z.string().meta({ description, format: 'date', examples: ['2026-11-24'] });

@@ -133,7 +133,7 @@ const project = z
   })
   .meta({ id: 'Project' });
 
-const projectList = listOf(project);
+const projectList = listOf('ProjectList', project);
 
 const projectWrite = z
   .strictObject({ name: label(100).meta({ description: 'For people.', examples: ['Shop'] }) })

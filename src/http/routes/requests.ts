@@ -152,7 +152,7 @@ const apiRequest = z
   })
   .meta({ id: 'ApiRequest' });
 
-const requestList = listOf(apiRequest);
+const requestList = listOf('ApiRequestList', apiRequest);
 
 const requestDetail = apiRequest
   .extend({

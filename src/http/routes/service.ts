@@ -19,17 +19,19 @@ const PROMETHEUS_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
 
 const OPENAPI = new URL('../../../docs/openapi.json', import.meta.url);
 
-const state = z.object({ status: z.literal('ok') });
-const readyState = state.extend({
-  warnings: z
-    .array(z.string())
-    .optional()
-    .describe('What is wrong although requests can be served; absent: nothing.'),
-  on_hold: z
-    .literal(true)
-    .optional()
-    .meta({ description: 'Restored and not released yet: mail is accepted, and nothing is sent.' }),
-});
+const state = z.object({ status: z.literal('ok') }).meta({ id: 'Health' });
+const readyState = z
+  .object({
+    status: z.literal('ok'),
+    warnings: z
+      .array(z.string())
+      .optional()
+      .describe('What is wrong although requests can be served; absent: nothing.'),
+    on_hold: z.literal(true).optional().meta({
+      description: 'Restored and not released yet: mail is accepted, and nothing is sent.',
+    }),
+  })
+  .meta({ id: 'Readiness' });
 
 const unreadySchema = failure
   .extend({

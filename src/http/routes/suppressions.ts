@@ -235,7 +235,7 @@ const suppressionCreation = z
       .optional()
       .describe('When it expires; null: never.'),
   })
-  .meta({ id: 'NewSuppression' });
+  .meta({ id: 'SuppressionCreation' });
 
 const fields = {
   object: z.literal('suppression'),
@@ -247,7 +247,7 @@ const fields = {
 };
 
 const suppression = z.object(fields).meta({ id: 'Suppression' });
-const suppressionList = listOf(suppression);
+const suppressionList = listOf('SuppressionList', suppression);
 
 const change = z
   .object({
@@ -261,17 +261,15 @@ const change = z
   })
   .meta({ id: 'SuppressionChange' });
 
-const suppressionHistory = listOf(change);
+const suppressionHistory = listOf('SuppressionHistory', change);
 
 const suppressionWithHistory = z
   .object({ ...fields, history: z.array(change).describe('Newest first, at most 100.') })
   .meta({ id: 'SuppressionWithHistory' });
 
-const suppressionDeleted = z.object({
-  object: z.literal('suppression'),
-  address,
-  deleted: z.literal(true),
-});
+const suppressionDeleted = z
+  .object({ object: z.literal('suppression'), address, deleted: z.literal(true) })
+  .meta({ id: 'DeletedSuppression' });
 
 export const suppressionImport = z
   .object({

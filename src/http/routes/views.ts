@@ -37,7 +37,7 @@ const q = z
     examples: ['status:bounced domain:acme.com'],
   });
 
-const newView = z.strictObject({ name, q }).meta({ id: 'NewView' });
+const newView = z.strictObject({ name, q }).meta({ id: 'ViewCreation' });
 const view = z
   .object({
     object: z.literal('view'),
@@ -48,6 +48,9 @@ const view = z
   })
   .meta({ id: 'View', description: 'A search of the list of emails that a member keeps.' });
 
+const viewList = listOf('ViewList', view);
+const viewDeleted = deleted('DeletedView', 'view');
+
 export function registerViewRoutes(app: App, { db }: HttpServices): void {
   app.get('/v1/views', {
     config: { access: 'session' },
@@ -57,7 +60,7 @@ export function registerViewRoutes(app: App, { db }: HttpServices): void {
       operationId: 'listViews',
       tags: TAGS,
       security: BY_SESSION,
-      response: { 200: listOf(view), ...failures(404) },
+      response: { 200: viewList, ...failures(404) },
     },
     handler: async (request, reply) => {
       const of = viewsOf(request);
@@ -94,7 +97,7 @@ export function registerViewRoutes(app: App, { db }: HttpServices): void {
       tags: TAGS,
       security: BY_SESSION,
       params: idParams('view'),
-      response: { 200: deleted('view'), ...failures(404) },
+      response: { 200: viewDeleted, ...failures(404) },
     },
     handler: async (request, reply) => {
       const { id } = request.params;

@@ -62,21 +62,37 @@ export const listQuery = <Filters extends z.ZodRawShape>(filters: Filters) =>
 
 export const pageQuery = listQuery({});
 
-/** `{"object": "list", "data": [...], "has_more": bool}`. */
-export const listOf = <Item extends z.ZodType>(item: Item) =>
-  z.object({
-    object: z.literal('list'),
-    data: z.array(item),
-    has_more: z.boolean().describe('Whether there is more in this direction.'),
-  });
+/**
+ * `{"object": "list", "data": [...], "has_more": bool}`.
+ * @param id its name in the OpenAPI document and in generated clients
+ * @param more further fields of the list
+ */
+export const listOf = <Item extends z.ZodType, More extends z.ZodRawShape>(
+  id: `${string}${'List' | 'History'}`,
+  item: Item,
+  more: More = {} as More,
+) =>
+  z
+    .object({
+      object: z.literal('list'),
+      data: z.array(item),
+      has_more: z.boolean().describe('Whether there is more in this direction.'),
+      ...more,
+    })
+    .meta({ id });
 
-/** The response to a DELETE. */
-export const deleted = <Name extends string>(object: Name) =>
-  z.object({
-    object: z.literal(object),
-    id: idSchema('The deleted object.'),
-    deleted: z.literal(true),
-  });
+/**
+ * The response to a DELETE.
+ * @param id its name in the OpenAPI document and in generated clients
+ */
+export const deleted = <Name extends string>(id: `Deleted${string}`, object: Name) =>
+  z
+    .object({
+      object: z.literal(object),
+      id: idSchema('The deleted object.'),
+      deleted: z.literal(true),
+    })
+    .meta({ id });
 
 export const failure = z
   .object({

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { LINT_CODES } from '../../mail/lint.ts';
 import { SUPPRESSION_REASONS } from '../../store/suppressions.ts';
 import { idSchema, time } from './common.ts';
+import { acceptedEmail } from './emails.ts';
 
 export const sendQuery = z.strictObject({
   dry_run: z
@@ -143,3 +144,15 @@ export const dryRun = z
       .describe('Advice; the email is accepted nevertheless.'),
   })
   .meta({ id: 'DryRun' });
+
+/** The 200 of POST /v1/emails; `object` says which of the two it is. */
+export const firstAnswerOrDryRun = z.discriminatedUnion('object', [acceptedEmail, dryRun]).meta({
+  id: 'AcceptedEmailOrDryRun',
+  discriminator: {
+    propertyName: 'object',
+    mapping: {
+      email: '#/components/schemas/AcceptedEmail',
+      dry_run: '#/components/schemas/DryRun',
+    },
+  },
+});

@@ -77,6 +77,7 @@ export const attachmentBytes = {
 };
 
 export const emailWebhookDeliveries = listOf(
+  'EmailWebhookDeliveryList',
   webhookDelivery
     .extend({
       webhook_id: idSchema('Its webhook.'),

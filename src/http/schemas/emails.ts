@@ -266,7 +266,7 @@ export const email = z
       'Its status is that of the most active recipient while any is open, then the worst outcome.',
   });
 
-export const emailList = listOf(emailSummary).extend({
+export const emailList = listOf('EmailList', emailSummary, {
   scanned_until: idSchema(
     'With a filter that has no index, at most 50,000 emails are searched per call. If the list ' +
       'continues, this is the position: continue with `after` (or `before`) this id.',
@@ -329,7 +329,7 @@ const timelineEvent = z
   })
   .meta({ id: 'TimelineEvent' });
 
-export const timeline = listOf(timelineEvent);
+export const timeline = listOf('TimelineEventList', timelineEvent);
 
 export const messageBytes = {
   description: 'The message.',

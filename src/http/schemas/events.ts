@@ -57,13 +57,11 @@ export const streamEvent = z
   })
   .meta({ id: 'StreamEvent' });
 
-const eventList = listOf(streamEvent)
-  .extend({
-    cursor: cursor.describe(
-      'The position to continue from, also when `data` is empty: pass it as `after`.',
-    ),
-  })
-  .meta({ id: 'EventList' });
+const eventList = listOf('EventList', streamEvent, {
+  cursor: cursor.describe(
+    'The position to continue from, also when `data` is empty: pass it as `after`.',
+  ),
+});
 
 /** Either content type, by the Accept header. */
 export const eventPage = {
@@ -72,6 +70,7 @@ export const eventPage = {
     'application/json': { schema: eventList },
     'text/event-stream': {
       schema: z.string().meta({
+        format: 'binary',
         description:
           'Server-sent events: `id` is the cursor, `event` the type, `data` the event as JSON.',
         examples: ['id: AWWgxSp9U9bX\nevent: email.delivered\ndata: {"object":"event", …}\n\n'],

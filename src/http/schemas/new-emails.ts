@@ -198,7 +198,7 @@ export const emailCreation = z
     ...withOthers,
   })
   .meta({
-    id: 'NewEmail',
+    id: 'EmailCreation',
     examples: [
       {
         from: 'Acme <hello@acme.com>',
@@ -228,7 +228,11 @@ export const idempotencyHeaders = z.object({
 });
 
 /** The route checks each item separately (routes/email-batches.ts). */
-export const emailBatchCreation = z.array(emailCreation).min(1).max(BATCH_MAX);
+export const emailBatchCreation = z
+  .array(emailCreation)
+  .min(1)
+  .max(BATCH_MAX)
+  .meta({ id: 'EmailBatchCreation' });
 
 export const batchHeaders = idempotencyHeaders.extend({
   'x-batch-validation': z

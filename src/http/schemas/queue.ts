@@ -182,7 +182,9 @@ const selection = {
   scope,
 };
 
-export const queueSelection = z.strictObject(selection).meta({ id: 'QueueSelection' });
+export const queueSelection = z
+  .strictObject(selection)
+  .meta({ id: 'QueueSelection', minProperties: 1 });
 
 export const queueChangeRequest = z
   .strictObject({
@@ -196,7 +198,7 @@ export const queueChangeRequest = z
         examples: ['0193e0b1-52c8-7d10-8f6e-2b9d41a7c3f0/0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa/0'],
       }),
   })
-  .meta({ id: 'QueueChangeRequest' });
+  .meta({ id: 'QueueChangeRequest', minProperties: 1 });
 
 export const queueChange = z
   .object({

@@ -50,7 +50,7 @@ const code = z
 
 export const signIn = z
   .strictObject({ email, password: password('The password.'), code: code.optional() })
-  .meta({ id: 'SignIn' });
+  .meta({ id: 'Credentials' });
 
 export const totpState = z
   .object({
@@ -91,7 +91,7 @@ export const recoveryCodes = z
 
 export const newOwner = z
   .strictObject({ token: linkToken, email, name: memberName, password: newPassword })
-  .meta({ id: 'NewOwner' });
+  .meta({ id: 'OwnerCreation' });
 
 export const passwordReset = z
   .strictObject({ token: linkToken, password: newPassword })
@@ -148,6 +148,7 @@ export const sessionsEnded = z
   .meta({ id: 'SessionsEnded' });
 
 export const ownSessions = listOf(
+  'OwnSessionList',
   z
     .object({
       object: z.literal('session'),
@@ -167,7 +168,7 @@ export const ownSessions = listOf(
     .meta({ id: 'OwnSession' }),
 );
 
-export const ownSessionEnded = deleted('session');
+export const ownSessionEnded = deleted('DeletedSession', 'session');
 
 export const passwordChanged = z
   .object({ object: z.literal('password'), changed: z.literal(true) })

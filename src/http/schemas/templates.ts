@@ -18,19 +18,21 @@ const alias = z
     examples: ['receipt'],
   });
 
-const variable = z
-  .strictObject({
-    name: z
-      .string()
-      .regex(VARIABLE_NAME, 'must be 1-64 letters, digits and _, not a digit first')
-      .meta({ examples: ['name'] }),
-    type: z.enum(VARIABLE_TYPES).default('string').optional(),
-    default: z
-      .unknown()
-      .optional()
-      .describe('Its value when a request leaves it out; without one it is required.'),
-  })
-  .meta({ id: 'TemplateVariable' });
+const variableFields = {
+  name: z
+    .string()
+    .regex(VARIABLE_NAME, 'must be 1-64 letters, digits and _, not a digit first')
+    .meta({ examples: ['name'] }),
+  type: z.enum(VARIABLE_TYPES).default('string').optional(),
+  default: z
+    .unknown()
+    .optional()
+    .describe('Its value when a request leaves it out; without one it is required.'),
+};
+const variable = z.object(variableFields).meta({ id: 'TemplateVariable' });
+const variableDefinition = z
+  .strictObject(variableFields)
+  .meta({ id: 'TemplateVariableDefinition' });
 
 const subject = label(SUBJECT_SOURCE_MAX).meta({
   description: 'One line in Liquid.',
@@ -51,7 +53,7 @@ const html = source(
 const text = source('In Liquid; derived from the html when null.', null);
 
 const variables = z
-  .array(variable)
+  .array(variableDefinition)
   .max(VARIABLES_MAX)
   .describe('Every variable that the subject, html or text reads.');
 
@@ -71,7 +73,7 @@ export const templateCreation = z
     variables: variables.optional(),
   })
   .meta({
-    id: 'NewTemplate',
+    id: 'TemplateCreation',
     examples: [
       {
         name: 'Receipt',
@@ -105,7 +107,7 @@ export const templatePublication = z
   .strictObject({
     version: wantedVersion.describe('Default: the latest. An older one takes a change back.'),
   })
-  .meta({ examples: [{ version: 1 }] });
+  .meta({ id: 'TemplatePublication', examples: [{ version: 1 }] });
 
 export const templatePreview = z
   .strictObject({
@@ -118,7 +120,7 @@ export const templatePreview = z
         'A change that is not stored yet: its fields are rendered in place of those of the version.',
       ),
   })
-  .meta({ examples: [{ variables: { name: 'Jo' } }] });
+  .meta({ id: 'TemplatePreview', examples: [{ variables: { name: 'Jo' } }] });
 
 const headFields = {
   object: z.literal('template'),
@@ -133,7 +135,7 @@ const headFields = {
 };
 
 const summary = z.object(headFields).meta({ id: 'TemplateSummary' });
-export const templateList = listOf(summary);
+export const templateList = listOf('TemplateList', summary);
 
 const contentFields = { subject, html, text };
 
@@ -159,7 +161,7 @@ const templateVersion = z
   })
   .meta({ id: 'TemplateVersion' });
 
-export const templateVersionList = listOf(templateVersion);
+export const templateVersionList = listOf('TemplateVersionList', templateVersion);
 
 export const renderedTemplate = z
   .object({
@@ -176,7 +178,7 @@ export const renderedTemplate = z
   })
   .meta({ id: 'RenderedTemplate' });
 
-export const templateDeleted = deleted('template');
+export const templateDeleted = deleted('DeletedTemplate', 'template');
 
 export const templateParams = z.object({
   id: z.string().meta({ description: 'The id of the template, or its alias.' }),
@@ -218,7 +220,10 @@ export const templateTranslation = z
   .refine(({ syntax: _syntax, ...parts }) => Object.values(parts).some((part) => part != null), {
     error: 'There is nothing to translate; give subject, html or text.',
   })
-  .meta({ examples: [{ syntax: 'handlebars', html: '<p>Thank you, {{{name}}}.</p>' }] });
+  .meta({
+    id: 'TemplateTranslation',
+    examples: [{ syntax: 'handlebars', html: '<p>Thank you, {{{name}}}.</p>' }],
+  });
 
 const translatedPart = (example: string | null) =>
   z

@@ -22,7 +22,7 @@ const webhookStatus = z
 
 export const webhookCreation = z
   .strictObject({ url, events: events.optional() })
-  .meta({ id: 'NewWebhook' });
+  .meta({ id: 'WebhookCreation' });
 
 export const webhookChange = z
   .strictObject({
@@ -61,8 +61,8 @@ export const webhookWithSecret = z
   })
   .meta({ id: 'WebhookWithSecret' });
 
-export const webhookList = listOf(webhook);
-export const webhookDeleted = deleted('webhook');
+export const webhookList = listOf('WebhookList', webhook);
+export const webhookDeleted = deleted('DeletedWebhook', 'webhook');
 
 const deliveryStatus = z
   .enum(['pending', 'delivered', 'failed'])
@@ -128,7 +128,7 @@ export const webhookDeliveryDetail = z
   })
   .meta({ id: 'WebhookDeliveryDetail' });
 
-export const webhookDeliveryList = listOf(webhookDelivery).extend({
+export const webhookDeliveryList = listOf('WebhookDeliveryList', webhookDelivery, {
   scanned_until: idSchema(
     'With `type`, or `status` `pending` or `delivered`, at most 50,000 deliveries are searched ' +
       'per call. If the list continues, this is the position: continue with `after` ' +
@@ -157,7 +157,7 @@ export const webhookReplayRequest = z
     until: instant('… and before this time; never later than now.'),
     status: deliveryStatus.optional().describe('Only deliveries with this status.'),
   })
-  .meta({ id: 'NewWebhookReplay' });
+  .meta({ id: 'WebhookReplayCreation' });
 
 export const replayParams = z.object({
   id: idSchema('The id of the webhook.'),
