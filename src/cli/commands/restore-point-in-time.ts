@@ -125,8 +125,8 @@ function restored(
   { at, base: { version } }: Plan,
   { emails, open, replayed: { suppressions, keys } }: Settled,
 ): Outcome {
-  const restored = { takenAt: at.toISOString(), open, version, rows: { emails }, emails };
-  return restoredOutcome(program, restored, { suppressions, keys });
+  const backup = { takenAt: at.toISOString(), open, version, rows: { emails }, emails };
+  return restoredOutcome(program, backup, { suppressions, keys });
 }
 
 const REPORT_EVERY_MS = 2_000;
