@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { temporaryFolder } from '../../test/support/embedded.ts';
 import { asOwner, migratedDatabase } from '../../test/support/postgres.ts';
 import { ACCESS, startS3Server } from '../../test/support/s3-server.ts';
+import { RECIPIENT } from '../../test/support/sealing.ts';
 import { systemWorld } from '../service/system-world.ts';
 import type { DatabaseAddress } from '../store/postgres/database.ts';
 import { migrate, versionOf } from '../store/postgres/migrate.ts';
@@ -39,7 +40,7 @@ function start(address: DatabaseAddress, given: Partial<BeforeMigration>) {
 test('of two starts at once, one makes the backup, sealed and in the folder of scheduled backups', async () => {
   await using database = await migratedDatabase();
   const to = temporaryFolder();
-  const backup = { to, passphrase: 'correct horse battery staple', recipients: [], s3: null };
+  const backup = { to, passphrase: null, recipients: [RECIPIENT], s3: null };
   const name = `letterhaus-schema-${await asOwner(database.address, versionOf)}-before-9001.backup`;
   // Of a start that was killed.
   writeFileSync(join(to, `.${name}.4711.unfinished`), 'letterhaus backup ');
@@ -58,7 +59,7 @@ test('of two starts at once, one makes the backup, sealed and in the folder of s
   const { header } = await walkBackup(readBackupFile(join(to, name)), {
     rows: () => Promise.resolve(),
   });
-  assert.equal(header.sealedFor, 'passphrase');
+  assert.equal(header.sealedFor, 'recipients');
 });
 
 test('nothing is migrated when the connection of the backup dies, the start is stopped, or the key is missing', async () => {

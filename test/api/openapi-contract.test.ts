@@ -36,7 +36,7 @@ type Request = {
   body: string | null;
 };
 
-const REQUESTS_PER_OPERATION = 40;
+const REQUESTS_PER_OPERATION = 25;
 /** It stays open, and has tests of its own. */
 const STREAM = 'text/event-stream';
 

@@ -5,17 +5,17 @@ import { test } from 'node:test';
 import { temporaryFolder } from '../support/embedded.ts';
 import { letterhaus } from '../support/letterhaus.ts';
 import { ACCESS, startS3Server } from '../support/s3-server.ts';
+import { opening, SEALED } from '../support/sealing.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const PLACE = 's3://backups/acme/';
-const PASSPHRASE = { LETTERHAUS_BACKUP_PASSPHRASE: 'correct horse battery staple' };
 
 test('an installation whose backups are in a bucket outlives its machine', async () => {
   await using store = await startS3Server();
   const names = (part: string): string[] =>
     [...store.objects.keys()].filter((key) => key.startsWith(`acme/letterhaus${part}`)).toSorted();
-  const env = { ...store.env, ...PASSPHRASE };
+  const env = { ...store.env, ...SEALED };
   const old = 'acme/letterhaus-20260101T000000Z.backup';
   store.put(old, Buffer.from('an old one'));
   store.fault = ({ operation }) =>
@@ -67,7 +67,8 @@ test('an installation whose backups are in a bucket outlives its machine', async
   const verified = await letterhaus(['backup', '--verify', file], env);
   assert.match(verified.stdout, /complete and unchanged/);
   const dataDir = join(temporaryFolder(), 'data');
-  const restored = await letterhaus(['restore', file], { ...env, LETTERHAUS_DATA_DIR: dataDir });
+  const home = { ...env, LETTERHAUS_DATA_DIR: dataDir };
+  const restored = await letterhaus(['restore', ...opening(), file], home);
   assert.equal(restored.code, 0, restored.stderr);
   assert.match(restored.stdout, /From the journal: 1 suppressions and 1 idempotency keys/);
 
@@ -90,7 +91,7 @@ test('an installation whose backups are in a bucket outlives its machine', async
 
 test('a bucket without credentials or with a wrong name is reported at the start', async () => {
   const start = (to: string) =>
-    letterhaus(['start'], { ...PASSPHRASE, LETTERHAUS_BACKUP_TO: to, AWS_ACCESS_KEY_ID: 'AKIA' });
+    letterhaus(['start'], { ...SEALED, LETTERHAUS_BACKUP_TO: to, AWS_ACCESS_KEY_ID: 'AKIA' });
   const { code, stderr } = await start('s3://backups/acme');
   assert.equal(code, 2);
   assert.match(stderr, /LETTERHAUS_BACKUP_TO: a bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_/);

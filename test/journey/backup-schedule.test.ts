@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryFolder } from '../support/embedded.ts';
 import { letterhaus } from '../support/letterhaus.ts';
+import { opening, SEALED } from '../support/sealing.ts';
 import { type Service, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -24,7 +25,7 @@ test('a backup is made when it is due and checked, and then old ones are removed
     env: {
       LETTERHAUS_BACKUP_TO: folder,
       LETTERHAUS_BACKUP_KEEP: '2',
-      LETTERHAUS_BACKUP_PASSPHRASE: 'correct horse battery staple',
+      ...SEALED,
     },
   });
   // Its folder is missing: that is logged and counted.
@@ -64,10 +65,9 @@ test('scheduled backups need a passphrase or a recipient', async () => {
 
 test('suppressions and idempotency keys since the backup outlive the machine', async () => {
   const folder = temporaryFolder();
-  const passphrase = { LETTERHAUS_BACKUP_PASSPHRASE: 'correct horse battery staple' };
   const lost = await startService({
     database: 'own',
-    env: { LETTERHAUS_BACKUP_TO: folder, ...passphrase },
+    env: { LETTERHAUS_BACKUP_TO: folder, ...SEALED },
   });
   const backups = () => readdirSync(folder).filter((name) => name.endsWith('.backup'));
   const isMade = () => metric(lost, 'last_success_timestamp_seconds').then((s) => s > 0);
@@ -89,8 +89,9 @@ test('suppressions and idempotency keys since the backup outlive the machine', a
   appendFileSync(journal, '{"table":"suppressions","at":"2026');
 
   const dataDir = join(temporaryFolder(), 'data');
-  const home = { LETTERHAUS_DATA_DIR: dataDir, ...passphrase };
-  const restored = await letterhaus(['restore', join(folder, backups()[0]!)], home);
+  const home = { LETTERHAUS_DATA_DIR: dataDir };
+  const file = join(folder, backups()[0]!);
+  const restored = await letterhaus(['restore', ...opening(), file], home);
   assert.match(restored.stdout, /From the journal: 1 suppressions and 1 idempotency keys/);
   await using service = await startService({ database: 'own', dataDir });
   const found = await service.request('GET', '/v1/suppressions/gone@example.org', { key });

@@ -8,6 +8,7 @@ import { startFakeDns } from '../support/fake-dns.ts';
 import { startFakeMx } from '../support/fake-mx.ts';
 import { cleanEnv, letterhaus, type Env } from '../support/letterhaus.ts';
 import { emptyDatabase } from '../support/postgres.ts';
+import { opening, RECIPIENT } from '../support/sealing.ts';
 import { type Service, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
@@ -20,7 +21,9 @@ for (const where of ['embedded', 'external'] as const) {
     const folder = temporaryFolder();
     const passphraseFile = join(folder, 'passphrase');
     writeFileSync(passphraseFile, 'correct horse battery staple\n');
-    const sealed = ['--passphrase-file', passphraseFile];
+    const byPassphrase = ['--passphrase-file', passphraseFile];
+    const sealed = where === 'embedded' ? byPassphrase : ['--recipient', RECIPIENT];
+    const opened = where === 'embedded' ? byPassphrase : opening();
 
     const replies = Promise.withResolvers<void>();
     await using mx = await startFakeMx(
@@ -90,10 +93,10 @@ for (const where of ['embedded', 'external'] as const) {
     );
     assert.equal(existsSync(dataDir), false);
 
-    const restored = await letterhaus(['restore', ...sealed, file], cleanEnv(home));
+    const restored = await letterhaus(['restore', ...opened, file], cleanEnv(home));
     assert.equal(restored.code, 0, restored.stderr);
     assert.match(restored.stdout, /The installation is on hold/);
-    const again = await letterhaus(['restore', ...sealed, file], cleanEnv(home));
+    const again = await letterhaus(['restore', ...opened, file], cleanEnv(home));
     assert.equal(again.code, 2);
     assert.match(again.stderr, /This database has data/);
 

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { temporaryFolder } from '../support/embedded.ts';
 import { cleanEnv, letterhaus } from '../support/letterhaus.ts';
 import { ACCESS, startS3Server } from '../support/s3-server.ts';
+import { opening, SEALED } from '../support/sealing.ts';
 import { type Service, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -104,7 +105,7 @@ test('an installation is restored to a time, on hold, with suppressions since th
 test('an archive in a bucket restores a lost machine to a time, and no mail waits while it cannot be written', async () => {
   await using store = await startS3Server();
   const archive = 's3://backups/acme/wal/';
-  const env = { ...store.env, ...PASSPHRASE };
+  const env = { ...store.env, ...SEALED };
   await using lost = await startService({
     database: 'own',
     env: { ...env, LETTERHAUS_POINT_IN_TIME: 's3://backups/acme/wal' },
@@ -149,7 +150,7 @@ test('an archive in a bucket restores a lost machine to a time, and no mail wait
   const dataDir = join(temporaryFolder(), 'data');
   const home = cleanEnv({ ...env, LETTERHAUS_DATA_DIR: dataDir });
   const restore = (at: string, to = archive) =>
-    letterhaus(['restore', '--point-in-time', at, to], home);
+    letterhaus(['restore', ...opening(), '--point-in-time', at, to], home);
   const { code, stderr } = await restore('2026-01-01T00:00Z');
   assert.equal(code, 2);
   assert.match(stderr, new RegExp(`${archive} cannot be restored to .* Kept are the times from`));
@@ -182,7 +183,7 @@ end $$`;
 test('mail goes on while the archive is away; when WAL had to be given up, a new base backup is made', async () => {
   const archive = join(temporaryFolder(), 'archive');
   mkdirSync(archive);
-  const env = { LETTERHAUS_POINT_IN_TIME: archive, ...PASSPHRASE };
+  const env = { LETTERHAUS_POINT_IN_TIME: archive, ...SEALED };
   await using service = await startService({ database: 'own', env });
   await waitFor(async () => (await coveredMs(service)) > 0, {
     what: 'a base backup',
