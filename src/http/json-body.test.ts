@@ -1,5 +1,6 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
+import { cpuMs } from '../../test/support/cpu.ts';
 import fc from 'fast-check';
 import { BadRequest } from './errors.ts';
 import { parseJsonBody } from './json-body.ts';
@@ -68,9 +69,9 @@ test('a short body gets the same answer as one whose every byte is examined', ()
 });
 
 test('40 MB of brackets are refused in milliseconds, without being parsed', () => {
-  const startedMs = performance.now();
-  assert.equal(statusOf(Buffer.alloc(40_000_000, '[')), 422);
-  assert.ok(performance.now() - startedMs < 1_000);
+  const body = Buffer.alloc(40_000_000, '[');
+  const tookMs = cpuMs(() => assert.equal(statusOf(body), 422));
+  assert.ok(tookMs < 1_000, `${tookMs} ms`);
 });
 
 test('more members than any email has are refused', () => {

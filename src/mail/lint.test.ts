@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { cpuMs } from '../../test/support/cpu.ts';
 import { address } from '../../test/support/deliveries.ts';
 import { EMAIL_DEFAULTS, type MessageContent } from './email.ts';
 import { lintEmail } from './lint.ts';
@@ -65,8 +66,7 @@ test('what looks like bulk mail needs a way to unsubscribe', () => {
 test('spaces in an attribute cost no more than other characters', () => {
   for (const attribute of ['<img src=', '<a href="', '<a href=', '<img src = "x" href=']) {
     const html = `${attribute}${' '.repeat(250_000)}x>`;
-    const startedMs = performance.now();
-    lintEmail({ ...RECEIPT, html });
-    assert.ok(performance.now() - startedMs < 2_000, attribute);
+    const tookMs = cpuMs(() => lintEmail({ ...RECEIPT, html }));
+    assert.ok(tookMs < 2_000, `${attribute}: ${tookMs} ms`);
   }
 });

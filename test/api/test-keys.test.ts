@@ -98,7 +98,7 @@ test('deferred is deferred twice for seconds and then delivered', async () => {
   assert.equal(Math.floor(recipient.smtp.code / 100), 4);
   assert.equal(typeof recipient.reason.advice, 'string');
   const waitMs = Date.parse(recipient.next_attempt_at) - Date.parse(first.created_at);
-  assert.ok(waitMs > 500 && waitMs < 10_000, String(waitMs));
+  assert.ok(waitMs > 500 && waitMs < 60_000, String(waitMs));
   const delivered = await passTimeUntil(id, 'delivered');
   assert.equal(delivered.recipients[0].attempts, 3);
   const delayed = 'email.delivery_delayed';

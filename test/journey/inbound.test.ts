@@ -324,8 +324,8 @@ const fields = [
   '--b--',
 ].join('\r\n');
 
-/** Generous: a worker that reads as it should is busy for milliseconds. */
-const ANSWERED_WITHIN_MS = 2_000;
+/** A worker that reads as it should is busy for milliseconds; others get the machine meanwhile. */
+const ANSWERED_WITHIN_MS = 10_000;
 
 test('reports made to block a worker do not delay its other requests', async () => {
   const attacks = [spaces, fields, spaces, fields].map((message) =>

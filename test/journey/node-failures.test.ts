@@ -52,7 +52,7 @@ describe('two nodes on one database', { concurrency: true }, () => {
     t.diagnostic(
       `taken over and finished after ${Math.round(tookMs)} ms, ${duplicates(arrivals(mx))} duplicates`,
     );
-    assert.ok(tookMs < 25_000, `it took ${tookMs} ms`);
+    assert.ok(tookMs < 60_000, `it took ${tookMs} ms`);
     await assertSettled(survivor, accepted);
     // Only what was between its dot and its settled answer may come twice: on a busy machine, more.
     assert.ok(duplicates(arrivals(mx)) <= EMAILS / 5, `${duplicates(arrivals(mx))} duplicates`);
@@ -149,11 +149,11 @@ describe('two nodes on one database', { concurrency: true }, () => {
 
     await database.proxy.heal();
     const healedAtMs = performance.now();
-    await queueIsEmpty(nodes[0], 5_000);
+    await queueIsEmpty(nodes[0]);
     t.diagnostic(`settled ${Math.round(performance.now() - healedAtMs)} ms after the outage`);
     await assertSettled(nodes[0], ids);
     const next = await nodes[1].send({ from: FROM, to: to(3) }, { key });
-    await nodes[1].waitForStatus(next, 'delivered', { key, timeoutMs: 5_000 });
+    await nodes[1].waitForStatus(next, 'delivered', { key });
     t.diagnostic(`delivering ${Math.round(performance.now() - healedAtMs)} ms after the outage`);
     assert.equal(duplicates(arrivals(mx)), 0);
     assert.deepEqual(await nodes[0].sql('select id from nodes order by id'), before);

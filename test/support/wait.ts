@@ -10,13 +10,14 @@ const PAUSE_SHARE = 4;
 /** And of the time that was waited so far: what takes seconds is not looked at fifty times. */
 const WAITED_SHARE = 0.2;
 const POLL_MS_MAX = 250;
+const TIMEOUT_MS = 30_000;
 
 /**
  * Polls until `condition` gives something truthy, and returns that. A look that takes
  * long (a request, a query on a connection of its own) is made less often: at most a fifth of the
  * time goes into looking, the rest is for what is waited for. The longer it waits the less often it
  * looks: four times a second in the end.
- * @param options.timeoutMs default 10 s: generous, because a loaded machine is slow, not wrong
+ * @param options.timeoutMs default 30 s: generous, because a loaded machine is slow, not wrong
  * @param options.what completes "waited in vain for ..."
  * @param options.everyMs for looks that cost the other side something: connections, say
  */
@@ -24,7 +25,7 @@ export async function waitFor<T>(
   condition: () => T | Promise<T>,
   options: { timeoutMs?: number; what: string; everyMs?: number },
 ): Promise<NonNullable<Exclude<Awaited<T>, false>>> {
-  const { timeoutMs = 10_000, what, everyMs } = options;
+  const { timeoutMs = TIMEOUT_MS, what, everyMs } = options;
   const begunMs = performance.now();
   for (;;) {
     const startMs = performance.now();
@@ -63,7 +64,7 @@ export async function eventually(
       return false;
     }
   };
-  const { timeoutMs = 30_000 } = options;
+  const { timeoutMs = TIMEOUT_MS } = options;
   await waitFor(hold, { what: 'assertions to hold', timeoutMs }).catch(() => {
     throw last;
   });

@@ -192,7 +192,7 @@ test('a server that never answers is a timeout', async () => {
   await using server = await receiver(() => {});
   const answer = await send(`http://localhost:${server.port}/`, { timeoutMs: 200 });
   assert.equal(reasonOf(answer), 'timeout');
-  assert.ok(answer.latencyMs >= 190 && answer.latencyMs < 4_000);
+  assert.ok(answer.latencyMs >= 190 && answer.latencyMs < 15_000);
 });
 
 test('a header that trickles is a timeout, a body that trickles is cut', async () => {
