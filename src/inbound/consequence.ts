@@ -2,7 +2,8 @@
  * The effect of a report on the recipient whose return path received it. Pure. mail/reports/
  * (classify-report.ts) classifies bounces.
  *
- * The return path identifies the recipient, never the report's content. A bounce and a complaint have an
+ * The return path identifies the recipient, never the report's content; of several results in it, the one
+ * about that recipient decides (mail/reports/deciding-result.ts). A bounce and a complaint have an
  * effect, and so does a delivery confirmation where a relay accepted the email. A delay, an automatic
  * reply and anything else have none. A bounce makes the recipient `bounced` even if the verdict is
  * temporary, because the server that accepted the email has given up; the verdict then decides the
@@ -10,7 +11,8 @@
  */
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
-import type { Report, ReportedRecipient } from '../mail/reports/read-report.ts';
+import { decidingResult, type DecidingResult } from '../mail/reports/deciding-result.ts';
+import type { Report } from '../mail/reports/read-report.ts';
 import { COMPLAINT, reasonOf, type Verdict, verdictOf } from '../mail/replies/meanings.ts';
 import type { SentRecipient } from '../store/inbound.ts';
 import { newSettlement, type Settlement } from '../store/settlement.ts';
@@ -58,36 +60,23 @@ const AFTER_DELIVERY = {
   late: true,
 } as const;
 
-function changeBy(report: Report, recipient: SentRecipient): Change | null {
-  switch (report.kind) {
-    case 'bounce':
-      return bounced(report, recipient);
-    case 'complaint':
-      return {
-        status: 'complained',
-        reason: { ...COMPLAINT },
-        smtp: null,
-        suppress: { reason: 'complaint', days: null },
-      };
-    case 'delivered':
-      return { status: 'delivered', reason: null, smtp: null, suppress: null };
-    case 'delay':
-    case 'auto_reply':
-    case 'other':
-      return null;
+function changeBy(report: Report, { address }: SentRecipient): Change | null {
+  if (report.kind === 'complaint') {
+    return {
+      status: 'complained',
+      reason: { ...COMPLAINT },
+      smtp: null,
+      suppress: { reason: 'complaint', days: null },
+    };
   }
+  const deciding = decidingResult(report, address);
+  if (deciding?.kind === 'bounce') return bounced(deciding);
+  if (deciding?.kind !== 'delivered') return null;
+  return { status: 'delivered', reason: null, smtp: null, suppress: null };
 }
 
-function bounced({ recipients }: Report, { address }: SentRecipient): Change {
-  const isOurs = ({ recipient }: ReportedRecipient) =>
-    recipient === null || recipient.toLowerCase() === address.toLowerCase();
-  // If several recipients are reported and none is ours, the one with the least effect.
-  const reported =
-    recipients.find(isOurs) ??
-    recipients.find(({ verdict }) => verdict?.suppress !== true) ??
-    recipients[0];
+function bounced({ reported, isAboutOurs }: DecidingResult): Change {
   const verdict = reported?.verdict ?? WITHOUT_REASON;
-  const aboutOurs = reported === undefined || isOurs(reported);
   return {
     status: 'bounced',
     reason: reasonOf(verdict),
@@ -100,8 +89,8 @@ function bounced({ recipients }: Report, { address }: SentRecipient): Change {
       tls: null,
       tls_policy: null,
     },
-    suppress: suppressionBy(verdict, aboutOurs),
-    mailboxFull: verdict.mailboxFull === true && aboutOurs,
+    suppress: suppressionBy(verdict, isAboutOurs),
+    mailboxFull: verdict.mailboxFull === true && isAboutOurs,
   };
 }
 

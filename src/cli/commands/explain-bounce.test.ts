@@ -28,6 +28,7 @@ test('explain bounce says what each file holds, in order, and goes on after one 
         recipients: [
           {
             recipient: 'jo@receiver.test',
+            kind: 'bounce',
             status: '5.1.1',
             code: 550,
             category: 'mailbox',

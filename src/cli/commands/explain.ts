@@ -115,6 +115,16 @@ const KINDS: Readonly<Record<ReportKind, string>> = {
   other: 'other: not a report about an email',
 };
 
+/** Of one recipient. */
+const RESULTS: Readonly<Record<ReportKind, string>> = {
+  bounce: 'bounced',
+  delay: 'delayed, still retried',
+  complaint: 'complained',
+  delivered: 'delivered',
+  auto_reply: 'none',
+  other: 'none yet',
+};
+
 function describeExplainBounce(explain: Command, cli: Cli): void {
   addCommand(explain, cli, {
     name: 'bounce',
@@ -164,15 +174,18 @@ function asData(file: string, { kind, recipients }: Report): object {
   return {
     file,
     kind,
-    recipients: recipients.map(({ recipient, status, code, verdict, diagnostic }) => ({
-      recipient,
-      status,
-      code,
-      category: verdict?.category ?? null,
-      permanent: verdict?.permanent ?? false,
-      suppress: suppresses(kind, verdict),
-      diagnostic,
-    })),
+    recipients: recipients.map(
+      ({ kind: result, recipient, status, code, verdict, diagnostic }) => ({
+        recipient,
+        kind: result,
+        status,
+        code,
+        category: verdict?.category ?? null,
+        permanent: verdict?.permanent ?? false,
+        suppress: suppresses(kind, verdict),
+        diagnostic,
+      }),
+    ),
   };
 }
 
@@ -182,9 +195,10 @@ function suppresses(kind: ReportKind, verdict: ReportedRecipient['verdict']): bo
 }
 
 function asText(file: string, { kind, recipients }: Report): string {
-  const blocks = recipients.map(({ recipient, status, code, verdict, diagnostic }) =>
+  const blocks = recipients.map(({ kind: result, recipient, status, code, verdict, diagnostic }) =>
     facts([
       ['recipient', recipient ?? 'not named'],
+      ['result', RESULTS[result]],
       ['reply', [code, status].filter((part) => part !== null).join(' ') || 'no code'],
       ['category', verdict?.category ?? 'none'],
       ['permanent', verdict?.permanent === true ? 'yes' : 'no'],

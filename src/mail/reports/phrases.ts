@@ -3,7 +3,7 @@
  * Exchange, Domino and of single providers. Data for parts.ts (kind of report, beginning of the original)
  * and text.ts (recipients), in lower case. REPORT_RULES in classify-report.ts has the phrases about a recipient. A
  * report with machine-readable fields (RFC 3464) is a bounce or a delay by its Action and Status instead:
- * `actionOf` in read-report.ts.
+ * `kindOf` in read-report.ts.
  */
 
 /** Phrases of the line that announces the original message. */

@@ -102,7 +102,17 @@ test('a notification has the result of every recipient', () => {
       permanent: true,
       suppress: false,
     },
+    {
+      recipient: 'here@receiver.test',
+      status: '2.0.0',
+      code: null,
+      category: null,
+      permanent: null,
+      suppress: null,
+    },
   ]);
+  const kinds = report.recipients.map(({ kind }) => kind);
+  assert.deepEqual(kinds, ['bounce', 'bounce', 'bounce', 'delivered']);
 });
 
 test('a status code is enough; a generic one is refined by the human-readable part', () => {
@@ -130,6 +140,12 @@ test('a delay, a delivery and a relay are distinguished', () => {
   assert.equal(of('relayed', '2.0.0').kind, 'other');
   assert.equal(of('expanded', '2.0.0').kind, 'other');
   assert.equal(of('FAILED (so sorry)', '5.1.1').kind, 'bounce');
+  assert.equal(of('undeliverable', '5.1.1').kind, 'bounce');
+  assert.equal(of('deferred', '5.1.1').kind, 'delay');
+  assert.equal(
+    of('unusual\nWill-Retry-Until: Fri, 30 Oct 2026 08:30:00 +0000', '5.0.0').kind,
+    'delay',
+  );
 });
 
 test('a delay about the mailbox suppresses no recipient', () => {
@@ -165,6 +181,7 @@ test('text before the recipient is not about the mailbox', () => {
   for (const diagnostic of [
     'host mx.receiver.test refused to talk to me: 554 5.1.1 user unknown',
     '550 5.1.1 unknown user (in reply to MAIL FROM command)',
+    '550-Verification failed for <b@acme.test> 550-No Such User Here 550 Sender verify failed',
   ]) {
     const block = failed(JO, `Status: 5.0.0\nDiagnostic-Code: smtp; ${diagnostic}`);
     assert.equal(recipientsOf(notification([PER_MESSAGE, block]))[0]?.suppress, false, diagnostic);

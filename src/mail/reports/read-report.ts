@@ -7,7 +7,7 @@
  * once, and at most RECIPIENTS_MAX recipients are classified.
  */
 import type { HeaderField } from '../header.ts';
-import { readHeader, valueOf, valuesOf } from '../mime-reader.ts';
+import { valueOf, valuesOf } from '../mime-reader.ts';
 import type { Verdict } from '../replies/meanings.ts';
 import { addressesIn, addressIn, readTextClaims, RECIPIENTS_MAX, type TextClaim } from './text.ts';
 import {
@@ -21,12 +21,17 @@ import {
   type ReportParts,
 } from './parts.ts';
 import { classifyReported } from './classify-report.ts';
+import { readStatusClaims, type StatusClaim } from './status-fields.ts';
 
 export type ReportKind = 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'other';
 
 export type ReportedRecipient = {
+  /** What the report says about this recipient; `other`: passed on, with no result yet. */
+  kind: ReportKind;
   /** As the report names it, which after forwarding differs from our recipient; null: not named. */
   recipient: string | null;
+  /** The address that the sender used (Original-Recipient); null: not named. */
+  original: string | null;
   /** Enhanced code, or null. */
   status: string | null;
   /** The code of the reply that the report quotes, or null. */
@@ -38,8 +43,11 @@ export type ReportedRecipient = {
 };
 
 export type Report = {
+  /** Of its recipients, the kind that matters most: one that bounced makes the report a bounce. */
   kind: ReportKind;
   recipients: readonly ReportedRecipient[];
+  /** The report has fields for each recipient (RFC 3464); otherwise its text names them. */
+  hasFields: boolean;
   /** The feedback type of RFC 5965, for feedback reports. */
   feedbackType: string | null;
   /** Envelope senders in the header of the original; the first is the most reliable. */
@@ -63,7 +71,7 @@ export function readReport(bytes: Buffer): Report {
   };
 }
 
-type Found = Pick<Report, 'kind' | 'recipients'>;
+type Found = Pick<Report, 'kind' | 'recipients' | 'hasFields'>;
 
 function readFeedback({ fields, originalFields }: ReportParts, feedback: Feedback): Found {
   const named =
@@ -71,11 +79,9 @@ function readFeedback({ fields, originalFields }: ReportParts, feedback: Feedbac
     firstAddress(originalFields, ['x-hmxmroriginalrecipient', 'to', 'x-original-to']) ??
     firstAddress(feedback.fields, ['removal-recipient']) ??
     (feedback.fields.length === 0 ? firstAddress(fields, ['from']) : null);
-  const nothing = { status: null, code: null, verdict: null, diagnostic: null };
-  return {
-    kind: isComplaint(feedback) ? 'complaint' : 'other',
-    recipients: [{ recipient: named, ...nothing }],
-  };
+  const nothing = { original: null, status: null, code: null, verdict: null, diagnostic: null };
+  const kind = isComplaint(feedback) ? 'complaint' : 'other';
+  return { kind, recipients: [{ kind, recipient: named, ...nothing }], hasFields: false };
 }
 
 function firstAddress(fields: readonly HeaderField[], names: readonly string[]): string | null {
@@ -90,7 +96,8 @@ function readFailures(parts: ReportParts): Found {
   const claims = readStatusClaims(parts.statusText);
   if (claims.length > 0) return readStatus(parts, claims);
   if (!isBounceInWords(parts)) {
-    return { kind: isAutoReply(parts.fields) ? 'auto_reply' : 'other', recipients: [] };
+    const kind = isAutoReply(parts.fields) ? 'auto_reply' : 'other';
+    return { kind, recipients: [], hasFields: false };
   }
   const isDelay = isDelayInWords(parts);
   const textClaims = textClaimsOf(parts);
@@ -98,13 +105,14 @@ function readFailures(parts: ReportParts): Found {
   const recipients = (textClaims.length > 0 ? textClaims : fromOriginal(parts)).map((claim) =>
     reported({
       recipient: claim.recipient,
+      original: null,
       // The whole text concerns a recipient only when it is the only one.
       texts: textClaims.length > 1 ? [claim.diagnostic] : [claim.diagnostic, whole],
       status: null,
       isDelay,
     }),
   );
-  return { kind: isDelay ? 'delay' : 'bounce', recipients };
+  return { kind: isDelay ? 'delay' : 'bounce', recipients, hasFields: false };
 }
 
 /** If the report names no recipient: the one in To of the original, if it is the only one. */
@@ -133,22 +141,21 @@ function textClaimsOf({ fields, lines, originalFields }: ReportParts): TextClaim
   });
 }
 
-/** `deliverable`: Postfix's result of an address verification probe. */
-const SUCCESSES: ReadonlySet<string> = new Set(['delivered', 'relayed', 'expanded', 'deliverable']);
+type Claim = StatusClaim & { kind: ReportKind };
 
 function readStatus(parts: ReportParts, claims: readonly StatusClaim[]): Found {
   // The human-readable text is read at most once, and only if the fields are incomplete.
   const isDelay = once(() => isDelayInWords(parts));
   const said = once(() => textClaimsOf(parts));
-  const all = claims.map((claim) => ({ ...claim, action: actionOf(claim, isDelay) }));
-  const failed = all.filter(({ action }) => !SUCCESSES.has(action));
-  const named = (failed.length > 0 ? failed : all).slice(0, RECIPIENTS_MAX);
-  const actions = new Set(named.map(({ action }) => action));
-  const kind = ACTIONS.find((action) => actions.has(action));
-  const recipients = named.map((claim) =>
-    recipientOf(claim, { parts, isOnly: named.length === 1, said }),
-  );
-  return { kind: kind === undefined ? 'other' : KIND_OF_ACTION[kind], recipients };
+  const all = claims.map((claim) => ({ ...claim, kind: kindOf(claim, isDelay) }));
+  const refused = all.filter(isRefused);
+  const named = atMost(RECIPIENTS_MAX, refused, all);
+  const isOnly = (refused.length > 0 ? refused : all).length === 1;
+  return {
+    kind: KINDS.find((kind) => all.some((claim) => claim.kind === kind)) ?? 'other',
+    recipients: named.map((claim) => recipientOf(claim, { parts, isOnly, said })),
+    hasFields: true,
+  };
 }
 
 function once<Value>(work: () => Value): () => Value {
@@ -156,40 +163,60 @@ function once<Value>(work: () => Value): () => Value {
   return () => (done ??= { value: work() }).value;
 }
 
-const ACTIONS = ['failed', 'delayed', 'delivered', 'deliverable'] as const;
-const KIND_OF_ACTION = {
-  failed: 'bounce',
-  delayed: 'delay',
-  delivered: 'delivered',
-  deliverable: 'delivered',
-} as const;
+/** All claims in order; if there are too many, the refused ones first. */
+function atMost(max: number, refused: readonly Claim[], all: readonly Claim[]): readonly Claim[] {
+  if (all.length <= max) return all;
+  return [...refused, ...all.filter((claim) => !isRefused(claim))].slice(0, max);
+}
 
-/** The action by the fields; the text decides only if Action and Status are missing. */
-function actionOf({ action, status }: StatusClaim, isDelayInTheWords: () => boolean): string {
-  if (action === 'delayed' || SUCCESSES.has(action)) return action;
+function isRefused({ kind }: Claim): boolean {
+  return kind === 'bounce' || kind === 'delay';
+}
+
+/** What matters most first. */
+const KINDS = ['bounce', 'delay', 'delivered'] as const;
+
+const DELAYS = /^(?:delay|defer|warn|retr|transient|temporar)/;
+/** `deliverable`: Postfix's result of an address verification probe. */
+const DELIVERIES = /^(?:delivered|deliverable|success)/;
+/** Passed on to other servers or recipients, whose results are not known yet (RFC 3464 §2.3.3). */
+const PASSED_ON: ReadonlySet<string> = new Set(['relayed', 'expanded']);
+
+/** By the action, then by the status; the text decides only if both are missing. */
+function kindOf(
+  { action, status, isRetried }: StatusClaim,
+  isDelayInTheWords: () => boolean,
+): ReportKind {
+  if (DELAYS.test(action)) return 'delay';
+  if (DELIVERIES.test(action)) return 'delivered';
+  if (PASSED_ON.has(action)) return 'other';
   if (status?.startsWith('2') === true) return 'delivered';
-  // An action outside of RFC 3464: `failure`, `undeliverable`.
-  if (action !== '') return 'failed';
-  return status?.startsWith('4') === true || isDelayInTheWords() ? 'delayed' : 'failed';
+  if (action.startsWith('fail')) return 'bounce';
+  if (isRetried) return 'delay';
+  // An action outside of RFC 3464: `undeliverable`.
+  if (action !== '') return 'bounce';
+  return status?.startsWith('4') === true || isDelayInTheWords() ? 'delay' : 'bounce';
 }
 
 function recipientOf(
-  claim: StatusClaim,
+  claim: Claim,
   { parts, isOnly, said }: { parts: ReportParts; isOnly: boolean; said: () => TextClaim[] },
 ): ReportedRecipient {
-  const { status, diagnostic, action } = claim;
+  const { kind, status, original, diagnostics } = claim;
+  const [diagnostic = ''] = diagnostics;
   const recipient = claim.recipient ?? (isOnly ? onlyRecipient(said(), parts) : null);
-  if (SUCCESSES.has(action)) {
-    return { recipient, status, code: null, verdict: null, diagnostic: shown(diagnostic) };
+  if (!isRefused(claim)) {
+    const nothing = { code: null, verdict: null, diagnostic: shown(diagnostic) };
+    return { kind, recipient, original, status, ...nothing };
   }
-  const isDelay = action === 'delayed';
-  const byField = reported({ recipient, texts: [diagnostic], status, isDelay });
+  const isDelay = kind === 'delay';
+  const byField = reported({ recipient, original, texts: diagnostics, status, isDelay });
   if (isKnown(byField, diagnostic)) return byField;
   const inText = said().find(
     (one) => one.recipient.toLowerCase() === recipient?.toLowerCase(),
   )?.diagnostic;
-  const texts = [diagnostic, inText ?? '', isOnly ? parts.words : ''];
-  return reported({ recipient, texts, status, isDelay });
+  const texts = [...diagnostics, inText ?? '', isOnly ? parts.words : ''];
+  return reported({ recipient, original, texts, status, isDelay });
 }
 
 /** For a block whose recipient is not an address (`@mx.acme.test`, `IMCEAEX-...`). */
@@ -208,13 +235,16 @@ const DIAGNOSTIC_CHARS_MAX = 2_000;
 
 function reported(claim: {
   recipient: string | null;
+  original: string | null;
   texts: readonly string[];
   status: string | null;
   isDelay: boolean;
 }): ReportedRecipient {
   const { verdict, status, code } = classifyReported(claim);
-  const first = claim.texts.find((text) => text !== '') ?? '';
-  return { recipient: claim.recipient, status, code, verdict, diagnostic: shown(first) };
+  const { recipient, original, isDelay } = claim;
+  const diagnostic = shown(claim.texts.find((text) => text !== '') ?? '');
+  const kind = isDelay ? 'delay' : 'bounce';
+  return { kind, recipient, original, status, code, verdict, diagnostic };
 }
 
 function shown(text: string): string | null {
@@ -247,83 +277,4 @@ function returnPathsOf({ originalFields }: ReportParts, feedback: Feedback | nul
 
 function messageIdOf(originalFields: readonly HeaderField[]): string | null {
   return /<([^<>\s]{1,500})>/.exec(valueOf(originalFields, 'message-id') ?? '')?.[1] ?? null;
-}
-
-export type StatusClaim = {
-  recipient: string | null;
-  /** `failed`, `delayed`, `delivered`, `relayed`, `expanded`; '' when it is missing. */
-  action: string;
-  /** `5.1.1`, or null. */
-  status: string | null;
-  /** `smtp`, `x-postfix`, ...; '' when there is no diagnostic. */
-  diagnosticType: string;
-  diagnostic: string;
-};
-
-const BLOCKS_MAX = 500;
-
-export function readStatusClaims(text: string): StatusClaim[] {
-  return blocksOf(text)
-    .map(claimOf)
-    .filter((claim): claim is StatusClaim => claim !== null);
-}
-
-type Block = Map<string, string>;
-
-const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'x-actual-recipient'] as const;
-/**
- * The fields of a recipient's block (RFC 3464, RFC 6533), some of which may precede its recipient. Lenient: a
- * block begins with its first recipient even if the empty line before or after it is missing or doubled.
- */
-const OF_RECIPIENT: ReadonlySet<string> = new Set([
-  ...RECIPIENT_FIELDS,
-  'action',
-  'status',
-  'diagnostic-code',
-  'remote-mta',
-  'will-retry-until',
-  'last-attempt-date',
-]);
-
-function blocksOf(text: string): Block[] {
-  const blocks: Block[] = [];
-  let block: Block | null = null;
-  for (const group of text.split(/\r?\n[ \t]*\r?\n/, BLOCKS_MAX)) {
-    let isNewGroup = true;
-    for (const field of fieldsIn(group)) {
-      const name = field.name.toLowerCase();
-      if (!OF_RECIPIENT.has(name)) continue;
-      if (block === null || beginsAnother(block, name, isNewGroup)) {
-        block = new Map();
-        blocks.push(block);
-      }
-      isNewGroup = false;
-      if (!block.has(name)) block.set(name, field.value);
-    }
-  }
-  return blocks;
-}
-
-function fieldsIn(group: string): readonly HeaderField[] {
-  return readHeader(Buffer.from(group.replace(/^[\r\n]+/, ''))).fields;
-}
-
-/** A second field of one kind, or a recipient after an empty line. */
-function beginsAnother(block: Block, name: string, isNewGroup: boolean): boolean {
-  if (name === 'final-recipient') return block.has(name);
-  return isNewGroup && block.has('final-recipient') && block.has(name);
-}
-
-function claimOf(block: Block): StatusClaim | null {
-  if (!RECIPIENT_FIELDS.some((name) => block.has(name))) return null;
-  const [, diagnosticType = '', diagnostic = ''] =
-    /^(?:([\w-]{1,30}) *; *)?([^]*)$/.exec(block.get('diagnostic-code') ?? '') ?? [];
-  const recipients = RECIPIENT_FIELDS.map((name) => addressIn(block.get(name) ?? ''));
-  return {
-    recipient: recipients.find((address) => address !== null) ?? null,
-    action: /^[a-z]+/.exec((block.get('action') ?? '').toLowerCase())?.[0] ?? '',
-    status: /\b[245]\.\d{1,3}\.\d{1,3}\b/.exec(block.get('status') ?? '')?.[0] ?? null,
-    diagnosticType: diagnosticType.toLowerCase(),
-    diagnostic: diagnostic.replace(/\s+/g, ' ').trim(),
-  };
 }

@@ -1,7 +1,12 @@
 /** The reader of what comes back by mail, up to what follows from it for a recipient. */
 import assert from 'node:assert/strict';
 import { consequenceOf } from '../../../src/inbound/consequence.ts';
-import { readReport, REPORT_BYTES_MAX } from '../../../src/mail/reports/read-report.ts';
+import type { StoredStatus } from '../../../src/core/statuses.ts';
+import {
+  readReport,
+  REPORT_BYTES_MAX,
+  type ReportKind,
+} from '../../../src/mail/reports/read-report.ts';
 import type { SentRecipient } from '../../../src/store/inbound.ts';
 import { parseMailbox } from '../../../src/mail/address.ts';
 import type { RandomSource } from '../../chaos/random.ts';
@@ -143,6 +148,11 @@ const RECIPIENT: SentRecipient = {
 };
 
 const KINDS = new Set(['bounce', 'delay', 'complaint', 'delivered', 'auto_reply', 'other']);
+const KIND_OF_STATUS: Partial<Record<StoredStatus, ReportKind>> = {
+  bounced: 'bounce',
+  complained: 'complaint',
+  delivered: 'delivered',
+};
 
 function read({ bytes }: Input): void {
   const report = readReport(bytes);
@@ -155,7 +165,10 @@ function read({ bytes }: Input): void {
     assert.ok(diagnostic === null || (diagnostic.isWellFormed() && diagnostic.length <= 2_000));
   }
   const consequence = consequenceOf(report, RECIPIENT, { newId: () => 'id' });
-  assert.equal(consequence !== null, ['bounce', 'complaint', 'delivered'].includes(report.kind));
+  const kinds = new Set([report.kind, ...report.recipients.map(({ kind }) => kind)]);
+  const status = consequence?.settlement.status;
+  if (status !== undefined) assert.ok(kinds.has(KIND_OF_STATUS[status]!), status);
+  if (report.kind === 'complaint') assert.equal(status, 'complained');
 }
 
 export const reports: Target = {

@@ -1,0 +1,153 @@
+/** Reports about several addresses: what becomes of the one that was mailed. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { parseMailbox } from '../mail/address.ts';
+import { readReport } from '../mail/reports/read-report.ts';
+import { consequenceOf } from './consequence.ts';
+
+const OURS = 'a@dest.dev';
+const GONE = 'Status: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 User unknown';
+const FAILED = `Action: failed\n${GONE}`;
+const DELIVERED = 'Action: delivered\nStatus: 2.0.0';
+const DELAYED = 'Action: delayed\nStatus: 4.4.1';
+
+const final = (address: string, result: string) => `Final-Recipient: rfc822; ${address}\n${result}`;
+/** After an alias or a forwarding: the sender's address, then the one where it ended. */
+const via = (original: string, address: string, result: string) =>
+  `Original-Recipient: rfc822;${original}\n${final(address, result)}`;
+
+function statusReport(groups: readonly string[]): Buffer {
+  const fields = ['Reporting-MTA: dns; mx.dest.dev', ...groups].join('\n\n');
+  return Buffer.from(
+    'From: MAILER-DAEMON@mx.dest.dev\nSubject: Undelivered\n' +
+      'Content-Type: multipart/report; report-type=delivery-status; boundary=b\n\n' +
+      `--b\n\nAbout your mail.\n--b\nContent-Type: message/delivery-status\n\n${fields}\n\n--b--\n`,
+  );
+}
+
+/** The new status and for how many days the address is suppressed, or that nothing changes. */
+function endOf(bytes: Buffer, address = OURS): string {
+  const from = parseMailbox('hello@acme.test')!;
+  const recipient = {
+    projectId: 'p',
+    environment: 'live',
+    position: 0,
+    address,
+    status: 'sent',
+    isTooOld: false,
+    email: { id: 'e', from },
+  } as const;
+  const change = consequenceOf(readReport(bytes), recipient, { newId: () => 'id' });
+  if (change === null) return 'unchanged';
+  const { status, suppress } = change.settlement;
+  if (suppress === null) return status;
+  return `${status}, suppressed${suppress.days === null ? '' : ` for ${suppress.days} days`}`;
+}
+
+type Example = { groups: readonly string[]; end: string; address?: string };
+
+const EXAMPLES: Readonly<Record<string, Example>> = {
+  'ours arrived, another failed': {
+    groups: [final(OURS, DELIVERED), final('other@dest.dev', FAILED)],
+    end: 'delivered',
+  },
+  'another failed, ours arrived': {
+    groups: [final('other@dest.dev', FAILED), final(OURS, DELIVERED)],
+    end: 'delivered',
+  },
+  'ours failed, another arrived': {
+    groups: [final('other@dest.dev', DELIVERED), final(OURS, FAILED)],
+    end: 'bounced, suppressed',
+  },
+  'ours is delayed, another failed': {
+    groups: [final(OURS, DELAYED), final('other@dest.dev', FAILED)],
+    end: 'unchanged',
+  },
+  'ours is delayed with a status of 5.1.1': {
+    groups: [final(OURS, `Action: delayed\n${GONE}`)],
+    end: 'unchanged',
+  },
+  'ours was relayed, another failed': {
+    groups: [final(OURS, 'Action: relayed\nStatus: 2.1.9'), final('other@dest.dev', FAILED)],
+    end: 'unchanged',
+  },
+  'ours was expanded, a member of the list failed': {
+    groups: [final(OURS, 'Action: expanded\nStatus: 2.0.0'), final('member@else.test', FAILED)],
+    end: 'unchanged',
+  },
+  'ours was forwarded: only Original-Recipient names it': {
+    groups: [via('other@dest.dev', 'x@else.test', DELIVERED), via(OURS, 'y@else.test', FAILED)],
+    end: 'bounced, suppressed for 7 days',
+  },
+  'Original-Recipient comes before Final-Recipient': {
+    groups: [via(OURS, 'x@else.test', DELIVERED), via('list@dest.dev', OURS, FAILED)],
+    end: 'delivered',
+  },
+  'a copy stayed with us, a forwarded one failed': {
+    groups: [via(OURS, 'x@else.test', FAILED), via(OURS, OURS, DELIVERED)],
+    end: 'delivered',
+  },
+  'our mailbox failed, a forwarded copy arrived': {
+    groups: [via(OURS, 'x@else.test', DELIVERED), via(OURS, OURS, FAILED)],
+    end: 'bounced, suppressed',
+  },
+  'both forwarded copies failed, one of them for lack of room': {
+    groups: [
+      via(OURS, 'x@else.test', FAILED),
+      via(OURS, 'y@else.test', 'Action: failed\nStatus: 5.2.2'),
+    ],
+    end: 'bounced',
+  },
+  'one forwarded copy failed, one may still arrive': {
+    groups: [via(OURS, 'x@else.test', FAILED), via(OURS, 'y@else.test', DELAYED)],
+    end: 'unchanged',
+  },
+  'another case': {
+    groups: [final('A@DEST.DEV', FAILED), final('other@dest.dev', DELIVERED)],
+    end: 'bounced, suppressed',
+  },
+  'in brackets, without a type': {
+    groups: [`Final-Recipient: <${OURS}>\n${FAILED}`, final('other@dest.dev', DELIVERED)],
+    end: 'bounced, suppressed',
+  },
+  'as xtext (RFC 3461)': {
+    groups: [via('a+2Bnews@dest.dev', 'x@else.test', FAILED), final('b@dest.dev', DELIVERED)],
+    address: 'a+news@dest.dev',
+    end: 'bounced, suppressed for 7 days',
+  },
+  'internationalised, escaped (RFC 6533)': {
+    groups: [
+      `Final-Recipient: utf-8; j\\x{F6}rg@dest.dev\n${FAILED}`,
+      final('b@dest.dev', DELIVERED),
+    ],
+    address: 'jörg@dest.dev',
+    end: 'bounced, suppressed',
+  },
+  'internationalised, in UTF-8, with a domain in Unicode': {
+    groups: [`Final-Recipient: utf-8; jörg@bücher.test\n${FAILED}`, final('b@dest.dev', DELIVERED)],
+    address: 'jörg@xn--bcher-kva.test',
+    end: 'bounced, suppressed',
+  },
+  'the only result names another address': {
+    groups: [final('x@else.test', FAILED)],
+    end: 'bounced, suppressed for 7 days',
+  },
+  'the only result names none': {
+    groups: [`Final-Recipient: x400; /S=a/PRMD=dest/\n${FAILED}`],
+    end: 'bounced, suppressed',
+  },
+  'two results about one other address': {
+    groups: [final('x@else.test', FAILED), final('x@else.test', FAILED)],
+    end: 'bounced, suppressed for 7 days',
+  },
+  'none of several results names ours': {
+    groups: [final('x@else.test', FAILED), final('y@else.test', DELIVERED)],
+    end: 'unchanged',
+  },
+};
+
+for (const [name, { groups, end, address }] of Object.entries(EXAMPLES)) {
+  test(`a report about several addresses: ${name}`, () => {
+    assert.equal(endOf(statusReport(groups), address), end);
+  });
+}

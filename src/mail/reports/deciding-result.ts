@@ -1,0 +1,69 @@
+/**
+ * Which result of a report decides about the address that was mailed. A server that expands an alias or
+ * forwards a message reports about several addresses, and their results differ.
+ *
+ * In this order (RFC 3464 §2.3.1, §2.3.2): the result whose Original-Recipient is our address, the result whose
+ * Final-Recipient is, and the only result, because the return path belongs to one recipient. If none of several
+ * results names our address, none decides. If several name it, the one with the least effect decides: a copy
+ * that arrived, then one that may still arrive.
+ */
+import { addressKey, parseAddress } from '../address.ts';
+import type { Report, ReportedRecipient, ReportKind } from './read-report.ts';
+
+export type DecidingResult = {
+  kind: ReportKind;
+  /** Null: the report names nobody. */
+  reported: ReportedRecipient | null;
+  /** The result is about our address itself, not about one that it was forwarded to. */
+  isAboutOurs: boolean;
+};
+
+/** Null when the report says nothing about this address. */
+export function decidingResult(report: Report, address: string): DecidingResult | null {
+  const { recipients, hasFields, kind } = report;
+  if (recipients.length === 0) return { kind, reported: null, isAboutOurs: true };
+  const ours = keyOf(address);
+  const isOurs = (named: string | null) => named !== null && keysOf(named).has(ours);
+  const sentToOurs = recipients.filter(({ original }) => isOurs(original));
+  const endedAtOurs = recipients.filter(({ recipient }) => isOurs(recipient));
+  const both = sentToOurs.filter((one) => endedAtOurs.includes(one));
+  const groups: (readonly ReportedRecipient[])[] = [both, sentToOurs, endedAtOurs];
+  // A text names fewer addresses than fields do, and reports only what failed.
+  if (!hasFields || isOnlyOne(recipients)) groups.push(recipients);
+  const chosen = groups.find(({ length }) => length > 0);
+  if (chosen === undefined) return null;
+  const reported = leastEffect(chosen);
+  const { recipient } = reported;
+  return { kind: reported.kind, reported, isAboutOurs: recipient === null || isOurs(recipient) };
+}
+
+/** Repeated results about one address are one. */
+function isOnlyOne(recipients: readonly ReportedRecipient[]): boolean {
+  return new Set(recipients.map(({ recipient }) => recipient && keyOf(recipient))).size === 1;
+}
+
+const LEAST_FIRST: readonly ReportKind[] = ['delivered', 'other', 'delay', 'bounce'];
+
+function leastEffect(results: readonly ReportedRecipient[]): ReportedRecipient {
+  const effectOf = ({ kind, verdict }: ReportedRecipient) =>
+    LEAST_FIRST.indexOf(kind) + (verdict?.suppress === true ? 1 : 0);
+  return results.toSorted((one, other) => effectOf(one) - effectOf(other))[0]!;
+}
+
+function keyOf(address: string): string {
+  return addressKey(parseAddress(address) ?? address);
+}
+
+/** Some servers copy the xtext of ORCPT unchanged (RFC 3461 §4): `jo+2Bnews@acme.test`. */
+function keysOf(named: string): ReadonlySet<string> {
+  return new Set([keyOf(named), keyOf(fromXtext(named))]);
+}
+
+function fromXtext(text: string): string {
+  if (!/\+[\dA-F]{2}/.test(text)) return text;
+  const octets = Buffer.from(text).toString('latin1');
+  const decoded = octets.replace(/\+([\dA-F]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  return Buffer.from(decoded, 'latin1').toString();
+}

@@ -1,0 +1,150 @@
+/**
+ * The machine-readable fields of a report (RFC 3464, RFC 6533): one group of fields for each recipient.
+ *
+ * Lenient, because reports are written by many systems: a group begins with its first recipient even if the
+ * empty line before or after it is missing or doubled, and fields may precede the recipient. Where a group
+ * has no Diagnostic-Code, an extension field (RFC 3464 §2.4) that quotes a reply stands in for it, as in the
+ * reports of Exchange and IronPort.
+ */
+import type { HeaderField } from '../header.ts';
+import { readHeader } from '../mime-reader.ts';
+import { addressIn } from './text.ts';
+
+export type StatusClaim = {
+  /** Final-Recipient, else Original-Recipient; null: neither is an address. */
+  recipient: string | null;
+  /** Original-Recipient: the address that the sender used; null when it is missing. */
+  original: string | null;
+  /** `failed`, `delayed`, `delivered`, `relayed`, `expanded`; '' when it is missing. */
+  action: string;
+  /** The server names a time until which it retries. */
+  isRetried: boolean;
+  /** `5.1.1`, or null. */
+  status: string | null;
+  /** What the server said, the Diagnostic-Code first; without '' and the type. */
+  diagnostics: readonly string[];
+};
+
+const BLOCKS_MAX = 500;
+
+export function readStatusClaims(text: string): StatusClaim[] {
+  return blocksOf(text)
+    .map(claimOf)
+    .filter((claim): claim is StatusClaim => claim !== null);
+}
+
+type Block = Map<string, string>;
+
+const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'x-actual-recipient'] as const;
+/** Each group has one of each at most, so that a second one begins another group. */
+const OF_RECIPIENT: ReadonlySet<string> = new Set([
+  ...RECIPIENT_FIELDS,
+  'action',
+  'status',
+  'diagnostic-code',
+  'remote-mta',
+  'will-retry-until',
+  'last-attempt-date',
+]);
+
+function blocksOf(text: string): Block[] {
+  const blocks: Block[] = [];
+  for (const group of text.split(/\r?\n[ \t]*\r?\n/, BLOCKS_MAX)) addGroup(blocks, group);
+  return blocks;
+}
+
+function addGroup(blocks: Block[], group: string): void {
+  let isNewGroup = true;
+  const extensions: HeaderField[] = [];
+  for (const field of fieldsIn(group)) {
+    const name = field.name.toLowerCase();
+    if (name.startsWith('x-') && !OF_RECIPIENT.has(name)) extensions.push(field);
+    if (!OF_RECIPIENT.has(name)) continue;
+    const last = blocks.at(-1);
+    if (last === undefined || beginsAnother(last, name, isNewGroup)) {
+      if (!isNewGroup) addExtensions(last, extensions);
+      blocks.push(new Map());
+    }
+    isNewGroup = false;
+    const block = blocks.at(-1)!;
+    if (!block.has(name)) block.set(name, field.value);
+  }
+  addExtensions(blocks.at(-1), extensions);
+}
+
+/** Extension fields belong to the recipient of their group, before it or after it. */
+function addExtensions(block: Block | undefined, extensions: HeaderField[]): void {
+  for (const { name, value } of extensions.splice(0)) {
+    const key = name.toLowerCase();
+    if (block?.has(key) === false) block.set(key, value);
+  }
+}
+
+function fieldsIn(group: string): readonly HeaderField[] {
+  return readHeader(Buffer.from(group.replace(/^[\r\n]+/, ''))).fields;
+}
+
+/** A second field of one kind, or a recipient after an empty line. */
+function beginsAnother(block: Block, name: string, isNewGroup: boolean): boolean {
+  if (name === 'final-recipient') return block.has(name);
+  return isNewGroup && block.has('final-recipient') && block.has(name);
+}
+
+function claimOf(block: Block): StatusClaim | null {
+  if (!RECIPIENT_FIELDS.some((name) => block.has(name))) return null;
+  const recipients = RECIPIENT_FIELDS.map((name) => addressIn(block.get(name) ?? ''));
+  const diagnostics = diagnosticsOf(block);
+  return {
+    recipient: recipients.find((address) => address !== null) ?? null,
+    original: addressIn(block.get('original-recipient') ?? ''),
+    action: /^[a-z]+/.exec((block.get('action') ?? '').toLowerCase())?.[0] ?? '',
+    isRetried: block.has('will-retry-until'),
+    status: moreExact(
+      /\b[245]\.\d{1,3}\.\d{1,3}\b/.exec(block.get('status') ?? '')?.[0] ?? null,
+      diagnostics.find(({ status }) => status !== null)?.status ?? null,
+    ),
+    diagnostics: diagnostics.map(({ text }) => text).filter((text) => text !== ''),
+  };
+}
+
+/** 5.0.0 says nothing that the status within a diagnostic does not say better. */
+function moreExact(status: string | null, inDiagnostic: string | null): string | null {
+  const isVague = status === null || status.endsWith('.0.0');
+  return isVague && inDiagnostic !== null && status?.[0] !== '2' ? inDiagnostic : status;
+}
+
+type Diagnostic = { text: string; status: string | null };
+
+/** Extension fields that are a diagnostic, whatever they say: of Exchange and IronPort, of Exim. */
+const DIAGNOSTIC_FIELDS: ReadonlySet<string> = new Set([
+  'x-supplementary-info',
+  'x-exim-diagnostic',
+]);
+
+function diagnosticsOf(block: Block): Diagnostic[] {
+  const fields = [...block].filter(
+    ([name, value]) =>
+      DIAGNOSTIC_FIELDS.has(name) || (!OF_RECIPIENT.has(name) && quotesReply(value)),
+  );
+  return [block.get('diagnostic-code') ?? '', ...fields.map(([, value]) => value)].map(
+    readDiagnostic,
+  );
+}
+
+/** `550 5.1.1 …`, `smtp; 550-…`, `<mx.acme.test #5.1.1 smtp; 550 …>`: not an id such as `550A3F`. */
+function quotesReply(value: string): boolean {
+  return /^["']?[45]\d\d(?:[ -]+[45]\.\d{1,3}\.\d{1,3}\b|-| +\D)/.test(readDiagnostic(value).text);
+}
+
+const DIAGNOSTIC_CHARS_MAX = 8_000;
+/** Exchange and IronPort: server, status and diagnostic in brackets, `<192.0.2.9 #5.0.0 smtp; 550 …>`. */
+const BRACKETED = /^#?<\s*(?:[^\s<>#;]+\s+)?#(?:([245]\.\d{1,3}\.\d{1,3})(?![\d.]))?\s*([^]*)$/;
+/** `smtp;`, `x-postfix;` … */
+const TYPE = /^[\w-]{1,30} *; */;
+
+function readDiagnostic(value: string): Diagnostic {
+  const line = value.slice(0, DIAGNOSTIC_CHARS_MAX).replace(/\s+/g, ' ').trim();
+  const [, status = null, inner] = BRACKETED.exec(line) ?? [];
+  const text = inner === undefined ? line : inner.replace(/> ?(?:#SMTP#)?$/i, '');
+  return { text: text.replace(TYPE, '').trim(), status };
+}
