@@ -102,11 +102,6 @@ export const AUTHENTICATION: readonly Rule[] = [
   },
   {
     means: 'sender_refused',
-    text: 'sender verify | sender verification | callout + sender | sender callback | callback setup',
-    example: '550 5.1.0 Sender verify failed',
-  },
-  {
-    means: 'sender_refused',
     text: 'sender address rejected | unroutable sender | unrouteable sender | sender denied',
     example: '550 5.1.0 <b@acme.test>: Sender address rejected: User unknown',
   },

@@ -115,12 +115,6 @@ const DOUBTFUL: readonly Rule[] = [
     text: 'null mx | nullmx | does not accept mail | accepts no mail | not accept email at all',
     example: '556 5.1.10 Recipient address has null MX',
   },
-  {
-    // cPanel's sentence, which names three possible causes.
-    means: 'mailbox_problem',
-    text: 'account or domain may not exist',
-    example: '550 5.1.1 The account or domain may not exist, they may be refused, or lack an entry',
-  },
 ];
 
 const CLOSED: readonly Rule[] = [

@@ -173,6 +173,12 @@ export const MEANINGS = {
     blame: 'sender',
     advice: 'The server refuses the sending address or its domain: check that it can receive mail.',
   },
+  sender_unverified: {
+    category: 'policy',
+    blame: 'sender',
+    advice:
+      'The server tried to verify the sender and was refused: check that mail to your return path is accepted.',
+  },
   sender_domain_unknown: {
     category: 'authentication',
     blame: 'sender',
@@ -203,6 +209,69 @@ export const MEANINGS = {
     category: 'content',
     blame: 'sender',
     advice: 'The server objects to the form of the message: check custom headers and attachments.',
+  },
+  header_not_ascii: {
+    category: 'content',
+    blame: 'sender',
+    advice:
+      'The header of the message has characters outside of ASCII: encode its fields (RFC 2047).',
+  },
+  header_repeated: {
+    category: 'content',
+    blame: 'sender',
+    advice: 'A header field that may occur only once occurs several times: remove the others.',
+  },
+  header_missing: {
+    category: 'content',
+    blame: 'sender',
+    advice:
+      'The message lacks a header field that the server asks for, such as From, Date or Message-ID: add it.',
+  },
+  header_invalid: {
+    category: 'content',
+    blame: 'sender',
+    advice:
+      'A header field of the message is not valid: check custom headers and the addresses in From, To and Reply-To.',
+  },
+  header_too_long: {
+    category: 'content',
+    blame: 'sender',
+    advice:
+      'The header of the message, or a field of it, is larger than the server takes: shorten it.',
+  },
+  date_invalid: {
+    category: 'content',
+    blame: 'sender',
+    advice:
+      'The Date of the message is missing, not valid or far from the present time: correct it.',
+  },
+  bare_line_end: {
+    category: 'content',
+    blame: 'sender',
+    advice: 'The message has a CR or LF that stands alone: end every line with CRLF.',
+  },
+  line_too_long: {
+    category: 'content',
+    blame: 'sender',
+    advice:
+      'A line of the message is longer than 998 octets: wrap it, or encode the part as quoted-printable or base64.',
+  },
+  octets_refused: {
+    category: 'content',
+    blame: 'sender',
+    advice:
+      'The message has NUL, control or 8-bit characters that the server does not take: encode the part as quoted-printable or base64.',
+  },
+  mime_invalid: {
+    category: 'content',
+    blame: 'sender',
+    advice: 'The MIME structure of the message is not valid: check its boundaries and encodings.',
+  },
+  message_needs_smtputf8: {
+    category: 'content',
+    blame: 'sender',
+    advice:
+      'The server does not support SMTPUTF8, which the header of the message needs: use ASCII addresses in it and encode its other fields (RFC 2047).',
   },
   too_big: {
     category: 'content',
@@ -265,7 +334,8 @@ export const MEANINGS = {
   no_smtputf8: {
     category: 'protocol',
     blame: 'receiver',
-    advice: "The recipient's server takes no addresses with letters outside of ASCII: use another.",
+    advice:
+      "The recipient's server does not support SMTPUTF8, which an address with letters outside of ASCII needs: use an ASCII address of the recipient.",
   },
   gave_up_elsewhere: {
     category: 'expired',

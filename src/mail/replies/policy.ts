@@ -1,10 +1,12 @@
 /**
- * Replies about the message and the receiver's policy (rules.ts): malware, spam, form and size of the
- * message; permissions of senders, relaying, routing, order of commands.
+ * Replies about the message and the receiver's policy (rules.ts): form (form.ts), malware, spam and size
+ * of the message; permissions of senders, relaying, routing, order of commands.
  */
+import { FORM } from './form.ts';
 import type { Rule } from './match.ts';
 
 export const CONTENT: readonly Rule[] = [
+  ...FORM,
   {
     means: 'attachment_refused',
     text: 'attachment + not allowed | attachment type | banned attachment | banned file | banned: | banned ext',
@@ -112,42 +114,6 @@ export const CONTENT: readonly Rule[] = [
     means: 'bad_link',
     text: 'url blocked | blocking url | bad url | url in mess | suspicious url | spamrl',
     example: '554 5.7.1 This message contains a blocking URL',
-    phase: 'data',
-  },
-  {
-    means: 'bad_format',
-    text: 'rfc 5322 | rfc 2822 | rfc5322 | rfc2822 | rfc822 | p=rfcmessagenoncompliant',
-    example: '550 5.7.1 This message is not RFC 5322 compliant. There are multiple Subjects.',
-    phase: 'data',
-  },
-  {
-    means: 'bad_format',
-    text: 'duplicate header | multiple + headers | missing + header | bad header | bad-header',
-    example: "554 Transaction failed: Duplicate header 'Subject'.",
-    phase: 'data',
-  },
-  {
-    means: 'bad_format',
-    text: 'valid address in the from | no from header | from header | invalid header | header error',
-    example: '550 5.7.1 Messages without a valid address in the From: are not accepted',
-    phase: 'data',
-  },
-  {
-    means: 'bad_format',
-    text: 'bare lf | bare <lf> | bare linefeed | bare newline | stray newline | invalidcharacters',
-    example: '550 5.6.11 SMTPSEND.BareLinefeedsAreIllegal; message contains bare linefeeds',
-    phase: 'data',
-  },
-  {
-    means: 'bad_format',
-    text: 'line limit exceeded | line too long | lines longer | line length | lines too long',
-    example: '500 Line limit exceeded',
-    phase: 'data',
-  },
-  {
-    means: 'bad_format',
-    text: 'invalid mime | malformed message | malformed mime | corrupt | content conversion | nested too deep | mime error',
-    example: '554 5.6.0 Malformed message',
     phase: 'data',
   },
   {

@@ -1,11 +1,12 @@
 /**
  * Rules (match.ts) from the reply of a mail server to its meaning (meanings.ts); the first match counts.
  *
+ *     VERIFICATION    verification.ts    callouts to our return path, which quote the replies to them
  *     CODES           here               enhanced codes with one meaning only
  *     RATE            reputation.ts      greylists, limits, blocks for a while
  *     REPUTATION      reputation.ts      blocklists, mistrust of this server or the domain
  *     AUTHENTICATION  authentication.ts  PTR, HELO, SPF, DKIM, DMARC, the sender, TLS, login
- *     CONTENT         policy.ts          malware, spam, form and size of the message
+ *     CONTENT         policy.ts          form (form.ts), malware, spam and size of the message
  *     MAILBOX         mailbox.ts         full, closed, moved, unknown: by enhanced code, then by text
  *     POLICY          policy.ts          who may write to whom, relaying, order, overload, routing
  *     BARE_BLOCKS     reputation.ts      blocks that say nothing else
@@ -25,6 +26,7 @@ import { CONTENT, POLICY } from './policy.ts';
 import { MAILBOX } from './mailbox.ts';
 import type { Rule } from './match.ts';
 import { BARE_BLOCKS, RATE, REPUTATION } from './reputation.ts';
+import { VERIFICATION } from './verification.ts';
 
 /**
  * Enhanced codes with one meaning only: from RFC 3463, 5248, 7372, 7505 and 8689, and those of Google and
@@ -149,7 +151,7 @@ const CODES: readonly Rule[] = [
     example: '550 5.7.510 Access denied, acme.test does not accept email over IPv6',
   },
   {
-    means: 'bad_format',
+    means: 'header_invalid',
     enhanced: ['7.512', '1.20'],
     example: '550 5.7.512 Access denied, message must be RFC 5322 section 3.6.2 compliant',
     phase: 'data',
@@ -208,6 +210,14 @@ const CODES: readonly Rule[] = [
     phase: 'mail',
   },
   {
+    // Gmail.
+    means: 'header_too_long',
+    enhanced: ['2.3', '3.4'],
+    text: 'header',
+    example: "552 5.3.4 The size of the X-Data header value exceeds Google's limit",
+    phase: 'data',
+  },
+  {
     means: 'too_big',
     enhanced: ['2.3', '3.4'],
     example: '552 5.3.4 Message size exceeds fixed limit',
@@ -219,10 +229,31 @@ const CODES: readonly Rule[] = [
     example: '452 4.5.3 Your message has more recipients than we take',
   },
   {
+    // Sun's and Oracle's servers, with a code that RFC 6531 defined later.
+    means: 'header_not_ascii',
+    enhanced: ['6.7', '6.9'],
+    text: '8-bit | 8bit',
+    example: '550 5.6.9 improper use of 8-bit data in message header',
+    phase: 'data',
+  },
+  {
+    // RFC 6531: the header has addresses or text in UTF-8.
+    means: 'message_needs_smtputf8',
+    enhanced: ['6.9'],
+    example: '550 5.6.9 UTF-8 header message cannot be transferred',
+    phase: 'data',
+  },
+  {
+    // With the code of a bad address, which would suppress it.
     means: 'no_smtputf8',
-    enhanced: ['6.7', '6.9', '6.10'],
-    example: '553 5.6.7 The server takes no addresses outside of ASCII (SMTPUTF8).',
-    phase: 'mail',
+    enhanced: ['1.3', '1.1', '1.6'],
+    text: 'smtputf8 | non-ascii | utf-8 | utf8 | 8-bit | 8bit | internationalized | internationalised',
+    example: '501 5.1.3 The address has non-ASCII characters',
+  },
+  {
+    means: 'no_smtputf8',
+    enhanced: ['6.7', '6.8', '6.10'],
+    example: '553 5.6.7 Non-ASCII addresses are not permitted for that recipient',
   },
   {
     means: 'loop',
@@ -321,6 +352,7 @@ const LAST_RESORTS: readonly Rule[] = [
 ];
 
 export const RULES: readonly Rule[] = [
+  ...VERIFICATION,
   ...CODES,
   ...RATE,
   ...REPUTATION,
