@@ -17,7 +17,9 @@ import { makeReturnPath } from '../mail/return-path.ts';
 import type { Route } from '../net/dns/mx.ts';
 import { refusalSubject } from '../mail/replies/blocks.ts';
 import type { Transaction } from '../net/smtp/client.ts';
+import { lacksSmtpUtf8 } from '../net/smtp/transaction.ts';
 import type { Queryable } from '../store/postgres/database.ts';
+import type { StoredMessage } from '../store/messages.ts';
 import { stoppedNow } from '../store/queue.ts';
 import type { SettleHealth } from '../store/settle-health.ts';
 import { deferredByBlock } from './block-outcomes.ts';
@@ -26,7 +28,13 @@ import type { Contents } from './contents.ts';
 import type { Delivery } from './fair-queue.ts';
 import { providerAt, type RouteAttempt, tryHosts } from './hosts.ts';
 import type { MailRouting } from './mail-routing.ts';
-import { assertAsSigned, type MessageBuilder, type SignedMessage } from './message.ts';
+import {
+  assertAsSigned,
+  hasAsciiForm,
+  type MessageBuilder,
+  type MessageForm,
+  type SignedMessage,
+} from './message.ts';
 import {
   type Attempted,
   attemptRecord,
@@ -158,8 +166,9 @@ async function buildAndSend(
   const { destination, content } = delivery;
   const postponed = content === null ? contents.postponement(delivery) : null;
   if (postponed !== null) return postponed;
+  const inForms = content !== null && hasAsciiForm(content, delivery);
   const [message, route, sts] = await Promise.all([
-    content && builder.build(content, delivery),
+    content !== null && !inForms ? builder.build(content, delivery) : null,
     options.mailRouting.find(destination),
     options.tls.policyOf(destination),
   ]);
@@ -168,8 +177,9 @@ async function buildAndSend(
   const sendUnder = async (wanted: TlsWanted) => {
     const tls = await options.tls.forAttempt(route, wanted);
     const transaction = transactionOf(delivery, options, { progress, cutoff });
-    if (message !== null) fill(transaction, message);
-    const withMessage = message === null ? loadFor(transaction, delivery, options, progress) : null;
+    if (message !== null) fill(transaction, message, delivery);
+    const withMessage =
+      message === null ? loadFor(transaction, delivery, { ...options, progress }) : null;
     const gate = options.visit.gate.bind(options.visit);
     const { place } = delivery;
     const attempt = { transaction, withMessage, postponableMs, progress, gate, place };
@@ -238,27 +248,37 @@ function isStopped({ message, address }: Delivery, { db, log }: AttemptOptions):
   );
 }
 
-function fill(transaction: Transaction, message: SignedMessage): void {
+function fill(transaction: Transaction, message: SignedMessage, { address }: Delivery): void {
   assertAsSigned(message);
   transaction.message = message.parts;
-  transaction.smtpUtf8 ||= message.smtpUtf8;
+  transaction.smtpUtf8 = message.smtpUtf8 || needsSmtpUtf8(address);
   transaction.is8Bit = message.is8Bit;
 }
 
-/** Loads and signs a large message when a server is ready for it, and drops it afterwards. */
+/**
+ * Signs a message when a server is ready for it, and drops it afterwards: a large one, which is loaded for that, and
+ * one that has a form for servers without SMTPUTF8.
+ */
 function loadFor(
   transaction: Transaction,
   delivery: Delivery,
-  { builder, contents }: AttemptOptions,
-  progress: Progress,
+  { builder, contents, progress }: AttemptOptions & { progress: Progress },
 ): RouteAttempt['withMessage'] {
-  return (send) =>
-    contents.use(delivery, async (content) => {
-      const signed = await builder.build(content, delivery);
-      fill(transaction, signed);
-      progress.message = { ...signed, parts: [] };
-      return send().finally(() => (transaction.message = []));
-    });
+  return (send) => {
+    const sendForms = async (content: StoredMessage) => {
+      const sendForm = async (form: MessageForm) => {
+        const signed = await builder.build(content, delivery, form);
+        fill(transaction, signed, delivery);
+        progress.message = { ...signed, parts: [] };
+        return send().finally(() => (transaction.message = []));
+      };
+      const sent = await sendForm({ asciiOnly: false });
+      const hasOther = lacksSmtpUtf8(sent) && hasAsciiForm(content, delivery);
+      return hasOther ? sendForm({ asciiOnly: true }) : sent;
+    };
+    const { content } = delivery;
+    return content === null ? contents.use(delivery, sendForms) : sendForms(content);
+  };
 }
 
 /** RFC 5321 §4.4: bounces come to this address; its signed token names the recipient. */

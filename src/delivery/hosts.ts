@@ -11,6 +11,7 @@ import type { SmtpPhase } from '../mail/replies/smtp-reply.ts';
 import type { MxHost, Route } from '../net/dns/mx.ts';
 import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../net/smtp/client.ts';
 import type { TlsResult, Transaction, TransactionResult } from '../net/smtp/client.ts';
+import { lacksSmtpUtf8 } from '../net/smtp/transaction.ts';
 import type { TlsRule } from '../net/tls/policy.ts';
 import { type Connections, isSilence, type Postponed } from './connections.ts';
 import type { Target } from './target.ts';
@@ -22,7 +23,7 @@ import type { TlsForAttempt } from './tls-rules.ts';
 /** The same for all hosts of the route. */
 export type RouteAttempt = TlsForAttempt & {
   transaction: Transaction;
-  /** A large message: loads it, calls `send` and drops it, when a server is ready. Null: it is there already. */
+  /** A message that is made when a server is ready: makes it, calls `send` and drops it. Null: it is there already. */
   withMessage: ((send: Send) => Promise<TransactionResult | Postponed>) | null;
   /** How long it may be postponed for hosts that did not answer a moment ago. */
   postponableMs: number;
@@ -54,6 +55,7 @@ export async function tryHosts(
 ): Promise<AttemptResult | Postponed> {
   if (route.kind !== 'hosts') return { kind: 'unroutable', route };
   let last: HostResult | null = null;
+  let lacking: HostResult | null = null;
   let sessions = 0;
   let delayMs = Infinity;
   let closed: Closed | null = null;
@@ -86,6 +88,11 @@ export async function tryHosts(
       delayMs = Math.min(delayMs, result.delayMs);
       continue;
     }
+    if (lacksSmtpUtf8(result)) {
+      // Another server of the domain may have it, also one that is not reachable now.
+      lacking ??= result;
+      continue;
+    }
     last = result;
     if (options.place?.signal.aborted === true) return last;
     if (isSilence(result)) silent.set(provider, [...(silent.get(provider) ?? []), address]);
@@ -93,7 +100,8 @@ export async function tryHosts(
     if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
   }
   if (last === null && delayMs < Infinity) return { kind: 'postponed', delayMs };
-  if (last === null) return closed === null ? noAddress() : { kind: 'postponed', ...closed };
+  if (last === null && closed !== null) return { kind: 'postponed', ...closed };
+  if (last === null) return lacking ?? noAddress();
   if (!isSilence(last)) return last;
   // Of a connection that was begun while our uplink was down.
   if (isExcused(connections, options)) return last;

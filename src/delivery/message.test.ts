@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { isAscii } from 'node:buffer';
 import { test } from 'node:test';
 import { newMessage } from '../../test/support/deliveries.ts';
 import type { Address } from '../mail/address.ts';
@@ -6,7 +7,7 @@ import { generateDkimKeys } from '../mail/dkim.ts';
 import type { StoredMessage } from '../store/messages.ts';
 import { newId } from '../store/ids.ts';
 import { SecretBox } from '../store/secrets.ts';
-import { assertAsSigned, MessageBuilder, type SignedMessage } from './message.ts';
+import { assertAsSigned, hasAsciiForm, MessageBuilder, type SignedMessage } from './message.ts';
 
 const secrets = new SecretBox('s'.repeat(32));
 const dkim = await generateDkimKeys();
@@ -104,6 +105,30 @@ test('a message is signed with the keys that are published when it is sent, and 
   }
   const unsent = await builder.buildSent(message, recipient, null);
   assert.equal(unsent.sha256, withEd25519.sha256);
+});
+
+test('a message to recipients in ASCII and others has a form in ASCII, and can be shown in it', async () => {
+  const { builder } = newBuilder(10);
+  const kim = { name: null, address: 'kim@example.net' as Address };
+  const jo = { name: 'J\u00f6', address: 'j\u00f6@example.net' as Address };
+  const recipient = { address: kim.address, position: 0 };
+  const messageTo = (changes: object) => newMessage({ projectId, id: newId(), ...changes });
+  const message = messageTo({ to: [kim, jo] });
+  const [usual, ascii] = [
+    await builder.build(message, recipient),
+    await builder.build(message, recipient, { asciiOnly: true }),
+  ];
+  assert.deepEqual([usual.smtpUtf8, ascii.smtpUtf8], [true, false]);
+  assert.ok(ascii.parts.every((part) => isAscii(part)));
+  for (const sent of [usual, ascii]) {
+    assert.equal((await builder.buildSent(message, recipient, sent.sha256)).sha256, sent.sha256);
+  }
+  const hasForm = (changes: object) => hasAsciiForm(messageTo(changes), recipient);
+  assert.ok(hasAsciiForm(message, recipient) && hasForm({ to: [kim], cc: [jo] }));
+  assert.equal(hasAsciiForm(message, { ...recipient, address: jo.address }), false);
+  for (const changes of [{ to: [kim] }, { to: [jo], from: jo }, { to: [jo], replyTo: [jo] }]) {
+    assert.equal(hasForm(changes), false);
+  }
 });
 
 test('a message whose bytes changed after it was signed is not sent', async () => {

@@ -1,7 +1,7 @@
 /**
  * The bytes on the wire: composed and signed once per email, the same for every recipient and every retry, unless
  * the DKIM keys that are published change in between. With hosted unsubscribe links or tracking each recipient has a
- * message of its own.
+ * message of its own. Through a server without SMTPUTF8 a message goes in another form, where it has one (hasAsciiForm).
  *
  * Guarantee: a pure function of what was stored and the keys that sign (Date, `t=` and `x=` are stored times, the
  * boundary is derived from the id). `buildSent` finds the keys by the hash of the attempt, so
@@ -13,7 +13,7 @@ import { createHash, createPrivateKey } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { World } from '../core/world.ts';
-import { type Address, domainOf, needsSmtpUtf8 } from '../mail/address.ts';
+import { type Address, domainOf, type Mailbox, needsSmtpUtf8 } from '../mail/address.ts';
 import { partsAsWritten, type WrittenParts } from '../mail/as-written.ts';
 import { composeMessage, FEEDBACK_ID, feedbackIdOf, type Message } from '../mail/compose.ts';
 import {
@@ -75,6 +75,22 @@ function sha256Of(parts: readonly Buffer[]): string {
 /** Whose copy of the message it is; `position` within the email. */
 export type MessageRecipient = { address: Address; position: number };
 
+/**
+ * Whether the message can be sent to this recipient through a server without SMTPUTF8: only other recipients that
+ * its header names need that. The address of the author has no form in ASCII, nor the one for replies.
+ */
+export function hasAsciiForm(message: StoredMessage, { address }: MessageRecipient): boolean {
+  const { written, from, to, cc, replyTo } = message;
+  if (written !== null || needsSmtpUtf8(address)) return false;
+  return namesUtf8(to, cc) && !namesUtf8([from], replyTo);
+}
+
+/** `asciiOnly`: for a server without SMTPUTF8. */
+export type MessageForm = { asciiOnly: boolean };
+
+const USUAL_FORM: MessageForm = { asciiOnly: false };
+const BOTH_FORMS: readonly MessageForm[] = [USUAL_FORM, { asciiOnly: true }];
+
 /** What differs between recipients: what List-Unsubscribe names, and the links of a tracked email. */
 type Copy = { url: string | null; mailto: string | null; html: string | null };
 
@@ -122,13 +138,18 @@ export class MessageBuilder {
    * The same for every recipient, unless each has links of its own.
    * @throws SecretUnopenable when the domain's keys cannot be used; nothing leaves unsigned
    */
-  build(message: StoredMessage, recipient: MessageRecipient): Promise<SignedMessage> {
+  build(
+    message: StoredMessage,
+    recipient: MessageRecipient,
+    form = USUAL_FORM,
+  ): Promise<SignedMessage> {
     const { unsubscribeUrl, tracking } = message;
     const isOwn = hostedOf(unsubscribeUrl) !== null || tracking.base !== null;
-    const id = isOwn ? `${message.id} ${recipient.position}` : message.id;
+    const copyId = isOwn ? `${message.id} ${recipient.position}` : message.id;
+    const id = form.asciiOnly ? `${copyId} ascii` : copyId;
     const present = this.#building.get(id)?.promise;
     if (present) return present;
-    const promise = this.#buildSigned(message, recipient);
+    const promise = this.#buildSigned(message, recipient, form);
     const building: Building = { promise };
     this.#building.set(id, building);
     const forget = (): void => {
@@ -152,10 +173,12 @@ export class MessageBuilder {
     if (sha256 === null || now.sha256 === sha256) return now;
     const keys = await this.#keysOf(message);
     const before = this.#previousKeys(keys.sealed, message.domainId);
+    const forms = hasAsciiForm(message, recipient) ? BOTH_FORMS : [USUAL_FORM];
     for (const { rsa, ed25519 } of before === null ? [keys] : [before, keys]) {
       for (const signWith of [[rsa], [rsa, ed25519], [ed25519]]) {
-        const other = await this.#buildNow(message, recipient, signWith);
-        if (other.sha256 === sha256) return other;
+        const others = forms.map((form) => this.#buildNow(message, recipient, { signWith, form }));
+        const sent = (await Promise.all(others)).find((other) => other.sha256 === sha256);
+        if (sent !== undefined) return sent;
       }
     }
     return now;
@@ -179,8 +202,13 @@ export class MessageBuilder {
     };
   }
 
-  async #buildSigned(message: StoredMessage, recipient: MessageRecipient): Promise<SignedMessage> {
-    return this.#buildNow(message, recipient, signingKeys(await this.#keysOf(message), message));
+  async #buildSigned(
+    message: StoredMessage,
+    recipient: MessageRecipient,
+    form: MessageForm,
+  ): Promise<SignedMessage> {
+    const signWith = signingKeys(await this.#keysOf(message), message);
+    return this.#buildNow(message, recipient, { signWith, form });
   }
 
   async #copyFor(message: StoredMessage, recipient: MessageRecipient): Promise<Copy> {
@@ -247,7 +275,7 @@ export class MessageBuilder {
   async #buildNow(
     message: StoredMessage,
     recipient: MessageRecipient,
-    signWith: DkimKey[],
+    { signWith, form }: { signWith: DkimKey[]; form: MessageForm },
   ): Promise<SignedMessage> {
     const times = timesOf(message);
     const fromDomain = domainOf(message.from.address);
@@ -259,6 +287,7 @@ export class MessageBuilder {
         ? await signMessage(
             composeMessage({
               ...toCompose(message, await this.#copyFor(message, recipient)),
+              ...form,
               feedbackId: feedbackIdOf(
                 { tags: message.tags, projectId: message.projectId, fromDomain },
                 this.#secrets.derive(FEEDBACK_ID),
@@ -268,7 +297,10 @@ export class MessageBuilder {
             times,
           )
         : await signWritten(written, { fromDomain, keys: signWith, times });
-    const smtpUtf8 = written ? !isAscii(written.headerBytes) : hasUtf8Address(message);
+    const { from, to, cc, replyTo } = message;
+    const smtpUtf8 = written
+      ? !isAscii(written.headerBytes)
+      : !form.asciiOnly && namesUtf8([from], to, cc, replyTo);
     const is8Bit = written !== null && !isAscii(written.raw);
     return { parts, sizeBytes: sizeOf(parts), sha256: sha256Of(parts), smtpUtf8, is8Bit };
   }
@@ -344,8 +376,8 @@ function dateOf({ createdAt, scheduledAt }: StoredMessage): Date {
 }
 
 /** What we compose is ASCII but for its addresses. */
-function hasUtf8Address({ from, to, cc, replyTo }: StoredMessage): boolean {
-  return [from, ...to, ...cc, ...replyTo].some((mailbox) => needsSmtpUtf8(mailbox.address));
+function namesUtf8(...lists: readonly (readonly Mailbox[])[]): boolean {
+  return lists.some((mailboxes) => mailboxes.some(({ address }) => needsSmtpUtf8(address)));
 }
 
 /** Whether recipients unsubscribe by a link: hosted here, the sender's own, or in the sender's own header. */

@@ -42,6 +42,8 @@ export type AttemptResult =
       /** Our address, `''` for the system's choice: whose connections the answer is about. */
       source: string;
       transcript: readonly string[];
+      /** Refused by us for want of an extension of the server. */
+      local?: true;
     }
   | {
       kind: 'failed';

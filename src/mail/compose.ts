@@ -33,6 +33,8 @@ export type Message = MessageContent & {
   unsubscribeMailto?: string | null;
   /** From feedbackIdOf, for messages without their own Feedback-ID. */
   feedbackId?: string | null;
+  /** For servers without SMTPUTF8: addresses in To and Cc are written in ASCII. */
+  asciiOnly?: boolean;
 };
 
 export type ComposedMessage = {
@@ -111,13 +113,13 @@ export function composeMessage(message: Message): ComposedMessage {
 }
 
 function messageFields(message: Message): HeaderField[] {
-  const { to, cc, replyTo } = message;
+  const { to, cc, replyTo, asciiOnly = false } = message;
   return [
     field('Date', [dateText(message.date)]),
     addressField('From', [message.from]),
     // An address list cannot be empty; a message with only blind copies has neither To nor Cc.
-    ...(to.length > 0 ? [addressField('To', to)] : []),
-    ...(cc.length > 0 ? [addressField('Cc', cc)] : []),
+    ...(to.length > 0 ? [addressField('To', to, { asciiOnly })] : []),
+    ...(cc.length > 0 ? [addressField('Cc', cc, { asciiOnly })] : []),
     ...(replyTo.length > 0 ? [addressField('Reply-To', replyTo)] : []),
     textField('Subject', message.subject),
     field('Message-ID', [message.messageId]),

@@ -36,11 +36,23 @@ function staysOnOneLine(name: string, text: string): boolean {
   return name.toLowerCase() === 'list-unsubscribe' && name.length + 2 + text.length <= LINE_MAX;
 }
 
-/** From, To, Cc, Reply-To. */
-export function addressField(name: string, mailboxes: readonly Mailbox[]): HeaderField {
+/**
+ * From, To, Cc, Reply-To.
+ * @param asciiOnly an address outside of ASCII becomes the name of an empty group (RFC 6857 §3.1.8): it can be
+ *   read, and not replied to
+ */
+export function addressField(
+  name: string,
+  mailboxes: readonly Mailbox[],
+  { asciiOnly = false }: { asciiOnly?: boolean } = {},
+): HeaderField {
   const last = mailboxes.length - 1;
   const words = mailboxes.flatMap(({ name: phrase, address }, index) => {
     const comma = index < last ? ',' : '';
+    if (asciiOnly && !isPrintableAscii(address)) {
+      const shown = phrase === null ? address : `${phrase} <${address}>`;
+      return [...encodedText(index === 0 ? name : '', shown), `:;${comma}`];
+    }
     if (phrase === null) return [`${address}${comma}`];
     return [...phraseWords(phrase, index === 0 ? name : ''), `<${address}>${comma}`];
   });

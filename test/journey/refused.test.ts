@@ -1,6 +1,8 @@
 /** Emails that a receiver refuses: statuses, events and suppressions. */
+import { isAscii } from 'node:buffer';
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
+import { decodedValue, readHeader } from '../../src/mail/mime-reader.ts';
 import { startJourney } from '../support/journey.ts';
 
 const journey = await startJourney();
@@ -109,12 +111,51 @@ test("a message larger than the server's SIZE limit is not sent", async () => {
   assert.equal(await again('kim@small.test'), 'accepted');
 });
 
-test('a non-ASCII address bounces at a server without SMTPUTF8', async () => {
+test('at a server without SMTPUTF8 only a recipient outside of ASCII bounces; a domain outside of ASCII does not', async () => {
   const mx = await journey.mailServer('ascii.test', { smtpUtf8: false });
-  const email = await journey.ended(await journey.send({ to: 'jürgen@ascii.test' }));
-  assert.equal(email.status, 'bounced');
-  assert.equal(email.recipients[0].smtp.enhanced_code, '5.6.7');
-  assert.ok(!mx.sessions.some(({ lines }) => lines.some((line) => line.startsWith('C: MAIL'))));
+  const idn = await journey.mailServer('xn--bcher-kva.test', { smtpUtf8: false });
+  const to = ['kim@ascii.test', 'J\u00fcrgen <j\u00fcrgen@ascii.test>', 'lee@b\u00fccher.test'];
+  const id = await journey.send({ to, cc: 'max@ascii.test' });
+  const { recipients } = await journey.ended(id);
+  assert.deepEqual(
+    recipients.map((one: { status: string }) => one.status),
+    ['delivered', 'bounced', 'delivered', 'delivered'],
+  );
+  const [, { smtp, reason }] = recipients;
+  assert.equal(smtp.enhanced_code, '5.6.7');
+  assert.deepEqual([reason.category, reason.blame], ['protocol', 'receiver']);
+  assert.match(reason.advice, /SMTPUTF8/);
+  for (const { raw, smtpUtf8 } of [...mx.messages, ...idn.messages]) {
+    assert.ok(isAscii(raw) && !smtpUtf8);
+    const { fields } = readHeader(raw);
+    const shown = 'kim@ascii.test, J\u00fcrgen <j\u00fcrgen@ascii.test> :;, lee@xn--bcher-kva.test';
+    assert.equal(decodedValue(fields, 'to'), shown);
+  }
+});
+
+test('a sender outside of ASCII is to blame where a server lacks SMTPUTF8', async () => {
+  const mx = await journey.mailServer('ascii-only.test', { smtpUtf8: false });
+  for (const draft of [
+    { from: 'Acme <j\u00fcrgen@acme.example>' },
+    { reply_to: 'j\u00fcrgen@acme.example' },
+  ]) {
+    const [{ status, reason, smtp }] = (
+      await journey.ended(await journey.send({ to: 'kim@ascii-only.test', ...draft }))
+    ).recipients;
+    assert.deepEqual([status, reason.category, reason.blame], ['bounced', 'content', 'sender']);
+    assert.match(reason.advice, /SMTPUTF8/);
+    assert.equal(smtp.enhanced_code, '5.6.9');
+  }
+  assert.equal(mx.messages.length, 0);
+  assert.equal(await again('kim@ascii-only.test'), 'accepted');
+});
+
+test('a recipient outside of ASCII gets the email from another server of the domain with SMTPUTF8', async () => {
+  await journey.mailServer('second.test', { smtpUtf8: false });
+  const second = await journey.mailServer('second.test', {}, { preference: 20 });
+  const email = await journey.ended(await journey.send({ to: 'j\u00fcrgen@second.test' }));
+  assert.equal(email.status, 'delivered');
+  assert.equal(second.messages[0]?.smtpUtf8, true);
 });
 
 test('when only some recipients are suppressed, the others get the email', async () => {

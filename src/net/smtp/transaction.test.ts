@@ -253,6 +253,10 @@ test('a non-ASCII address is sent only to servers with SMTPUTF8', async () => {
   const result = await send(unable, transaction);
   assert.ok(result.kind === 'replied' && result.local === true);
   assert.equal(result.reply.enhancedCode, '5.6.7');
+  const header = await send(unable, { smtpUtf8: true });
+  assert.ok(header.kind === 'replied' && header.local === true);
+  assert.equal(header.reply.enhancedCode, '5.6.9');
+  for (const { reply } of [result, header]) assert.match(reply.message, /SMTPUTF8/);
   assert.deepEqual(summary(await send(unable)), { phase: 'data', code: 250 });
 });
 

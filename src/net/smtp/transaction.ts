@@ -10,6 +10,7 @@
  * sends nothing to anyone. If another message for the same server waits, its envelope is written with
  * the dot of this one, which saves one more round trip.
  */
+import { isAscii } from 'node:buffer';
 import { failpoint } from '../../core/failpoint.ts';
 import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
@@ -79,15 +80,27 @@ function refusedLocally(
       message: `The message has ${sizes}.`,
     });
   }
-  if (smtpUtf8 && !extensions.smtpUtf8) {
-    const why = 'The server takes no addresses outside of ASCII (SMTPUTF8).';
-    return local('mail', { code: 553, enhancedCode: '5.6.7', message: why });
-  }
+  if (smtpUtf8 && !extensions.smtpUtf8) return withoutSmtpUtf8(recipient);
   if (!isWritablePath(recipient, smtpUtf8)) {
     const why = 'The address has characters that SMTP cannot carry.';
     return local('rcpt', { code: 553, enhancedCode: '5.1.3', message: why });
   }
   return null;
+}
+
+const LACKS = 'The server does not support SMTPUTF8, which';
+
+/** The codes of RFC 6531 §3.5: of an address, of a header. */
+function withoutSmtpUtf8(recipient: string): TransactionResult {
+  const [code, enhancedCode, needing] = isAscii(Buffer.from(recipient))
+    ? [550, '5.6.9', 'an address or another part of the header']
+    : [553, '5.6.7', 'the address of the recipient'];
+  return local('mail', { code, enhancedCode, message: `${LACKS} ${needing} needs.` });
+}
+
+/** Refused here for want of SMTPUTF8: another server, or another form of the message, may do. */
+export function lacksSmtpUtf8(result: { kind: string; reply?: SmtpReply; local?: true }): boolean {
+  return result.local === true && /^5\.6\.[79]$/.test(result.reply?.enhancedCode ?? '');
 }
 
 function local(phase: 'mail' | 'rcpt', reply: SmtpReply): TransactionResult {
