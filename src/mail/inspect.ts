@@ -2,8 +2,9 @@
  * Reads a message as it was sent, for who wants to see what is in it: its header, its attachments, and its texts.
  * Pure; bounded like mime-reader.ts.
  */
-import { decodeWords, readParameters } from './mime-decode.ts';
-import { type MimePart, readMessage, textOfPart, valueOf } from './mime-reader.ts';
+import { bodyPartsOf, contentIdOf, fileNameOf } from './body-parts.ts';
+import { decodeWords } from './mime-decode.ts';
+import { type MimePart, readMessage, textOfPart } from './mime-reader.ts';
 
 export type AttachedFile = {
   /** From 1, in the order of the message. */
@@ -25,8 +26,8 @@ export type InspectedMessage = {
 
 export function inspectMessage(bytes: Buffer): InspectedMessage {
   const message = readMessage(bytes);
-  const leaves = leavesOf(message);
-  const texts = leaves.filter(isShown);
+  const texts = [...bodyPartsOf(message)];
+  const shown = new Set(texts);
   const first = (type: string): string | null => {
     const part = texts.find(({ contentType }) => contentType.type === type);
     return part === undefined ? null : clean(textOfPart(part));
@@ -35,8 +36,8 @@ export function inspectMessage(bytes: Buffer): InspectedMessage {
     headers: message.fields
       .filter(({ name }) => name !== '')
       .map(({ name, value }) => ({ name, value: clean(decodeWords(value)) })),
-    attachments: leaves
-      .filter((part) => !isShown(part))
+    attachments: leavesOf(message)
+      .filter((part) => !shown.has(part))
       .map((part, index) => attachedFile(part, index + 1)),
     html: first('text/html'),
     text: first('text/plain'),
@@ -49,23 +50,26 @@ function leavesOf(part: MimePart): MimePart[] {
   return part.parts.flatMap(leavesOf);
 }
 
-function isShown({ fields, contentType }: MimePart): boolean {
-  const isText = contentType.type === 'text/html' || contentType.type === 'text/plain';
-  return isText && !/^attachment\b/i.test(valueOf(fields, 'content-disposition') ?? '');
-}
-
-function attachedFile({ fields, contentType, body }: MimePart, number: number): AttachedFile {
-  const disposition = readParameters(valueOf(fields, 'content-disposition') ?? '');
-  const name = disposition.get('filename') ?? contentType.parameters.get('name');
-  const filename = clean(decodeWords(name ?? '')).replaceAll(/[\u0001-\u001f\u007f/\\]/g, '_');
-  const id = /^<(.{1,998})>$/.exec(valueOf(fields, 'content-id') ?? '')?.[1] ?? null;
+function attachedFile(part: MimePart, number: number): AttachedFile {
+  const id = contentIdOf(part);
   return {
     number,
-    filename: filename || `attachment-${number}`,
-    contentType: contentType.type,
+    filename: storableName(fileNameOf(part) ?? '') || `attachment-${number}`,
+    contentType: part.contentType.type,
     contentId: id === null ? null : clean(id),
-    content: body,
+    content: part.body,
   };
+}
+
+/** Controls, those of the writing direction (which can hide an extension), and separators of folders. */
+const NOT_IN_A_NAME =
+  /[\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069/\\]/g;
+
+/** Of a name that a stranger chose; '' when nothing of it is left. Windows drops dots and spaces at its end. */
+function storableName(name: string): string {
+  return clean(name)
+    .replaceAll(NOT_IN_A_NAME, '_')
+    .replace(/[. ]+$/, '');
 }
 
 /** JSON has no lone surrogates, and some readers refuse NUL. */

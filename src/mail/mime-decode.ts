@@ -1,14 +1,34 @@
 /**
- * Decodes octets to text in received mail: transfer encodings (RFC 2045 §6), charsets, encoded words
- * (RFC 2047), and Content-Type with its parameters (RFC 2045 §5.1, RFC 2231). Lenient, bounded and linear:
- * invalid input is returned unchanged.
+ * Decodes octets to text in received mail: transfer encodings (RFC 2045 §6), charsets, and encoded words
+ * (RFC 2047). Lenient, bounded and linear: invalid input is returned unchanged.
  */
 
-/** Removes the transfer encoding of a part's body; an unknown encoding is ignored. */
-export function decodeBody(body: Buffer, encoding: string): Buffer {
-  // Node skips characters outside of base64, including line ends.
-  if (encoding === 'base64') return Buffer.from(body.toString('latin1'), 'base64');
+/** `identity`: 7bit, 8bit or binary. */
+export type TransferEncoding = 'identity' | 'base64' | 'quoted-printable' | 'unknown';
+
+/** Removes the transfer encoding of a part's body; with an unknown encoding the body is returned unchanged. */
+export function decodeBody(body: Buffer, encoding: TransferEncoding): Buffer {
+  if (encoding === 'base64') return decodeBase64(body);
   return encoding === 'quoted-printable' ? decodeQuotedPrintable(body) : body;
+}
+
+/** Of a body whose writer encoded each piece of it separately. */
+const BASE64_PIECES_MAX = 10_000;
+
+/** Node skips characters outside of base64, including line ends, but ends at the first padding. */
+function decodeBase64(body: Buffer): Buffer {
+  const text = body.toString('latin1');
+  const padding = text.indexOf('=');
+  if (padding < 0 || !/[^=\s]/.test(text.slice(padding))) return Buffer.from(text, 'base64');
+  const output = Buffer.allocUnsafe(body.length);
+  let [from, at] = [0, 0];
+  for (let pieces = 0; pieces < BASE64_PIECES_MAX && from < text.length; pieces += 1) {
+    const end = text.indexOf('=', from);
+    const pieceEnd = end < 0 ? text.length : end;
+    at += output.write(text.slice(from, pieceEnd), at, 'base64');
+    from = pieceEnd + 1;
+  }
+  return output.subarray(0, at);
 }
 
 const TAB = 9;
@@ -157,59 +177,4 @@ function wordBytes(letter: string, text: string): Buffer {
   if (letter.toUpperCase() === 'B') return Buffer.from(text, 'base64');
   // Before decoding, because `=5F` is an underscore (RFC 2047 §4.2).
   return decodeQuotedPrintable(Buffer.from(text.replaceAll('_', ' '), 'latin1'));
-}
-
-const VALUE_CHARS_MAX = 4_096;
-const PARAMETERS_MAX = 40;
-
-export type ContentType = {
-  /** `text/plain`, in lower case. */
-  type: string;
-  /** Names in lower case. */
-  parameters: ReadonlyMap<string, string>;
-};
-
-const TYPE = /^\s*([\w!#$&^.+*-]+)\s*\/\s*([\w!#$&^.+*-]+)/;
-
-/** An invalid value counts as text/plain (RFC 2045 §5.2). */
-export function readContentType(value: string): ContentType {
-  const text = value.slice(0, VALUE_CHARS_MAX);
-  const [, type, subtype] = TYPE.exec(text) ?? [];
-  if (type === undefined || subtype === undefined) {
-    return { type: 'text/plain', parameters: new Map() };
-  }
-  return { type: `${type}/${subtype}`.toLowerCase(), parameters: readParameters(text) };
-}
-
-const PARAMETER = /;\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"?|([^\s;]*))/g;
-
-type Pieces = { text: string; isExtended: boolean };
-
-/** The parameters of Content-Type and Content-Disposition, by their names in lower case. */
-export function readParameters(text: string): Map<string, string> {
-  const found = new Map<string, Pieces>();
-  for (const [, name = '', quoted, token = ''] of text.matchAll(PARAMETER)) {
-    if (found.size >= PARAMETERS_MAX) break;
-    const value = quoted === undefined ? token : quoted.replace(/\\(.)/g, '$1');
-    const [plainName = '', section] = name.toLowerCase().split('*');
-    const isExtended = name.endsWith('*');
-    // One string for all sections: an unencoded `%` must not be decoded with the others.
-    const piece = isExtended ? value : value.replaceAll('%', '%25');
-    const before = section === undefined ? undefined : found.get(plainName);
-    found.set(plainName, {
-      text: `${before?.text ?? ''}${piece}`,
-      isExtended: isExtended || before?.isExtended === true,
-    });
-  }
-  return new Map(Array.from(found, ([name, pieces]) => [name, decoded(pieces)]));
-}
-
-const EXTENDED = /^([\w.:-]{0,40})'[\w-]*'([^]*)$/;
-
-function decoded({ text, isExtended }: Pieces): string {
-  const [, charset = '', rest = text] = (isExtended ? EXTENDED.exec(text) : null) ?? [];
-  if (!rest.includes('%')) return rest;
-  // `%` in this encoding corresponds to `=` in quoted-printable.
-  const marked = rest.replaceAll('=', '%3D').replaceAll('%', '=');
-  return decodeText(decodeBody(Buffer.from(marked), 'quoted-printable'), charset);
 }

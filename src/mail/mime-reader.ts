@@ -7,13 +7,8 @@
  * time is linear in the size per level. Anything beyond is kept as a leaf with its octets. Never throws.
  */
 import type { HeaderField } from './header.ts';
-import {
-  type ContentType,
-  decodeBody,
-  decodeText,
-  decodeWords,
-  readContentType,
-} from './mime-decode.ts';
+import { decodeBody, decodeText, decodeWords, type TransferEncoding } from './mime-decode.ts';
+import { type ContentType, readContentType, readTransferEncoding } from './mime-fields.ts';
 
 const DEPTH_MAX = 12;
 /** An embedded message with a transfer encoding is copied, so it counts for several levels. */
@@ -41,6 +36,8 @@ export type Header = {
 export type MimePart = {
   fields: readonly PlacedField[];
   contentType: ContentType;
+  /** An unknown one leaves the body as it is. A multipart may only have `identity`, and no other one is undone. */
+  encoding: TransferEncoding;
   /** As it was received, with its header; a part of the message's memory unless an embedded message was decoded. */
   octets: Buffer;
   /** For leaves: without the transfer encoding. */
@@ -140,10 +137,12 @@ function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place):
   budget.fieldsLeft -= fields.length;
   const written = valueOf(fields, 'content-type');
   const contentType = readContentType(written ?? defaultType);
+  const encoding = readTransferEncoding(valueOf(fields, 'content-transfer-encoding'));
   const raw = bytes.subarray(bodyStart);
   const leaf = (body: Buffer, parts: MimePart[] = []) => ({
     fields,
     contentType,
+    encoding,
     octets: bytes,
     body,
     parts,
@@ -162,8 +161,7 @@ function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place):
       ),
     );
   }
-  const encoding = valueOf(fields, 'content-transfer-encoding') ?? '';
-  const body = decodeBody(raw, encoding.toLowerCase().trim());
+  const body = decodeBody(raw, encoding);
   const isMessage = contentType.type === 'message/rfc822' || contentType.type === 'message/global';
   if (!isMessage || depth >= DEPTH_MAX || budget.partsLeft <= 0) return leaf(body);
   const levels = body === raw ? 1 : DEPTH_OF_COPY;

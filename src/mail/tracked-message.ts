@@ -1,17 +1,37 @@
 /**
- * The html of a message that an SMTP client wrote, with the links of a tracked email. Only html parts that change are
- * encoded anew; every other octet stays. Signed and encrypted messages are not changed at all, nor are
- * attachments and messages within the message.
+ * The html of a message that an SMTP client wrote, with the links of a tracked email. Only html that readers show as
+ * the text of the message (body-parts.ts) is encoded anew, and only where it changes; every other octet stays.
+ * Signed and encrypted messages are not changed at all, nor are files, messages within the message, and parts that
+ * readers may read differently.
  */
+import { bodyPartsOf } from './body-parts.ts';
 import { headerLine } from './header.ts';
-import { type MimePart, type PlacedField, readMessage, valueOf } from './mime-reader.ts';
+import {
+  type MimePart,
+  type PlacedField,
+  readHeader,
+  readMessage,
+  valueOf,
+  valuesOf,
+} from './mime-reader.ts';
 import { encodeText } from './transfer-encoding.ts';
 
 /** Multiparts whose parts are shown; those of others are evidence, or would become invalid. */
-const SHOWN = ['multipart/alternative', 'multipart/related', 'multipart/mixed'];
+const SHOWN = new Set(['multipart/alternative', 'multipart/related', 'multipart/mixed']);
+const DESCRIBING = ['content-type', 'content-transfer-encoding', 'content-disposition'];
+/** Fields about the octets of a part, which would be wrong once they change. */
+const OF_THE_OCTETS = new Set(['content-transfer-encoding', 'content-md5', 'content-length']);
 /** A signature of the client, which covers the body. */
-const SIGNATURES = ['dkim-signature', 'arc-seal'];
+const SIGNATURES = ['dkim-signature', 'domainkey-signature', 'arc-seal'];
 const UTF8 = /^(?:utf-?8|us-ascii|)$/i;
+
+/** In the field or in a line that continues it; the value may have comments (`text/(x) html`). */
+const HTML_TYPE = /^content-type[ \t]*:(?:[^\r\n]|\r?\n[ \t]){0,998}html/im;
+
+/** Whether a part of the message could be html. Does not parse it: the usual spelling is found at once. */
+export function mayHaveHtml(content: Buffer): boolean {
+  return content.includes('text/html') || HTML_TYPE.test(content.toString('latin1'));
+}
 
 export function trackMessage(raw: Buffer, track: (html: string) => string): Buffer {
   const message = readMessage(raw);
@@ -28,15 +48,35 @@ export function trackMessage(raw: Buffer, track: (html: string) => string): Buff
   return copied === 0 ? raw : Buffer.concat([...pieces, raw.subarray(copied)]);
 }
 
-function* htmlPartsOf(part: MimePart): Generator<MimePart> {
-  const { type, parameters } = part.contentType;
-  if (SHOWN.includes(type)) {
-    for (const within of part.parts) yield* htmlPartsOf(within);
-    return;
+function* htmlPartsOf(message: MimePart): Generator<MimePart> {
+  for (const part of bodyPartsOf(message, isRewritable)) {
+    const { type, parameters } = part.contentType;
+    if (type === 'text/html' && UTF8.test(parameters.get('charset') ?? '') && isCertain(part)) {
+      yield part;
+    }
   }
-  const isAttached = /^attachment\b/i.test(valueOf(part.fields, 'content-disposition') ?? '');
-  const isShown = type === 'text/html' && !isAttached;
-  if (isShown && UTF8.test(parameters.get('charset') ?? '')) yield part;
+}
+
+/** RFC 2045 §6.4: a multipart has no encoding of its own. One that claims to is read in more than one way. */
+function isRewritable(multipart: MimePart): boolean {
+  const { encoding, contentType } = multipart;
+  return SHOWN.has(contentType.type) && encoding === 'identity' && hasNoTwin(multipart);
+}
+
+/** Whether all readers see the same html in a part, so that encoding it anew loses nothing. */
+function isCertain(part: MimePart): boolean {
+  return hasNoTwin(part) && (part.encoding !== 'base64' || isBase64(part.octets));
+}
+
+/** Which of two fields counts differs among readers. */
+function hasNoTwin({ fields }: MimePart): boolean {
+  return DESCRIBING.every((name) => valuesOf(fields, name).length < 2);
+}
+
+function isBase64(part: Buffer): boolean {
+  const body = part.toString('latin1', readHeader(part).bodyStart);
+  const end = body.search(/[^A-Za-z0-9+/\s]/);
+  return end < 0 || ['=', '=='].includes(body.slice(end).replaceAll(/\s+/g, ''));
 }
 
 /** The part with its header; null when nothing in it is tracked. */
@@ -50,7 +90,7 @@ function trackedPart(part: MimePart, track: (html: string) => string): Buffer | 
   if (!isLineEnd(octets[fields.at(-1)?.end ?? 0])) return null;
   const { encoding, body } = encodeText(tracked);
   const kept = fields
-    .filter(({ name }) => name.toLowerCase() !== 'content-transfer-encoding')
+    .filter(({ name }) => !OF_THE_OCTETS.has(name.toLowerCase()))
     .map(({ start, end }: PlacedField) => octets.subarray(start, end));
   const field = headerLine({ name: 'Content-Transfer-Encoding', value: encoding });
   // The line end before a boundary belongs to the boundary.

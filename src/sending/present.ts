@@ -1,13 +1,8 @@
 /** Emails as JSON: the wire names, the same for the HTTP API and the command line's `--json`. */
 import { domainOf, formatMailbox } from '../mail/address.ts';
+import { bodyPartsOf } from '../mail/body-parts.ts';
 import { messageIdOf } from '../mail/compose.ts';
-import {
-  type MimePart,
-  partsWithin,
-  readMessage,
-  textOfPart,
-  valueOf,
-} from '../mail/mime-reader.ts';
+import { readMessage, textOfPart } from '../mail/mime-reader.ts';
 import { trackedIn, trackingOf } from '../mail/tracking-link.ts';
 import type { EmailDetail, EmailSummary, TimelineEvent } from '../store/emails.ts';
 
@@ -44,19 +39,13 @@ export function presentEmail(email: EmailDetail) {
 
 /** The first text and html of a message as it was written; null where there is none. */
 function textsOf(raw: Buffer): { html: string | null; text: string | null } {
-  const leaves = [...partsWithin(readMessage(raw))].filter(
-    ({ parts, fields }) => parts.length === 0 && !isAttached(fields),
-  );
+  const texts = [...bodyPartsOf(readMessage(raw))];
   const first = (type: string): string | null => {
-    const part = leaves.find(({ contentType }) => contentType.type === type);
+    const part = texts.find(({ contentType }) => contentType.type === type);
     // JSON has no lone surrogates, and some readers refuse NUL.
     return part === undefined ? null : textOfPart(part).toWellFormed().replaceAll('\0', '');
   };
   return { html: first('text/html'), text: first('text/plain') };
-}
-
-function isAttached(fields: MimePart['fields']): boolean {
-  return /^attachment\b/i.test(valueOf(fields, 'content-disposition') ?? '');
 }
 
 export function presentEvent(event: TimelineEvent) {

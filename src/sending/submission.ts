@@ -22,6 +22,7 @@ import { HOPS_MAX, partsAsWritten, passedOn, type Trace } from '../mail/as-writt
 import { dateText, feedbackIdOf, messageIdOf } from '../mail/compose.ts';
 import { type Email, EMAIL_DEFAULTS, type Tag, type WrittenMessage } from '../mail/email.ts';
 import { field } from '../mail/header.ts';
+import { mayHaveHtml } from '../mail/tracked-message.ts';
 import { NOT_TRACKED, type Tracking } from '../mail/tracking-link.ts';
 import {
   decodedValue,
@@ -135,7 +136,7 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
 
 /** By the setting of its domain, if it has html. */
 function trackingFor({ content, trackedAt = null }: SubmittedMessage): Tracking {
-  const base = trackedAt !== null && content.includes('text/html') ? trackedAt : null;
+  const base = trackedAt !== null && mayHaveHtml(content) ? trackedAt : null;
   return { ...NOT_TRACKED, base };
 }
 

@@ -8,7 +8,13 @@ import {
   parseMailbox,
 } from '../../../src/mail/address.ts';
 import { addressesIn, addressIn } from '../../../src/mail/reports/text.ts';
-import { decodeWords, readContentType } from '../../../src/mail/mime-decode.ts';
+import { decodeWords } from '../../../src/mail/mime-decode.ts';
+import {
+  readContentId,
+  readContentType,
+  readDisposition,
+  readTransferEncoding,
+} from '../../../src/mail/mime-fields.ts';
 import {
   addressField,
   checkCustomHeader,
@@ -75,7 +81,7 @@ const READERS = {
   mailbox: readsMailbox,
   found: readsFound,
   words: (text: string) => void decodeWords(text),
-  type: (text: string) => void readContentType(text),
+  structured: readsStructured,
   custom: readsCustom,
   domain: readsDomain,
   path: readsPath,
@@ -135,6 +141,14 @@ function readsFound(text: string): void {
     last = end;
   }
   addressIn(text);
+}
+
+function readsStructured(text: string): void {
+  const { type } = readContentType(text);
+  assert.match(type, /^[^\s/()]+\/[^\s/()]+$/);
+  readDisposition(text);
+  readTransferEncoding(text);
+  readContentId(text);
 }
 
 function readsCustom(text: string): void {
