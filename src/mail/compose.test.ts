@@ -215,6 +215,25 @@ test('a custom header occurs once, regardless of the case of its name', () => {
   assert.doesNotMatch(header, /other/);
 });
 
+test('a hostile file name arrives as it was given', async () => {
+  for (const name of [
+    "utf-8''%41",
+    '100%41.txt',
+    'a"b\\c.txt',
+    '../../etc/passwd',
+    'C:\\x.pdf',
+    'invoice\u202efdp.exe',
+    'a.txt...',
+    '..',
+    ' a ',
+    'ü'.repeat(127),
+    'x'.repeat(255),
+  ]) {
+    const { mail } = await read({ text: 'x', attachments: [{ ...PDF, filename: name }] });
+    assert.equal(mail.attachments[0]?.filename, name);
+  }
+});
+
 test('the name and type of a file cannot become a header or another part', async () => {
   for (const contentType of [
     'text/html\r\nX-Evil: 1',

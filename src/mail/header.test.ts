@@ -11,7 +11,9 @@ import {
   field,
   headerLine,
   textField,
+  withParameter,
 } from './header.ts';
+import { readDisposition } from './mime-fields.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
 const parse = (lines: string) => PostalMime.parse(`${lines}\r\n`);
@@ -150,6 +152,17 @@ test('a custom List-Unsubscribe stays on one line as long as a line may be', () 
 test('a name that looks encoded is encoded, so that it is not decoded', () => {
   const { value } = addressField('From', [mailbox('=?utf-8?Q?Evil?= <jo@acme.com>')]);
   assert.equal(value, '=?utf-8?B?PT91dGYtOD9RP0V2aWw/PQ==?= <jo@acme.com>');
+});
+
+test('a file name that looks encoded is written as RFC 2231, in which nothing is decoded', () => {
+  const written = (name: string) => withParameter('attachment', 'filename', name).join('');
+  const name = "filename*=utf-8''%3D%3Futf-8%3Fq%3Fx%3F%3D.txt";
+  assert.equal(written('=?utf-8?q?x?=.txt'), `attachment; ${name}`);
+  for (const file of ['=?x', 'a =?utf-8?B?w6Q=?=', `=?utf-8?q?${'x'.repeat(99)}?=`]) {
+    assert.doesNotMatch(written(file), /filename=|=\?/);
+    assert.equal(readDisposition(written(file)).parameters.get('filename'), file);
+  }
+  assert.equal(written('a=b?.txt'), 'attachment; filename="a=b?.txt"');
 });
 
 test('an international local part is written in UTF-8, its name encoded', () => {

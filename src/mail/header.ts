@@ -271,8 +271,8 @@ const PIECE_MAX = 54;
  * sections if it is long, between which the field may be folded.
  */
 export function withParameter(value: string, name: string, text: string): string[] {
-  // Without backslashes, because many readers do not undo escapes.
-  if (text.length <= PARAMETER_MAX && /^[ !#-[\]-~]*$/.test(text)) {
+  // Without backslashes, because many readers do not undo escapes. Many decode encoded words in it.
+  if (text.length <= PARAMETER_MAX && /^[ !#-[\]-~]*$/.test(text) && !text.includes('=?')) {
     return [`${value};`, ` ${name}="${text}"`];
   }
   const pieces = percentEncoded(text);
