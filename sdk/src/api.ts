@@ -189,7 +189,7 @@ export type Attachment = {
   filename: string;
   /** The bytes, in base64; or there is a `path`. */
   content?: string | undefined;
-  /** Guessed from the filename when absent. */
+  /** Guessed from the filename when absent. `text/*` in UTF-8 gets `charset=utf-8`. */
   content_type?: string | undefined;
   /** Makes it inline: the html refers to it as `cid:<content_id>`. */
   content_id?: string | undefined;

@@ -236,6 +236,8 @@ test('attachments are typed by their name, and refused when they are not base64'
     content: 'SGVsbG8=',
   });
   assert.equal(other?.contentType, 'application/octet-stream');
+  const [csv] = draftOf({ attachments: [{ filename: 'a.csv', content: 'w7w' }] }).email.attachments;
+  assert.equal(csv?.contentType, 'text/csv; charset=utf-8');
   assert.equal(other?.content, 'SGVsbG8=');
   for (const content of ['SGVsbG8*', 'not base64!', 'A', 'SGVsbG8=x']) {
     assert.match(

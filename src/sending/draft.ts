@@ -21,6 +21,7 @@ import type { Attachment, Email, Tag } from '../mail/email.ts';
 import { checkCustomHeader, isContentId, isMediaType } from '../mail/header.ts';
 import { TRACKED_HTML_MAX_LENGTH, type Tracking } from '../mail/tracking-link.ts';
 import { hostedAt, PUBLIC_URL_MAX_LENGTH } from '../mail/unsubscribe-link.ts';
+import { typeByName, withCharset } from './attachment-type.ts';
 
 export type EmailDraft = {
   email: Email;
@@ -363,11 +364,13 @@ function readAttachments(
   }
   return attachments.map((attachment, index) => {
     const field = `attachments[${index}]`;
+    const type = readType(`${field}.content_type`, attachment, addProblem);
+    const content = readContent(field, attachment, addProblem);
     return {
       filename: readFilename(`${field}.filename`, attachment.filename, addProblem),
-      contentType: readType(`${field}.content_type`, attachment, addProblem),
+      contentType: withCharset(type, content),
       contentId: readContentId(`${field}.content_id`, attachment.content_id, addProblem),
-      content: readContent(field, attachment, addProblem),
+      content,
     };
   });
 }
@@ -381,34 +384,15 @@ function readFilename(field: string, filename: string, addProblem: AddProblem): 
   return filename;
 }
 
-function readType(field: string, attachment: AttachmentInput, addProblem: AddProblem): string {
-  const type = attachment.content_type ?? TYPE_OF_EXTENSION.get(extensionOf(attachment.filename));
-  if (type === undefined) return 'application/octet-stream';
-  if (isMediaType(type)) return type;
-  addProblem(field, 'is not a media type, like application/pdf');
+function readType(
+  field: string,
+  { content_type: type, filename }: AttachmentInput,
+  addProblem: AddProblem,
+): string {
+  if (type === null || type === undefined) return typeByName(filename);
+  if (!isMediaType(type)) addProblem(field, 'is not a media type, like application/pdf');
   return type;
 }
-
-function extensionOf(filename: string): string {
-  return filename.slice(filename.lastIndexOf('.') + 1).toLowerCase();
-}
-
-/** The most common ones; others are application/octet-stream unless the client names the type. */
-const TYPE_OF_EXTENSION = new Map([
-  ['pdf', 'application/pdf'],
-  ['png', 'image/png'],
-  ['jpg', 'image/jpeg'],
-  ['jpeg', 'image/jpeg'],
-  ['gif', 'image/gif'],
-  ['webp', 'image/webp'],
-  ['svg', 'image/svg+xml'],
-  ['csv', 'text/csv'],
-  ['txt', 'text/plain'],
-  ['html', 'text/html'],
-  ['ics', 'text/calendar'],
-  ['json', 'application/json'],
-  ['zip', 'application/zip'],
-]);
 
 function readContentId(
   field: string,

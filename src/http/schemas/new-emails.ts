@@ -36,7 +36,8 @@ const attachment = z
     ),
     content_type: optional(
       z.string().meta({
-        description: 'Guessed from the filename when absent.',
+        description:
+          'Guessed from the filename when absent. `text/*` in UTF-8 gets `charset=utf-8`.',
         examples: ['application/pdf'],
       }),
     ),
