@@ -6,7 +6,7 @@
  * The facts are those of caniemail.com. "Outlook" is the one for Windows, which renders like Word; the list has what
  * authors use and a large program lacks, not everything.
  */
-import { decodeEntities, scanHtml } from './html.ts';
+import { attributeOf, scanHtml } from './html.ts';
 
 export type UnsupportedFeature = { feature: string; clients: readonly string[] };
 
@@ -98,34 +98,18 @@ type Seen = {
 
 function note(seen: Seen, name: string, attributes: string): void {
   seen.elements.add(name);
-  const style = attributeOf(attributes, STYLE);
+  const style = attributeOf(attributes, 'style');
   if (style) seen.css.push(style);
   if (name === 'a' || name === 'area') {
-    const href = attributeOf(attributes, HREF);
-    if (href !== null) seen.links.add(href.slice(0, LINK_CHARS_MAX));
+    const href = attributeOf(attributes, 'href');
+    if (href !== null) seen.links.add(href.trim().slice(0, LINK_CHARS_MAX));
   }
   if (name === 'link' && /\brel\s{0,9}=\s{0,9}["']?stylesheet/i.test(attributes)) {
     seen.elements.add('link to styles');
   }
   if (name !== 'img') return;
-  if (attributeOf(attributes, ALT) === null) seen.withoutAlt += 1;
-  if (/^data:/i.test(attributeOf(attributes, SRC) ?? '')) seen.dataImages += 1;
-}
-
-const attribute = (name: string): RegExp =>
-  new RegExp(`(?:^|[\\s"'/])${name}\\s{0,9}=\\s{0,9}(?:"([^"]*)"|'([^']*)'|([^\\s"'>]*))`, 'i');
-const [STYLE, HREF, SRC, ALT] = ['style', 'href', 'src', 'alt'].map(attribute) as [
-  RegExp,
-  RegExp,
-  RegExp,
-  RegExp,
-];
-
-/** null: it is not there. */
-function attributeOf(attributes: string, pattern: RegExp): string | null {
-  const found = pattern.exec(attributes);
-  if (found === null) return null;
-  return decodeEntities(found[1] ?? found[2] ?? found[3] ?? '').trim();
+  if (attributeOf(attributes, 'alt') === null) seen.withoutAlt += 1;
+  if (/^\s*data:/i.test(attributeOf(attributes, 'src') ?? '')) seen.dataImages += 1;
 }
 
 /** The contents of style elements. */

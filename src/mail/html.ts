@@ -3,6 +3,7 @@
  * unlimited. Tags end where browsers end them: a `>` in a quoted value does not count, and comments and the
  * contents of scripts and styles are not markup. What follows TAGS_MAX tags is not read, which bounds the work.
  */
+import { decodeHTML, decodeHTMLAttribute } from 'entities/decode';
 
 export type HtmlReader = {
   /** Text between two tags, with its character references. May be called several times in a row. */
@@ -143,69 +144,31 @@ function endOfTag(html: string, at: number): number {
   return -1;
 }
 
-/** U+00A0 to U+00FF, in order. */
-const LATIN_1 =
-  'nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn ' +
-  'sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave ' +
-  'Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml ' +
-  'ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute THORN ' +
-  'szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute ' +
-  'icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml ' +
-  'yacute thorn yuml';
+/** Names end at white space, `/` or `=`; a value is in quotes of either kind or in none. */
+const ATTRIBUTE =
+  /([^\t\n\f\r /][^\t\n\f\r /=]*)(?:[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ]*)))?/g;
 
-/** U+0391 to U+03A9 without the unassigned U+03A2. */
-const GREEK_CAPITALS =
-  'Alpha Beta Gamma Delta Epsilon Zeta Eta Theta Iota Kappa Lambda Mu Nu Xi Omicron Pi Rho - Sigma ' +
-  'Tau Upsilon Phi Chi Psi Omega';
+/** Cut before it is decoded: of 20 MB that takes seconds. */
+const ATTRIBUTE_CHARS_MAX = 32 * 1024;
 
-/** U+03B1 to U+03C9. */
-const GREEK_LETTERS =
-  'alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigmaf ' +
-  'sigma tau upsilon phi chi psi omega';
-
-/** Names and characters alternately. */
-const OTHERS =
-  'quot " amp & lt < gt > apos \' OElig Œ oelig œ Scaron Š scaron š Yuml Ÿ fnof ƒ circ ˆ tilde ˜ ' +
-  'thetasym ϑ upsih ϒ piv ϖ ndash – mdash — lsquo ‘ rsquo ’ sbquo ‚ ldquo “ rdquo ” bdquo „ ' +
-  'dagger † Dagger ‡ bull • hellip … permil ‰ prime ′ Prime ″ lsaquo ‹ rsaquo › oline ‾ frasl ⁄ ' +
-  'euro € image ℑ weierp ℘ real ℜ trade ™ alefsym ℵ larr ← uarr ↑ rarr → darr ↓ harr ↔ crarr ↵ ' +
-  'lArr ⇐ uArr ⇑ rArr ⇒ dArr ⇓ hArr ⇔ forall ∀ part ∂ exist ∃ empty ∅ nabla ∇ isin ∈ notin ∉ ni ∋ ' +
-  'prod ∏ sum ∑ minus − lowast ∗ radic √ prop ∝ infin ∞ ang ∠ and ∧ or ∨ cap ∩ cup ∪ int ∫ ' +
-  'there4 ∴ sim ∼ cong ≅ asymp ≈ ne ≠ equiv ≡ le ≤ ge ≥ sub ⊂ sup ⊃ nsub ⊄ sube ⊆ supe ⊇ oplus ⊕ ' +
-  'otimes ⊗ perp ⊥ sdot ⋅ lceil ⌈ rceil ⌉ lfloor ⌊ rfloor ⌋ lang ⟨ rang ⟩ loz ◊ spades ♠ clubs ♣ ' +
-  'hearts ♥ diams ♦ check ✓ star ☆ starf ★ ensp \u2002 emsp \u2003 thinsp \u2009 zwnj \u200c ' +
-  'zwj \u200d lrm \u200e rlm \u200f';
-
-/** Name → character. */
-export const CHARACTERS = new Map<string, string>();
-for (const [names, first] of [
-  [LATIN_1, 0xa0],
-  [GREEK_CAPITALS, 0x391],
-  [GREEK_LETTERS, 0x3b1],
-] as const) {
-  for (const [index, name] of names.split(' ').entries()) {
-    if (name !== '-') CHARACTERS.set(name, String.fromCodePoint(first + index));
+/**
+ * The decoded value of an attribute, '' without a value; null when the tag does not have it. Of several the first counts.
+ * @param name in lower case
+ */
+export function attributeOf(attributes: string, name: string): string | null {
+  if (attributes.length < name.length) return null;
+  for (const [, written = '', double, single, bare] of attributes.matchAll(ATTRIBUTE)) {
+    if (written.length !== name.length || written.toLowerCase() !== name) continue;
+    const value = double ?? single ?? bare ?? '';
+    return decodeHTMLAttribute(value.slice(0, ATTRIBUTE_CHARS_MAX));
   }
+  return null;
 }
-const others = OTHERS.split(' ');
-for (let at = 0; at < others.length; at += 2) CHARACTERS.set(others[at]!, others[at + 1]!);
 
-const REFERENCE = /&(?:#([0-9]{1,8}|[xX][0-9a-fA-F]{1,7})|([A-Za-z][A-Za-z0-9]{1,7}));/g;
-
-/** Decodes `&euro;`, `&#8364;` and `&#x20ac;`. */
+/**
+ * Decodes the character references of text between tags, by the rules of HTML: some need no semicolon there
+ * (`&copy2024`), which in an attribute (`?a=1&copy=2`) they do.
+ */
 export function decodeEntities(text: string): string {
-  if (!text.includes('&')) return text;
-  return text.replace(REFERENCE, (written, number?: string, name?: string) => {
-    if (number !== undefined) return characterOf(Number(`0${number}`));
-    return CHARACTERS.get(name ?? '') ?? written;
-  });
-}
-
-/** Numbers 128 to 159 are Windows-1252, as in all browsers; unassigned ones are not decoded. */
-const WINDOWS_1252 = '€ ‚ƒ„…†‡ˆ‰Š‹Œ Ž  ‘’“”•–—˜™š›œ žŸ';
-
-function characterOf(codePoint: number): string {
-  if (codePoint >= 0x80 && codePoint <= 0x9f) return WINDOWS_1252[codePoint - 0x80]!;
-  const isCharacter = codePoint > 0 && codePoint <= 0x10ffff && (codePoint & ~0x7ff) !== 0xd800;
-  return isCharacter ? String.fromCodePoint(codePoint) : '\ufffd';
+  return text.includes('&') ? decodeHTML(text) : text;
 }

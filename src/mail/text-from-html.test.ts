@@ -47,7 +47,9 @@ Acme <https://acme.test/> https://acme.test/x acme.test Help <help@acme.test> To
 test('text that is not markup is kept', () => {
   const texts: Record<string, string> = {
     'a < b & c > d': 'a < b & c > d',
-    '1 <2 &amp;lt; &unknown; &copy=1': '1 <2 &lt; &unknown; &copy=1',
+    '1 <2 &amp;lt; &unknown; &copy=1': '1 <2 &lt; &unknown; ©=1',
+    '<a href="https://a.b/?a=1&copy=2">&copy2024</a>': '©2024 <https://a.b/?a=1&copy=2>',
+    '<a href="https://a.b/"><img alt="&amp;lt; &copy=1"></a>': '&lt; &copy=1 <https://a.b/>',
     '&#0;&#xd800;&#1114112;&#128;&#x99;': '\ufffd\ufffd\ufffd€™',
     '<p title="a > b">x</p>': 'x',
     "<p title='a > b'>x</p>": 'x',
@@ -66,6 +68,39 @@ test('text that is not markup is kept', () => {
 test('short html keeps its end, although rules and list marks make the text longer', () => {
   assert.equal(textFromHtml('Hi<hr>there'), 'Hi\n\n---\n\nthere');
   assert.equal(textFromHtml('<ol><li>a<li>b<li>c'), '1. a\n2. b\n3. c');
+});
+
+test('lists are numbered as browsers number them', () => {
+  const items = (count: number) => '<li>x'.repeat(count);
+  for (const [html, marks] of [
+    [`<ol start=5>${items(2)}</ol>`, '5. 6.'],
+    [`<OL START=" +5x">${items(2)}`, '5. 6.'],
+    [`<ol start="-1">${items(3)}`, '-1. 0. 1.'],
+    [`<ol start=five>${items(1)}`, '1.'],
+    [`<ol start=99999999999>${items(1)}`, '1.'],
+    [`<ol title="start=5">${items(1)}`, '1.'],
+    [`<ol reversed>${items(3)}</ol>`, '3. 2. 1.'],
+    [`<ol reversed>${items(3)}`, '3. 2. 1.'],
+    [`<ol reversed start=0>${items(2)}`, '0. -1.'],
+    ['<ol reversed><li>x<li value=9>x<li>x</ol>', '3. 9. 8.'],
+    ['<ol reversed><li>x<li><li style="display:none">x</li><li>x</ol>', '3. 1.'],
+    ['<ol><li>x<li value=7>x<li>x', '1. 7. 8.'],
+    [`<ol type=a start=26>${items(3)}`, 'z. aa. ab.'],
+    [`<ol type=A start=0>${items(2)}`, '0. A.'],
+    [`<ol type=i start=3>${items(2)}`, 'iii. iv.'],
+    [`<ol type="I" start=1994>${items(1)}`, 'MCMXCIV.'],
+    [`<ol type=i start=4000>${items(1)}`, '4000.'],
+    [`<ol type=1>${items(1)}`, '1.'],
+    [`<ol type=x>${items(1)}`, '1.'],
+    ['<ol type=a><li>x<li type=I>x<li value=3>x', 'a. II. c.'],
+    ['<ul start=5><li value=7>x', '-'],
+    ['<ol start=2><li>x<ol reversed><li>x<li>x</ol><li>x', '2. 2. 1. 3.'],
+  ] as const) {
+    const found = textFromHtml(html)
+      .split('\n')
+      .map((line) => line.trim().replace(/ x$/, ''));
+    assert.equal(found.join(' '), marks, html);
+  }
 });
 
 const inline = fc.letrec<{ any: string; text: string }>((tie) => ({
@@ -184,7 +219,7 @@ test('any malformed html gives clean text, hardly longer than the html', () => {
 const HOSTILE =
   '<div>|<b>|<p>|</p>|<ul><li>x|<blockquote>x|<table><tr><td>x|<pre>x|<|<!--|&amp|&|<a href="|' +
   '<a href=https://x>y|<a href|<x|<x ="|<x=\'|\n|a| |<b>x</i>|<div style="display:none">|<svg>|' +
-  '<style>|</style|<?|<hr>|<br>|<ol><li>x|<li>|<img alt=x>|&nbsp;|<td>|<a style= |\u00ad';
+  '<style>|</style|<?|<hr>|<br>|<ol><li>x|<ol reversed><li>x|<ol reversed><li type=i value=3888>x</ol>|<li>|<img alt=x>|&nbsp;|<td>|<a style= |\u00ad';
 
 test('hostile html takes no longer than other html of its length', () => {
   const start = process.cpuUsage();

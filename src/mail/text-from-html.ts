@@ -2,15 +2,16 @@
  * Derives the text part of an email that has only html. Pure.
  *
  * The visible content in order: blocks on separate lines, a blank line around paragraphs, headings, lists and
- * tables, cells in a row, list items after `-` or their number, links as `text <url>`, the alternative text
- * of images only for links without other content. Left out: scripts, styles, and elements hidden by
- * `display:none` (the preview line of many templates). Lines are not wrapped, since mail programs do that.
+ * tables, cells in a row, list items after `-` or their number (list-marks.ts), links as `text <url>`, the
+ * alternative text of images only for links without other content. Left out: scripts, styles, and elements
+ * hidden by `display:none` (the preview line of many templates). Lines are not wrapped, since mail programs do that.
  *
  * Linear in the length of any html, and bounded: at most TEXT_READ_MAX characters between tags are decoded, and the
  * first tags are read (html.ts). docs/decisions/0003-own-composer-and-signer.md has the reasons against a
  * library.
  */
-import { decodeEntities, type HtmlReader, scanHtml } from './html.ts';
+import { attributeOf, decodeEntities, type HtmlReader, scanHtml } from './html.ts';
+import { type Item, OrderedList } from './list-marks.ts';
 
 /** The maximum length of the text; the html is not truncated. */
 export const DERIVED_TEXT_LENGTH_MAX = 200_000;
@@ -65,6 +66,12 @@ function shownText(raw: string): string {
 }
 
 type Link = { url: string; firstPiece: number; alternative: string };
+type List = {
+  ordered: OrderedList | null;
+  /** The pieces for marks that are known when the list ends. */
+  openMarks: { piece: number; mark: OpenMark }[];
+};
+type OpenMark = { list: List; indent: string; item: Item };
 
 class TextWriter implements HtmlReader {
   readonly #lengthMax: number;
@@ -75,10 +82,10 @@ class TextWriter implements HtmlReader {
   #lineEnds = 0;
   #hasSpace = false;
   #mark = '';
+  #openMark: OpenMark | null = null;
   #hidden: { name: string; depth: number } | null = null;
   #link: Link | null = null;
-  /** The last number of each open list; null in one without numbers. */
-  readonly #lists: (number | null)[] = [];
+  readonly #lists: List[] = [];
   #preformatted = 0;
   /** The number of pieces when the last `<pre>` began. */
   #preStart = 0;
@@ -112,13 +119,20 @@ class TextWriter implements HtmlReader {
       this.#hidden = { name, depth: 1 };
       return;
     }
-    this.#lay(layout);
+    if (layout === 'item') this.#beginItem(attributes);
+    else this.#lay(layout);
     if (name === 'a') this.#openLink(attributes);
     else if (name === 'br') this.#lineEnds = Math.min(this.#lineEnds + 1, 2);
-    else if (name === 'img' && this.#link) this.#link.alternative ||= valueOf('alt', attributes);
+    else if (name === 'img' && this.#link)
+      this.#link.alternative ||= attributeOf(attributes, 'alt') ?? '';
     else if (name === 'hr') this.#writeRule();
     else if (name === 'pre') this.#openPre();
-    else if (name === 'ol' || name === 'ul') this.#lists.push(name === 'ol' ? 0 : null);
+    else if (name === 'ol' || name === 'ul') {
+      this.#lists.push({
+        ordered: name === 'ol' ? new OrderedList(attributes) : null,
+        openMarks: [],
+      });
+    }
   }
 
   close(name: string): void {
@@ -129,14 +143,15 @@ class TextWriter implements HtmlReader {
     }
     if (name === 'a') this.#closeLink();
     else if (name === 'pre') this.#preformatted = Math.max(this.#preformatted - 1, 0);
-    else if (name === 'ol' || name === 'ul') this.#lists.pop();
+    else if (name === 'ol' || name === 'ul') this.#endList();
     if (name !== 'li') this.#lay(LAYOUT.get(name));
     else this.#breakLine(1);
-    if (name === 'li' || name === 'ol' || name === 'ul') this.#mark = '';
+    if (name === 'li' || name === 'ol' || name === 'ul') this.#forgetMark();
   }
 
   end(): string {
     this.#closeLink();
+    while (this.#lists.length > 0) this.#endList();
     return this.#pieces.join('').slice(0, this.#lengthMax).trimEnd().toWellFormed();
   }
 
@@ -146,10 +161,14 @@ class TextWriter implements HtmlReader {
       if (this.#lineEnds > 0) this.#push(this.#lineEnds === 1 ? '\n' : '\n\n');
       else if (this.#hasSpace) this.#push(' ');
     }
+    if (this.#openMark !== null) {
+      this.#openMark.list.openMarks.push({ piece: this.#pieces.length, mark: this.#openMark });
+      this.#push('');
+    }
     this.#push(this.#mark + text.slice(0, this.#lengthMax));
     this.#lineEnds = 0;
     this.#hasSpace = false;
-    this.#mark = '';
+    this.#forgetMark();
   }
 
   /** Text without blanks at its ends, except for encoded ones. */
@@ -190,23 +209,35 @@ class TextWriter implements HtmlReader {
         return this.#breakLine(2);
       case 'list':
         return this.#breakLine(this.#lists.length === 0 ? 2 : 1);
-      case 'item':
-        return this.#beginItem();
       case 'cell':
         this.#hasSpace = true;
         return;
+      case 'item':
       case 'hidden':
       case undefined:
     }
   }
 
-  #beginItem(): void {
+  #beginItem(attributes: string): void {
     this.#breakLine(1);
-    const depth = this.#lists.length;
-    const last = this.#lists.at(-1) ?? null;
-    if (last !== null) this.#lists[depth - 1] = last + 1;
-    const indent = '  '.repeat(Math.min(Math.max(depth - 1, 0), 3));
-    this.#mark = `${indent}${last === null ? '-' : `${last + 1}.`} `;
+    this.#forgetMark();
+    const indent = '  '.repeat(Math.min(Math.max(this.#lists.length - 1, 0), 3));
+    const list = this.#lists.at(-1);
+    const item = list?.ordered?.beginItem(attributes);
+    if (list === undefined || item === undefined) this.#mark = `${indent}- `;
+    else if (item.fromEnd) this.#openMark = { list, indent, item };
+    else this.#mark = textOfMark({ list, indent, item });
+  }
+
+  #forgetMark(): void {
+    this.#mark = '';
+    this.#openMark = null;
+  }
+
+  #endList(): void {
+    for (const { piece, mark } of this.#lists.pop()?.openMarks ?? []) {
+      this.#pieces[piece] = textOfMark(mark);
+    }
   }
 
   #writeRule(): void {
@@ -221,7 +252,7 @@ class TextWriter implements HtmlReader {
 
   #openLink(attributes: string): void {
     this.#closeLink();
-    const url = shownUrl(valueOf('href', attributes));
+    const url = shownUrl(attributeOf(attributes, 'href') ?? '');
     if (url !== null) this.#link = { url, firstPiece: this.#pieces.length, alternative: '' };
   }
 
@@ -230,38 +261,29 @@ class TextWriter implements HtmlReader {
     const link = this.#link;
     if (link === null) return;
     this.#link = null;
-    if (this.#pieces.length === link.firstPiece) this.text(link.alternative);
+    // It is decoded, which text() does.
+    const text = link.alternative.replaceAll('&', '&amp;');
+    if (this.#pieces.length === link.firstPiece) this.text(text);
     const label = this.#pieces.slice(link.firstPiece).join('').trim();
     if (label === '') this.#write(link.url);
     else if (!isSameUrl(label, link.url)) this.#push(` <${link.url}>`);
   }
 }
 
-function isHidden(name: string, attributes: string): boolean {
-  if (!attributes.includes('none') || VOID_ELEMENTS.has(name)) return false;
-  return /display\s*:\s*none/i.test(valueOf('style', attributes));
+function textOfMark({ list, indent, item }: OpenMark): string {
+  return `${indent}${list.ordered?.markOf(item)} `;
 }
 
-/** Attribute values in any quotes or none. */
-const VALUES = {
-  href: /\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']\S*))/i,
-  alt: /\salt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']\S*))/i,
-  style: /\sstyle\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']\S*))/i,
-};
-
-function valueOf(name: keyof typeof VALUES, attributes: string): string {
-  const match = VALUES[name].exec(attributes);
-  return match?.[1] ?? match?.[2] ?? match?.[3] ?? '';
+function isHidden(name: string, attributes: string): boolean {
+  if (!attributes.includes('none') || VOID_ELEMENTS.has(name)) return false;
+  return /display\s*:\s*none/i.test(attributeOf(attributes, 'style') ?? '');
 }
 
 const URL_CHARACTERS_MAX = 2_000;
-/** Of a URL with each character written as a reference. */
-const WRITTEN_URL_MAX = 12 * URL_CHARACTERS_MAX;
 
 /** The URL to show; null for anchors, relative paths and scripts. */
 function shownUrl(href: string): string | null {
-  if (href.length > WRITTEN_URL_MAX) return null;
-  const url = decodeEntities(href).replace(/[\0-\x20\x7f-\xa0]+/g, '');
+  const url = href.replace(/[\0-\x20\x7f-\xa0]+/g, '');
   if (url.length > URL_CHARACTERS_MAX) return null;
   if (/^https?:\/\/./i.test(url)) return url;
   const address = /^(?:mailto|tel):([^?]+)/i.exec(url)?.[1];

@@ -1,0 +1,103 @@
+/**
+ * The numbers of the items of an `<ol>`, as browsers count and write them (HTML, "The ol element", "The li
+ * element"): `start`, `reversed`, `type`, and `value` and `type` of an item.
+ *
+ * A reversed list without `start` counts down to 1, so that its numbers are known only when it ends. Until then its
+ * items are numbered from 0 downwards, and `fromEnd` says that the number of items has to be added.
+ */
+import { attributeOf } from './html.ts';
+
+export type Item = { number: number; fromEnd: boolean; type: string };
+
+export class OrderedList {
+  readonly #step: 1 | -1;
+  readonly #type: string;
+  #next: number;
+  #fromEnd: boolean;
+  #count = 0;
+
+  constructor(attributes: string) {
+    const isReversed = attributeOf(attributes, 'reversed') !== null;
+    const start = integerOf(attributeOf(attributes, 'start'));
+    this.#step = isReversed ? -1 : 1;
+    this.#type = attributeOf(attributes, 'type') ?? '';
+    this.#fromEnd = isReversed && start === null;
+    this.#next = start ?? (isReversed ? 0 : 1);
+  }
+
+  beginItem(attributes: string): Item {
+    const value = integerOf(attributeOf(attributes, 'value'));
+    if (value !== null) {
+      this.#next = value;
+      this.#fromEnd = false;
+    }
+    const number = this.#next;
+    this.#next += this.#step;
+    this.#count += 1;
+    const type = attributeOf(attributes, 'type') ?? this.#type;
+    return { number, fromEnd: this.#fromEnd, type };
+  }
+
+  /** `3.`, `c.` or `iii.` */
+  markOf({ number, fromEnd, type }: Item): string {
+    return `${written(fromEnd ? number + this.#count : number, type)}.`;
+  }
+}
+
+/** What browsers can count with. */
+const INTEGER_MAX = 2 ** 31 - 1;
+
+/** HTML, "Rules for parsing integers": what follows the digits does not count. */
+function integerOf(value: string | null): number | null {
+  const digits = /^[\t\n\f\r ]*([+-]?\d{1,10})(?!\d)/.exec(value ?? '')?.[1];
+  const number = digits === undefined ? Number.NaN : Number(digits);
+  return Math.abs(number) <= INTEGER_MAX ? number : null;
+}
+
+/** Letters and Roman numerals cannot write every number; browsers write others in digits. */
+function written(number: number, type: string): string {
+  const lower = type.toLowerCase();
+  const text =
+    lower === 'a' ? inLetters(number) : lower === 'i' ? inRomanNumerals(number) : String(number);
+  return type === lower ? text : text.toUpperCase();
+}
+
+const LETTERS = 26;
+const CODE_OF_A = 97;
+
+/** a to z, aa, ab, … */
+function inLetters(number: number): string {
+  if (number < 1) return String(number);
+  let letters = '';
+  for (let rest = number; rest > 0; rest = Math.floor((rest - 1) / LETTERS)) {
+    letters = String.fromCharCode(CODE_OF_A + ((rest - 1) % LETTERS)) + letters;
+  }
+  return letters;
+}
+
+const ROMAN_MAX = 3_999;
+const ROMAN: readonly (readonly [numeral: string, worth: number])[] = [
+  ['m', 1000],
+  ['cm', 900],
+  ['d', 500],
+  ['cd', 400],
+  ['c', 100],
+  ['xc', 90],
+  ['l', 50],
+  ['xl', 40],
+  ['x', 10],
+  ['ix', 9],
+  ['v', 5],
+  ['iv', 4],
+  ['i', 1],
+];
+
+function inRomanNumerals(number: number): string {
+  if (number < 1 || number > ROMAN_MAX) return String(number);
+  let [text, rest] = ['', number];
+  for (const [numeral, worth] of ROMAN) {
+    text += numeral.repeat(Math.floor(rest / worth));
+    rest %= worth;
+  }
+  return text;
+}
