@@ -87,7 +87,7 @@ export function readOne(text: string): Mailbox | null {
 }
 
 /** Splits at commas and ends of groups outside of quotes; drops comments and names of groups. */
-function splitList(value: string): string[] {
+export function splitList(value: string): string[] {
   const items: string[] = [];
   let item = '';
   let comments = 0;

@@ -3,8 +3,7 @@
  * fields for the service and results of checks are removed, and missing required fields are added at the
  * beginning; and unless its domain is tracked (tracked-message.ts).
  */
-import { dateText } from './compose.ts';
-import { type HeaderField, headerLine } from './header.ts';
+import { dateText, type HeaderField, headerLine } from './header.ts';
 import { type Header, readHeader } from './mime-reader.ts';
 
 export type Trace = {

@@ -9,9 +9,11 @@
 import { createHmac } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { domainOf } from './address.ts';
+import { customField } from './custom-fields.ts';
 import type { Attachment, MessageContent } from './email.ts';
 import {
   addressField,
+  dateText,
   field,
   type HeaderField,
   headerLine,
@@ -127,11 +129,6 @@ function messageFields(message: Message): HeaderField[] {
   ];
 }
 
-/** `Sat, 21 Nov 2026 08:30:00 +0000` (RFC 5322 §3.3). */
-export function dateText(date: Date): string {
-  return date.toUTCString().replace('GMT', '+0000');
-}
-
 /** One field per name, case-insensitively, since many must not be repeated. Letterhaus's own come first. */
 function customFields(message: Message): HeaderField[] {
   const { headers, unsubscribeUrl, unsubscribeMailto = null, feedbackId = null } = message;
@@ -143,7 +140,7 @@ function customFields(message: Message): HeaderField[] {
   }
   for (const [name, value] of headers) {
     const key = name.toLowerCase();
-    if (!fields.has(key)) fields.set(key, textField(name, value.trim()));
+    if (!fields.has(key)) fields.set(key, customField(name, value));
   }
   if (feedbackId !== null && !fields.has('feedback-id')) {
     fields.set('feedback-id', field('Feedback-ID', [feedbackId]));

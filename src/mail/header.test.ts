@@ -5,7 +5,6 @@ import PostalMime, { decodeWords } from 'postal-mime';
 import { type Mailbox, parseMailbox } from './address.ts';
 import {
   addressField,
-  checkCustomHeader,
   ENCODED_WORD_OCTETS_MAX,
   encodedWords,
   field,
@@ -142,13 +141,6 @@ test('a long plain name stays readable', () => {
   assertWellFolded(headerLine(oneWord));
 });
 
-test('a custom List-Unsubscribe stays on one line as long as a line may be', () => {
-  const two = '<mailto:leave@acme.test?subject=1234567890>, <https://acme.test/leave/1234567890>';
-  assert.equal(textField('list-unsubscribe', two).value, two);
-  const many = `${two}, ${two}, ${'x'.repeat(850)}`;
-  assert.ok(textField('List-Unsubscribe', many).value.split('\r\n').length > 1);
-});
-
 test('a name that looks encoded is encoded, so that it is not decoded', () => {
   const { value } = addressField('From', [mailbox('=?utf-8?Q?Evil?= <jo@acme.com>')]);
   assert.equal(value, '=?utf-8?B?PT91dGYtOD9RP0V2aWw/PQ==?= <jo@acme.com>');
@@ -188,55 +180,6 @@ test('a string with a control character throws instead of becoming a header', ()
 
 test('a line longer than 998 octets throws', () => {
   assert.throws(() => field('List-Unsubscribe', [`<https://acme.com/${'x'.repeat(990)}>`]));
-});
-
-test('headers that Letterhaus writes, and trace headers, cannot be added', () => {
-  const names =
-    'From sender TO Cc Bcc Reply-To Subject Date Message-ID Return-Path Received MIME-Version ' +
-    'DKIM-Signature DKIM-X ARC-Seal Authentication-Results Content-Type content-disposition ' +
-    'Resent-From resent-sender Resent-Date';
-  for (const name of names.split(' ')) {
-    assert.match(checkCustomHeader(name, 'x') ?? '', /is written by the service/, name);
-  }
-});
-
-test('a custom header needs a name and a value that fit a line', () => {
-  for (const name of ['', 'X Y', 'X:', 'X-Ü', 'X\r\nBcc', 'x'.repeat(77), 'X\0']) {
-    assert.match(checkCustomHeader(name, 'x') ?? '', /not a header name/, name);
-  }
-  const bad = [
-    '',
-    ' ',
-    'a\r\nBcc: x@y.z',
-    'a\tb',
-    'a\0',
-    '\ud800',
-    'x'.repeat(901),
-    'x '.repeat(4_001),
-  ];
-  for (const value of [...bad, `a${' '.repeat(901)}b`]) {
-    assert.notEqual(checkCustomHeader('X-A', value), null, JSON.stringify(value));
-  }
-  for (const value of [
-    '1',
-    'Grüße',
-    'a  b',
-    'x'.repeat(900),
-    '<https://acme.com/u>',
-    'word '.repeat(999),
-  ]) {
-    assert.equal(checkCustomHeader('X-A', value), null, value);
-  }
-  assert.equal(checkCustomHeader('List-Unsubscribe', '<mailto:u@acme.com>'), null);
-});
-
-test('every custom header that may be added can be written', () => {
-  fc.assert(
-    fc.property(fc.stringMatching(/^[A-Za-z0-9-]{1,80}$/), text, (name, value) => {
-      if (checkCustomHeader(name, value) !== null) return;
-      assertWellFolded(headerLine(textField(name, value.trim())));
-    }),
-  );
 });
 
 const anyWords = fc.oneof(

@@ -14,26 +14,20 @@ export type HeaderField = { name: string; value: string };
 
 const COLUMNS_MAX = 76;
 /** RFC 5322 §2.1.1 */
-const LINE_MAX = 998;
+export const LINE_MAX = 998;
 /** The maximum length of a client's word, which leaves room for the field name. */
-const WORD_MAX = 900;
+export const WORD_MAX = 900;
 
 /** C0, DEL and C1. */
-const CONTROL = /[\0-\x1f\x7f-\x9f]/;
+export const CONTROL = /[\0-\x1f\x7f-\x9f]/;
 /** RFC 5322 §3.6.8: printable ASCII except the colon. */
 const FIELD_NAME = /^[!-9;-~]+$/;
 
-/** A field with human-readable text: Subject and custom fields. */
+/** A field with human-readable text: Subject and unstructured custom fields. */
 export function textField(name: string, text: string): HeaderField {
   refuseControls(name, text);
   const words = wordsOf(text);
-  if (!isPlainText(text, words)) return field(name, spaced(encodedText(name, text)));
-  return field(name, staysOnOneLine(name, text) ? [text] : words);
-}
-
-/** Some receivers find this field in the raw header only if it is not folded. */
-function staysOnOneLine(name: string, text: string): boolean {
-  return name.toLowerCase() === 'list-unsubscribe' && name.length + 2 + text.length <= LINE_MAX;
+  return field(name, isPlainText(text, words) ? words : spaced(encodedText(name, text)));
 }
 
 /**
@@ -44,8 +38,17 @@ function staysOnOneLine(name: string, text: string): boolean {
 export function addressField(
   name: string,
   mailboxes: readonly Mailbox[],
-  { asciiOnly = false }: { asciiOnly?: boolean } = {},
+  options: { asciiOnly?: boolean } = {},
 ): HeaderField {
+  return field(name, addressWords(name, mailboxes, options));
+}
+
+/** The words of a list of addresses in the field of this name; see `addressField`. */
+export function addressWords(
+  name: string,
+  mailboxes: readonly Mailbox[],
+  { asciiOnly = false }: { asciiOnly?: boolean } = {},
+): string[] {
   const last = mailboxes.length - 1;
   const words = mailboxes.flatMap(({ name: phrase, address }, index) => {
     const comma = index < last ? ',' : '';
@@ -56,7 +59,7 @@ export function addressField(
     if (phrase === null) return [`${address}${comma}`];
     return [...phraseWords(phrase, index === 0 ? name : ''), `<${address}>${comma}`];
   });
-  return field(name, spaced(words));
+  return spaced(words);
 }
 
 /**
@@ -70,6 +73,11 @@ export function field(name: string, words: readonly string[]): HeaderField {
   }
   if (!FIELD_NAME.test(name)) throw new Error(`${JSON.stringify(name)} is not a header name`);
   return { name, value: fold(words, name.length + 2) };
+}
+
+/** `Sat, 21 Nov 2026 08:30:00 +0000` (RFC 5322 §3.3). */
+export function dateText(date: Date): string {
+  return date.toUTCString().replace('GMT', '+0000');
 }
 
 /** `Name: value` with CRLF. */
@@ -96,12 +104,12 @@ function fold(words: readonly string[], column: number): string {
   return folded;
 }
 
-/** Splits before each run of spaces. */
-function wordsOf(text: string): string[] {
+/** Splits before each run of spaces, where a field may be folded. */
+export function wordsOf(text: string): string[] {
   return text.split(/(?<! )(?= )/);
 }
 
-function spaced(words: readonly string[]): string[] {
+export function spaced(words: readonly string[]): string[] {
   return words.map((word, index) => (index === 0 ? word : ` ${word}`));
 }
 
@@ -111,7 +119,7 @@ function isPlainText(text: string, words: readonly string[]): boolean {
   return words.every((word) => word.length <= WORD_MAX);
 }
 
-function isPrintableAscii(text: string): boolean {
+export function isPrintableAscii(text: string): boolean {
   return /^[ -~]*$/.test(text);
 }
 
@@ -126,58 +134,16 @@ const ATOMS = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-
 /** A longer quoted string would need folding, which can change its spaces. */
 const QUOTED_MAX = 60;
 
-/** A display name (RFC 5322 §3.2.5): atoms, a quoted string, or encoded words. */
-function phraseWords(name: string, fieldName: string): string[] {
+/**
+ * A display name or another phrase (RFC 5322 §3.2.5): atoms, a quoted string, or encoded words.
+ * @param fieldName of the field that begins with it; '': it stands further on
+ */
+export function phraseWords(name: string, fieldName: string): string[] {
   if (!isPrintableAscii(name) || name.includes('=?')) return encodedText(fieldName, name);
   const words = name.split(' ');
   if (ATOMS.test(name) && words.every((word) => word.length <= QUOTED_MAX)) return words;
   if (name.length > QUOTED_MAX) return encodedText(fieldName, name);
   return [`"${name.replace(/["\\]/g, '\\$&')}"`];
-}
-
-/** Fields that Letterhaus writes, and trace fields. */
-const NOT_CUSTOM = new Set([
-  'from',
-  'sender',
-  'to',
-  'cc',
-  'bcc',
-  'reply-to',
-  'subject',
-  'date',
-  'message-id',
-  'return-path',
-  'received',
-  'received-spf',
-  'authentication-results',
-]);
-const NOT_CUSTOM_PREFIX = /^(?:dkim|arc|mime|content|resent)-/;
-
-/** The token of RFC 9110, which every mail system accepts as a name. */
-const CUSTOM_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
-const CUSTOM_NAME_MAX = 76;
-const CUSTOM_VALUE_MAX = 8_000;
-
-/**
- * The problem with a custom header, as a text that follows its name ("has no value: leave it out"); null
- * when there is none.
- */
-export function checkCustomHeader(name: string, value: string): string | null {
-  if (!CUSTOM_NAME.test(name) || name.length > CUSTOM_NAME_MAX) {
-    return `is not a header name: use up to ${CUSTOM_NAME_MAX} letters, digits and hyphens`;
-  }
-  const lowerCase = name.toLowerCase();
-  if (NOT_CUSTOM.has(lowerCase) || NOT_CUSTOM_PREFIX.test(lowerCase)) {
-    return 'is written by the service: leave it out, or use the field of the request that is meant for it';
-  }
-  if (CONTROL.test(value)) return 'has a line break or another control character in its value';
-  if (!value.isWellFormed()) return 'has a value that is not valid Unicode';
-  if (value.trim() === '') return 'has no value: leave it out';
-  if (value.length > CUSTOM_VALUE_MAX) return `has more than ${CUSTOM_VALUE_MAX} characters`;
-  if (wordsOf(value).some((word) => word.length > WORD_MAX)) {
-    return `has more than ${WORD_MAX} characters without a space between, which mail cannot carry`;
-  }
-  return null;
 }
 
 export const ENCODED_WORD_OCTETS_MAX = 75;
@@ -300,7 +266,7 @@ function percentEncoded(text: string): string[] {
   return [...pieces, piece];
 }
 
-function percents(character: string): string {
+export function percents(character: string): string {
   const octets = Array.from(Buffer.from(character), (octet) => octet.toString(16).toUpperCase());
   return octets.map((octet) => `%${octet.padStart(2, '0')}`).join('');
 }

@@ -17,8 +17,9 @@ import {
 } from '../mail/address.ts';
 import { isClear } from '../mail/address-fields.ts';
 import { estimateSizeBytes } from '../mail/compose.ts';
+import { checkCustomHeader } from '../mail/custom-fields.ts';
 import type { Attachment, Email, Tag } from '../mail/email.ts';
-import { checkCustomHeader, isContentId, isMediaType } from '../mail/header.ts';
+import { isContentId, isMediaType } from '../mail/header.ts';
 import { TRACKED_HTML_MAX_LENGTH, type Tracking } from '../mail/tracking-link.ts';
 import { hostedAt, PUBLIC_URL_MAX_LENGTH } from '../mail/unsubscribe-link.ts';
 import { typeByName, withCharset } from './attachment-type.ts';

@@ -19,9 +19,9 @@ import {
 } from '../mail/address.ts';
 import { addressOf, authorOf, readAddressList, readOne } from '../mail/address-fields.ts';
 import { HOPS_MAX, partsAsWritten, passedOn, type Trace } from '../mail/as-written.ts';
-import { dateText, feedbackIdOf, messageIdOf } from '../mail/compose.ts';
+import { feedbackIdOf, messageIdOf } from '../mail/compose.ts';
 import { type Email, EMAIL_DEFAULTS, type Tag, type WrittenMessage } from '../mail/email.ts';
-import { field } from '../mail/header.ts';
+import { dateText, field } from '../mail/header.ts';
 import { mayHaveHtml } from '../mail/tracked-message.ts';
 import { NOT_TRACKED, type Tracking } from '../mail/tracking-link.ts';
 import {

@@ -8,6 +8,7 @@ import {
   parseMailbox,
 } from '../../../src/mail/address.ts';
 import { addressesIn, addressIn } from '../../../src/mail/reports/text.ts';
+import { checkCustomHeader, customField } from '../../../src/mail/custom-fields.ts';
 import { decodeWords } from '../../../src/mail/mime-decode.ts';
 import {
   readContentId,
@@ -17,11 +18,9 @@ import {
 } from '../../../src/mail/mime-fields.ts';
 import {
   addressField,
-  checkCustomHeader,
   headerLine,
   isContentId,
   isMediaType,
-  textField,
   withParameter,
 } from '../../../src/mail/header.ts';
 import { readHeader } from '../../../src/mail/mime-reader.ts';
@@ -155,7 +154,7 @@ function readsCustom(text: string): void {
   const [name = '', ...rest] = text.split(':');
   const value = rest.join(':');
   if (checkCustomHeader(name, value) !== null) return;
-  checkLines(headerLine(textField(name, value)));
+  checkLines(headerLine(customField(name, value)));
 }
 
 /** Nothing that a client gives becomes a line of its own. */
