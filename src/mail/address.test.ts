@@ -39,6 +39,16 @@ test('an address is read with and without a name', () => {
   ]);
 });
 
+test('a comment beside an address is its name', () => {
+  assert.deepEqual(read('hello@sender.dev (Cron Daemon)'), ['Cron Daemon', 'hello@sender.dev']);
+  assert.deepEqual(read('(Cron \\(x\\) (on web1)) hello@sender.dev'), [
+    'Cron (x) (on web1)',
+    'hello@sender.dev',
+  ]);
+  assert.deepEqual(read('jo@acme.com(Jo, at work)( )'), ['Jo, at work', 'jo@acme.com']);
+  assert.deepEqual(read('jo@acme.com ()'), [null, 'jo@acme.com']);
+});
+
 test('an encoded word as a name is just text', () => {
   assert.deepEqual(read('=?utf-8?q?Jo?= <jo@acme.com>'), ['=?utf-8?q?Jo?=', 'jo@acme.com']);
 });
@@ -74,8 +84,13 @@ test('a text that is not exactly one plain address is refused with the reason', 
     'team: jo@acme.com;': /groups/,
     '@hub.com:jo@acme.com': /routes/,
     '<@hub.com:jo@acme.com>': /routes/,
-    '(hi) jo@acme.com': /comments/,
-    'jo@acme.com (hi)': /acme\.com \(hi\) is not a domain name/,
+    'jo@acme.com (hi': /a parenthesis that is not closed/,
+    'jo@acme.com hi)': /a parenthesis that is not closed/,
+    '(ceo@bank.com) jo@acme.com': /an @ in parentheses/,
+    'jo@acme.com (a) b.com': /is not a domain name/,
+    'jo@(bank.com)acme.com': /is not a domain name/,
+    'jo@acme.com (hi), d@e.f': /more than one/,
+    '(hi)': /is empty/,
     '=?utf-8?q?jo?=@acme.com': /encoded words/,
     '"=\\?utf-8?q?jo?="@acme.com': /encoded words/,
     'a..b@acme.com': /a dot too many/,

@@ -1,10 +1,10 @@
 /**
  * Email addresses and domain names: parsed once at the edge, then trusted (RFC 5321 §4.1.2, RFC 6531).
  *
- * One strict parser in linear time for exactly one mailbox, `a@b.c` or `Name <a@b.c>`. Other parsers
- * accept more: some read `a@b.com\r\nBcc: evil@x.com` as a group with another member. So groups, comments,
- * source routes, lists, encoded words and control characters are refused, and sent messages are written
- * from the parsed parts, never from the original text.
+ * One strict parser in linear time for exactly one mailbox, `a@b.c`, `Name <a@b.c>` or `a@b.c (Name)`. Other
+ * parsers accept more: some read `a@b.com\r\nBcc: evil@x.com` as a group with another member. So groups, other
+ * comments, source routes, lists, encoded words and control characters are refused, and sent messages are written
+ * from the parsed parts, never from the original text. Fields of messages: address-fields.ts.
  *
  * Domains are A-labels in lower case, so that each domain has one form. Unicode is mapped by UTS #46
  * (node:url, which also normalises to NFC). The result is checked label by label, because that mapping
@@ -12,6 +12,7 @@
  * another name.
  */
 import { domainToASCII, domainToUnicode } from 'node:url';
+import { takeOutComments } from './comments.ts';
 
 declare const brand: unique symbol;
 
@@ -27,7 +28,7 @@ type Problem = { problem: string };
 const LOCAL_OCTETS_MAX = 64;
 /** RFC 5321 §4.5.3.1.3: a path has 256 octets, two of them its angle brackets. */
 const ADDRESS_OCTETS_MAX = 254;
-const NAME_LENGTH_MAX = 320;
+export const NAME_LENGTH_MAX = 320;
 /** Sufficient for the longest name with each character escaped and the longest address. */
 const MAILBOX_LENGTH_MAX = 1_000;
 const SHOWN_LENGTH_MAX = 80;
@@ -49,7 +50,7 @@ export function parseAddress(text: string): Address | null {
   return isProblem(read) ? null : read;
 }
 
-/** Parses `a@b.c`, `<a@b.c>`, `Name <a@b.c>` or `"Name, quoted" <a@b.c>`. */
+/** Parses `a@b.c`, `<a@b.c>`, `Name <a@b.c>`, `"Name, quoted" <a@b.c>` or `a@b.c (Name)`. */
 export function parseMailbox(text: string): Mailbox | null {
   const read = readMailbox(text);
   return isProblem(read) ? null : read;
@@ -71,12 +72,23 @@ function readMailbox(text: string): Mailbox | Problem {
   if (CONTROL.test(text)) return problem('it has a line break or another control character');
   if (!text.isWellFormed()) return problem('it is not valid Unicode');
   const trimmed = text.trim();
+  if (/^[^"<>]*[()][^"<>]*$/.test(trimmed)) return readCommented(trimmed);
   if (!trimmed.endsWith('>')) return mailboxOf('', trimmed);
 
   const open = trimmed.startsWith('"') ? afterQuotes(trimmed) : trimmed.indexOf('<');
   if (trimmed[open] !== '<') return problem('write it like "Name" <name@example.com>');
   const name = readName(trimmed.slice(0, open).trim());
   return isProblem(name) ? name : mailboxOf(name.text, trimmed.slice(open + 1, -1));
+}
+
+/** `a@b.c (Name)`, as cron and others write it (RFC 5322 §3.2.2). */
+function readCommented(text: string): Mailbox | Problem {
+  const uncommented = takeOutComments(text);
+  if (uncommented === null) return problem('it has a parenthesis that is not closed or opened');
+  const name = uncommented.comments.join(' ').trim();
+  if (name.includes('@'))
+    return problem('it has an @ in parentheses, which some take for the address');
+  return mailboxOf(name, uncommented.text.trim());
 }
 
 function mailboxOf(name: string, text: string): Mailbox | Problem {

@@ -1,7 +1,8 @@
 /**
  * A message that is sent as an SMTP client wrote it (RFC 6409): its octets do not change, except that Bcc,
- * fields for the service and results of checks are removed, and missing required fields are added at the
- * beginning; and unless its domain is tracked (tracked-message.ts).
+ * fields for the service and results of checks are removed, missing required fields are added at the beginning, and a
+ * From that receivers may read in different ways is written anew; and unless its domain is tracked
+ * (tracked-message.ts).
  */
 import { dateText, type HeaderField, headerLine } from './header.ts';
 import { type Header, readHeader } from './mime-reader.ts';
@@ -27,14 +28,22 @@ export const HOPS_MAX = 100;
 const TAKEN_OUT =
   /^(?:bcc|return-path|authentication-results|received-spf|arc-.*|x-letterhaus-.*|resend-idempotency-key)$/i;
 
-/** @param missing required fields that the message lacks, added at the beginning */
-export function passedOn(
-  content: Buffer,
-  { header, trace, missing }: { header: Header; trace: Trace; missing: readonly HeaderField[] },
-): Buffer {
+type Changes = {
+  header: Header;
+  trace: Trace;
+  /** Required fields that the message lacks, added at the beginning. */
+  missing: readonly HeaderField[];
+  /** Fields that take the place of those of their name. */
+  instead: readonly HeaderField[];
+};
+
+export function passedOn(content: Buffer, { header, trace, missing, instead }: Changes): Buffer {
   const kept = header.fields
     .filter(({ name }) => !TAKEN_OUT.test(name))
-    .map(({ start, end }) => content.subarray(start, end));
+    .map(({ name, start, end }) => {
+      const other = instead.find((field) => field.name.toLowerCase() === name.toLowerCase());
+      return other === undefined ? content.subarray(start, end) : Buffer.from(headerLine(other));
+    });
   const front = `${receivedLine(trace)}${missing.map(headerLine).join('')}`;
   const body = content.subarray(header.bodyStart);
   return Buffer.concat([Buffer.from(front), ...kept, Buffer.from('\r\n'), body]);

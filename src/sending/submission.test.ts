@@ -54,6 +54,24 @@ test('missing fields are prepended, X-Letterhaus fields removed, and the rest st
   );
 });
 
+test('a From with comments stays as written where all receivers read it the same, else it is written anew', () => {
+  const from = (value: string) =>
+    /^From: ([^]*?)\r\n(?! )/m.exec(writtenOf(`From: ${value}\r\n\r\n`))?.[1];
+  assert.equal(from('hello@acme.test (Cron Daemon)'), 'hello@acme.test (Cron Daemon)');
+  assert.equal(from('Jo <hello(x)@acme.test(y)>'), 'Jo <hello@acme.test>');
+  assert.equal(from('hello @ acme.test (a\r\n (b))'), '"a (b)" <hello@acme.test>');
+  const submission = read('From: hello@acme.test (Cron Daemon)\r\nSender: (x) a@acme.test\r\n\r\n');
+  assert.ok(!isRefusal(submission));
+  assert.deepEqual(submission.draft.email.from, {
+    name: 'Cron Daemon',
+    address: 'hello@acme.test',
+  });
+  const refused = read('From: a@acme.test (<c@bank.test>)\r\n\r\n');
+  assert.ok(
+    isRefusal(refused) && refused.message.startsWith('From: can be read in more than one way'),
+  );
+});
+
 test('claims about checks are removed in any case and with their folds', () => {
   const claims = [
     'Authentication-Results: mx.acme.test;\r\n\tspf=pass\r\n dkim=pass\r\n',

@@ -17,11 +17,17 @@ import {
   explainAddress,
   type Mailbox,
 } from '../mail/address.ts';
-import { addressOf, authorOf, readAddressList, readOne } from '../mail/address-fields.ts';
+import {
+  addressInAnyForm,
+  addressOf,
+  authorOf,
+  readAddressList,
+  readOne,
+} from '../mail/address-fields.ts';
 import { HOPS_MAX, partsAsWritten, passedOn, type Trace } from '../mail/as-written.ts';
 import { feedbackIdOf, messageIdOf } from '../mail/compose.ts';
 import { type Email, EMAIL_DEFAULTS, type Tag, type WrittenMessage } from '../mail/email.ts';
-import { dateText, field } from '../mail/header.ts';
+import { addressField, dateText, field, type HeaderField } from '../mail/header.ts';
 import { mayHaveHtml } from '../mail/tracked-message.ts';
 import { NOT_TRACKED, type Tracking } from '../mail/tracking-link.ts';
 import {
@@ -108,10 +114,10 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
 
   const { bcc, ...shown } = shownFields(message, header);
   const { tags, scheduledAt, expiresInS, key } = options;
-  const written = writtenOf(message, { header, from, tags, scheduledAt });
-  if (authorOf(partsAsWritten(written.raw).headers) !== from.address) {
-    return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
-  }
+  const written = writtenBy(from, (instead) =>
+    writtenOf(message, { header, from, tags, scheduledAt, instead }),
+  );
+  if (written === null) return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
   const draft: EmailDraft = {
     email: {
       ...EMAIL_DEFAULTS,
@@ -138,6 +144,21 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
 function trackingFor({ content, trackedAt = null }: SubmittedMessage): Tracking {
   const base = trackedAt !== null && mayHaveHtml(content) ? trackedAt : null;
   return { ...NOT_TRACKED, base };
+}
+
+/**
+ * The message as it is sent, with the author that was checked. A From that is valid, but that receivers may read as
+ * another address, such as with a comment in the address, is written anew. Null: it names another author.
+ */
+function writtenBy(
+  { name, address }: Mailbox,
+  write: (instead: readonly HeaderField[]) => WrittenMessage,
+): WrittenMessage | null {
+  const written = write([]);
+  const { headers } = partsAsWritten(written.raw);
+  if (authorOf(headers) === address) return written;
+  if (authorOf(headers, addressInAnyForm) !== address) return null;
+  return write([addressField('From', [{ name, address }])]);
 }
 
 const NOT_ONE_AUTHOR = 'can be read in more than one way; write it as Name <name@example.com>';
@@ -344,7 +365,12 @@ function writtenOf(
     from,
     tags,
     scheduledAt,
-  }: Pick<Options, 'tags' | 'scheduledAt'> & { header: Header; from: Mailbox },
+    instead,
+  }: Pick<Options, 'tags' | 'scheduledAt'> & {
+    header: Header;
+    from: Mailbox;
+    instead: readonly HeaderField[];
+  },
 ): WrittenMessage {
   const fromDomain = domainOf(from.address);
   const own = MESSAGE_ID.exec(valueOf(header.fields, 'message-id') ?? '')?.[0];
@@ -358,7 +384,7 @@ function writtenOf(
       ? []
       : [field('Feedback-ID', [feedbackIdOf({ tags, projectId, fromDomain }, feedbackKey)])]),
   ];
-  return { raw: passedOn(content, { header, trace, missing }), messageId };
+  return { raw: passedOn(content, { header, trace, missing, instead }), messageId };
 }
 
 const MESSAGE_ID = /<[^<>\s]{1,900}>/;

@@ -297,6 +297,8 @@ test('a From that the key may not use is refused in every syntax', async () => {
     ['From: Staff: hello@acme.example;'],
     ['From: ceo@bank.example (<hello@acme.example>)'],
     ['From: (hello@acme.example) ceo@bank.example'],
+    ['From: hello@acme.example (<ceo@bank.example>)'],
+    ['From: hello@acme.example (x).bank.example'],
     ['From: "ceo@bank.example"@acme.example'],
     ['From: <@acme.example:ceo@bank.example>'],
     ['From: =?utf-8?q?ceo=40bank=2Eexample?= <hello@acme.example', ' >, ceo@bank.example'],
@@ -387,6 +389,8 @@ test('every usual syntax of From is accepted and signed by its domain', async ()
     'From: =?utf-8?Q?J=C3=B6rg?= =?utf-8?B?wrDCsA==?= <hello@acme.example>',
     'From: Jörg bei Acme <hello@acme.example>',
     'From: Acme <hello@ACME.example>',
+    'From: hello@acme.example (Cron Daemon)',
+    'From: "Joe" Q. "Public" (a (b)) <hello (x) @acme.example>',
   ];
   for (const reply of await repliesTo(
     'kim@usual.test',
