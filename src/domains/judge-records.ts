@@ -6,10 +6,13 @@
 import { BlockList, isIP } from 'node:net';
 import { getDomain } from 'tldts';
 import type { ExpectedRecord, RecordStatus } from './records.ts';
+import { SPF_LOOKUPS_MAX } from './spf.ts';
+import type { SpfCoverage } from './spf-coverage.ts';
+import { isSpf, parseSpf } from './spf-record.ts';
 import type { DnsAnswer, MxRecord, Resolver } from '../net/dns/resolver.ts';
 
 export type Judgement = {
-  status: Extract<RecordStatus, 'verified' | 'mismatch' | 'missing'>;
+  status: Exclude<RecordStatus, 'not_started'>;
   problem: string | null;
 };
 
@@ -141,8 +144,6 @@ function mismatch(problem: string): Judgement {
   return { status: 'mismatch', problem };
 }
 
-/** RFC 7208 §4.6.4: with more, receivers return an error. */
-const MAX_SPF_LOOKUPS = 10;
 const COSTS_LOOKUP = /^[+?~-]?(include:|exists:|redirect=|(a|mx|ptr)([:/]|$))/;
 
 /**
@@ -185,13 +186,15 @@ export function judgeMx(
 /**
  * @param texts the TXT records at the name, at least one, the strings of each joined
  * @param sufficient sets of mechanisms; if one is present, the rest of the expected is optional
+ * @param coverage what receivers find who follow the record; without it, only its own text counts
  */
 export function judgeSpf(
   expected: string,
   texts: readonly string[],
   sufficient: readonly (readonly string[])[] = [],
+  coverage: SpfCoverage | null = null,
 ): Judgement {
-  const records = texts.filter((text) => /^v=spf1( |$)/i.test(text));
+  const records = texts.filter(isSpf);
   const [found] = records;
   if (found === undefined) return notSpf(texts);
   if (records.length > 1) {
@@ -200,23 +203,39 @@ export function judgeSpf(
     );
   }
   const terms = termsOf(found);
-  const missing = mechanismsOf(expected).filter((wanted) => !covers(terms, wanted));
-  const holds = (wanted: string): boolean => covers(terms, wanted);
+  const holds = coverage?.passes ?? ((wanted: string): boolean => covers(terms, wanted));
+  const missing = mechanismsOf(expected).filter((wanted) => !holds(wanted));
   const isOurs = sufficient.some((mechanisms) => mechanisms.every(holds));
   if (missing.length > 0 && !isOurs) {
+    const better = 'problem' in parseSpf(found) ? null : merged(expected, records);
+    const error = spfError(coverage?.error ?? null, better);
+    if (error !== null) return error;
     return mismatch(
       `the SPF record does not name this service (${missing.join(' ')}): change it to "${merged(expected, records)}"`,
     );
   }
   const lookups = terms.filter((term) => COSTS_LOOKUP.test(term)).length;
-  if (lookups > MAX_SPF_LOOKUPS) {
+  if (lookups > SPF_LOOKUPS_MAX) {
     return mismatch(
-      `the SPF record needs ${lookups} DNS look-ups and receivers stop after ${MAX_SPF_LOOKUPS}: remove what you no longer use`,
+      `the SPF record needs ${lookups} DNS look-ups and receivers stop after ${SPF_LOOKUPS_MAX}: remove what you no longer use`,
     );
   }
   if (missing.length === 0) return { status: 'verified', problem: null };
   const problem = `the SPF record does not name all sending hosts (${missing.join(' ')}), whose mail fails SPF: change it to "${merged(expected, records)}"`;
   return { status: 'verified', problem };
+}
+
+/** Why receivers get no result from a record that may name us. */
+function spfError(error: SpfCoverage['error'], better: string | null): Judgement | null {
+  if (error === null) return null;
+  const { result, why } = error;
+  if (result === 'temperror') {
+    const problem = `DNS gave no answer about a part of the SPF record, so nothing is known about it: ${why}; try again in a few minutes`;
+    return { status: 'dns_error', problem };
+  }
+  const advice =
+    better === null ? 'correct it' : `correct that, or change the record to "${better}"`;
+  return mismatch(`receivers treat the SPF record as an error, because ${why}: ${advice}`);
 }
 
 function notSpf(texts: readonly string[]): Judgement {
@@ -237,7 +256,7 @@ function termsOf(record: string): string[] {
   return record.toLowerCase().split(/\s+/).slice(1).filter(Boolean);
 }
 
-function mechanismsOf(record: string): string[] {
+export function mechanismsOf(record: string): string[] {
   return termsOf(record).filter((term) => !isAll(term));
 }
 

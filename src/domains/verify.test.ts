@@ -95,6 +95,42 @@ test('a domain with all its records is verified, without a problem and without a
   assert.deepEqual(recordOf(result, 'mx').found, [`10 ${HOST}`]);
 });
 
+test('an SPF record that names this service through another one is verified', async () => {
+  const zone = {
+    '_spf.acme.com': { TXT: ['v=spf1 include:_hosts.acme.com -all'] },
+    '_hosts.acme.com': { TXT: ['v=spf1 a:mail.letterhaus.example -all'] },
+    '_loop.acme.com': { TXT: ['v=spf1 redirect=send.acme.com'] },
+    '_other.acme.com': { TXT: ['v=spf1 ip4:8.8.4.4 -all'] },
+  };
+  const spf = (text: string, failures: Record<string, FakeFailure> = {}) =>
+    check({ ...zone, [RETURN_PATH]: { MX: [`10 ${HOST}`], TXT: [text] } }, { failures });
+  for (const text of [
+    'v=spf1 include:_spf.acme.com -all',
+    'v=spf1 include:_other.acme.com redirect=_spf.acme.com',
+    'v=spf1 mx -all',
+    'v=spf1 exists:%{d}.nowhere.test a:mail.letterhaus.example ~all',
+  ]) {
+    const record = recordOf(await spf(text), 'spf');
+    assert.deepEqual([record.status, record.problem], ['verified', null], text);
+  }
+  const wrong: [string, RegExp][] = [
+    [
+      'v=spf1 include:_other.acme.com -all',
+      /does not name this service \(ip4:8\.8\.8\.8\): change it to/,
+    ],
+    [
+      'v=spf1 redirect=_loop.acme.com',
+      /because send\.acme\.com includes itself: .* "v=spf1 ip4:8\.8\.8\.8 /,
+    ],
+    ['v=spf1 include:nowhere.acme.com ip4:8.8.8.8 -all', /nowhere\.acme\.com has no SPF record/],
+    ['v=spf1 ip4:8.8.8.8 ip:8.8.4.4 -all', /has a mistake, "ip:8\.8\.4\.4": correct it$/],
+  ];
+  for (const [text, problem] of wrong) assertProblem(await spf(text), 'spf', ['mismatch', problem]);
+  const silent = await spf('v=spf1 include:_spf.acme.com -all', { '_hosts.acme.com': 'servfail' });
+  assertProblem(silent, 'spf', ['dns_error', /nothing is known about it: .*_hosts\.acme\.com/]);
+  assert.equal(silent.required, 'unknown');
+});
+
 test('the Ed25519 key is optional', async () => {
   const result = await check({ [ED_NAME]: null });
   assert.equal(recordOf(result, 'ed25519').status, 'missing');

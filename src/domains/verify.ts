@@ -15,10 +15,12 @@ import {
   judgeMx,
   judgeSpf,
   type Lookups,
+  mechanismsOf,
   zonesOf,
 } from './judge-records.ts';
 import { type Advice, adviseOn, type Source } from './advice.ts';
 import { type CheckedRecord, type ExpectedRecord, type Places, sufficientSpf } from './records.ts';
+import { spfCoverage } from './spf-coverage.ts';
 import type { DnsAnswer, LookupOptions, MxRecord } from '../net/dns/resolver.ts';
 import type { DomainStatus, StoredDomain } from '../store/domains.ts';
 
@@ -139,12 +141,23 @@ export async function checkRecord(
       absent: () => explainAbsence(expected, domainName, lookups),
     });
   }
-  return judged(expected, await lookups.txt(expected.name), {
+  const answer = await lookups.txt(expected.name);
+  const sufficient = expected.record === 'SPF' ? sufficientSpf(places) : [];
+  const coverage =
+    expected.record === 'SPF' && answer.kind === 'records'
+      ? await spfCoverage([...mechanismsOf(expected.value), ...sufficient.flat()], {
+          domain: expected.name,
+          texts: answer.records,
+          places,
+          lookups,
+        })
+      : null;
+  return judged(expected, answer, {
     text: (text: string) => text,
     judge: (texts) =>
       expected.record === 'DKIM'
         ? judgeDkim(expected.value, texts)
-        : judgeSpf(expected.value, texts, sufficientSpf(places)),
+        : judgeSpf(expected.value, texts, sufficient, coverage),
     absent: () => explainAbsence(expected, domainName, lookups),
   });
 }
@@ -162,7 +175,8 @@ async function judged<T>(
     const found = answer.records
       .slice(0, MAX_FOUND)
       .map((record) => printable(rules.text(record)).slice(0, MAX_FOUND_CHARACTERS));
-    return { ...expected, found, ...rules.judge(answer.records) };
+    const { status, problem } = rules.judge(answer.records);
+    return { ...expected, found, status, problem: problem && printable(problem) };
   }
   if (answer.kind === 'error') {
     const problem = `DNS gave no answer, so nothing is known about this record: ${answer.message}; try again in a few minutes`;

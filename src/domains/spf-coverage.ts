@@ -1,0 +1,85 @@
+/**
+ * Which hosts of this installation a published SPF record authorises, directly or through `include:`, `redirect=`, `a`,
+ * `mx` and `exists` (spf.ts). Ends within EVALUATION_MAX_MS, and asks DNS for each name once.
+ */
+import type { DnsAnswer } from '../net/dns/resolver.ts';
+import type { Places } from './records.ts';
+import { checkHost, type SpfClient, type SpfLookups, type SpfResult } from './spf.ts';
+
+export type SpfCoverage = {
+  /** Of the mechanisms of our record, such as `ip4:192.0.2.7` or `a:mail.example.org`, those that pass. */
+  passes: (mechanism: string) => boolean;
+  /** Why a receiver, or DNS, gave no result for one of the others. */
+  error: Extract<SpfResult, { why: string }> | null;
+};
+
+/** RFC 7208 §4.6.4 asks receivers to give it at least 20 s; a check of a domain ends within 30 s. */
+const EVALUATION_MAX_MS = 15_000;
+
+export async function spfCoverage(
+  mechanisms: readonly string[],
+  found: { domain: string; texts: readonly string[]; places: Places; lookups: SpfLookups },
+): Promise<SpfCoverage> {
+  const passing = new Set<string>();
+  let error: SpfCoverage['error'] = null;
+  const timeUp = new AbortController();
+  const timer = setTimeout(() => timeUp.abort(), EVALUATION_MAX_MS);
+  const lookups = boundLookups(found.lookups, timeUp.signal);
+  try {
+    for (const mechanism of new Set(mechanisms)) {
+      const result = await resultFor(mechanism, { ...found, lookups });
+      if (result.result === 'pass') passing.add(mechanism);
+      if ('why' in result) error ??= result;
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+  return { passes: (mechanism) => passing.has(mechanism), error };
+}
+
+type Found = Parameters<typeof spfCoverage>[1];
+
+/** A host that is named passes by its name, or if each of its addresses does. */
+async function resultFor(mechanism: string, found: Found): Promise<SpfResult> {
+  const { places, lookups } = found;
+  const [, address] = /^ip[46]:(.*)$/.exec(mechanism) ?? [];
+  if (address !== undefined) {
+    const host = places.hosts.find(({ sourceIps }) => sourceIps.includes(address));
+    const helo = host?.name ?? places.returnPathHost;
+    return checkHost({ name: null, ip: address, helo }, found);
+  }
+  const name = mechanism.replace(/^a:/, '');
+  const byName = await checkHost({ name, ip: null, helo: name }, found);
+  if (byName.result === 'pass' || 'why' in byName) return byName;
+  const answers = await Promise.all([lookups.a(name), lookups.aaaa(name)]);
+  const ips = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
+  for (const ip of ips) {
+    const client: SpfClient = { name: null, ip, helo: name };
+    const result = await checkHost(client, found);
+    if (result.result !== 'pass') return result;
+  }
+  return ips.length > 0 ? { result: 'pass' } : byName;
+}
+
+/** Each name is looked up once, and nothing after the time is up. */
+function boundLookups(lookups: SpfLookups, signal: AbortSignal): SpfLookups {
+  const late = new Promise<DnsAnswer<never>>((resolve) => {
+    const message = 'its look-ups took too long';
+    signal.addEventListener('abort', () => resolve({ kind: 'error', message }), { once: true });
+  });
+  const once = <T>(look: (name: string) => Promise<DnsAnswer<T>>) => {
+    const known = new Map<string, Promise<DnsAnswer<T>>>();
+    return (name: string): Promise<DnsAnswer<T>> => {
+      const answer = known.get(name) ?? Promise.race([look(name), late]);
+      known.set(name, answer);
+      return answer;
+    };
+  };
+  return {
+    a: once((name) => lookups.a(name)),
+    aaaa: once((name) => lookups.aaaa(name)),
+    mx: once((name) => lookups.mx(name)),
+    ptr: once((ip) => lookups.ptr(ip)),
+    txt: once((name) => lookups.txt(name)),
+  };
+}
