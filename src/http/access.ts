@@ -26,8 +26,8 @@ import type { Connections } from './connections.ts';
 import {
   BODY_MAX_BYTES,
   limitHeadersAlways,
-  NOT_JSON,
   refuse,
+  refusesEncoding,
   sendProblem,
   TOO_LARGE,
 } from './errors.ts';
@@ -214,13 +214,12 @@ function when(
 
 const pass: onRequestHookHandler = (_request, _reply, done) => done();
 
-/** Size and type of a body, before it is read. A GET may carry one, which is ignored. */
+/** Size and encoding of a body, before it is read. A GET may carry one, which is ignored. */
 const refuseBody: onRequestHookHandler = (request, reply, done) => {
-  const { headers, method } = request;
+  const { headers, method, routeOptions } = request;
   if (method === 'GET' || method === 'HEAD') return done();
   if (Number(headers['content-length']) > BODY_MAX_BYTES) return void sendProblem(reply, TOO_LARGE);
-  const { 'content-encoding': encoding = 'identity' } = headers;
-  if (encoding.toLowerCase() !== 'identity') return void sendProblem(reply, NOT_JSON);
+  if (routeOptions.config.takesAnyBody !== true && refusesEncoding(request, reply)) return;
   done();
 };
 

@@ -223,6 +223,30 @@ export const NOT_JSON: HttpProblem = {
   message: 'The body must be JSON in UTF-8; send it with Content-Type: application/json.',
 };
 
+const SHOWN_ENCODING_MAX = 60;
+
+/** Whether a request with such a Content-Encoding was answered: no encoding is decoded (RFC 9110 §8.4, §15.5.16). */
+export function refusesEncoding(request: FastifyRequest, reply: FastifyReply): boolean {
+  const codings = (request.headers['content-encoding'] ?? '').toLowerCase().split(',');
+  const named = codings.map((coding) => coding.trim()).filter((coding) => coding !== '');
+  if (named.every((coding) => coding === 'identity') || !hasBody(request)) return false;
+  const shown = named
+    .join(', ')
+    .replaceAll(/[^!-~ ]/g, '?')
+    .slice(0, SHOWN_ENCODING_MAX);
+  const message = `The body has the Content-Encoding ${shown}, which is not supported; send it without an encoding.`;
+  sendProblem(reply.header('accept-encoding', 'identity'), {
+    status: 415,
+    code: 'unsupported_media_type',
+    message,
+  });
+  return true;
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
 export const PATH_TOO_LONG: HttpProblem = {
   status: 414,
   code: 'validation_error',

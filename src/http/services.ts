@@ -129,6 +129,8 @@ declare module 'fastify' {
     streams?: onRequestHookHandler;
     /** Every request with a valid key is refused so, before its body is read, of whatever type that is. */
     refuses?: Refusal;
+    /** Its body may be of any type and encoding, because what it asks for is in the path. */
+    takesAnyBody?: true;
     /** Recipients of mail, or those they show it to, come here: the log does not have their addresses. */
     isForRecipients?: true;
   }

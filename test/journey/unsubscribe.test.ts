@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { Resolver } from 'node:dns/promises';
 import { authenticate } from 'mailauth';
-import { assertFailure, EMAIL } from '../support/api.ts';
+import { assertFailure, EMAIL, rawText } from '../support/api.ts';
 import { startJourney } from '../support/journey.ts';
 import type { Answer } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -167,13 +167,34 @@ test('a POST to an unsubscribe link unsubscribes, whatever its type and body', a
     [ONE_CLICK, { 'content-type': 'text/plain' }],
     ['{}', { 'content-type': 'application/json' }],
     ['', {}],
+    ['', FORM],
+    ['', { 'content-type': 'text' }],
+    [ONE_CLICK, { 'content-type': 'text' }],
+    [ONE_CLICK, { 'content-type': ';;;' }],
+    [ONE_CLICK, { 'content-type': 'a/b/c; charset' }],
+    [ONE_CLICK, { 'content-type': '' }],
+    [ONE_CLICK, { ...FORM, 'content-encoding': 'gzip' }],
+    [ONE_CLICK, { ...FORM, 'content-encoding': 'nonsense, br' }],
+    ['action=undo', { ...FORM, 'content-encoding': 'gzip' }],
+    ['anything', FORM],
   ];
   for (const [body, headers] of posts) {
     assertPage(await click(path, body, headers), 200, /You are unsubscribed/);
     assert.equal((await entryOf(address)).reason, 'unsubscribe');
     await journey.request('DELETE', `/v1/suppressions/${address}`);
   }
+  const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n`;
+  for (const untyped of [
+    `Content-Length: ${ONE_CLICK.length}\r\n\r\n${ONE_CLICK}`,
+    `Transfer-Encoding: chunked\r\n\r\n${ONE_CLICK.length.toString(16)}\r\n${ONE_CLICK}\r\n0\r\n\r\n`,
+    'Content-Type: text/plain\r\nContent-Encoding: gzip\r\n\r\n',
+  ]) {
+    assert.match(await rawText(service.url, `${head}${untyped}`), /^HTTP\/1\.1 200 /, untyped);
+    assert.equal((await entryOf(address)).reason, 'unsubscribe', untyped);
+    await journey.request('DELETE', `/v1/suppressions/${address}`);
+  }
   assertPage(await click(path, 'x'.repeat(20_000)), 413, /too large/);
+  assertPage(await click(path, 'x'.repeat(20_000), { 'content-encoding': 'gzip' }), 413, /large/);
   assert.equal(await entryOf(address), null);
 });
 

@@ -23,7 +23,7 @@ import {
 } from '../../suppressions/files.ts';
 import { ReasonNeeded, UnusableFile } from '../../suppressions/entries.ts';
 import { callerOf } from '../access.ts';
-import { type HttpProblem, sendProblem } from '../errors.ts';
+import { type HttpProblem, refusesEncoding, sendProblem } from '../errors.ts';
 import { failures } from '../schemas/common.ts';
 import {
   csvFile,
@@ -170,11 +170,11 @@ const NO_LIST: HttpProblem = {
 };
 
 const onlyLists: onRequestHookHandler = (request: FastifyRequest, reply, done) => {
-  const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers;
+  const { 'content-type': type = '' } = request.headers;
   const isKnown = /^(?:text\/csv|application\/(?:x-nd)?json) *(?:;|$)/i.test(type);
-  const isPlain = encoding.toLowerCase() === 'identity';
   const charset = /charset="?([^";\s]+)/i.exec(type)?.[1] ?? 'utf-8';
-  if (isKnown && isPlain && /^(utf-?8|us-ascii)$/i.test(charset)) return done();
+  if (refusesEncoding(request, reply)) return;
+  if (isKnown && /^(utf-?8|us-ascii)$/i.test(charset)) return done();
   sendProblem(reply, NO_LIST);
 };
 

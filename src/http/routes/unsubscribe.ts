@@ -2,6 +2,9 @@
  * Hosted unsubscribe links (RFC 8058): `/u/<token>`, outside of /v1 and without a key, for recipients
  * and for mail programs that send the one-click request.
  *
+ * RFC 8058 asks a mail program for a POST to the link, and only the token in it counts: a body of any type and
+ * encoding, or none, unsubscribes.
+ *
  * Guarantees: GET and HEAD change nothing and do not use the database, since scanners follow links. POST
  * suppresses only the address in the token and may be repeated without limit; it can be undone a few
  * times a day. A forged token is refused first.
@@ -42,12 +45,14 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The recipient in the link of this request. */
     unsubscriber: Unsubscriber | null;
+    /** The body is that of the form of the page, if its type says the truth. */
+    isUnsubscribeForm: boolean;
   }
 }
 
 export function registerUnsubscribeRoutes(app: App, services: HttpServices): void {
   const tokens = () => new UnsubscribeTokens(services.secrets.deriveAll(UNSUBSCRIBE));
-  const config = { access: 'public', isForRecipients: true } as const;
+  const config = { access: 'public', isForRecipients: true, takesAnyBody: true } as const;
   const schema = { hide: true };
 
   // In its own scope, since no other route accepts such bodies or answers in HTML.
@@ -59,9 +64,11 @@ export function registerUnsubscribeRoutes(app: App, services: HttpServices): voi
     );
     // Before the body is read, so that a forged link needs no memory.
     scope.decorateRequest('unsubscriber', null);
+    scope.decorateRequest('isUnsubscribeForm', false);
     scope.addHook('onRequest', (request, reply, done) => {
       request.unsubscriber = tokens().read((request.params as LinkParams).token);
       if (request.unsubscriber === null) return void sendPage(reply, BAD_LINK_PAGE);
+      request.isUnsubscribeForm = takeType(request);
       done();
     });
     scope.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
@@ -120,10 +127,20 @@ async function undo({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
   return left.reason === 'unsubscribe' ? stillDonePage(who) : keptPage(who);
 }
 
+/**
+ * Replaces the type of the body, since Fastify refuses bodies with a type that is none (`text`, `;`).
+ * @returns whether it was that of a form
+ */
+function takeType({ headers }: FastifyRequest): boolean {
+  const { 'content-type': type, 'content-encoding': encoding } = headers;
+  if (type === undefined) return false;
+  headers['content-type'] = 'application/octet-stream';
+  return encoding === undefined && /^application\/x-www-form-urlencoded\b/i.test(type);
+}
+
 /** Only the form of the page sends this; every other POST unsubscribes. */
-function wantsUndo({ body, headers }: FastifyRequest): boolean {
-  const isForm = /^application\/x-www-form-urlencoded\b/i.test(headers['content-type'] ?? '');
-  if (!isForm || !Buffer.isBuffer(body)) return false;
+function wantsUndo({ body, isUnsubscribeForm }: FastifyRequest): boolean {
+  if (!isUnsubscribeForm || !Buffer.isBuffer(body)) return false;
   return new URLSearchParams(body.toString('utf8')).get('action') === 'undo';
 }
 
