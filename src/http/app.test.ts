@@ -145,11 +145,61 @@ test('bodies that are not JSON are 415 or 400', async () => {
     await http.post('/v1/emails', EMAIL, { 'content-type': 'application/json; charset=latin1' }),
     415,
   );
-  await failureOf(await http.post('/v1/emails', EMAIL, { 'content-encoding': 'gzip' }), 415);
   const { code } = await failureOf(await http.post('/v1/emails', '{"from":'), 400);
   assert.equal(code, 'validation_error');
   const utf8 = { 'content-type': 'application/json; charset=UTF-8' };
   assert.equal((await http.post('/v1/emails', EMAIL, utf8)).status, 202);
+});
+
+test('an encoded body is 415, which names the encoding', async () => {
+  for (const encoding of [
+    'gzip',
+    'x-gzip',
+    'deflate',
+    'br',
+    'zstd',
+    'GZIP',
+    'gzip, br',
+    'nonsense',
+  ]) {
+    const response = await http.post('/v1/emails', EMAIL, { 'content-encoding': encoding });
+    assert.equal(response.headers.get('accept-encoding'), 'identity');
+    const { code, message } = await failureOf(response, 415);
+    assert.equal(code, 'unsupported_media_type');
+    const named = encoding.toLowerCase();
+    assert.match(message, new RegExp(`^The body has the Content-Encoding ${named}, which is not`));
+  }
+  for (const encoding of ['identity', 'Identity', '', 'identity, identity']) {
+    const plain = await http.post('/v1/emails', EMAIL, { 'content-encoding': encoding });
+    assert.equal(plain.status, 202, encoding);
+  }
+  const none = await get('/v1/emails', { headers: { 'content-encoding': 'gzip' } });
+  assert.equal(none.status, 200);
+});
+
+test('a slash at the end of an API path is not part of it', async () => {
+  for (const path of ['/v1/emails/', '/v1/emails//', '//v1//emails/', '/v1/emails/?']) {
+    const response = await http.post(path, EMAIL);
+    assert.equal(response.status, 202, path);
+    assert.deepEqual(await response.json(), SENT);
+  }
+  const allowed = async (path: string, method: string) => {
+    const response = await get(path, { method, redirect: 'manual' });
+    return [response.status, response.headers.get('allow')];
+  };
+  for (const path of [
+    '/v1/emails',
+    '/emails',
+    '/v1/suppressions/export',
+    '/v1/nowhere',
+    '/domains/x',
+  ]) {
+    for (const method of ['PUT', 'PATCH', 'DELETE']) {
+      assert.deepEqual(await allowed(`${path}/`, method), await allowed(path, method), path);
+    }
+  }
+  assert.deepEqual((await allowed('/openapi.json/', 'GET'))[0], 404);
+  assert.deepEqual((await allowed('/v1/emails%2F', 'GET'))[0], 404);
 });
 
 test('a body over 45 MB is 413, with or without Content-Length', async () => {

@@ -71,6 +71,7 @@ import { registerViewRoutes } from './routes/views.ts';
 import { registerUnsubscribeRoutes } from './routes/unsubscribe.ts';
 import { registerWebhookRoutes } from './routes/webhooks.ts';
 import type { App, Certificate, HttpServices } from './services.ts';
+import { withoutTrailingSlash } from './trailing-slash.ts';
 import { validatorCompiler } from './validation.ts';
 import { plainAddress, sharedAddresses } from '../net/addresses.ts';
 import { hostProblem } from '../net/http/host-field.ts';
@@ -178,6 +179,7 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
     // A parameter may be an address with every octet escaped, or a tracked link.
     routerOptions: { ignoreDuplicateSlashes: true, maxParamLength: 2_048 },
     trustProxy: config.trustedProxies.length > 0 && [...config.trustedProxies],
+    rewriteUrl: ({ url = '/' }) => withoutTrailingSlash(url),
     genReqId: () => world.newId(),
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => void handleError(error, request, reply),
