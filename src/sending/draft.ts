@@ -151,7 +151,7 @@ function recipientsOf(lists: Pick<Recipients, 'to' | 'cc' | 'bcc'>): DraftRecipi
 
 type Recipients = Record<'to' | 'cc' | 'bcc' | 'replyTo', readonly Mailbox[]>;
 
-export function readMailbox(field: string, text: string, addProblem: AddProblem): Mailbox | null {
+function readMailbox(field: string, text: string, addProblem: AddProblem): Mailbox | null {
   const mailbox = parseMailbox(text);
   if (mailbox === null) addProblem(field, explainAddress(text));
   return mailbox;

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import nodemailer from 'nodemailer';
 import { isRefusal } from '../core/refusals.ts';
 import { parseAddress } from '../mail/address.ts';
-import { readSubmission, type SubmittedMessage } from './submission.ts';
+import { readSubmission, readSubmittedRecipient, type SubmittedMessage } from './submission.ts';
 
 const address = (text: string) => parseAddress(text) ?? assert.fail(text);
 const TRACE = {
@@ -155,6 +155,14 @@ test('of hundreds of addresses in the header, recipients are shown first, fifty 
     mailed.map(({ kind }) => kind),
     ['to', 'to'],
   );
+});
+
+test('a recipient of the envelope is an address without a name or a comment', () => {
+  const rules = { environment: 'test', allowPrivateNetworks: false } as const;
+  assert.deepEqual(readSubmittedRecipient('Jo@B.test', rules), { address: 'Jo@b.test' });
+  for (const text of ['Jo <jo@b.test>', 'jo@b.test (Jo)', '(x) jo@b.test', '']) {
+    assert.ok(isRefusal(readSubmittedRecipient(text, rules)), text);
+  }
 });
 
 test('all problems are reported at once', () => {

@@ -16,6 +16,7 @@ import {
   domainOf,
   explainAddress,
   type Mailbox,
+  parseAddress,
 } from '../mail/address.ts';
 import {
   addressInAnyForm,
@@ -46,7 +47,6 @@ import {
   type DraftRules,
   type EmailDraft,
   readExpiry,
-  readMailbox,
   readScheduledAt,
   readTags,
   refuseReserved,
@@ -85,18 +85,19 @@ const FROM_OCTETS_MAX = 1_000;
 /** Room for signatures and one more trace field. */
 const ADDED_BYTES = 5_000;
 
-/** Reads a recipient of the envelope. */
+/** Reads a recipient of the envelope, which has no name and no comments (RFC 5321 §4.1.2). */
 export function readSubmittedRecipient(
   text: string,
   rules: DraftRules,
 ): { address: Address } | Refusal {
   const problems: FieldProblem[] = [];
   const addProblem: AddProblem = (name, message) => void problems.push({ field: name, message });
-  const mailbox = readMailbox('', text, addProblem);
-  if (mailbox !== null && rules.environment === 'live' && !rules.allowPrivateNetworks) {
-    refuseReserved('', mailbox, addProblem);
+  const address = parseAddress(text);
+  if (address === null) addProblem('', explainAddress(text));
+  else if (rules.environment === 'live' && !rules.allowPrivateNetworks) {
+    refuseReserved('', { name: null, address }, addProblem);
   }
-  return problems.length > 0 || mailbox === null ? refuseFields(problems) : mailbox;
+  return address === null || problems.length > 0 ? refuseFields(problems) : { address };
 }
 
 export function readSubmission(message: SubmittedMessage): Submission | Refusal {
