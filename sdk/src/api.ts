@@ -1693,6 +1693,8 @@ export type Suppression = {
   created_at: string;
   /** When it expires; null: never. */
   expires_at: string | null;
+  /** The address is one of the simulator for test mail: it is listed, and gets mail all the same. */
+  simulated: boolean;
 };
 
 export type SuppressionChange = {
@@ -1767,6 +1769,8 @@ export type SuppressionWithHistory = {
   created_at: string;
   /** When it expires; null: never. */
   expires_at: string | null;
+  /** The address is one of the simulator for test mail: it is listed, and gets mail all the same. */
+  simulated: boolean;
   /** Newest first, at most 100. */
   history: SuppressionChange[];
 };

@@ -4,6 +4,7 @@
  * The local part, without any `+label`, at `simulator.test` or, for the names that Resend documents,
  * at `resend.dev` decides the answer. Any other address is delivered.
  */
+import { RESEND_DOMAIN, RESEND_NAMES, SIMULATOR_DOMAIN } from '../core/simulator.ts';
 import type { World } from '../core/world.ts';
 import { domainOf, localPartOf, type Address } from '../mail/address.ts';
 import type { SmtpReply } from '../mail/replies/smtp-reply.ts';
@@ -86,9 +87,6 @@ const GREYLISTED: SmtpReply = {
   message: 'Greylisted, try again in a moment (simulated)',
 };
 
-/** Names with a meaning at `resend.dev`; all others are delivered there. */
-const RESEND_NAMES = new Set(['delivered', 'bounced', 'complained', 'suppressed']);
-
 /**
  * @param attempts attempts already made
  * @param claim how often the recipient has been taken from the queue, 1 or more
@@ -114,8 +112,9 @@ export function simulate(address: Address, attempts: number, claim: number): Sim
 function scenarioOf(address: Address): string {
   const name = localPartOf(address).toLowerCase().split('+', 1)[0] ?? '';
   const domain = domainOf(address);
-  if (domain === 'simulator.test') return name;
-  return domain === 'resend.dev' && RESEND_NAMES.has(name) ? name : '';
+  if (domain === SIMULATOR_DOMAIN) return name;
+  const isKnown = domain === RESEND_DOMAIN && RESEND_NAMES.some((one) => one === name);
+  return isKnown ? name : '';
 }
 
 function replied(

@@ -12,6 +12,7 @@
  * to start: 0.14 ms of about 0.8. The other kind stores nothing of a batch with emails of such a project.
  */
 import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
+import { holdsBack } from './held-back.ts';
 import { BLOCKS_OF_WINDOWS, SHARING } from './limit-blocks.ts';
 
 /*
@@ -127,7 +128,7 @@ recipient as materialized (
          exists (select from suppressions s
                   where s.project_id = i.project_id and s.environment = i.environment
                     and s.address_key = r.address_key
-                    and (s.expires_at is null or s.expires_at > t.now)) as suppressed
+                    and ${holdsBack('t.now')}) as suppressed
     from t, input i
    cross join lateral json_to_recordset(i.recipients) as r(
       position smallint, address text, address_key text, kind text, destination text, provider text,

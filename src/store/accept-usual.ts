@@ -30,6 +30,7 @@ import {
   type NewEmail,
 } from './accept-statement.ts';
 import type { EmailBatch } from './email-batch.ts';
+import { holdsBack } from './held-back.ts';
 import { BLOCKS_IN_VIEW, FREE_BLOCK } from './limit-blocks.ts';
 import { binaryArray, literalArray } from './postgres/binary-array.ts';
 import type { Queryable } from './postgres/database.ts';
@@ -79,7 +80,7 @@ candidate as (
    where not exists (select from suppressions s
                       where s.project_id = o.project_id and s.environment = o.environment
                         and s.address_key = ($14::text[])[i.ord]
-                        and (s.expires_at is null or s.expires_at > o.now) offset 0)
+                        and ${holdsBack('o.now')} offset 0)
 ),`;
 
 /** The emails of a batch without idempotency keys. */

@@ -12,6 +12,7 @@
 import { failpoint } from '../core/failpoint.ts';
 import type { Scope, Environment } from '../core/scope.ts';
 import { addressKey, type Address } from '../mail/address.ts';
+import { holdsBack } from './held-back.ts';
 import type { Queryable } from './postgres/database.ts';
 
 /**
@@ -152,7 +153,7 @@ export function findUnknownClaims(
 const STOPPED_NOW = `
 select exists (select from suppressions s
                 where s.project_id = $1 and s.environment = $2 and s.address_key = $3
-                  and (s.expires_at is null or s.expires_at > app_now())) as suppressed,
+                  and ${holdsBack('app_now()')}) as suppressed,
        exists (select from domains d
                 where d.project_id = $1 and d.id = $4
                   and d.deleted_at is not null) as "domainDeleted"`;
@@ -212,7 +213,7 @@ taken as materialized (
          exists (select from suppressions s
                   where s.project_id = c.project_id and s.environment = c.environment
                     and s.address_key = lower(r.address collate "C")
-                    and (s.expires_at is null or s.expires_at > app_now())) as suppressed,
+                    and ${holdsBack('app_now()')}) as suppressed,
          d.deleted_at is not null as "domainDeleted", d.status <> 'verified' as "domainUnverified",
          d.paused_at is not null and not c.passes_pause as "isPaused"
     from claimed c

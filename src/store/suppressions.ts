@@ -2,7 +2,7 @@
  * Suppressed addresses per project and environment. Each change is in the history (suppression-history.ts), too. settle.ts writes the
  * entries that a receiver's reply causes; single ones and files are written here, each with its event and
  * its history entry in one statement. An expired entry is treated as absent; its expiry adds no history
- * entry, because the first one has the time.
+ * entry, because the first one has the time. Entries of simulator addresses hold nothing back (held-back.ts).
  *
  * Full mailboxes are counted here as well: after five emails within a week failed permanently with
  * `quota`, the address is suppressed as a hard bounce for two weeks. An email counts once, whether it
@@ -12,6 +12,7 @@ import { hash } from 'node:crypto';
 import type { Scope } from '../core/scope.ts';
 import type { Database, Queryable } from './postgres/database.ts';
 import { recordEvent, FAN_OUT } from './events.ts';
+import { isSimulated } from './held-back.ts';
 import type { SuppressionRoom } from './maxima.ts';
 import type { PageOf } from './page.ts';
 import { addressKey } from '../mail/address.ts';
@@ -29,6 +30,8 @@ export type Suppression = {
   createdAt: Date;
   /** null: never. */
   expiresAt: Date | null;
+  /** The entry is listed and holds nothing back: the address is one of the simulator. */
+  isSimulated: boolean;
 };
 
 export type NewSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt'> & {
@@ -39,7 +42,7 @@ export type NewSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt
 
 /** The columns of a suppression. */
 export const SUPPRESSION_COLUMNS = `address, reason, source_email_id as "sourceEmailId",
-       created_at as "createdAt", expires_at as "expiresAt"`;
+       created_at as "createdAt", expires_at as "expiresAt", ${isSimulated('')} as "isSimulated"`;
 
 /**
  * The rule for an existing entry `s`: it is kept, unless it has expired, or it expires and the new one does
@@ -230,6 +233,7 @@ export function presentSuppression(suppression: Suppression) {
     source_email_id: suppression.sourceEmailId,
     created_at: suppression.createdAt.toISOString(),
     expires_at: suppression.expiresAt?.toISOString() ?? null,
+    simulated: suppression.isSimulated,
   };
 }
 
@@ -238,7 +242,8 @@ export const SUPPRESSION_JSON = `
          json_build_object('address', s.address, 'reason', s.reason,
                            'source_email_id', s.source_email_id,
                            'created_at', wire_time(s.created_at),
-                           'expires_at', wire_time(s.expires_at))`;
+                           'expires_at', wire_time(s.expires_at),
+                           'simulated', ${isSimulated('s.')})`;
 
 export type SuppressionPage = {
   /** Maximum number of rows. */

@@ -117,9 +117,10 @@ test('an export is imported unchanged', () => {
     sourceEmailId: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
     createdAt: new Date('2026-11-21T08:30:00.123Z'),
     expiresAt: new Date('2026-11-28T08:30:00.123Z'),
+    isSimulated: false,
   };
   const columns = columnsOf(CSV_HEADER.trim().split(','));
-  const { sourceEmailId: _source, ...rest } = entry;
+  const { sourceEmailId: _source, isSimulated: _mark, ...rest } = entry;
   assert.deepEqual(readRow(csvRowOf(entry).trimEnd().split(','), columns!), rest);
 });
 

@@ -189,7 +189,7 @@ test('a key that may only send may ask; one for another domain may not', async (
 });
 
 test('suppressed recipients are named with their reason; when all are, the email is refused', async () => {
-  const address = 'suppressed@simulator.test';
+  const address = 'jo@list.test';
   await service.request('POST', '/v1/suppressions', { body: { address } });
   const { recipients } = await described({ to: [address, EMAIL.to] });
   const [{ outcome, suppression, route }, other] = recipients;

@@ -122,7 +122,7 @@ test('a permissive batch of which nothing can be sent has no data', async () => 
 });
 
 test('one suppressed recipient refuses a strict batch, but not a permissive one', async () => {
-  const address = 'gone+batch@simulator.test';
+  const address = 'gone+batch@list.test';
   const added = await service.request('POST', '/v1/suppressions', { body: { address } });
   assert.equal(added.status, 201, added.text);
   const batch = emails(100).map((email, n) => (n === 41 ? { ...email, to: address } : email));

@@ -141,15 +141,15 @@ test('a request that is repeated with its idempotency key sends once', async () 
 });
 
 test('an email to a suppressed address is accepted and ends suppressed', async () => {
-  const address = { address: 'gone@simulator.test' };
+  const address = { address: 'gone@list.test' };
   await service.request('POST', '/v1/suppressions', { body: address });
-  const { id } = succeeded(await resend.emails.send({ ...EMAIL, to: 'gone@simulator.test' }));
+  const { id } = succeeded(await resend.emails.send({ ...EMAIL, to: 'gone@list.test' }));
   const email = await service.waitForStatus(id, 'suppressed');
   assert.match(email.completed_at, TIME);
   assert.equal(succeeded(await resend.emails.get(id)).last_event, 'suppressed');
   const [first, second] = (await service.request('GET', `/v1/emails/${id}/events`)).body.data;
   assert.deepEqual([first.type, second.type], ['email.queued', 'email.suppressed']);
-  const mixed = { ...EMAIL, to: ['gone@simulator.test', 'delivered@simulator.test'] };
+  const mixed = { ...EMAIL, to: ['gone@list.test', 'delivered@simulator.test'] };
   const sent = succeeded(await resend.emails.send(mixed));
   const { recipients } = await service.waitForStatus(sent.id, 'suppressed');
   assert.deepEqual(

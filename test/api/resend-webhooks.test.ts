@@ -118,9 +118,9 @@ test('what was sent to an endpoint is listed with its attempts, and sent again',
   const { id: webhookId } = succeeded(
     await resend.webhooks.create({ endpoint: receiver.url, events }),
   );
-  const address = { address: 'gone@simulator.test' };
+  const address = { address: 'gone@list.test' };
   await service.request('POST', '/v1/suppressions', { body: address });
-  succeeded(await resend.emails.send({ ...EMAIL, to: 'gone@simulator.test' }));
+  succeeded(await resend.emails.send({ ...EMAIL, to: 'gone@list.test' }));
   await receiver.waitForCount(1);
   const event = await waitFor(
     async () => {

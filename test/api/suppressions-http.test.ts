@@ -39,6 +39,7 @@ test('an address is added, found and removed with webhooks, and its history rema
     reason: 'complaint',
     source_email_id: null,
     expires_at: null,
+    simulated: false,
   });
   const again = await add({ address: 'JO+TAG@bücher.test' });
   assert.deepEqual([again.status, again.body], [200, added.body]);
@@ -71,7 +72,7 @@ test('an address is added, found and removed with webhooks, and its history rema
 });
 
 test('an expired entry is not listed and does not stop mail', async () => {
-  const address = 'ends@simulator.test';
+  const address = 'ends@ends.test';
   const expires_at = new Date(Date.now() + 3_600_000).toISOString();
   const added = await add({ address, expires_at });
   assert.equal(added.body.expires_at, expires_at);
@@ -180,7 +181,7 @@ test('a sending key cannot read the list', async () => {
 });
 
 test('the command line shows an address with its history', async () => {
-  const address = 'shown@simulator.test';
+  const address = 'shown@ends.test';
   const where = ['--mode', 'test', '--project', 'Acme'];
   await add({ address, reason: 'unsubscribe' });
   const shown = await service.cliJson('suppressions', 'show', address, ...where);

@@ -32,34 +32,35 @@ test('a suppressed address gets no mail until it is removed, with events for bot
   await using receiver = await startReceiver();
   const events = ['suppression.added', 'suppression.removed'];
   await service.request('POST', '/v1/webhooks', { body: { url: receiver.url, events } });
-  const added = await cli('add', 'Jo@Simulator.test');
+  const added = await cli('add', 'Jo@List.test');
   const { created_at, ...entry } = added;
   assert.match(created_at, TIME);
   assert.deepEqual(entry, {
     object: 'suppression',
-    address: 'Jo@simulator.test',
+    address: 'Jo@list.test',
     reason: 'manual',
     source_email_id: null,
     expires_at: null,
+    simulated: false,
     environment: 'test',
   });
   assert.deepEqual(await listed(), [added]);
-  for (const to of ['jo@simulator.test', 'JO@simulator.test', 'Jo <jo@SIMULATOR.test>']) {
+  for (const to of ['jo@list.test', 'JO@list.test', 'Jo <jo@LIST.test>']) {
     assertFailure(await post(to), 422, 'suppressed', /suppress/);
   }
-  assert.equal((await post('jo+label@simulator.test')).status, 202);
-  await cli('remove', 'jo@simulator.test');
+  assert.equal((await post('jo+label@list.test')).status, 202);
+  await cli('remove', 'jo@list.test');
   assert.deepEqual(await listed(), []);
-  assert.equal((await post('jo@simulator.test')).status, 202);
+  assert.equal((await post('jo@list.test')).status, 202);
   const received = await receiver.waitForCount(2);
   const types = received.map(({ event }) => event.type).toSorted();
   assert.deepEqual(types, events);
-  for (const { event } of received) assert.equal(event.data.address, 'Jo@simulator.test');
+  for (const { event } of received) assert.equal(event.data.address, 'Jo@list.test');
 });
 
 test('when only some recipients are suppressed the others get the email', async () => {
-  await cli('add', 'not-me@simulator.test');
-  const to = ['delivered@simulator.test', 'not-me@simulator.test'];
+  await cli('add', 'not-me@list.test');
+  const to = ['delivered@simulator.test', 'not-me@list.test'];
   const answer = await post(to);
   assert.equal(answer.status, 202, answer.text);
   const email = await service.waitForStatus(answer.body.id, 'suppressed');
@@ -83,7 +84,7 @@ test('addresses in other scripts can be suppressed', async () => {
   assertFailure(await post('jÖrg@xn--bcher-kva.test'), 422, 'suppressed');
 });
 
-test('only bounces about the mailbox and complaints suppress', async () => {
+test('only bounces about the mailbox and complaints add to the list, which holds nothing back for the simulator', async () => {
   const send = async (to: string, status: string) => {
     const id = await service.send({ to });
     await service.waitForStatus(id, status);
@@ -96,26 +97,64 @@ test('only bounces about the mailbox and complaints suppress', async () => {
   await send('suppressed+s@simulator.test', 'suppressed');
   const entries = (await listed()).filter(({ address }) => /\+s@/.test(address));
   assert.deepEqual(
-    entries.map(({ address, reason, source_email_id, expires_at }: Body) => [
+    entries.map(({ address, reason, source_email_id, expires_at, simulated }: Body) => [
       address,
       reason,
       source_email_id,
       expires_at,
+      simulated,
     ]),
     [
-      ['Bounced+s@simulator.test', 'hard_bounce', bounced, null],
-      ['complained+s@simulator.test', 'complaint', complained, null],
+      ['Bounced+s@simulator.test', 'hard_bounce', bounced, null, true],
+      ['complained+s@simulator.test', 'complaint', complained, null, true],
     ],
   );
-  assertFailure(await post('bounced+s@simulator.test'), 422, 'suppressed');
-  assertFailure(await post('complained+s@simulator.test'), 422, 'suppressed');
-  assert.equal((await post('blocked+s@simulator.test')).status, 202);
+  await send('bounced+s@simulator.test', 'bounced');
+  await send('complained+s@simulator.test', 'complained');
+  const { stdout } = await service.cli(
+    'suppressions',
+    'show',
+    'bounced+s@simulator.test',
+    '--mode',
+    'test',
+  );
+  assert.match(stdout, /address of the simulator and gets mail all the same/);
+});
+
+test('whatever puts an address of the simulator on the list, mail to it has its outcome', async () => {
+  const reasons = ['hard_bounce', 'complaint', 'unsubscribe', 'manual'];
+  const addresses = [
+    'delivered+list@simulator.test',
+    'Anybody@simulator.test',
+    'delivered@resend.dev',
+    'Delivered+order-7@resend.dev',
+  ];
+  for (const [index, address] of addresses.entries()) {
+    const body = { address, reason: reasons[index] };
+    const { status, body: entry } = await service.request('POST', '/v1/suppressions', { body });
+    assert.deepEqual([status, entry.simulated], [201, true], address);
+    await service.waitForStatus(await service.send({ to: address }), 'delivered');
+  }
+  const batch = addresses.map((to) => ({ ...EMAIL, to: [to, to.replace('@', '+cc@')] }));
+  const { body: accepted } = await service.request('POST', '/v1/emails/batch', { body: batch });
+  for (const { id } of accepted.data) await service.waitForStatus(id, 'delivered');
+  const id = await service.send({ to: 'deferred+list@simulator.test' });
+  await service.waitForStatus(id, 'deferred');
+  await cli('add', 'deferred+list@simulator.test');
+  await service.clock.advance({ minutes: 1 });
+  await service.waitForStatus(id, 'delivered');
+  // Addresses of which the domain or the name only looks like one.
+  for (const address of ['jo@sub.simulator.test', 'jo@resend.dev', 'bounced.jo@resend.dev']) {
+    const { body } = await service.request('POST', '/v1/suppressions', { body: { address } });
+    assert.equal(body.simulated, false);
+    assertFailure(await post(address), 422, 'suppressed');
+  }
 });
 
 test('an address that is added while an email waits gets no further attempt', async () => {
-  const id = await service.send({ to: 'full+waiting@simulator.test' });
-  await service.waitForStatus(id, 'deferred');
-  await cli('add', 'full+waiting@simulator.test');
+  const scheduled_at = new Date(Date.now() + 300_000).toISOString();
+  const id = await service.send({ to: 'waiting@list.test', scheduled_at });
+  await cli('add', 'waiting@list.test');
   await service.clock.advance({ minutes: 10 });
   const { recipients } = await service.waitForStatus(id, 'suppressed');
   assert.equal(recipients[0].status, 'suppressed');

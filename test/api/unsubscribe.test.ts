@@ -9,7 +9,7 @@ const service = await sharedService();
 const linkIn = (message: string) => /^List-Unsubscribe: <(.*)>\r$/m.exec(message)?.[1] ?? '';
 
 test('a test key gets links to localhost while no public URL is set', async () => {
-  const to = 'delivered+leaving@simulator.test';
+  const to = 'leaving@list.test';
   const id = await service.send({ to, unsubscribe: true });
   await service.waitForStatus(id, 'delivered');
   const { text } = await service.request('GET', `/v1/emails/${id}/content`);

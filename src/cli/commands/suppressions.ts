@@ -119,10 +119,10 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
       data: { object: 'list', data: found.map(entryJson), has_more: false },
       text: table(cli, {
         columns: [{ heading: 'ADDRESS', cut: 1 }, 'MODE', 'REASON', 'SINCE', 'UNTIL'],
-        rows: found.map(({ address, reason, createdAt, expiresAt, environment }) => [
+        rows: found.map(({ address, reason, createdAt, expiresAt, isSimulated, environment }) => [
           address,
           environment,
-          reason,
+          isSimulated ? `${reason} (simulated)` : reason,
           shortTime(createdAt),
           shortTime(expiresAt),
         ]),
@@ -156,10 +156,11 @@ function show(cli: Cli, options: ScopeOptions, [address]: [Address]): Promise<Ou
 
 function describeEntry(address: string, found: Suppression | null): string {
   if (found === null) return `${address} is not suppressed.`;
-  const { reason, createdAt, expiresAt, sourceEmailId } = found;
+  const { reason, createdAt, expiresAt, sourceEmailId, isSimulated } = found;
   const until = expiresAt === null ? '' : `, until ${shortTime(expiresAt)}`;
   const source = sourceEmailId === null ? '' : `, because of email ${sourceEmailId}`;
-  return `${address} is suppressed since ${shortTime(createdAt)} (${reason})${until}${source}.`;
+  const still = isSimulated ? ' It is an address of the simulator and gets mail all the same.' : '';
+  return `${address} is suppressed since ${shortTime(createdAt)} (${reason})${until}${source}.${still}`;
 }
 
 function historyTable(cli: Cli, history: readonly HistoryEntry[]): string {

@@ -244,6 +244,11 @@ const fields = {
   source_email_id: source,
   created_at: time('Since when.'),
   expires_at: time('When it expires; null: never.').nullable(),
+  simulated: z.boolean().meta({
+    description:
+      'The address is one of the simulator for test mail: it is listed, and gets mail all the same.',
+    examples: [false],
+  }),
 };
 
 const suppression = z.object(fields).meta({ id: 'Suppression' });

@@ -28,6 +28,10 @@ const REASONS: Readonly<Record<Suppression['reason'], string>> = {
 
 type Open = { kind: 'add' } | { kind: 'import' } | { kind: 'remove'; row: Suppression } | null;
 
+function because({ reason, simulated }: Suppression): string {
+  return simulated ? `${REASONS[reason]} (simulated: gets mail all the same)` : REASONS[reason];
+}
+
 export function SuppressionsScreen(): ReactNode {
   const may = useMay();
   const [open, setOpen] = useState<Open>(null);
@@ -59,7 +63,7 @@ export function SuppressionsScreen(): ReactNode {
             title: 'Address',
             cell: (row) => <span className="font-mono text-xs break-all">{row.address}</span>,
           },
-          { title: 'Because', cell: ({ reason }) => REASONS[reason] },
+          { title: 'Because', cell: because },
           { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
           {
             title: '',
