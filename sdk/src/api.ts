@@ -684,7 +684,7 @@ export type EmailCreation = {
   bcc?: string | string[] | undefined;
   /** Where replies go. */
   reply_to?: string | string[] | undefined;
-  /** Needed unless there is a `template`. */
+  /** Needed unless there is a `template` with one, in whose place it is used. */
   subject?: string | undefined;
   /** `html`, `text` or `template` is needed. */
   html?: string | undefined;
@@ -694,7 +694,7 @@ export type EmailCreation = {
   headers?: Record<string, string> | undefined;
   /** The whole message: at most 30 MB. */
   attachments?: Attachment[] | undefined;
-  /** Makes subject, html and text of the published version of a template; they are left out then. */
+  /** Makes subject, html and text of the published version of a template; `html` and `text` are left out then. A `subject` of the email takes the place of the template’s, as it is written. */
   template?: {
     /** The id of a template, or its alias. */
     id: string;
@@ -1795,7 +1795,7 @@ export type Template = {
   updated_at: string;
   /** The one whose content this is. */
   version: number;
-  /** One line in Liquid. */
+  /** One line in Liquid. Empty: each email brings its own. */
   subject: string;
   /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
   html: string | null;
@@ -1811,7 +1811,7 @@ export type TemplateChange = {
   name?: string | undefined;
   /** null takes it away. */
   alias?: string | null | undefined;
-  /** One line in Liquid. */
+  /** One line in Liquid. Empty: each email brings its own. */
   subject?: string | undefined;
   /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
   html?: string | null | undefined;
@@ -1826,8 +1826,8 @@ export type TemplateCreation = {
   name: string;
   /** A name for programs, in place of the id; unique in its project and environment. */
   alias?: string | null | undefined;
-  /** One line in Liquid. */
-  subject: string;
+  /** One line in Liquid. Empty: each email brings its own. */
+  subject?: string | undefined;
   /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
   html?: string | null | undefined;
   /** In Liquid; derived from the html when null. */
@@ -1849,7 +1849,7 @@ export type TemplatePreview = {
   version?: number | undefined;
   /** A change that is not stored yet: its fields are rendered in place of those of the version. */
   content?: {
-    /** One line in Liquid. */
+    /** One line in Liquid. Empty: each email brings its own. */
     subject?: string | undefined;
     /** In Liquid; what variables bring is escaped. `html` or `text` is needed. */
     html?: string | null | undefined;
@@ -1895,23 +1895,23 @@ export type TemplateTranslation = {
 
 export type TemplateVariable = {
   name: string;
-  type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
   /** Its value when a request leaves it out; without one it is required. */
   default?: unknown;
+  type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
 };
 
 export type TemplateVariableDefinition = {
   name: string;
-  type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
   /** Its value when a request leaves it out; without one it is required. */
   default?: unknown;
+  type?: 'string' | 'number' | 'boolean' | 'list' | 'object' | undefined;
 };
 
 export type TemplateVersion = {
   object: 'template_version';
   /** Counted from 1. */
   version: number;
-  /** One line in Liquid. */
+  /** One line in Liquid. Empty: each email brings its own. */
   subject: string;
   /** When it was made. */
   created_at: string;

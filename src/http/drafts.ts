@@ -61,19 +61,22 @@ export function draftsFor(
   return async ({ template, subject, ...rest }) => {
     // The schema lets nobody leave out both.
     if (template == null) return draftFrom({ ...rest, subject: subject ?? '' }, context);
-    const { id, variables = {} } = template;
+    // The subject of the email, if it has one, takes the place of the template's.
+    const own = subject ? { subject } : {};
     // Whatever else is wrong refuses the email before it is rendered.
-    const blank = makeDraft({ ...rest, ...BLANK }, context.rules);
+    const blank = makeDraft({ ...rest, ...BLANK, ...own }, context.rules);
     if (isRefusal(blank)) return blank;
     const from = domainOf(blank.email.from.address);
-    const rendered = await rendering.contentOf({ id, variables, ...options }, from);
+    const { id, variables } = template;
+    const wanted = { id, variables: variables ?? {}, withSubject: !subject, ...options };
+    const rendered = await rendering.contentOf(wanted, from);
     if (isRefusal(rendered)) return rendered;
-    const draft = await draftFrom({ ...rest, ...rendered }, context);
+    const draft = await draftFrom({ ...rest, ...rendered, ...own }, context);
     return isRefusal(draft) ? ofTemplate(draft) : draft;
   };
 }
 
-/** In place of what the template makes, and of files. */
+/** In place of what the template makes, and of files. The subject of the email, if any, is checked with it. */
 const BLANK = { subject: '-', html: '-', text: '-', attachments: null };
 
 /** Of what the content of all emails of a request may be made by templates, in characters. */

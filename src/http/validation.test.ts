@@ -16,8 +16,8 @@ const schema = z.strictObject({
     .optional(),
 });
 
-function problemsOf(value: unknown, httpPart = 'body'): string[] {
-  const check = validatorCompiler({ schema, method: 'POST', url: '/', httpPart });
+function problemsOf(value: unknown, httpPart = 'body', of: z.ZodType = schema): string[] {
+  const check = validatorCompiler({ schema: of, method: 'POST', url: '/', httpPart });
   const { error } = check(value) as { error?: unknown };
   if (error === undefined) return [];
   assert.ok(error instanceof BadRequest);
@@ -44,6 +44,24 @@ const SENTENCES: [unknown, string][] = [
   [null, ': The body must be an object, not null.'],
   [[], ': The body must be an object, not an array.'],
 ];
+
+/** Of bodies as a whole. */
+const OF_BODIES: [z.ZodType, unknown, string][] = [
+  [
+    z.strictObject({}).refine(() => false, 'Nothing to change: set `a`.'),
+    {},
+    ': Nothing to change: set `a`.',
+  ],
+  [z.union([z.string(), z.array(z.string())]), 5, ': The body must be a string or an array.'],
+  [z.union([z.string(), z.array(z.string())]), [5], '[0]: must be a string, not a number'],
+  [z.array(z.string()).min(1), [], ': The body must have at least 1 item.'],
+];
+
+test('what is wrong with a body as a whole is one sentence', () => {
+  for (const [whole, value, sentence] of OF_BODIES) {
+    assert.equal(problemsOf(value, 'body', whole)[0], sentence);
+  }
+});
 
 for (const [value, sentence] of SENTENCES) {
   test(`${JSON.stringify(value)} → ${sentence}`, () => {

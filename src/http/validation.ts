@@ -41,24 +41,26 @@ function problemsOf(issue: Issue, httpPart = 'body'): FieldProblem[] {
       message: `is not a ${what} of this request; check the spelling`,
     }));
   }
-  if (issue.code === 'invalid_union') return [bestOfUnion(issue)];
-  if (issue.path.length === 0) return [{ field: '', message: `The ${httpPart} ${issue.message}.` }];
-  return [{ field: fieldName(issue.path), message: issue.message }];
+  const { path, message } = issue.code === 'invalid_union' ? bestOfUnion(issue) : issue;
+  if (path.length > 0) return [{ field: fieldName(path), message }];
+  // What a schema says about the whole is a sentence; what is said about a value is the end of one.
+  const isSentence = issue.code === 'custom';
+  return [{ field: '', message: isSentence ? message : `The ${httpPart} ${message}.` }];
 }
 
 /**
  * For a union, the problems of the alternative that matched furthest: if a string or an array of strings
  * is expected and an array contains a number, the number is the problem.
  */
-function bestOfUnion(issue: core.$ZodIssueInvalidUnion): FieldProblem {
+function bestOfUnion(issue: core.$ZodIssueInvalidUnion): Pick<Issue, 'path' | 'message'> {
   const deepest = issue.errors
     .flat()
     .toSorted((a, b) => b.path.length - a.path.length)
     .at(0);
   if (!deepest || deepest.path.length === 0) {
-    return { field: fieldName(issue.path), message: anyOf(issue.errors.flat()) };
+    return { path: issue.path, message: anyOf(issue.errors.flat()) };
   }
-  return { field: fieldName([...issue.path, ...deepest.path]), message: deepest.message };
+  return { path: [...issue.path, ...deepest.path], message: deepest.message };
 }
 
 function anyOf(issues: readonly Issue[]): string {

@@ -95,21 +95,29 @@ export function createTemplateService({ db }: { db: Database }) {
 
     /**
      * The content of an email that a request asks for with `template`.
+     * @param template.withSubject false: the email brings its own, and that of the template is not rendered
      * @param of.refuse why the email is refused whatever its content is; asked before it is rendered
      * @param of.gone aborted when its client has gone
      * @throws the reason of `gone`
      */
     async render(
       scope: Scope,
-      template: { id: string; variables: Values; numbersAsText?: boolean | undefined },
+      template: {
+        id: string;
+        variables: Values;
+        withSubject: boolean;
+        numbersAsText?: boolean | undefined;
+      },
       of: { work: RequestWork; gone: AbortSignal; refuse: () => Promise<Refusal | null> },
     ): Promise<RenderedTemplate | Refusal> {
       const found = await published.find(scope, template.id);
       if (isRefusal(found)) return found;
       const refusal = await of.refuse();
       if (refusal !== null) return refusal;
-      const { variables: values, numbersAsText } = template;
-      const { key, size, parts, declared } = found;
+      const { variables: values, withSubject, numbersAsText } = template;
+      const { key, size, declared } = found;
+      if (withSubject && found.parts.subject === undefined) return NO_SUBJECT;
+      const parts = withSubject ? found.parts : { ...found.parts, subject: undefined };
       of.work.useForReading(key, size);
       const given = { values, field: 'template.variables', numbersAsText };
       return inTurn(scope, () => renderWithin(of.work, parts, { declared, given }), of.gone);
@@ -136,6 +144,10 @@ const NO_TEMPLATE: Refusal = {
   refused: 'not_found',
   message: 'There is no template with this id or alias.',
 };
+
+const NO_SUBJECT: Refusal = refuseFields([
+  { field: 'subject', message: 'is required, since the template has none' },
+]);
 
 const NO_VERSION: Refusal = {
   refused: 'not_found',
@@ -235,7 +247,7 @@ async function publish(
   });
 }
 
-type Parts = Partial<Record<keyof RenderedTemplate, TemplatePart>>;
+type Parts = { [Part in keyof RenderedTemplate]?: TemplatePart | undefined };
 const PARTS = ['subject', 'html', 'text'] as const;
 
 /** Reads the parts; every variable they read has to be declared. */
@@ -252,7 +264,8 @@ async function readParts(content: store.TemplateContent): Promise<Parts | Refusa
   const parts: Parts = {};
   for (const field of PARTS) {
     const source = content[field];
-    if (source === null) continue;
+    // An email brings the subject that its template does not have.
+    if (source === null || (field === 'subject' && source === '')) continue;
     await nextTurn();
     const part = readPart(source, { isHtml: field === 'html' });
     if ('problem' in part) {

@@ -61,6 +61,34 @@ test('fields of null or no characters beside a template are as good as absent', 
   assert.equal((await contentOf(answer)).subject, 'Welcome, Jo');
 });
 
+test('the subject of an email takes the place of the template’s, and completes one without', async () => {
+  const without = await published({ html: '<p>Hi {{ name }}</p>', subject: null });
+  const empty = await published({ text: 'Hi {{ name }}', subject: '' });
+  const variables = { name: 'Jo' };
+  for (const id of ['welcome', without, empty]) {
+    const subject = '{{ name }}, this is not Liquid';
+    const answer = await send({ id, variables }, { subject, reply_to: 'help@acme.test' });
+    assert.equal(answer.status, 202, answer.text);
+    const content = await contentOf(answer);
+    assert.equal(content.subject, subject);
+    assert.match(content.html ?? content.text, /Jo/);
+  }
+  const shown = await service.request('GET', `/v1/templates/${without}`);
+  assert.equal(shown.body.subject, '');
+  const batch = [{ ...TO, subject: 'Own', template: { id: without, variables } }];
+  const accepted = await post('/v1/emails/batch', batch);
+  assert.equal((await contentOf({ ...accepted, body: accepted.body.data[0] })).subject, 'Own');
+  const none = await send({ id: without, variables });
+  assertFailure(
+    none,
+    422,
+    'validation_error',
+    /^subject: is required, since the template has none$/,
+  );
+  const broken = await send({ id: 'welcome', variables }, { subject: 'a\r\nBcc: b@c.d' });
+  assertFailure(broken, 422, 'validation_error', /^subject: has control/);
+});
+
 test('what was accepted is what is sent, whatever becomes of the template', async () => {
   const id = await published({ subject: 'First {{ name }}', text: 'First' });
   const scheduled_at = new Date(Date.now() + 3_600_000).toISOString();
@@ -109,11 +137,8 @@ test('what is wrong with a template or its variables is named, and nothing is ac
     [{ template: { id: draft.body.id } }, /^template\.id: has no published version/],
     [{ template: { id: 'welcome', version: 1 } }, /^template\.version: is not a field/],
     [{ template: 'welcome' }, /^template: must be an object/],
-    [
-      { template: { id: 'welcome', variables }, subject: 'Hi' },
-      /^subject: is made by the template/,
-    ],
     [{ template: { id: 'welcome', variables }, html: 'Hi' }, /^html: is made by the template/],
+    [{ template: { id: 'welcome', variables }, text: 'Hi' }, /^text: is made by the template/],
     [{ template: { id: empty, variables: { name: '' } } }, /^template: its subject is empty/],
     [
       { template: { id: empty, variables: { name: 'a\r\nBcc: b@c.d' } } },

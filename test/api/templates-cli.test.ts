@@ -77,7 +77,7 @@ test('a template is made, changed, previewed, published, sent with and removed',
 
 test('what cannot be done is said, with exit code 2 for wrong usage', async () => {
   const wrong: [string[], RegExp][] = [
-    [['create', '--name', 'x'], /needs --name and --subject/],
+    [['create', '--subject', 'x'], /needs --name/],
     [
       ['create', '--name', 'x', '--subject', '{{ a }}', '--text', 'x'],
       /subject: uses a, which is not declared/,

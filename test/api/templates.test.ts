@@ -234,6 +234,17 @@ test('variables that are missing, unknown or of another type are named, all at o
   assert.equal(body.html, 'Jo 3  none');
 });
 
+test('null in an optional field counts as absent', async () => {
+  const variables = [{ name: 'name', type: null, default: null }];
+  const { id } = await make({ html: '{{ name }}', text: null, alias: null, variables });
+  const { body } = await service.request('GET', `/v1/templates/${id}`);
+  assert.deepEqual(body.variables, [{ name: 'name', type: 'string' }]);
+  assertFailure(await preview(id, {}), 422, 'validation_error', /^variables\.name: is required$/);
+  const nothing = { name: null, subject: null, variables: null };
+  const changed = await service.request('PATCH', `/v1/templates/${id}`, { body: nothing });
+  assert.deepEqual([changed.status, changed.body.subject], [200, body.subject], changed.text);
+});
+
 test('a member that an object does not have is named, with its place', async () => {
   const variables = [{ name: 'order', type: 'object' }];
   const html = '<p>\n{{ order.total }}</p>{% if order.note %}{{ order.note }}{% endif %}';

@@ -38,7 +38,7 @@ export function describeSend(send: Command, cli: Cli): void {
     .option('--html-file <file>', 'HTML content from a file; - is standard input')
     .option('--text <text>', 'content as plain text')
     .option('--text-file <file>', 'plain text content from a file; - is standard input')
-    .option('--template <id>', 'instead of subject and content: id or alias of a template')
+    .option('--template <id>', 'instead of content, and of a subject: id or alias of a template')
     .option(
       '--variable <name=value>',
       'of it: a text, or JSON as name:=json; once for each',

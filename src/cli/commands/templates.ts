@@ -91,7 +91,7 @@ function describeContent(command: Command, another: string): Command {
   return command
     .option('--name <name>', `${another} name for people`.trim(), parseName)
     .option('--alias <alias>', `${another} name for programs, in place of the id`.trim())
-    .option('--subject <liquid>', 'subject')
+    .option('--subject <liquid>', 'subject; without one, each email brings its own')
     .option('--html <liquid>', 'content as HTML')
     .option('--html-file <file>', 'the same from a file; - is standard input')
     .option('--text <liquid>', 'content as plain text')
@@ -210,9 +210,9 @@ function shown(template: Template, scope: Scope, done?: string): Outcome {
 
 function create(cli: Cli, options: ContentOptions): Promise<Outcome> {
   return withTemplates(cli, options, async (templates, scope) => {
-    const { name, alias = null, subject, variable: variables = [] } = options;
-    if (name === undefined || subject === undefined) {
-      return usageFailure('A template needs --name and --subject, and --html, --text or a file.');
+    const { name, alias = null, subject = '', variable: variables = [] } = options;
+    if (name === undefined) {
+      return usageFailure('A template needs --name, and --html, --text or a file.');
     }
     const files = await filesOf(options);
     if (typeof files === 'string') return usageFailure(files);

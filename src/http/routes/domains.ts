@@ -12,6 +12,7 @@ import {
   idSchema,
   idParams,
   listOf,
+  optional,
   pageQuery,
   time,
 } from '../schemas/common.ts';
@@ -100,7 +101,12 @@ function registerOne(app: App, { domains }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const { id } = request.params;
-      const changed = await domains.change(callerOf(request), id, request.body);
+      const { tls: mode, tracking } = request.body;
+      const { opens, clicks } = tracking ?? {};
+      const changed = await domains.change(callerOf(request), id, {
+        tls: mode ?? undefined,
+        tracking: { opens: opens ?? undefined, clicks: clicks ?? undefined },
+      });
       return isRefusal(changed) ? refuse(reply, changed) : presentDomain(changed);
     },
   });
@@ -326,13 +332,14 @@ const domainCreation = z
 
 const domainChange = z
   .strictObject({
-    tls: tls.optional(),
-    tracking: z
-      .strictObject({ opens: z.boolean().optional(), clicks: z.boolean().optional() })
-      .optional()
-      .describe(`${TRACKING} What is left out stays as it is.`),
+    tls: optional(tls),
+    tracking: optional(
+      z
+        .strictObject({ opens: optional(z.boolean()), clicks: optional(z.boolean()) })
+        .describe(`${TRACKING} What is left out stays as it is.`),
+    ),
   })
-  .refine(({ tls: mode, tracking }) => mode !== undefined || tracking !== undefined, {
-    error: 'There is nothing to change; give tls or tracking.',
+  .refine(({ tls: mode, tracking }) => mode != null || tracking != null, {
+    error: 'Nothing to change: set `tls` or `tracking`.',
   })
   .meta({ id: 'DomainChange', examples: [{ tracking: { opens: true, clicks: true } }] });

@@ -57,8 +57,8 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const { name, alias = null, subject, html = null, text = null } = request.body;
-      const variables = declared(request.body.variables);
-      const wanted = { name, alias, subject, html, text, variables };
+      const variables = declared(request.body.variables ?? []);
+      const wanted = { name, alias, subject: subject ?? '', html, text, variables };
       const made = await templates.create(caller, wanted);
       if (isRefusal(made)) return refuse(reply, made);
       return reply.code(201).send(presentTemplate(made, caller));
@@ -115,8 +115,8 @@ function registerOne(app: App, { templates }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const caller = callerOf(request);
-      const { variables, ...rest } = request.body;
-      const change = { ...rest, ...(variables && { variables: declared(variables) }) };
+      const { name, alias, ...content } = request.body;
+      const change = { name: name ?? undefined, alias, ...changeOf(content) };
       const changed = await templates.update(caller, request.params.id, change);
       return isRefusal(changed) ? refuse(reply, changed) : presentTemplate(changed, caller);
     },
@@ -192,7 +192,8 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
     },
     handler: async (request, reply) => {
       const caller = callerOf(request);
-      const found = await templates.publish(caller, request.params.id, request.body.version);
+      const version = request.body.version ?? undefined;
+      const found = await templates.publish(caller, request.params.id, version);
       return isRefusal(found) ? refuse(reply, found) : presentTemplate(found, caller);
     },
   });
@@ -209,9 +210,12 @@ function registerPublishAndPreview(app: App, { templates }: HttpServices): void 
       response: { 200: renderedTemplate, ...failures(400, 404, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const { variables = {}, version, content: { variables: read, ...rest } = {} } = request.body;
-      const content = { ...rest, ...(read && { variables: declared(read) }) };
-      const wanted = { variables, version, content };
+      const { variables, version, content } = request.body;
+      const wanted = {
+        variables: variables ?? {},
+        version: version ?? undefined,
+        content: changeOf(content ?? {}),
+      };
       const rendered = await templates.preview(callerOf(request), request.params.id, wanted);
       return isRefusal(rendered) ? refuse(reply, rendered) : presentRendered(rendered);
     },
@@ -238,9 +242,28 @@ function registerTranslation(app: App, { templates }: HttpServices): void {
   });
 }
 
-/** A variable whose type is left out is a string. */
-function declared(
-  variables: z.output<typeof templateCreation>['variables'] = [],
-): TemplateVariable[] {
-  return variables.map(({ type = 'string', ...variable }) => ({ ...variable, type }));
+type Declared = NonNullable<z.output<typeof templateCreation>['variables']>;
+
+/** A variable whose type is left out is a string. A default of null is none: no type has that value. */
+function declared(variables: Declared): TemplateVariable[] {
+  return variables.map(({ name, type, default: fallback }) => ({
+    name,
+    type: type ?? 'string',
+    ...(fallback != null && { default: fallback }),
+  }));
+}
+
+/** null takes html and text away; of the others, nothing changes. */
+function changeOf({
+  subject,
+  html,
+  text,
+  variables,
+}: Omit<z.output<typeof templateChange>, 'name' | 'alias'>) {
+  return {
+    subject: subject ?? undefined,
+    html,
+    text,
+    variables: variables ? declared(variables) : undefined,
+  };
 }

@@ -12,11 +12,15 @@ export const idSchema = (description: string) =>
 export const time = (description: string) =>
   z.string().meta({ description, format: 'date-time', examples: [EXAMPLE_TIME] });
 
+/** null is treated as absent, since some clients cannot omit a field. */
+export const optional = <Schema extends z.ZodType>(schema: Schema) =>
+  schema.nullish().meta({ ...schema.meta(), 'x-null-is-absent': true });
+
 /** A short text on one line, shown in lists and terminals. */
-export const label = (max: number) =>
+export const label = (max: number, min = 1) =>
   z
     .string()
-    .min(1)
+    .min(min)
     .max(max)
     .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'must not have control characters');
 

@@ -14,11 +14,8 @@ import {
   TAGS_MAX,
 } from '../../sending/draft.ts';
 import { BATCH_MAX, BATCH_VALIDATIONS } from '../../sending/email-batch.ts';
+import { optional } from './common.ts';
 import { emailTemplate } from './templates.ts';
-
-/** null is treated as absent, since some clients cannot omit a field. */
-const optional = <Schema extends z.ZodType>(schema: Schema) =>
-  schema.nullish().meta({ ...schema.meta(), 'x-null-is-absent': true });
 
 const oneOrMore = z.union([z.string(), z.array(z.string())]);
 
@@ -75,7 +72,7 @@ const addresses = {
 const content = {
   subject: optional(
     z.string().meta({
-      description: 'Needed unless there is a `template`.',
+      description: 'Needed unless there is a `template` with one, in whose place it is used.',
       minLength: 1,
       maxLength: SUBJECT_MAX,
       examples: ['Your receipt'],
@@ -181,11 +178,6 @@ export const emailCreation = z
   .refine(({ subject, template }) => subject != null || template != null, {
     path: ['subject'],
     error: 'is required',
-    ...withOthers,
-  })
-  .refine(({ subject, template }) => template == null || !subject, {
-    path: ['subject'],
-    error: FROM_TEMPLATE,
     ...withOthers,
   })
   .refine(({ html, template }) => template == null || !html, {

@@ -4,7 +4,16 @@ import { ALIAS, VARIABLE_TYPES } from '../../store/templates.ts';
 import { SOURCE_MAX } from '../../templates/liquid.ts';
 import { SYNTAXES } from '../../templates/translate.ts';
 import { VARIABLE_NAME, VARIABLES_MAX } from '../../templates/variables.ts';
-import { deleted, environment, idSchema, label, listOf, listQuery, time } from './common.ts';
+import {
+  deleted,
+  environment,
+  idSchema,
+  label,
+  listOf,
+  listQuery,
+  optional,
+  time,
+} from './common.ts';
 
 const SUBJECT_SOURCE_MAX = 2_000;
 
@@ -18,24 +27,24 @@ const alias = z
     examples: ['receipt'],
   });
 
-const variableFields = {
+const named = {
   name: z
     .string()
     .regex(VARIABLE_NAME, 'must be 1-64 letters, digits and _, not a digit first')
     .meta({ examples: ['name'] }),
-  type: z.enum(VARIABLE_TYPES).default('string').optional(),
   default: z
     .unknown()
     .optional()
     .describe('Its value when a request leaves it out; without one it is required.'),
 };
-const variable = z.object(variableFields).meta({ id: 'TemplateVariable' });
+const type = z.enum(VARIABLE_TYPES).meta({ default: 'string' });
+const variable = z.object({ ...named, type: type.optional() }).meta({ id: 'TemplateVariable' });
 const variableDefinition = z
-  .strictObject(variableFields)
+  .strictObject({ ...named, type: optional(type) })
   .meta({ id: 'TemplateVariableDefinition' });
 
-const subject = label(SUBJECT_SOURCE_MAX).meta({
-  description: 'One line in Liquid.',
+const subject = label(SUBJECT_SOURCE_MAX, 0).meta({
+  description: 'One line in Liquid. Empty: each email brings its own.',
   examples: ['Your receipt, {{ name }}'],
 });
 
@@ -67,10 +76,10 @@ export const templateCreation = z
   .strictObject({
     name,
     alias: alias.nullish(),
-    subject,
+    subject: optional(subject),
     html: html.optional(),
     text: text.optional(),
-    variables: variables.optional(),
+    variables: optional(variables),
   })
   .meta({
     id: 'TemplateCreation',
@@ -86,39 +95,41 @@ export const templateCreation = z
   });
 
 const changedContent = {
-  subject: subject.optional(),
+  subject: optional(subject),
   html: html.optional(),
   text: text.optional(),
-  variables: variables.optional(),
+  variables: optional(variables),
 };
 
 export const templateChange = z
   .strictObject({
-    name: name.optional(),
+    name: optional(name),
     alias: alias.nullish().describe('null takes it away.'),
     ...changedContent,
   })
   .meta({ id: 'TemplateChange', examples: [{ subject: 'Thank you, {{ name }}' }] });
 
 const version = z.int().meta({ description: 'Counted from 1.', examples: [1] });
-const wantedVersion = z.int().min(1).max(2_147_483_647).optional();
+const wantedVersion = (description: string) =>
+  optional(z.int().min(1).max(2_147_483_647).describe(description));
 
 export const templatePublication = z
   .strictObject({
-    version: wantedVersion.describe('Default: the latest. An older one takes a change back.'),
+    version: wantedVersion('Default: the latest. An older one takes a change back.'),
   })
   .meta({ id: 'TemplatePublication', examples: [{ version: 1 }] });
 
 export const templatePreview = z
   .strictObject({
-    variables: z.record(z.string(), z.unknown()).optional(),
-    version: wantedVersion.describe('Default: the latest, published or not.'),
-    content: z
-      .strictObject(changedContent)
-      .optional()
-      .describe(
-        'A change that is not stored yet: its fields are rendered in place of those of the version.',
-      ),
+    variables: optional(z.record(z.string(), z.unknown())),
+    version: wantedVersion('Default: the latest, published or not.'),
+    content: optional(
+      z
+        .strictObject(changedContent)
+        .describe(
+          'A change that is not stored yet: its fields are rendered in place of those of the version.',
+        ),
+    ),
   })
   .meta({ id: 'TemplatePreview', examples: [{ variables: { name: 'Jo' } }] });
 
@@ -192,14 +203,14 @@ export const versionParams = templateParams.extend({
 export const emailTemplate = z
   .strictObject({
     id: z.string().min(1).max(64).describe('The id of a template, or its alias.'),
-    variables: z
-      .record(z.string(), z.unknown())
-      .optional()
-      .describe('The values of its variables, by name.'),
+    variables: optional(
+      z.record(z.string(), z.unknown()).describe('The values of its variables, by name.'),
+    ),
   })
   .meta({
     description:
-      'Makes subject, html and text of the published version of a template; they are left out then.',
+      'Makes subject, html and text of the published version of a template; `html` and `text` are left out then. A ' +
+      '`subject` of the email takes the place of the template’s, as it is written.',
     examples: [{ id: 'receipt', variables: { name: 'Jo' } }],
   });
 
