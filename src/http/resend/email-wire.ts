@@ -7,7 +7,9 @@
  */
 import { type Refusal, refuseFields } from '../../core/refusals.ts';
 import { presentEmail, presentSummary } from '../../sending/present.ts';
+import { readScheduledAt } from '../../sending/draft.ts';
 import type { EmailDetail, EmailSummary } from '../../store/emails.ts';
+import { readPhraseMs } from './times.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -21,14 +23,16 @@ const EMPTY_IS_ABSENT = ['reply_to', 'cc', 'bcc', 'scheduled_at', 'headers'] as 
 const EMPTY_BESIDE_TEMPLATE = ['subject', 'html', 'text'] as const;
 
 /**
- * The body of `POST /v1/emails` for that of `POST /emails`.
+ * The body of `POST /v1/emails` for that of `POST /emails`; refused: it asks for what this service does not
+ * have, or for a time that nobody can know.
  * @param nowMs for times like "in 5 min"
  */
-export function readNewEmail(body: unknown, nowMs: number): unknown {
-  if (!isObject(body)) return body;
+export function readNewEmail(body: unknown, nowMs: number): { body: unknown } | Refusal {
+  if (!isObject(body)) return { body };
+  if (body['topic_id'] != null) return NO_TOPICS;
   const email: Record<string, unknown> = { ...body };
   for (const name of EMPTY_IS_ABSENT) if (isEmpty(email[name])) delete email[name];
-  if (email['topic_id'] == null) delete email['topic_id'];
+  delete email['topic_id'];
   if (isObject(email['template'])) {
     for (const name of EMPTY_BESIDE_TEMPLATE) if (isEmpty(email[name])) delete email[name];
     email['template'] = withoutNulls(email['template']);
@@ -37,19 +41,16 @@ export function readNewEmail(body: unknown, nowMs: number): unknown {
     email['attachments'] = email['attachments'].map(readAttachment);
   }
   if (typeof email['scheduled_at'] === 'string') {
-    email['scheduled_at'] = readTime(email['scheduled_at'], nowMs);
+    const time = readTime(email['scheduled_at'], nowMs);
+    if (typeof time !== 'string') return time;
+    email['scheduled_at'] = time;
   }
-  return email;
+  return { body: email };
 }
 
 const NO_TOPICS: Refusal = refuseFields([
   { field: 'topic_id', message: 'this service has no topics; leave it out' },
 ]);
-
-/** What Resend has and this service does not; null: nothing of it. */
-export function refuseNotOffered(body: unknown): Refusal | null {
-  return isObject(body) && body['topic_id'] != null ? NO_TOPICS : null;
-}
 
 function isEmpty(value: unknown): boolean {
   return value === '' || (Array.isArray(value) && value.length === 0);
@@ -94,31 +95,24 @@ function lastSegment(path: string): string {
   return segment === '' ? 'attachment' : segment;
 }
 
-const UNIT_MS: Readonly<Record<string, number>> = {
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-  w: 604_800_000,
-};
-
-const PERIOD =
-  /^(\d{1,6}|an?) ?(s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)$/i;
-
-/** "5 min", "24h", "an hour"; null: another text. */
-export function readPeriodMs(text: string): number | null {
-  const [, count = '', unit = ''] = PERIOD.exec(text.trim()) ?? [];
-  if (unit === '') return null;
-  const times = /^an?$/i.test(count) ? 1 : Number(count);
-  return times * UNIT_MS[unit[0]!.toLowerCase()]!;
+/**
+ * ISO 8601 for a time as clients write it: words of which readPhraseMs knows the time become that time.
+ */
+export function readTime(text: string, nowMs: number): string | Refusal {
+  const phraseMs = readPhraseMs(text, nowMs);
+  if (phraseMs !== null) return new Date(phraseMs).toISOString();
+  const isTime = readScheduledAt('scheduled_at', text, () => {}) !== null;
+  return isTime ? text : NO_TIME;
 }
 
-/** "in 5 min" as a time; the core refuses what else is not ISO 8601. */
-export function readTime(text: string, nowMs: number): string {
-  const [, period = ''] = /^in (.+)$/i.exec(text.trim()) ?? [];
-  const periodMs = readPeriodMs(period);
-  return periodMs === null ? text : new Date(nowMs + periodMs).toISOString();
-}
+const NO_TIME: Refusal = refuseFields([
+  {
+    field: 'scheduled_at',
+    message:
+      'must be a time in ISO 8601 with its offset, like 2027-01-31T09:00:00+01:00, or words like ' +
+      '"in 1 hour", "tomorrow at 9am" or "Friday at 3pm ET"',
+  },
+]);
 
 /** As `GET /emails` lists it. */
 export function presentListed(email: EmailSummary) {

@@ -20,13 +20,7 @@ import { filterFrom, pageAnswer, pageFrom } from '../list.ts';
 import { arrayOfItems, draftOf, validationOf } from '../routes/email-batches.ts';
 import { idempotencyOf, ownKeyOf, refOf, refuseSending } from '../routes/emails.ts';
 import type { App, HttpServices } from '../services.ts';
-import {
-  presentListed,
-  presentOne,
-  readNewEmail,
-  readTime,
-  refuseNotOffered,
-} from './email-wire.ts';
+import { presentListed, presentOne, readNewEmail, readTime } from './email-wire.ts';
 import { HIDDEN, idInPath, pageQuery } from './wire.ts';
 
 export function registerResendEmails(app: App, services: HttpServices): void {
@@ -62,9 +56,9 @@ async function draftFor(
   body: unknown,
   { makeDraft, nowMs }: { makeDraft: MakeDraft; nowMs: number },
 ): Promise<EmailDraft | Refusal> {
-  const refusal = refuseNotOffered(body);
-  if (refusal !== null) return refusal;
-  const draft = await draftOf(readNewEmail(body, nowMs), makeDraft);
+  const read = readNewEmail(body, nowMs);
+  if (isRefusal(read)) return read;
+  const draft = await draftOf(read.body, makeDraft);
   return isRefusal(draft) ? draft : { ...draft, acceptsSuppressed: true };
 }
 
@@ -156,6 +150,7 @@ function registerChanges(app: App, { db, world }: HttpServices): void {
       const ref = refOf(request);
       if (ref === null) return notFound(reply, 'email');
       const time = readTime(request.body.scheduled_at, world.now());
+      if (typeof time !== 'string') return refuse(reply, time);
       const found = await reschedule(db, ref, time, 0);
       return isRefusal(found) ? refuse(reply, found) : { object: 'email', id: found.id };
     },

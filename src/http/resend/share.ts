@@ -4,7 +4,7 @@ import { isRefusal } from '../../core/refusals.ts';
 import { refuse } from '../errors.ts';
 import { share } from '../routes/share.ts';
 import type { App, HttpServices } from '../services.ts';
-import { readPeriodMs } from './email-wire.ts';
+import { readPeriodMs } from './times.ts';
 import { HIDDEN, idInPath } from './wire.ts';
 
 export function registerResendShare(app: App, services: HttpServices): void {

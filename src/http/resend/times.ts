@@ -1,0 +1,146 @@
+/**
+ * Times as Resend's clients write them: a period (`in 1 hour`), or a day with a time (`tomorrow at 9am`,
+ * `Friday at 3pm ET`); pure. The whole text has to be understood: mail must not leave at a guessed time.
+ *
+ * Without a zone a time is in UTC. A named zone follows its summer time: a time that the change of
+ * clocks skips is read an hour later, and one that occurs twice is the first.
+ */
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+};
+
+const PERIOD =
+  /^(\d{1,6}|an?) ?(s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)$/i;
+
+/** "5 min", "24h", "an hour"; null: another text. */
+export function readPeriodMs(text: string): number | null {
+  const [, count = '', unit = ''] = PERIOD.exec(text.trim()) ?? [];
+  if (unit === '') return null;
+  const times = /^an?$/i.test(count) ? 1 : Number(count);
+  return times * UNIT_MS[unit[0]!.toLowerCase()]!;
+}
+
+/** The time that a phrase names, in milliseconds; null: it is not such a phrase. */
+export function readPhraseMs(text: string, nowMs: number): number | null {
+  const phrase = text.trim().toLowerCase().replaceAll(/\s+/g, ' ');
+  if (phrase.length > PHRASE_MAX) return null;
+  if (phrase.startsWith('in ')) return afterPeriodsMs(phrase.slice(3), nowMs);
+  return onDayMs(phrase, nowMs);
+}
+
+const PHRASE_MAX = 80;
+
+/** "1 hour", "1 hour 30 minutes", "1 day and 2 hours". */
+function afterPeriodsMs(text: string, nowMs: number): number | null {
+  const periods = text.split(/(?:,? and |, | )(?=\d|an? )/).map(readPeriodMs);
+  return periods.reduce((sum, period) => sum && period && sum + period, nowMs);
+}
+
+const WEEKDAYS = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'];
+
+const DAY = `(?:(?:on |this |next )?(?:${WEEKDAYS.map((day) => `${day.slice(0, 3)}(?:${day.slice(3)})?`).join('|')})|today|tomorrow|\\d{4}-\\d\\d-\\d\\d)`;
+const TIME = '(?:\\d{1,2}(?::\\d\\d)?(?: ?[ap]\\.?m\\.?)?|noon|midnight)';
+const ZONE = '(?:\\(?[a-z]+(?:/[a-z_+-]+)*\\)?|(?:utc|gmt)?[+-]\\d{1,2}(?::?\\d\\d)?)';
+/** "tomorrow at 9am", "friday 15:00 et", "9am tomorrow". */
+const DAY_FIRST = new RegExp(`^(${DAY})(?:,? at|,)? (${TIME})(?: (${ZONE}))?$`);
+const TIME_FIRST = new RegExp(`^(?:at )?(${TIME})(?: (?!on |this |next )(${ZONE}))? (${DAY})$`);
+
+function onDayMs(phrase: string, nowMs: number): number | null {
+  if (phrase === 'tomorrow') return nowMs + UNIT_MS['d']!;
+  const [, day, time, zone = ''] = DAY_FIRST.exec(phrase) ?? reordered(TIME_FIRST.exec(phrase));
+  const zoneId = zoneOf(zone);
+  const clock = clockOf(time ?? '');
+  if (day === undefined || zoneId === null || clock === null) return null;
+  const now = Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(zoneId);
+  const date = dateOf(day, now.toPlainDate());
+  if (date === null) return null;
+  const wanted = date.toZonedDateTime({ timeZone: zoneId, plainTime: clock }).epochMilliseconds;
+  if (wanted > nowMs || !isWeekday(day)) return wanted;
+  // A weekday is the next one: today only while its time is ahead.
+  const later = date.add({ days: 7 }).toZonedDateTime({ timeZone: zoneId, plainTime: clock });
+  return later.epochMilliseconds;
+}
+
+function reordered(match: RegExpExecArray | null): readonly (string | undefined)[] {
+  return match === null ? [] : [match[0], match[3], match[1], match[2]];
+}
+
+function isWeekday(day: string): boolean {
+  return !/^(?:today|tomorrow|\d)/.test(day);
+}
+
+function dateOf(day: string, today: Temporal.PlainDate): Temporal.PlainDate | null {
+  if (day === 'today') return today;
+  if (day === 'tomorrow') return today.add({ days: 1 });
+  if (!isWeekday(day)) return datedOn(day);
+  const [, which = '', name = ''] = /^(?:(on|this|next) )?(...)/.exec(day) ?? [];
+  const wanted = 1 + WEEKDAYS.findIndex((one) => one.startsWith(name));
+  const days = (wanted - today.dayOfWeek + 7) % 7;
+  // "next friday" on a Friday is not today.
+  return today.add({ days: days === 0 && which === 'next' ? 7 : days });
+}
+
+function datedOn(day: string): Temporal.PlainDate | null {
+  const [year, month, date] = day.split('-').map(Number) as [number, number, number];
+  try {
+    return Temporal.PlainDate.from({ year, month, day: date }, { overflow: 'reject' });
+  } catch {
+    return null;
+  }
+}
+
+/** "9am", "9:30 pm", "15:00", "noon". A bare "9" could be either half of the day. */
+function clockOf(text: string): Temporal.PlainTime | null {
+  if (text === 'noon') return new Temporal.PlainTime(12);
+  if (text === 'midnight') return new Temporal.PlainTime(0);
+  const [, hours = '', minutes = '', half = ''] =
+    /^(\d{1,2})(?::(\d\d))?(?: ?([ap])\.?m\.?)?$/.exec(text) ?? [];
+  const [hour, minute] = [Number(hours), Number(minutes)];
+  if (hours === '' || minute > 59) return null;
+  if (half === '') return minutes === '' || hour > 23 ? null : new Temporal.PlainTime(hour, minute);
+  if (hour < 1 || hour > 12) return null;
+  return new Temporal.PlainTime((hour % 12) + (half === 'p' ? 12 : 0), minute);
+}
+
+/** Abbreviations of Resend's examples. Those of summer and winter are fixed, the short ones follow the clock. */
+const ZONES: Readonly<Record<string, string>> = {
+  '': 'UTC',
+  z: 'UTC',
+  utc: 'UTC',
+  gmt: 'UTC',
+  et: 'America/New_York',
+  est: '-05:00',
+  edt: '-04:00',
+  ct: 'America/Chicago',
+  cst: '-06:00',
+  cdt: '-05:00',
+  mt: 'America/Denver',
+  mst: '-07:00',
+  mdt: '-06:00',
+  pt: 'America/Los_Angeles',
+  pst: '-08:00',
+  pdt: '-07:00',
+  bst: '+01:00',
+  cet: '+01:00',
+  cest: '+02:00',
+};
+
+/** An id that Temporal takes; null: there is no such zone. */
+function zoneOf(text: string): string | null {
+  const name = text.replaceAll(/[()]/g, '');
+  if (Object.hasOwn(ZONES, name)) return ZONES[name]!;
+  const [, sign = '', hours = '', minutes = '00'] =
+    /^(?:utc|gmt)?([+-])(\d{1,2})(?::?(\d\d))?$/.exec(name) ?? [];
+  const id = sign === '' ? name : `${sign}${hours.padStart(2, '0')}:${minutes}`;
+  if (sign === '' && !name.includes('/')) return null;
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: id }).resolvedOptions().timeZone;
+  } catch {
+    return null;
+  }
+}
