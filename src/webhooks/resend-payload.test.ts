@@ -1,5 +1,6 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
+import { EVENTS } from '../../test/support/resend-shapes.ts';
 import { EVENT_TYPES } from '../core/events.ts';
 import { namesOf, resendPayload, subscriptionTo } from './resend-payload.ts';
 
@@ -46,6 +47,16 @@ test('an email that failed says why', () => {
   const reason = { category: 'expired', blame: 'receiver', advice: 'Try later.' };
   const { data } = payloadOf('email.failed', { ...EMAIL, reason });
   assert.deepEqual(data['failed'], { reason: 'expired' });
+});
+
+test('what recipients do and what expires has the type that Resend’s client declares', () => {
+  const click = { link: 'https://acme.com/', ip: '203.0.113.0', user_agent: null, is_bot: false };
+  const reason = { category: 'expired', blame: 'receiver', advice: 'Try later.' };
+  const native = { 'email.opened': {}, 'email.clicked': { click }, 'email.failed': { reason } };
+  for (const [type, more] of Object.entries(native)) {
+    const shape = EVENTS[type as keyof typeof native];
+    assert.doesNotThrow(() => shape.parse(payloadOf(type, { ...EMAIL, ...more })), type);
+  }
 });
 
 test('an event that Resend does not have stays as it is', () => {

@@ -166,26 +166,41 @@ type DomainData = {
   name: string;
   status: string;
   created_at: string;
+  tracking: { opens: boolean; clicks: boolean };
   records: readonly NativeRecord[];
 };
 
 /** Clients decode no others; the place of this service has no name among them. */
-export const REGION = 'us-east-1';
+const REGION = 'us-east-1';
 
-function ofDomain({ id, name, status, created_at, records }: DomainData): object {
+function ofDomain(native: DomainData): object {
+  return { ...resendDomain(native), records: resendRecords(native.name, native.records) };
+}
+
+/** A domain as Resend shows it in lists, and without `records` everywhere. */
+export function resendDomain({
+  id,
+  name,
+  status,
+  created_at,
+  tracking,
+}: Omit<DomainData, 'records'>) {
   return {
     id,
     name,
     status: resendStatus(status),
     created_at,
     region: REGION,
-    records: resendRecords(name, records),
+    // Of every domain, in events as well: the client for Rust decodes none without it.
+    capabilities: { sending: 'enabled' as const, receiving: 'disabled' as const },
+    open_tracking: tracking.opens,
+    click_tracking: tracking.clicks,
   };
 }
 
-/** Their name for a domain that sends while its records are missing. */
-export function resendStatus(status: string): string {
-  return status === 'degraded' ? 'temporary_failure' : status;
+/** Their name for a domain that sends while its records are missing. Clients decode no others than theirs. */
+function resendStatus(status: string): string {
+  return status === 'degraded' ? 'partially_failed' : status;
 }
 
 const RECORD_STATUS = {

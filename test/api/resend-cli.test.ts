@@ -70,6 +70,8 @@ test('an email is sent with everything it may have, shown and listed', async () 
   const message = await service.request('GET', `/v1/emails/${id}/content`);
   assert.match(message.text, /^X-Ref: 4711\r$/m);
   assert.match(message.text, new RegExp(Buffer.from('attached').toString('base64')));
+  const [attached] = (await resend.json('emails', 'attachments', id)).data;
+  assert.deepEqual([attached.filename, attached.size], ['note.txt', 'attached'.length]);
   const listed = await resend.json('emails', 'list', '--limit', '1');
   assert.deepEqual([listed.data[0].id, listed.data[0].last_event], [id, 'delivered']);
 });
@@ -278,12 +280,11 @@ const NOT_OFFERED: Record<string, string> = {
   'events list': 'events',
   'oauth-grants list': 'oauth',
   'emails receiving list': 'received mail',
-  [`emails attachments ${UNKNOWN_ID}`]: 'downloads of attachments',
   'domains claim create --name claimed.test': 'claims of domains',
 };
 
 for (const [command, what] of Object.entries(NOT_OFFERED)) {
-  test(`resend ${command.replace(UNKNOWN_ID, '<id>')} says that this is not offered`, async () => {
+  test(`resend ${command} says that this is not offered`, async () => {
     const message = new RegExp(`does not offer ${what}\\.$`);
     await resend.fails(command.split(' '), [404, 'not_found'], message);
   });

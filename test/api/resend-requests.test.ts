@@ -127,6 +127,118 @@ test('an email is sent: Go and Rust write empty strings beside a template', asyn
   assert.deepEqual([senderless.status, senderless.body.name], [422, 'invalid_from_address']);
 });
 
+test('an email is sent: Rust writes a subject beside a template, which it takes the place of', async () => {
+  const content = { name: 'Own', alias: 'own-subject', html: '<p>Hi</p>' };
+  const made = await service.request('POST', '/templates', { body: content });
+  assert.equal(made.status, 201, made.text);
+  await service.request('POST', `/templates/${made.body.id}/publish`);
+  assert.equal((await service.request('GET', '/templates/own-subject')).body.subject, null);
+  const body = { ...MINIMAL, text: undefined, subject: 'Own', template: { id: 'own-subject' } };
+  const { status, body: sent, text } = await service.request('POST', '/emails', { body });
+  assert.equal(status, 200, text);
+  assert.equal((await service.email(sent.id)).subject, 'Own');
+  const none = await service.request('POST', '/emails', { body: { ...body, subject: '' } });
+  assert.deepEqual([none.status, none.body.name], [422, 'missing_required_field']);
+  assert.match(none.body.message, /^subject: is required, since the template has none/);
+});
+
+test('an email is sent: the first clients have the path in the singular', async () => {
+  const { status, body } = await service.request('POST', '/email', { body: MINIMAL });
+  assert.deepEqual([status, Object.keys(body)], [200, ['id']]);
+  const wrong = await service.request('POST', '/email', { body: {} });
+  assert.deepEqual([wrong.status, wrong.body.statusCode], [422, 422]);
+});
+
+test('an email is sent at a time in words; others are refused with what works', async () => {
+  const at = (scheduled_at: string) =>
+    service.request('POST', '/emails', { body: { ...MINIMAL, scheduled_at } });
+  const { body } = await at('tomorrow at 9am');
+  const { scheduled_at } = await service.email(body.id);
+  assert.match(scheduled_at, /T09:00:00\.000Z$/);
+  const moved = { scheduled_at: 'in 2 hours' };
+  const again = await service.request('PATCH', `/emails/${body.id}`, { body: moved });
+  assert.equal(again.status, 200, again.text);
+  const refused = [
+    await at('when the moon is full'),
+    await service.request('PATCH', `/emails/${body.id}`, { body: { scheduled_at: 'soon' } }),
+    await service.request('POST', '/emails/batch', {
+      body: [{ ...MINIMAL, scheduled_at: 'soon' }],
+    }),
+  ];
+  for (const { status, body: failure } of refused) {
+    assert.equal(status, 422);
+    assert.match(failure.message, /scheduled_at: must be a time in ISO 8601 .*"tomorrow at 9am"/);
+  }
+});
+
+test('Java: the names of constants are in capitals', async () => {
+  const domain = { name: 'java.test', tls: 'ENFORCED', region: 'EU-WEST-1' };
+  const made = await service.request('POST', '/domains', { body: domain });
+  assert.deepEqual([made.status, made.body.tls], [201, 'enforced'], made.text);
+  const changed = { tls: 'OPPORTUNISTIC', capabilities: { sending: 'ENABLED' } };
+  const path = `/domains/${made.body.id}`;
+  assert.equal((await service.request('PATCH', path, { body: changed })).status, 200);
+  assert.equal((await service.request('GET', path)).body.tls, 'opportunistic');
+  const key = { name: 'x', permission: 'SENDING_ACCESS' };
+  assert.equal((await service.request('POST', '/api-keys', { body: key })).status, 201);
+  const variables = [{ key: 'NAME', type: 'STRING' }];
+  const template = { name: 'x', subject: 'x', html: '<p>{{{NAME}}}</p>', variables };
+  assert.equal((await service.request('POST', '/templates', { body: template })).status, 201);
+  assert.equal((await service.request('GET', '/suppressions?origin=BOUNCE')).status, 200);
+  const metrics = '/emails/metrics?granularity=DAILY';
+  assert.equal((await service.request('GET', metrics)).status, 200);
+  const wrong = { tls: 'SOMETIMES' };
+  assert.equal((await service.request('PATCH', path, { body: wrong })).status, 422);
+});
+
+test('the files of an email are listed, each with a link that needs no key', async () => {
+  const attachments = [
+    { content: BASE64, filename: 'übersicht.pdf' },
+    { content: BASE64, filename: 'logo.png', content_id: 'logo' },
+  ];
+  const sending = { ...MINIMAL, html: '<img src="cid:logo">', attachments };
+  const { body: sent } = await service.request('POST', '/emails', { body: sending });
+  const path = `/emails/${sent.id}/attachments`;
+  const { body: list } = await service.request('GET', path);
+  const files = new Map<string, Record<string, string>>(
+    list.data.map((one: { filename: string }) => [one.filename, one]),
+  );
+  const [pdf, logo] = [files.get('übersicht.pdf')!, files.get('logo.png')!];
+  assert.equal(list.data.length, 2);
+  assert.deepEqual([pdf['content_disposition'], pdf['size']], ['attachment', FILE.length]);
+  assert.deepEqual([logo['content_disposition'], logo['content_id']], ['inline', 'logo']);
+  const one = await service.request('GET', `${path}/${pdf['id']}`);
+  assert.deepEqual([one.body.object, one.body.filename], ['attachment', 'übersicht.pdf']);
+  const [first] = (await service.request('GET', `${path}?limit=1`)).body.data;
+  const rest = (await service.request('GET', `${path}?limit=1&after=${first.id}`)).body;
+  assert.deepEqual([rest.data.length, rest.has_more], [1, false]);
+  const url = pdf['download_url']!;
+  const download = await fetch(url);
+  assert.deepEqual(Buffer.from(await download.arrayBuffer()), FILE);
+  assert.match(download.headers.get('content-disposition') ?? '', /^attachment; .*%C3%BCbersicht/);
+  for (const wrong of [url.replace(/.$/, '9'), url.replace('/s/', '/s/A')]) {
+    assert.equal((await fetch(wrong)).status, 404);
+  }
+  const unknown = await service.request('GET', `${path}/${sent.id}`);
+  assert.deepEqual([unknown.status, unknown.body.name], [404, 'not_found']);
+  // The link shows the files, not the email.
+  assert.equal((await fetch(url.replace(/\/attachments\/\d$/, ''))).status, 404);
+});
+
+test('what is not offered is a 404 that says so, whichever path a client has for it', async () => {
+  const calls = [
+    ['POST', '/domains/claims'],
+    ['GET', '/domains/claims/x'],
+    ['POST', '/domains/claim'],
+    ['POST', '/domains/x/claim/verify'],
+  ] as const;
+  for (const [method, path] of calls) {
+    const { status, body } = await service.request(method, path);
+    assert.deepEqual([status, body.name], [404, 'not_found'], path);
+    assert.match(body.message, /does not offer claims of domains/);
+  }
+});
+
 test('a file of a megabyte may be a list of numbers', async () => {
   const file = Buffer.alloc(1024 * 1024, 'content of a big file ');
   const body = { ...MINIMAL, attachments: [{ content: [...file], filename: 'big.bin' }] };
@@ -215,6 +327,14 @@ test('a DELETE is answered with a body, and no success has a statusCode', async 
 
 test('limits are stated in whole numbers, and a refusal says when to come back', async () => {
   await using limited = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '2/60' } });
+  await limited.cliJson('projects', 'set-limit', '1000000/1', '--mode', 'test');
+  const usage = (await limited.request('GET', '/usage')).body;
+  assert.deepEqual(
+    [usage.emails.daily.limit, usage.emails.monthly.limit],
+    [2_147_483_647, 2_147_483_647],
+    'clients decode 32 bits',
+  );
+  await limited.cliJson('projects', 'set-limit', 'default', '--mode', 'test');
   const send = () => limited.request('POST', '/emails', { body: MINIMAL });
   const first = await send();
   assert.equal(first.headers.get('ratelimit-limit'), '2');

@@ -176,7 +176,16 @@ test('events of domains and suppressions have Resend’s shape as well', async (
   const { records, ...domain } = byType.get('domain.updated') as unknown as Record<string, unknown>;
   assert.deepEqual(
     { ...domain, created_at: '' },
-    { id, name: 'events.test', status: 'verified', created_at: '', region: 'us-east-1' },
+    {
+      id,
+      name: 'events.test',
+      status: 'verified',
+      created_at: '',
+      region: 'us-east-1',
+      capabilities: { sending: 'enabled', receiving: 'disabled' },
+      open_tracking: false,
+      click_tracking: false,
+    },
   );
   assert.equal((records as unknown[]).length, 4);
   const { id: entryId, ...entry } = byType.get('suppression.added') as unknown as Record<
@@ -195,7 +204,7 @@ test('an endpoint that was registered at /v1 keeps its shape and its secret', as
   const body = { url: receiver.url, events: ['email.queued'] };
   const { id } = (await service.request('POST', '/v1/webhooks', { body })).body;
   const shown = succeeded(await resend.webhooks.get(id));
-  assert.deepEqual([shown.signing_secret, shown.events], [null, ['email.sent']]);
+  assert.deepEqual([shown.signing_secret, shown.events], ['', ['email.sent']]);
   succeeded(await resend.emails.send({ ...EMAIL, to: 'delivered@resend.dev' }));
   const [first] = await receiver.waitForCount(1);
   assert.equal(first?.event.type, 'email.queued');

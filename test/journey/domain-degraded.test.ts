@@ -86,7 +86,7 @@ test('a domain whose DKIM record disappears is degraded minutes later, sends wit
   assert.match(verified.stdout, /degraded\.example is degraded: .* It sends until 2/);
   assert.ok(verified.stdout.includes(`there is no TXT record at ${rsa.name}`), verified.stdout);
   const wire = await journey.request('GET', `/domains/${domain.id}`);
-  assert.equal(wire.body.status, 'temporary_failure');
+  assert.equal(wire.body.status, 'partially_failed');
 
   publish(rsa);
   const back = await nextCheck(domain, { minutes: 61 });

@@ -5,12 +5,12 @@ import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { presentDomain } from '../../domains/present.ts';
 import { DOMAIN_TLS, type StoredDomain } from '../../store/domains.ts';
-import { REGION, resendRecords, resendStatus } from '../../webhooks/resend-payload.ts';
+import { resendDomain, resendRecords } from '../../webhooks/resend-payload.ts';
 import { callerOf } from '../access.ts';
 import { countToLimit, refuse } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
 import type { App, HttpServices } from '../services.ts';
-import { HIDDEN, idInPath, pageQuery } from './wire.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire.ts';
 
 export function registerResendDomains(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
@@ -100,10 +100,10 @@ function registerVerify(app: App, services: HttpServices): void {
   });
 }
 
-const capability = z.enum(['enabled', 'disabled']).nullish();
+const capability = anyCase(['enabled', 'disabled']).nullish();
 
 const settingFields = {
-  tls: z.enum(DOMAIN_TLS).nullish(),
+  tls: anyCase(DOMAIN_TLS).nullish(),
   open_tracking: z.boolean().nullish(),
   click_tracking: z.boolean().nullish(),
   tracking_subdomain: z.string().nullish(),
@@ -115,7 +115,7 @@ const REGIONS = ['us-east-1', 'eu-west-1', 'sa-east-1', 'ap-northeast-1'] as con
 
 const creation = z.object({
   name: z.string().min(1).max(253),
-  region: z.enum(REGIONS).nullish(),
+  region: anyCase(REGIONS).nullish(),
   custom_return_path: z.string().nullish(),
   ...settingFields,
 });
@@ -161,17 +161,7 @@ function refuseSettings(settings: Partial<Settings>): Refusal | null {
 }
 
 function presentListed(domain: StoredDomain) {
-  return {
-    id: domain.id,
-    name: domain.name,
-    status: resendStatus(domain.status),
-    created_at: domain.createdAt.toISOString(),
-    region: REGION,
-    capabilities: { sending: 'enabled' as const, receiving: 'disabled' as const },
-    open_tracking: domain.trackOpens,
-    click_tracking: domain.trackClicks,
-    tls: domain.tls,
-  };
+  return { ...resendDomain(presentDomain(domain)), tls: domain.tls };
 }
 
 function present(domain: StoredDomain) {

@@ -31,7 +31,12 @@ export function registerResendEmails(app: App, services: HttpServices): void {
 }
 
 function registerSend(app: App, services: HttpServices): void {
-  app.post('/emails', {
+  // The first clients of Ruby and PHP have the path in the singular.
+  for (const path of ['/emails', '/email']) registerSendAt(app, services, path);
+}
+
+function registerSendAt(app: App, services: HttpServices, path: string): void {
+  app.post(path, {
     config: { access: 'any_key', limit: 'sending', withinDomain: true },
     schema: { ...HIDDEN, body: z.unknown() },
     handler: async (request, reply) => {

@@ -7,6 +7,7 @@ import type { RefusalCode } from '../../core/refusals.ts';
 
 /** The first segments of the paths that belong to the root mount, offered or not (mount.ts). */
 const OFFERED = [
+  'email',
   'emails',
   'domains',
   'api-keys',

@@ -11,7 +11,7 @@ import { pageAnswer, pageFrom } from '../list.ts';
 import { checkedKey } from '../routes/keys.ts';
 import { label } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
-import { HIDDEN, idInPath, pageQuery } from './wire.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire.ts';
 
 const WHAT = 'API key';
 
@@ -86,7 +86,7 @@ function registerChangeAndRemove(app: App, { db }: HttpServices): void {
 
 const creation = z.object({
   name: label(100),
-  permission: z.enum(PERMISSIONS).nullish(),
+  permission: anyCase(PERMISSIONS).nullish(),
   domain_id: z.string().nullish(),
 });
 

@@ -18,7 +18,7 @@ import { isId } from '../../store/ids.ts';
 import { callerOf } from '../access.ts';
 import { refuse } from '../errors.ts';
 import type { App, HttpServices } from '../services.ts';
-import { HIDDEN } from './wire.ts';
+import { anyCase, HIDDEN } from './wire.ts';
 
 /** Each metric, by the type of its events; `unique` counts recipients, and null never occurs. */
 const METRICS: Readonly<Record<string, { type: string | null; unique: boolean }>> = {
@@ -66,7 +66,7 @@ const metricsQuery = z.object({
   start_date: z.string().optional(),
   end_date: z.string().optional(),
   timezone: z.literal('UTC').optional(),
-  granularity: z.enum(GRANULARITIES).default('daily'),
+  granularity: anyCase(GRANULARITIES).default('daily'),
   metrics: z.string().optional(),
   dimensions: z.string().optional(),
   domain_id: z.string().optional(),

@@ -7,6 +7,7 @@
 import type { Refusal } from '../../core/refusals.ts';
 import { refuse } from '../errors.ts';
 import type { App, HttpServices } from '../services.ts';
+import { registerResendAttachments } from './attachments.ts';
 import { registerResendDomains } from './domains.ts';
 import { registerResendEmails } from './emails.ts';
 import { NOT_OFFERED } from './failures.ts';
@@ -23,6 +24,7 @@ import { HIDDEN } from './wire.ts';
 export function registerRootMount(app: App, services: HttpServices): void {
   registerResendEmails(app, services);
   registerResendShare(app, services);
+  registerResendAttachments(app, services);
   registerResendMetrics(app, services);
   registerResendDomains(app, services);
   registerResendKeys(app, services);
@@ -38,8 +40,11 @@ export function registerRootMount(app: App, services: HttpServices): void {
   refuseAll(app, '/domains/claim', 'claims of domains');
   refuseAll(app, '/domains/:id/claim', 'claims of domains');
   refuseAll(app, '/domains/:id/claim/verify', 'claims of domains');
-  refuseAll(app, '/emails/:id/attachments', 'downloads of attachments');
-  refuseAll(app, '/emails/:id/attachments/:attachment_id', 'downloads of attachments');
+  refuseAll(app, '/domains/claim/*', 'claims of domains');
+  refuseAll(app, '/domains/claims', 'claims of domains');
+  refuseAll(app, '/domains/claims/*', 'claims of domains');
+  refuseAll(app, '/domains/:id/claims', 'claims of domains');
+  refuseAll(app, '/domains/:id/claims/*', 'claims of domains');
   refuseAll(app, '/emails/receiving', 'received mail');
   refuseAll(app, '/emails/receiving/*', 'received mail');
 }

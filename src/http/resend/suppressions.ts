@@ -28,7 +28,7 @@ import { callerOf } from '../access.ts';
 import { refuse } from '../errors.ts';
 import { pageAnswer } from '../list.ts';
 import type { App, HttpServices } from '../services.ts';
-import { HIDDEN, idInPath, pageQuery } from './wire.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire.ts';
 
 const BATCH_MAX = 100;
 
@@ -144,7 +144,7 @@ const REASONS = {
 } as const satisfies Record<string, SuppressionReason>;
 
 const listQuery = pageQuery.extend({
-  origin: z.enum(['bounce', 'complaint', 'manual']).optional(),
+  origin: anyCase(['bounce', 'complaint', 'manual']).optional(),
 });
 
 const someNames = z.array(z.string()).min(1).max(BATCH_MAX).nullish();

@@ -12,7 +12,7 @@ import { pageAnswer, pageFrom } from '../list.ts';
 import { label } from '../schemas/common.ts';
 import type { App, HttpServices } from '../services.ts';
 import { fromResend, toResend, versionId } from './template-source.ts';
-import { HIDDEN, idInPath, pageQuery } from './wire.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire.ts';
 
 export function registerResendTemplates(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
@@ -66,10 +66,10 @@ function registerOne(app: App, { templates }: HttpServices): void {
       if (refusal !== null) return refuse(reply, refusal);
       const { variables, subject, html, text, name, alias } = request.body;
       const change: TemplateChange = {
-        name: name ?? undefined,
+        name: name || undefined,
         alias,
         subject: subject == null ? undefined : fromResend(subject),
-        html: html == null ? html : fromResend(html),
+        html: html === '' ? undefined : html && fromResend(html),
         text: text == null ? text : fromResend(text),
         variables: variables == null ? undefined : readVariables(variables),
       };
@@ -117,7 +117,7 @@ const NAME_MAX = 100;
 
 const variable = z.object({
   key: z.string(),
-  type: z.enum(['string', 'number']),
+  type: anyCase(['string', 'number']),
   fallback_value: z.union([z.string(), z.number()]).nullish(),
 });
 
@@ -132,7 +132,8 @@ const content = {
 };
 
 const creation = z.object({ name: label(NAME_MAX), ...content });
-const changes = z.object({ name: label(NAME_MAX).nullish(), ...content });
+/** Go writes `name` and `html` always: without characters they are absent. */
+const changes = z.object({ name: label(NAME_MAX, 0).nullish(), ...content });
 
 /** A template has contents only; null: none is asked for. */
 function refuseSender(body: Pick<z.output<typeof changes>, 'from' | 'reply_to'>): Refusal | null {
@@ -181,7 +182,7 @@ function present({
     has_unpublished_versions: head.latestVersion !== head.publishedVersion,
     from: null,
     reply_to: null,
-    subject: toResend(subject),
+    subject: subject === '' ? null : toResend(subject),
     html: toResend(html ?? ''),
     text: text === null ? null : toResend(text),
     variables: variables.map(({ name, type, default: fallback }) => ({

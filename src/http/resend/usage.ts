@@ -12,6 +12,9 @@ import { HIDDEN } from './wire.ts';
 
 const DAY_S = 86_400;
 
+/** Clients decode numbers of 32 bits, some of them signed. More than this is as good as unlimited. */
+const SHOWN_MAX = 2 ** 31 - 1;
+
 export function registerResendUsage(app: App, { db, config }: HttpServices): void {
   app.get('/usage', {
     schema: HIDDEN,
@@ -46,14 +49,19 @@ function present({ now, today, month }: EndedCounts, sending: LimitState, domain
     ai_credits: { ...none, next_increase_at: null },
     automation_runs: { ...none, resets_at: nextMonth.toISOString() },
     domains: { used: domains, limit: null },
-    rate_limit: { limit: sending.limit, duration: `${sending.windowS}s` },
+    rate_limit: { limit: shown(sending.limit), duration: `${sending.windowS}s` },
   };
 }
 
 function period(
-  used: number,
+  recipients: number,
   { days, resetsAt, sending }: { days: number; resetsAt: Date; sending: LimitState },
 ) {
-  const limit = Math.floor((sending.limit * days * DAY_S) / sending.windowS);
+  const used = shown(recipients);
+  const limit = shown(Math.floor((sending.limit * days * DAY_S) / sending.windowS));
   return { used, limit, sent: used, received: 0, resets_at: resetsAt.toISOString() };
+}
+
+function shown(count: number): number {
+  return Math.min(count, SHOWN_MAX);
 }

@@ -16,7 +16,7 @@ import { callerOf } from '../access.ts';
 import { countToLimit, refuse } from '../errors.ts';
 import { pageAnswer, pageFrom } from '../list.ts';
 import type { App, HttpServices } from '../services.ts';
-import { HIDDEN, idInPath, pageQuery } from './wire.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire.ts';
 
 export function registerResendWebhooks(app: App, services: HttpServices): void {
   registerCreateAndList(app, services);
@@ -58,7 +58,9 @@ function registerOne(app: App, { webhooks }: HttpServices): void {
       const caller = callerOf(request);
       const found = await webhooks.get(caller, request.params.id);
       if (isRefusal(found)) return refuse(reply, found);
-      const secret = found.format === 'resend' ? await webhooks.secretOf(caller, found.id) : null;
+      const isOurs = found.format === 'resend';
+      // Clients decode a text. That of an endpoint of /v1 was shown once.
+      const secret = isOurs ? await webhooks.secretOf(caller, found.id) : '';
       return { object: 'webhook', ...present(found), signing_secret: secret };
     },
   });
@@ -173,7 +175,7 @@ const eventInPath = idInPath.extend({ event_id: z.string() });
 const change = z.object({
   endpoint: z.string().nullish(),
   events: z.array(z.string()).nullish(),
-  status: z.enum(['enabled', 'disabled']).nullish(),
+  status: anyCase(['enabled', 'disabled']).nullish(),
 });
 
 function readTypes(names: readonly string[]): EventType[] | Refusal {

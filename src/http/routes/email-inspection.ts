@@ -3,15 +3,15 @@
  * deliveries of its events. The message is composed again from what is stored, as `GET /v1/emails/:id/content` does.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply } from 'fastify';
 import type { Refusal } from '../../core/refusals.ts';
 import { reportHtml } from '../../mail/html-support.ts';
-import { inspectMessage } from '../../mail/inspect.ts';
+import { type AttachedFile, inspectMessage } from '../../mail/inspect.ts';
 import { lintEmail } from '../../mail/lint.ts';
 import { EMAIL_DEFAULTS } from '../../mail/email.ts';
 import { parseAddress } from '../../mail/address.ts';
 import { presentEmail } from '../../sending/present.ts';
-import { emailExists, type EmailDetail, findEmail } from '../../store/emails.ts';
+import { emailExists, type EmailDetail, type EmailRef, findEmail } from '../../store/emails.ts';
 import { listDeliveriesOfEmail } from '../../store/webhook-deliveries.ts';
 import { presentDelivery } from '../../webhooks/present.ts';
 import { callerOf } from '../access.ts';
@@ -36,8 +36,6 @@ export function registerEmailInspectionRoutes(app: App, services: HttpServices):
   registerDeliveries(app, services);
 }
 
-type ById = FastifyRequest<{ Params: { id: string } }>;
-
 function registerInspection(app: App, services: HttpServices): void {
   app.get('/v1/emails/:id/inspection', {
     config: { access: 'any_key', withinDomain: true },
@@ -53,7 +51,7 @@ function registerInspection(app: App, services: HttpServices): void {
     },
     handler: (request, reply) =>
       readInTurn(callerOf(request).projectId, reply, async () => {
-        const found = await messageOf(services, request);
+        const found = await messageOf(services, refOf(request));
         if (found === null) return notFound(reply, 'email');
         if (found.bytes === null) return refuse(reply, CONTENT_GONE);
         const inspection = await presentInspection(found.email, found.bytes);
@@ -76,24 +74,28 @@ function registerAttachment(app: App, services: HttpServices): void {
     },
     handler: (request, reply) =>
       readInTurn(callerOf(request).projectId, reply, async () => {
-        const found = await messageOf(services, request);
+        const found = await messageOf(services, refOf(request));
         if (found === null) return notFound(reply, 'email');
         if (found.bytes === null) return refuse(reply, CONTENT_GONE);
         await nextTurn();
         const { attachments } = inspectMessage(found.bytes);
         const file = attachments.find(({ number }) => String(number) === request.params.number);
         if (file === undefined) return refuse(reply, NO_SUCH_ATTACHMENT);
-        countAnswer(callerOf(request).projectId, reply, file.content.length);
-        // Of strangers: a browser stores it and shows nothing.
-        return (reply as FastifyReply)
-          .headers({
-            'content-type': 'application/octet-stream',
-            'content-disposition': `attachment; filename*=UTF-8''${quoted(file.filename)}`,
-            'x-content-type-options': 'nosniff',
-          })
-          .send(file.content);
+        return sendFile(reply, callerOf(request).projectId, file);
       }),
   });
+}
+
+/** Of strangers: a browser stores it and shows nothing. */
+export function sendFile(reply: FastifyReply, owner: string, file: AttachedFile): FastifyReply {
+  countAnswer(owner, reply, file.content.length);
+  return reply
+    .headers({
+      'content-type': 'application/octet-stream',
+      'content-disposition': `attachment; filename*=UTF-8''${quoted(file.filename)}`,
+      'x-content-type-options': 'nosniff',
+    })
+    .send(file.content);
 }
 
 const NO_SUCH_ATTACHMENT: Refusal = {
@@ -135,12 +137,11 @@ function registerDeliveries(app: App, { db }: HttpServices): void {
   });
 }
 
-/** The email in the path and the message to its first recipient; its bytes are null after its retention. */
-async function messageOf(
+/** An email and the message to its first recipient; its bytes are null after its retention. */
+export async function messageOf(
   { db, contentOf }: HttpServices,
-  request: ById,
+  ref: EmailRef | null,
 ): Promise<{ email: EmailDetail; bytes: Buffer | null } | null> {
-  const ref = refOf(request);
   const email = ref && (await findEmail(db, ref));
   if (!ref || !email) return null;
   const address = parseAddress(email.recipients[0]?.address ?? '');
