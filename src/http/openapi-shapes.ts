@@ -38,8 +38,8 @@ const booleansAreNotEnums: Rule = (schema) => {
   const [only, ...more] = Array.isArray(values) ? values : [];
   const isQuery = only === 'true' && more[0] === 'false' && more.length === 1;
   if (typeof only !== 'boolean' && !isQuery) return schema;
-  const said = [description, isQuery ? undefined : `Always \`${only}\`.`];
-  const text = said.filter((one) => one !== undefined).join(' ');
+  const said = typeof description === 'string' ? [description] : [];
+  const text = (isQuery ? said : [...said, `Always \`${only}\`.`]).join(' ');
   return {
     ...rest,
     type: 'boolean',

@@ -22,7 +22,7 @@ type Operation = {
   operationId: string;
   security?: object[];
   parameters?: Parameter[];
-  requestBody?: { content: Record<string, Media> };
+  requestBody?: { required?: boolean; content: Record<string, Media> };
   responses: Record<string, { content?: Record<string, Media> }>;
 };
 type Document = {
@@ -178,6 +178,21 @@ for (const operation of operations) {
     );
   });
 }
+
+test('a body is required where the service refuses a request without one', async () => {
+  let optional = 0;
+  for (const { method, path, security, requestBody, operationId } of operations) {
+    const isForKeys = security === undefined || security.some((one) => 'bearerAuth' in one);
+    if (!isForKeys || !requestBody?.content['application/json']) continue;
+    const { status } = await service.request(
+      method.toUpperCase(),
+      path.replaceAll(/\{\w+\}/g, UNKNOWN_ID),
+    );
+    assert.equal([400, 422].includes(status), requestBody.required === true, operationId);
+    if (requestBody.required !== true) optional += 1;
+  }
+  assert.ok(optional > 3, String(optional));
+});
 
 test('most operations did what was asked of them: the generated requests are not all refused', () => {
   // About 70 % of those that take a key succeed, differently in each run.

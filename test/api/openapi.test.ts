@@ -21,7 +21,7 @@ type Operation = {
   tags?: string[];
   security?: object[];
   parameters?: { name: string; in: string; required?: boolean; schema: JsonSchema }[];
-  requestBody?: { required?: boolean; content: Content };
+  requestBody?: { content: Content };
   responses: Record<string, { description: string; content?: Content }>;
 };
 type Document = {
@@ -112,7 +112,7 @@ test('the document is OpenAPI 3.1 without external references', () => {
   }
   assert.equal(
     served.text.match(/"\$ref"/g)?.length,
-    served.text.match(/"#\/components\//g)?.length,
+    served.text.match(/"\$ref":\s*"#\/components\//g)?.length,
   );
 });
 
@@ -260,18 +260,6 @@ test('examples of bodies are accepted', async () => {
       assert.ok(![400, 422].includes(answer.status), answer.text);
     }
   }
-});
-
-test('a body is required where the service refuses a request without one', async () => {
-  let optional = 0;
-  for (const { method, path, security, requestBody, operationId } of operations) {
-    const isForKeys = security === undefined || security.some((one) => 'bearerAuth' in one);
-    if (!isForKeys || !requestBody?.content['application/json']) continue;
-    const { status } = await service.request(method, path.replaceAll(/\{\w+\}/g, UNKNOWN_ID));
-    assert.equal([400, 422].includes(status), requestBody.required === true, operationId);
-    if (requestBody.required !== true) optional += 1;
-  }
-  assert.ok(optional > 3, String(optional));
 });
 
 /** What has been asked so far: `listEmails 200`. */

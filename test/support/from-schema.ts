@@ -11,8 +11,8 @@ export type JsonSchema = {
   format?: string;
   pattern?: string;
   enum?: unknown[];
-  const?: unknown;
   anyOf?: JsonSchema[];
+  oneOf?: JsonSchema[];
   items?: JsonSchema;
   properties?: Record<string, JsonSchema>;
   required?: string[];
@@ -64,11 +64,21 @@ export class FromSchema {
   }
 
   #permitted(schema: JsonSchema): fc.Arbitrary<unknown> {
-    const { $ref, anyOf, items, properties, additionalProperties } = schema;
+    const { type, ...rest } = schema;
+    if (!Array.isArray(type) || !type.includes('null')) return this.#present(schema);
+    const others = type.filter((one) => one !== 'null');
+    return fc.oneof(
+      { weight: 4, arbitrary: this.#present({ ...rest, type: others }) },
+      { weight: 1, arbitrary: fc.constant(null) },
+    );
+  }
+
+  #present(schema: JsonSchema): fc.Arbitrary<unknown> {
+    const { $ref, anyOf, oneOf, items, properties, additionalProperties } = schema;
     if ($ref !== undefined) return this.valueOf(this.#components[$ref.split('/').at(-1)!]!);
-    if (schema.const !== undefined) return fc.constant(schema.const);
     if (schema.enum) return fc.constantFrom(...schema.enum);
-    if (anyOf) return fc.oneof(...anyOf.map((one) => this.valueOf(one)));
+    const alternatives = anyOf ?? oneOf;
+    if (alternatives) return fc.oneof(...alternatives.map((one) => this.valueOf(one)));
     if (items) return fc.array(this.valueOf(items), { maxLength: ITEMS_MAX });
     if (properties) return this.objectOf(properties, schema.required ?? []);
     if (typeof additionalProperties === 'object') {
