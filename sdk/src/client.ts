@@ -2,8 +2,10 @@
  * The client: a resource for each part of the API, a method for each operation. Fields are named as in the
  * API; what a method takes and returns is typed from the same schemas that the service checks with.
  */
-import type { AcceptedBatch, AcceptedEmail, DryRun, EmailCreation, StreamEvent } from './api.ts';
+import type { AcceptedBatch, AcceptedEmail, DryRun, EmailCreation } from './api.ts';
+import { attachmentsOf, type AttachmentToSend } from './attachments.ts';
 import { type StreamOptions, streamEvents } from './event-stream.ts';
+import type { StreamEvent } from './events.ts';
 import { type Page, Pages } from './pages.ts';
 import {
   type Body,
@@ -15,8 +17,11 @@ import {
   Transport,
 } from './transport.ts';
 
-/** An email; with `renderReact`, `react` instead of `html`. */
-export type EmailToSend = EmailCreation & { react?: unknown };
+/** An email; with `renderReact`, `react` instead of `html`. Attachments may be bytes. */
+export type EmailToSend = Omit<EmailCreation, 'attachments'> & {
+  react?: unknown;
+  attachments?: AttachmentToSend[] | undefined;
+};
 
 export type SendOptions = CallOptions & {
   /** The same key sends only once, within 24 hours. Default: a new one for each call. */
@@ -110,7 +115,7 @@ function idOf(item: object): string {
 class Emails extends Resource {
   /** Accepts an email for delivery. Repeats safely: each call has an idempotency key. */
   async send(email: EmailToSend, options: SendOptions = {}): Promise<AcceptedEmail> {
-    const body = await this.#rendered(email);
+    const body = await this.#prepared(email);
     return (await this.transport.json('sendEmail', {
       body,
       headers: { 'idempotency-key': options.idempotencyKey ?? crypto.randomUUID() },
@@ -120,14 +125,16 @@ class Emails extends Resource {
 
   /** What would happen to an email: stores and sends nothing. */
   async dryRun(email: EmailToSend, { signal }: CallOptions = {}): Promise<DryRun> {
-    const body = await this.#rendered(email);
+    const body = await this.#prepared(email);
     const call = { body, query: { dry_run: true }, signal };
     return (await this.transport.json('sendEmail', call)) as DryRun;
   }
 
   /** Accepts up to 100 emails with one request. */
   async sendBatch(emails: EmailToSend[], options: BatchOptions = {}): Promise<AcceptedBatch> {
-    const body = await Promise.all(emails.map((email) => this.#rendered(email)));
+    const body = await Promise.all(
+      emails.map((email, index) => this.#prepared(email, `emails[${index}].`)),
+    );
     return this.transport.json('sendEmailBatch', {
       body,
       headers: {
@@ -190,20 +197,33 @@ class Emails extends Resource {
     return this.call('diagnoseEmail', { id });
   }
 
-  async #rendered({ react, ...email }: EmailToSend): Promise<EmailCreation> {
-    if (react === undefined) return email;
+  /** @param place of the email in a batch, for errors */
+  async #prepared(
+    { react, attachments, ...email }: EmailToSend,
+    place = '',
+  ): Promise<EmailCreation> {
+    return {
+      ...email,
+      ...(react !== undefined && { html: await this.#rendered(react) }),
+      ...(attachments && { attachments: await attachmentsOf(attachments, place) }),
+    };
+  }
+
+  async #rendered(react: unknown): Promise<string> {
     const { options } = this.transport;
     if (!options.renderReact) {
       throw new TypeError('renderReact is needed to send a React element.');
     }
-    return { ...email, html: await options.renderReact(react) };
+    return options.renderReact(react);
   }
 }
 
+type EventPage = Omit<Result<'listEvents'>, 'data'> & { data: StreamEvent[] };
+
 class Events extends Resource {
   /** A page of the event stream; its `cursor` is where the next one starts, also when `data` is empty. */
-  list(query: Query<'listEvents'> = {}): Promise<Result<'listEvents'>> {
-    return this.transport.json('listEvents', { query });
+  async list(query: Query<'listEvents'> = {}): Promise<EventPage> {
+    return (await this.transport.json('listEvents', { query })) as EventPage;
   }
 
   /** Every event after `after` and each that follows, until `signal` ends it. It reconnects by itself. */

@@ -62,6 +62,24 @@ export class ConnectionError extends Error {
   override readonly name: string = 'ConnectionError';
 }
 
+/** The service, or something before it, leads elsewhere. Repeating it changes nothing. */
+export class RedirectError extends ConnectionError {
+  override readonly name: string = 'RedirectError';
+  /** @param location where it leads to, if the runtime shows that */
+  constructor(location: string | null) {
+    const place = location === null ? '' : ` to ${originOf(location)}`;
+    super(
+      `The service answered with a redirect${place}. It is not followed, because that would send the API key ` +
+        'there: set baseUrl to the address that answers.',
+    );
+  }
+}
+
+/** Without path and query, which may have a secret. */
+function originOf(location: string): string {
+  return URL.canParse(location) ? new URL(location).origin : 'another path';
+}
+
 /** A webhook's signature is missing, wrong or too old. */
 export class SignatureError extends Error {
   override readonly name: string = 'SignatureError';

@@ -2,8 +2,8 @@
  * The event stream (text/event-stream) as an iterable that never ends by itself: when the connection
  * breaks it goes on after the last event, so that every event comes once and in order.
  */
-import type { StreamEvent } from './api.ts';
 import { ConnectionError, LetterhausError } from './errors.ts';
+import type { StreamEvent } from './events.ts';
 import { pause, type Query, type Transport } from './transport.ts';
 
 export type StreamOptions = Pick<Query<'listEvents'>, 'after' | 'types' | 'email_id'> & {

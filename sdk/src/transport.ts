@@ -6,7 +6,7 @@
  * key. The wait is what Retry-After says, else doubles from half a second.
  */
 import { OPERATIONS, type Operations } from './api.ts';
-import { ConnectionError, failureOf, LetterhausError } from './errors.ts';
+import { ConnectionError, failureOf, LetterhausError, RedirectError } from './errors.ts';
 
 export type OperationId = keyof Operations;
 export type Result<Id extends OperationId> = Operations[Id]['result'];
@@ -134,18 +134,30 @@ export class Transport {
         ...(call.contentType !== null && { 'content-type': call.contentType }),
         ...call.headers,
       },
-      // A redirect would carry the key elsewhere.
-      redirect: 'error',
+      // A redirect would carry the key elsewhere. Not 'error', which Cloudflare Workers refuse.
+      redirect: 'manual',
       ...(call.body !== undefined && { body: call.body }),
       ...(signal && { signal }),
     };
     const url = `${this.#baseUrl}${filled(path, call.path ?? {})}${queryOf(call.query ?? {})}`;
+    // Not as a method: browsers and Workers refuse a fetch whose `this` is another object.
+    const send = this.#fetch;
     try {
-      return await this.#fetch(url, init);
+      return await refusingRedirects(await send(url, init));
     } catch (error) {
-      throw noAnswer(error, call.signal);
+      throw error instanceof RedirectError ? error : noAnswer(error, call.signal);
     }
   }
+}
+
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+
+/** Browsers show a redirect as an opaque response; other runtimes show its status and where it leads. */
+async function refusingRedirects(response: Response): Promise<Response> {
+  const isRedirect = response.type === 'opaqueredirect' || REDIRECTS.has(response.status);
+  if (!isRedirect) return response;
+  await response.body?.cancel();
+  throw new RedirectError(response.headers.get('location'));
 }
 
 /** A call whose body is as it is sent. */
@@ -173,6 +185,7 @@ function waitBeforeRetry(error: unknown, attempt: number, isSafeToRepeat: boolea
 }
 
 function mayRepeat(error: unknown, isSafeToRepeat: boolean): boolean {
+  if (error instanceof RedirectError) return false;
   if (error instanceof ConnectionError) return isSafeToRepeat;
   if (!(error instanceof LetterhausError)) return false;
   return error.status === 429 || (isSafeToRepeat && (error.status >= 500 || error.status === 408));

@@ -39,8 +39,96 @@ test('the package is built from its sources, and needs nothing but the standard 
     const code = await readFile(join(installed, 'dist', file), 'utf8');
     const imported = [...code.matchAll(/^(?:import|export)\b.* from '([^']+)'/gm)];
     for (const [, name = ''] of imported) assert.match(name, /^\.\//);
-    assert.doesNotMatch(code, /\bBuffer\b|\brequire\(/);
+    assert.doesNotMatch(code, /\bBuffer *[.(]|\brequire\(/);
   }
+});
+
+test('the package has maps with the sources in them, and says where it comes from', async () => {
+  const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
+  assert.equal(manifest.repository.directory, 'sdk');
+  assert.ok(manifest.keywords.includes('transactional-email'));
+  const files = await readdir(join(installed, 'dist'));
+  for (const file of files.filter((name) => name.endsWith('.js'))) {
+    const code = await readFile(join(installed, 'dist', file), 'utf8');
+    assert.ok(code.trimEnd().endsWith(`//# sourceMappingURL=${file}.map`), file);
+    const map = JSON.parse(await readFile(join(installed, 'dist', `${file}.map`), 'utf8'));
+    const source = await readFile(join(ROOT, 'sdk/src', file.replace('.js', '.ts')), 'utf8');
+    assert.deepEqual(map.sourcesContent, [source], file);
+  }
+});
+
+/** Compiles only while `type` tells the events apart, and each has its own data. */
+const NARROWING = `
+import { type EventType, Letterhaus, type StreamEvent, verifyWebhook, type WebhookEvent } from '@letterhaus/sdk';
+
+export function about(event: WebhookEvent | StreamEvent): string {
+  switch (event.type) {
+    case 'email.queued':
+      // @ts-expect-error: it is about the whole email
+      return event.data.recipient;
+    case 'email.bounced':
+      return event.data.recipient + event.data.reason.advice + String(event.data.smtp?.code ?? '');
+    case 'email.opened':
+      // @ts-expect-error: that is the other one
+      return event.data.click;
+    case 'email.clicked':
+      return event.data.click.link;
+    case 'domain.verified':
+      return event.data.name + event.data.records.map(({ record }) => record).join();
+    case 'suppression.added':
+      return event.data.address;
+    case 'project.reputation_alert':
+      return event.data.rate;
+    case 'disk.low':
+      return event.data.remedy ?? event.data.message;
+    // @ts-expect-error: there is no such type
+    case 'email.bounce':
+      return '';
+    case 'webhook.test':
+      return event.data.webhook_id;
+    default:
+      return event.type satisfies EventType;
+  }
+}
+
+export const links = async (letterhaus: Letterhaus): Promise<string[]> => {
+  const found: string[] = [];
+  for await (const event of letterhaus.events.stream({ types: 'email.clicked' })) {
+    if (event.type === 'email.clicked') found.push(event.data.click.link, event.cursor);
+  }
+  return found;
+};
+
+export const recipient = async (request: Request): Promise<string | undefined> => {
+  const { headers } = request;
+  const event = await verifyWebhook({ payload: await request.text(), headers, secret: 'whsec_eA==' });
+  return event.type === 'email.delivered' ? event.data.recipient : undefined;
+};
+
+export const attach = (letterhaus: Letterhaus, file: File, bytes: Uint8Array) =>
+  letterhaus.emails.send({
+    from: 'a@b.c',
+    to: 'd@e.f',
+    subject: 'x',
+    text: 'x',
+    attachments: [
+      { content: file },
+      { filename: 'a', content: bytes },
+      { filename: 'b', content: 'YQ==' },
+      { filename: 'c', path: 'https://acme.test/c' },
+      // @ts-expect-error: bytes have no name
+      { content: bytes },
+    ],
+  });
+`;
+
+test('the type of an event says which data it has', async () => {
+  const project = join(folder, 'types');
+  await mkdir(project);
+  await writeFile(join(project, 'package.json'), '{"type": "module"}');
+  await writeFile(join(project, 'narrowing.ts'), NARROWING);
+  await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions: STRICT }));
+  await run(TSC, ['-p', project]);
 });
 
 test('every example of the README compiles and runs', async () => {
