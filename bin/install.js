@@ -50,7 +50,7 @@ export async function ensureInstalled(root, node) {
   requireWritable(root);
   return await withInstallLock(root, say, async (cover) => {
     if (isCurrent(root, node)) return null;
-    say('first start of this version: installing packages, Node and PostgreSQL (500 MB)');
+    say('first start of this version: installing packages, Node and PostgreSQL (650 MB)');
     return await install(root, node, cover);
   });
 }
