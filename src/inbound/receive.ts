@@ -15,6 +15,7 @@ import { Overloaded } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { isFinal, type StoredStatus, TRANSITIONS } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
+import { addressKey } from '../mail/address.ts';
 import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/reports/read-report.ts';
 import { UNSUBSCRIBE_SUBJECT } from '../mail/compose.ts';
 import { HOPS_MAX } from '../mail/as-written.ts';
@@ -137,7 +138,7 @@ function messageOf(
   const { address, recipient, kind, id } = about;
   return {
     id,
-    reportHash: createHash('sha256').update(address.toLowerCase()).update(content).digest(),
+    reportHash: createHash('sha256').update(addressKey(address)).update(content).digest(),
     remoteAddress,
     sender,
     recipient: address,

@@ -136,8 +136,50 @@ test('an address is taken apart at its last @', () => {
   assert.equal(domainOf(address), 'acme.com');
 });
 
-test('suppressions ignore case, and only local parts need SMTPUTF8', () => {
-  assert.equal(addressKey(parseAddress('Jo@acme.com')!), 'jo@acme.com');
+test('addresses compare by case folding and NFC of the local part and by the A-labels of the domain', () => {
+  const key = (text: string) => addressKey(parseAddress(text)!);
+  const same: readonly (readonly string[])[] = [
+    ['jo@acme.com', 'Jo@ACME.com', '"jo"@acme.com', '"J\\O"@acme.com'],
+    ['j\u00f6rg@acme.com', 'J\u00d6RG@acme.com', 'jo\u0308rg@acme.com', '"JO\u0308RG"@acme.com'],
+    ['stra\u00dfe@acme.com', 'STRASSE@acme.com', 'stra\u1e9ee@acme.com'],
+    ['\u03c3\u03bf\u03c6\u03cc\u03c2@acme.com', '\u03a3\u039f\u03a6\u038c\u03a3@acme.com'],
+    ['k@acme.com', '\u212a@acme.com'],
+    ['j\u00f6@m\u00fcnchen.de', 'J\u00d6@xn--mnchen-3ya.de', 'jo\u0308@MU\u0308NCHEN.de'],
+    ['"a b\u00f6"@acme.com', '"A B\u00d6"@acme.com'],
+    ['\u7528\u6237@acme.com', '\u7528\u6237@ACME.COM'],
+  ];
+  for (const [first = '', ...others] of same) {
+    for (const other of others) assert.equal(key(other), key(first), other);
+    assert.equal(addressKey(key(first)), key(first));
+  }
+  const keys = [
+    ...same.map(([first = '']) => key(first)),
+    ...['jo+shop@acme.com', 'j.o@acme.com', 'j\u00f6rg+shop@acme.com', 'jorg@acme.com'].map(key),
+    ...['\uff4bo@acme.com', '\u0131@acme.com', 'i@acme.com', 'j\u00f6@acme.com'].map(key),
+  ];
+  assert.equal(new Set(keys).size, keys.length, 'others are different');
+});
+
+test('an address that was not parsed compares like one that was', () => {
+  assert.equal(addressKey('"J\\O"@ACME.com'), 'jo@acme.com');
+  assert.equal(addressKey('J\u00d6@M\u00dcNCHEN.de'), 'j\u00f6@xn--mnchen-3ya.de');
+  // The beginning of an address, in a filter.
+  for (const text of ['J\u00d6', 'J\u00d6@', 'JO\u0308@Acme.']) {
+    assert.ok('j\u00f6@acme.com'.startsWith(addressKey(text)), text);
+  }
+});
+
+test('the comparing form of every address is its own form', () => {
+  fc.assert(
+    fc.property(nearlyMailbox, (text) => {
+      const address = parseMailbox(text)?.address;
+      if (address !== undefined) assert.equal(addressKey(addressKey(address)), addressKey(address));
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test('only local parts need SMTPUTF8', () => {
   assert.equal(needsSmtpUtf8(parseAddress('jo@m\u00fcnchen.de')!), false);
   assert.equal(needsSmtpUtf8(parseAddress('j\u00f6@acme.com')!), true);
 });

@@ -13,6 +13,7 @@
  */
 import { domainToASCII, domainToUnicode } from 'node:url';
 import { takeOutComments } from './comments.ts';
+import { foldCase } from './case-fold.ts';
 
 declare const brand: unique symbol;
 
@@ -198,12 +199,21 @@ export function localPartOf(address: Address): string {
 }
 
 /**
- * The form in which addresses are compared for suppression: ASCII letters in lower case, equal to SQL's
- * `lower(… collate "C")` with any locale. Mail systems that distinguish `Jo@` from `jo@` are rarer than
- * people who write their address in both ways.
+ * The form in which addresses are compared, everywhere: for suppressions, filters, reports and members. The local part
+ * is in its least quoted form, case-folded and in NFC (case-fold.ts); the domain is as A-labels in lower case. Tags
+ * (`jo+shop`) and dots distinguish addresses. Mail systems that distinguish `Jo@` from `jo@` are rarer than people who
+ * write their address in both ways.
+ *
+ * SQL compares only what this returns: lists keep it in a column, mail does for addresses outside of ASCII
+ * (store/address-keys.ts).
+ * @param address an address, also one that parseAddress has not read, or the beginning of one
  */
 export function addressKey(address: string): string {
-  return address.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+  if (isAscii(address) && !address.startsWith('"')) return address.toLowerCase();
+  const at = address.lastIndexOf('@');
+  if (at === -1) return foldCase(address);
+  const domain = address.slice(at + 1);
+  return `${foldCase(leastQuoted(address.slice(0, at)))}@${parseDomain(domain) ?? foldCase(domain)}`;
 }
 
 /** Whether the address needs a server with SMTPUTF8 (RFC 6531), because of its local part. */

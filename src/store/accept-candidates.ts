@@ -116,7 +116,7 @@ with t as materialized (select app_now() as now),
 input as materialized (
   select i.* from json_to_recordset($1::json) as i(
       ord int, project_id uuid, environment text, key_id uuid, id uuid, event_id uuid, domain text,
-      from_address text, from_name text, to_list text[], cc_list text[], bcc_list text[],
+      from_address text, from_key text, from_name text, to_list text[], cc_list text[], bcc_list text[],
       reply_to text[], subject text, tags jsonb, metadata jsonb, headers json, unsubscribe_url text,
       tls text, track_opens boolean, track_clicks boolean, tracking_base text,
       scheduled_at timestamptz, lifetime_s int, recipients json, event_data json, response text, hand_over boolean,
@@ -131,7 +131,7 @@ recipient as materialized (
                     and ${holdsBack('t.now')}) as suppressed
     from t, input i
    cross join lateral json_to_recordset(i.recipients) as r(
-      position smallint, address text, address_key text, kind text, destination text, provider text,
+      position smallint, address text, address_key text, stored_key text, kind text, destination text, provider text,
       event_id uuid)
 ),
 tally as materialized (

@@ -12,6 +12,7 @@
  * accepted | replayed | key_refused | schedule_refused | domain_refused | suppressed | limited.
  */
 import { candidates } from './accept-candidates.ts';
+import { storedKeyOf } from './address-keys.ts';
 import { FAN_OUT } from './events.ts';
 import { WRITING_BLOCKS } from './limit-blocks.ts';
 import { COUNT_ACCEPTED } from './stats.ts';
@@ -163,11 +164,11 @@ const STORING = `
 new_emails as (
   insert into emails (project_id, environment, id, created_at, scheduled_at, expires_at, domain_id,
                       dual_signed, key_id,
-                      from_address, from_name, to_list, cc_list, bcc_list, reply_to, subject, tags,
+                      from_address, from_key, from_name, to_list, cc_list, bcc_list, reply_to, subject, tags,
                       metadata, message_id, open_count, worst, event_count, last_event,
                       completed_at)
   select a.project_id, a.environment, a.id, t.now, case when a.is_scheduled then a.scheduled_at end,
-         a.starts_at + a.lifetime_s * interval '1 second', a.domain_id, a.dual_signed, a.key_id, a.from_address, a.from_name, a.to_list, a.cc_list, a.bcc_list,
+         a.starts_at + a.lifetime_s * interval '1 second', a.domain_id, a.dual_signed, a.key_id, a.from_address, a.from_key, a.from_name, a.to_list, a.cc_list, a.bcc_list,
          a.reply_to, a.subject, a.tags, a.metadata, a.message_id, a.open,
          case when a.suppressed > 0 then 4 else 0 end, 1 + a.suppressed,
          case when a.open = 0 then 'email.suppressed'
@@ -183,9 +184,9 @@ new_contents as (
     from accepted
 ),
 new_recipients as (
-  insert into recipients (project_id, email_id, position, address, kind, status, next_attempt_at,
-                          completed_at)
-  select r.project_id, r.email_id, r.position, r.address, r.kind,
+  insert into recipients (project_id, email_id, position, address, address_key, kind, status,
+                          next_attempt_at, completed_at)
+  select r.project_id, r.email_id, r.position, r.address, r.stored_key, r.kind,
          case when r.suppressed then 'suppressed'
               when a.is_scheduled then 'scheduled' else 'queued' end,
          case when not r.suppressed then a.starts_at end, case when r.suppressed then t.now end
@@ -418,6 +419,7 @@ export function toInput(email: NewEmail, index: number, mayHandOver: boolean): o
     event_id: email.eventId,
     domain: domainOf(email.from.address),
     from_address: email.from.address,
+    from_key: storedKeyOf(email.from) ?? undefined,
     from_name: email.from.name,
     to_list: email.to.map(formatMailbox),
     cc_list: email.cc.map(formatMailbox),
@@ -438,6 +440,7 @@ export function toInput(email: NewEmail, index: number, mayHandOver: boolean): o
       position: recipient.position,
       address: recipient.address,
       address_key: recipient.addressKey,
+      stored_key: storedKeyOf(recipient) ?? undefined,
       kind: recipient.kind,
       destination: recipient.destination,
       provider: recipient.provider,

@@ -34,6 +34,7 @@ const DOMAINS = {
   'removed.com': 'deleted_at = app_now()',
 };
 const SUPPRESSED = 'gone@example.net';
+const SUPPRESSED_IN_OTHER_CASE = 'WEG-\u00d6@example.net';
 const NO_LONGER_SUPPRESSED = 'back@example.net';
 
 type Scoped = Omit<Sender, 'environment'> & { environment: NewEmail['environment'] };
@@ -59,7 +60,9 @@ async function setStage(): Promise<Stage> {
     }
     const past = new Date(Date.now() - 60_000);
     const entry = { reason: 'manual', sourceEmailId: null, by: 'api' } as const;
-    await addSuppression(db, scope, { ...entry, address: address(SUPPRESSED), expiresAt: null });
+    for (const gone of [SUPPRESSED, SUPPRESSED_IN_OTHER_CASE.toLowerCase()]) {
+      await addSuppression(db, scope, { ...entry, address: address(gone), expiresAt: null });
+    }
     await addSuppression(db, scope, {
       ...entry,
       address: address(NO_LONGER_SUPPRESSED),
@@ -104,7 +107,14 @@ const EMAIL = fc.record({
   key: often<(typeof KEYS)[number]>('valid', ...KEYS),
   domain: often('acme.com', 'enforced.com', 'tracked.com', ...Object.keys(DOMAINS), 'no.com'),
   fromName: fc.constantFrom(null, 'The "Shop"', 'Zoë, 2'),
-  to: often('jo@example.net', 'Kim@Example.net', SUPPRESSED, NO_LONGER_SUPPRESSED),
+  to: often(
+    'jo@example.net',
+    'Kim@Example.net',
+    'J\u00d6RG@example.net',
+    SUPPRESSED,
+    SUPPRESSED_IN_OTHER_CASE,
+    NO_LONGER_SUPPRESSED,
+  ),
   toName: fc.constantFrom(null, 'Jo {1}, "2"'),
   replyTo: often<readonly string[]>([], ['a@acme.com'], ['a@acme.com', 'b"\\{@acme.com']),
   tags: often<readonly string[]>([], ['receipt'], ['a', 'b']),

@@ -31,6 +31,7 @@ import {
 } from './accept-statement.ts';
 import type { EmailBatch } from './email-batch.ts';
 import { holdsBack } from './held-back.ts';
+import { storedKeyOf } from './address-keys.ts';
 import { BLOCKS_IN_VIEW, FREE_BLOCK } from './limit-blocks.ts';
 import { binaryArray, literalArray } from './postgres/binary-array.ts';
 import type { Queryable } from './postgres/database.ts';
@@ -90,10 +91,10 @@ accepted as materialized (select * from candidate),`;
 const remembered = (response: string, condition: string) => `
 remembered as (
   insert into idempotency (project_id, environment, key, fingerprint, email_id, response, expires_at)
-  select c.project_id, c.environment, ($29::text[])[c.ord], decode(($30::text[])[c.ord], 'hex'),
+  select c.project_id, c.environment, ($31::text[])[c.ord], decode(($32::text[])[c.ord], 'hex'),
          c.id, ${response}, c.now + interval '24 hours'
     from candidate c
-   where ($29::text[])[c.ord] is not null and ${condition}
+   where ($31::text[])[c.ord] is not null and ${condition}
    order by 1, 2, 3
   on conflict (project_id, environment, key) do nothing
   returning email_id
@@ -101,20 +102,20 @@ remembered as (
 
 /** Each email has its own key, or none. */
 const WITH_KEYS = `${remembered(
-  `replace(replace(($31::text[])[c.ord], '@created_at', c.time), '@status', 'queued')`,
+  `replace(replace(($33::text[])[c.ord], '@created_at', c.time), '@status', 'queued')`,
   'true',
 )}
 accepted as materialized (
   select * from candidate c
-   where ($29::text[])[c.ord] is null or exists (select from remembered m where m.email_id = c.id)
+   where ($31::text[])[c.ord] is null or exists (select from remembered m where m.email_id = c.id)
 ),`;
 
 /** The emails of one request: all or none. Its key stands with the first of them. */
 const ALL = '(select count(*) from candidate) = $11';
-const TOGETHER = `${remembered('($31::text[])[c.ord]', ALL)}
+const TOGETHER = `${remembered('($33::text[])[c.ord]', ALL)}
 accepted as materialized (
   select * from candidate c
-   where ${ALL} and (($29::text[])[1] is null or exists (select from remembered))
+   where ${ALL} and (($31::text[])[1] is null or exists (select from remembered))
 ),`;
 
 const SPENDING_BLOCKS = `,
@@ -128,10 +129,11 @@ spending_of_blocks as (
 const STORING = `
 new_emails as (
   insert into emails (project_id, environment, id, created_at, expires_at, domain_id, dual_signed,
-                      key_id, from_address, from_name, to_list, cc_list, bcc_list, reply_to, subject,
+                      key_id, from_address, from_key, from_name, to_list, cc_list, bcc_list, reply_to, subject,
                       tags, metadata, message_id, open_count, worst, event_count, last_event)
   select project_id, environment, id, now, now + lifetime_s * interval '1 second', domain_id,
-         dual_signed, key_id, ($15::text[])[ord], ($16::text[])[ord], array[($17::text[])[ord]], '{}',
+         dual_signed, key_id, ($15::text[])[ord], ($30::text[])[ord],
+         ($16::text[])[ord], array[($17::text[])[ord]], '{}',
          '{}', reply_to, ($18::text[])[ord], tags, coalesce(($19::text[])[ord], '{}')::jsonb,
          ($20::text[])[ord], 1, 0, 1, 'email.queued'
     from accepted
@@ -144,8 +146,9 @@ new_contents as (
     from accepted
 ),
 new_recipients as (
-  insert into recipients (project_id, email_id, position, address, kind, status, next_attempt_at)
-  select project_id, id, 0, ($23::text[])[ord], 'to', 'queued', now from accepted
+  insert into recipients (project_id, email_id, position, address, address_key, kind, status,
+                          next_attempt_at)
+  select project_id, id, 0, ($23::text[])[ord], ($29::text[])[ord], 'to', 'queued', now from accepted
 ),
 new_queue as (
   insert into queue (project_id, email_id, position, environment, destination, provider, due_at,
@@ -363,6 +366,11 @@ function valuesOf(emails: readonly NewEmail[], options: BatchOptions): unknown[]
     literalArray(emails.map((email) => email.eventId)),
     column('json', (email) => JSON.stringify(email.eventData)),
     literalArray([...new Set(emails.map((email) => email.projectId))]),
+    columnOf(
+      'text',
+      recipients.map((recipient) => storedKeyOf(recipient)),
+    ),
+    column('text', (email) => storedKeyOf(email.from)),
   ];
 }
 

@@ -6,6 +6,7 @@
  * 50,000, and then the events of the newest `limit` emails.
  */
 import type { Environment } from '../core/scope.ts';
+import { type AddressIndex, BY_INDEX, indexesOf, keyOf } from './address-keys.ts';
 import type { Queryable } from './postgres/database.ts';
 import type { SuppressionReason } from './suppressions.ts';
 
@@ -43,13 +44,11 @@ const EVENTS_PER_EMAIL_MAX = 200;
 
 const SCAN_MAX = 50_000;
 
-// As SCAN in emails.ts, and with its bound: the index has the emails of one project to the address in their order.
-const NEWEST = `
+// As scanBy in emails.ts, and with its bound: the indexes have the emails of one project to the address in their order.
+const newestBy = (index: AddressIndex): string => `
 select $1::uuid as "projectId", id from (
   select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
-   where hashtextextended(project_id::text || lower(address collate "C"), 0)
-         = hashtextextended($1::uuid::text || $2::text, 0)
-     and project_id::text = $1::uuid::text and lower(address collate "C") = $2::text
+   where ${BY_INDEX[index]('$2')}
    order by place desc limit ${SCAN_MAX}) scanned
  limit $3`;
 
@@ -60,7 +59,7 @@ with sent as (
    cross join lateral (
      select array_agg(r.position) as positions from recipients r
       where r.project_id = mail.project_id and r.email_id = mail.email_id
-        and lower(r.address collate "C") = $2::text) own
+        and ${keyOf('r')} = $2::text) own
    cross join lateral (
      select e.created_at as at, e.project_id, e.environment, e.subject_id as email_id, e.type,
             e.data -> 'smtp' as smtp, e.data -> 'reason' as reason
@@ -95,17 +94,25 @@ select at, project_id, environment, email_id, type, null, null, null, null, null
  order by at desc, type
  limit $4`;
 
+type Mail = { projectId: string; id: string };
+
 /** Newest first. */
 export async function readAddressLog(
   db: Queryable,
   { projectIds, environment, addressKey, limit }: AddressLogQuery,
 ): Promise<AddressLogEntry[]> {
-  const found: { projectId: string; id: string }[] = [];
+  // By id: an email may have several recipients with this form.
+  const found = new Map<string, Mail>();
   for (const projectId of projectIds) {
-    found.push(...(await db.query<(typeof found)[number]>(NEWEST, [projectId, addressKey, limit])));
+    for (const index of await indexesOf(db, { projectId, key: addressKey })) {
+      const newest = await db.query<Mail>(newestBy(index), [projectId, addressKey, limit]);
+      for (const mail of newest) found.set(mail.id, mail);
+    }
   }
   // Ids sort by time.
-  const mail = found.toSorted((one, other) => (one.id < other.id ? 1 : -1)).slice(0, limit);
+  const mail = [...found.values()]
+    .toSorted((one, other) => (one.id < other.id ? 1 : -1))
+    .slice(0, limit);
   return db.query<AddressLogEntry>(LOG, [
     projectIds,
     addressKey,

@@ -9,6 +9,7 @@ import type { Environment, Scope } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
 import type { Reason } from '../mail/replies/meanings.ts';
 import type { Queryable } from './postgres/database.ts';
+import { type AddressIndex, BY_INDEX, indexesOf } from './address-keys.ts';
 import { EVENT_DATA, EVENT_EMAIL } from './events.ts';
 import { type Page, type PageOf, pageOf } from './page.ts';
 import { firstUuidOf } from './partitions.ts';
@@ -270,10 +271,9 @@ export async function listEmails(
   scope: Scope,
   { page, filter }: { page: Page; filter: EmailFilter },
 ): Promise<EmailPage> {
-  const look = {
-    from: filter.to === null ? 'emails' : 'recipients',
-    order: page.before === null ? 'desc' : 'asc',
-  } as const;
+  const { projectId } = scope;
+  const by = filter.to === null ? [] : await indexesOf(db, { projectId, key: filter.to });
+  const look: Look = { by, order: page.before === null ? 'desc' : 'asc' };
   const where = [
     scope.projectId,
     scope.environment,
@@ -287,44 +287,52 @@ export async function listEmails(
   return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
 }
 
-type Look = { from: 'emails' | 'recipients'; order: 'desc' | 'asc' };
+/** `by`: the indexes of recipients to search; none: all emails. */
+type Look = { by: readonly AddressIndex[]; order: 'desc' | 'asc' };
 
-/**
- * The ids to search, in order. $3 and $4: older and newer than these ids. $5: the recipient. Its index
- * has a hash of project and address and the ids as bytes, which sort like ids; hashes may collide, so the
- * address itself is compared as well.
- */
-const SCAN = {
-  emails: (order: Look['order']) => `
-    select id from emails
-     where project_id = $1 and environment = $2 and $5::text is null
-       and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
-     order by id ${order} limit ${SCAN_MAX}`,
-  recipients: (order: Look['order']) => `
-    select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
-     where hashtextextended(project_id::text || lower(address collate "C"), 0)
-           = hashtextextended($1::uuid::text || $5, 0)
-       and project_id::text = $1::uuid::text and lower(address collate "C") = $5
+const IN_RANGE = `
        and ($3::uuid is null or (email_id < $3 and uuid_send(email_id) < uuid_send($3)))
        and ($4::uuid is null or (email_id > $4 and uuid_send(email_id) > uuid_send($4)))
-       and $2::text is not null
-     order by place ${order} limit ${SCAN_MAX}`,
+       and $2::text is not null`;
+
+/** Both indexes have the ids as bytes, which sort like ids. */
+const scanBy = (index: AddressIndex, order: Look['order']): string => `
+    select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
+     where ${BY_INDEX[index]('$5')}${IN_RANGE}
+     order by place ${order} limit ${SCAN_MAX}`;
+
+const scanRecipients = ({ by, order }: Look): string => {
+  const scans = by.map((index) => scanBy(index, order));
+  if (scans.length === 1) return scans[0]!;
+  return `
+    select distinct on (place) id, place from ((${scans.join(') union all (')})) found
+     order by place ${order} limit ${SCAN_MAX}`;
 };
+
+/** The ids to search, in order. $3 and $4: older and newer than these ids. $5: the recipient, or null. */
+const scan = (look: Look, columns = 'id'): string =>
+  look.by.length > 0
+    ? scanRecipients(look)
+    : `
+    select ${columns} from emails
+     where project_id = $1 and environment = $2 and $5::text is null
+       and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
+     order by id ${look.order} limit ${SCAN_MAX}`;
 
 /** The emails to search: with a recipient each is fetched by its id, otherwise they are read in order. */
-const SCANNED_EMAILS = {
-  emails: (order: Look['order']) => SCAN.emails(order).replace('select id', 'select *'),
-  recipients: (order: Look['order']) => `
-    select scanned.place, found.* from (${SCAN.recipients(order)}) scanned
+const scannedEmails = (look: Look): string =>
+  look.by.length > 0
+    ? `
+    select scanned.place, found.* from (${scanRecipients(look)}) scanned
      cross join lateral (
         select * from emails
-         where project_id = $1 and environment = $2 and id = scanned.id offset 0) found`,
-};
+         where project_id = $1 and environment = $2 and id = scanned.id offset 0) found`
+    : scan(look, '*');
 
-const list = ({ from, order }: Look) => `
+const list = (look: Look) => `
 select ${SUMMARY_COLUMNS}
-  from (${SCANNED_EMAILS[from](order)}) e${OPEN_STATUSES}
- where ($6::text is null or lower(e.from_address collate "C") = $6)
+  from (${scannedEmails(look)}) e${OPEN_STATUSES}
+ where ($6::text is null or coalesce(e.from_key, lower(e.from_address collate "C")) = $6)
    and ($7::text[] is null or (strpos(lower(e.subject), lower($7[1])) > 0 and not exists (
           select from unnest($7[2:]) part where strpos(lower(e.subject), lower(part)) = 0)))
    and ($8::jsonb is null or e.tags @> $8)
@@ -334,11 +342,11 @@ select ${SUMMARY_COLUMNS}
    and ($12::timestamptz is null or e.created_at < $12)
    and ($13::smallint is null or (e.open_count = 0 and e.worst = $13))
    and ($14::text is null or ($14 = any(open.statuses) and not open.statuses && $15::text[]))
- order by ${from === 'emails' ? 'e.id' : 'e.place'} ${order}
+ order by ${look.by.length > 0 ? 'e.place' : 'e.id'} ${look.order}
  limit $16`;
 
-const lastScanned = ({ from, order }: Look) => `
-select id from (${SCAN[from](order)}) scanned offset ${SCAN_MAX - 1}`;
+const lastScanned = (look: Look) => `
+select id from (${scan(look)}) scanned offset ${SCAN_MAX - 1}`;
 
 /** The status of an email with open recipients is the first of these that one of them has. */
 const OPEN_IN_ORDER: readonly Status[] = ['sending', 'queued', 'deferred', 'scheduled'];

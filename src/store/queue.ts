@@ -13,6 +13,7 @@ import { failpoint } from '../core/failpoint.ts';
 import type { Scope, Environment } from '../core/scope.ts';
 import { addressKey, type Address } from '../mail/address.ts';
 import { holdsBack } from './held-back.ts';
+import { keyOf } from './address-keys.ts';
 import type { Queryable } from './postgres/database.ts';
 
 /**
@@ -212,13 +213,13 @@ taken as materialized (
          extract(epoch from e.expires_at - app_now())::float8 * 1000 as "remainingMs",
          exists (select from suppressions s
                   where s.project_id = c.project_id and s.environment = c.environment
-                    and s.address_key = lower(r.address collate "C")
+                    and s.address_key = ${keyOf('r')}
                     and ${holdsBack('app_now()')}) as suppressed,
          d.deleted_at is not null as "domainDeleted", d.status <> 'verified' as "domainUnverified",
          d.paused_at is not null and not c.passes_pause as "isPaused"
     from claimed c
    cross join lateral (
-      select r.address from recipients r
+      select r.address, r.address_key from recipients r
        where r.project_id = c.project_id and r.email_id = c.email_id and r.position = c.position
        limit 1) r
    cross join lateral (

@@ -3,6 +3,7 @@
  * than a number of rows for each project and environment. suppressions.ts writes the rows (`remember`).
  */
 import type { Environment, Scope } from '../core/scope.ts';
+import { addressKey } from '../mail/address.ts';
 import type { Queryable } from './postgres/database.ts';
 import type { ChangedBy, SuppressionReason } from './suppressions.ts';
 
@@ -16,7 +17,7 @@ export type HistoryEntry = {
 
 const LIST_HISTORY = `
 select action, reason, source_email_id as "sourceEmailId", at, by from suppression_history
- where project_id = $1 and environment = $2 and address_key = lower($3 collate "C")
+ where project_id = $1 and environment = $2 and address_key = $3
  order by at desc
  limit $4`;
 
@@ -26,7 +27,12 @@ export function listHistory(
   scope: Scope,
   { address, limit }: { address: string; limit: number },
 ): Promise<HistoryEntry[]> {
-  return db.query<HistoryEntry>(LIST_HISTORY, [scope.projectId, scope.environment, address, limit]);
+  return db.query<HistoryEntry>(LIST_HISTORY, [
+    scope.projectId,
+    scope.environment,
+    addressKey(address),
+    limit,
+  ]);
 }
 
 /** As JSON, for the API and the command line. */

@@ -22,7 +22,7 @@ export const SUPPRESSION_REASONS = ['hard_bounce', 'complaint', 'unsubscribe', '
 export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
 
 export type Suppression = {
-  /** As written when it was added; compared case-insensitively. */
+  /** As written when it was added; compared by its addressKey. */
   address: string;
   reason: SuppressionReason;
   /** The email whose reply or report caused it; null when it was added manually. */
@@ -77,7 +77,7 @@ remembered as (
 
 const FIND_ENTRY = `
 select ${SUPPRESSION_COLUMNS} from suppressions
- where project_id = $1 and environment = $2 and address_key = lower($3 collate "C")
+ where project_id = $1 and environment = $2 and address_key = $3
    and (expires_at is null or expires_at > app_now())`;
 
 /** The entry of an address; null when it is not suppressed. */
@@ -89,7 +89,7 @@ export async function findSuppression(
   const [found] = await db.query<Suppression>(FIND_ENTRY, [
     scope.projectId,
     scope.environment,
-    address,
+    addressKey(address),
   ]);
   return found ?? null;
 }
@@ -99,7 +99,7 @@ with t as materialized (select app_now() as now),
 added as (
   insert into suppressions as s (project_id, environment, address_key, address, reason,
                                  source_email_id, created_at, expires_at)
-  select $1, $2, lower($3 collate "C"), $3, $4, $5::uuid, t.now, $6::timestamptz from t
+  select $1, $2, $8, $3, $4, $5::uuid, t.now, $6::timestamptz from t
   ${UNLESS_OUTLASTED}
   returning s.*
 ),
@@ -140,6 +140,7 @@ export async function addSuppressionIn(
     sourceEmailId,
     expiresAt,
     by,
+    addressKey(address),
   ]);
   if (added) {
     await recordEvent(tx, { scope, type: 'suppression.added', data: presentSuppression(added) });
@@ -154,11 +155,11 @@ const REMOVE = `
 with t as materialized (select app_now() as now),
 removed as (
   delete from suppressions
-   where project_id = $1 and environment = $2 and address_key = lower($3 collate "C")
+   where project_id = $1 and environment = $2 and address_key = $3
      and (expires_at is null or expires_at > app_now()) and reason = any($4::text[])
      and ($6::int is null or $6 > (
            select count(*) from suppression_history h
-            where h.project_id = $1 and h.environment = $2 and h.address_key = lower($3 collate "C")
+            where h.project_id = $1 and h.environment = $2 and h.address_key = $3
               and h.at > app_now() - interval '1 day' and h.action = 'removed' and h.by = $5))
   returning *
 ),
@@ -186,7 +187,7 @@ export function removeSuppression(
     const [removed] = await tx.query<Suppression>(REMOVE, [
       scope.projectId,
       scope.environment,
-      address,
+      addressKey(address),
       reasons,
       by,
       perDayMax,
@@ -219,7 +220,7 @@ export async function findSuppressionById(
   return (await db.query<Suppression>(FIND_BY_ID, values))[0] ?? null;
 }
 
-/** For clients that need an id besides the address: the same for the same address, whatever its case. */
+/** For clients that need an id besides the address: the same for the same addressKey. */
 export function suppressionId(address: string): string {
   const digest = hash('md5', addressKey(address), 'hex');
   return digest.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
@@ -255,7 +256,7 @@ export type SuppressionPage = {
 };
 
 export type SuppressionFilter = {
-  /** The beginning of the address, case-insensitive. */
+  /** The beginning of the address, compared as whole addresses are. */
   prefix: string | null;
   reason: SuppressionReason | null;
 };
@@ -267,8 +268,7 @@ const LAST_CHARACTER = `chr(1114111)`;
 
 const pageOn = (key: string) => `
    and (expires_at is null or expires_at > app_now())
-   and ${key} > lower($3 collate "C") and ${key} < lower($4 collate "C")
-   and ${key} >= lower($5 collate "C") and ${key} < lower($5 collate "C") || ${LAST_CHARACTER}`;
+   and ${key} > $3 and ${key} < $4 and ${key} >= $5 and ${key} < $5 || ${LAST_CHARACTER}`;
 
 /** The expression of the index suppressions_by_reason. */
 const KEY_OF_REASON = "(address_key || '')";
@@ -305,9 +305,9 @@ export async function listSuppressions(
   const found = await db.query<Suppression>(statement, [
     scope.projectId,
     scope.environment,
-    after ?? '',
-    before ?? BEYOND,
-    prefix ?? '',
+    addressKey(after ?? ''),
+    before === null ? BEYOND : addressKey(before),
+    addressKey(prefix ?? ''),
     limit + 1,
     ...(reason === null ? [] : [reason]),
   ]);

@@ -1,6 +1,6 @@
 /** Rows that accepting and settling need, and the shortest way to fill them in. */
 import pino from 'pino';
-import { domainOf } from '../../src/mail/address.ts';
+import { addressKey, domainOf } from '../../src/mail/address.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
 import { newId } from '../../src/store/ids.ts';
 import type { AcceptStore } from '../../src/store/accept.ts';
@@ -79,7 +79,7 @@ export function newEmail(
     recipients: to.map((one, position) => ({
       position,
       address: address(one),
-      addressKey: one.toLowerCase(),
+      addressKey: addressKey(one),
       kind: 'to',
       destination: one.slice(one.indexOf('@') + 1),
       provider: one.slice(one.indexOf('@') + 1),

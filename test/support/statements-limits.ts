@@ -7,6 +7,7 @@ import { makeBlocks } from '../../src/store/limit-blocks.ts';
 import { listLimits } from '../../src/store/limits.ts';
 import { emailBatch, newEmail } from './mail-store.ts';
 import * as maxima from '../../src/store/maxima.ts';
+import { keyEarlierMail } from '../../src/store/migrate-addresses.ts';
 import { countEarlierMail } from '../../src/store/earlier-storage.ts';
 import * as storage from '../../src/store/storage.ts';
 import type { Exercise, Stage } from './statements.ts';
@@ -58,12 +59,18 @@ async function useStorage({ db, sender: { projectId } }: Stage): Promise<void> {
   await storage.forgetStorage(db, { contentH: 24, metadataH: 48 });
 }
 
+async function keyAddresses({ db }: Stage): Promise<void> {
+  await db.query('insert into earlier_addresses (lists_done) values (true) on conflict do nothing');
+  await keyEarlierMail(db, KEYED);
+}
+
 async function countMaxima({ db, sender }: Stage): Promise<void> {
   await maxima.roomForKey(db, sender);
   await maxima.roomForProject(db, newId());
   await maxima.roomForMember(db, { organizationId: newId(), emailKey: 'jo@acme.test' });
 }
 
+const KEYED = 20;
 const SUPPRESSIONS_MAX = 500_000;
 
 async function countSuppressions({ db, sender }: Stage): Promise<void> {
@@ -75,6 +82,7 @@ export const LIMIT_EXERCISES: readonly Exercise[] = [
   { what: 'count what has a maximum', asks: 1, run: countMaxima },
   { what: 'count suppressions', asks: SUPPRESSIONS_MAX, run: countSuppressions },
   { what: 'reserve, list and forget stored bytes', asks: 1, run: useStorage },
+  { what: 'key the addresses of earlier mail', asks: KEYED, run: keyAddresses },
   { what: 'list the limits', asks: 3, run: listAll },
   { what: 'accept from blocks of a limit', asks: FEW, run: acceptFromBlocks },
 ];

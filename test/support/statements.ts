@@ -179,6 +179,13 @@ const list = (what: string, asks: number, filter: Partial<EmailFilter>, page = {
   },
 });
 
+/** An address in ASCII that compares equal to one that is not. */
+async function listBoth(stage: Stage): Promise<void> {
+  await acceptAll(acceptStore(stage), [newEmail(stage.sender, { to: ['stra\u00dfe@one.test'] })]);
+  const filter = { ...NO_FILTER, to: 'strasse@one.test' };
+  await listEmails(stage.db, stage.sender, { page: PAGE, filter });
+}
+
 /** What has no index is looked for in so many emails, and the answer says so. */
 const SCANNED = 50_000;
 
@@ -220,6 +227,7 @@ async function useProjects({ db, sender }: Stage): Promise<void> {
 async function readAddressLog({ db, sender }: Stage): Promise<void> {
   const busy = { projectIds: [sender.projectId], environment: null, addressKey: BUSY_ADDRESS };
   await addressLog.readAddressLog(db, { ...busy, limit: 20 });
+  await addressLog.readAddressLog(db, { ...busy, addressKey: 'jö@one.test', limit: 20 });
   await addressLog.suppressedIn(db, busy);
 }
 
@@ -398,6 +406,8 @@ export const EXERCISES: readonly Exercise[] = [
   list('older ones', 20, {}, { after: true }),
   list('newer ones', 20, {}, { before: true }),
   list('of a recipient', 20, { to: 'jo77@customers1.test' }),
+  { what: 'list emails of a recipient, in and outside of ASCII', asks: 20, run: listBoth },
+  list('of a recipient outside of ASCII', 20, { to: 'jö@customers1.test' }),
   list('of a recipient who gets many', 20, { to: BUSY_ADDRESS }),
   list('of a recipient who gets many, older', 20, { to: BUSY_ADDRESS }, { after: true }),
   list('of a recipient who gets many, newer', 20, { to: BUSY_ADDRESS }, { before: true }),

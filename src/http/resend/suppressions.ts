@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
-import { type Address, explainAddress, parseAddress } from '../../mail/address.ts';
+import { type Address, addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
 import { isId } from '../../store/ids.ts';
 import type { SuppressionRoom } from '../../store/maxima.ts';
 import type { Database, Queryable } from '../../store/postgres/database.ts';
@@ -156,8 +156,8 @@ const removal = z
     error: 'is required, or ids instead of it',
   });
 
-function byAddress(a: NewSuppression, b: NewSuppression): number {
-  return a.address < b.address ? -1 : 1;
+function byAddress(one: NewSuppression, other: NewSuppression): number {
+  return addressKey(one.address) < addressKey(other.address) ? -1 : 1;
 }
 
 function entryOf(field: string, text: string): (NewSuppression & { address: Address }) | Refusal {

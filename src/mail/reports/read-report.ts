@@ -6,6 +6,7 @@
  * result is read here. The cost is bounded for any message: the first REPORT_BYTES_MAX are read, each part
  * once, and at most RECIPIENTS_MAX recipients are classified.
  */
+import { addressKey } from '../address.ts';
 import type { HeaderField } from '../header.ts';
 import { valueOf, valuesOf } from '../mime-reader.ts';
 import type { Verdict } from '../replies/meanings.ts';
@@ -132,10 +133,10 @@ function textClaimsOf({ fields, lines, originalFields }: ReportParts): TextClaim
     ...['from', 'sender', 'return-path'].flatMap((name) => valuesOf(originalFields, name)),
   ].flatMap(addressesIn);
   const recipients = valuesOf(originalFields, 'to').flatMap(addressesIn);
-  const toThemselves = new Set(recipients.map(({ address }) => address.toLowerCase()));
+  const toThemselves = new Set(recipients.map(({ address }) => addressKey(address)));
   return readTextClaims(lines, {
     notRecipients: new Set(
-      senders.map(({ address }) => address.toLowerCase()).filter((one) => !toThemselves.has(one)),
+      senders.map(({ address }) => addressKey(address)).filter((one) => !toThemselves.has(one)),
     ),
     known: Array.from(new Set(known.map(({ address }) => address))),
   });
@@ -213,7 +214,7 @@ function recipientOf(
   const byField = reported({ recipient, original, texts: diagnostics, status, isDelay });
   if (isKnown(byField, diagnostic)) return byField;
   const inText = said().find(
-    (one) => one.recipient.toLowerCase() === recipient?.toLowerCase(),
+    (one) => recipient !== null && addressKey(one.recipient) === addressKey(recipient),
   )?.diagnostic;
   const texts = [...diagnostics, inText ?? '', isOnly ? parts.words : ''];
   return reported({ recipient, original, texts, status, isDelay });

@@ -9,6 +9,7 @@
  * Linear in any text: only the neighbourhood of each address is read, from one `@` to the next within a
  * bound, and the numbers of addresses and recipients are limited.
  */
+import { addressKey } from '../address.ts';
 import { MESSAGE_FIELD, RECIPIENT_PHRASES } from './phrases.ts';
 
 /** `diagnostic`: the text after an address, up to the next one. */
@@ -29,7 +30,7 @@ type Kind = (typeof KINDS)[number];
 type Candidate = { address: string; line: number; rest: number; kind: Kind };
 
 /**
- * @param notRecipients senders of the message and of the report, in lower case
+ * @param notRecipients senders of the message and of the report, as addressKey
  * @param known addresses that failed by the report's own header; then only these are recipients
  */
 export function readTextClaims(
@@ -38,14 +39,14 @@ export function readTextClaims(
 ): TextClaim[] {
   const candidates = candidatesIn(lines);
   const failed = known.slice(0, RECIPIENTS_MAX);
-  const isFailed = new Set(failed.map((address) => address.toLowerCase()));
+  const isFailed = new Set(failed.map((address) => addressKey(address)));
   const chosen =
     failed.length > 0
-      ? candidates.filter(({ address }) => isFailed.has(address.toLowerCase()))
-      : ofBestKind(candidates.filter(({ address }) => !notRecipients.has(address.toLowerCase())));
+      ? candidates.filter(({ address }) => isFailed.has(addressKey(address)))
+      : ofBestKind(candidates.filter(({ address }) => !notRecipients.has(addressKey(address))));
   const named = new Map<string, Candidate>();
   for (const candidate of chosen) {
-    const key = candidate.address.toLowerCase();
+    const key = addressKey(candidate.address);
     const before = named.get(key);
     if (before === undefined || isBetter(candidate, before)) named.set(key, candidate);
   }
@@ -59,8 +60,8 @@ export function readTextClaims(
 
 function ofKnown(claims: readonly TextClaim[], known: readonly string[]): TextClaim[] {
   return known.map((recipient) => {
-    const key = recipient.toLowerCase();
-    const claim = claims.find((one) => one.recipient.toLowerCase() === key);
+    const key = addressKey(recipient);
+    const claim = claims.find((one) => addressKey(one.recipient) === key);
     return { recipient, diagnostic: claim?.diagnostic ?? '' };
   });
 }
@@ -69,7 +70,7 @@ function ofBestKind(candidates: readonly Candidate[]): readonly Candidate[] {
   const best = KINDS.find((kind) => candidates.some((candidate) => candidate.kind === kind));
   const chosen = candidates.filter(({ kind }) => kind === best);
   // An address within a sentence is only a guess; several such addresses are discarded.
-  const addresses = new Set(chosen.map(({ address }) => address.toLowerCase()));
+  const addresses = new Set(chosen.map(({ address }) => addressKey(address)));
   return best === 'mentioned' && addresses.size > 1 ? [] : chosen;
 }
 

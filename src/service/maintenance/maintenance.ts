@@ -25,6 +25,7 @@ import type { ServiceDatabase } from '../service-database.ts';
 import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../store/event-order.ts';
 import { removeDeadLog } from '../../store/move/change-log.ts';
 import { noteRun } from '../../store/retention-clock.ts';
+import { keyEarlierMail } from '../../store/migrate-addresses.ts';
 import { forgetExpired } from '../../store/retention.ts';
 import { shortenHistories } from '../../store/suppression-history.ts';
 import { foldStats } from '../../store/stats.ts';
@@ -81,6 +82,10 @@ const STORAGE_EVERY_MS = 30_000;
 const SECRETS_EVERY_MS = 5_000;
 const STATS_EVERY_MS = 10_000;
 const STATS_BATCH = 5_000;
+const EARLIER_EVERY_MS = 10_000;
+/** Some seconds of a run; ten million emails take an hour. */
+const EARLIER_BATCHES = 40;
+const EARLIER_BATCH = 2_000;
 /** By the wall clock: after it jumps, ids need the partitions of other weeks. */
 const PARTITIONS_EVERY_MS = 6 * 3600_000;
 const CLOCK_EVERY_MS = 60_000;
@@ -184,6 +189,14 @@ export class Maintenance implements AsyncDisposable {
     });
     this.#every(STATS_EVERY_MS, 'adding up counts', async () => {
       while (!this.#isStopping && (await foldStats(database.db, STATS_BATCH)) === STATS_BATCH);
+    });
+    let isKeyed = false;
+    this.#every(EARLIER_EVERY_MS, 'keys of earlier addresses', async () => {
+      for (let batch = 0; batch < EARLIER_BATCHES && !isKeyed && !this.#isStopping; batch += 1) {
+        const passed = await keyEarlierMail(database.db, EARLIER_BATCH);
+        isKeyed = passed === null;
+        if (passed === 0) return;
+      }
     });
     let partitionsAtMs = systemWorld.now();
     this.#every(CLOCK_EVERY_MS, 'partitions', async () => {

@@ -4,6 +4,7 @@
  * read in the order of time here for a journal beside the backups (backup/journal.ts), and replayed into a
  * restored database.
  */
+import { addressKey } from '../../mail/address.ts';
 import type { Queryable } from '../postgres/database.ts';
 
 /** A row of a table, as PostgreSQL writes it in JSON. */
@@ -75,8 +76,15 @@ export async function replayJournal(
   rows: readonly JournalRow[],
 ): Promise<{ suppressions: number; keys: number }> {
   const of = (table: JournalRow['table']) =>
-    JSON.stringify(rows.filter((one) => one.table === table).map(({ row }) => row));
+    JSON.stringify(rows.filter((one) => one.table === table).map(({ row }) => withKey(row)));
   const suppressions = await db.query(REPLAY_SUPPRESSIONS, [of('suppressions')]);
   const keys = await db.query(REPLAY_KEYS, [of('idempotency')]);
   return { suppressions: suppressions.length, keys: keys.length };
+}
+
+/** A journal may be older than the present form of keys. */
+function withKey(row: JournalRow['row']): JournalRow['row'] {
+  return typeof row.address_key === 'string'
+    ? { ...row, address_key: addressKey(row.address_key) }
+    : row;
 }

@@ -22,6 +22,7 @@ import { isUnsuitable, requireSessions } from './connect.ts';
 import { refuseUnusable } from './usable.ts';
 import type { Watching } from './session.ts';
 import { type LoginOutcome, makeAppRole, makeLogin } from './roles.ts';
+import { keyEarlierLists } from '../migrate-addresses.ts';
 import { noteDatabaseSystem } from '../event-order.ts';
 import { type Migration, migrationsAfter } from './migration-effects.ts';
 import { ensurePartitions } from '../partitions.ts';
@@ -182,6 +183,7 @@ async function applyMigrations(
   else if (options.emptyProblem) throw new MigrationRefused(options.emptyProblem);
   const finish = async (): Promise<void> => {
     if (present <= newest) await seedTransitions(db);
+    await keyEarlierLists(db);
     await noteDatabaseSystem(db);
     await ensurePartitions(db, nowMs);
   };
