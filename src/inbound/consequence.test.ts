@@ -123,6 +123,22 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
     address: 'jörg@dest.dev',
     end: 'bounced, suppressed',
   },
+  'internationalised, with an escaped +': {
+    groups: [
+      `Final-Recipient: utf-8; j\\x{F6}rg\\x{2B}news@dest.dev\n${FAILED}`,
+      final('b@dest.dev', DELIVERED),
+    ],
+    address: 'jörg+news@dest.dev',
+    end: 'bounced, suppressed',
+  },
+  'as an encoded word (RFC 2047)': {
+    groups: [
+      `Final-Recipient: rfc822; =?utf-8?q?j=C3=B6rg=40dest=2Edev?=\n${FAILED}`,
+      final('b@dest.dev', DELIVERED),
+    ],
+    address: 'jörg@dest.dev',
+    end: 'bounced, suppressed',
+  },
   'internationalised, in UTF-8, with a domain in Unicode': {
     groups: [`Final-Recipient: utf-8; jörg@bücher.test\n${FAILED}`, final('b@dest.dev', DELIVERED)],
     address: 'jörg@xn--bcher-kva.test',

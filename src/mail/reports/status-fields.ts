@@ -7,6 +7,7 @@
  * reports of Exchange and IronPort.
  */
 import type { HeaderField } from '../header.ts';
+import { decodeWords } from '../mime-decode.ts';
 import { readHeader } from '../mime-reader.ts';
 import { addressIn } from './text.ts';
 
@@ -92,11 +93,11 @@ function beginsAnother(block: Block, name: string, isNewGroup: boolean): boolean
 
 function claimOf(block: Block): StatusClaim | null {
   if (!RECIPIENT_FIELDS.some((name) => block.has(name))) return null;
-  const recipients = RECIPIENT_FIELDS.map((name) => addressIn(block.get(name) ?? ''));
+  const recipients = RECIPIENT_FIELDS.map((name) => addressOf(block, name));
   const diagnostics = diagnosticsOf(block);
   return {
     recipient: recipients.find((address) => address !== null) ?? null,
-    original: addressIn(block.get('original-recipient') ?? ''),
+    original: addressOf(block, 'original-recipient'),
     action: /^[a-z]+/.exec((block.get('action') ?? '').toLowerCase())?.[0] ?? '',
     isRetried: block.has('will-retry-until'),
     status: moreExact(
@@ -105,6 +106,10 @@ function claimOf(block: Block): StatusClaim | null {
     ),
     diagnostics: diagnostics.map(({ text }) => text).filter((text) => text !== ''),
   };
+}
+
+function addressOf(block: Block, name: string): string | null {
+  return addressIn(decodeWords(block.get(name) ?? ''));
 }
 
 /** 5.0.0 says nothing that the status within a diagnostic does not say better. */

@@ -181,6 +181,8 @@ export function addressesIn(text: string): Found[] {
 }
 
 const FIELD_CHARS_MAX = 4_096;
+/** `+`, `=` and a backslash, which RFC 6533 §3 requires to be escaped. */
+const ESCAPED_ASCII: ReadonlySet<number> = new Set([0x2b, 0x3d, 0x5c]);
 
 /** The first address of a field: `rfc822; <jo@acme.test>`, `utf-8; ...` (RFC 6533 §3). */
 export function addressIn(value: string): string | null {
@@ -188,7 +190,8 @@ export function addressIn(value: string): string | null {
     .slice(0, FIELD_CHARS_MAX)
     .replace(/\\x\{([0-9a-f]{1,6})\}/gi, (escaped, hex: string) => {
       const codePoint = Number.parseInt(hex, 16);
-      return codePoint > 0x7f && codePoint <= 0x10ffff ? String.fromCodePoint(codePoint) : escaped;
+      const isAllowed = ESCAPED_ASCII.has(codePoint) || codePoint > 0x7f;
+      return isAllowed && codePoint <= 0x10ffff ? String.fromCodePoint(codePoint) : escaped;
     });
   const [first] = addressesIn(text);
   return first?.address ?? null;
