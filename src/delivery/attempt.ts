@@ -19,7 +19,6 @@ import { refusalSubject } from '../mail/replies/blocks.ts';
 import type { Transaction } from '../net/smtp/client.ts';
 import { lacksSmtpUtf8 } from '../net/smtp/transaction.ts';
 import type { Queryable } from '../store/postgres/database.ts';
-import type { StoredMessage } from '../store/messages.ts';
 import { stoppedNow } from '../store/queue.ts';
 import type { SettleHealth } from '../store/settle-health.ts';
 import { deferredByBlock } from './block-outcomes.ts';
@@ -29,11 +28,13 @@ import type { Delivery } from './fair-queue.ts';
 import { providerAt, type RouteAttempt, tryHosts } from './hosts.ts';
 import type { MailRouting } from './mail-routing.ts';
 import {
+  ASCII_FORM,
   assertAsSigned,
   hasAsciiForm,
   type MessageBuilder,
   type MessageForm,
   type SignedMessage,
+  USUAL_FORM,
 } from './message.ts';
 import {
   type Attempted,
@@ -70,6 +71,8 @@ export type AttemptOptions = {
 type Progress = RouteAttempt['progress'] & {
   message?: SignedMessage;
   route?: Route;
+  /** Of a large message, once it was loaded. */
+  hasAsciiForm?: boolean;
   hasWrittenDot: boolean;
 };
 
@@ -166,20 +169,22 @@ async function buildAndSend(
   const { destination, content } = delivery;
   const postponed = content === null ? contents.postponement(delivery) : null;
   if (postponed !== null) return postponed;
-  const inForms = content !== null && hasAsciiForm(content, delivery);
   const [message, route, sts] = await Promise.all([
-    content !== null && !inForms ? builder.build(content, delivery) : null,
+    content && builder.build(content, delivery),
     options.mailRouting.find(destination),
     options.tls.policyOf(destination),
   ]);
   Object.assign(progress, { route, ...(message && { message }) });
   const postponableMs = delivery.expiresAtMs - startedMs;
-  const sendUnder = async (wanted: TlsWanted) => {
+  const sendUnder = async (wanted: TlsWanted, form = USUAL_FORM) => {
     const tls = await options.tls.forAttempt(route, wanted);
     const transaction = transactionOf(delivery, options, { progress, cutoff });
-    if (message !== null) fill(transaction, message, delivery);
+    const isUsual = form === USUAL_FORM;
+    const signed = isUsual ? message : content && (await builder.build(content, delivery, form));
+    if (signed !== null) fill(transaction, signed, delivery);
+    if (signed !== null && !isUsual) progress.message = signed;
     const withMessage =
-      message === null ? loadFor(transaction, delivery, { ...options, progress }) : null;
+      signed === null ? loadFor(transaction, delivery, { ...options, progress }, form) : null;
     const gate = options.visit.gate.bind(options.visit);
     const { place } = delivery;
     const attempt = { transaction, withMessage, postponableMs, progress, gate, place };
@@ -188,6 +193,10 @@ async function buildAndSend(
   const demand = leastTls === 'enforced' ? 'enforced' : (delivery.message.tls ?? 'opportunistic');
   const wanted = { destination, demand, sts } as const;
   const result = await sendUnder(wanted);
+  if (lacksSmtpUtf8(result)) {
+    const hasForm = content === null ? progress.hasAsciiForm : hasAsciiForm(content, delivery);
+    return hasForm === true ? sendUnder(wanted, ASCII_FORM) : result;
+  }
   if (result.kind !== 'failed' || result.cause !== 'tls') return result;
   const newer = await options.tls.newerPolicy(wanted);
   return newer === null ? result : sendUnder({ ...wanted, ...newer });
@@ -255,30 +264,21 @@ function fill(transaction: Transaction, message: SignedMessage, { address }: Del
   transaction.is8Bit = message.is8Bit;
 }
 
-/**
- * Signs a message when a server is ready for it, and drops it afterwards: a large one, which is loaded for that, and
- * one that has a form for servers without SMTPUTF8.
- */
+/** Loads and signs a large message when a server is ready for it, and drops it afterwards. */
 function loadFor(
   transaction: Transaction,
   delivery: Delivery,
   { builder, contents, progress }: AttemptOptions & { progress: Progress },
+  form: MessageForm,
 ): RouteAttempt['withMessage'] {
-  return (send) => {
-    const sendForms = async (content: StoredMessage) => {
-      const sendForm = async (form: MessageForm) => {
-        const signed = await builder.build(content, delivery, form);
-        fill(transaction, signed, delivery);
-        progress.message = { ...signed, parts: [] };
-        return send().finally(() => (transaction.message = []));
-      };
-      const sent = await sendForm({ asciiOnly: false });
-      const hasOther = lacksSmtpUtf8(sent) && hasAsciiForm(content, delivery);
-      return hasOther ? sendForm({ asciiOnly: true }) : sent;
-    };
-    const { content } = delivery;
-    return content === null ? contents.use(delivery, sendForms) : sendForms(content);
-  };
+  return (send) =>
+    contents.use(delivery, async (content) => {
+      const signed = await builder.build(content, delivery, form);
+      fill(transaction, signed, delivery);
+      progress.message = { ...signed, parts: [] };
+      progress.hasAsciiForm = signed.smtpUtf8 && hasAsciiForm(content, delivery);
+      return send().finally(() => (transaction.message = []));
+    });
 }
 
 /** RFC 5321 §4.4: bounces come to this address; its signed token names the recipient. */

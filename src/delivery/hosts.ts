@@ -23,7 +23,7 @@ import type { TlsForAttempt } from './tls-rules.ts';
 /** The same for all hosts of the route. */
 export type RouteAttempt = TlsForAttempt & {
   transaction: Transaction;
-  /** A message that is made when a server is ready: makes it, calls `send` and drops it. Null: it is there already. */
+  /** A large message: loads it, calls `send` and drops it, when a server is ready. Null: it is there already. */
   withMessage: ((send: Send) => Promise<TransactionResult | Postponed>) | null;
   /** How long it may be postponed for hosts that did not answer a moment ago. */
   postponableMs: number;

@@ -15,6 +15,7 @@ import { LRUCache } from 'lru-cache';
 import type { World } from '../core/world.ts';
 import { type Address, domainOf, type Mailbox, needsSmtpUtf8 } from '../mail/address.ts';
 import { partsAsWritten, type WrittenParts } from '../mail/as-written.ts';
+import { withAsciiHeader } from '../mail/ascii-header.ts';
 import { composeMessage, FEEDBACK_ID, feedbackIdOf, type Message } from '../mail/compose.ts';
 import {
   type DkimKey,
@@ -77,19 +78,22 @@ export type MessageRecipient = { address: Address; position: number };
 
 /**
  * Whether the message can be sent to this recipient through a server without SMTPUTF8: only other recipients that
- * its header names need that. The address of the author has no form in ASCII, nor the one for replies.
+ * its header names need that, or texts that a client did not encode. The address of the author has no form in ASCII,
+ * nor the one for replies.
  */
 export function hasAsciiForm(message: StoredMessage, { address }: MessageRecipient): boolean {
   const { written, from, to, cc, replyTo } = message;
-  if (written !== null || needsSmtpUtf8(address)) return false;
+  if (needsSmtpUtf8(address)) return false;
+  if (written !== null) return withAsciiHeader(written.raw) !== null;
   return namesUtf8(to, cc) && !namesUtf8([from], replyTo);
 }
 
 /** `asciiOnly`: for a server without SMTPUTF8. */
 export type MessageForm = { asciiOnly: boolean };
 
-const USUAL_FORM: MessageForm = { asciiOnly: false };
-const BOTH_FORMS: readonly MessageForm[] = [USUAL_FORM, { asciiOnly: true }];
+export const USUAL_FORM: MessageForm = { asciiOnly: false };
+export const ASCII_FORM: MessageForm = { asciiOnly: true };
+const BOTH_FORMS: readonly MessageForm[] = [USUAL_FORM, ASCII_FORM];
 
 /** What differs between recipients: what List-Unsubscribe names, and the links of a tracked email. */
 type Copy = { url: string | null; mailto: string | null; html: string | null };
@@ -245,9 +249,10 @@ export class MessageBuilder {
   async #writtenFor(
     message: StoredMessage,
     recipient: MessageRecipient,
+    { asciiOnly }: MessageForm,
   ): Promise<WrittenParts | null> {
     if (message.written === null) return null;
-    const { raw } = message.written;
+    const raw = (asciiOnly ? withAsciiHeader(message.written.raw) : null) ?? message.written.raw;
     if (message.tracking.base === null) return partsAsWritten(raw);
     const isUntracked = unsubscribesAt(
       null,
@@ -279,7 +284,7 @@ export class MessageBuilder {
   ): Promise<SignedMessage> {
     const times = timesOf(message);
     const fromDomain = domainOf(message.from.address);
-    const written = await this.#writtenFor(message, recipient);
+    const written = await this.#writtenFor(message, recipient, form);
     // Encoding 20 MB takes a quarter of a second: what waits is served before and after.
     if ((message.html?.length ?? 0) + (message.text?.length ?? 0) > LARGE_CHARS) await nextTurn();
     const parts =
@@ -300,7 +305,7 @@ export class MessageBuilder {
     const { from, to, cc, replyTo } = message;
     const smtpUtf8 = written
       ? !isAscii(written.headerBytes)
-      : !form.asciiOnly && namesUtf8([from], to, cc, replyTo);
+      : namesUtf8([from], replyTo) || (!form.asciiOnly && namesUtf8(to, cc));
     const is8Bit = written !== null && !isAscii(written.raw);
     return { parts, sizeBytes: sizeOf(parts), sha256: sha256Of(parts), smtpUtf8, is8Bit };
   }

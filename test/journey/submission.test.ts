@@ -1,5 +1,6 @@
 /** Mail submitted by SMTP: it is sent unchanged, with the usual events. */
 import assert from 'node:assert/strict';
+import { isAscii } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import { Resolver } from 'node:dns/promises';
 import { after, test } from 'node:test';
@@ -177,6 +178,24 @@ test('a submitted message arrives unchanged except for Bcc, claims about checks 
   // In either order: each has a message of its own.
   const envelopes = mx.messages.map(({ recipients }) => recipients.join());
   assert.deepEqual(envelopes.toSorted(), ['KIM@raw.test', 'kim@raw.test']);
+});
+
+test('a recipient outside of ASCII bounces at a server without SMTPUTF8, those beside it get the email', async () => {
+  const mx = await journey.mailServer('no-utf8.test', { smtpUtf8: false });
+  await using client = await loggedIn({ port, key });
+  const to = ['kim@no-utf8.test', 'j\u00f6@no-utf8.test'];
+  const lines = [FROM, `To: ${to.join(', ')}`, 'Subject: Gr\u00fc\u00dfe', '', 'Hi'];
+  const id = idIn(await submit(client, { to, lines }));
+  const { recipients } = await journey.ended(id);
+  assert.deepEqual(
+    recipients.map((one: { status: string }) => one.status),
+    ['delivered', 'bounced'],
+  );
+  assert.match(recipients[1].reason.advice, /SMTPUTF8/);
+  const [message] = mx.messages;
+  assert.ok(message !== undefined && isAscii(message.raw));
+  assert.equal((await PostalMime.parse(message.raw)).subject, 'Gr\u00fc\u00dfe');
+  assert.deepEqual(await signersOf(message.raw), SIGNED);
 });
 
 test('a message without Date and Message-ID gets them', async () => {
