@@ -137,6 +137,7 @@ const REFUSED: Record<string, [RegExp, ...string[]]> = {
     '<a b@c.test>',
     '<a@b.test',
     '<>',
+    ', ,',
     'x',
   ],
   References: [/message ids/, '<a@b.test> and <c@d.test>', '=?utf-8?q?=3Ca=40b=3E?='],
@@ -211,6 +212,38 @@ test('a custom header needs a name and a value that fit a line', () => {
     assert.equal(checkCustomHeader('X-A', value), null, value);
   }
   assert.equal(checkCustomHeader('List-Unsubscribe', '<mailto:u@acme.com>'), null);
+});
+
+test('the longest hostile values end: each grammar takes time proportional to the value', () => {
+  const shapes = [
+    'x',
+    'x.',
+    'x=',
+    '<',
+    '<x> ',
+    '<a:b>,',
+    '(',
+    '(x) ',
+    '"',
+    '"\\',
+    '"x", ',
+    ',',
+    '@',
+    'x@y ',
+    ' ; x=y',
+    '=?',
+    '/',
+    'ü',
+  ];
+  for (const name of [...Object.keys(WRITTEN), ...Object.keys(REFUSED)]) {
+    for (const shape of shapes) {
+      for (const spaced of [shape.repeat(890 / shape.length), `${shape.repeat(200)} `.repeat(9)]) {
+        const value = spaced.slice(0, 7_990);
+        for (const end of ['', '\u00e9', '"', ' ', '<', ')', 'x'])
+          checkCustomHeader(name, value + end);
+      }
+    }
+  }
 });
 
 const pieces = fc.array(

@@ -54,7 +54,7 @@ export const messageIds: Grammar = (value) => {
   const ids = value.match(/<[^<>\s]+>|[^\s<>,]+/g) ?? [];
   const isAll = value.replace(/<[^<>\s]+>|[^\s<>,]+/g, '').replace(/[ ,]/g, '') === '';
   const isEach = ids.every((id) => id.startsWith('<') || /^[^@]+@[^@]+$/.test(id));
-  if (isAll && isEach && isPrintableAscii(value)) {
+  if (ids.length > 0 && isAll && isEach && isPrintableAscii(value)) {
     return spaced(ids.map((id) => (id.startsWith('<') ? id : `<${id}>`)));
   }
   return problem('must be message ids in ASCII in angle brackets, like <4711@acme.com>');
@@ -120,13 +120,15 @@ export const phrases: Grammar = (value, name) => {
   return spaced(words);
 };
 
+const LIST_ID = /^[A-Za-z0-9!#$%&'*+./=?^_`{|}~-]+$/;
+
 /** RFC 2919 §3: a phrase, then the id of the list in angle brackets. */
 export const listId: Grammar = (value, name) => {
   const isBare = /^[^\s<>@]+\.[^\s<>@]+$/.test(value);
   const [, phrase = '', id = ''] =
     /^([^<>]*)<([^<>\s]+)>$/.exec(isBare ? `<${value}>` : value) ?? [];
   const ascii = isPrintableAscii(id) ? id : domainToASCII(id);
-  if (!new RegExp(`^(?:${TOKEN}|[=?/])+$`).test(ascii)) {
+  if (!LIST_ID.test(ascii)) {
     return problem('must be the id of a list in angle brackets, like Acme News <news.acme.com>');
   }
   const text = unquoted(phrase.trim());
