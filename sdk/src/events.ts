@@ -52,6 +52,8 @@ export type ConditionData = {
   since: string;
 };
 
+export type SuppressionData = Omit<api.Suppression, 'object'>;
+
 export type ReputationData = {
   project_id: string;
   environment: 'live' | 'test';
@@ -99,8 +101,8 @@ export type EventData = {
   'domain.recovered': api.Domain | ConditionData;
   'domain.failed': api.Domain;
   'domain.deleted': api.Domain;
-  'suppression.added': api.Suppression;
-  'suppression.removed': api.Suppression;
+  'suppression.added': SuppressionData;
+  'suppression.removed': SuppressionData;
   'project.reputation_alert': ReputationData;
   'webhook.disabled': DisabledWebhookData | ConditionData;
 } & Record<OperatorEventType, ConditionData>;

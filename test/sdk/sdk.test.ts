@@ -328,6 +328,25 @@ test('the event stream gives every event once, also when its connection is cut',
   );
 });
 
+test('events of domains and suppressions have the fields that their types say', async () => {
+  const { cursor } = await lastPage();
+  const domain = await letterhaus.domains.create({ name: 'typed.test' });
+  const address = 'typed@example.com';
+  const { object: _, ...suppression } = await letterhaus.suppressions.create({ address });
+  const wanted = new Set<string>(['domain.created', 'suppression.added']);
+  const options = { after: cursor, types: [...wanted].join(',') };
+  for await (const event of letterhaus.events.stream(options)) {
+    if (event.type === 'domain.created' && event.data.name === domain.name) {
+      assert.deepEqual(Object.keys(event.data), Object.keys(domain));
+      wanted.delete(event.type);
+    } else if (event.type === 'suppression.added' && event.data.address === address) {
+      assert.deepEqual(event.data, suppression);
+      wanted.delete(event.type);
+    }
+    if (wanted.size === 0) break;
+  }
+});
+
 test('an event stream with a wrong key is an error, not a retry', async () => {
   const stranger = new Letterhaus({ baseUrl: service.url, apiKey: 'lh_test_wrong' });
   await assert.rejects(collected(stranger.events.stream(), String), LetterhausError);
