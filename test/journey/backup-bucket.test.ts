@@ -7,7 +7,7 @@ import { letterhaus } from '../support/letterhaus.ts';
 import { ACCESS, startS3Server } from '../support/s3-server.ts';
 import { opening, SEALED } from '../support/sealing.ts';
 import { startService } from '../support/service.ts';
-import { waitFor } from '../support/wait.ts';
+import { eventually, waitFor } from '../support/wait.ts';
 
 const PLACE = 's3://backups/acme/';
 
@@ -31,9 +31,11 @@ test('an installation whose backups are in a bucket outlives its machine', async
   await lost.logged(/has no room for s3:\/\/backups\/acme\/letterhaus-.*make room there/);
   assert.deepEqual([names('-'), store.uploads.size], [[old], 0]);
   await lost.logged(/The newest good backup in s3:\/\/backups\/acme\/ is \d+ days old/);
-  const attention = await lost.cli('attention');
-  assert.match(attention.stdout, /^The newest backup is \d+ days old: s3:/);
-  assert.match(attention.stdout, /backup\.failed[^]*has no room for/);
+  await eventually(async () => {
+    const { stdout } = await lost.cli('attention');
+    assert.match(stdout, /^The newest backup is \d+ days old: s3:/);
+    assert.match(stdout, /backup\.failed[^]*has no room for/);
+  });
 
   store.fault = () => null;
   await lost.restart();

@@ -8,7 +8,7 @@ import { cleanEnv, letterhaus } from '../support/letterhaus.ts';
 import { ACCESS, startS3Server } from '../support/s3-server.ts';
 import { opening, SEALED } from '../support/sealing.ts';
 import { type Service, startService } from '../support/service.ts';
-import { waitFor } from '../support/wait.ts';
+import { eventually, waitFor } from '../support/wait.ts';
 
 const PASSPHRASE = { LETTERHAUS_BACKUP_PASSPHRASE: 'correct horse battery staple' };
 
@@ -95,7 +95,8 @@ test('an installation is restored to a time, on hold, with suppressions since th
     await waitUntilCovered(service, await databaseTime(service));
     const series = readdirSync(archive).filter((name) => name.startsWith('letterhaus_'));
     assert.equal(series.length, 2);
-    assert.deepEqual(await service.sql('select type from operator_conditions'), []);
+    const open = () => service.sql('select type from operator_conditions');
+    await eventually(async () => assert.deepEqual(await open(), []));
   } finally {
     await service[Symbol.asyncDispose]();
     rmSync(dataDir, { recursive: true, force: true });

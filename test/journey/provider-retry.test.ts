@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { OWN_NAME, startJourney } from '../support/journey.ts';
-import { waitFor } from '../support/wait.ts';
+import { eventually, waitFor } from '../support/wait.ts';
 
 // Usual waits: a minute until the first probe, and more after each further one.
 const journey = await startJourney({ LETTERHAUS_RETRY_WAITS: '1h' }, { args: ['--workers', '2'] });
@@ -55,7 +55,9 @@ test('a provider that refuses us is listed with its reply and the page for delis
       throw new Error(`${error.message}: ${JSON.stringify([rows, queue], null, 1)}`);
     });
   }
-  assert.deepEqual((await service.cliJson('providers', 'list')).data, []);
+  await eventually(async () =>
+    assert.deepEqual((await service.cliJson('providers', 'list')).data, []),
+  );
   const unknown = await service.cli('providers', 'retry', mx.name);
   assert.equal(unknown.code, 1);
   assert.match(unknown.stderr, /refuses no mail of this service/);
