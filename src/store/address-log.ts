@@ -7,6 +7,7 @@
  */
 import type { Environment } from '../core/scope.ts';
 import { type AddressIndex, BY_INDEX, indexesOf, keyOf } from './address-keys.ts';
+import { isSimulated } from './held-back.ts';
 import type { Queryable } from './postgres/database.ts';
 import type { SuppressionReason } from './suppressions.ts';
 
@@ -130,11 +131,14 @@ export type SuppressedIn = {
   createdAt: Date;
   expiresAt: Date | null;
   sourceEmailId: string | null;
+  /** It holds nothing back. */
+  isSimulated: boolean;
 };
 
 const SUPPRESSED_IN = `
 select s.project_id as "projectId", s.environment, s.reason, s.created_at as "createdAt",
-       s.expires_at as "expiresAt", s.source_email_id as "sourceEmailId"
+       s.expires_at as "expiresAt", s.source_email_id as "sourceEmailId",
+       ${isSimulated('s.')} as "isSimulated"
   from suppressions s
  where s.project_id = any($1::uuid[]) and s.environment in ('live', 'test')
    and s.address_key = $2::text collate "C"

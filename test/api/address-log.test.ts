@@ -49,10 +49,14 @@ test('what happened to an address is found in all projects: its emails, their re
   const times = found.data.map(({ at }: { at: string }) => at);
   assert.deepEqual(times, times.toSorted().toReversed(), 'newest first');
   assert.equal(found.suppressed.length, 2);
-  assert.equal(found.suppressed[0].reason, 'hard_bounce');
+  const [{ reason, simulated }] = found.suppressed;
+  assert.deepEqual([reason, simulated], ['hard_bounce', true]);
 
   const { stdout } = await service.cli('log', '--to', TO);
-  assert.match(stdout, /is suppressed in Other \(test\): hard_bounce, since /);
+  assert.match(
+    stdout,
+    /is suppressed in Other \(test\): hard_bounce, since .*; an address of the simulator gets mail/,
+  );
   assert.match(stdout, new RegExp(`test +${first} +email\\.bounced +mailbox: 550 .*`));
 });
 

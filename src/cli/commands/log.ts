@@ -86,10 +86,12 @@ type Shown = {
 };
 
 function logText(cli: Cli, { to, entries, lists, projects }: Shown): string {
-  const suppressed = lists.map(({ projectId, environment, reason, createdAt, expiresAt }) => {
-    const until = expiresAt === null ? '' : ` until ${shortTime(expiresAt)}`;
+  const suppressed = lists.map(({ projectId, environment, isSimulated, ...entry }) => {
+    const until = entry.expiresAt === null ? '' : ` until ${shortTime(entry.expiresAt)}`;
     const where = `${projects.get(projectId)} (${environment})`;
-    return `${to} is suppressed in ${where}: ${reason}, since ${shortTime(createdAt)}${until}.\n`;
+    const why = `${entry.reason}, since ${shortTime(entry.createdAt)}${until}`;
+    const still = isSimulated ? '; an address of the simulator gets mail all the same' : '';
+    return `${to} is suppressed in ${where}: ${why}${still}.\n`;
   });
   const lines = table(cli, {
     columns: [
@@ -152,6 +154,7 @@ function suppressedJson(one: SuppressedIn, projects: Shown['projects']): object 
     created_at: one.createdAt.toISOString(),
     expires_at: one.expiresAt?.toISOString() ?? null,
     source_email_id: one.sourceEmailId,
+    simulated: one.isSimulated,
   };
 }
 

@@ -28,7 +28,7 @@ const REASONS: Readonly<Record<Suppression['reason'], string>> = {
 
 type Open = { kind: 'add' } | { kind: 'import' } | { kind: 'remove'; row: Suppression } | null;
 
-function because({ reason, simulated }: Suppression): string {
+function reasonOf({ reason, simulated }: Suppression): string {
   return simulated ? `${REASONS[reason]} (simulated: gets mail all the same)` : REASONS[reason];
 }
 
@@ -63,7 +63,7 @@ export function SuppressionsScreen(): ReactNode {
             title: 'Address',
             cell: (row) => <span className="font-mono text-xs break-all">{row.address}</span>,
           },
-          { title: 'Because', cell: because },
+          { title: 'Because', cell: reasonOf },
           { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
           {
             title: '',
