@@ -3,6 +3,7 @@
  * the role addresses of mail domains (RFC 2142). All others are refused: there are no mailboxes and
  * nothing is relayed.
  */
+import { parseAddress } from '../mail/address.ts';
 import { readReturnPath, readUnsubscribeAddress } from '../mail/return-path.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import { findSentRecipient, hasDomain, type SentRecipient } from '../store/inbound.ts';
@@ -21,11 +22,15 @@ const RETURN_PATH_DOMAIN = /^send\.([a-z0-9.-]{1,250})$/;
 /** `secrets`: the keys that may have signed a return path. */
 export type AddressBook = { db: Queryable; secrets: () => readonly Buffer[] };
 
-/** @throws DatabaseUnavailable */
+/**
+ * @param written as in RCPT: `"b-token"@send.acme.com` is the same address as without quotes (RFC 5321 §4.1.2)
+ * @throws DatabaseUnavailable
+ */
 export async function addresseeOf(
-  address: string,
+  written: string,
   { db, secrets }: AddressBook,
 ): Promise<Addressee> {
+  const address = parseAddress(written) ?? written;
   const at = address.lastIndexOf('@');
   const localPart = address.slice(0, at);
   const domain = RETURN_PATH_DOMAIN.exec(address.slice(at + 1).toLowerCase())?.[1];
@@ -63,7 +68,8 @@ function looksSigned(localPart: string): boolean {
 }
 
 /** Whether this is an address of ours. A message from such a sender is part of a mail loop. */
-export function isOwnAddress(address: string, secrets: readonly Buffer[]): boolean {
+export function isOwnAddress(written: string, secrets: readonly Buffer[]): boolean {
+  const address = parseAddress(written) ?? written;
   const localPart = address.slice(0, address.lastIndexOf('@'));
   if (!looksSigned(localPart)) return false;
   return [readReturnPath, readUnsubscribeAddress].some(

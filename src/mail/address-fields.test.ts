@@ -85,6 +85,8 @@ test('without From, or with several fields or addresses, there is no author', ()
     'a@acme.test, b@acme.test',
     'a: b@acme.test;',
     '"c@bank.test"@acme.test',
+    '"c<d"@acme.test',
+    'Jo <"c>"@acme.test>',
   ]) {
     assert.equal(addressOf(value), null, value);
   }
@@ -200,6 +202,11 @@ test('addresses in the syntax of other software are parsed', () => {
     'a@b.test',
     'Jo <c@d.test>',
     'e@f.test',
+  ]);
+  assert.deepEqual(shown('<"a>b, c"@d.test>, "x<y;"@d.test, Jo <"\\""@f.test>'), [
+    '"a>b, c"@d.test',
+    '"x<y;"@d.test',
+    'Jo <"\\""@f.test>',
   ]);
   assert.deepEqual(shown('undisclosed-recipients:;'), []);
   assert.deepEqual(shown('nonsense, a@b.test, , x@'), ['a@b.test']);

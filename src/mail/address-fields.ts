@@ -147,7 +147,7 @@ function isAsWritten(address: Address, written: string): boolean {
 
 /** False for `"ceo@bank.example"@acme.example`: some parsers take the quoted part for the address. */
 export function isClear(address: Address): boolean {
-  return !localPartOf(address).includes('@');
+  return !/[@<>]/.test(localPartOf(address));
 }
 
 const ADDRESSES_MAX = 1_000;
@@ -192,7 +192,9 @@ export function splitList(value: string): string[] {
       else if (character === ')') comments -= 1;
     } else if (isQuoted || isInBrackets) {
       item += isEscape ? value.slice(at, (at += 1) + 1) : character;
-      if (character === (isQuoted ? '"' : '>')) isQuoted = isInBrackets = false;
+      // A quoted local part may have a bracket in it.
+      if (character === '"') isQuoted = !isQuoted;
+      else if (character === '>' && !isQuoted) isInBrackets = false;
     } else if (character === '(') {
       comments = 1;
     } else if (character === ',' || character === ';') {

@@ -54,8 +54,27 @@ test('an encoded word as a name is just text', () => {
 });
 
 test('quoted and international local parts are addresses too', () => {
-  for (const text of ['"a b"@acme.com', '"a\\"b"@acme.com', '"a@b"@acme.com', '""@acme.com']) {
+  const quoted = [
+    'a b',
+    'a\\"b',
+    'a@b',
+    '',
+    'a<b',
+    'a>',
+    '<>',
+    'a,b;c',
+    'a:b',
+    '(a)',
+    '[a]',
+    ' ',
+    '.',
+    'a..b',
+  ];
+  for (const text of [...quoted.map((local) => `"${local}"@acme.com`), '"j\u00f6 r"@acme.com']) {
     assert.equal(parseAddress(text), text);
+    assert.deepEqual(read(`Jo <${text}>`), ['Jo', text]);
+    assert.deepEqual(read(`"a <b@c.de>, (d)" <${text}>`), ['a <b@c.de>, (d)', text]);
+    assert.deepEqual(read(`<${text}>`), [null, text]);
   }
   assert.equal(parseAddress('\u7528\u6237@\u4f8b\u3048.jp'), '\u7528\u6237@xn--r8jz45g.jp');
 });
@@ -65,6 +84,8 @@ test('quoting does not change a local part', () => {
     assert.equal(parseAddress(text), 'jo.doe@acme.com');
   }
   assert.equal(parseAddress('"a\\ b"@acme.com'), '"a b"@acme.com');
+  assert.equal(parseAddress('"a\\>b"@acme.com'), '"a>b"@acme.com');
+  assert.equal(parseAddress('"j\u00f6rg"@acme.com'), 'j\u00f6rg@acme.com');
   assert.equal(parseAddress('"a\\\\b"@acme.com'), '"a\\\\b"@acme.com');
 });
 
@@ -98,8 +119,14 @@ test('a text that is not exactly one plain address is refused with the reason', 
     'a b@acme.com': /needs double quotes/,
     'jo\u200b@acme.com': /invisible/,
     'jo\u00a0doe@acme.com': /invisible/,
-    '"a<b"@acme.com': /<|>/,
-    '"a\\>b"@acme.com': /needs double quotes|>/,
+    '"a<b"c@acme.com': /the @ must follow the closing quotation mark/,
+    '"a:b@acme.com': /without its closing one/,
+    '"a\\"@acme.com': /without its closing one/,
+    '"a"b"@acme.com': /the @ must follow the closing quotation mark/,
+    '"a".b@acme.com': /the @ must follow the closing quotation mark/,
+    '"team": jo@acme.com;': /groups/,
+    '"jo" (home)@acme.com': /comments/,
+    '"\\\u00f6"@acme.com': /a character in its quotation marks/,
     'Jo <jo@acme.com> x': /follows the closing >/,
     '"Jo <jo@acme.com>': /write it like/,
     '"Jo" Doe <jo@acme.com>': /write it like/,
@@ -230,12 +257,15 @@ test('the longest mailbox is parsed from its written form', () => {
   assert.deepEqual(parseMailbox(formatMailbox(mailbox)), mailbox);
 });
 
-test('nothing accepted has a control character, a bracket or a second address in it', () => {
+test('nothing accepted has a control character in it, or an unquoted bracket or second address', () => {
   fc.assert(
     fc.property(nearlyMailbox, (text) => {
       const mailbox = parseMailbox(text);
       if (!mailbox) return;
-      assert.match(mailbox.address, /^[^\0-\x1f\x7f-\x9f<>]+@[a-z0-9-]+(\.[a-z0-9-]+)+$/);
+      assert.match(
+        mailbox.address,
+        /^("[^\0-\x1f\x7f-\x9f]*"|[^\0-\x1f\x7f-\x9f<>@]+)@[a-z0-9-]+(\.[a-z0-9-]+)+$/,
+      );
       assert.doesNotMatch(mailbox.name ?? '', /[\0-\x1f\x7f-\x9f]/);
     }),
     { numRuns: 5_000 },

@@ -38,8 +38,10 @@ const SHOWN_LENGTH_MAX = 80;
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
 /** An atom of a local part: atext (RFC 5322 §3.2.3) and all characters outside of ASCII. */
 const ATOM = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\uffff-]+$/;
-/** RFC 5321's Quoted-string without `<` and `>`, which could end the brackets around an address. */
-const QUOTED = /^"(?:[ !#-;=?-[\]-~\u0080-\uffff]|\\[ -;=?-~])*"$/;
+/** RFC 5321's Quoted-string. */
+const QUOTED = /^"(?:[ !#-[\]-~\u0080-\uffff]|\\[ -~])*"$/;
+/** What begins with a quoted string. */
+const AFTER_QUOTED = /^"(?:[^"\\]|\\.)*"(.*)$/u;
 /** Spaces and invisible characters outside of ASCII, which usually come from copied text. */
 const INVISIBLE = /\p{Cf}|(?! )\p{Z}/u;
 /** Characters with a meaning in RFC 5322, which must be quoted in a name. */
@@ -117,6 +119,8 @@ function readName(text: string): { text: string } | Problem {
 }
 
 const SEVERAL = 'it is more than one; write several as an array of strings';
+const GROUPS = 'groups (name: a, b;) are not supported; name the addresses';
+const COMMENTS = 'comments in parentheses are not supported';
 
 /** Whether another address seems to follow the first. */
 function isList(text: string): boolean {
@@ -173,12 +177,23 @@ function leastQuoted(local: string): string {
 }
 
 function explainLocal(local: string): string {
+  if (local.startsWith('"')) return explainQuoted(local);
   if (local.startsWith('@')) return 'routes (@a,@b:c@d) are not supported';
-  if (local.includes(':')) return 'groups (name: a, b;) are not supported; name the addresses';
-  if (local.includes('(')) return 'comments in parentheses are not supported';
+  if (local.includes(':')) return GROUPS;
+  if (local.includes('(')) return COMMENTS;
   if (local.includes('<')) return 'text follows the closing >';
   if (/^\.|\.\.|\.$/.test(local)) return 'it has a dot too many before the @';
   return 'it has a character before the @ that needs double quotes or cannot be there';
+}
+
+/** @param local begins with a quotation mark and is not a quoted string */
+function explainQuoted(local: string): string {
+  const [, rest = null] = AFTER_QUOTED.exec(local) ?? [];
+  if (rest === null) return 'it has an opening quotation mark without its closing one';
+  if (rest.trimStart().startsWith(':')) return GROUPS;
+  if (rest.trimStart().startsWith('(')) return COMMENTS;
+  if (rest !== '') return 'the @ must follow the closing quotation mark';
+  return 'it has a character in its quotation marks that cannot be there';
 }
 
 function problem(text: string): Problem {

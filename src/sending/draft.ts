@@ -113,7 +113,7 @@ export function makeDraft(input: DraftInput, rules: DraftRules): EmailDraft | Re
   if (from !== null && !isClear(from.address)) {
     addProblem(
       'from',
-      'has an @ in quotes before its @, which some receivers take for the address',
+      'has @, < or > in quotes before its @, which some receivers read as another address',
     );
   }
   const { bcc, ...lists } = readRecipients(input, rules, addProblem);

@@ -28,6 +28,8 @@ test('from is exactly one address, with or without a name', async () => {
     'Acme, Inc. <hello@acme.test>',
     'hello@acme.test <>',
     '<hello@acme.test',
+    '"ceo<x@bank.test>"@acme.test',
+    '"hello>"@acme.test',
     'Acme <hello@acme.test> (work)',
   ]) {
     await refused({ from }, /^from: /);
@@ -86,6 +88,9 @@ test('addresses may have dots, plus signs, quotes and other scripts', async () =
     ['First.Last+tag@Simulator.TEST', 'First.Last+tag@simulator.test'],
     ["o'neill_{x}=y!#$%&*/?^`|~-@simulator.test", "o'neill_{x}=y!#$%&*/?^`|~-@simulator.test"],
     ['"john doe"@simulator.test', '"john doe"@simulator.test'],
+    ['"a<b>,c;d:(e)@f"@simulator.test', '"a<b>,c;d:(e)@f"@simulator.test'],
+    ['Bob <"a>b"@simulator.test>', '"a>b"@simulator.test'],
+    ['"b\\o\\b"@simulator.test', 'bob@simulator.test'],
     ['jörg@simulator.test', 'jörg@simulator.test'],
     ['bob@bücher.test', 'bob@xn--bcher-kva.test'],
     ['Bob Below <bob@simulator.test>', 'bob@simulator.test'],

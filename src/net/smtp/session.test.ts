@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { extensionsOf, NO_EXTENSIONS, SMTP_TIMEOUTS_MS, timeoutsWithin } from './session.ts';
+import {
+  extensionsOf,
+  isWritablePath,
+  NO_EXTENSIONS,
+  pathCommand,
+  SMTP_TIMEOUTS_MS,
+  timeoutsWithin,
+} from './session.ts';
 
 const offered = (...lines: string[]) =>
   extensionsOf({ code: 250, enhancedCode: null, message: ['mx.test', ...lines].join('\n') });
@@ -44,4 +51,34 @@ test('the timeouts are those of RFC 5321 §4.5.3.2', () => {
 test('a cap shortens longer timeouts and leaves the others', () => {
   const { connect, data, quit } = timeoutsWithin(10_000);
   assert.deepEqual({ connect, data, quit }, { connect: 10_000, data: 10_000, quit: 5_000 });
+});
+
+test('brackets are written only within a quoted local part', () => {
+  const quoted = [
+    '"a<b"@acme.test',
+    '"a> SIZE=1"@acme.test',
+    '"\\"a\\\\>"@acme.test',
+    '""@acme.test',
+  ];
+  for (const address of ['jo@acme.test', ...quoted]) {
+    assert.equal(pathCommand('RCPT TO', address, false), `RCPT TO:<${address}>`);
+  }
+  assert.equal(isWritablePath('"jö<"@acme.test', false), false);
+  assert.equal(isWritablePath('"jö<"@acme.test', true), true);
+  for (const address of [
+    'a>b@acme.test',
+    '"a>@acme.test',
+    '"a\\">@acme.test',
+    '"a"@acme.test>',
+    '"a">@acme.test',
+    '"a"b>@acme.test',
+    'a">"@acme.test',
+    '"a\r\n"@acme.test',
+    '"ö\u2028"@acme.test',
+  ]) {
+    for (const smtpUtf8 of [false, true]) {
+      assert.equal(isWritablePath(address, smtpUtf8), false, JSON.stringify(address));
+      assert.throws(() => pathCommand('RCPT TO', address, smtpUtf8), /cannot be written/);
+    }
+  }
 });

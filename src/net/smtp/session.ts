@@ -216,12 +216,13 @@ function sizeOf(text: string | undefined): number {
 }
 
 /*
- * An address that contains a bracket or a line end could inject a command (GHSA-c7w3-x93f-qmm8,
- * GHSA-vvjj-xcjg-gr5g). All text in commands passes `pathCommand` or `plainCommand`, which throw on such
- * text, because callers have to check it before.
+ * An address that contains a bracket outside of a quoted local part, or a line end, could inject a command
+ * (GHSA-c7w3-x93f-qmm8, GHSA-vvjj-xcjg-gr5g). All text in commands passes `pathCommand` or `plainCommand`, which throw
+ * on such text, because callers have to check it before.
  */
-const ASCII_PATH = /^[^\0-\x1f\x7f-\uffff<>]*$/;
-const UTF8_PATH = /^[^\0-\x1f\x7f-\x9f\u2028\u2029<>]*$/;
+const ASCII_PATH = /^(?:"(?:[ !#-[\]-~]|\\[ -~])*"(?=@))?[^\0-\x1f\x7f-\uffff<>"]*$/;
+const UTF8_PATH =
+  /^(?:"(?:[ !#-[\]-~\xa0-\u2027\u202a-\uffff]|\\[ -~])*"(?=@))?[^\0-\x1f\x7f-\x9f\u2028\u2029<>"]*$/;
 const ARGUMENT = /^[!-~]+( [!-~]+)*$/;
 
 /** Whether an address can be written between `<` and `>` in MAIL FROM and RCPT TO. */

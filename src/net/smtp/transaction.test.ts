@@ -267,6 +267,9 @@ test('an address cannot become a command', async () => {
     'a@b.test>\r\nRSET',
     'a\0@b.test',
     '<a@b.test',
+    '"a@b.test> SIZE=1',
+    '"a"b>@b.test',
+    '"a\\"@b.test>',
     'jörg@b.test',
     'a\u007f@b',
   ]) {
