@@ -82,7 +82,8 @@ export const LIMIT_EXERCISES: readonly Exercise[] = [
   { what: 'count what has a maximum', asks: 1, run: countMaxima },
   { what: 'count suppressions', asks: SUPPRESSIONS_MAX, run: countSuppressions },
   { what: 'reserve, list and forget stored bytes', asks: 1, run: useStorage },
-  { what: 'key the addresses of earlier mail', asks: KEYED, run: keyAddresses },
+  // Emails, their recipients, and the place.
+  { what: 'key the addresses of earlier mail', asks: 3 * KEYED, run: keyAddresses },
   { what: 'list the limits', asks: 3, run: listAll },
   { what: 'accept from blocks of a limit', asks: FEW, run: acceptFromBlocks },
 ];
