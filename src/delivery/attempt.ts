@@ -13,6 +13,8 @@ import type { Logger } from 'pino';
 import { Members } from '../core/members.ts';
 import type { World } from '../core/world.ts';
 import { domainOf, needsSmtpUtf8 } from '../mail/address.ts';
+import { parametersFor } from '../mail/dsn-parameters.ts';
+import type { NextServer } from '../mail/notice.ts';
 import { makeReturnPath } from '../mail/return-path.ts';
 import type { Route } from '../net/dns/mx.ts';
 import { refusalSubject } from '../mail/replies/blocks.ts';
@@ -63,6 +65,8 @@ export type AttemptOptions = {
   viaRelay: boolean;
   /** The minimum, whatever the email asks for: a relay's password needs a verified server. */
   leastTls: 'opportunistic' | 'enforced';
+  /** Reports to return paths arrive, so that other servers can be asked for them. */
+  takesReports: boolean;
   /** Signs return paths: 32 bytes. */
   returnPathSecret: () => Buffer;
 };
@@ -131,6 +135,7 @@ async function attemptOnce(
   }
   const { message = null, route } = progress;
   const outcome = outcomeOf(result, options.viaRelay ? 'sent' : 'delivered');
+  if (delivery.message.dsn !== undefined) outcome.nextServer = nextServerOf(result, options);
   if (route?.kind === 'hosts' && result.kind !== 'unroutable') {
     const provider = providerAt(route, result.via.mx);
     adjustWindow(connections, provider, { source: result.source, outcome });
@@ -142,6 +147,13 @@ async function attemptOnce(
   const durationMs = world.monotonicMs() - startedMs;
   const attempt = attemptRecord(delivery, result, { message, startedAt, durationMs });
   return { kind: 'ended', outcome, attempt, startedMs, isUnanswered: isUnanswered(result) };
+}
+
+/** A server with DSN reports the success itself, to the return path, if this service takes reports. */
+function nextServerOf(result: AttemptResult, { takesReports }: AttemptOptions): NextServer {
+  return takesReports && result.kind === 'replied' && result.hasDsn === true
+    ? 'passed_on'
+    : 'relayed';
 }
 
 function afterPostponement({ delayMs, block }: Postponed): Attempted {
@@ -226,6 +238,7 @@ function transactionOf(
     recipient: delivery.address,
     message: [],
     smtpUtf8: needsSmtpUtf8(delivery.address),
+    dsn: parametersFor(delivery.message.dsn, delivery.address, options),
     mayProceed: (step) => {
       const decide = (): boolean => {
         const may = isOurs();
@@ -283,6 +296,8 @@ function loadFor(
 
 /** RFC 5321 §4.4: bounces come to this address; its signed token names the recipient. */
 function returnPathOf(delivery: Delivery, { returnPathSecret }: AttemptOptions): string {
+  // RFC 3461 §6.1: nobody is notified about a notice.
+  if (delivery.message.dsn?.kind === 'notice') return '';
   return makeReturnPath({
     emailId: delivery.message.id,
     position: delivery.position,

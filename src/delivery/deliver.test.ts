@@ -81,6 +81,7 @@ function deliverTo(
     log: pino({ level: 'silent' }),
     lease: { holder: () => delivery.holder, isFresh: () => true },
     attempted: () => {},
+    takesReports: true,
     putOff: { note: () => {}, retryMs: () => 1_000 },
     holds: () => true,
     builder: {

@@ -17,6 +17,7 @@ import {
   type Verdict,
   verdictOf,
 } from '../mail/replies/meanings.ts';
+import type { NextServer } from '../mail/notice.ts';
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../mail/replies/smtp-reply.ts';
 import type { Route } from '../net/dns/mx.ts';
 import type { SmtpTlsFacts } from '../net/smtp/client.ts';
@@ -44,6 +45,8 @@ export type AttemptResult =
       transcript: readonly string[];
       /** Refused by us for want of an extension of the server. */
       local?: true;
+      /** The server has DSN, and got the parameters. */
+      hasDsn?: true;
     }
   | {
       kind: 'failed';
@@ -83,6 +86,8 @@ export type Outcome = {
   inDoubt?: boolean;
   /** It ended because the mailbox was full (store/suppressions.ts). */
   mailboxFull?: boolean;
+  /** Of an email that asks for notices about delivery. */
+  nextServer?: NextServer;
 };
 
 /** What is left to do after an attempt: settle its outcome, or release a delivery that was not sent. */

@@ -32,7 +32,7 @@ function endOf(bytes: Buffer, address = OURS): string {
     projectId: 'p',
     environment: 'live',
     position: 0,
-    address,
+    address: parseMailbox(address)!.address,
     status: 'sent',
     isTooOld: false,
     email: { id: 'e', from },

@@ -5,7 +5,7 @@
  * The return path identifies the recipient, never the report's content; of several results in it, the one
  * about that recipient decides (mail/reports/deciding-result.ts). A bounce and a complaint have an
  * effect, and so does a delivery confirmation where a relay accepted the email. A delay, an automatic
- * reply and anything else have none. A bounce makes the recipient `bounced` even if the verdict is
+ * reply and anything else have none; the sender is notified of a delay if it asked for that. A bounce makes the recipient `bounced` even if the verdict is
  * temporary, because the server that accepted the email has given up; the verdict then decides the
  * reason and the suppression. The address that was mailed is suppressed, never one from the report.
  */
@@ -51,6 +51,19 @@ export function consequenceOf(
   };
 }
 
+/** The delay that a server further on reports to a sender who asked for that; null: none. */
+export function delayOf(
+  report: Report,
+  recipient: SentRecipient,
+  world: Pick<World, 'newId'>,
+): Settlement | null {
+  const deciding = decidingResult(report, recipient.address);
+  if (deciding?.kind !== 'delay') return null;
+  const smtp = smtpOf(deciding.reported);
+  const change = { status: 'deferred', reason: null, smtp, suppress: null } as const;
+  return newSettlement(recipient, change, world, AFTER_DELIVERY);
+}
+
 /** A report changes only a recipient that no worker holds. */
 const AFTER_DELIVERY = {
   claim: 0,
@@ -80,17 +93,21 @@ function bounced({ reported, isAboutOurs }: DecidingResult): Change {
   return {
     status: 'bounced',
     reason: reasonOf(verdict),
-    smtp: {
-      code: reported?.code ?? null,
-      enhanced_code: reported?.status ?? null,
-      message: reported?.diagnostic ?? '',
-      mx: null,
-      ip: null,
-      tls: null,
-      tls_policy: null,
-    },
+    smtp: smtpOf(reported),
     suppress: suppressionBy(verdict, isAboutOurs),
     mailboxFull: verdict.mailboxFull === true && isAboutOurs,
+  };
+}
+
+function smtpOf(reported: DecidingResult['reported']): object {
+  return {
+    code: reported?.code ?? null,
+    enhanced_code: reported?.status ?? null,
+    message: reported?.diagnostic ?? '',
+    mx: null,
+    ip: null,
+    tls: null,
+    tls_policy: null,
   };
 }
 

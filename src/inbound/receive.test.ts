@@ -54,7 +54,7 @@ async function receive(status: StoredStatus, content: string): Promise<string> {
             projectId: newId(),
             environment: 'live',
             position: 0,
-            address: 'jo@receiver.test',
+            address: parseMailbox('jo@receiver.test')!.address,
             status,
             email,
             isTooOld: false,

@@ -4,7 +4,8 @@
  * Guarantee: `kept` means that the message and all its effects are on disk. A report changes only the
  * recipient of the return path that received it. At `abuse@` and `fbl@` a complaint changes the
  * recipient whose signed return path is in the quoted original. Mail to an unsubscribe address
- * suppresses the recipient that the address names. Received mail never causes mail to be sent.
+ * suppresses the recipient that the address names. Received mail is never answered; a report is passed on only to a
+ * sender who asked for that (store/notices.ts).
  *
  * Unmatched mail (to postmaster@, automatic replies, reports without effect) can come from any sender
  * and is written to disk. So its rate is limited, per client and in total; above the limit the reply is
@@ -28,7 +29,7 @@ import type {
 } from '../store/inbound.ts';
 import type { UnmatchedStore } from '../store/inbound-messages.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
-import { consequenceOf } from './consequence.ts';
+import { consequenceOf, delayOf } from './consequence.ts';
 
 /** The part of a message that is read, parsed and stored; the rest is discarded. */
 export const KEPT_BYTES_MAX = REPORT_BYTES_MAX;
@@ -110,7 +111,11 @@ async function keep(
   const consequence = recipient && consequenceOf(report, recipient, world);
   const message = messageOf(arrival, { address, recipient, kind: report.kind, id: world.newId() });
   if (consequence === null || isTooLate(recipient!, consequence.settlement.status)) {
-    return keepUnmatched(arrival.client, message, options);
+    const reported = consequence?.settlement ?? (recipient && delayOf(report, recipient, world));
+    if (reported?.notice === undefined || !isTaken(recipient!)) {
+      return keepUnmatched(arrival.client, message, options);
+    }
+    return (await store.keep({ message, settlement: null, reported })).kind;
   }
   const result = await store.keep({ message, settlement: consequence.settlement });
   if (consequence.mailboxFull && result.kind === 'kept' && result.change !== null) {
@@ -177,6 +182,11 @@ function wantsToUnsubscribe(content: Buffer, { kind }: Report): boolean {
   if (kind === 'other' || kind === 'complaint') return true;
   const subject = decodedValue(readHeader(content).fields, 'subject') ?? '';
   return kind === 'auto_reply' && subject.trim().toLowerCase() === UNSUBSCRIBE_SUBJECT;
+}
+
+/** A server further on has the message, and may report what its sender asked for (RFC 3461). */
+function isTaken({ status }: SentRecipient): boolean {
+  return status === 'delivered' || status === 'sent';
 }
 
 /** Late or repeated reports about a recipient have no effect. */

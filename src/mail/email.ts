@@ -6,6 +6,7 @@
  * including blind copies, are not part of it, so that no header can contain one.
  */
 import type { Mailbox } from './address.ts';
+import type { Dsn } from './dsn-parameters.ts';
 import { NOT_TRACKED, type Tracking } from './tracking-link.ts';
 
 export type Email = MessageContent & {
@@ -17,6 +18,8 @@ export type Email = MessageContent & {
   tracking: Tracking;
   /** null: the message is composed from the fields above. */
   written: WrittenMessage | null;
+  /** Notices about delivery that are asked for. Absent: none, as by HTTP. */
+  dsn?: Dsn;
 };
 
 /** The fields that the message is composed from. */

@@ -27,6 +27,7 @@ import {
 } from '../mail/address-fields.ts';
 import { HOPS_MAX, partsAsWritten, passedOn, type Trace } from '../mail/as-written.ts';
 import { feedbackIdOf, messageIdOf } from '../mail/compose.ts';
+import type { DsnRequest } from '../mail/dsn-parameters.ts';
 import { type Email, EMAIL_DEFAULTS, type Tag, type WrittenMessage } from '../mail/email.ts';
 import { addressField, dateText, field, type HeaderField } from '../mail/header.ts';
 import { mayHaveHtml } from '../mail/tracked-message.ts';
@@ -69,6 +70,8 @@ export type SubmittedMessage = {
   trackedAt?: string | null;
   /** Of the envelope: the recipients, independent of the header. */
   recipients: readonly Address[];
+  /** What the envelope asks for; absent: nothing. */
+  dsn?: DsnRequest | undefined;
   trace: Trace;
 };
 
@@ -128,6 +131,7 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
       tags,
       tracking: trackingFor(message),
       written,
+      ...(message.dsn && { dsn: message.dsn }),
     },
     bcc,
     recipients: recipientsOf(message, shown),

@@ -156,6 +156,7 @@ export async function listenForMail(
         ...(config.smtpClientTimeoutMs && { logInTimeoutMs: config.smtpClientTimeoutMs }),
       },
       known,
+      offersDsn: true,
       logIn: notedLogIn(createLogIn(submission), context),
       handlers: createSubmission(submission),
     });

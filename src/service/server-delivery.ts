@@ -90,8 +90,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     holds: (delivery) => dispatcher.holds(delivery),
     connections,
     mailRouting,
-    viaRelay: config.relay !== null,
-    hasHostName: mayIntroduceItself(config),
+    ...surroundingsOf(config),
     logRecipients: config.logRecipients,
     leastTls,
     retryWaitsMs: config.retryWaitsMs,
@@ -320,6 +319,16 @@ function ownBroker(
   return (messages) => {
     broker.receive(ONLY_WORKER, messages);
     ticks.schedule();
+  };
+}
+
+function surroundingsOf(
+  config: Config,
+): Pick<DeliverOptions, 'viaRelay' | 'takesReports' | 'hasHostName'> {
+  return {
+    viaRelay: config.relay !== null,
+    takesReports: config.inboundPort !== null,
+    hasHostName: mayIntroduceItself(config),
   };
 }
 

@@ -14,6 +14,7 @@ import { createDomainService } from '../domains/service.ts';
 import { buildApp } from '../http/app.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { ownUrl } from './own-host.ts';
+import { Notices } from './notices.ts';
 import { OperatorMail } from './operator-mail.ts';
 import { addWebhookCounter } from './activity-metrics.ts';
 import { addReadiness } from './metrics.ts';
@@ -91,13 +92,15 @@ export async function createServer(
   });
   const unready = () => readiness.reasons();
   const operatorMail = createOperatorMail(context, { accept: delivery.accept, unready });
-  const sending = createSending(setup, { delivery, webhooks, operatorMail });
   const { isOverloaded } = delivery;
   const readiness = readinessOf(context, { isOverloaded }, supervisor);
   const whileRoom: Readiness['whileRoom'] = (work) => readiness.whileRoom(work);
   const accept: AcceptEmail = (...request) => whileRoom(() => delivery.accept(...request));
   const acceptBatch: AcceptBatch = (...request) =>
     whileRoom(() => delivery.acceptBatch(...request));
+  const notices = new Notices({ ...context, world: systemWorld, accept });
+  const mailing = operatorMail === null ? [notices] : [notices, operatorMail];
+  const sending = createSending(setup, { delivery, webhooks, mailing });
   const domains = createDomainService({ ...context, world: systemWorld });
   const inquiries = createInquiries(context, { ...delivery, domains });
   const dryRun: DryRun = (...request) => whileRoom(() => inquiries.dryRun(...request));
@@ -123,7 +126,7 @@ export async function createServer(
 
   const stop = async (): Promise<void> => {
     readiness.isStopping = true;
-    await stopTaking({ app, smtp, delivery, webhooks, visits, operatorMail });
+    await stopTaking({ app, smtp, delivery, webhooks, visits, mailing });
     await Promise.all([lease.stop(), readiness.stop()]);
     await writeDown(context);
     resolver.close();
@@ -187,11 +190,11 @@ function createSending(
   {
     delivery,
     webhooks,
-    operatorMail,
+    mailing,
   }: {
     delivery: ReturnType<typeof createDelivery>;
     webhooks: WebhookLoop;
-    operatorMail: OperatorMail | null;
+    mailing: readonly Mailing[];
   },
 ): Sending {
   let isHeld = isOnHold;
@@ -204,13 +207,13 @@ function createSending(
     if (isPaused) return;
     if (parts.includes('delivery')) {
       delivery.dispatcher.start();
-      operatorMail?.start();
+      for (const one of mailing) one.start();
     }
     if (parts.includes('webhooks')) webhooks.start();
   };
   const pause = async (): Promise<void> => {
     if (!isBegun) return;
-    await operatorMail?.stop();
+    await stopMailing(mailing);
     await Promise.all([delivery.dispatcher.pause(), webhooks.pause()]);
   };
   const resume = (): void => {
@@ -313,15 +316,22 @@ async function contentOf(
   return Buffer.concat((await builder.buildSent(message, wanted.recipient, sha256)).parts);
 }
 
+/** Mail of the service itself. */
+type Mailing = { start(): void; stop(): Promise<void> };
+
+async function stopMailing(mailing: readonly Mailing[]): Promise<void> {
+  await Promise.all(mailing.map((one) => one.stop()));
+}
+
 async function stopTaking(parts: {
   app: App;
   smtp: SmtpPorts;
   delivery: ReturnType<typeof createDelivery>;
   webhooks: WebhookLoop;
   visits: Visits;
-  operatorMail: OperatorMail | null;
+  mailing: readonly Mailing[];
 }): Promise<void> {
   // The dispatcher stops last, because it releases emails that are accepted while requests end.
-  await Promise.all([parts.app.close(), parts.smtp.close(), parts.operatorMail?.stop()]);
+  await Promise.all([parts.app.close(), parts.smtp.close(), stopMailing(parts.mailing)]);
   await Promise.all([parts.delivery.stop(), parts.webhooks.stop(), parts.visits.stop()]);
 }

@@ -1,7 +1,7 @@
 /**
  * SMTP submission (RFC 6409) for applications that cannot use HTTP; mail is accepted by the same rules.
- * The password is an API key, From determines the sending domain, RCPT the recipients. The sender of the
- * envelope is not used, because bounces return to the service.
+ * The password is an API key, From determines the sending domain, RCPT the recipients. Bounces return to the service,
+ * so the sender of the envelope is only used for notices that the client asks for (RFC 3461).
  *
  * A 250 with the id of the email means the same as a 202: it is on disk and will be attempted.
  */
@@ -12,8 +12,9 @@ import type { Config } from '../config/config.ts';
 import { isRefusal, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import type { World } from '../core/world.ts';
-import type { Address } from '../mail/address.ts';
+import { type Address, parseAddress } from '../mail/address.ts';
 import { FEEDBACK_ID } from '../mail/compose.ts';
+import type { DsnRequest, RcptDsn } from '../mail/dsn-parameters.ts';
 import { plainAddress } from '../net/addresses.ts';
 import { answerOf, closing, type SmtpAnswer } from '../net/smtp/server-types.ts';
 import type {
@@ -24,6 +25,7 @@ import type {
   SmtpSession,
 } from '../net/smtp/server.ts';
 import type { AcceptEmail, AcceptOutcome } from '../sending/accept.ts';
+import type { DraftRules } from '../sending/draft.ts';
 import { recipientUrls, type UrlSettings } from '../sending/recipient-urls.ts';
 import { readSubmission, readSubmittedRecipient } from '../sending/submission.ts';
 import { AcceptedUnknown } from '../store/accept.ts';
@@ -121,15 +123,14 @@ async function take(
   const { world, config } = options;
   const caller = callerOf(session);
   const rules = rulesFor(session, options);
+  const { recipients, dsn } = readEnvelope(envelope, rules);
   const submission = readSubmission({
     ...message,
+    recipients,
+    dsn,
     projectId: caller.projectId,
     feedbackKey: options.secrets.derive(FEEDBACK_ID),
     trackedAt: rules.trackedAt,
-    recipients: envelope.recipients.flatMap((text): Address[] => {
-      const read = readSubmittedRecipient(text, rules);
-      return isRefusal(read) ? [] : [read.address];
-    }),
     trace: {
       client: config.submissionShowsClient
         ? { helo: session.helo, address: session.remoteAddress }
@@ -149,6 +150,28 @@ async function take(
     if (answer === null) throw error;
     return { answer };
   }
+}
+
+/** The recipients, and the notices about them that are asked for. */
+function readEnvelope(
+  { from, recipients, dsn, recipientDsn }: SmtpEnvelope,
+  rules: DraftRules,
+): { recipients: Address[]; dsn?: DsnRequest } {
+  const asked: Record<Address, RcptDsn> = {};
+  const addresses = recipients.flatMap((text): Address[] => {
+    const read = readSubmittedRecipient(text, rules);
+    if (isRefusal(read)) return [];
+    const rcptDsn = recipientDsn?.get(text);
+    if (rcptDsn !== undefined) asked[read.address] ??= rcptDsn;
+    return [read.address];
+  });
+  if (dsn === undefined && recipientDsn === undefined) return { recipients: addresses };
+  const { ret = null, envid = null } = dsn ?? {};
+  const sender = parseAddress(from);
+  return {
+    recipients: addresses,
+    dsn: { kind: 'request', sender, ret, envid, recipients: asked },
+  };
 }
 
 function answerTo(outcome: AcceptOutcome): Taken {

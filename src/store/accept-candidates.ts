@@ -120,7 +120,7 @@ input as materialized (
       reply_to text[], subject text, tags jsonb, metadata jsonb, headers json, unsubscribe_url text,
       tls text, track_opens boolean, track_clicks boolean, tracking_base text,
       scheduled_at timestamptz, lifetime_s int, recipients json, event_data json, response text, hand_over boolean,
-      idempotency_key text, fingerprint text, message_id text, accepts_suppressed boolean)
+      idempotency_key text, fingerprint text, message_id text, accepts_suppressed boolean, dsn json)
 ),
 ${hasBlocks ? WINDOWS_WITH_BLOCKS : WINDOWS},
 recipient as materialized (
@@ -131,8 +131,8 @@ recipient as materialized (
                     and ${holdsBack('t.now')}) as suppressed
     from t, input i
    cross join lateral json_to_recordset(i.recipients) as r(
-      position smallint, address text, address_key text, stored_key text, kind text, destination text, provider text,
-      event_id uuid)
+     position smallint, address text, address_key text, stored_key text, kind text, destination text, provider text,
+     event_id uuid, notice json)
 ),
 tally as materialized (
   select ord, count(*) filter (where not suppressed)::smallint as open,

@@ -21,6 +21,7 @@ import type { Environment, Scope } from '../core/scope.ts';
 import type { Limit, LimitState } from '../core/limits.ts';
 import { type Address, domainOf, formatMailbox, type Mailbox } from '../mail/address.ts';
 import type { Attachment, Email } from '../mail/email.ts';
+import { noticeFor } from '../mail/notice.ts';
 import { type Tracking, trackingOf } from '../mail/tracking-link.ts';
 import { binaryArray } from './postgres/binary-array.ts';
 import type { Queryable, Statement } from './postgres/database.ts';
@@ -178,10 +179,17 @@ new_emails as (
 ),
 new_contents as (
   insert into contents (project_id, email_id, html, large_html, body_text, headers, attachments,
-                        unsubscribe_url, tls, tracking, raw)
+                        unsubscribe_url, tls, tracking, raw, dsn)
   select project_id, id, ${HTML_COLUMNS}, ($3::text[])[ord], headers, ($4::json[])[ord],
-         unsubscribe_url, effective_tls, tracking, ($8::bytea[])[ord]
+         unsubscribe_url, effective_tls, tracking, ($8::bytea[])[ord], dsn
     from accepted
+),
+-- Of suppressed recipients, which end here; those of others are queued when they are settled.
+new_notices as (
+  insert into notices (project_id, environment, email_id, position, kind, facts, created_at, due_at)
+  select a.project_id, a.environment, a.id, r.position, 'failure', r.notice, t.now, t.now
+    from t, recipient r join accepted a on a.ord = r.ord
+   where r.suppressed and r.notice is not null
 ),
 new_recipients as (
   insert into recipients (project_id, email_id, position, address, address_key, kind, status,
@@ -409,6 +417,9 @@ function isHandedOver({ outcome, is_paused: isPaused }: Row, { handOver }: NewEm
   return outcome === 'accepted' && handOver && isPaused !== true;
 }
 
+/** The end of a recipient that is on the suppression list when the email is accepted. */
+const SUPPRESSED = { status: 'suppressed', smtp: null, reason: null } as const;
+
 export function toInput(email: NewEmail, index: number, mayHandOver: boolean): object {
   return {
     ord: index + 1,
@@ -445,6 +456,7 @@ export function toInput(email: NewEmail, index: number, mayHandOver: boolean): o
       destination: recipient.destination,
       provider: recipient.provider,
       event_id: recipient.eventId,
+      notice: email.dsn && noticeFor(email.dsn, recipient.address, SUPPRESSED)?.facts,
     })),
     event_data: email.eventData,
     response: email.response,
@@ -453,6 +465,7 @@ export function toInput(email: NewEmail, index: number, mayHandOver: boolean): o
     fingerprint: email.idempotency?.fingerprint,
     message_id: email.written?.messageId,
     accepts_suppressed: email.acceptsSuppressed || undefined,
+    dsn: email.dsn,
   };
 }
 

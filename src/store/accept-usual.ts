@@ -252,10 +252,11 @@ type OriginRow = {
 };
 
 /** Whether the short statement may be tried. */
-export function isUsual({ scheduledAt, recipients, to, cc, bcc }: NewEmail): boolean {
+export function isUsual({ scheduledAt, recipients, to, cc, bcc, dsn }: NewEmail): boolean {
   const [recipient] = recipients;
   return (
     scheduledAt === null &&
+    dsn === undefined &&
     recipients.length === 1 &&
     recipient?.kind === 'to' &&
     recipient.position === 0 &&

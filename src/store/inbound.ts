@@ -16,10 +16,12 @@ import {
   isLockTimeout,
 } from './postgres/database.ts';
 import { GroupCommit } from './postgres/group-commit.ts';
+import { queueReported } from './notices.ts';
 import { runSettle } from './settle.ts';
 import type { Settlement } from './settlement.ts';
 import type { Environment } from '../core/scope.ts';
-import { type Mailbox, parseMailbox } from '../mail/address.ts';
+import { type Address, type Mailbox, parseMailbox } from '../mail/address.ts';
+import type { Dsn } from '../mail/dsn-parameters.ts';
 
 export type NewInboundMessage = {
   id: string;
@@ -35,7 +37,12 @@ export type NewInboundMessage = {
   content: Buffer;
 };
 
-export type InboundItem = { message: NewInboundMessage; settlement: Settlement | null };
+export type InboundItem = {
+  message: NewInboundMessage;
+  settlement: Settlement | null;
+  /** Reports something that its sender asked for, and changes no status. */
+  reported?: Settlement;
+};
 
 /** `open`: the recipient has not ended; nothing was written. */
 export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { kind: 'open' };
@@ -102,6 +109,10 @@ async function commitBatch(
     const settled = await settleLate(tx, batch);
     const kept = batch.filter((_, index) => settled.results[index]?.kind === 'kept');
     if (kept.length > 0) await insertMessages(tx, kept, settled.changed);
+    await queueReported(
+      tx,
+      kept.flatMap(({ reported }) => reported ?? []),
+    );
     return settled;
   });
   failpoint('inbound_after_commit');
@@ -246,9 +257,9 @@ export type SentRecipient = {
   projectId: string;
   environment: Environment;
   position: number;
-  address: string;
+  address: Address;
   status: StoredStatus;
-  email: { id: string; from: Mailbox };
+  email: { id: string; from: Mailbox; dsn?: Dsn };
   /** Its return path has expired. */
   isTooOld: boolean;
 };
@@ -256,7 +267,7 @@ export type SentRecipient = {
 // Includes removed domains, whose mail may still bounce.
 const FIND_SENT = `
 select e.project_id as "projectId", e.environment, r.position, r.address, r.status, e.id,
-       e.from_address as "fromAddress", e.from_name as "fromName",
+       e.from_address as "fromAddress", e.from_name as "fromName", k.dsn,
        greatest(e.created_at, e.scheduled_at) + ${RETURN_PATH_VALID_DAYS} * interval '1 day'
          < app_now() as "isTooOld"
   from (select distinct project_id, environment from domains where name = $1) d
@@ -268,12 +279,17 @@ select e.project_id as "projectId", e.environment, r.position, r.address, r.stat
     select * from recipients r
      where r.project_id = d.project_id and r.email_id = $2::uuid and r.position = $3
      offset 0) r
+  left join lateral (
+    select k.dsn from contents k
+     where k.project_id = d.project_id and k.email_id = $2::uuid
+     offset 0) k on true
  limit 1`;
 
 type SentRow = Omit<SentRecipient, 'email'> & {
   id: string;
   fromAddress: string;
   fromName: string | null;
+  dsn: Dsn | null;
 };
 
 /** Null when the recipient does not exist or was removed by retention. */
@@ -293,7 +309,7 @@ export async function findSentRecipient(
     address,
     status,
     isTooOld,
-    email: { id: row.id, from },
+    email: { id: row.id, from, ...(row.dsn && { dsn: row.dsn }) },
   };
 }
 

@@ -4,6 +4,7 @@
 import type { Environment, Scope } from '../core/scope.ts';
 import { domainOf, type Mailbox, parseMailbox } from '../mail/address.ts';
 import { messageIdOf } from '../mail/compose.ts';
+import type { Dsn } from '../mail/dsn-parameters.ts';
 import type { Attachment, Email } from '../mail/email.ts';
 import { trackingOf } from '../mail/tracking-link.ts';
 import type { Queryable } from './postgres/database.ts';
@@ -36,7 +37,7 @@ export function headOf(message: StoredMessage): MessageHead {
 const LOAD = (content: string): string => `
 select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at, e.domain_id, e.dual_signed, e.from_address,
        e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, c.headers,
-       c.unsubscribe_url, c.tls, c.tracking, e.message_id${content}
+       c.unsubscribe_url, c.tls, c.tracking, c.dsn, e.message_id${content}
   from emails e
   join contents c on c.project_id = e.project_id and c.email_id = e.id
  where e.project_id = any($1::uuid[]) and e.environment = any($2::text[]) and e.id = any($3::uuid[])
@@ -68,6 +69,7 @@ type HeadRow = {
   unsubscribe_url: string | null;
   tls: Email['tls'];
   tracking: string | null;
+  dsn: Dsn | null;
   message_id: string | null;
 };
 
@@ -128,6 +130,7 @@ function headOfRow(row: HeadRow): MessageHead {
     tls: row.tls,
     tracking: trackingOf(row.tracking),
     written: row.message_id === null ? null : { messageId: row.message_id },
+    ...(row.dsn && { dsn: row.dsn }),
   };
 }
 

@@ -13,6 +13,7 @@ import { firstUuidOf } from './partitions.ts';
 import { purgeAuthWindows } from './limits.ts';
 import { forgetEndedKeys } from './keys.ts';
 import { forgetHistory } from './suppression-history.ts';
+import { forgetNotices } from './notices.ts';
 import { forgetOperatorMail } from './operator-mail.ts';
 import { forgetQuotaFailures } from './suppressions.ts';
 import { forgetReputation } from './reputation.ts';
@@ -308,6 +309,7 @@ export async function forgetExpired(db: Queryable): Promise<void> {
   while ((await forgetHistory(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetEndedKeys(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
   while ((await forgetOperatorMail(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetNotices(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetReplays(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
   while ((await forgetApiRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);

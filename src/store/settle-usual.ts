@@ -150,10 +150,10 @@ export function usualOf(batch: readonly Settlement[]): Usual[] {
 }
 
 function asUsual(outcome: Settlement): Usual | null {
-  const { eventType, attempt, reason, suppress, late } = outcome;
+  const { eventType, attempt, reason, suppress, late, notice } = outcome;
   const status = USUAL_STATUSES.find((one) => one === outcome.status);
   if (status === undefined || eventType !== EVENT_OF_STATUS[status] || late) return null;
-  if (attempt === null || reason !== null || suppress !== null) return null;
+  if (attempt === null || reason !== null || suppress !== null || notice !== undefined) return null;
   const json = {
     data: JSON.stringify(outcome.data),
     attempt: JSON.stringify(attempt),

@@ -20,6 +20,7 @@
  */
 import { remember, SUPPRESSION_JSON, UNLESS_OUTLASTED } from './suppressions.ts';
 import { FAN_OUT } from './events.ts';
+import { QUEUE_NOTICES } from './notices.ts';
 import { COUNT_SETTLED } from './stats.ts';
 import type { Logger } from 'pino';
 import { failpoint } from '../core/failpoint.ts';
@@ -145,6 +146,9 @@ function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
     smtp: null,
     reason: null,
     suppress: extent === 'bare' ? null : one.suppress,
+    ...(one.notice && {
+      notice: { ...one.notice, facts: { ...one.notice.facts, diagnostic: null, advice: null } },
+    }),
   };
 }
 
@@ -225,7 +229,7 @@ input as materialized (
     ord int, project_id uuid, environment text, email_id uuid, position smallint, claim int, status text,
     rank smallint, event_id uuid, type text, data json, attempt json, smtp json, reason json,
     retry_ms int, provider text, counts_attempt boolean, late boolean, suppress_key text, suppress_address text,
-    suppress_reason text, suppress_days int, suppress_event_id uuid)
+    suppress_reason text, suppress_days int, suppress_event_id uuid, notice_kind text, notice json)
 ),
 email as materialized (
   select e.project_id, e.environment, e.id, e.event_count, e.open_count, e.expires_at, e.created_at,
@@ -263,7 +267,8 @@ moved as (
      and i.late = (r.completed_at is not null)
   returning i.ord, i.project_id, i.environment, r.email_id, r.position, i.status, i.rank, i.event_id,
             i.type, i.data, i.attempt, i.counts_attempt, i.provider, i.late, r.next_attempt_at, i.suppress_key,
-            case when i.late then r.provider else i.provider end as counted_provider, i.suppress_address, i.suppress_reason, i.suppress_days, i.suppress_event_id
+            case when i.late then r.provider else i.provider end as counted_provider, i.suppress_address, i.suppress_reason, i.suppress_days, i.suppress_event_id,
+            i.notice_kind, i.notice
 ),
 numbered as materialized (
   select m.*, e.event_count + row_number() over (partition by m.email_id order by m.position) as seq
@@ -313,6 +318,7 @@ suppressed as (
   returning s.*
 ),
 ${remember({ action: 'added', from: 'suppressed', by: `'delivery'` })},
+${QUEUE_NOTICES},
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,
                       data, attempt)
@@ -403,5 +409,7 @@ function settlementInput(one: Settlement, ord: number): object {
     suppress_reason: one.suppress?.reason ?? null,
     suppress_days: one.suppress?.days ?? null,
     suppress_event_id: one.suppress?.eventId ?? null,
+    notice_kind: one.notice?.kind,
+    notice: one.notice?.facts,
   };
 }

@@ -3,7 +3,9 @@ import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
 import type { Environment } from '../core/scope.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
-import { domainOf, type Mailbox } from '../mail/address.ts';
+import { type Address, domainOf, type Mailbox } from '../mail/address.ts';
+import type { Dsn } from '../mail/dsn-parameters.ts';
+import { type NextServer, type Notice, noticeFor } from '../mail/notice.ts';
 import { emailEventData } from './events.ts';
 
 export type Settlement = {
@@ -36,25 +38,31 @@ export type Settlement = {
   } | null;
   /** About a recipient that has ended already: a report that came back after delivery. */
   late: boolean;
+  /** Mail about it to the sender of the envelope, who asked for it. */
+  notice?: Notice;
 };
 
 /** What became of a recipient, by an attempt or by a report that came back later. */
 type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
   suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
+  /** Of an email that asks for notices: what the next server does with that. */
+  nextServer?: NextServer;
 };
 
 type SettledRecipient = Pick<Settlement, 'projectId' | 'environment' | 'position'> & {
-  address: string;
-  email: { id: string; from: Mailbox };
+  address: Address;
+  email: { id: string; from: Mailbox; dsn?: Dsn };
 };
 
 /** The change as the store settles it. */
 export function newSettlement(
   { projectId, environment, position, address, email }: SettledRecipient,
-  { status, smtp, reason, suppress }: Change,
+  change: Change,
   world: Pick<World, 'newId'>,
   claimed: Pick<Settlement, 'claim' | 'attempt' | 'retryMs' | 'provider' | 'late'>,
 ): Settlement {
+  const { status, smtp, reason, suppress } = change;
+  const notice = email.dsn && noticeFor(email.dsn, address, change);
   return {
     projectId,
     environment,
@@ -69,5 +77,6 @@ export function newSettlement(
     reason,
     suppress: suppress && { address, ...suppress, eventId: world.newId() },
     ...claimed,
+    ...(notice && { notice }),
   };
 }

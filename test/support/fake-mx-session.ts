@@ -103,12 +103,13 @@ class Dialogue {
   }
 
   #extensions(): string {
-    const { pipelining, smtpUtf8, sizeBytesMax, startTls = 'absent', auth } = this.#behaviour;
+    const { pipelining, smtpUtf8, dsn, sizeBytesMax, startTls = 'absent', auth } = this.#behaviour;
     const isPlain = !(this.#socket instanceof TLSSocket);
     return [
       'fake.test greets you',
       ...(pipelining === false ? [] : ['PIPELINING']),
       ...(smtpUtf8 === false ? [] : ['8BITMIME', 'SMTPUTF8']),
+      ...(dsn === true ? ['DSN'] : []),
       ...(sizeBytesMax === undefined ? [] : [`SIZE ${sizeBytesMax}`]),
       ...(startTls === 'absent' || !isPlain ? [] : ['STARTTLS']),
       ...(auth === undefined ? [] : [`AUTH ${(auth.mechanisms ?? ['PLAIN', 'LOGIN']).join(' ')}`]),
@@ -203,8 +204,10 @@ class Dialogue {
 
   async #rcpt(line: string): Promise<void> {
     if (this.#envelope === null) return this.#say('503 5.5.1 MAIL first');
-    const address = /^RCPT TO:<([^<>]+)>$/.exec(line)?.[1];
-    if (address === undefined) return this.#say('501 5.1.3 Not an address');
+    const [, address, parameters] = /^RCPT TO:<([^<>]+)>(.*)$/.exec(line) ?? [];
+    const mayHaveParameters = this.#behaviour.dsn === true;
+    if (address === undefined || (parameters !== '' && !mayHaveParameters))
+      return this.#say('501 5.1.3 Not an address');
     const isTaken = await this.#phase('rcpt', this.#answerTo(address));
     if (isTaken) this.#envelope.recipients.push(address);
   }

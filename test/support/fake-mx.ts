@@ -56,6 +56,8 @@ export type MxBehaviour = {
   readPauseMs?: number;
   pipelining?: boolean;
   smtpUtf8?: boolean;
+  /** Offers DSN, and takes parameters of RCPT. */
+  dsn?: boolean;
   sizeBytesMax?: number;
   /** What it answers to MAIL after so many messages of a session. */
   sessionLimit?: { messages: number; answer: FakeAnswer };

@@ -7,7 +7,9 @@ import {
   listConditions,
   raiseCondition,
 } from '../../src/store/operator-conditions.ts';
+import * as notices from '../../src/store/notices.ts';
 import * as mail from '../../src/store/operator-mail.ts';
+import type { Notice } from '../../src/mail/notice.ts';
 import { parseAddress } from '../../src/mail/address.ts';
 import { enabledWebhooks, unreportedWebhooks } from '../../src/store/disabled-webhooks.ts';
 import * as blocks from '../../src/store/provider-blocks.ts';
@@ -111,4 +113,14 @@ export async function useOperatorMail({ db, sender }: Stage): Promise<void> {
   await mail.operatorMailKey(db, from);
   await mail.forgetOperatorMail(db, 10);
   await mail.setOperatorAddress(db, null);
+}
+
+export async function useNotices({ db, sender, someEmailId: emailId }: Stage): Promise<void> {
+  const facts = { action: 'relayed', status: '', diagnostic: null, remoteMta: null, advice: null };
+  const notice = { kind: 'success', facts } as Notice;
+  await db.transaction((tx) =>
+    notices.queueReported(tx, [{ ...sender, emailId, position: 0, notice }]),
+  );
+  for (const due of await notices.claimNotices(db, 10)) await notices.endNotice(db, due);
+  await notices.forgetNotices(db, 10);
 }

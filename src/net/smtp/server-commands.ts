@@ -1,7 +1,14 @@
 /**
- * Parses the commands of an SMTP client (RFC 5321 §4.1, 1870, 6152, 6531, 4954). Strict: a path needs
+ * Parses the commands of an SMTP client (RFC 5321 §4.1, 1870, 3461, 6152, 6531, 4954). Strict: a path needs
  * its angle brackets, unknown parameters are refused. Stateless.
  */
+import {
+  readEnvid,
+  readNotify,
+  readOrcpt,
+  readRet,
+  type RcptDsn,
+} from '../../mail/dsn-parameters.ts';
 import { answerOf, type SmtpAnswer, type SmtpMail } from './server-types.ts';
 
 export type Command = { verb: string; argument: string };
@@ -20,60 +27,122 @@ export function readCommand(line: Buffer): Command | null {
 
 /** `<path>` and the rest; a quoted local part may contain brackets and spaces. */
 const PATH =
-  /^<(?:@[^:<>"]*:)?((?:"(?:[^"\\]|\\[^])*"|[^\s<>"\\])*)>((?: +[A-Za-z0-9][A-Za-z0-9-]*(?:=[^ =]+)?)*)$/;
+  /^<(?:@[^:<>"]*:)?((?:"(?:[^"\\]|\\[^])*"|[^\s<>"\\])*)>((?: +[A-Za-z0-9][A-Za-z0-9-]*(?:=[^ ]*)?)*)$/;
 /** RFC 5321 §4.5.3.1.3 */
 const PATH_OCTETS_MAX = 254;
 
 const SYNTAX = answerOf(501, '5.5.4', 'Write the address in angle brackets, as <name@example.com>');
-const PARAMETER = answerOf(555, '5.5.4', 'This parameter is not known or not understood');
 const NEEDS_UTF8 = answerOf(553, '5.6.7', 'This address needs the parameter SMTPUTF8 in MAIL');
 
-export function readMail(argument: string): SmtpMail | { refused: SmtpAnswer } {
+/** Extensions that are offered on some ports. */
+type Offered = { dsn: boolean };
+
+export function readMail(argument: string, { dsn }: Offered): SmtpMail | { refused: SmtpAnswer } {
   const read = readPath('FROM', argument);
   if ('refused' in read) return read;
   const mail: SmtpMail = { from: read.path, sizeBytes: null, body: '7BIT', smtpUtf8: false };
   for (const [name, value] of read.parameters) {
-    const known = MAIL_PARAMETERS[name];
-    if (known === undefined || !known(mail, value)) return { refused: PARAMETER };
+    const refused = (MAIL_PARAMETERS[name] ?? (dsn ? MAIL_DSN[name] : undefined) ?? unknown)(
+      mail,
+      value,
+      name,
+    );
+    if (refused !== null) return { refused };
   }
   return isAscii(mail.from) || mail.smtpUtf8 ? mail : { refused: NEEDS_UTF8 };
 }
 
-type Parameter = (mail: SmtpMail, value: string | undefined) => boolean;
+/** Reads a value; undefined: there is none. @returns the refusal of an invalid one */
+type Parameter<Target> = (
+  target: Target,
+  value: string | undefined,
+  name: string,
+) => SmtpAnswer | null;
+type Parameters<Target> = Readonly<Record<string, Parameter<Target> | undefined>>;
 
-/** Each reads its value; false when the value is invalid. */
-const MAIL_PARAMETERS: Readonly<Record<string, Parameter | undefined>> = Object.assign(
-  Object.create(null) as Record<string, Parameter>,
-  {
-    SIZE(mail: SmtpMail, value: string | undefined) {
-      mail.sizeBytes = Number(value);
-      return value !== undefined && /^\d{1,20}$/.test(value);
-    },
-    BODY(mail: SmtpMail, value: string | undefined) {
-      const body = value?.toUpperCase();
-      if (body !== '7BIT' && body !== '8BITMIME') return false;
-      mail.body = body;
-      return true;
-    },
-    SMTPUTF8(mail: SmtpMail, value: string | undefined) {
-      mail.smtpUtf8 = true;
-      return value === undefined;
-    },
-    // RFC 4954 §5: the original submitter; ignored.
-    AUTH: (_mail: SmtpMail, value: string | undefined) => value !== undefined,
+/** RFC 5321 §4.1.1.11: of an extension that is not offered, or a value of it that is not supported. */
+function notOffered(what: string): SmtpAnswer {
+  return answerOf(555, '5.5.4', `${what.slice(0, 40)} is not offered here`);
+}
+
+function invalid(why: string): SmtpAnswer {
+  return answerOf(501, '5.5.4', why);
+}
+
+const unknown: Parameter<unknown> = (_target, _value, name) => notOffered(name);
+
+/** Without a prototype: a client may name any member of one. */
+function table<Target>(parameters: Record<string, Parameter<Target>>): Parameters<Target> {
+  return Object.assign(Object.create(null) as Record<string, Parameter<Target>>, parameters);
+}
+
+const MAIL_PARAMETERS = table<SmtpMail>({
+  SIZE(mail, value) {
+    mail.sizeBytes = Number(value);
+    if (value !== undefined && /^\d{1,20}$/.test(value)) return null;
+    return invalid('SIZE is a number of octets');
   },
-);
+  BODY(mail, value) {
+    const body = value?.toUpperCase();
+    if (body === 'BINARYMIME') return notOffered('BODY=BINARYMIME');
+    if (body !== '7BIT' && body !== '8BITMIME') return invalid('BODY is 7BIT or 8BITMIME');
+    mail.body = body;
+    return null;
+  },
+  SMTPUTF8(mail, value) {
+    mail.smtpUtf8 = true;
+    return value === undefined ? null : invalid('SMTPUTF8 has no value');
+  },
+  // RFC 4954 §5: the original submitter; ignored.
+  AUTH: (_mail, value) => (value === undefined ? invalid('AUTH has a value, such as <>') : null),
+});
+
+const MAIL_DSN = table<SmtpMail>({
+  RET(mail, value = '') {
+    const ret = readRet(value);
+    if (typeof ret === 'object') return invalid(ret.problem);
+    mail.dsn = { envid: null, ...mail.dsn, ret };
+    return null;
+  },
+  ENVID(mail, value = '') {
+    const envid = readEnvid(value);
+    if (typeof envid === 'object') return invalid(envid.problem);
+    mail.dsn = { ret: null, ...mail.dsn, envid };
+    return null;
+  },
+});
+
+type Rcpt = { address: string; dsn?: RcptDsn };
 
 export function readRcpt(
   argument: string,
-  smtpUtf8: boolean,
-): { address: string } | { refused: SmtpAnswer } {
+  { smtpUtf8, dsn }: Offered & { smtpUtf8: boolean },
+): Rcpt | { refused: SmtpAnswer } {
   const read = readPath('TO', argument);
   if ('refused' in read) return read;
   if (read.path === '') return { refused: SYNTAX };
-  if (read.parameters.length > 0) return { refused: PARAMETER };
-  return isAscii(read.path) || smtpUtf8 ? { address: read.path } : { refused: NEEDS_UTF8 };
+  const rcpt: Rcpt & { smtpUtf8: boolean } = { address: read.path, smtpUtf8 };
+  for (const [name, value] of read.parameters) {
+    const refused = ((dsn ? RCPT_DSN[name] : undefined) ?? unknown)(rcpt, value, name);
+    if (refused !== null) return { refused };
+  }
+  return isAscii(read.path) || smtpUtf8 ? rcpt : { refused: NEEDS_UTF8 };
 }
+
+const RCPT_DSN = table<Rcpt & { smtpUtf8: boolean }>({
+  NOTIFY(rcpt, value = '') {
+    const notify = readNotify(value);
+    if ('problem' in notify) return invalid(notify.problem);
+    rcpt.dsn = { orcpt: null, ...rcpt.dsn, notify };
+    return null;
+  },
+  ORCPT(rcpt, value = '') {
+    const orcpt = readOrcpt(value, rcpt);
+    if (typeof orcpt === 'object') return invalid(orcpt.problem);
+    rcpt.dsn = { notify: null, ...rcpt.dsn, orcpt };
+    return null;
+  },
+});
 
 type Path = { path: string; parameters: [name: string, value: string | undefined][] };
 
@@ -88,9 +157,15 @@ function readPath(keyword: 'FROM' | 'TO', argument: string): Path | { refused: S
   }
   const words = rest.split(' ').filter((word) => word !== '');
   const parameters = words.map((word): [string, string | undefined] => {
-    const [name = '', value] = word.split('=', 2);
-    return [name.toUpperCase(), value];
+    const equals = word.indexOf('=');
+    if (equals === -1) return [word.toUpperCase(), undefined];
+    return [word.slice(0, equals).toUpperCase(), word.slice(equals + 1)];
   });
+  const wrong = parameters.find(([, value]) => value === '' || value?.includes('='));
+  if (wrong !== undefined)
+    return { refused: invalid(`${wrong[0].slice(0, 40)} has no valid value`) };
+  const names = new Set(parameters.map(([name]) => name));
+  if (names.size < parameters.length) return { refused: invalid('A parameter may be there once') };
   return { path, parameters };
 }
 

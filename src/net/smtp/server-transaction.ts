@@ -8,6 +8,7 @@
  * smuggling). The result does not depend on how the bytes are split into chunks. Lines are found with
  * indexOf, without a loop over bytes.
  */
+import type { RcptDsn } from '../../mail/dsn-parameters.ts';
 import { readMail, readRcpt } from './server-commands.ts';
 import type { ContentBudget, MinuteCounts, UnfinishedMessage, Visit } from './server-limits.ts';
 import {
@@ -34,7 +35,7 @@ export type SessionParts<User> = {
 };
 
 type Open = {
-  envelope: SmtpEnvelope & { recipients: string[] };
+  envelope: SmtpEnvelope & { recipients: string[]; recipientDsn?: Map<string, RcptDsn> };
   wasRefused: boolean;
   /** Recipients beyond the limit. */
   excess: number;
@@ -80,7 +81,7 @@ export class SmtpServerTransaction<User> {
     const { options, facts, limits, content, messages } = this.#parts;
     const refused = this.#refusesMail();
     if (refused !== null) return refused;
-    const mail = readMail(argument);
+    const mail = readMail(argument, { dsn: options.offersDsn === true });
     if ('refused' in mail) return mail.refused;
     const sizeBytes = mail.sizeBytes ?? 0;
     const { sizeBytesMax, keptBytesMax } = options;
@@ -127,7 +128,8 @@ export class SmtpServerTransaction<User> {
     { options, facts, limits }: Pick<SessionParts<User>, 'options' | 'facts' | 'limits'>,
   ): Promise<SmtpAnswer | null> {
     const { envelope } = open;
-    const read = readRcpt(argument, envelope.smtpUtf8);
+    const { smtpUtf8 } = envelope;
+    const read = readRcpt(argument, { smtpUtf8, dsn: options.offersDsn === true });
     if ('refused' in read) return read.refused;
     const max = limits.recipientsPerMessage;
     if (envelope.recipients.length >= max) {
@@ -136,8 +138,13 @@ export class SmtpServerTransaction<User> {
       return { ...answerOf(452, '4.5.3', why), isExcused: open.excess <= EXCUSED_EXCESS_MAX };
     }
     const answer = await options.handlers.onRcpt(facts, read.address);
-    if (answer === null) envelope.recipients.push(read.address);
-    return answer;
+    if (answer !== null) return answer;
+    if (read.dsn !== undefined && !envelope.recipients.includes(read.address)) {
+      envelope.recipientDsn ??= new Map();
+      envelope.recipientDsn.set(read.address, read.dsn);
+    }
+    envelope.recipients.push(read.address);
+    return null;
   }
 
   /** @returns the reply; or why no reply can be sent */

@@ -4,6 +4,7 @@
  */
 import type { SecureContext } from 'node:tls';
 import type { World } from '../../core/world.ts';
+import type { MailDsn, RcptDsn } from '../../mail/dsn-parameters.ts';
 
 /** One reply. `text` is converted to printable ASCII, in lines within the limit of SMTP. */
 export type SmtpAnswer = {
@@ -48,11 +49,15 @@ export type SmtpMail = {
   sizeBytes: number | null;
   body: '7BIT' | '8BITMIME';
   smtpUtf8: boolean;
+  /** Absent: neither RET nor ENVID was given. */
+  dsn?: MailDsn;
 };
 
 export type SmtpEnvelope = SmtpMail & {
   /** As written, without brackets and source routes, in the order of RCPT. */
   recipients: readonly string[];
+  /** NOTIFY and ORCPT of recipients that have them; of an address that is there twice, those of the first. */
+  recipientDsn?: ReadonlyMap<string, RcptDsn>;
 };
 
 export type SmtpMessage = {
@@ -153,6 +158,8 @@ export type SmtpSessionOptions<User> = {
   keptBytesMax?: number;
   limits?: Partial<SmtpServerLimits>;
   world: Pick<World, 'monotonicMs' | 'newId'>;
+  /** Whether the port takes requests for notices about delivery (RFC 3461). Default: false. */
+  offersDsn?: boolean;
   /** If set, mail is accepted only after a log-in over TLS. */
   logIn?: SmtpLogIn<User>;
   handlers: SmtpHandlers<User>;

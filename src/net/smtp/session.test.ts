@@ -18,6 +18,7 @@ test('extensions are recognised in any case', () => {
     'StartTLS',
     'SMTPUTF8',
     '8bitMIME',
+    'dsn',
     'size 1000',
     'auth plain Login',
   );
@@ -26,6 +27,7 @@ test('extensions are recognised in any case', () => {
     startTls: true,
     smtpUtf8: true,
     eightBitMime: true,
+    dsn: true,
     size: { sizeBytesMax: 1000 },
     authMechanisms: ['PLAIN', 'LOGIN'],
   });

@@ -7,6 +7,7 @@
  * message may have been delivered.
  */
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
+import type { DsnParameters } from '../../mail/dsn-parameters.ts';
 import type { DaneExpectation } from '../tls/dane.ts';
 import { type ReplyRead, isFailure, type SmtpWire, type TlsResult } from './wire.ts';
 
@@ -109,6 +110,8 @@ export type Transaction = {
   smtpUtf8: boolean;
   /** The message has octets above 127, declared where 8BITMIME is offered (RFC 6152). */
   is8Bit?: boolean | undefined;
+  /** Sent to a server that has DSN; absent: nothing was asked for. */
+  dsn?: DsnParameters | undefined;
   /**
    * Called before DATA and before the final dot. `false` closes the connection without the dot, so that
    * the server discards the message. The dialogue waits while a promise is pending; servers allow minutes
@@ -132,6 +135,8 @@ export type TransactionResult =
       transcript: SmtpTranscript;
       /** Refused here because of the server's extensions; nothing was sent. */
       local?: true;
+      /** The server has DSN, and got the parameters. */
+      hasDsn?: true;
     }
   | (SmtpFailure & {
       /** The dot was written but no reply came: the message may have been delivered. */
@@ -178,6 +183,8 @@ export type SmtpExtensions = {
   smtpUtf8: boolean;
   /** 8BITMIME (RFC 6152). */
   eightBitMime: boolean;
+  /** Notices about delivery (RFC 3461). */
+  dsn: boolean;
   /** `sizeBytesMax` 0: the server supports SIZE without a limit (RFC 1870). */
   size: { sizeBytesMax: number } | null;
   authMechanisms: readonly string[];
@@ -189,6 +196,7 @@ export const NO_EXTENSIONS: SmtpExtensions = {
   startTls: false,
   smtpUtf8: false,
   eightBitMime: false,
+  dsn: false,
   size: null,
   authMechanisms: [],
 };
@@ -206,6 +214,7 @@ export function extensionsOf(reply: SmtpReply): SmtpExtensions {
     startTls: offered.has('STARTTLS'),
     smtpUtf8: offered.has('SMTPUTF8'),
     eightBitMime: offered.has('8BITMIME'),
+    dsn: offered.has('DSN'),
     size: size === undefined ? null : { sizeBytesMax: sizeOf(size[0]) },
     authMechanisms: offered.get('AUTH') ?? [],
   };

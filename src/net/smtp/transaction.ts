@@ -29,7 +29,7 @@ import { type ReplyRead, isFailure } from './wire.ts';
 
 /** A result before the transcript is added. */
 type Outcome =
-  | { kind: 'replied'; phase: AnsweredPhase; reply: SmtpReply }
+  | { kind: 'replied'; phase: AnsweredPhase; reply: SmtpReply; hasDsn?: true }
   | (Omit<SmtpFailure, 'transcript'> & { inDoubt: boolean });
 
 type AnsweredPhase = 'mail' | 'rcpt' | 'data_command' | 'data';
@@ -62,6 +62,7 @@ export async function runTransaction(
       : await stepByStep(session, transaction, steps)) ??
     (await sendMessage(session, transaction, follower));
   if (outcome.kind === 'failed') session.transcript.note(outcome.message);
+  else if (transaction.dsn && session.extensions.dsn) outcome.hasDsn = true;
   return Object.assign(outcome, { transcript: session.transcript.take() });
 }
 
@@ -113,10 +114,12 @@ function envelopeSteps(extensions: SmtpExtensions, transaction: Transaction): St
   const size = extensions.size === null ? '' : ` SIZE=${sizeOf(message)}`;
   const body = is8Bit && extensions.eightBitMime ? ' BODY=8BITMIME' : '';
   const utf8 = smtpUtf8 ? ' SMTPUTF8' : '';
+  const dsn = extensions.dsn ? transaction.dsn : undefined;
   const mail = pathCommand('MAIL FROM', envelopeFrom, smtpUtf8) + size + body + utf8;
+  const rcpt = pathCommand('RCPT TO', recipient, smtpUtf8);
   return [
-    { phase: 'mail', line: mail },
-    { phase: 'rcpt', line: pathCommand('RCPT TO', recipient, smtpUtf8) },
+    { phase: 'mail', line: dsn === undefined ? mail : mail + dsn.mail },
+    { phase: 'rcpt', line: dsn === undefined ? rcpt : rcpt + dsn.rcpt },
     { phase: 'data_command', line: 'DATA' },
   ];
 }

@@ -175,9 +175,13 @@ function readsDomain(text: string): void {
 function readsPath(text: string): void {
   const command = readCommand(Buffer.from(`MAIL ${text}`));
   if (command === null) return;
-  const mail = readMail(command.argument);
+  const mail = readMail(command.argument, { dsn: true });
   if (!('refused' in mail)) assert.ok(mail.from.length <= 254);
-  const rcpt = readRcpt(command.argument, true);
+  const rcpt = readRcpt(command.argument, { smtpUtf8: true, dsn: true });
+  const kept = ['dsn' in mail ? mail.dsn?.envid : null, 'dsn' in rcpt ? rcpt.dsn?.orcpt : null];
+  for (const parameter of kept) {
+    if (typeof parameter === 'string') assert.match(parameter, /^[!-~]+$/);
+  }
   if (!('refused' in rcpt)) assert.ok(rcpt.address !== '' && !/[\r\n\0]/.test(rcpt.address));
 }
 

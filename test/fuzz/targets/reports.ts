@@ -141,7 +141,7 @@ const RECIPIENT: SentRecipient = {
   projectId: 'p',
   environment: 'live',
   position: 0,
-  address: 'jo@receiver.test',
+  address: parseMailbox('jo@receiver.test')!.address,
   status: 'delivered',
   isTooOld: false,
   email: { id: 'e', from: parseMailbox('hello@acme.test')! },

@@ -1,0 +1,119 @@
+/**
+ * The parameters of RFC 3461 and RFC 6533 by which a sender asks for notices about delivery: RET and ENVID of MAIL, NOTIFY and
+ * ORCPT of RCPT. Parses them at submission and writes them for the next server. Pure.
+ *
+ * Each reader returns the value, or a sentence about what is wrong. ENVID and ORCPT stay encoded (xtext) as they were sent;
+ * they were checked to decode to printable ASCII, so that they can stand in a notice.
+ */
+import type { Address } from './address.ts';
+
+/** In the order in which they are written. */
+const EVENTS = ['SUCCESS', 'FAILURE', 'DELAY'] as const;
+export type NotifyEvent = (typeof EVENTS)[number];
+
+/** Of MAIL. null: not given. */
+export type MailDsn = { ret: 'FULL' | 'HDRS' | null; envid: string | null };
+/** Of RCPT. `notify` null: not given; empty: NEVER. `orcpt`: `type;xtext`. */
+export type RcptDsn = { notify: readonly NotifyEvent[] | null; orcpt: string | null };
+
+/** What a submitted message asks for. */
+export type DsnRequest = MailDsn & {
+  kind: 'request';
+  /** Gets the notices; null: the null reverse-path, or no address. */
+  sender: Address | null;
+  recipients: Readonly<Record<Address, RcptDsn>>;
+};
+
+/** Of an email: what its sender asks for, or that it is a notice, which is sent from the null reverse-path. */
+export type Dsn = DsnRequest | { kind: 'notice' };
+
+type Problem = { problem: string };
+
+/** RFC 3461 §4.4 */
+const ENVID_MAX = 100;
+/** RFC 3461 §4.2 */
+const ORCPT_MAX = 500;
+
+/** RFC 3461 §4: printable ASCII without `+` and `=`, which are written as `+2B` and `+3D`. */
+const XTEXT = /^(?:[!-*,-<>-~]|\+[0-9A-F]{2})*$/;
+/** RFC 6533 §3: xtext that may contain UTF-8. */
+const UTF8_XTEXT = /^(?:[!-*,-<>-~\u0080-\uffff]|\+[0-9A-F]{2})*$/;
+const PRINTABLE = /^[ -~]+$/;
+/** RFC 5322 §3.2.3, without what a parameter cannot contain. */
+const ATOM = /^[A-Za-z0-9!#$%&'*/?^_`{|}~-]+$/;
+
+export function readRet(text: string): 'FULL' | 'HDRS' | Problem {
+  const ret = text.toUpperCase();
+  return ret === 'FULL' || ret === 'HDRS' ? ret : { problem: 'RET is FULL or HDRS' };
+}
+
+export function readEnvid(text: string): string | Problem {
+  if (text.length > ENVID_MAX) return { problem: `ENVID has at most ${ENVID_MAX} characters` };
+  if (XTEXT.test(text) && PRINTABLE.test(decodedXtext(text))) return text;
+  return { problem: 'ENVID is printable ASCII as xtext (RFC 3461)' };
+}
+
+/** @returns the events; none for NEVER */
+export function readNotify(text: string): readonly NotifyEvent[] | Problem {
+  const words = text.toUpperCase().split(',');
+  if (words.length === 1 && words[0] === 'NEVER') return [];
+  const isKnown = words.every((word) => EVENTS.some((event) => event === word));
+  if (isKnown) return EVENTS.filter((event) => words.includes(event));
+  return { problem: 'NOTIFY is NEVER alone, or a list of SUCCESS, FAILURE and DELAY' };
+}
+
+export function readOrcpt(text: string, { smtpUtf8 }: { smtpUtf8: boolean }): string | Problem {
+  if (text.length > ORCPT_MAX) return { problem: `ORCPT has at most ${ORCPT_MAX} characters` };
+  const semicolon = text.indexOf(';');
+  const [type, address] = [text.slice(0, Math.max(0, semicolon)), text.slice(semicolon + 1)];
+  const isUtf8 = type.toLowerCase() === 'utf-8';
+  const xtext = isUtf8 && smtpUtf8 ? UTF8_XTEXT : XTEXT;
+  if (ATOM.test(type) && xtext.test(address)) {
+    const ascii = address.replace(/[^\0-\x7f]/gu, escaped);
+    if (PRINTABLE.test(decodedXtext(ascii))) return `${type};${ascii}`;
+  }
+  return { problem: 'ORCPT is a type, a semicolon and an address as xtext: rfc822;jo@example.com' };
+}
+
+/** RFC 6533 §3: a character outside of ASCII in `utf-8-addr-xtext`. */
+function escaped(character: string): string {
+  return `\\x{${character.codePointAt(0)!.toString(16).toUpperCase()}}`;
+}
+
+/** Text that XTEXT matches, decoded. */
+export function decodedXtext(text: string): string {
+  return text.replaceAll(/\+([0-9A-F]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+}
+
+/** An address as `Original-Recipient` and `Final-Recipient` have it: ASCII, with its type. */
+export function typedAddress(address: string): string {
+  const ascii = address.replace(/[^\0-\x7f]/gu, escaped);
+  return `${ascii === address ? 'rfc822' : 'utf-8'};${ascii}`;
+}
+
+export type DsnParameters = { mail: string; rcpt: string };
+
+/**
+ * What MAIL and RCPT have behind their paths, for one recipient; undefined: nothing was asked for.
+ * @param reports.takesReports whether what another server reports would arrive
+ */
+export function parametersFor(
+  dsn: Dsn | undefined,
+  address: Address,
+  { takesReports }: { takesReports: boolean },
+): DsnParameters | undefined {
+  if (dsn?.kind !== 'request') return undefined;
+  const { ret, envid, recipients } = dsn;
+  const { notify: asked = null, orcpt = null } = recipients[address] ?? {};
+  const notify = takesReports || asked?.length === 0 ? asked : null;
+  return {
+    mail: parameter('RET', ret) + parameter('ENVID', envid),
+    rcpt: parameter('NOTIFY', notify && (notify.join(',') || 'NEVER')) + parameter('ORCPT', orcpt),
+  };
+}
+
+function parameter(name: string, value: string | null): string {
+  return value === null ? '' : ` ${name}=${value}`;
+}

@@ -1,0 +1,264 @@
+/**
+ * Notices about delivery to the sender of an envelope: which outcome is reported to whom (RFC 3461 §5.2), and the message
+ * (RFC 3462, 3464). Pure.
+ *
+ * Nothing is reported without NOTIFY, to the null reverse-path, or about a notice. Of the message itself only what its sender
+ * wrote is returned: the header, or after a failure with RET=FULL all of it.
+ */
+import { isAscii } from 'node:buffer';
+import type { StoredStatus } from '../core/statuses.ts';
+import { type Address, domainOf, type Mailbox } from './address.ts';
+import { partsAsWritten } from './as-written.ts';
+import {
+  decodedXtext,
+  type Dsn,
+  type DsnRequest,
+  type NotifyEvent,
+  typedAddress,
+} from './dsn-parameters.ts';
+import { addressField, dateText, field, headerLine } from './header.ts';
+import { encodeText } from './transfer-encoding.ts';
+
+/** At most one of each kind is sent for a recipient. */
+export type NoticeKind = 'success' | 'failure' | 'delay';
+
+/** What a notice reports, as it is stored until it is written. */
+export type NoticeFacts = {
+  action: 'delivered' | 'relayed' | 'failed' | 'delayed';
+  /** RFC 3463 */
+  status: string;
+  /** The reply of the server, in one line. */
+  diagnostic: string | null;
+  remoteMta: string | null;
+  /** One sentence for the sender. */
+  advice: string | null;
+};
+
+export type Notice = { kind: NoticeKind; facts: NoticeFacts };
+
+/**
+ * What the server that took a message does with a request for notices. `passed_on`: it has DSN and reports the success
+ * itself. `relayed`: it has not, so this is the last that is known.
+ */
+export type NextServer = 'passed_on' | 'relayed';
+
+type Change = {
+  status: StoredStatus;
+  smtp: object | null;
+  reason: object | null;
+  /** Absent: the outcome is about the mailbox. */
+  nextServer?: NextServer;
+};
+
+const KINDS: Readonly<Partial<Record<StoredStatus, NoticeKind>>> = {
+  delivered: 'success',
+  sent: 'success',
+  bounced: 'failure',
+  failed: 'failure',
+  suppressed: 'failure',
+  deferred: 'delay',
+};
+const EVENT_OF_KIND: Readonly<Record<NoticeKind, NotifyEvent>> = {
+  success: 'SUCCESS',
+  failure: 'FAILURE',
+  delay: 'DELAY',
+};
+
+/** The notice that is due after a change of a recipient; undefined: none. */
+export function noticeFor(dsn: Dsn, address: Address, change: Change): Notice | undefined {
+  if (dsn.kind === 'notice' || dsn.sender === null) return undefined;
+  const kind = KINDS[change.status];
+  const notify = dsn.recipients[address]?.notify ?? [];
+  if (kind === undefined || !notify.includes(EVENT_OF_KIND[kind])) return undefined;
+  if (kind === 'success' && change.nextServer === 'passed_on') return undefined;
+  return { kind, facts: factsOf(kind, change) };
+}
+
+const ACTION_OF_KIND = { success: 'delivered', failure: 'failed', delay: 'delayed' } as const;
+const CLASS_OF_KIND = { success: '2', failure: '5', delay: '4' } as const;
+const DIAGNOSTIC_MAX = 500;
+
+function factsOf(kind: NoticeKind, { status, smtp, reason, nextServer }: Change): NoticeFacts {
+  const {
+    code = null,
+    enhanced_code: enhanced = null,
+    message = '',
+    mx = null,
+  } = (smtp ?? {}) as Partial<
+    Record<'code' | 'enhanced_code' | 'message' | 'mx', string | number | null>
+  >;
+  const { category, advice = null } = (reason ?? {}) as { category?: string; advice?: string };
+  const digit = CLASS_OF_KIND[kind];
+  // A refusal that is retried until the email expires has a temporary code, and fails for good.
+  const known = typeof enhanced === 'string' && enhanced.startsWith(digit) ? enhanced : null;
+  const unknown = category === 'expired' ? '5.4.7' : status === 'suppressed' ? '5.7.1' : null;
+  const reply = [code, enhanced, message].filter((word) => word !== null && word !== '').join(' ');
+  return {
+    action: nextServer === 'relayed' && kind === 'success' ? 'relayed' : ACTION_OF_KIND[kind],
+    status: known ?? unknown ?? `${digit}.0.0`,
+    diagnostic: code === null ? null : inOneLine(`smtp; ${reply}`).slice(0, DIAGNOSTIC_MAX),
+    remoteMta: typeof mx === 'string' ? inOneLine(mx) : null,
+    advice,
+  };
+}
+
+/** Servers choose the text of their replies. */
+function inOneLine(text: string): string {
+  return text.replaceAll(/[^ -~]+/g, ' ').trim();
+}
+
+type NoticeMessage = {
+  facts: NoticeFacts;
+  /** When the outcome was known. */
+  at: Date;
+  request: DsnRequest;
+  recipient: Address;
+  /** Of the notice. */
+  from: Mailbox;
+  to: Address;
+  messageId: string;
+  hostname: string;
+  /** The message that the notice is about. */
+  original: { raw: Buffer; messageId: string; arrivedAt: Date; expiresAt: Date };
+  now: Date;
+};
+
+/** Larger messages are not returned whole, whatever RET asks for. */
+const RETURNED_BYTES_MAX = 10 * 1024 * 1024;
+
+export const SUBJECTS: Readonly<Record<NoticeFacts['action'], string>> = {
+  delivered: 'Delivered: your message has arrived',
+  relayed: 'Relayed: your message was passed on',
+  failed: 'Undelivered: your message could not be delivered',
+  delayed: 'Delayed: your message is still being delivered',
+};
+
+/** What can stand in a field as it is. */
+const PLAIN_ID = /^<[!-~]{1,900}>$/;
+
+/** The whole message, with CRLF line ends. */
+export function composeNotice(notice: NoticeMessage): Buffer {
+  const { facts, from, to, messageId, original, now } = notice;
+  const boundary = `notice-${messageId.slice(1, messageId.indexOf('@'))}`;
+  const answered = PLAIN_ID.test(original.messageId) ? [original.messageId] : [];
+  const header = [
+    field('Date', [dateText(now)]),
+    addressField('From', [from]),
+    addressField('To', [{ name: null, address: to }]),
+    field('Subject', [SUBJECTS[facts.action]]),
+    field('Message-ID', [messageId]),
+    ...answered.map((id) => field('In-Reply-To', [id])),
+    // RFC 3834 §5: not to be answered by a program.
+    field('Auto-Submitted', ['auto-replied']),
+    field('MIME-Version', ['1.0']),
+    field('Content-Type', [
+      'multipart/report; report-type=delivery-status;',
+      ` boundary="${boundary}"`,
+    ]),
+  ];
+  const text = encodeText(wordsOf(notice));
+  const parts: Part[] = [
+    {
+      type: 'text/plain; charset=utf-8',
+      encoding: text.encoding,
+      body: text.body,
+    },
+    { type: 'message/delivery-status', encoding: '7bit', body: Buffer.from(statusOf(notice)) },
+    returnedPart(notice),
+  ];
+  const delimiter = Buffer.from(`\r\n--${boundary}\r\n`);
+  return Buffer.concat([
+    Buffer.from(header.map(headerLine).join('')),
+    ...parts.flatMap(({ type, encoding, body }) => [
+      delimiter,
+      Buffer.from(`Content-Type: ${type}\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`),
+      body,
+    ]),
+    Buffer.from(`\r\n--${boundary}--\r\n`),
+  ]);
+}
+
+type Part = { type: string; encoding: string; body: Buffer };
+
+/** The original, or its header: of another encoding than the rest only what is not ASCII (RFC 6533 §4). */
+function returnedPart({ facts, request, original }: NoticeMessage): Part {
+  const { raw } = original;
+  const { headerBytes } = partsAsWritten(raw);
+  const isWhole =
+    facts.action === 'failed' && request.ret === 'FULL' && raw.length <= RETURNED_BYTES_MAX;
+  const isPlain = isAscii(headerBytes);
+  const body = isWhole ? raw : headerBytes;
+  const whole = isPlain ? 'message/rfc822' : 'message/global';
+  const headers = isPlain ? 'text/rfc822-headers' : 'message/global-headers';
+  return {
+    type: isWhole ? whole : headers,
+    encoding: isAscii(body) ? '7bit' : '8bit',
+    body,
+  };
+}
+
+const SENTENCES: Readonly<Record<NoticeFacts['action'], string>> = {
+  delivered: 'Your message has arrived at the mail server of this recipient:',
+  relayed:
+    'Your message was passed on to a mail server that sends no notices about delivery.\n' +
+    'Nothing more will be reported if it arrives:',
+  failed: 'Your message could not be delivered to this recipient:',
+  delayed:
+    'Your message could not be delivered to this recipient yet. You need not send it again:\n' +
+    'it is tried further, and you are only notified again if you asked for that.',
+};
+
+function wordsOf({ facts, recipient, hostname }: NoticeMessage): string {
+  return [
+    `This is the mail system at ${hostname}.`,
+    '',
+    SENTENCES[facts.action],
+    '',
+    `    ${recipient}`,
+    '',
+    ...(facts.advice === null ? [] : [facts.advice, '']),
+    ...(facts.diagnostic === null || facts.action === 'delivered'
+      ? []
+      : [
+          `The server${facts.remoteMta === null ? '' : ` ${facts.remoteMta}`} answered:`,
+          '',
+          `    ${facts.diagnostic.slice('smtp; '.length)}`,
+          '',
+        ]),
+  ].join('\n');
+}
+
+/** RFC 3464 §2: a group about the message, and one about the recipient. */
+function statusOf({ facts, at, request, recipient, hostname, original }: NoticeMessage): string {
+  const { envid, recipients } = request;
+  const orcpt = recipients[recipient]?.orcpt ?? null;
+  const isRetried = facts.action === 'delayed';
+  const groups: (readonly (readonly [string, string | null])[])[] = [
+    [
+      ['Original-Envelope-Id', envid && decodedXtext(envid)],
+      ['Reporting-MTA', `dns; ${hostname}`],
+      ['Arrival-Date', dateText(original.arrivedAt)],
+    ],
+    [
+      ['Original-Recipient', orcpt && decodedXtext(orcpt)],
+      ['Final-Recipient', typedAddress(recipient)],
+      ['Action', facts.action],
+      ['Status', facts.status],
+      ['Remote-MTA', facts.remoteMta && `dns; ${facts.remoteMta}`],
+      ['Diagnostic-Code', facts.diagnostic],
+      ['Last-Attempt-Date', dateText(at)],
+      ['Will-Retry-Until', isRetried ? dateText(original.expiresAt) : null],
+    ],
+  ];
+  return groups.map((fields) => fields.map(statusLine).join('')).join('\r\n');
+}
+
+function statusLine([name, value]: readonly [string, string | null]): string {
+  return value === null ? '' : `${name}: ${inOneLine(value)}\r\n`;
+}
+
+/** Who a notice is from. */
+export function noticeSender(from: Mailbox): Mailbox {
+  const address = `mailer-daemon@${domainOf(from.address)}` as Address;
+  return { name: 'Mail Delivery System', address };
+}
