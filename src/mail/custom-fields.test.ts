@@ -235,14 +235,14 @@ test('the longest hostile values end: each grammar takes time proportional to th
     '/',
     'ü',
   ];
+  const longest = shapes.flatMap((shape) => [
+    shape.repeat(890 / shape.length),
+    `${shape.repeat(200)} `.repeat(9).slice(0, 7_990),
+  ]);
+  const ends = ['', '\u00e9', '"', ' ', '<', ')', 'x'];
+  const values = longest.flatMap((value) => ends.map((end) => value + end));
   for (const name of [...Object.keys(WRITTEN), ...Object.keys(REFUSED)]) {
-    for (const shape of shapes) {
-      for (const spaced of [shape.repeat(890 / shape.length), `${shape.repeat(200)} `.repeat(9)]) {
-        const value = spaced.slice(0, 7_990);
-        for (const end of ['', '\u00e9', '"', ' ', '<', ')', 'x'])
-          checkCustomHeader(name, value + end);
-      }
-    }
+    for (const value of values) checkCustomHeader(name, value);
   }
 });
 
