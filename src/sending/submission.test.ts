@@ -138,7 +138,7 @@ test('recipients are classified as to, cc or bcc by the header', () => {
   );
 });
 
-test('of hundreds of addresses in the header, recipients are shown first, fifty in all', () => {
+test('of hundreds of addresses in the header, recipients are shown first, a hundred in all', () => {
   const list = Array.from({ length: 300 }, (_, index) => `n${index}@b.test`);
   const recipients = ['n299@b.test', 'n60@b.test'].map(address);
   const submission = read(`From: x@acme.test\r\nTo: ${list.join(',\r\n ')}\r\n\r\n`, {
@@ -146,7 +146,8 @@ test('of hundreds of addresses in the header, recipients are shown first, fifty 
   });
   assert.ok(!isRefusal(submission));
   const { email, recipients: mailed } = submission.draft;
-  const shown = [60, 299, ...Array.from({ length: 48 }, (_, index) => index)];
+  const others = Array.from({ length: 99 }, (_, index) => index).filter((index) => index !== 60);
+  const shown = [60, 299, ...others];
   assert.deepEqual(
     email.to.map((one) => one.address),
     shown.map((index) => `n${index}@b.test`),
