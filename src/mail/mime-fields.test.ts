@@ -70,6 +70,7 @@ test('parameters may have comments and white space between all their tokens', ()
     ['a=; b; =c; d=e', { a: '', d: 'e' }],
     ['"garbage; a=b"; c=d', { c: 'd' }],
     ['boundary=----=_Part_1/2:3?; a=b', { boundary: '----=_Part_1/2:3?', a: 'b' }],
+    ['\u00a0 \u00a0; a=\u00a0b; c\u2028=d', { a: '\u00a0b', 'c\u2028': 'd' }],
     ['name=report(1).pdf', { name: 'report(1).pdf' }],
     ['a=first; A=second', { a: 'first' }],
   ] as const) {

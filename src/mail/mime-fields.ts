@@ -52,6 +52,9 @@ const ENCODINGS = new Map<string, TransferEncoding>([
 
 /** Without the field, the encoding is 7bit. */
 export function readTransferEncoding(value = '7bit'): TransferEncoding {
+  // Almost always it is one of these words.
+  const known = ENCODINGS.get(value);
+  if (known !== undefined) return known;
   const { word, isAlone } = new Scanner(value).value();
   return (isAlone && ENCODINGS.get(word.toLowerCase())) || 'unknown';
 }
@@ -138,11 +141,13 @@ function percentDecoded(text: string): Buffer {
   return Buffer.from(decoded, 'latin1');
 }
 
-const BLANK = /\s/;
-/** Each is matched where the scanner stands. */
-const WORD = /[^\s;(]+/y;
-const NAME = /[^\s;=("]+/y;
-const GARBAGE = /[^\s;("]+/y;
+/**
+ * Each is matched where the scanner stands. They end at what isBlank says and at nothing else that looks blank
+ * (U+00A0): the scanner would never pass it.
+ */
+const WORD = /[^\t-\r ;(]+/y;
+const NAME = /[^\t-\r ;=("]+/y;
+const GARBAGE = /[^\t-\r ;("]+/y;
 const QUOTED = /"([^"\\]*(?:\\[^][^"\\]*)*)"?/y;
 const BRACKETED = /<([^<>]{1,998})>/y;
 /** A comment ends with its `)` only together with those within it. */
@@ -210,7 +215,7 @@ class Scanner {
       if (this.#text[end] === '(') this.#at = this.#commentEnd();
       const next = this.#text[this.#at];
       const isInside = this.#at > end && next !== undefined && next !== ';' && next !== '(';
-      if (isInside && !BLANK.test(next)) continue;
+      if (isInside && !isBlank(next)) continue;
       return this.#text.slice(start, end);
     }
   }
@@ -221,7 +226,7 @@ class Scanner {
       const character = this.#text[this.#at];
       if (character === undefined) return;
       if (character === '(') this.#at = this.#commentEnd() - 1;
-      else if (!BLANK.test(character)) return;
+      else if (!isBlank(character)) return;
     }
   }
 
@@ -243,4 +248,8 @@ class Scanner {
     if (match !== null) this.#at = pattern.lastIndex;
     return match;
   }
+}
+
+function isBlank(character: string): boolean {
+  return character === ' ' || (character >= '\t' && character <= '\r');
 }

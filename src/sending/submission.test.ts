@@ -72,6 +72,20 @@ test('a From with comments stays as written where all receivers read it the same
   );
 });
 
+test('a message with an html part is tracked by its domain, however its type is written', () => {
+  const trackedAt = 'https://links.acme.test';
+  for (const [type, base] of [
+    ['text/html', trackedAt],
+    ['TEXT/HTML; charset=utf-8', trackedAt],
+    ['text (x) /\r\n\tHtml', trackedAt],
+    ['text/plain', null],
+  ] as const) {
+    const submission = read(`From: a@acme.test\r\nContent-Type: ${type}\r\n\r\n<p>`, { trackedAt });
+    assert.ok(!isRefusal(submission), type);
+    assert.equal(submission.draft.email.tracking.base, base, type);
+  }
+});
+
 test('claims about checks are removed in any case and with their folds', () => {
   const claims = [
     'Authentication-Results: mx.acme.test;\r\n\tspf=pass\r\n dkim=pass\r\n',
