@@ -37,24 +37,23 @@ export async function startJourney(
   env: Env = {},
   { environment = 'live', args = [] }: { environment?: 'live' | 'test'; args?: string[] } = {},
 ): Promise<Journey> {
-  const dns = await startFakeDns({ [OWN_NAME]: { A: ['127.0.0.1'] } });
+  // What has started ends when the rest does not start: else the test file would never end.
+  await using parts = new AsyncDisposableStack();
+  const dns = parts.use(await startFakeDns({ [OWN_NAME]: { A: ['127.0.0.1'] } }));
   // Holds the port that all mail servers of this journey share.
-  const holder = await startFakeMx({}, { address: '127.0.1.1' });
-  const service = await startService({
-    dns,
-    args,
-    env: {
-      LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
-      LETTERHAUS_MX_PORT: String(holder.port),
-      LETTERHAUS_HOSTNAME: OWN_NAME,
-      LETTERHAUS_LIMIT_SENDING: '100000/60',
-      LETTERHAUS_LIMIT_VERIFICATION: '1000/60',
-      ...env,
-    },
-  });
-  const receiver = await startReceiver();
+  const holder = parts.use(await startFakeMx({}, { address: '127.0.1.1' }));
+  const present = {
+    LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1',
+    LETTERHAUS_MX_PORT: String(holder.port),
+    LETTERHAUS_HOSTNAME: OWN_NAME,
+    LETTERHAUS_LIMIT_SENDING: '100000/60',
+    LETTERHAUS_LIMIT_VERIFICATION: '1000/60',
+  };
+  const service = parts.use(await startService({ dns, args, env: { ...present, ...env } }));
+  const receiver = parts.use(await startReceiver());
   const journey = new Journey({ service, dns, holder, receiver, environment });
   await journey.begin();
+  parts.move();
   return journey;
 }
 

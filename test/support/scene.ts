@@ -43,22 +43,15 @@ export function liveEnv({ mx }: Pick<Peers, 'mx'>, env: Env = {}): Env {
 }
 
 export async function newScene(options: ServiceOptions = {}): Promise<Scene> {
-  const peers = await newPeers();
-  const service = await startService({
-    ...options,
-    dns: peers.dns,
-    env: liveEnv(peers, options.env),
-  });
+  // When the service does not start, its peers end as well: else the test file would never end.
+  await using parts = new AsyncDisposableStack();
+  const peers = parts.use(await newPeers());
+  const env = liveEnv(peers, options.env);
+  const service = parts.use(await startService({ ...options, dns: peers.dns, env }));
   await service.addLiveDomain('acme.example.org');
-  return {
-    ...peers,
-    service,
-    key: await service.liveKey(),
-    async [Symbol.asyncDispose]() {
-      await service[Symbol.asyncDispose]();
-      await peers[Symbol.asyncDispose]();
-    },
-  };
+  const key = await service.liveKey();
+  const all = parts.move();
+  return { ...peers, service, key, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
 export async function everythingArrives(
@@ -91,21 +84,22 @@ export type TwoNodes = Peers & {
 
 /** Two services, as on two machines: one database, one secret key, nothing else in common. */
 export async function newNodes(behaviour: MxBehaviour = {}): Promise<TwoNodes> {
-  const peers = await newPeers(behaviour);
-  const database = await proxiedDatabase();
+  await using parts = new AsyncDisposableStack();
+  const peers = parts.use(await newPeers(behaviour));
+  const database = parts.use(await proxiedDatabase());
   // Each missed beat has a line.
   const env = liveEnv(peers, { LETTERHAUS_SECRET_KEY: 'a'.repeat(64), LETTERHAUS_LOG: 'debug' });
   const options = { dns: peers.dns, database, env, args: ['--workers', '1'] };
-  const first = await startService(options);
+  const first = parts.use(await startService(options));
   await first.addLiveDomain('acme.example.org');
-  const second = await startService(options);
+  const second = parts.use(await startService(options));
+  const key = await first.liveKey();
+  const all = parts.move();
   return {
     ...peers,
     database,
     nodes: [first, second],
-    key: await first.liveKey(),
-    async [Symbol.asyncDispose]() {
-      for (const part of [first, second, database, peers]) await part[Symbol.asyncDispose]();
-    },
+    key,
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }

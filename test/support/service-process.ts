@@ -23,7 +23,8 @@ export type ReadyLine = {
 
 /** What the runner (test/runner/run.ts) has Node leave out, services leave out as well. */
 const NODE_ARGS = process.execArgv.filter((arg) => arg === WITHOUT_LINKS);
-const READY_WITHIN_MS = 60_000;
+/** Nine workers on two busy cores were seen to take longer than a minute. */
+const READY_WITHIN_MS = 100_000;
 /** A service may take 30 s to drain. */
 const STOP_WITHIN_MS = 45_000;
 
