@@ -25,9 +25,12 @@ export async function spfCoverage(
   const timeUp = new AbortController();
   const timer = setTimeout(() => timeUp.abort(), EVALUATION_MAX_MS);
   const lookups = boundLookups(found.lookups, timeUp.signal);
+  const short = shortNames(mechanisms);
+  const texts = found.texts.map((text) => without(short, text, passing));
   try {
     for (const mechanism of new Set(mechanisms)) {
-      const result = await resultFor(mechanism, { ...found, lookups });
+      if (passing.has(mechanism)) continue;
+      const result = await resultFor(mechanism, { ...found, texts, lookups });
       if (result.result === 'pass') passing.add(mechanism);
       if ('why' in result) error ??= result;
     }
@@ -38,6 +41,29 @@ export async function spfCoverage(
 }
 
 type Found = Parameters<typeof spfCoverage>[1];
+
+/**
+ * A host name of one label is a mistake in a record (RFC 7208 §7.1), and yet what our record has while
+ * LETTERHAUS_HOSTNAME is not a full name. The advice about that name says what it means (advice.ts).
+ */
+function shortNames(mechanisms: readonly string[]): ReadonlyMap<string, string> {
+  const short = mechanisms.filter((mechanism) => /^a:[^.]+$/.test(mechanism));
+  return new Map(short.map((mechanism) => [mechanism.toLowerCase(), mechanism]));
+}
+
+/** The record without these terms; those that it has before `all` are added to `passing`. */
+function without(short: ReadonlyMap<string, string>, text: string, passing: Set<string>): string {
+  const kept: string[] = [];
+  let isReached = true;
+  for (const written of text.split(' ')) {
+    const term = written.toLowerCase().replace(/^\+/, '');
+    const named = short.get(term);
+    if (named === undefined) kept.push(written);
+    else if (isReached) passing.add(named);
+    if (/^[?~-]?all$/.test(term)) isReached = false;
+  }
+  return kept.join(' ');
+}
 
 /** A host that is named passes by its name, or if each of its addresses does. */
 async function resultFor(mechanism: string, found: Found): Promise<SpfResult> {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DnsAnswer } from '../net/dns/resolver.ts';
 import { checkHost, type SpfLookups } from './spf.ts';
+import { spfCoverage } from './spf-coverage.ts';
 
 type Zone = Record<
   string,
@@ -214,5 +215,20 @@ test('a host that is known by its name only is found in an a: of that name', asy
     ZONE['named.test'] = { TXT: ['v=spf1 a:MAIL.acme.test ?all'] };
     const at = { domain: 'send.acme.test', texts: [text], lookups: LOOKUPS };
     assert.equal((await checkHost(client, at)).result, expected, text);
+  }
+});
+
+test('a record of a host without a full name is what we ask for, and holds until "all"', async () => {
+  const places = { returnPathHost: 'Build7', hosts: [{ name: 'Build7', sourceIps: [] }] };
+  for (const [text, passes, error] of [
+    ['v=spf1 a:build7 ~all', true, false],
+    ['v=spf1 +A:Build7 include:other.test -all', true, false],
+    ['v=spf1 ~all a:build7', false, false],
+    ['v=spf1 -a:build7 ~all', false, true],
+    ['v=spf1 a:build8 ~all', false, true],
+  ] as const) {
+    const found = { domain: 'send.acme.test', texts: [text], places, lookups: LOOKUPS };
+    const coverage = await spfCoverage(['a:Build7'], found);
+    assert.deepEqual([coverage.passes('a:Build7'), coverage.error !== null], [passes, error], text);
   }
 });
