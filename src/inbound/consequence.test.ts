@@ -21,7 +21,8 @@ function statusReport(groups: readonly string[]): Buffer {
   return Buffer.from(
     'From: MAILER-DAEMON@mx.dest.dev\nSubject: Undelivered\n' +
       'Content-Type: multipart/report; report-type=delivery-status; boundary=b\n\n' +
-      `--b\n\nAbout your mail.\n--b\nContent-Type: message/delivery-status\n\n${fields}\n\n--b--\n`,
+      `--b\n\nAbout your mail.\n--b\nContent-Type: message/delivery-status\n\n${fields}\n\n` +
+      `--b\nContent-Type: text/rfc822-headers\n\nFrom: hello@acme.test\nTo: ${OURS}\n\n--b--\n`,
   );
 }
 
@@ -156,8 +157,36 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
     groups: [final('x@else.test', FAILED), final('x@else.test', FAILED)],
     end: 'bounced, suppressed for 7 days',
   },
+  'groups with Original-Recipient only': {
+    groups: [
+      `Original-Recipient: rfc822;other@dest.dev\n${FAILED}`,
+      `Original-Recipient: rfc822;${OURS}\n${DELIVERED}`,
+    ],
+    end: 'delivered',
+  },
+  'a comment before the address has another one': {
+    groups: [
+      `Final-Recipient: rfc822; (for x@else.test) ${OURS}\n${FAILED}`,
+      final('other@dest.dev', DELIVERED),
+    ],
+    end: 'bounced, suppressed',
+  },
+  'only a comment has the address': {
+    groups: [
+      `Final-Recipient: x400; /S=a/ (${OURS})\n${FAILED}`,
+      final('other@dest.dev', DELIVERED),
+    ],
+    end: 'bounced, suppressed',
+  },
   'none of several results names ours': {
     groups: [final('x@else.test', FAILED), final('y@else.test', DELIVERED)],
+    end: 'unchanged',
+  },
+  'one that names nobody failed, another arrived': {
+    groups: [
+      `Final-Recipient: x-unix; |/usr/bin/vacation\n${FAILED}`,
+      final('x@else.test', DELIVERED),
+    ],
     end: 'unchanged',
   },
 };

@@ -113,8 +113,10 @@ function linesOf(text: string): string[] {
     .map((line) => line.slice(0, LINE_CHARS_MAX).replaceAll('\r', '').replaceAll('\0', ''));
 }
 
+/** A read receipt in a text has the same fields and a Disposition (RFC 8098 §3.2.6). */
 function hasStatusFields(text: string): boolean {
-  return /^(?:Final-Recipient|Original-Recipient|X-Actual-Recipient):/im.test(text);
+  const names = /^(?:Final-Recipient|Original-Recipient|X-Actual-Recipient):/im;
+  return names.test(text) && !/^Disposition:/im.test(text);
 }
 
 /** Splits at the line that announces the original, or at the beginning of its header. */

@@ -250,6 +250,11 @@ test('automatic replies and ordinary messages are not bounces', () => {
     const report = readReport(Buffer.from(`From: ann@receiver.test\n${header}\n\n${text}`));
     assert.deepEqual([report.kind, report.recipients], expected, header);
   }
+  const receipt = `Your message was read.\n\nFinal-Recipient: rfc822; ${JO}\nDisposition: manual-action/MDN-sent-manually; displayed`;
+  const { kind, recipients } = readReport(
+    Buffer.from(`From: ${JO}\nSubject: Read: Your order\n\n${receipt}`),
+  );
+  assert.deepEqual([kind, recipients], ['other', []]);
 });
 
 test('every rule for report texts matches its example and each of its phrases', () => {

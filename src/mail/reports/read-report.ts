@@ -152,9 +152,10 @@ function readStatus(parts: ReportParts, claims: readonly StatusClaim[]): Found {
   const refused = all.filter(isRefused);
   const named = atMost(RECIPIENTS_MAX, refused, all);
   const isOnly = (refused.length > 0 ? refused : all).length === 1;
+  const isAlone = all.length === 1;
   return {
     kind: KINDS.find((kind) => all.some((claim) => claim.kind === kind)) ?? 'other',
-    recipients: named.map((claim) => recipientOf(claim, { parts, isOnly, said })),
+    recipients: named.map((claim) => recipientOf(claim, { parts, isOnly, isAlone, said })),
     hasFields: true,
   };
 }
@@ -199,13 +200,22 @@ function kindOf(
   return status?.startsWith('4') === true || isDelayInTheWords() ? 'delay' : 'bounce';
 }
 
+type ClaimContext = {
+  parts: ReportParts;
+  /** No other claim is refused, so that the text of the report is about this one. */
+  isOnly: boolean;
+  /** There is no other claim, so that it is about the recipient of the original. */
+  isAlone: boolean;
+  said: () => TextClaim[];
+};
+
 function recipientOf(
   claim: Claim,
-  { parts, isOnly, said }: { parts: ReportParts; isOnly: boolean; said: () => TextClaim[] },
+  { parts, isOnly, isAlone, said }: ClaimContext,
 ): ReportedRecipient {
   const { kind, status, original, diagnostics } = claim;
   const [diagnostic = ''] = diagnostics;
-  const recipient = claim.recipient ?? (isOnly ? onlyRecipient(said(), parts) : null);
+  const recipient = claim.recipient ?? (isAlone ? onlyRecipient(said(), parts) : null);
   if (!isRefused(claim)) {
     const nothing = { code: null, verdict: null, diagnostic: shown(diagnostic) };
     return { kind, recipient, original, status, ...nothing };

@@ -6,6 +6,7 @@
  * has no Diagnostic-Code, an extension field (RFC 3464 §2.4) that quotes a reply stands in for it, as in the
  * reports of Exchange and IronPort.
  */
+import { takeOutComments } from '../comments.ts';
 import type { HeaderField } from '../header.ts';
 import { decodeWords } from '../mime-decode.ts';
 import { readHeader } from '../mime-reader.ts';
@@ -27,6 +28,7 @@ export type StatusClaim = {
 };
 
 const BLOCKS_MAX = 500;
+const VALUE_CHARS_MAX = 4_096;
 
 export function readStatusClaims(text: string): StatusClaim[] {
   return blocksOf(text)
@@ -85,10 +87,10 @@ function fieldsIn(group: string): readonly HeaderField[] {
   return readHeader(Buffer.from(group.replace(/^[\r\n]+/, ''))).fields;
 }
 
-/** A second field of one kind, or a recipient after an empty line. */
+/** A second field of one kind: a Final-Recipient, or any other after an empty line once the recipient is named. */
 function beginsAnother(block: Block, name: string, isNewGroup: boolean): boolean {
   if (name === 'final-recipient') return block.has(name);
-  return isNewGroup && block.has('final-recipient') && block.has(name);
+  return isNewGroup && block.has(name) && RECIPIENT_FIELDS.some((one) => block.has(one));
 }
 
 function claimOf(block: Block): StatusClaim | null {
@@ -108,8 +110,10 @@ function claimOf(block: Block): StatusClaim | null {
   };
 }
 
+/** The address outside of comments (RFC 3464 §2.1.2); some servers write it in nothing but one. */
 function addressOf(block: Block, name: string): string | null {
-  return addressIn(decodeWords(block.get(name) ?? ''));
+  const value = decodeWords(block.get(name) ?? '').slice(0, VALUE_CHARS_MAX);
+  return addressIn(takeOutComments(value)?.text ?? '') ?? addressIn(value);
 }
 
 /** 5.0.0 says nothing that the status within a diagnostic does not say better. */
