@@ -46,8 +46,21 @@ const VERIFIED: readonly string[] = [
   '550 sender mailbox not found',
   '550 The from address is not valid: no such user',
   `550 5.1.1 <${RETURN_PATH}>... User unknown`,
+  `550 5.1.1 <${RETURN_PATH}>: recipient not found`,
+  `550 5.2.1 <${RETURN_PATH}>: mailbox disabled`,
+  `550 <${RETURN_PATH}> is not a known user`,
+  `550 5.1.1 <${RETURN_PATH}>`,
   `550 Return address <${RETURN_PATH}> is invalid: 550 no such user`,
   '554 5.7.1 Your sender address does not accept bounces',
+  "550 5.1.1 The sender's address does not exist",
+  "553 The sender's email address was not found: user unknown",
+  '550 Rejected: sender account does not exist',
+  '550 5.1.1 Unknown sender: user unknown',
+  '550 5.1.1 Return-Path mailbox does not exist',
+  '550 Return address unknown: user unknown',
+  "550 MAIL FROM address doesn't exist: no such user",
+  '550 Bounce address invalid: no such user',
+  '550 Your e-mail address could not be verified: mailbox not found',
   '550 Der Absender konnte nicht verifiziert werden',
 ];
 
@@ -59,6 +72,8 @@ const OTHERS: readonly [string, MeaningName][] = [
     '550 The mail server could not deliver mail to jo@dest.test. The account or domain may not exist, they may be blacklisted, or missing the proper dns entries.',
     'mailbox_problem',
   ],
+  [`550 5.7.1 <${RETURN_PATH}>: blocked using zen.spamhaus.org`, 'blocklisted'],
+  [`451 4.7.1 <${RETURN_PATH}>: greylisted, try again later`, 'greylisted'],
   [`550 5.1.1 <jo@dest.test> from <${RETURN_PATH}>: user unknown`, 'no_such_mailbox'],
   [
     `450 4.1.8 <${RETURN_PATH}>: Sender address rejected: Domain not found`,
@@ -66,6 +81,11 @@ const OTHERS: readonly [string, MeaningName][] = [
   ],
   ['550 5.7.1 DKIM signature of the sender could not be verified', 'not_authenticated'],
   ['550 5.7.26 The sender could not be verified by SPF', 'not_authenticated'],
+  [
+    "550 5.1.1 User unknown. Check the recipient's address and the sender's address",
+    'no_such_mailbox',
+  ],
+  ['550 RFC822 address unknown: user not found', 'no_such_mailbox'],
 ];
 
 test('a server that verifies the sender blames the return path, not the recipient', () => {
@@ -105,12 +125,15 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
     '550 Messages should have one or no Message-ID headers, not 2.',
     "554 Transaction failed: Duplicate header 'Subject'.",
     '550 5.7.1 more than one Subject header',
+    '550 5.7.1 This message has two From headers',
   ],
   header_missing: [
     `550 5.7.1 Messages missing a valid address in the From: header, or having no From: header, are not accepted. ${GMAIL}`,
     `550 5.7.1 Messages missing a valid Message-ID: header are not accepted. ${GMAIL}`,
     '554 5.6.0 Message has no header/body separator',
     '554 5.7.1 Message has no From: header',
+    '550 5.7.1 The message is missing a Message-ID',
+    '550 5.7.1 Empty Subject is not accepted',
     '550 Header error: missing From',
   ],
   header_invalid: [
@@ -119,6 +142,7 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
     `550 5.7.1 Encoded-word syntax is not permitted in message header From. ${GMAIL}`,
     '554 5.6.0 Reject, id=00867-01 - BAD-HEADER-7',
     '554 5.6.0 Message contains invalid header',
+    '554 5.7.1 Message-ID is invalid',
     '550 5.1.20 Multiple From addresses are not allowed without Sender address',
   ],
   header_too_long: [
@@ -148,6 +172,7 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
   ],
   octets_refused: [
     '554 5.6.0 Message contains NUL characters',
+    '550 Body contains NUL',
     '554 5.6.3 Body type 8BITMIME not supported',
     '550 Message rejected: contains control characters',
   ],
@@ -156,11 +181,15 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
     '550 5.6.0 This message contains text that uses unnecessary base64 encoding',
     '554 5.6.0 Message MIME complexity exceeds the policy maximum',
     '550 unsupported content-transfer-encoding',
+    '550 Message is not MIME compliant',
+    '554 Malformed multipart boundary',
   ],
   bad_format: [
     '554 5.6.0 Mail message is malformed. Not accepted.',
     `550 5.7.1 Our system has detected that this message is not RFC 2822 compliant. ${GMAIL}`,
     '554 Message is not compliant with RFC',
+    '550 Message is not RFC822 compliant',
+    '550 5.7.1 Message rejected: empty body',
   ],
   // Not about the form.
   spam: [

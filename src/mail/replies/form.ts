@@ -8,7 +8,7 @@ import type { Rule } from './match.ts';
 const MIME: readonly Rule[] = [
   {
     means: 'mime_invalid',
-    text: 'invalid mime | malformed mime | mime error | bad mime | broken mime | defective mime | mime boundary | mime structure | mime complexity | mime parts | mime-version | mime syntax | mime violation',
+    text: 'invalid mime | malformed mime | mime error | bad mime | broken mime | defective mime | mime boundary | mime structure | mime complexity | mime parts | mime-version | mime syntax | mime violation | mime compliant | mime-compliant | malformed multipart | multipart boundary',
     example: '550 5.6.0 This message contains invalid MIME headers',
     phase: 'data',
   },
@@ -62,13 +62,13 @@ const HEADER: readonly Rule[] = [
   },
   {
     means: 'header_repeated',
-    text: 'multiple + header | multiple subject | multiple from | multiple sender | multiple message-id | multiple date | more than one + header | more than one from | more than one subject | more than one message-id | should have one or no',
+    text: 'multiple + header | multiple subject | multiple from | multiple sender | multiple message-id | multiple date | more than one + header | more than one from | more than one subject | more than one message-id | two from headers | two subject headers | should have one or no',
     example: '550 5.7.1 This message is not RFC 5322 compliant. There are multiple Subjects.',
     phase: 'data',
   },
   {
     means: 'header_missing',
-    text: 'missing + header | header + missing | no from header | no message-id | no subject header | no to header | missing message-id | message-id missing | missing from | missing subject | missing required | no from: header | no to: header | has no from | has no subject',
+    text: 'missing + header | header + missing | missing a message-id | missing a from | missing a subject | empty subject | subject is empty | blank subject | without subject | without a subject | no from header | no message-id | no subject header | no to header | missing message-id | message-id missing | missing from | missing subject | missing required | no from: header | no to: header | has no from | has no subject',
     example: '550 5.7.1 Messages missing a valid Message-ID: header are not accepted.',
     phase: 'data',
   },
@@ -87,7 +87,7 @@ const HEADER: readonly Rule[] = [
   },
   {
     means: 'header_invalid',
-    text: 'from header | from: header | requirement error | invalid from: | malformed from | invalid message-id | bad message-id | malformed message-id | header violation | failing address in | missing final',
+    text: 'from header | from: header | requirement error | invalid from: | malformed from | invalid message-id | bad message-id | malformed message-id | message-id is invalid | message-id is malformed | header violation | failing address in | missing final',
     example: '550 5.7.1 RFC5322 requirement error: not exactly one Date',
     phase: 'data',
   },
@@ -116,7 +116,7 @@ const BODY: readonly Rule[] = [
   {
     // Cyrus.
     means: 'octets_refused',
-    text: 'nul character | null character | nul byte | null byte | nul octet | null octet | contains nuls | contains nulls | control character | containsnul',
+    text: 'nul character | null character | nul byte | null byte | nul octet | null octet | contains nul | control character | containsnul',
     example: '554 5.6.0 Message contains NUL characters',
     phase: 'data',
   },
@@ -128,14 +128,14 @@ const BODY: readonly Rule[] = [
   },
   {
     means: 'bad_format',
-    text: 'rfc 5322 | rfc 2822 | rfc5322 | rfc2822 | rfc822 | rfc 822 | p=rfcmessagenoncompliant | rfc compliant | rfc-compliant | compliant with rfc | rfc compliance | violates rfc | rfc violation',
+    text: 'rfc 5322 | rfc 2822 | rfc5322 | rfc2822 | rfc822 + complian | rfc822 format | rfc822 syntax | rfc 822 | p=rfcmessagenoncompliant | rfc compliant | rfc-compliant | compliant with rfc | rfc compliance | violates rfc | rfc violation',
     example:
       '550 5.7.1 [192.0.2.1] Our system has detected that this message is not RFC 2822 compliant.',
     phase: 'data',
   },
   {
     means: 'bad_format',
-    text: 'malformed message | malformed mail | message is malformed | message malformed | message format | corrupt | cannot parse | could not parse | parse error | unparsable | unparseable',
+    text: 'malformed message | malformed mail | message is malformed | message malformed | message format | corrupt | cannot parse | could not parse | empty body | body is empty | message is empty | empty message | has no body | parse error | unparsable | unparseable',
     example: '554 5.6.0 Mail message is malformed. Not accepted.',
     phase: 'data',
   },

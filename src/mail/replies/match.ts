@@ -3,10 +3,11 @@
  * in reports/classify-report.ts.
  *
  * Rules about the mailbox are not applied to replies before RCPT: these concern the session or the sender
- * and must not affect the recipient.
+ * and must not affect the recipient. In a reply about our return path they are about that one (verification.ts).
  */
 import { type Category, MEANINGS, type MeaningName } from './meanings.ts';
 import type { SmtpPhase, SmtpReply } from './smtp-reply.ts';
+import { ABOUT_RETURN_PATH } from './verification.ts';
 
 /** All given members have to match: `enhanced`, `codes` and `text`. */
 export type Rule = {
@@ -42,14 +43,16 @@ export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rul
   const before = known.get(key);
   if (before !== undefined) return before ?? undefined;
   const [, subject, detail] = reply.enhancedCode?.split('.').map(Number) ?? [];
-  const found = preparedOf(rules).find(
+  const isAboutSender = text.endsWith(ABOUT_SENDER);
+  const match = preparedOf(rules).find(
     (prepared) =>
-      (isAboutRecipient || !prepared.isAboutRecipient) &&
+      (isAboutRecipient || isAboutSender || !prepared.isAboutRecipient) &&
       (prepared.rule.codes === undefined || prepared.rule.codes.includes(reply.code)) &&
       (prepared.subjects === null ||
         prepared.subjects.some((among) => isAmong(among, subject, detail))) &&
       (prepared.phrases === null || prepared.phrases.some((parts) => hasAll(text, parts))),
-  )?.rule;
+  );
+  const found = isAboutSender && match?.isAboutRecipient === true ? ABOUT_RETURN_PATH : match?.rule;
   if (key.length <= REMEMBERED_CHARS_MAX) known.set(key, found ?? null);
   return found;
 }
@@ -70,9 +73,10 @@ function matchable(message: string): string {
     addresses.length > 0 &&
     addresses.every((word) => RETURN_PATH.test(word)) &&
     words.indexOf(addresses[0]!) < BEGINNING_WORDS;
-  return isAboutSender ? `${text} <return-path>` : text;
+  return isAboutSender ? text + ABOUT_SENDER : text;
 }
 
+const ABOUT_SENDER = ' <return-path>';
 /** Reports name the envelope further on, after the reply that they quote. */
 const BEGINNING_WORDS = 8;
 /** mail/return-path.ts, also within an address that a forwarding server made of it (SRS). */

@@ -8,6 +8,17 @@
  */
 import type { Rule } from './match.ts';
 
+/**
+ * Without a word about the sender: a reply about our return path. What any rule about the mailbox says of such a
+ * text (match.ts) is said of the return path as well; these phrases also count beside one about a blocklist.
+ */
+export const ABOUT_RETURN_PATH: Rule = {
+  means: 'sender_unverified',
+  text: '<return-path> + user unknown | <return-path> + unknown user | <return-path> + no such user | <return-path> + no such recipient | <return-path> + no such mailbox | <return-path> + unknown recipient',
+  example:
+    '550 5.1.1 <b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test>: user unknown',
+};
+
 export const VERIFICATION: readonly Rule[] = [
   {
     means: 'not_authenticated',
@@ -84,6 +95,22 @@ export const VERIFICATION: readonly Rule[] = [
   },
   {
     means: 'sender_unverified',
+    text: "sender's address + exist | sender's address is unknown | sender's address is not | sender's address was not | sender's email address + not | sender's e-mail address + not | sender's account + not | sender email + not | sender account + not | account of the sender + not | ^unknown sender: | unknown sender address",
+    example: "550 The sender's address does not exist",
+  },
+  {
+    means: 'sender_unverified',
+    text: 'return address unknown | return path unknown | return-path unknown | return path mailbox | return-path mailbox | return-path does not exist | reverse-path is not deliverable | reverse path does not exist | reverse-path does not exist | mail from mailbox | mail from address + exist | bounce address',
+    example: '550 Return address unknown: no such user',
+  },
+  {
+    // Of the sender, to whom the reply speaks.
+    means: 'sender_unverified',
+    text: 'your address + not be verified | your email + not be verified | your e-mail + not be verified | verify your address | verify your email address | verify your e-mail address',
+    example: '550 Your address could not be verified: no such user',
+  },
+  {
+    means: 'sender_unverified',
     text: 'from address is not valid | from address is invalid | from address does not exist | invalid from address | return address is not valid | return address is invalid | invalid return address | invalid return path',
     example: '550 The from address is not valid: no such user',
   },
@@ -93,13 +120,7 @@ export const VERIFICATION: readonly Rule[] = [
     text: 'absender + verifiz | absender + \u00fcberpr\u00fcf | absender unbekannt | absender existiert nicht | exp\u00e9diteur + v\u00e9rifi | expediteur + verifi | remitente + verific | mittente + verific | remetente + verific | afzender + verif | nadawc + weryfik',
     example: '550 Der Absender konnte nicht verifiziert werden',
   },
-  {
-    // Without a word about the sender: a reply about our return path.
-    means: 'sender_unverified',
-    text: '<return-path> + user unknown | <return-path> + unknown user | <return-path> + no such user | <return-path> + no such recipient | <return-path> + no such mailbox | <return-path> + unknown recipient',
-    example:
-      '550 5.1.1 <b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test>: user unknown',
-  },
+  ABOUT_RETURN_PATH,
   {
     means: 'sender_unverified',
     text: '<return-path> + verif | <return-path> + undeliverable | <return-path> + unrouteable | <return-path> + user does not exist | <return-path> + mailbox does not exist | <return-path> + address does not exist | <return-path> + account does not exist',
