@@ -112,6 +112,8 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
   header_not_ascii: [
     '550 Message headers can not have 8-bit non-ASCII characters',
     '554 5.6.0 Message contains non-ASCII characters in headers',
+    '550 5.1.1 Message headers can not have 8-bit non-ASCII characters',
+    '550 5.6.7 The Subject header has non-ASCII characters',
     '554 5.6.0 INVALID HEADER (INVALID CHARACTERS OR SPACE GAP) Non-encoded 8-bit data (char E4 hex): Subject:',
     '550 5.6.9 improper use of 8-bit data in message header',
     '550 5.7.1 The message contains a unicode character in a disallowed header.',
@@ -173,6 +175,7 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
   octets_refused: [
     '554 5.6.0 Message contains NUL characters',
     '550 Body contains NUL',
+    '550 5.1.1 Message contains 8-bit data',
     '554 5.6.3 Body type 8BITMIME not supported',
     '550 Message rejected: contains control characters',
   ],

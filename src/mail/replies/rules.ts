@@ -229,6 +229,14 @@ const CODES: readonly Rule[] = [
     example: '452 4.5.3 Your message has more recipients than we take',
   },
   {
+    // With codes that RFC 6531 defined for addresses, or that are about the mailbox.
+    means: 'header_not_ascii',
+    enhanced: ['1.3', '1.1', '1.6', '6.7', '6.8', '6.10'],
+    text: 'header + non-ascii | header + 8-bit | header + 8bit | subject + non-ascii | subject + 8-bit | subject + 8bit',
+    example: '550 5.1.1 Message headers can not have 8-bit non-ASCII characters',
+    phase: 'data',
+  },
+  {
     // Sun's and Oracle's servers, with a code that RFC 6531 defined later.
     means: 'header_not_ascii',
     enhanced: ['6.7', '6.9'],
@@ -241,6 +249,13 @@ const CODES: readonly Rule[] = [
     means: 'message_needs_smtputf8',
     enhanced: ['6.9'],
     example: '550 5.6.9 UTF-8 header message cannot be transferred',
+    phase: 'data',
+  },
+  {
+    means: 'octets_refused',
+    enhanced: ['1.3', '1.1', '1.6'],
+    text: 'message contains non-ascii | message contains 8-bit | message contains 8bit | 8-bit data | 8bit data | 8bitmime',
+    example: '550 5.1.1 Message contains 8-bit data',
     phase: 'data',
   },
   {
