@@ -201,16 +201,16 @@ function nextDelimiter(body: Buffer, line: Buffer, from: number): Delimiter | nu
 
 /** Null when the line continues, since it belongs to another multipart then. */
 function delimiterAt(body: Buffer, start: number, octets: number): Delimiter | null {
-  const end = start + octets;
+  let end = start + octets;
   const isLast = body[end] === DASH && body[end + 1] === DASH;
+  while (!isLast && isBlank(body[end])) end += 1;
+  if (!isLast && end < body.length && body[end] !== LF) return null;
   const lineEnd = body.indexOf(LF, end);
-  const restEnd = lineEnd < 0 ? body.length : lineEnd;
-  if (!isLast && !isBlank(body.subarray(end, restEnd))) return null;
   return { start, end: lineEnd < 0 ? body.length : lineEnd + 1, isLast };
 }
 
-function isBlank(bytes: Buffer): boolean {
-  return bytes.every((octet) => octet === SPACE || octet === TAB || octet === CR);
+function isBlank(octet: number | undefined): boolean {
+  return octet === SPACE || octet === TAB || octet === CR;
 }
 
 /** The start of the line end before a delimiter, but not before the end of the previous delimiter. */
