@@ -16,6 +16,7 @@ test('a submitted header gets a form in ASCII that shows the same', () => {
     'Reply-To: hello@acme.test',
     'Subject: Gr\u00fc\u00dfe =?utf-8?q?aus_K=C3=B6ln?=',
     'X-Note: \u20ac',
+    'Content-Description: \u00fc',
   );
   const ascii = withAsciiHeader(raw);
   assert.ok(ascii !== null);
@@ -28,6 +29,7 @@ test('a submitted header gets a form in ASCII that shows the same', () => {
   assert.equal(shown('cc'), '\u00f6laf@dest.test :;');
   assert.equal(shown('subject'), 'Gr\u00fc\u00dfe aus K\u00f6ln');
   assert.equal(shown('x-note'), '\u20ac');
+  assert.equal(shown('content-description'), '\u00fc');
   assert.ok(ascii.toString().startsWith('Date: today\r\nFrom: '));
 });
 

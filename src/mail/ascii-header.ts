@@ -29,7 +29,8 @@ export function withAsciiHeader(raw: Buffer): Buffer | null {
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
 const RECIPIENTS: ReadonlySet<string> = new Set(['to', 'cc']);
 const AUTHORS: ReadonlySet<string> = new Set(['from', 'sender', 'reply-to']);
-const TEXTS = /^(?:subject|comments|keywords|organization|x-[\w-]+)$/;
+const TEXTS =
+  /^(?:subject|comments|keywords|organization|content-description|thread-topic|x-[\w-]+)$/;
 
 function asciiField(name: string, field: string): HeaderField | null {
   const value = field
