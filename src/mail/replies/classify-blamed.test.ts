@@ -85,6 +85,7 @@ const OTHERS: readonly [string, MeaningName][] = [
     "550 5.1.1 User unknown. Check the recipient's address and the sender's address",
     'no_such_mailbox',
   ],
+  ['550 No such user here, please verify your address book', 'no_such_mailbox'],
   ['550 RFC822 address unknown: user not found', 'no_such_mailbox'],
 ];
 

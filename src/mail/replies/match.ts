@@ -43,7 +43,8 @@ export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rul
   const before = known.get(key);
   if (before !== undefined) return before ?? undefined;
   const [, subject, detail] = reply.enhancedCode?.split('.').map(Number) ?? [];
-  const isAboutSender = text.endsWith(ABOUT_SENDER);
+  // The words of a report name the envelope without being about it.
+  const isAboutSender = text.endsWith(ABOUT_SENDER) && rules.includes(ABOUT_RETURN_PATH);
   const match = preparedOf(rules).find(
     (prepared) =>
       (isAboutRecipient || isAboutSender || !prepared.isAboutRecipient) &&

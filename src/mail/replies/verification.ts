@@ -106,7 +106,7 @@ export const VERIFICATION: readonly Rule[] = [
   {
     // Of the sender, to whom the reply speaks.
     means: 'sender_unverified',
-    text: 'your address + not be verified | your email + not be verified | your e-mail + not be verified | verify your address | verify your email address | verify your e-mail address',
+    text: 'your address + not be verified | your email + not be verified | your e-mail + not be verified | could not verify your | cannot verify your | unable to verify your',
     example: '550 Your address could not be verified: no such user',
   },
   {

@@ -58,6 +58,11 @@ recipients. This is a permanent error. The following address(es) failed:
     more: `X-Failed-Recipients: ${JO}, ann@other.test`,
     recipients: [GONE, ['ann@other.test', 'quota', true, false]],
   },
+  'a system that names the envelope first': {
+    text: 'Message of <b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test> returned, undeliverable: account does not exist',
+    more: `X-Failed-Recipients: ${JO}`,
+    recipients: [GONE],
+  },
   'Exim, after MAIL': {
     text: `The following address(es) failed:
 
