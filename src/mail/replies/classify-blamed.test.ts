@@ -115,6 +115,7 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
     '554 5.6.0 Message contains non-ASCII characters in headers',
     '550 5.1.1 Message headers can not have 8-bit non-ASCII characters',
     '550 5.6.7 The Subject header has non-ASCII characters',
+    '550 5.6.8 Subject: contains raw UTF-8',
     '554 5.6.0 INVALID HEADER (INVALID CHARACTERS OR SPACE GAP) Non-encoded 8-bit data (char E4 hex): Subject:',
     '550 5.6.9 improper use of 8-bit data in message header',
     '550 5.7.1 The message contains a unicode character in a disallowed header.',
@@ -146,6 +147,7 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
     '554 5.6.0 Reject, id=00867-01 - BAD-HEADER-7',
     '554 5.6.0 Message contains invalid header',
     '554 5.7.1 Message-ID is invalid',
+    "550 5.7.1 This message is not RFC 5322 compliant, the issue is: 'From' header has non compliant domain name.",
     '550 5.1.20 Multiple From addresses are not allowed without Sender address',
   ],
   header_too_long: [
@@ -171,6 +173,7 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
     '500 5.5.2 Line too long',
     '550 maximum allowed line length is 998 octets, got 1203',
     '500 Line limit exceeded',
+    '554 Too long line in message body',
     '550 Maximum line length exceeded (see RFC 5322 2.1.1).',
   ],
   octets_refused: [

@@ -29,7 +29,7 @@ const HEADER: readonly Rule[] = [
   },
   {
     means: 'header_not_ascii',
-    text: 'non-encoded 8-bit | improper use of 8-bit | unicode character in a disallowed header | header + unicode | header + utf-8 | characters in header | character in header | subject + non-ascii | subject + 8bit | subject + 8-bit | subject + 8 bit | characters in subject | subject + invalid char',
+    text: 'non-encoded 8-bit | improper use of 8-bit | unicode character in a disallowed header | header + unicode | header + utf-8 | characters in header | character in header | subject + non-ascii | subject + 8bit | subject + 8-bit | subject + 8 bit | characters in subject | subject + invalid char | raw utf',
     example: '550 5.7.1 The message contains a unicode character in a disallowed header.',
     phase: 'data',
   },
@@ -87,7 +87,7 @@ const HEADER: readonly Rule[] = [
   },
   {
     means: 'header_invalid',
-    text: 'from header | from: header | requirement error | invalid from: | malformed from | invalid message-id | bad message-id | malformed message-id | message-id is invalid | message-id is malformed | header violation | failing address in | missing final',
+    text: 'from header | from: header | \'from\' header | "from" header | requirement error | invalid from: | malformed from | invalid message-id | bad message-id | malformed message-id | message-id is invalid | message-id is malformed | header violation | failing address in | missing final',
     example: '550 5.7.1 RFC5322 requirement error: not exactly one Date',
     phase: 'data',
   },
@@ -109,7 +109,7 @@ const BODY: readonly Rule[] = [
   },
   {
     means: 'line_too_long',
-    text: 'line limit exceeded | line too long | line is too long | lines longer | line longer | line length | lines too long | lines are too long | maximum line | line exceeds | lines exceed | long lines | too long lines | overlong line',
+    text: 'line limit exceeded | line too long | line is too long | lines longer | line longer | line length | lines too long | lines are too long | maximum line | line exceeds | lines exceed | long lines | too long line | overlong line',
     example: '550 maximum allowed line length is 998 octets, got 1234',
     phase: 'data',
   },

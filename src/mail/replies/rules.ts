@@ -232,7 +232,7 @@ const CODES: readonly Rule[] = [
     // With codes that RFC 6531 defined for addresses, or that are about the mailbox.
     means: 'header_not_ascii',
     enhanced: ['1.3', '1.1', '1.6', '6.7', '6.8', '6.10'],
-    text: 'header + non-ascii | header + 8-bit | header + 8bit | subject + non-ascii | subject + 8-bit | subject + 8bit',
+    text: 'header + non-ascii | header + 8-bit | header + 8bit | subject + non-ascii | subject + 8-bit | subject + 8bit | raw utf',
     example: '550 5.1.1 Message headers can not have 8-bit non-ASCII characters',
     phase: 'data',
   },
