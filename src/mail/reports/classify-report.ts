@@ -193,6 +193,12 @@ export const REPORT_RULES: readonly Rule[] = [
     example: 'host is a CNAME that points back to me',
   },
   {
+    // Of a server that verified our return path, and quotes what it heard of it.
+    means: 'sender_unverified',
+    text: 'sender verif | verify sender | sender not verified | sender unverified | sender address rejected | sender callout | sender could not be verified | sender address could not be verified | sender cannot be verified',
+    example: 'Sender verify failed: no such user here',
+  },
+  {
     means: 'relay_denied',
     text: 'locally but not in | not in my control/locals | relay not permitted | relaying denied',
     example: 'This host is in my MX list, but not in my control/locals file',

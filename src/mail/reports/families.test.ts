@@ -58,6 +58,10 @@ recipients. This is a permanent error. The following address(es) failed:
     more: `X-Failed-Recipients: ${JO}, ann@other.test`,
     recipients: [GONE, ['ann@other.test', 'quota', true, false]],
   },
+  'a system that could not verify the sender': {
+    text: `${JO}: Sender address could not be verified: unknown user`,
+    recipients: [[JO, 'policy', true, false]],
+  },
   'a system that names the envelope first': {
     text: 'Message of <b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test> returned, undeliverable: account does not exist',
     more: `X-Failed-Recipients: ${JO}`,
