@@ -2,6 +2,7 @@
  * Which hosts of this installation a published SPF record authorises, directly or through `include:`, `redirect=`, `a`,
  * `mx` and `exists` (spf.ts). Ends within EVALUATION_MAX_MS, and asks DNS for each name once.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { DnsAnswer } from '../net/dns/resolver.ts';
 import type { Places } from './records.ts';
 import { checkHost, type SpfClient, type SpfLookups, type SpfResult } from './spf.ts';
@@ -65,7 +66,10 @@ function without(short: ReadonlyMap<string, string>, text: string, passing: Set<
   return kept.join(' ');
 }
 
-/** A host that is named passes by its name, or if each of its addresses does. */
+/**
+ * A host that is named passes by its name, or if each of its addresses does. A receiver knows only the address, so that a
+ * mistake behind the term that names it is none.
+ */
 async function resultFor(mechanism: string, found: Found): Promise<SpfResult> {
   const { places, lookups } = found;
   const [, address] = /^ip[46]:(.*)$/.exec(mechanism) ?? [];
@@ -76,7 +80,7 @@ async function resultFor(mechanism: string, found: Found): Promise<SpfResult> {
   }
   const name = mechanism.replace(/^a:/, '');
   const byName = await checkHost({ name, ip: null, helo: name }, found);
-  if (byName.result === 'pass' || 'why' in byName) return byName;
+  if (byName.result === 'pass') return byName;
   const answers = await Promise.all([lookups.a(name), lookups.aaaa(name)]);
   const ips = answers.flatMap((answer) => (answer.kind === 'records' ? answer.records : []));
   for (const ip of ips) {
@@ -87,7 +91,10 @@ async function resultFor(mechanism: string, found: Found): Promise<SpfResult> {
   return ips.length > 0 ? { result: 'pass' } : byName;
 }
 
-/** Each name is looked up once, and nothing after the time is up. */
+/**
+ * Each name is looked up once, and nothing after the time is up. Before each answer, also a known one, other work gets its
+ * turn, and so does the timer: the owner of a domain decides how long the records are.
+ */
 function boundLookups(lookups: SpfLookups, signal: AbortSignal): SpfLookups {
   const late = new Promise<DnsAnswer<never>>((resolve) => {
     const message = 'its look-ups took too long';
@@ -95,7 +102,9 @@ function boundLookups(lookups: SpfLookups, signal: AbortSignal): SpfLookups {
   });
   const once = <T>(look: (name: string) => Promise<DnsAnswer<T>>) => {
     const known = new Map<string, Promise<DnsAnswer<T>>>();
-    return (name: string): Promise<DnsAnswer<T>> => {
+    return async (name: string): Promise<DnsAnswer<T>> => {
+      await nextTurn();
+      if (signal.aborted) return late;
       const answer = known.get(name) ?? Promise.race([look(name), late]);
       known.set(name, answer);
       return answer;

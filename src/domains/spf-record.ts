@@ -27,10 +27,13 @@ export function isSpf(text: string): boolean {
   return /^v=spf1(?: |$)/i.test(text);
 }
 
+/** RFC 7208 §3.4 asks for 512 octets, of all TXT records at the name. */
+const RECORD_LENGTH_MAX = 10_000;
 const TERM = /^([+?~-]?)([a-z][a-z0-9_.-]*)(?:([:=/])(.*))?$/i;
 
 /** @param text for which isSpf is true */
 export function parseSpf(text: string): SpfRecord | Problem {
+  if (text.length > RECORD_LENGTH_MAX) return problem('more than 10,000 characters');
   const terms: Term[] = [];
   const modifiers = new Map<string, string>();
   for (const written of text.split(' ').slice(1).filter(Boolean)) {
@@ -77,7 +80,11 @@ const SHOWN_MAX = 60;
 
 function mistake(term: string): Problem {
   const shown = term.replaceAll(/[^!-~]/g, '?').slice(0, SHOWN_MAX);
-  return { problem: `a mistake, "${shown}"` };
+  return problem(`a mistake, "${shown}"`);
+}
+
+function problem(text: string): Problem {
+  return { problem: text };
 }
 
 /** Whether one of the networks that begin with these addresses holds the address. */

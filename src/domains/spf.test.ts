@@ -17,6 +17,7 @@ const ZONE: Zone = {
   'none.test': { TXT: ['no record'] },
   'two.test': { TXT: ['v=spf1 -all', 'v=spf1 ~all'] },
   'typo.test': { TXT: ['v=spf1 ip4:192.0.2.7 ipv4:192.0.2.8 -all'] },
+  'long.test': { TXT: [`v=spf1 ${'ip4:203.0.113.1 '.repeat(1_000)}`] },
   'self.test': { TXT: ['v=spf1 include:self.test -all'] },
   'a.loop.test': { TXT: ['v=spf1 redirect=b.loop.test'] },
   'b.loop.test': { TXT: ['v=spf1 include:a.loop.test -all'] },
@@ -132,6 +133,8 @@ const RESULTS: Record<string, Record<string, string>> = {
     'v=spf1 include:two.test -all': 'permerror: two.test has 2 SPF records',
     'v=spf1 include:typo.test -all':
       'permerror: the record of typo.test has a mistake, "ipv4:192.0.2.8"',
+    'v=spf1 include:long.test -all':
+      'permerror: the record of long.test has more than 10,000 characters',
     'v=spf1 include:self.test -all': 'permerror: self.test includes itself',
     'v=spf1 include:send.acme.test -all': 'permerror: send.acme.test includes itself',
     'v=spf1 include:a.loop.test -all': 'permerror: a.loop.test includes itself',
@@ -231,4 +234,36 @@ test('a record of a host without a full name is what we ask for, and holds until
     const coverage = await spfCoverage(['a:Build7'], found);
     assert.deepEqual([coverage.passes('a:Build7'), coverage.error !== null], [passes, error], text);
   }
+});
+
+test('a host that is known by its name passes by its addresses, whatever follows them', async () => {
+  const places = { returnPathHost: 'mx.us.test', hosts: [{ name: 'mx.us.test', sourceIps: [] }] };
+  for (const [text, passes] of [
+    ['v=spf1 ip4:192.0.2.7 ip6:2001:db8::7 include:nobody.test -all', true],
+    ['v=spf1 include:us.test include:c0.test -all', true],
+    ['v=spf1 include:us.test include:down.test -all', true],
+    ['v=spf1 include:nobody.test ip4:192.0.2.7 ip6:2001:db8::7 -all', false],
+    ['v=spf1 include:down.test include:us.test -all', false],
+  ] as const) {
+    const found = { domain: 'send.acme.test', texts: [text], places, lookups: LOOKUPS };
+    const coverage = await spfCoverage(['a:mx.us.test'], found);
+    assert.deepEqual([coverage.passes('a:mx.us.test'), coverage.error === null], [passes, passes]);
+  }
+});
+
+test('other work gets its turn while a record is followed for many hosts', async () => {
+  const sourceIps = Array.from({ length: 20 }, (_, at) => `203.0.113.${at}`);
+  const places = { returnPathHost: 'mx.us.test', hosts: [{ name: 'mx.us.test', sourceIps }] };
+  const texts = ['v=spf1 include:far.test -all'];
+  let turns = 0;
+  let next = setImmediate(function takeTurn() {
+    turns += 1;
+    next = setImmediate(takeTurn);
+  });
+  await spfCoverage(
+    sourceIps.map((ip) => `ip4:${ip}`),
+    { domain: 'send.acme.test', texts, places, lookups: LOOKUPS },
+  );
+  clearImmediate(next);
+  assert.ok(turns >= sourceIps.length, `${turns} turns`);
 });
