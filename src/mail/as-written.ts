@@ -1,7 +1,7 @@
 /**
  * A message that is sent as an SMTP client wrote it (RFC 6409): its octets do not change, except that Bcc,
  * fields for the service and results of checks are removed, missing required fields are added at the beginning, and a
- * From that receivers may read in different ways is written anew; and unless its domain is tracked
+ * From or Sender that receivers may read in different ways is written anew; and unless its domain is tracked
  * (tracked-message.ts), or a server has no SMTPUTF8 (ascii-header.ts).
  */
 import { dateText, type HeaderField, headerLine } from './header.ts';

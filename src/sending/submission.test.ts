@@ -54,7 +54,7 @@ test('missing fields are prepended, X-Letterhaus fields removed, and the rest st
   );
 });
 
-test('a From with comments stays as written where all receivers read it the same, else it is written anew', () => {
+test('a From or Sender with comments stays as written where all receivers read it the same, else it is written anew', () => {
   const from = (value: string) =>
     /^From: ([^]*?)\r\n(?! )/m.exec(writtenOf(`From: ${value}\r\n\r\n`))?.[1];
   assert.equal(from('hello@acme.test (Cron Daemon)'), 'hello@acme.test (Cron Daemon)');
@@ -66,6 +66,15 @@ test('a From with comments stays as written where all receivers read it the same
     name: 'Cron Daemon',
     address: 'hello@acme.test',
   });
+  const sender = (value: string) =>
+    /^Sender: (.*)\r\n/m.exec(writtenOf(`From: a@acme.test\r\nSender: ${value}\r\n\r\n`))?.[1];
+  assert.equal(sender('"Cron" <root@acme.test> (web1)'), '"Cron" <root@acme.test> (web1)');
+  assert.equal(sender('"Cron" Daemon\r\n <root@acme.test>'), 'Cron Daemon <root@acme.test>');
+  assert.equal(sender('root(x)@acme.test (a (b))'), '"x a (b)" <root@acme.test>');
+  for (const value of ['"x" <a(@acme.test)@bank.test>', `${'"x" '.repeat(200)}<a@acme.test>`]) {
+    const other = read(`From: a@acme.test\r\nSender: ${value}\r\n\r\n`);
+    assert.ok(isRefusal(other) && other.message.startsWith('Sender: may have one address'), value);
+  }
   const refused = read('From: a@acme.test (<c@bank.test>)\r\n\r\n');
   assert.ok(
     isRefusal(refused) && refused.message.startsWith('From: can be read in more than one way'),

@@ -118,8 +118,9 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
 
   const { bcc, ...shown } = shownFields(message, header);
   const { tags, scheduledAt, expiresInS, key } = options;
+  const sender = senderAnew(header);
   const written = writtenBy(from, (instead) =>
-    writtenOf(message, { header, from, tags, scheduledAt, instead }),
+    writtenOf(message, { header, from, tags, scheduledAt, instead: [...instead, ...sender] }),
   );
   if (written === null) return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
   const draft: EmailDraft = {
@@ -267,11 +268,18 @@ function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddP
       addProblem(name, 'is for people who pass on mail; send it as a message of your own');
     }
     if (name.toLowerCase() !== 'sender') continue;
-    const sender = addressOf(value);
+    const sender = addressOf(value) ?? (readOne(value) && addressInAnyForm(value));
     if (sender === null || domainOf(sender) !== domain) {
       addProblem(name, `may have one address, of the domain of From (${domain}); leave it out`);
     }
   }
+}
+
+/** A Sender that receivers may read as another address is written anew, as From is. */
+function senderAnew({ fields }: Header): HeaderField[] {
+  const value = valueOf(fields, 'sender');
+  const sender = value === undefined || addressOf(value) !== null ? null : readOne(value);
+  return sender === null ? [] : [addressField('Sender', [sender])];
 }
 
 type Options = {
