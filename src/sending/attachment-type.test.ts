@@ -53,6 +53,8 @@ test('text that declares a charset of its own gets no other one', () => {
     ['text/html', meta('windows-1252'), 'text/html'],
     ['text/html', '<meta content="text/html; charset=utf8">', 'text/html; charset=utf-8'],
     ['text/html', '<meta content="text/html; charset = koi8-r">', 'text/html'],
+    ['text/html', '<p>The charset of ü', 'text/html; charset=utf-8'],
+    ['text/html', '<form accept-charset="koi8-r">ü', 'text/html; charset=utf-8'],
     ['text/xml', xml('utf-8'), 'text/xml; charset=utf-8'],
     ['text/xml', xml('iso-8859-1'), 'text/xml'],
     ['text/css', '@charset "iso-8859-1"; a {}', 'text/css'],

@@ -66,7 +66,8 @@ const DECLARING = /^text\/(?:html|css|xml|.*\+xml)$/;
 /** HTML asks for the declaration within these. */
 const DECLARED_WITHIN_BYTES = 1_024;
 /** `<meta charset="…">`, `content="text/html; charset=…"`, `<?xml … encoding="…"?>`, `@charset "…"` */
-const DECLARATION = /(?:charset|encoding)[\s=]{1,9}["']?\s{0,9}([\w.:-]{1,40})/i;
+const DECLARATION =
+  /(?:(?<!accept-)(?:charset|encoding)\s{0,9}=|@charset)\s{0,9}["']?\s{0,9}([\w.:-]{1,40})/i;
 
 function declaredIn(bytes: Buffer): string | null {
   return DECLARATION.exec(bytes.toString('latin1', 0, DECLARED_WITHIN_BYTES))?.[1] ?? null;
