@@ -38,7 +38,10 @@ const PHRASE_MAX = 80;
 /** "1 hour", "1 hour 30 minutes", "1 day and 2 hours". */
 function afterPeriodsMs(text: string, nowMs: number): number | null {
   const periods = text.split(/(?:,? and |, | )(?=\d|an? )/).map(readPeriodMs);
-  return periods.reduce((sum, period) => sum && period && sum + period, nowMs);
+  // A period of 0 is one: "1 hour 0 minutes".
+  const plus = (sum: number | null, periodMs: number | null) =>
+    sum === null || periodMs === null ? null : sum + periodMs;
+  return periods.reduce(plus, nowMs);
 }
 
 const WEEKDAYS = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'];
