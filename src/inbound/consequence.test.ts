@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseMailbox } from '../mail/address.ts';
+import type { NotifyEvent } from '../mail/dsn-parameters.ts';
 import { readReport } from '../mail/reports/read-report.ts';
-import { consequenceOf } from './consequence.ts';
+import type { SentRecipient } from '../store/inbound.ts';
+import { consequenceOf, interimResultOf } from './consequence.ts';
 
 const OURS = 'a@dest.dev';
 const GONE = 'Status: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 User unknown';
@@ -26,19 +28,25 @@ function statusReport(groups: readonly string[]): Buffer {
   );
 }
 
-/** The new status and for how many days the address is suppressed, or that nothing changes. */
-function endOf(bytes: Buffer, address = OURS): string {
+function recipientAt(address: string, notify: readonly NotifyEvent[] = []): SentRecipient {
+  const { address: ours } = parseMailbox(address)!;
   const from = parseMailbox('hello@acme.test')!;
-  const recipient = {
+  const recipients = { [ours]: { notify, orcpt: null } };
+  const dsn = { kind: 'request', sender: from.address, ret: null, envid: null, recipients } as const;
+  return {
     projectId: 'p',
     environment: 'live',
     position: 0,
-    address: parseMailbox(address)!.address,
+    address: ours,
     status: 'sent',
     isTooOld: false,
-    email: { id: 'e', from },
-  } as const;
-  const change = consequenceOf(readReport(bytes), recipient, { newId: () => 'id' });
+    email: { id: 'e', from, dsn },
+  };
+}
+
+/** The new status and for how many days the address is suppressed, or that nothing changes. */
+function endOf(bytes: Buffer, address = OURS): string {
+  const change = consequenceOf(readReport(bytes), recipientAt(address), { newId: () => 'id' });
   if (change === null) return 'unchanged';
   const { status, suppress } = change.settlement;
   if (suppress === null) return status;
@@ -196,3 +204,22 @@ for (const [name, { groups, end, address }] of Object.entries(EXAMPLES)) {
     assert.equal(endOf(statusReport(groups), address), end);
   });
 }
+
+test('a delay and a relay that a server further on reports are passed on to a sender who asked for it', () => {
+  const RELAYED = 'Action: relayed\nStatus: 2.1.9';
+  const cases: [result: string, notify: NotifyEvent[], notice: string | undefined][] = [
+    [DELAYED, ['DELAY'], 'delayed 4.4.1'],
+    [DELAYED, ['SUCCESS', 'FAILURE'], undefined],
+    [RELAYED, ['SUCCESS'], 'relayed 2.1.9'],
+    [RELAYED, ['FAILURE', 'DELAY'], undefined],
+    [RELAYED, [], undefined],
+    // The members of a list report themselves.
+    ['Action: expanded\nStatus: 2.0.0', ['SUCCESS'], undefined],
+  ];
+  for (const [result, notify, expected] of cases) {
+    const report = readReport(statusReport([final(OURS, result), final('other@dest.dev', FAILED)]));
+    const interim = interimResultOf(report, recipientAt(OURS, notify), { newId: () => 'id' });
+    const facts = interim?.notice?.facts;
+    assert.equal(facts && `${facts.action} ${facts.status}`, expected, `${result} ${notify.join()}`);
+  }
+});

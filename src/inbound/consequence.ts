@@ -5,8 +5,8 @@
  * The return path identifies the recipient, never the report's content; of several results in it, the one
  * about that recipient decides (mail/reports/deciding-result.ts). A bounce and a complaint have an
  * effect, and so does a delivery confirmation where a relay accepted the email. A delay, an automatic
- * reply and anything else have none; the sender is notified of a delay if it asked for that. A bounce makes the recipient `bounced` even if the verdict is
- * temporary, because the server that accepted the email has given up; the verdict then decides the
+ * reply and anything else have none; the sender is notified of a delay or a relay if it asked for that. A bounce makes the
+ * recipient `bounced` even if the verdict is temporary, because the server that accepted the email has given up; the verdict then decides the
  * reason and the suppression. The address that was mailed is suppressed, never one from the report.
  */
 import type { StoredStatus } from '../core/statuses.ts';
@@ -51,17 +51,25 @@ export function consequenceOf(
   };
 }
 
-/** The delay that a server further on reports to a sender who asked for that; null: none. */
-export function delayOf(
+/**
+ * What a server further on reports without an effect, for a sender who asked for it: a delay, or that a server without
+ * DSN has the message now (RFC 3464 §2.3.3), of which nothing more will be known; null: neither.
+ */
+export function interimResultOf(
   report: Report,
   recipient: SentRecipient,
   world: Pick<World, 'newId'>,
 ): Settlement | null {
   const deciding = decidingResult(report, recipient.address);
-  if (deciding?.kind !== 'delay') return null;
-  const smtp = smtpOf(deciding.reported);
-  const change = { status: 'deferred', reason: null, smtp, suppress: null } as const;
-  return newSettlement(recipient, change, world, AFTER_DELIVERY);
+  if (deciding === null) return null;
+  const { kind, reported } = deciding;
+  const said = { reason: null, smtp: smtpOf(reported), suppress: null };
+  if (kind === 'delay') {
+    return newSettlement(recipient, { status: 'deferred', ...said }, world, AFTER_DELIVERY);
+  }
+  if (reported?.isRelayed !== true) return null;
+  const relayed = { status: 'delivered', nextServer: 'relayed', ...said } as const;
+  return newSettlement(recipient, relayed, world, AFTER_DELIVERY);
 }
 
 /** A report changes only a recipient that no worker holds. */

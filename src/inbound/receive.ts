@@ -29,7 +29,7 @@ import type {
 } from '../store/inbound.ts';
 import type { UnmatchedStore } from '../store/inbound-messages.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
-import { consequenceOf, delayOf } from './consequence.ts';
+import { consequenceOf, interimResultOf } from './consequence.ts';
 
 /** The part of a message that is read, parsed and stored; the rest is discarded. */
 export const KEPT_BYTES_MAX = REPORT_BYTES_MAX;
@@ -111,7 +111,8 @@ async function keep(
   const consequence = recipient && consequenceOf(report, recipient, world);
   const message = messageOf(arrival, { address, recipient, kind: report.kind, id: world.newId() });
   if (consequence === null || isTooLate(recipient!, consequence.settlement.status)) {
-    const reported = consequence?.settlement ?? (recipient && delayOf(report, recipient, world));
+    const reported =
+      consequence?.settlement ?? (recipient && interimResultOf(report, recipient, world));
     if (reported?.notice === undefined || !isTaken(recipient!)) {
       return keepUnmatched(arrival.client, message, options);
     }

@@ -41,6 +41,8 @@ export type ReportedRecipient = {
   verdict: Verdict | null;
   /** At most 2 KB, on one line; null when the report has none. */
   diagnostic: string | null;
+  /** A server that reports nothing further has the message (Action: relayed). */
+  isRelayed?: true;
 };
 
 export type Report = {
@@ -218,7 +220,8 @@ function recipientOf(
   const recipient = claim.recipient ?? (isAlone ? onlyRecipient(said(), parts) : null);
   if (!isRefused(claim)) {
     const nothing = { code: null, verdict: null, diagnostic: shown(diagnostic) };
-    return { kind, recipient, original, status, ...nothing };
+    const relayed = claim.action === 'relayed' && ({ isRelayed: true } as const);
+    return { kind, recipient, original, status, ...nothing, ...relayed };
   }
   const isDelay = kind === 'delay';
   const byField = reported({ recipient, original, texts: diagnostics, status, isDelay });
