@@ -5,6 +5,7 @@
  * Each reader returns the value, or a sentence about what is wrong. ENVID and ORCPT stay encoded (xtext) as they were sent;
  * they were checked to decode to printable ASCII, so that they can stand in a notice.
  */
+import { isAscii } from 'node:buffer';
 import type { Address } from './address.ts';
 
 /** In the order in which they are written. */
@@ -75,7 +76,7 @@ export function readOrcpt(text: string, { smtpUtf8 }: { smtpUtf8: boolean }): st
   return { problem: 'ORCPT is a type, a semicolon and an address as xtext: rfc822;jo@example.com' };
 }
 
-/** RFC 6533 §3: a character outside of ASCII in `utf-8-addr-xtext`. */
+/** RFC 6533 §3: a character in `utf-8-addr-xtext`. */
 function escaped(character: string): string {
   return `\\x{${character.codePointAt(0)!.toString(16).toUpperCase()}}`;
 }
@@ -87,10 +88,11 @@ export function decodedXtext(text: string): string {
   );
 }
 
-/** An address as `Original-Recipient` and `Final-Recipient` have it: ASCII, with its type. */
+/** An address as `Final-Recipient` has it: ASCII, with its type. */
 export function typedAddress(address: string): string {
-  const ascii = address.replace(/[^\0-\x7f]/gu, escaped);
-  return `${ascii === address ? 'rfc822' : 'utf-8'};${ascii}`;
+  if (isAscii(Buffer.from(address))) return `rfc822;${address}`;
+  // Escapes stand in for xtext, whose own characters are escaped, too.
+  return `utf-8;${address.replace(/[^\0-\x7f]|[+=\\]/gu, escaped)}`;
 }
 
 export type DsnParameters = { mail: string; rcpt: string };
@@ -110,7 +112,10 @@ export function parametersFor(
   const notify = takesReports || asked?.length === 0 ? asked : null;
   return {
     mail: parameter('RET', ret) + parameter('ENVID', envid),
-    rcpt: parameter('NOTIFY', notify && (notify.join(',') || 'NEVER')) + parameter('ORCPT', orcpt),
+    rcpt:
+      parameter('NOTIFY', notify && (notify.join(',') || 'NEVER')) +
+      // Escapes made it longer than a server has to take; the mail matters more.
+      parameter('ORCPT', orcpt !== null && orcpt.length > ORCPT_MAX ? null : orcpt),
   };
 }
 

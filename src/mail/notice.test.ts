@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import PostalMime from 'postal-mime';
 import type { StoredStatus } from '../core/statuses.ts';
 import { parseAddress } from './address.ts';
-import type { DsnRequest, RcptDsn } from './dsn-parameters.ts';
+import { type DsnRequest, type RcptDsn, typedAddress } from './dsn-parameters.ts';
 import { composeNotice, type NextServer, noticeFor, noticeSender } from './notice.ts';
 import { readReport } from './reports/read-report.ts';
 
@@ -150,6 +150,18 @@ Last-Attempt-Date: Sat, 21 Nov 2026 08:31:00 +0000`,
     assert.deepEqual(types, ['message/delivery-status', 'text/rfc822-headers']);
     assert.ok(!other.includes('Secret body'));
   }
+});
+
+test('an internationalised recipient is escaped as RFC 6533 asks', () => {
+  const named = ['jo+x@a.test', 'jörg@a.test', 'jörg+x=y@a.test', '"j\\\\ö"@a.test'].map(
+    typedAddress,
+  );
+  assert.deepEqual(named, [
+    'rfc822;jo+x@a.test',
+    'utf-8;j\\x{F6}rg@a.test',
+    'utf-8;j\\x{F6}rg\\x{2B}x\\x{3D}y@a.test',
+    'utf-8;"j\\x{5C}\\x{5C}\\x{F6}"@a.test',
+  ]);
 });
 
 test('what servers and senders wrote adds no line to a notice', async () => {
