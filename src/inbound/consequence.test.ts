@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseMailbox } from '../mail/address.ts';
-import type { NotifyEvent } from '../mail/dsn-parameters.ts';
+import type { NotifyEvent, RcptDsn } from '../mail/dsn-parameters.ts';
 import { readReport } from '../mail/reports/read-report.ts';
 import type { SentRecipient } from '../store/inbound.ts';
 import { consequenceOf, interimResultOf } from './consequence.ts';
@@ -28,11 +28,20 @@ function statusReport(groups: readonly string[]): Buffer {
   );
 }
 
-function recipientAt(address: string, notify: readonly NotifyEvent[] = []): SentRecipient {
+function recipientAt(
+  address: string,
+  { notify = [], orcpt = null }: Partial<RcptDsn> = {},
+): SentRecipient {
   const { address: ours } = parseMailbox(address)!;
   const from = parseMailbox('hello@acme.test')!;
-  const recipients = { [ours]: { notify, orcpt: null } };
-  const dsn = { kind: 'request', sender: from.address, ret: null, envid: null, recipients } as const;
+  const recipients = { [ours]: { notify, orcpt } };
+  const dsn = {
+    kind: 'request',
+    sender: from.address,
+    ret: null,
+    envid: null,
+    recipients,
+  } as const;
   return {
     projectId: 'p',
     environment: 'live',
@@ -45,15 +54,16 @@ function recipientAt(address: string, notify: readonly NotifyEvent[] = []): Sent
 }
 
 /** The new status and for how many days the address is suppressed, or that nothing changes. */
-function endOf(bytes: Buffer, address = OURS): string {
-  const change = consequenceOf(readReport(bytes), recipientAt(address), { newId: () => 'id' });
+function endOf(bytes: Buffer, { address = OURS, orcpt = null }: Partial<Example> = {}): string {
+  const recipient = recipientAt(address, { orcpt });
+  const change = consequenceOf(readReport(bytes), recipient, { newId: () => 'id' });
   if (change === null) return 'unchanged';
   const { status, suppress } = change.settlement;
   if (suppress === null) return status;
   return `${status}, suppressed${suppress.days === null ? '' : ` for ${suppress.days} days`}`;
 }
 
-type Example = { groups: readonly string[]; end: string; address?: string };
+type Example = { groups: readonly string[]; end: string; address?: string; orcpt?: string | null };
 
 const EXAMPLES: Readonly<Record<string, Example>> = {
   'ours arrived, another failed': {
@@ -90,6 +100,22 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
   },
   'Original-Recipient comes before Final-Recipient': {
     groups: [via(OURS, 'x@else.test', DELIVERED), via('list@dest.dev', OURS, FAILED)],
+    end: 'delivered',
+  },
+  'Original-Recipient is the ORCPT that the sender gave': {
+    groups: [
+      via('jö+x@old.test', 'x@else.test', FAILED),
+      via('jö+x@old.test', 'y@else.test', FAILED),
+    ],
+    orcpt: 'utf-8;j\\x{F6}\\x{2B}x@old.test',
+    end: 'bounced, suppressed for 7 days',
+  },
+  'the ORCPT that the sender gave, as xtext, beside another': {
+    groups: [
+      via('jo+x@old.test', 'x@else.test', DELIVERED),
+      via('b@old.test', 'y@else.test', FAILED),
+    ],
+    orcpt: 'rfc822;jo+2Bx@old.test',
     end: 'delivered',
   },
   'a copy stayed with us, a forwarded one failed': {
@@ -199,9 +225,9 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
   },
 };
 
-for (const [name, { groups, end, address }] of Object.entries(EXAMPLES)) {
+for (const [name, example] of Object.entries(EXAMPLES)) {
   test(`a report about several addresses: ${name}`, () => {
-    assert.equal(endOf(statusReport(groups), address), end);
+    assert.equal(endOf(statusReport(example.groups), example), example.end);
   });
 }
 
@@ -218,8 +244,12 @@ test('a delay and a relay that a server further on reports are passed on to a se
   ];
   for (const [result, notify, expected] of cases) {
     const report = readReport(statusReport([final(OURS, result), final('other@dest.dev', FAILED)]));
-    const interim = interimResultOf(report, recipientAt(OURS, notify), { newId: () => 'id' });
+    const interim = interimResultOf(report, recipientAt(OURS, { notify }), { newId: () => 'id' });
     const facts = interim?.notice?.facts;
-    assert.equal(facts && `${facts.action} ${facts.status}`, expected, `${result} ${notify.join()}`);
+    assert.equal(
+      facts && `${facts.action} ${facts.status}`,
+      expected,
+      `${result} ${notify.join()}`,
+    );
   }
 });

@@ -11,8 +11,10 @@
  */
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../core/world.ts';
+import { decodedXtext } from '../mail/dsn-parameters.ts';
 import { decidingResult, type DecidingResult } from '../mail/reports/deciding-result.ts';
 import type { Report } from '../mail/reports/read-report.ts';
+import { addressIn } from '../mail/reports/text.ts';
 import { COMPLAINT, reasonOf, type Verdict, verdictOf } from '../mail/replies/meanings.ts';
 import type { SentRecipient } from '../store/inbound.ts';
 import { newSettlement, type Settlement } from '../store/settlement.ts';
@@ -60,7 +62,7 @@ export function interimResultOf(
   recipient: SentRecipient,
   world: Pick<World, 'newId'>,
 ): Settlement | null {
-  const deciding = decidingResult(report, recipient.address);
+  const deciding = decidingResult(report, recipient.address, orcptOf(recipient));
   if (deciding === null) return null;
   const { kind, reported } = deciding;
   const said = { reason: null, smtp: smtpOf(reported), suppress: null };
@@ -81,7 +83,12 @@ const AFTER_DELIVERY = {
   late: true,
 } as const;
 
-function changeBy(report: Report, { address }: SentRecipient): Change | null {
+function orcptOf({ address, email: { dsn } }: SentRecipient): string | null {
+  const orcpt = dsn?.kind === 'request' ? dsn.recipients[address]?.orcpt : null;
+  return orcpt == null ? null : addressIn(decodedXtext(orcpt));
+}
+
+function changeBy(report: Report, recipient: SentRecipient): Change | null {
   if (report.kind === 'complaint') {
     return {
       status: 'complained',
@@ -90,7 +97,7 @@ function changeBy(report: Report, { address }: SentRecipient): Change | null {
       suppress: { reason: 'complaint', days: null },
     };
   }
-  const deciding = decidingResult(report, address);
+  const deciding = decidingResult(report, recipient.address, orcptOf(recipient));
   if (deciding?.kind === 'bounce') return bounced(deciding);
   if (deciding?.kind !== 'delivered') return null;
   return { status: 'delivered', reason: null, smtp: null, suppress: null };

@@ -2,10 +2,10 @@
  * Which result of a report decides about the address that was mailed. A server that expands an alias or
  * forwards a message reports about several addresses, and their results differ.
  *
- * In this order (RFC 3464 §2.3.1, §2.3.2): the result whose Original-Recipient is our address, the result whose
- * Final-Recipient is, and the only result, because the return path belongs to one recipient. If none of several
- * results names our address, none decides. If several name it, the one with the least effect decides: a copy
- * that arrived, then one that may still arrive.
+ * In this order (RFC 3464 §2.3.1, §2.3.2): the result whose Original-Recipient is our address or the ORCPT that was
+ * sent with it, the result whose Final-Recipient is our address, and the only result, because the return path belongs
+ * to one recipient. If none of several results names our address, none decides. If several name it, the one with the
+ * least effect decides: a copy that arrived, then one that may still arrive.
  */
 import { addressKey, parseAddress } from '../address.ts';
 import type { Report, ReportedRecipient, ReportKind } from './read-report.ts';
@@ -18,13 +18,23 @@ export type DecidingResult = {
   isAboutOurs: boolean;
 };
 
-/** Null when the report says nothing about this address. */
-export function decidingResult(report: Report, address: string): DecidingResult | null {
+/**
+ * Null when the report says nothing about this address.
+ * @param orcpt the address that its sender gave as ORCPT (RFC 3461), which servers report as Original-Recipient
+ */
+export function decidingResult(
+  report: Report,
+  address: string,
+  orcpt: string | null = null,
+): DecidingResult | null {
   const { recipients, hasFields, kind } = report;
   if (recipients.length === 0) return { kind, reported: null, isAboutOurs: true };
   const ours = keyOf(address);
   const isOurs = (named: string | null) => named !== null && keysOf(named).has(ours);
-  const sentToOurs = recipients.filter(({ original }) => isOurs(original));
+  const sentAs = orcpt === null ? ours : keyOf(orcpt);
+  const sentToOurs = recipients.filter(
+    ({ original }) => isOurs(original) || (original !== null && keysOf(original).has(sentAs)),
+  );
   const endedAtOurs = recipients.filter(({ recipient }) => isOurs(recipient));
   const both = sentToOurs.filter((one) => endedAtOurs.includes(one));
   const groups: (readonly ReportedRecipient[])[] = [both, sentToOurs, endedAtOurs];
