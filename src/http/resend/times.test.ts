@@ -38,6 +38,10 @@ const PHRASES: Readonly<Record<string, string | null>> = {
   '2026-12-01 09:30 +05:30': '2026-12-01T04:00:00.000Z',
   // Where the date there is another one than in UTC.
   'today at 11pm Asia/Tokyo': '2026-11-26T14:00:00.000Z',
+  'tomorrow at midnight': '2026-11-27T00:00:00.000Z',
+  // Which of two is meant?
+  'today at midnight': null,
+  'today at 12am ET': null,
   'tomorrow at 9': null,
   'tomorrow at 13pm': null,
   'tomorrow at 9:60': null,

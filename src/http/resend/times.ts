@@ -59,6 +59,8 @@ function onDayMs(phrase: string, nowMs: number): number | null {
   const zoneId = zoneOf(zone);
   const clock = clockOf(time ?? '');
   if (day === undefined || zoneId === null || clock === null) return null;
+  // Whoever writes it means the coming one, and not the one that began the day.
+  if (day === 'today' && clock.equals(MIDNIGHT)) return null;
   const now = Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(zoneId);
   const date = dateOf(day, now.toPlainDate());
   if (date === null) return null;
@@ -97,10 +99,12 @@ function datedOn(day: string): Temporal.PlainDate | null {
   }
 }
 
+const MIDNIGHT = new Temporal.PlainTime(0);
+
 /** "9am", "9:30 pm", "15:00", "noon". A bare "9" could be either half of the day. */
 function clockOf(text: string): Temporal.PlainTime | null {
   if (text === 'noon') return new Temporal.PlainTime(12);
-  if (text === 'midnight') return new Temporal.PlainTime(0);
+  if (text === 'midnight') return MIDNIGHT;
   const [, hours = '', minutes = '', half = ''] =
     /^(\d{1,2})(?::(\d\d))?(?: ?([ap])\.?m\.?)?$/.exec(text) ?? [];
   const [hour, minute] = [Number(hours), Number(minutes)];
