@@ -177,9 +177,10 @@ function readEnvelope(
 function answerTo(outcome: AcceptOutcome): Taken {
   if (outcome.kind === 'refused') return { answer: replyTo(outcome) };
   const { id } = JSON.parse(outcome.body) as { id: string };
-  // Mail libraries find the id by the words of Postfix.
-  const again = outcome.kind === 'accepted' ? '' : ' (accepted before)';
-  return { answer: answerOf(250, '2.0.0', `Ok: queued as ${id}${again}`), emailId: id };
+  // Mail libraries find the id by the words of Postfix, and take the rest of the line for it.
+  const answer = answerOf(250, '2.0.0', `Ok: queued as ${id}`);
+  if (outcome.kind === 'replayed') answer.before = 'Accepted before';
+  return { answer, emailId: id };
 }
 
 function rulesFor(session: SmtpSession<Caller>, { config, localUrl }: SubmissionOptions) {

@@ -32,7 +32,9 @@ export function transportTo({ port, key, user = 'letterhaus', tls = false }: Sub
 /** The id in `250 2.0.0 Ok: queued as <id>`. */
 export function idIn(reply: string | null): string {
   const [, id] =
-    /^250 2\.0\.0 Ok: queued as ([0-9a-f-]{36})(?: \(accepted before\))?$/.exec(reply ?? '') ?? [];
+    /^(?:250-2\.0\.0 Accepted before\n)?250 2\.0\.0 Ok: queued as ([0-9a-f-]{36})$/.exec(
+      reply ?? '',
+    ) ?? [];
   assert.ok(id, `no id in ${JSON.stringify(reply)}`);
   return id;
 }

@@ -11,6 +11,8 @@ export type SmtpAnswer = {
   code: number;
   /** RFC 3463; null where RFC 2034 defines none (greeting, EHLO, 334, 354). */
   enhanced: string | null;
+  /** A line of the reply before its text. */
+  before?: string;
   text: string;
   /** The session ends after this reply. */
   closes?: boolean;

@@ -277,9 +277,11 @@ const TEXT_MAX = 1_600;
 const TEXT_PER_LINE_MAX = 400;
 
 /** The text as printable ASCII, in reply lines within 512 octets (RFC 5321 §4.5.3.1.5). */
-export function replyText({ code, enhanced, text }: SmtpAnswer): string {
+export function replyText({ code, enhanced, before = '', text }: SmtpAnswer): string {
   const printable = text.slice(0, TEXT_MAX).replace(/[^ -~]+/g, '?') || 'Ok';
-  const lines = printable.match(new RegExp(`.{1,${TEXT_PER_LINE_MAX}}(?: |$)|.{1,400}`, 'g')) ?? [];
+  const wrapped =
+    printable.match(new RegExp(`.{1,${TEXT_PER_LINE_MAX}}(?: |$)|.{1,400}`, 'g')) ?? [];
+  const lines = before === '' ? wrapped : [before, ...wrapped];
   const status = enhanced === null ? '' : `${enhanced} `;
   return lines
     .map((line, index) => {
