@@ -203,7 +203,7 @@ function nextDelimiter(body: Buffer, line: Buffer, from: number): Delimiter | nu
 function delimiterAt(body: Buffer, start: number, octets: number): Delimiter | null {
   let end = start + octets;
   const isLast = body[end] === DASH && body[end + 1] === DASH;
-  while (!isLast && isBlank(body[end])) end += 1;
+  while (isBlank(body[end])) end += 1;
   if (!isLast && end < body.length && body[end] !== LF) return null;
   const lineEnd = body.indexOf(LF, end);
   return { start, end: lineEnd < 0 ? body.length : lineEnd + 1, isLast };

@@ -3,11 +3,10 @@
  * in reports/classify-report.ts.
  *
  * Rules about the mailbox are not applied to replies before RCPT: these concern the session or the sender
- * and must not affect the recipient. In a reply about our return path they are about that one (verification.ts).
+ * and must not affect the recipient. In a reply about our return path they are about that one.
  */
 import { type Category, MEANINGS, type MeaningName } from './meanings.ts';
 import type { SmtpPhase, SmtpReply } from './smtp-reply.ts';
-import { ABOUT_RETURN_PATH } from './verification.ts';
 
 /** All given members have to match: `enhanced`, `codes` and `text`. */
 export type Rule = {
@@ -26,6 +25,17 @@ export type Rule = {
   example: string;
   /** The step that the example answers; default RCPT. */
   phase?: SmtpPhase;
+};
+
+/**
+ * Of verification.ts: a reply about our return path, without a word about the sender. It also takes the place of any
+ * rule about the mailbox that such a text matches; these phrases count beside one about a blocklist as well.
+ */
+export const ABOUT_RETURN_PATH: Rule = {
+  means: 'sender_unverified',
+  text: '<return-path> + user unknown | <return-path> + unknown user | <return-path> + no such user | <return-path> + no such recipient | <return-path> + no such mailbox | <return-path> + unknown recipient',
+  example:
+    '550 5.1.1 <b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test>: user unknown',
 };
 
 /** A reply of 400 or more and the step that it answers. */

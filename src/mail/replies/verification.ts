@@ -6,18 +6,7 @@
  *
  * `<return-path>` (match.ts) is in a text that begins with a return path of ours and names no other address.
  */
-import type { Rule } from './match.ts';
-
-/**
- * Without a word about the sender: a reply about our return path. What any rule about the mailbox says of such a
- * text (match.ts) is said of the return path as well; these phrases also count beside one about a blocklist.
- */
-export const ABOUT_RETURN_PATH: Rule = {
-  means: 'sender_unverified',
-  text: '<return-path> + user unknown | <return-path> + unknown user | <return-path> + no such user | <return-path> + no such recipient | <return-path> + no such mailbox | <return-path> + unknown recipient',
-  example:
-    '550 5.1.1 <b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test>: user unknown',
-};
+import { ABOUT_RETURN_PATH, type Rule } from './match.ts';
 
 export const VERIFICATION: readonly Rule[] = [
   {
