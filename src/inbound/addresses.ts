@@ -17,6 +17,8 @@ export type Addressee =
   | { kind: 'forged' | 'expired' | 'unknown' };
 
 const ROLES: ReadonlySet<string> = new Set(['abuse', 'fbl', 'postmaster', 'dmarc', 'tlsrpt']);
+/** Each server takes mail to its postmaster without a domain, too (RFC 5321 §4.5.1). */
+const POSTMASTER = /^"?postmaster"?$/i;
 const RETURN_PATH_DOMAIN = /^send\.([a-z0-9.-]{1,250})$/;
 
 /** `secrets`: the keys that may have signed a return path. */
@@ -30,6 +32,7 @@ export async function addresseeOf(
   written: string,
   { db, secrets }: AddressBook,
 ): Promise<Addressee> {
+  if (POSTMASTER.test(written)) return { kind: 'role' };
   const address = parseAddress(written) ?? written;
   const at = address.lastIndexOf('@');
   const localPart = address.slice(0, at);

@@ -239,8 +239,9 @@ test('a report about an email that is being sent is deferred', async () => {
 });
 
 test('mail to postmaster and other role addresses is kept as unmatched mail', async () => {
-  for (const name of ['postmaster', '"Postmaster"', 'Abuse', 'dmarc', 'tlsrpt', 'fbl']) {
-    const to = `${name}@send.acme.example`;
+  const names = ['postmaster', '"Postmaster"', 'Abuse', 'dmarc', 'tlsrpt', 'fbl'];
+  for (const to of [...names.map((name) => `${name}@send.acme.example`), 'Postmaster']) {
+    const name = to.replace(/@.*/, '');
     const message = `From: ann@else.test\r\nSubject: Hello ${name}\r\n\r\nA question\x1b[31m.\r\n`;
     assert.match(await handIn(port, { to, message, from: 'ann@else.test' }), TAKEN);
     const [kept] = (await service.cliJson('inbound', 'list', '--limit', '1')).data;
