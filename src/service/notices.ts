@@ -8,6 +8,7 @@
  * envelope; and notices ask for none themselves.
  */
 import { createHash } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { Overloaded, type RefusalCode } from '../core/refusals.ts';
@@ -24,6 +25,7 @@ import { type Database, DatabaseUnavailable } from '../store/postgres/database.t
 import { domainOf } from '../mail/address.ts';
 
 const LOOK_EVERY_MS = 3_000;
+const STOP_MAX_MS = 3_000;
 const CLAIMED_MAX = 20;
 /** Room for signatures. */
 const ADDED_BYTES = 5_000;
@@ -60,25 +62,32 @@ export class Notices {
     this.#lookLater(LOOK_EVERY_MS);
   }
 
+  /** A look that a silent database holds up is left behind: what it has claimed is claimed again. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    await this.#looking;
+    const waited = new AbortController();
+    const tooLong = setTimeout(STOP_MAX_MS, undefined, { ref: false, signal: waited.signal });
+    await Promise.race([this.#looking, tooLong]);
+    waited.abort();
+    await tooLong.catch(() => {});
   }
 
   #lookLater(waitMs: number): void {
     if (this.#isStopped) return;
-    this.#timer = setTimeout(() => {
-      this.#looking = this.#look()
-        .then((hasMore) => {
-          this.#hasFailed = false;
-          this.#lookLater(hasMore ? 0 : LOOK_EVERY_MS);
-        })
-        .catch((error: unknown) => {
-          this.#failed(error);
-          this.#lookLater(LOOK_EVERY_MS);
-        });
-    }, waitMs).unref();
+    this.#timer = globalThis
+      .setTimeout(() => {
+        this.#looking = this.#look()
+          .then((hasMore) => {
+            this.#hasFailed = false;
+            this.#lookLater(hasMore ? 0 : LOOK_EVERY_MS);
+          })
+          .catch((error: unknown) => {
+            this.#failed(error);
+            this.#lookLater(LOOK_EVERY_MS);
+          });
+      }, waitMs)
+      .unref();
   }
 
   /** A failure that lasts is logged once. */

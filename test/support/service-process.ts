@@ -26,7 +26,7 @@ const NODE_ARGS = process.execArgv.filter((arg) => arg === WITHOUT_LINKS);
 /** Nine workers on two busy cores were seen to take longer than a minute. */
 const READY_WITHIN_MS = 100_000;
 /** A service may take 30 s to drain. */
-const STOP_WITHIN_MS = 45_000;
+const STOP_WITHIN_MS = 90_000;
 
 const groups = new Set<number>();
 
