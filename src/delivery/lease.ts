@@ -6,11 +6,13 @@
  * fencing the writes of a worker does not prevent it from sending reclaimed mail after a freeze.
  */
 import type { Logger } from 'pino';
+import { atMost } from '../core/at-most.ts';
 import { failpoint } from '../core/failpoint.ts';
 import type { World } from '../core/world.ts';
 import type { Queryable } from '../store/postgres/database.ts';
 import { type Beat, beat, expireWorker, registerNode } from '../store/nodes.ts';
 
+const STOP_WITHIN_MS = 3_000;
 const BEAT_EVERY_MS = 2_000;
 /** Work is reclaimed 15 s after the last beat (src/service/maintenance/maintenance.ts); sending ends before that. */
 const FRESH_FOR_MS = 10_000;
@@ -76,16 +78,20 @@ export class Lease {
     this.#schedule();
   }
 
-  /** Ends the lease; what is still held under it becomes free at once. */
+  /** Ends the lease, so that what is leased under it is free at once; with a silent database, once it expires. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);
+    await atMost(STOP_WITHIN_MS, this.#end());
+  }
+
+  async #end(): Promise<void> {
     await this.#beating;
     const holder = this.#holder;
     this.#holder = null;
     if (holder === null) return;
     failpoint('lease_before_end');
-    await expireWorker(this.#options.db, { id: holder, beat: null }).catch(() => {});
+    await expireWorker(this.#options.db, { id: holder, beat: null });
   }
 
   #schedule(): void {

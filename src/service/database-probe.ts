@@ -52,10 +52,10 @@ export class DatabaseProbe {
     });
   }
 
-  async stop(): Promise<void> {
+  /** Does not wait for an answer. */
+  stop(): void {
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    await this.#asking;
   }
 
   #schedule(): void {

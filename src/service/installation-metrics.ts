@@ -47,7 +47,7 @@ export type InstallationMetricsOptions = {
   log: Pick<Logger, 'debug'>;
 };
 
-export class InstallationMetrics implements AsyncDisposable {
+export class InstallationMetrics implements Disposable {
   readonly #options: InstallationMetricsOptions;
   readonly #labels: ProviderLabels;
   readonly #startedMs = systemWorld.now();
@@ -58,7 +58,6 @@ export class InstallationMetrics implements AsyncDisposable {
   #readAtMs: number | null = null;
   #beganMs = 0;
   #hasFailed = false;
-  #reading: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
@@ -68,15 +67,14 @@ export class InstallationMetrics implements AsyncDisposable {
     this.#look();
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  [Symbol.dispose](): void {
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    await this.#reading;
   }
 
   #look(): void {
     this.#beganMs = systemWorld.monotonicMs();
-    this.#reading = this.#read().finally(() => {
+    void this.#read().finally(() => {
       if (this.#isStopped) return;
       const tookMs = systemWorld.monotonicMs() - this.#beganMs;
       // A failure took as long as its timeout, and says nothing about the next one.

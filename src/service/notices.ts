@@ -8,8 +8,8 @@
  * envelope; and notices ask for none themselves.
  */
 import { createHash } from 'node:crypto';
-import { setTimeout } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { atMost } from '../core/at-most.ts';
 import type { Config } from '../config/config.ts';
 import { Overloaded, type RefusalCode } from '../core/refusals.ts';
 import type { World } from '../core/world.ts';
@@ -25,7 +25,7 @@ import { type Database, DatabaseUnavailable } from '../store/postgres/database.t
 import { domainOf } from '../mail/address.ts';
 
 const LOOK_EVERY_MS = 3_000;
-const STOP_MAX_MS = 3_000;
+const STOP_WITHIN_MS = 3_000;
 const CLAIMED_MAX = 20;
 /** Room for signatures. */
 const ADDED_BYTES = 5_000;
@@ -66,28 +66,22 @@ export class Notices {
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    const waited = new AbortController();
-    const tooLong = setTimeout(STOP_MAX_MS, undefined, { ref: false, signal: waited.signal });
-    await Promise.race([this.#looking, tooLong]);
-    waited.abort();
-    await tooLong.catch(() => {});
+    await atMost(STOP_WITHIN_MS, this.#looking);
   }
 
   #lookLater(waitMs: number): void {
     if (this.#isStopped) return;
-    this.#timer = globalThis
-      .setTimeout(() => {
-        this.#looking = this.#look()
-          .then((hasMore) => {
-            this.#hasFailed = false;
-            this.#lookLater(hasMore ? 0 : LOOK_EVERY_MS);
-          })
-          .catch((error: unknown) => {
-            this.#failed(error);
-            this.#lookLater(LOOK_EVERY_MS);
-          });
-      }, waitMs)
-      .unref();
+    this.#timer = setTimeout(() => {
+      this.#looking = this.#look()
+        .then((hasMore) => {
+          this.#hasFailed = false;
+          this.#lookLater(hasMore ? 0 : LOOK_EVERY_MS);
+        })
+        .catch((error: unknown) => {
+          this.#failed(error);
+          this.#lookLater(LOOK_EVERY_MS);
+        });
+    }, waitMs).unref();
   }
 
   /** A failure that lasts is logged once. */

@@ -11,6 +11,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type pg from 'pg';
 import type { Logger } from 'pino';
+import { atMost } from '../core/at-most.ts';
 import packageFile from '../../package.json' with { type: 'json' };
 import { unusable } from '../backup/files.ts';
 import { archiveAt } from '../backup/locate.ts';
@@ -112,9 +113,7 @@ export class PointInTime implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     clearInterval(this.#watch);
-    const waited = new AbortController();
-    await Promise.race([this.#finish(), pause(STOP_WITHIN_MS, waited.signal)]);
-    waited.abort();
+    await atMost(STOP_WITHIN_MS, this.#finish());
     this.#end.abort();
     await this.#client?.end().catch(() => {});
   }

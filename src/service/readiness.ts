@@ -53,9 +53,11 @@ export class Readiness {
     this.#probe.look();
   }
 
-  stop(): Promise<void> {
+  /** From now on it is not ready: it is stopping. */
+  stop(): void {
+    this.isStopping = true;
     clearInterval(this.#timer);
-    return this.#probe.stop();
+    this.#probe.stop();
   }
 
   #look(): void {

@@ -125,9 +125,9 @@ export async function createServer(
   });
 
   const stop = async (): Promise<void> => {
-    readiness.isStopping = true;
+    readiness.stop();
     await stopTaking({ app, smtp, delivery, webhooks, visits, mailing });
-    await Promise.all([lease.stop(), readiness.stop()]);
+    await lease.stop();
     await writeDown(context);
     resolver.close();
     await db.close();

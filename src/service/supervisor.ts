@@ -141,7 +141,7 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     await unlessStopped(workers.ready);
     const running = { database, pool, config, secrets, log, operatorEvents };
     const certificates = certificateUses(ports, mailFiles);
-    await using _figures = await startMeasuring(pool, { ...running, certificates });
+    using _figures = await startMeasuring(pool, { ...running, certificates });
     await using maintenance = new Maintenance({ ...running, clock, certificates });
     maintenance.start();
     using _keys = keepSecretKeys(running);

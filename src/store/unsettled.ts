@@ -17,6 +17,7 @@
  * Losing details of a delivery is better than repeating it.
  */
 import type { Logger } from 'pino';
+import { atMost } from '../core/at-most.ts';
 import type { World } from '../core/world.ts';
 import { isLockTimeout, sqlStateOf } from './postgres/database.ts';
 
@@ -117,10 +118,7 @@ export class Unsettled<Item, Result> {
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
     clearTimeout(this.#timer);
-    let timer: NodeJS.Timeout | undefined;
-    const timeUp = new Promise<void>((resolve) => (timer = setTimeout(resolve, withinMs)));
-    await Promise.race([this.#writeAll(this.#options.world.monotonicMs() + withinMs), timeUp]);
-    clearTimeout(timer);
+    await atMost(withinMs, this.#writeAll(this.#options.world.monotonicMs() + withinMs));
     if (this.#kept.size === 0) return;
     const named = [...this.#kept.values()].slice(0, NAMED_AT_STOP_MAX);
     this.#options.log.error(

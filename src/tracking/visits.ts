@@ -14,6 +14,7 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
+import { atMost } from '../core/at-most.ts';
 import { agesBy, type World } from '../core/world.ts';
 import type { TrackedLink } from '../mail/tracking-link.ts';
 import { clientOf, networkOf } from '../net/addresses.ts';
@@ -168,12 +169,7 @@ export class Visits {
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    let late: NodeJS.Timeout | undefined;
-    const timeUp = new Promise<void>((resolve) => {
-      late = setTimeout(resolve, STOP_WITHIN_MS);
-    });
-    await Promise.race([this.flush(), timeUp]);
-    clearTimeout(late);
+    await atMost(STOP_WITHIN_MS, this.flush());
   }
 }
 

@@ -8,8 +8,8 @@
  * Several machines may run the same task at once: every task is idempotent.
  */
 import { hostname } from 'node:os';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { atMost } from '../../core/at-most.ts';
 import { failpoint } from '../../core/failpoint.ts';
 import type { Config } from '../../config/config.ts';
 import { carryOutDrops } from '../../delivery/queue-drop.ts';
@@ -242,8 +242,7 @@ export class Maintenance implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
     for (const timer of this.#timers) clearTimeout(timer);
-    const ended = Promise.allSettled(this.#running);
-    await Promise.race([ended, pause(STOP_WITHIN_MS, null, { ref: false })]);
+    await atMost(STOP_WITHIN_MS, Promise.allSettled(this.#running));
   }
 
   /** Also at once. A first run that fails is repeated at the first interval. */
