@@ -9,7 +9,7 @@ import { perSecond, type Rate, startCpu } from './rates.ts';
 
 const ATTACHMENT_BYTES = 1024 * 1024;
 const BODY_MB = (ATTACHMENT_BYTES * 4) / 3 / 1e6;
-/** Requests under way at a time, less than the worker's budget for one project (http/bodies.ts). */
+/** Requests under way at a time, less than the worker's budget for one project (http/socket/bodies.ts). */
 const CONNECTIONS = 32;
 const WARM_UP = 2_000;
 /** For a worker to become idle before it is measured. */

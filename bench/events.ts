@@ -2,7 +2,7 @@
  * Events per second that one client reads from `GET /v1/events`: in pages of 100, and from a stream that it
  * keeps open. The events are written by SQL; each must be read once, in order.
  */
-import { newId } from '../src/store/ids.ts';
+import { newId } from '../src/database/ids.ts';
 import { machineMs } from './parts/machine-clock.ts';
 import { startOwnUse } from './parts/processes.ts';
 import { Rig } from './parts/rig.ts';

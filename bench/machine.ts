@@ -1,6 +1,6 @@
 /** The machine that the figures were measured on. */
 import { availableParallelism, cpus, loadavg, release, totalmem, type } from 'node:os';
-import { DEFAULT_SEARCH, findEngine } from '../src/store/postgres/embedded/binaries.ts';
+import { DEFAULT_SEARCH, findEngine } from '../src/database/embedded/binaries.ts';
 
 export type Machine = {
   cpus: string;

@@ -8,9 +8,9 @@
  */
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { makeReturnPath } from '../src/mail/return-path.ts';
-import { newId } from '../src/store/ids.ts';
-import { SecretBox } from '../src/store/secrets.ts';
+import { makeReturnPath } from '../src/mail/links/return-path.ts';
+import { newId } from '../src/database/ids.ts';
+import { SecretBox } from '../src/secrets/secret-store.ts';
 import { statusReport } from '../test/support/reports.ts';
 import { startService, type Service } from '../test/support/service.ts';
 import { machineMs } from './parts/machine-clock.ts';

@@ -2,7 +2,7 @@
  * What the statements of one exercise cost, by statement: milliseconds from the query to its rows,
  * or pages of the database that were touched. Statements without a name count as the exercise.
  */
-import type { Database, Queryable } from '../src/store/postgres/database.ts';
+import type { Database, Queryable } from '../src/database/database.ts';
 import type { ExplainingDatabase } from '../test/support/explaining.ts';
 import type { Exercise, Stage } from '../test/support/statements.ts';
 

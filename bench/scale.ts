@@ -9,16 +9,11 @@ import { fillMail, makeWeeks } from '../test/support/fill.ts';
 import { newSender, type Sender } from '../test/support/mail-store.ts';
 import { testDatabase, type TestDatabase } from '../test/support/postgres.ts';
 import { type Exercise, EXERCISES, type Stage } from '../test/support/statements.ts';
-import {
-  APP_ROLE,
-  clientQueries,
-  connectAsOwner,
-  Database,
-} from '../src/store/postgres/database.ts';
-import { newId } from '../src/store/ids.ts';
-import { registerNode } from '../src/store/nodes.ts';
-import { removeOldPartitions, firstUuidOf, WEEK_MS } from '../src/store/partitions.ts';
-import { createEndpoint } from '../src/store/webhook-endpoints.ts';
+import { APP_ROLE, clientQueries, connectAsOwner, Database } from '../src/database/database.ts';
+import { newId } from '../src/database/ids.ts';
+import { registerNode } from '../src/delivery/queue/node-store.ts';
+import { removeOldPartitions, firstUuidOf, WEEK_MS } from '../src/database/partitions.ts';
+import { createEndpoint } from '../src/webhooks/endpoint-store.ts';
 import { median, show } from './numbers.ts';
 import { alignColumns } from './report.ts';
 import { type Costs, countPages, timeExercise } from './scale-timing.ts';

@@ -7,7 +7,7 @@
  */
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { newId } from '../src/store/ids.ts';
+import { newId } from '../src/database/ids.ts';
 import { Sink } from './parts/children.ts';
 import { machineMs } from './parts/machine-clock.ts';
 import { Rig } from './parts/rig.ts';

@@ -1,6 +1,6 @@
 /** `npm run openapi`: writes docs/openapi.json, and the types of the SDK, anew from the schemas of the routes. */
 import { writeFile } from 'node:fs/promises';
-import { generateOpenApi } from '../src/http/openapi.ts';
+import { generateOpenApi } from '../src/http/openapi/openapi.ts';
 import { type OpenApiDocument, typesOf } from './openapi-types.ts';
 
 const DOCUMENT = new URL('../docs/openapi.json', import.meta.url);

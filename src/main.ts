@@ -2,7 +2,7 @@
 import { isAbsolute, join, relative } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { runCommandLine } from './cli/program.ts';
-import { systemWorld } from './service/system-world.ts';
+import { systemWorld } from './service/machine/system-world.ts';
 
 // All times are UTC. Where a library has no way to say so, as in templates, the zone of the process counts:
 // with daylight saving, an hour of a day would be written twice and another never.

@@ -6,12 +6,12 @@ import { temporaryFolder } from '../../test/support/embedded.ts';
 import { asOwner, migratedDatabase } from '../../test/support/postgres.ts';
 import { ACCESS, startS3Server } from '../../test/support/s3-server.ts';
 import { RECIPIENT } from '../../test/support/sealing.ts';
-import { systemWorld } from '../service/system-world.ts';
-import type { DatabaseAddress } from '../store/postgres/database.ts';
-import { migrate, versionOf } from '../store/postgres/migrate.ts';
-import { MIGRATIONS } from '../store/postgres/schema-version.ts';
+import { systemWorld } from '../service/machine/system-world.ts';
+import type { DatabaseAddress } from '../database/database.ts';
+import { migrate, versionOf } from '../database/migration/migrate.ts';
+import { MIGRATIONS } from '../database/migration/schema-version.ts';
 import { backupBeforeMigration, type BeforeMigration } from './before-migration.ts';
-import { readBackupFile } from './files.ts';
+import { readBackupFile } from './places/files.ts';
 import { walkBackup } from './walk.ts';
 
 const migrations = temporaryFolder();

@@ -1,5 +1,5 @@
 /**
- * The backup before a migration that asks for one (store/postgres/migration-effects.ts): made by every start and
+ * The backup before a migration that asks for one (database/migration/effects.ts): made by every start and
  * command that would migrate, read back and checked, and only then the migration begins.
  *
  * Its name has the two schemas. So a start that is repeated replaces it, and scheduled backups, which keep only the
@@ -7,15 +7,15 @@
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { World } from '../core/world.ts';
+import type { World } from '../lib/world.ts';
 import type { S3Access } from '../net/s3/transport.ts';
-import { type DatabaseAddress, DatabaseUnavailable } from '../store/postgres/database.ts';
-import type { BackUp } from '../store/postgres/migrate.ts';
-import { MigrationRefused } from '../store/postgres/schema-version.ts';
+import { type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
+import type { BackUp } from '../database/migration/migrate.ts';
+import { MigrationRefused } from '../database/migration/schema-version.ts';
 import type { Sink } from './format.ts';
-import { fileIn, isInBucket, placeOf } from './locate.ts';
+import { fileIn, isInBucket, placeOf } from './places/locate.ts';
 import { makeBackup, type MadeBackup } from './make.ts';
-import { type BackupPlace, type Destination, megabytes, PlaceProblem } from './place.ts';
+import { type BackupPlace, type Destination, megabytes, PlaceProblem } from './places/place.ts';
 import { type Sealing, SealProblem } from './sealed-key.ts';
 import { walkBackup } from './walk.ts';
 

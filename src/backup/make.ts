@@ -4,9 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
-import { openSnapshot, type BackupTable } from '../store/backup/source.ts';
-import type { DatabaseAddress } from '../store/postgres/database.ts';
-import { secretKeyId, secretKeysOf } from '../store/secrets.ts';
+import { openSnapshot, type BackupTable } from './store/source.ts';
+import type { DatabaseAddress } from '../database/database.ts';
+import { secretKeyId, secretKeysOf } from '../secrets/secret-store.ts';
 import { BLOCK_BYTES, BackupWriter, compressBlock, type Sink } from './format.ts';
 import type { BackupHeader, TableEnd } from './manifest.ts';
 import { sealKey, type Sealing } from './sealed-key.ts';

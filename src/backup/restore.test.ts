@@ -12,11 +12,11 @@ import {
   migratedDatabase,
   type TestDatabase,
 } from '../../test/support/postgres.ts';
-import { readHold } from '../store/backup/hold.ts';
-import { openTarget } from '../store/backup/target.ts';
-import type { DatabaseAddress } from '../store/postgres/database.ts';
-import { migrate } from '../store/postgres/migrate.ts';
-import { fileDestination, readBackupFile } from './files.ts';
+import { readHold } from './store/hold.ts';
+import { openTarget } from './store/target.ts';
+import type { DatabaseAddress } from '../database/database.ts';
+import { migrate } from '../database/migration/migrate.ts';
+import { fileDestination, readBackupFile } from './places/files.ts';
 import { BackupWriter } from './format.ts';
 import { makeBackup } from './make.ts';
 import { checkBackup, fillFrom } from './restore.ts';
@@ -60,7 +60,7 @@ const CHANGED = [
   'installation',
   'queue',
   'webhook_queue',
-  // From when on mail is counted as it comes: from the migration on (store/earlier-storage.ts).
+  // From when on mail is counted as it comes: from the migration on (accounts/limits/earlier-storage-store.ts).
   'storage_earlier',
 ];
 const NOT_BACKED_UP = /^(nodes|providers|mail_hosts|known_secret_keys|schema_migrations)$/;

@@ -1,16 +1,16 @@
 /**
  * Restores a backup in two steps: `checkBackup` reads it whole and opens its secret key, before anything is
- * changed; `fillFrom` fills the target, in one transaction (store/backup/target.ts). The installation is
+ * changed; `fillFrom` fills the target, in one transaction (backup/store/target.ts). The installation is
  * on hold afterwards.
  */
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
-import type { JournalRow } from '../store/backup/journal.ts';
-import type { Target } from '../store/backup/target.ts';
-import { secretKeyId, secretKeysOf } from '../store/secrets.ts';
+import type { JournalRow } from './store/journal.ts';
+import type { Target } from './store/target.ts';
+import { secretKeyId, secretKeysOf } from '../secrets/secret-store.ts';
 import { BackupDamaged } from './format.ts';
 import type { BackupHeader } from './manifest.ts';
-import type { Journal } from './place.ts';
+import type { Journal } from './places/place.ts';
 import { openKey, type Opening, SealProblem } from './sealed-key.ts';
 import { type BackupFacts, walkBackup } from './walk.ts';
 

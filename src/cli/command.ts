@@ -11,7 +11,7 @@ import { text as readAll } from 'node:stream/consumers';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Env } from '../config/env-reader.ts';
 import type { Refusal } from '../core/refusals.ts';
-import type { World } from '../core/world.ts';
+import type { World } from '../lib/world.ts';
 import { parseDomain } from '../mail/address.ts';
 
 export type Cli = {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Command } from 'commander';
 import { shellWords } from '../../test/support/shell-words.ts';
-import { systemWorld } from '../service/system-world.ts';
+import { systemWorld } from '../service/machine/system-world.ts';
 import { type Cli, examplesOf } from './command.ts';
 import { createProgram } from './program.ts';
 

@@ -1,22 +1,22 @@
 /**
- * The domain and webhook services for one command, constructed as service/server.ts does for a worker.
+ * The domain and webhook services for one command, constructed as service/worker/server.ts does for a worker.
  * Separate from store.ts, so that only commands that need the services load them.
  */
 import { isRefusal, type Refusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
-import { createDomainService, type DomainService } from '../domains/service.ts';
-import { createFindRoute } from '../delivery/route-finding.ts';
+import { createDomainService, type DomainService } from '../domains/domains.ts';
+import { createFindRoute } from '../delivery/route/route-finding.ts';
 import { LookupAllowance } from '../net/dns/allowance.ts';
-import type { Diagnose } from '../sending/diagnosis.ts';
-import { createLog } from '../service/log.ts';
-import { createRouting } from '../service/routing.ts';
-import { createDiagnosis } from '../service/server-inquiries.ts';
-import { createNetwork } from '../service/network.ts';
-import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
-import { takeSecretKey } from '../store/secret-check.ts';
-import { SecretBox } from '../store/secrets.ts';
+import type { Diagnose } from '../emails/diagnosis/diagnosis.ts';
+import { createLog } from '../service/machine/log.ts';
+import { createRouting } from '../service/machine/routing.ts';
+import { createDiagnosis } from '../service/worker/server-inquiries.ts';
+import { createNetwork } from '../service/machine/network.ts';
+import { prepareDataDir } from '../database/embedded/layout.ts';
+import { takeSecretKey } from '../secrets/check-store.ts';
+import { SecretBox } from '../secrets/secret-store.ts';
 import { NO_ENDPOINT } from '../webhooks/replays.ts';
-import { createWebhookService, type WebhookService } from '../webhooks/service.ts';
+import { createWebhookService, type WebhookService } from '../webhooks/endpoints.ts';
 import { type Cli, failure, isFailure, type Outcome } from './command.ts';
 import { type ProjectOptions, scopesOfId, type Store, withStore } from './store.ts';
 

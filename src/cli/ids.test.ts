@@ -4,8 +4,8 @@ import { after, before, test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
 import { letterhausHere } from '../../test/support/letterhaus.ts';
 import { testDatabase, type TestDatabase } from '../../test/support/postgres.ts';
-import { AcceptStore } from '../store/accept.ts';
-import { newId } from '../store/ids.ts';
+import { AcceptStore } from '../accept/store/accept.ts';
+import { newId } from '../database/ids.ts';
 
 let database: TestDatabase;
 

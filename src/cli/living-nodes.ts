@@ -1,8 +1,8 @@
 /** Which installations have workers that run now, by the counters that these raise every two seconds. */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { World } from '../core/world.ts';
-import type { Queryable } from '../store/postgres/database.ts';
-import { listNodeFacts, type NodeFacts } from '../store/postgres/upgrade-facts.ts';
+import type { World } from '../lib/world.ts';
+import type { Queryable } from '../database/database.ts';
+import { listNodeFacts, type NodeFacts } from '../database/migration/upgrade-facts.ts';
 
 const LOOKS_FOR_MS = 6_000;
 const LOOKS_EVERY_MS = 300;

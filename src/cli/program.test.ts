@@ -8,7 +8,7 @@ import {
   letterhaus,
   letterhausHere,
 } from '../../test/support/letterhaus.ts';
-import { systemWorld } from '../service/system-world.ts';
+import { systemWorld } from '../service/machine/system-world.ts';
 import { runCommandLine } from './program.ts';
 
 test('help lists the commands and succeeds', async () => {

@@ -18,88 +18,89 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'projects',
     about: 'list and create projects, set their limits',
-    load: async () => (await import('./commands/projects.ts')).describeProjects,
+    load: async () => (await import('../accounts/projects/command.ts')).describeProjects,
   },
   {
     name: 'keys',
     about: 'create, list, rotate and revoke API keys',
-    load: async () => (await import('./commands/keys.ts')).describeKeys,
+    load: async () => (await import('../accounts/keys/command.ts')).describeKeys,
   },
   {
     name: 'owner',
     about: 'print a link with which the owner or a locked-out member signs in',
-    load: async () => (await import('./commands/owner.ts')).describeOwner,
+    load: async () => (await import('../accounts/members/owner-command.ts')).describeOwner,
   },
   {
     name: 'domains',
     about: 'add, verify, list, set up and remove sending domains',
-    load: async () => (await import('./commands/domains.ts')).describeDomains,
+    load: async () => (await import('../domains/command.ts')).describeDomains,
   },
   {
     name: 'send',
     about: 'send an email through the running service',
-    load: async () => (await import('./commands/send.ts')).describeSend,
+    load: async () => (await import('../emails/commands/send-command.ts')).describeSend,
   },
   {
     name: 'templates',
     about: 'make, change, preview, publish and remove templates of emails',
-    load: async () => (await import('./commands/templates.ts')).describeTemplates,
+    load: async () => (await import('../templates/command.ts')).describeTemplates,
   },
   {
     name: 'emails',
     about: 'list emails, show one with its outcome, cancel or reschedule it',
-    load: async () => (await import('./commands/emails.ts')).describeEmails,
+    load: async () => (await import('../emails/commands/emails-command.ts')).describeEmails,
   },
   {
     name: 'events',
     about: 'list events, or follow them as they happen',
-    load: async () => (await import('./commands/events.ts')).describeEvents,
+    load: async () => (await import('../events/command.ts')).describeEvents,
   },
   {
     name: 'stats',
     about: 'count emails by what became of them, by hour or by day',
-    load: async () => (await import('./commands/stats.ts')).describeStats,
+    load: async () => (await import('../stats/command.ts')).describeStats,
   },
   {
     name: 'webhooks',
     about:
       'add, change, test and remove webhooks; list and replay deliveries; forward to this machine',
-    load: async () => (await import('./commands/webhooks.ts')).describeWebhooks,
+    load: async () => (await import('../webhooks/commands/webhooks-command.ts')).describeWebhooks,
   },
   {
     name: 'suppressions',
     about: 'addresses that get no mail: list, add, remove, import, export',
-    load: async () => (await import('./commands/suppressions.ts')).describeSuppressions,
+    load: async () => (await import('../suppressions/command.ts')).describeSuppressions,
   },
   {
     name: 'inbound',
     about: 'list and show received bounces, complaints and unmatched mail',
-    load: async () => (await import('./commands/inbound.ts')).describeInbound,
+    load: async () => (await import('../inbound/command.ts')).describeInbound,
   },
   {
     name: 'queue',
     about: 'show the queue; retry, hold, release or drop mail in it',
-    load: async () => (await import('./commands/queue.ts')).describeQueue,
+    load: async () => (await import('../delivery/queue-control/queue-command.ts')).describeQueue,
   },
   {
     name: 'providers',
     about: 'list providers that refuse our mail, and try one now',
-    load: async () => (await import('./commands/providers.ts')).describeProviders,
+    load: async () =>
+      (await import('../delivery/queue-control/providers-command.ts')).describeProviders,
   },
   {
     name: 'retention',
     about: 'show what the removal of old mail waits for, and confirm it',
-    load: async () => (await import('./commands/retention.ts')).describeRetention,
+    load: async () => (await import('../retention/command.ts')).describeRetention,
   },
   {
     name: 'attention',
     about: 'list what needs an operator, with since when and what to do',
-    load: async () => (await import('./commands/attention.ts')).describeAttention,
+    load: async () => (await import('../operator/command.ts')).describeAttention,
   },
   {
     name: 'reconcile',
     about: 'check that all accepted mail is accounted for, day by day',
-    load: async () => (await import('./commands/reconcile.ts')).describeReconcile,
+    load: async () => (await import('../reconciliation/command.ts')).describeReconcile,
   },
   {
     name: 'log',
@@ -109,7 +110,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'explain',
     about: "explain a mail server's reply, or a bounce",
-    load: async () => (await import('./commands/explain.ts')).describeExplain,
+    load: async () => (await import('../emails/commands/explain-command.ts')).describeExplain,
   },
   {
     name: 'tls-report',
@@ -124,7 +125,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'secrets',
     about: 'replace the secret key, also a lost one',
-    load: async () => (await import('./commands/secrets.ts')).describeSecrets,
+    load: async () => (await import('../secrets/command.ts')).describeSecrets,
   },
   {
     name: 'migrate',
@@ -139,22 +140,23 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'backup',
     about: 'write a backup while mail flows, or check one',
-    load: async () => (await import('./commands/backup.ts')).describeBackup,
+    load: async () => (await import('../backup/commands/backup-command.ts')).describeBackup,
   },
   {
     name: 'restore',
     about: 'restore a backup into an empty database, on hold',
-    load: async () => (await import('./commands/restore.ts')).describeRestore,
+    load: async () => (await import('../backup/commands/restore-command.ts')).describeRestore,
   },
   {
     name: 'release',
     about: 'let a restored installation send, or show what it would send',
-    load: async () => (await import('./commands/release.ts')).describeRelease,
+    load: async () =>
+      (await import('../delivery/queue-control/release-command.ts')).describeRelease,
   },
   {
     name: 'move',
     about: 'move the database to another server or into the data directory, while mail flows',
-    load: async () => (await import('./commands/move.ts')).describeMove,
+    load: async () => (await import('../move/command.ts')).describeMove,
   },
   {
     name: 'completion',

@@ -6,9 +6,9 @@ import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { Agent, fetch, type RequestInit, type Response } from 'undici';
 import { readConfig } from '../config/config.ts';
-import { readRunning } from '../store/postgres/embedded/lock.ts';
+import { readRunning } from '../database/embedded/lock.ts';
 import { type Environment } from '../core/scope.ts';
-import { createKey, removeShortLivedKey } from '../store/keys.ts';
+import { createKey, removeShortLivedKey } from '../accounts/keys/key-store.ts';
 import {
   type Cli,
   failure,

@@ -8,29 +8,29 @@ import { type Cli, type Failure, isFailure, type Outcome, usageFailure } from '.
 import { type Config, readConfig } from '../config/config.ts';
 import { type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
 import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
-import { mostSimilar } from '../core/similar.ts';
-import { isId } from '../store/ids.ts';
-import { isUnsuitable } from '../store/postgres/connect.ts';
+import { mostSimilar } from '../lib/similar.ts';
+import { isId } from '../database/ids.ts';
+import { isUnsuitable } from '../database/server/connect.ts';
 import {
   Database,
   type DatabaseAddress,
   DatabaseUnavailable,
   type Queryable,
-} from '../store/postgres/database.ts';
-import { newDatabaseProblem, knownPlace } from '../store/postgres/database-note.ts';
-import { connectRunning, type EngineOptions } from '../store/postgres/embedded/engine.ts';
-import { EngineProblem } from '../store/postgres/embedded/problem.ts';
-import { type BackUp, migrate, type MigrationResult } from '../store/postgres/migrate.ts';
-import { MigrationRefused } from '../store/postgres/schema-version.ts';
-import { readSecretKey, SecretKeyProblem } from '../store/secrets.ts';
-import { EMBEDDED, settingFor } from '../store/postgres/usable.ts';
+} from '../database/database.ts';
+import { newDatabaseProblem, knownPlace } from '../database/server/note.ts';
+import { connectRunning, type EngineOptions } from '../database/embedded/engine.ts';
+import { EngineProblem } from '../database/embedded/problem.ts';
+import { type BackUp, migrate, type MigrationResult } from '../database/migration/migrate.ts';
+import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { readSecretKey, SecretKeyProblem } from '../secrets/secret-store.ts';
+import { EMBEDDED, settingFor } from '../database/server/usable.ts';
 import {
   listAllProjects,
   makeOperatorProject,
   type Owned,
   ownerOf,
   type Project,
-} from '../store/projects.ts';
+} from '../accounts/projects/project-store.ts';
 
 /** What --project takes for the project of the installation's events (core/operator-events.ts). */
 const OPERATOR = 'operator';

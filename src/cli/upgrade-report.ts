@@ -1,29 +1,29 @@
 /**
  * What an upgrade to this version would do to the installation that runs: read in one session that cannot write, and
- * judged. commands/upgrade-check.ts prints it; docs/upgrading.md explains it.
+ * judged. cli/commands/upgrade-check.ts prints it; docs/upgrading.md explains it.
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import packageFile from '../../package.json' with { type: 'json' };
 import { backupPlaceName } from '../backup/before-migration.ts';
-import { isInBucket } from '../backup/locate.ts';
-import { folderPlace } from '../backup/files.ts';
-import { megabytes, timeOf } from '../backup/place.ts';
-import { freeBytes, localDataDirectory } from '../store/postgres/capacity.ts';
-import type { Queryable } from '../store/postgres/database.ts';
-import { DEFAULT_SEARCH, findEngine } from '../store/postgres/embedded/binaries.ts';
-import { requireMajor } from '../store/postgres/embedded/cluster.ts';
-import { refuseServer, versionOf } from '../store/postgres/migrate.ts';
+import { isInBucket } from '../backup/places/locate.ts';
+import { folderPlace } from '../backup/places/files.ts';
+import { megabytes, timeOf } from '../backup/places/place.ts';
+import { freeBytes, localDataDirectory } from '../database/server/capacity.ts';
+import type { Queryable } from '../database/database.ts';
+import { DEFAULT_SEARCH, findEngine } from '../database/embedded/binaries.ts';
+import { requireMajor } from '../database/embedded/cluster.ts';
+import { refuseServer, versionOf } from '../database/migration/migrate.ts';
 import {
   type Migration,
   migrationsAfter,
   type TableEffect,
-} from '../store/postgres/migration-effects.ts';
-import { MIGRATIONS, outdatedProblem, SCHEMA_KNOWN } from '../store/postgres/schema-version.ts';
-import * as facts from '../store/postgres/upgrade-facts.ts';
-import { refuseUnusable } from '../store/postgres/usable.ts';
-import { checkSecretKey } from '../store/secret-check.ts';
-import { readInstance } from '../store/secrets.ts';
+} from '../database/migration/effects.ts';
+import { MIGRATIONS, outdatedProblem, SCHEMA_KNOWN } from '../database/migration/schema-version.ts';
+import * as facts from '../database/migration/upgrade-facts.ts';
+import { refuseUnusable } from '../database/server/usable.ts';
+import { checkSecretKey } from '../secrets/check-store.ts';
+import { readInstance } from '../secrets/secret-store.ts';
 import type { Cli } from './command.ts';
 import { type LivingNode, watchNodes } from './living-nodes.ts';
 import type { Place } from './store.ts';

@@ -1,6 +1,6 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { USUAL_SHAPING } from '../delivery/shaping-settings.ts';
+import { USUAL_SHAPING } from '../delivery/shaping/settings.ts';
 import { MAIL_RETRY_WAITS_MS } from '../core/retry.ts';
 import { type Config, readConfig, type System } from './config.ts';
 import type { Env } from './env-reader.ts';

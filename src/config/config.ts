@@ -24,7 +24,7 @@ import {
 import { type BackupConfig, readBackup } from './backup.ts';
 import { type HttpConfig, readHttp, readSmtp, type SmtpConfig } from './listeners.ts';
 import { type OperatorConfig, readOperator } from './operator.ts';
-import { type ArmedFailpoint, parseFailpoints } from '../core/failpoint.ts';
+import { type ArmedFailpoint, parseFailpoints } from '../lib/failpoint.ts';
 import { DEFAULT_LIMITS, type Limit, type LimitCategory, parseLimit } from '../core/limits.ts';
 import {
   DEFAULT_RETENTION,
@@ -33,10 +33,10 @@ import {
   type Retention,
 } from '../core/retention.ts';
 import { MAIL_RETRY_WAITS_MS, parseRetryWaitMs } from '../core/retry.ts';
-import type * as ShapingFile from '../delivery/shaping-file.ts';
-import { type ShapingSettings, USUAL_SHAPING } from '../delivery/shaping-settings.ts';
-import type { Source } from '../delivery/sources.ts';
-import { secretKeysOf } from '../store/secrets.ts';
+import type * as ShapingFile from '../delivery/shaping/settings-file.ts';
+import { type ShapingSettings, USUAL_SHAPING } from '../delivery/shaping/settings.ts';
+import type { Source } from '../delivery/shaping/sources.ts';
+import { secretKeysOf } from '../secrets/secret-store.ts';
 
 export type Config = Readonly<
   HttpConfig &
@@ -306,7 +306,7 @@ function readShaping(read: EnvReader): ShapingSettings {
   }
   // Loaded for those who have such a file: zod takes 50 ms of CPU time, in every command.
   const { parseShaping } = createRequire(import.meta.url)(
-    '../delivery/shaping-file.ts',
+    '../delivery/shaping/settings-file.ts',
   ) as typeof ShapingFile;
   const parsed = parseShaping(text);
   if (!('problems' in parsed)) return parsed;

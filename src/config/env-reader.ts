@@ -5,9 +5,9 @@
  * The parsers below return the value, or null for text that is not of their form.
  */
 import { BlockList, isIP } from 'node:net';
-import { mostSimilar } from '../core/similar.ts';
+import { mostSimilar } from '../lib/similar.ts';
 import { parseServer } from '../net/dns/exchange.ts';
-import { urlsOf } from '../store/postgres/database-address.ts';
+import { urlsOf } from '../database/server/address.ts';
 
 export type Env = Readonly<Record<string, string | undefined>>;
 

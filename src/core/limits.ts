@@ -3,24 +3,24 @@
  * they are exact over all workers and nodes. Per project and environment, except `auth`:
  *
  *     category      counts                          counted by
- *     sending       emails, and their recipients    the accept statement (store/accept-statement.ts), of a
- *                                                   large limit in blocks (store/limit-blocks.ts)
- *     dry_runs      dry runs; as many as emails     http/routes/emails.ts (countToLimit, store/limits.ts)
- *     verification  verifications of a domain       http/routes/domains.ts (the same)
+ *     sending       emails, and their recipients    the accept statement (accept/store/statement.ts), of a
+ *                                                   large limit in blocks (accept/store/limit-blocks.ts)
+ *     dry_runs      dry runs; as many as emails     emails/routes.ts (countToLimit, accounts/limits/limit-store.ts)
+ *     verification  verifications of a domain       domains/routes.ts (the same)
  *     domains       domains that are added          the same
- *     webhooks      tests and replays               http/routes/webhooks.ts (the same)
- *     auth          requests and log-ins without    http/access.ts, http/sessions.ts and
- *                   a valid key or session, per     smtp/submission.ts (auth/auth-limiter.ts);
+ *     webhooks      tests and replays               webhooks/routes.ts (the same)
+ *     auth          requests and log-ins without    http/access.ts, accounts/sessions/http-sessions.ts and
+ *                   a valid key or session, per     accept/smtp-submission.ts (accounts/keys/auth-limiter.ts);
  *                   client (not: ended sessions);
- *                   sign-ins that failed, per       auth/sign-in-limits.ts
+ *                   sign-ins that failed, per       accounts/sign-in/limits.ts
  *                   client, account and network,
  *                   or browser
  *
  * Requests of tracked links are never refused; what is stored of them is limited in tracking/visits.ts.
  *
  * The refusals are `limitRefusal` and, for a batch of emails, `batchLimitRefusal`; an email that is left out of a
- * permissive batch has its sentence in `refusalOf` (sending/accept.ts). HTTP answers 429 with headers
- * (http/errors.ts, `refuse`); SMTP replies 451, and 421 to a log-in (`tooMany` in smtp/submission.ts).
+ * permissive batch has its sentence in `refusalOf` (accept/accept.ts). HTTP answers 429 with headers
+ * (http/errors.ts, `refuse`); SMTP replies 451, and 421 to a log-in (`tooMany` in accept/smtp-submission.ts).
  */
 import type { Refusal } from './refusals.ts';
 

@@ -11,10 +11,10 @@
  * Guarantees, over all processes and nodes: one open condition for each type and subject. The call that opens it
  * writes one log line (`warn`, with the remedy) and one event; reporting it again only notes when. The call that
  * ends it writes the ending line (`info`) and event. Both may be called as often as the state is looked at: they
- * return at once, do not fail, and are repeated while the database is away (service/operator-events.ts).
+ * return at once, do not fail, and are repeated while the database is away (operator/events.ts).
  *
  * What has to commit with the beginning of a condition, such as an event of a project, goes through
- * `raiseTogether` (service/operator-events.ts); the statements are in store/operator-conditions.ts. A new type needs a line in CONDITIONS, and its row in docs/monitoring.md.
+ * `raiseTogether` (operator/events.ts); the statements are in operator/condition-store.ts. A new type needs a line in CONDITIONS, and its row in docs/monitoring.md.
  */
 
 /** The types, each with the type of its ending event, and the sentence of that event unless the caller has one. */

@@ -1,6 +1,6 @@
 /**
  * The closed catalogue of refusals. Code below the surfaces returns one of these codes and a sentence,
- * written where the refusal is decided (of an email: sending/accept.ts; of an exceeded limit: limits.ts).
+ * written where the refusal is decided (of an email: accept/accept.ts; of an exceeded limit: limits.ts).
  * Only http/ maps them to statuses and only cli/ to exit codes. Retired codes are never reused.
  */
 

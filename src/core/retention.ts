@@ -1,7 +1,7 @@
 /**
  * Retention of mail: content (html, text, attachments) and metadata (the email with its recipients,
  * timeline and webhook deliveries). Counts from acceptance; mail that has not ended is kept at any age.
- * store/partitions.ts and store/retention.ts remove.
+ * database/partitions.ts and retention/retention-store.ts remove.
  */
 
 /** In hours; null: forever. Content is never kept for longer than metadata. */

@@ -1,6 +1,6 @@
 /**
  * The retry schedules of mail and of webhooks. Pure: the caller adds the time and a random number. A
- * webhook waits longer when its receiver asks for it with Retry-After (webhooks/attempt.ts).
+ * webhook waits longer when its receiver asks for it with Retry-After (webhooks/sending/attempt.ts).
  */
 
 const MINUTE_MS = 60_000;

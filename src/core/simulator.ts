@@ -1,5 +1,5 @@
 /**
- * The addresses for which the simulator of test mail has an outcome (delivery/simulator.ts). Tests send to them
+ * The addresses for which the simulator of test mail has an outcome (delivery/attempt/simulator.ts). Tests send to them
  * again and again, so an entry of the suppression list never holds back test mail to one.
  */
 

@@ -1,5 +1,5 @@
 /**
- * One complete check of a sending domain: looks its records up (verify.ts), then locks the row, decides, and writes
+ * One complete check of a sending domain: looks its records up (domains/dns/verify.ts), then locks the row, decides, and writes
  * state, event and condition together. No transaction is open during DNS queries.
  *
  * Guarantee: however many checks of a domain end at once, each change of its status is reported once, and only a check
@@ -7,15 +7,15 @@
  */
 import type { Logger } from 'pino';
 import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
-import { adviseInbound, type Source } from './advice.ts';
-import { presentDomain } from './present.ts';
+import { adviseInbound, type Source } from './dns/advice.ts';
+import { presentDomain } from './view.ts';
 import {
   type CheckedRecord,
   type DomainSetup,
   type OtherKey,
   type Places,
   requiredRecords,
-} from './records.ts';
+} from './dns/records.ts';
 import {
   checkDomain,
   checkTestDomain,
@@ -25,26 +25,26 @@ import {
   nextDomainState,
   nextSigningKeys,
   withNextKeys,
-} from './verify.ts';
+} from './dns/verify.ts';
 import { dkimRecordValue } from '../mail/dkim.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
-import { switchKeys } from '../store/dkim-rotation.ts';
+import { switchKeys } from './dkim-key-store.ts';
 import {
   databaseNow,
   lockDomain,
   type OtherKeys,
   saveCheck,
   type StoredDomain,
-} from '../store/domains.ts';
-import { recordEvent } from '../store/events.ts';
-import { readInstallation } from '../store/mail-hosts.ts';
-import { clearCondition, raiseCondition } from '../store/operator-conditions.ts';
-import type { Database, Queryable } from '../store/postgres/database.ts';
+} from './domain-store.ts';
+import { recordEvent } from '../events/event-store.ts';
+import { readInstallation } from './mail-host-store.ts';
+import { clearCondition, raiseCondition } from '../operator/condition-store.ts';
+import type { Database, Queryable } from '../database/database.ts';
 
 export type CheckOptions = {
   db: Database;
   resolver: Resolver;
-  /** Of this node; the records name all hosts of the installation (store/mail-hosts.ts). */
+  /** Of this node; the records name all hosts of the installation (domains/mail-host-store.ts). */
   config: {
     hostname: string;
     sources: readonly Source[];

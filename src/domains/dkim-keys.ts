@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Refusal } from '../core/refusals.ts';
 import { type DkimKeyPair, generateDkimKeys } from '../mail/dkim.ts';
-import type { NewKeys } from '../store/dkim-rotation.ts';
-import type { SecretBox } from '../store/secrets.ts';
+import type { NewKeys } from './dkim-key-store.ts';
+import type { SecretBox } from '../secrets/secret-store.ts';
 
 /** Maximum number of domains in this process that wait for key generation. */
 const KEYS_WAITING_MAX = 32;

@@ -2,8 +2,8 @@
 import type { Logger } from 'pino';
 import { type CheckOptions, verifyDomain } from './check.ts';
 import type { Resolver } from '../net/dns/resolver.ts';
-import { domainsToRecheck } from '../store/domains.ts';
-import type { Database } from '../store/postgres/database.ts';
+import { domainsToRecheck } from './domain-store.ts';
+import type { Database } from '../database/database.ts';
 
 type RecheckOptions = {
   resolver: Resolver;

@@ -11,13 +11,13 @@ import type { Refusal } from '../core/refusals.ts';
 import type { Reach } from '../core/scope.ts';
 import { keyRecords } from './check.ts';
 import { makeKeys, sealedKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
-import { removableAt } from './present.ts';
-import { type CheckedRecord, otherKeyRecords, uncheckedRecords } from './records.ts';
-import { beginRotation, cancelRotation } from '../store/dkim-rotation.ts';
-import { findDomain, lockDomain, type StoredDomain } from '../store/domains.ts';
-import { isId } from '../store/ids.ts';
-import type { Database } from '../store/postgres/database.ts';
-import type { SecretBox } from '../store/secrets.ts';
+import { removableAt } from './view.ts';
+import { type CheckedRecord, otherKeyRecords, uncheckedRecords } from './dns/records.ts';
+import { beginRotation, cancelRotation } from './dkim-key-store.ts';
+import { findDomain, lockDomain, type StoredDomain } from './domain-store.ts';
+import { isId } from '../database/ids.ts';
+import type { Database } from '../database/database.ts';
+import type { SecretBox } from '../secrets/secret-store.ts';
 
 export const NO_DOMAIN: Refusal = {
   refused: 'not_found',

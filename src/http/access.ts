@@ -1,7 +1,7 @@
 /**
  * Access to routes: the checks that a route's `config` (services.ts) requires, before the body is read:
  * the key, its permission, its domain, then type and size of the body. A route without `config` has all
- * of them, so that an omission is safe. In place of a key, most operations take a session (sessions.ts).
+ * of them, so that an omission is safe. In place of a key, most operations take a session (accounts/sessions/http-sessions.ts).
  */
 import type {
   FastifyReply,
@@ -10,19 +10,19 @@ import type {
   preValidationHookHandler,
   RouteOptions,
 } from 'fastify';
-import { AuthLimiter } from '../auth/auth-limiter.ts';
-import { KeyCache, KeyUse } from '../auth/key-cache.ts';
-import { Devices } from '../auth/devices.ts';
-import { Passwords } from '../auth/passwords.ts';
-import { SecondFactor } from '../auth/second-factor.ts';
-import { SignIn } from '../auth/sign-in.ts';
-import { SignInLimits } from '../auth/sign-in-limits.ts';
-import { parseApiKey } from '../core/api-key.ts';
+import { AuthLimiter } from '../accounts/keys/auth-limiter.ts';
+import { KeyCache, KeyUse } from '../accounts/keys/key-cache.ts';
+import { Devices } from '../accounts/sign-in/devices.ts';
+import { Passwords } from '../accounts/sign-in/passwords.ts';
+import { SecondFactor } from '../accounts/sign-in/second-factor.ts';
+import { SignIn } from '../accounts/sign-in/sign-in.ts';
+import { SignInLimits } from '../accounts/sign-in/limits.ts';
+import { parseApiKey } from '../accounts/keys/api-key.ts';
 import { limitRefusal } from '../core/limits.ts';
 import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
 import type { Caller } from '../core/scope.ts';
-import { accountForBodies } from './bodies.ts';
-import type { Connections } from './connections.ts';
+import { accountForBodies } from './socket/bodies.ts';
+import type { Connections } from './socket/connections.ts';
 import {
   BODY_MAX_BYTES,
   limitHeadersAlways,
@@ -33,7 +33,7 @@ import {
 } from './errors.ts';
 import { LEAST_ROLES, OF_OPERATORS } from './roles.ts';
 import type { Access, App, HttpServices } from './services.ts';
-import { Sessions } from './sessions.ts';
+import { Sessions } from '../accounts/sessions/http-sessions.ts';
 import { clientOf } from '../net/addresses.ts';
 
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';

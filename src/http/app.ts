@@ -1,8 +1,8 @@
 /**
  * The HTTP surface: from bytes on a socket to a route, with one shape for all failures.
  *
- * Clients rely on the order of the checks: HTTP syntax (raw-answers.ts); route and method; access.ts
- * (key and permission before the body is read, its size and type); JSON (json-body.ts); schema
+ * Clients rely on the order of the checks: HTTP syntax (http/socket/raw-answers.ts); route and method; access.ts
+ * (key and permission before the body is read, its size and type); JSON (http/socket/json-body.ts); schema
  * (validation.ts); the route.
  */
 import type { Server } from 'node:http';
@@ -14,18 +14,18 @@ import fastify, {
   type onRequestHookHandler,
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
-import type { RefusedLogIn } from '../auth/refused-log-ins.ts';
+import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import { Overloaded } from '../core/refusals.ts';
 import { checkRoutes } from './access.ts';
-import { noteRequests } from './api-log.ts';
-import { auditChanges } from './audit.ts';
-import { wholeBody } from './bodies.ts';
+import { noteRequests } from '../requests/http-log.ts';
+import { auditChanges } from '../accounts/audit/http-audit.ts';
+import { wholeBody } from './socket/bodies.ts';
 import {
   CONNECTION_LIMITS,
   type ConnectionLimits,
   Connections,
   rawSocketOf,
-} from './connections.ts';
+} from './socket/connections.ts';
 import {
   answerUnknownRoute,
   FixedPaths,
@@ -36,42 +36,42 @@ import {
   sendProblem,
   STOPPING,
 } from './errors.ts';
-import { jsonBodyParser } from './json-body.ts';
+import { jsonBodyParser } from './socket/json-body.ts';
 import {
   answerClearText,
   answerClientError,
   answerLate,
   answerRawRequests,
-} from './raw-answers.ts';
-import { registerRootMount } from './resend/mount.ts';
-import { registerAuditRoutes } from './routes/audit.ts';
-import { isVisit, leadToDashboard, registerDashboardRoutes } from './routes/dashboard.ts';
-import { registerDomainRoutes } from './routes/domains.ts';
-import { registerEmailBatchRoute } from './routes/email-batches.ts';
-import { registerEmailRoutes } from './routes/emails.ts';
-import { registerEventRoutes } from './routes/events.ts';
-import { registerKeyRoutes } from './routes/keys.ts';
-import { registerLimitRoutes } from './routes/limits.ts';
-import { registerMemberRoutes } from './routes/members.ts';
-import { registerOperatorRoutes, registerReconciliationRoute } from './routes/operator.ts';
-import { registerProjectRoutes } from './routes/projects.ts';
-import { registerQueueRoutes } from './routes/queue.ts';
-import { registerRequestRoutes } from './routes/requests.ts';
-import { registerSessionRoutes } from './routes/session.ts';
-import { registerServiceRoutes } from './routes/service.ts';
-import { registerEmailInspectionRoutes } from './routes/email-inspection.ts';
-import { registerShareRoutes } from './routes/share.ts';
-import { registerStatsRoutes } from './routes/stats.ts';
-import { registerSuppressionFileRoutes } from './routes/suppression-files.ts';
-import { registerSuppressionRoutes } from './routes/suppressions.ts';
-import { registerTemplateRoutes } from './routes/templates.ts';
-import { registerTotpRoutes } from './routes/totp.ts';
-import { registerTrackingRoutes } from './routes/tracking.ts';
-import { registerViewRoutes } from './routes/views.ts';
-import { registerUnsubscribeRoutes } from './routes/unsubscribe.ts';
-import { registerWebhookRoutes } from './routes/webhooks.ts';
+} from './socket/raw-answers.ts';
+import { registerRootMount } from '../compat/resend/mount.ts';
+import { registerAuditRoutes } from '../accounts/audit/routes.ts';
+import { isVisit, leadToDashboard, registerDashboardRoutes } from './dashboard/routes.ts';
+import { registerDomainRoutes } from '../domains/routes.ts';
+import { registerEmailBatchRoute } from '../accept/batch-routes.ts';
+import { registerEmailRoutes } from '../emails/routes.ts';
+import { registerEventRoutes } from '../events/routes.ts';
+import { registerKeyRoutes } from '../accounts/keys/routes.ts';
+import { registerLimitRoutes } from '../accounts/limits/routes.ts';
+import { registerMemberRoutes } from '../accounts/members/routes.ts';
+import { registerOperatorRoutes, registerReconciliationRoute } from '../operator/routes.ts';
+import { registerProjectRoutes } from '../accounts/projects/routes.ts';
+import { registerQueueRoutes } from '../delivery/queue-control/routes.ts';
+import { registerRequestRoutes } from '../requests/routes.ts';
+import { registerSessionRoutes } from '../accounts/sessions/routes.ts';
+import { registerServiceRoutes } from './service-routes.ts';
+import { registerEmailInspectionRoutes } from '../emails/inspection/routes.ts';
+import { registerShareRoutes } from '../emails/share-routes.ts';
+import { registerStatsRoutes } from '../stats/routes.ts';
+import { registerSuppressionFileRoutes } from '../suppressions/file-routes.ts';
+import { registerSuppressionRoutes } from '../suppressions/routes.ts';
+import { registerTemplateRoutes } from '../templates/routes.ts';
+import { registerTotpRoutes } from '../accounts/sessions/totp-routes.ts';
+import { registerTrackingRoutes } from '../tracking/routes.ts';
+import { registerViewRoutes } from '../accounts/members/view-routes.ts';
+import { registerUnsubscribeRoutes } from '../suppressions/unsubscribe-routes.ts';
+import { registerWebhookRoutes } from '../webhooks/routes.ts';
 import type { App, Certificate, HttpServices } from './services.ts';
-import { withoutTrailingSlash } from './trailing-slash.ts';
+import { withoutTrailingSlash } from './socket/trailing-slash.ts';
 import { validatorCompiler } from './validation.ts';
 import { plainAddress, sharedAddresses } from '../net/addresses.ts';
 import { hostProblem } from '../net/http/host-field.ts';
@@ -79,7 +79,7 @@ import { hostProblem } from '../net/http/host-field.ts';
 type HttpTimeouts = {
   headersMs: number;
   requestMs: number;
-  /** Maximum pause between two pieces of an upload (bodies.ts). */
+  /** Maximum pause between two pieces of an upload (http/socket/bodies.ts). */
   silenceMs: number;
   /** How long requests in progress may take when the service stops. */
   closeMs: number;

@@ -1,8 +1,8 @@
 /**
  * All failures in one shape, `{"error": {"code", "message", "request_id"}}`, with the status of the code:
  * refusals, unknown routes and thrown errors (Fastify's, an unavailable database, bugs). Only this file
- * has the statuses of the API; those on the root mount are in resend/failures.ts, the pages of
- * unsubscribe links have their own (unsubscribe-page.ts), and raw-answers.ts answers malformed HTTP.
+ * has the statuses of the API; those on the root mount are in compat/resend/wire/failures.ts, the pages of
+ * unsubscribe links have their own (suppressions/http-unsubscribe-page.ts), and http/socket/raw-answers.ts answers malformed HTTP.
  *
  * Also sets the rate-limit headers: on every response below 500 of a limited route, with Retry-After on a
  * 429 (core/limits.ts has the rules). The page of an unsubscribe link that was changed too often is a 429
@@ -23,12 +23,12 @@ import {
   type Refusal,
   type RefusalCode,
 } from '../core/refusals.ts';
-import { isOfRootMount, resendFailure } from './resend/failures.ts';
+import { isOfRootMount, resendFailure } from '../compat/resend/wire/failures.ts';
 import type { HttpServices } from './services.ts';
-import { AcceptedUnknown } from '../store/accept.ts';
-import { peekLimit, type RequestCategory, takeOne } from '../store/limits.ts';
-import { DatabaseUnavailable } from '../store/postgres/database.ts';
-import { SecretUnopenable } from '../store/secrets.ts';
+import { AcceptedUnknown } from '../accept/store/accept.ts';
+import { peekLimit, type RequestCategory, takeOne } from '../accounts/limits/limit-store.ts';
+import { DatabaseUnavailable } from '../database/database.ts';
+import { SecretUnopenable } from '../secrets/secret-store.ts';
 
 /** The type requires a status for every refusal. */
 const STATUS = {

@@ -3,12 +3,12 @@
  */
 import type { z } from 'zod';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
-import type { emailQuery } from './schemas/emails.ts';
+import type { emailQuery } from '../emails/schemas.ts';
 import { parseDomain } from '../mail/address.ts';
-import { keyOfAddress, parseTag, readSearch, withSearch } from '../sending/search.ts';
-import type { EmailFilter } from '../store/emails.ts';
-import { isId } from '../store/ids.ts';
-import type { Page, PageOf } from '../store/page.ts';
+import { keyOfAddress, parseTag, readSearch, withSearch } from '../emails/search.ts';
+import type { EmailFilter } from '../emails/email-store.ts';
+import { isId } from '../database/ids.ts';
+import type { Page, PageOf } from '../database/page.ts';
 
 type ListAnswer<Row> = { object: 'list'; data: Row[]; has_more: boolean };
 

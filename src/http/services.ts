@@ -1,4 +1,4 @@
-/** The services that routes use, and the types of routes. service/server.ts constructs them. */
+/** The services that routes use, and the types of routes. service/worker/server.ts constructs them. */
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -9,27 +9,27 @@ import type {
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
-import type { RefusedLogIn } from '../auth/refused-log-ins.ts';
+import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import type { Config } from '../config/config.ts';
 import type { Unready } from '../core/readiness.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { Caller, Scope } from '../core/scope.ts';
-import type { World } from '../core/world.ts';
-import type { MessageRecipient } from '../delivery/message.ts';
-import type { DomainService } from '../domains/service.ts';
-import type { AcceptEmail } from '../sending/accept.ts';
-import type { AttachmentUrls } from '../sending/attachment-urls.ts';
-import type { Diagnose } from '../sending/diagnosis.ts';
-import type { DryRun } from '../sending/dry-run.ts';
-import type { AcceptBatch } from '../sending/email-batch.ts';
-import type { Database } from '../store/postgres/database.ts';
-import type { SuppressionRoom } from '../store/maxima.ts';
-import type { SecretBox } from '../store/secrets.ts';
-import type { ScopeCategory } from '../store/limits.ts';
-import type { TemplateService } from '../templates/service.ts';
+import type { World } from '../lib/world.ts';
+import type { MessageRecipient } from '../delivery/attempt/message.ts';
+import type { DomainService } from '../domains/domains.ts';
+import type { AcceptEmail } from '../accept/accept.ts';
+import type { AttachmentUrls } from '../accept/content/attachment-urls.ts';
+import type { Diagnose } from '../emails/diagnosis/diagnosis.ts';
+import type { DryRun } from '../accept/dry-run.ts';
+import type { AcceptBatch } from '../accept/email-batch.ts';
+import type { Database } from '../database/database.ts';
+import type { SuppressionRoom } from '../accounts/limits/maximum-store.ts';
+import type { SecretBox } from '../secrets/secret-store.ts';
+import type { ScopeCategory } from '../accounts/limits/limit-store.ts';
+import type { TemplateService } from '../templates/templates.ts';
 import type { Visits } from '../tracking/visits.ts';
-import type { WebhookService } from '../webhooks/service.ts';
-import type { BodyAccount } from './bodies.ts';
+import type { WebhookService } from '../webhooks/endpoints.ts';
+import type { BodyAccount } from './socket/bodies.ts';
 
 export type HttpServices = {
   db: Database;

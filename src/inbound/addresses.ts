@@ -4,9 +4,9 @@
  * nothing is relayed.
  */
 import { parseAddress } from '../mail/address.ts';
-import { readReturnPath, readUnsubscribeAddress } from '../mail/return-path.ts';
-import type { Queryable } from '../store/postgres/database.ts';
-import { findSentRecipient, hasDomain, type SentRecipient } from '../store/inbound.ts';
+import { readReturnPath, readUnsubscribeAddress } from '../mail/links/return-path.ts';
+import type { Queryable } from '../database/database.ts';
+import { findSentRecipient, hasDomain, type SentRecipient } from './report-store.ts';
 
 export type Addressee =
   | { kind: 'recipient'; recipient: SentRecipient }

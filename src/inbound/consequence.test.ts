@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { parseMailbox } from '../mail/address.ts';
 import type { NotifyEvent, RcptDsn } from '../mail/dsn-parameters.ts';
 import { readReport } from '../mail/reports/read-report.ts';
-import type { SentRecipient } from '../store/inbound.ts';
+import type { SentRecipient } from './report-store.ts';
 import { consequenceOf, interimResultOf } from './consequence.ts';
 
 const OURS = 'a@dest.dev';

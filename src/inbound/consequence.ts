@@ -10,14 +10,14 @@
  * reason and the suppression. The address that was mailed is suppressed, never one from the report.
  */
 import type { StoredStatus } from '../core/statuses.ts';
-import type { World } from '../core/world.ts';
+import type { World } from '../lib/world.ts';
 import { decodedXtext } from '../mail/dsn-parameters.ts';
 import { decidingResult, type DecidingResult } from '../mail/reports/deciding-result.ts';
 import type { Report } from '../mail/reports/read-report.ts';
 import { addressIn } from '../mail/reports/text.ts';
 import { COMPLAINT, reasonOf, type Verdict, verdictOf } from '../mail/replies/meanings.ts';
-import type { SentRecipient } from '../store/inbound.ts';
-import { newSettlement, type Settlement } from '../store/settlement.ts';
+import type { SentRecipient } from './report-store.ts';
+import { newSettlement, type Settlement } from '../settle/settlement.ts';
 
 /**
  * A forwarded email that bounces names another address. The forwarding is broken, but the mailbox that
@@ -35,7 +35,7 @@ type Change = {
 
 export type Consequence = {
   settlement: Settlement;
-  /** The mailbox was full at a permanent failure (store/suppressions.ts). */
+  /** The mailbox was full at a permanent failure (suppressions/suppression-store.ts). */
   mailboxFull: boolean;
 };
 

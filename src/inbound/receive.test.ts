@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { statusReport } from '../../test/support/reports.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import { parseMailbox } from '../mail/address.ts';
-import type { InboundItem, InboundStore } from '../store/inbound.ts';
-import type { UnmatchedStore } from '../store/inbound-messages.ts';
-import { newId } from '../store/ids.ts';
+import type { InboundItem, InboundStore } from './report-store.ts';
+import type { UnmatchedStore } from './message-store.ts';
+import { newId } from '../database/ids.ts';
 import { createReceive } from './receive.ts';
 
 /** Takes a report in while no more unmatched mail is kept. */

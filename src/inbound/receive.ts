@@ -5,29 +5,29 @@
  * recipient of the return path that received it. At `abuse@` and `fbl@` a complaint changes the
  * recipient whose signed return path is in the quoted original. Mail to an unsubscribe address
  * suppresses the recipient that the address names. Received mail is never answered; a report is passed on only to a
- * sender who asked for that (store/notices.ts).
+ * sender who asked for that (notices/notice-store.ts).
  *
  * Unmatched mail (to postmaster@, automatic replies, reports without effect) can come from any sender
  * and is written to disk. So its rate is limited, per client and in total; above the limit the reply is
- * temporary. store/inbound-messages.ts limits its total size.
+ * temporary. inbound/message-store.ts limits its total size.
  */
 import { createHash } from 'node:crypto';
 import { Overloaded } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { isFinal, type StoredStatus, TRANSITIONS } from '../core/statuses.ts';
-import type { World } from '../core/world.ts';
+import type { World } from '../lib/world.ts';
 import { addressKey } from '../mail/address.ts';
 import { readReport, type Report, REPORT_BYTES_MAX } from '../mail/reports/read-report.ts';
 import { UNSUBSCRIBE_SUBJECT } from '../mail/compose.ts';
-import { HOPS_MAX } from '../mail/as-written.ts';
-import { decodedValue, readHeader } from '../mail/mime-reader.ts';
+import { HOPS_MAX } from '../mail/mime/raw-message.ts';
+import { decodedValue, readHeader } from '../mail/mime/reader.ts';
 import type {
   InboundResult,
   InboundStore,
   NewInboundMessage,
   SentRecipient,
-} from '../store/inbound.ts';
-import type { UnmatchedStore } from '../store/inbound-messages.ts';
+} from './report-store.ts';
+import type { UnmatchedStore } from './message-store.ts';
 import { type Addressee, type AddressBook, addresseeOf } from './addresses.ts';
 import { consequenceOf, interimResultOf } from './consequence.ts';
 

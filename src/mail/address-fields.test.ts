@@ -10,7 +10,7 @@ import {
   readOne,
 } from './address-fields.ts';
 import { domainOf, formatMailbox, parseMailbox } from './address.ts';
-import { addressField, headerLine } from './header.ts';
+import { addressField, headerLine } from './mime/header.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
 test('the author is parsed from every From that Letterhaus writes, for any name', () => {

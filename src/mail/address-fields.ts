@@ -5,7 +5,7 @@
  * The author is parsed strictly: exactly one From with exactly one address, in a form that no parser can
  * read as another address. It is parsed at submission and again, from the same octets, before signing, so
  * that a signature always matches the domain of From. A form that is valid, but that parsers read in different ways, such
- * as a comment within the address, is written anew (sending/submission.ts).
+ * as a comment within the address, is written anew (accept/submitted-message.ts).
  *
  * Lists are parsed leniently, for showing To and Cc and for finding the copied recipients.
  */
@@ -18,9 +18,9 @@ import {
   NAME_LENGTH_MAX,
   parseAddress,
 } from './address.ts';
-import { takeOutComments } from './comments.ts';
-import type { HeaderField } from './header.ts';
-import { decodeWords } from './mime-decode.ts';
+import { takeOutComments } from './mime/comments.ts';
+import type { HeaderField } from './mime/header.ts';
+import { decodeWords } from './mime/decode.ts';
 
 /** C0, DEL, C1, and the line ends of Unicode. */
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;

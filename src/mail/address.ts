@@ -12,7 +12,7 @@
  * another name.
  */
 import { domainToASCII, domainToUnicode } from 'node:url';
-import { takeOutComments } from './comments.ts';
+import { takeOutComments } from './mime/comments.ts';
 import { foldCase } from './case-fold.ts';
 
 declare const brand: unique symbol;
@@ -220,7 +220,7 @@ export function localPartOf(address: Address): string {
  * write their address in both ways.
  *
  * SQL compares only what this returns: lists keep it in a column, mail does for addresses outside of ASCII
- * (store/address-keys.ts).
+ * (database/address-keys.ts).
  * @param address an address, also one that parseAddress has not read, or the beginning of one
  */
 export function addressKey(address: string): string {

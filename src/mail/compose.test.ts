@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import PostalMime from 'postal-mime';
 import { parseMailbox } from './address.ts';
 import { composeMessage, estimateSizeBytes, type Message, messageIdOf } from './compose.ts';
-import { headerLine } from './header.ts';
-import { textFromHtml } from './text-from-html.ts';
+import { headerLine } from './mime/header.ts';
+import { textFromHtml } from './html/text-from-html.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
 const EMAIL_ID = '0193a5b4-1c2d-7e3f-8a4b-5c6d7e8f9a0b';

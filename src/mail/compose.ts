@@ -21,9 +21,14 @@ import {
   isMediaType,
   textField,
   withParameter,
-} from './header.ts';
-import { DERIVED_TEXT_LENGTH_MAX } from './text-from-html.ts';
-import { base64LineOctets, base64Lines, base64Octets, encodeText } from './transfer-encoding.ts';
+} from './mime/header.ts';
+import { DERIVED_TEXT_LENGTH_MAX } from './html/text-from-html.ts';
+import {
+  base64LineOctets,
+  base64Lines,
+  base64Octets,
+  encodeText,
+} from './mime/transfer-encoding.ts';
 
 /** A `text` of null, or of '' besides html, means no text part. */
 export type Message = MessageContent & {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { checkCustomHeader, customField } from './custom-fields.ts';
-import { headerLine } from './header.ts';
+import { headerLine } from './mime/header.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
 /** Without folds; asserts that it was accepted and has lines that mail carries. */

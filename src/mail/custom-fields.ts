@@ -2,7 +2,7 @@
  * Custom header fields: which a client may give, and how each is written.
  *
  * Readers of a structured field parse its value (RFC 5322 §2.2.2), so an encoded word is a wrong value for them. Such a
- * field is written by its grammar (structured-fields.ts) or refused with the reason. All other fields are text, in
+ * field is written by its grammar (mail/mime/structured-fields.ts) or refused with the reason. All other fields are text, in
  * which characters outside of ASCII become encoded words (RFC 2047).
  */
 import {
@@ -13,7 +13,7 @@ import {
   textField,
   WORD_MAX,
   wordsOf,
-} from './header.ts';
+} from './mime/header.ts';
 import {
   addresses,
   ascii,
@@ -25,7 +25,7 @@ import {
   phrases,
   token,
   urls,
-} from './structured-fields.ts';
+} from './mime/structured-fields.ts';
 
 /** Fields that Letterhaus writes, and those in which mail servers write what they did with the message. */
 const NOT_CUSTOM = new Set([

@@ -13,7 +13,7 @@ import {
   relaxedField,
   signMessage,
 } from './dkim.ts';
-import { field } from './header.ts';
+import { field } from './mime/header.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
 const TIME_S = 1_790_000_000;

@@ -10,9 +10,9 @@ import { createHash, generateKeyPair, hash, type Hash, type KeyObject, sign } fr
 import { promisify } from 'node:util';
 import { authorOf } from './address-fields.ts';
 import { domainOf } from './address.ts';
-import type { WrittenParts } from './as-written.ts';
+import type { WrittenParts } from './mime/raw-message.ts';
 import type { ComposedMessage } from './compose.ts';
-import { field, type HeaderField, headerLine } from './header.ts';
+import { field, type HeaderField, headerLine } from './mime/header.ts';
 
 /** The message must not be sent with a signature; a retry cannot succeed. */
 export class Unsignable extends Error {}

@@ -2,12 +2,12 @@
  * An email as its sender defined it, without recipients and without what the service adds. The draft of a
  * request, the accept statement and the composer all embed this type.
  *
- * All strings were checked when the draft was made (sending/draft.ts, sending/submission.ts). Recipients,
+ * All strings were checked when the draft was made (accept/draft.ts, accept/submitted-message.ts). Recipients,
  * including blind copies, are not part of it, so that no header can contain one.
  */
 import type { Mailbox } from './address.ts';
 import type { Dsn } from './dsn-parameters.ts';
-import { NOT_TRACKED, type Tracking } from './tracking-link.ts';
+import { NOT_TRACKED, type Tracking } from './links/tracking-link.ts';
 
 export type Email = MessageContent & {
   tags: readonly Tag[];
@@ -37,7 +37,7 @@ export type MessageContent = {
   attachments: readonly Attachment[];
   /**
    * For one-click unsubscription (RFC 8058): a URL in printable ASCII, or the base of links that this
-   * service hosts (unsubscribe-link.ts).
+   * service hosts (mail/links/unsubscribe-link.ts).
    */
   unsubscribeUrl: string | null;
 };

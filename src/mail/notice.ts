@@ -8,7 +8,7 @@
 import { isAscii } from 'node:buffer';
 import type { StoredStatus } from '../core/statuses.ts';
 import { type Address, domainOf, type Mailbox } from './address.ts';
-import { partsAsWritten } from './as-written.ts';
+import { partsAsWritten } from './mime/raw-message.ts';
 import {
   decodedXtext,
   type Dsn,
@@ -16,8 +16,8 @@ import {
   type NotifyEvent,
   typedAddress,
 } from './dsn-parameters.ts';
-import { addressField, dateText, field, headerLine } from './header.ts';
-import { encodeText } from './transfer-encoding.ts';
+import { addressField, dateText, field, headerLine } from './mime/header.ts';
+import { encodeText } from './mime/transfer-encoding.ts';
 
 /** At most one of each kind is sent for a recipient. */
 export type NoticeKind = 'success' | 'failure' | 'delay';

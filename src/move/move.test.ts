@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';
-import { listTables } from '../store/backup/source.ts';
-import { sealDestination } from '../store/move/fence.ts';
-import { migrate } from '../store/postgres/migrate.ts';
-import { DatabaseMoved } from '../store/postgres/usable.ts';
-import { SecretBox } from '../store/secrets.ts';
-import { systemWorld } from '../service/system-world.ts';
+import { listTables } from '../backup/store/source.ts';
+import { sealDestination } from './fence-store.ts';
+import { migrate } from '../database/migration/migrate.ts';
+import { DatabaseMoved } from '../database/server/usable.ts';
+import { SecretBox } from '../secrets/secret-store.ts';
+import { systemWorld } from '../service/machine/system-world.ts';
 import {
   asOwner,
   emptyDatabase,

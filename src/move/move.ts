@@ -11,23 +11,23 @@
  *     depart   the old database commits its fence: it takes no more writes, and says where to go
  *     open     the mark is dropped: nodes that follow use the new database
  *
- * Before `depart` any failure leaves the old database as it was (store/move/source.ts). After it a repeated move only
+ * Before `depart` any failure leaves the old database as it was (move/source-store.ts). After it a repeated move only
  * opens the new one. docs/decisions/0037-move.md has the reasons.
  */
 import { pipeline } from 'node:stream/promises';
 import { Transform, type TransformCallback } from 'node:stream';
-import { failpoint } from '../core/failpoint.ts';
-import type { World } from '../core/world.ts';
+import { failpoint } from '../lib/failpoint.ts';
+import type { World } from '../lib/world.ts';
 import {
   clientQueries,
   connectAsOwner,
   type DatabaseAddress,
   DatabaseUnavailable,
-} from '../store/postgres/database.ts';
-import { type Departure, DatabaseMoved, readDeparture } from '../store/postgres/usable.ts';
-import { MoveSource } from '../store/move/source.ts';
-import { MoveTarget } from '../store/move/target.ts';
-import type { Snapshot } from '../store/backup/source.ts';
+} from '../database/database.ts';
+import { type Departure, DatabaseMoved, readDeparture } from '../database/server/usable.ts';
+import { MoveSource } from './source-store.ts';
+import { MoveTarget } from './target-store.ts';
+import type { Snapshot } from '../backup/store/source.ts';
 
 /** The move was not made, as a sentence for the operator: the old database goes on as before. */
 export class MoveProblem extends Error {
@@ -47,7 +47,7 @@ export type MoveOptions = {
   /** Without passwords, as they are shown. */
   fromPlace: string;
   toPlace: string;
-  /** The whole address of the target (store/move/fence.ts). */
+  /** The whole address of the target (move/fence-store.ts). */
   sealed: Buffer;
   acceptAnyDurability: boolean;
   world: Pick<World, 'monotonicMs' | 'newId'>;

@@ -1,28 +1,28 @@
 /**
  * Takes a move back without the rows of the new database: for a new database that is lost or does not work. The old one
- * goes on as it was at the switch, on hold, because the new one may have sent what was due since (store/backup/hold.ts).
+ * goes on as it was at the switch, on hold, because the new one may have sent what was due since (backup/store/hold.ts).
  *
  * The new database is fenced first, so that the nodes that use it come back and no two databases are in use. One that
  * cannot be reached has to be given up explicitly.
  */
-import { settleIn } from '../store/backup/hold.ts';
-import { listTables, machineTables } from '../store/backup/source.ts';
-import { isContended, LOCK_TIMEOUT_MS, removeLog } from '../store/move/change-log.ts';
-import { raiseFence, removeFence } from '../store/move/fence.ts';
+import { settleIn } from '../backup/store/hold.ts';
+import { listTables, machineTables } from '../backup/store/source.ts';
+import { isContended, LOCK_TIMEOUT_MS, removeLog } from './change-log-store.ts';
+import { raiseFence, removeFence } from './fence-store.ts';
 import {
   clientQueries,
   connectAsOwner,
   type DatabaseAddress,
   type Queryable,
-} from '../store/postgres/database.ts';
-import { MigrationRefused } from '../store/postgres/schema-version.ts';
-import { type Departure, readDeparture } from '../store/postgres/usable.ts';
+} from '../database/database.ts';
+import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { type Departure, readDeparture } from '../database/server/usable.ts';
 
 export type UndoOptions = {
   /** The database that was moved, and how it is shown. */
   old: DatabaseAddress;
   oldPlace: string;
-  /** The address of the old database for nodes that come back (store/move/fence.ts). */
+  /** The address of the old database for nodes that come back (move/fence-store.ts). */
   sealed: Buffer;
   /** The address of the new database by what is sealed in the old one; null: it is given up. */
   openNew: (departure: Departure) => Promise<DatabaseAddress | null>;

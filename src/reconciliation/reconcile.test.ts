@@ -10,22 +10,18 @@ import {
 } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import type { EndedCondition, NewCondition } from '../core/operator-events.ts';
-import { AcceptStore } from '../store/accept.ts';
-import type { NewEmail } from '../store/accept-statement.ts';
-import { newId } from '../store/ids.ts';
-import { registerNode } from '../store/nodes.ts';
-import { removeOldPartitions } from '../store/partitions.ts';
-import { claimDay } from '../store/reconciliation.ts';
-import {
-  acknowledgeDay,
-  listReconciledDays,
-  readReconciliation,
-} from '../store/reconciled-days.ts';
-import { setRetention, trimProject } from '../store/retention.ts';
-import { confirmRemoval } from '../store/retention-clock.ts';
-import { cancelEmail } from '../store/schedule.ts';
-import { SettleStore } from '../store/settle.ts';
-import { foldStats } from '../store/stats.ts';
+import { AcceptStore } from '../accept/store/accept.ts';
+import type { NewEmail } from '../accept/store/statement.ts';
+import { newId } from '../database/ids.ts';
+import { registerNode } from '../delivery/queue/node-store.ts';
+import { removeOldPartitions } from '../database/partitions.ts';
+import { claimDay } from './reconciliation-store.ts';
+import { acknowledgeDay, listReconciledDays, readReconciliation } from './day-store.ts';
+import { setRetention, trimProject } from '../retention/retention-store.ts';
+import { confirmRemoval } from '../retention/clock-store.ts';
+import { cancelEmail } from '../emails/schedule-store.ts';
+import { SettleStore } from '../settle/settle.ts';
+import { foldStats } from '../stats/stats-store.ts';
 import { reconcile, reportProject } from './reconcile.ts';
 
 const ALL = { from: '2000-01-01', to: '9999-12-31', projectId: null };

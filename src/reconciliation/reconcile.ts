@@ -1,6 +1,6 @@
 /**
  * The daily proof that no accepted mail is missing: checks the days that are due and reports what differs
- * (core/reconciliation.ts says what is compared).
+ * (reconciliation/differences.ts says what is compared).
  *
  * A day of a project is due an hour after it is over, again while its mail has not ended, and when the walk over the
  * queue finds a place that contradicts its recipient. Several processes may do it at once: each takes days that nobody
@@ -15,23 +15,23 @@ import {
   outcomeDifferences,
   type Outcomes,
   sortDifferences,
-} from '../core/reconciliation.ts';
+} from './differences.ts';
 import { ENVIRONMENTS } from '../core/scope.ts';
 import type { OperatorEvents } from '../core/operator-events.ts';
-import type { Database } from '../store/postgres/database.ts';
-import { claimQueueWalk, noteQueueWalked, walkQueue } from '../store/reconciled-queue.ts';
+import type { Database } from '../database/database.ts';
+import { claimQueueWalk, noteQueueWalked, walkQueue } from './queue-store.ts';
 import {
   countOutcomes,
   findBeginning,
   type OutcomeStep,
   readCountedOutcomes,
-} from '../store/reconciled-outcomes.ts';
+} from './outcome-store.ts';
 import {
   forgetReconciledDays,
   listDifferences,
   noteFinished,
   type ReconciledDay,
-} from '../store/reconciled-days.ts';
+} from './day-store.ts';
 import {
   checkSoon,
   claimDay,
@@ -45,8 +45,8 @@ import {
   saveDay,
   saveRemoved,
   walkDay,
-} from '../store/reconciliation.ts';
-import { QUEUE_START, type QueuePlace } from '../store/queue-changes.ts';
+} from './reconciliation-store.ts';
+import { QUEUE_START, type QueuePlace } from '../delivery/queue-control/change-store.ts';
 
 export type ReconcileContext = {
   db: Database;

@@ -1,10 +1,10 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { findCallers } from '../store/keys.ts';
-import { hashApiKey } from '../core/api-key.ts';
+import { findCallers } from '../accounts/keys/key-store.ts';
+import { hashApiKey } from '../accounts/keys/api-key.ts';
 import { seedFirstStart } from './first-start.ts';
-import { SecretBox } from '../store/secrets.ts';
-import { systemWorld } from './system-world.ts';
+import { SecretBox } from '../secrets/secret-store.ts';
+import { systemWorld } from './machine/system-world.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 
 const PARTS = {

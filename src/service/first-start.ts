@@ -2,18 +2,22 @@
  * The first start: creates a project with a verified test domain and a test key, by the functions that create
  * all others, so that an email can be sent immediately, and a link with which the owner signs in.
  */
-import { linkForOwner } from '../auth/sign-in.ts';
+import { linkForOwner } from '../accounts/sign-in/sign-in.ts';
 import type { Config } from '../config/config.ts';
 import { isRefusal } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
-import type { World } from '../core/world.ts';
+import type { World } from '../lib/world.ts';
 import { verifyDomain } from '../domains/check.ts';
-import { createDomain } from '../domains/service.ts';
+import { createDomain } from '../domains/domains.ts';
 import { createResolver } from '../net/dns/resolver.ts';
-import type { Database } from '../store/postgres/database.ts';
-import { createKey, onFirstStart } from '../store/keys.ts';
-import { createOrganization, createProject, listAllProjects } from '../store/projects.ts';
-import type { SecretBox } from '../store/secrets.ts';
+import type { Database } from '../database/database.ts';
+import { createKey, onFirstStart } from '../accounts/keys/key-store.ts';
+import {
+  createOrganization,
+  createProject,
+  listAllProjects,
+} from '../accounts/projects/project-store.ts';
+import type { SecretBox } from '../secrets/secret-store.ts';
 
 /** `.test` is reserved (RFC 6761); in the test environment it is verified at once. */
 export const FIRST_DOMAIN = 'acme.test';

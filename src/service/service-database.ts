@@ -5,41 +5,41 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import packageFile from '../../package.json' with { type: 'json' };
-import { failpoint } from '../core/failpoint.ts';
+import { failpoint } from '../lib/failpoint.ts';
 import type { Config } from '../config/config.ts';
-import type { World } from '../core/world.ts';
-import { type User, userBeside } from './privileges.ts';
+import type { World } from '../lib/world.ts';
+import { type User, userBeside } from './machine/privileges.ts';
 import {
   clientQueries,
   connectAsOwner,
   Database,
   type DatabaseAddress,
   type Work,
-} from '../store/postgres/database.ts';
+} from '../database/database.ts';
 import {
   type ConnectionNeeds,
   connectionNeeds,
   freeBytes,
   localDataDirectory,
   roomProblem,
-} from '../store/postgres/capacity.ts';
-import { newDatabaseProblem, noteDatabase } from '../store/postgres/database-note.ts';
-import { withoutPassword } from '../store/postgres/database-address.ts';
-import { untilAborted } from '../store/postgres/session.ts';
-import { openUnderLock } from '../store/postgres/embedded/engine.ts';
-import { prepareDataDir } from '../store/postgres/embedded/layout.ts';
-import { takeLock, untilNoArrival } from '../store/postgres/embedded/lock.ts';
-import { instanceOf, readSecretKey } from '../store/secrets.ts';
-import { type BackUp, migrate, type MigrationResult } from '../store/postgres/migrate.ts';
-import { expireWorker, listNodes } from '../store/nodes.ts';
+} from '../database/server/capacity.ts';
+import { newDatabaseProblem, noteDatabase } from '../database/server/note.ts';
+import { withoutPassword } from '../database/server/address.ts';
+import { untilAborted } from '../database/server/session.ts';
+import { openUnderLock } from '../database/embedded/engine.ts';
+import { prepareDataDir } from '../database/embedded/layout.ts';
+import { takeLock, untilNoArrival } from '../database/embedded/lock.ts';
+import { instanceOf, readSecretKey } from '../secrets/secret-store.ts';
+import { type BackUp, migrate, type MigrationResult } from '../database/migration/migrate.ts';
+import { expireWorker, listNodes } from '../delivery/queue/node-store.ts';
 import {
   DatabaseMoved,
   type Departure,
   EMBEDDED,
   MoveUnfinished,
   settingFor,
-} from '../store/postgres/usable.ts';
-import { followMove } from './move-watch.ts';
+} from '../database/server/usable.ts';
+import { followMove } from '../move/watch.ts';
 
 export type ServiceDatabase = AsyncDisposable & {
   /** Of the supervisor; the workers open their own. */

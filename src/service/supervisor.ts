@@ -10,7 +10,7 @@ import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
-import { failpoint } from '../core/failpoint.ts';
+import { failpoint } from '../lib/failpoint.ts';
 import { choosePort, turnsOf } from '../net/choose-port.ts';
 import { sharedAddresses } from '../net/addresses.ts';
 import {
@@ -18,38 +18,41 @@ import {
   type CertificateFiles,
   keepOwnCertificate,
   problemOf,
-} from './certificates.ts';
-import { certificateUses } from './certificate-watch.ts';
-import { scheduleBackups } from './backup-schedule.ts';
-import { armSupervisor } from './failpoints.ts';
+} from './machine/certificates.ts';
+import { certificateUses } from './machine/certificate-watch.ts';
+import { scheduleBackups } from '../backup/running/schedule.ts';
+import { armSupervisor } from './machine/failpoints.ts';
 import { type Seeded, seedFirstStart } from './first-start.ts';
-import { type ClockState, ClockWatch } from './clock-watch.ts';
-import { createLog, errorText, logUncaught } from './log.ts';
+import { type ClockState, ClockWatch } from './readiness/clock-watch.ts';
+import { createLog, errorText, logUncaught } from './machine/log.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
-import type { InstallationMetrics, InstallationMetricsOptions } from './installation-metrics.ts';
-import type { MetricsListener } from './metrics-listener.ts';
-import { tuneOpenssl } from './openssl-tuning.ts';
-import { keepOperatorWebhook } from './operator-webhook.ts';
-import { OperatorEventLog } from './operator-events.ts';
-import { registerHost, ownUrl } from './own-host.ts';
-import { SharedFiles } from './privileges.ts';
-import { watchHold } from './hold-watch.ts';
-import { watchMove } from './move-watch.ts';
-import { keepSecretKeys } from './secret-keys.ts';
+import type {
+  InstallationMetrics,
+  InstallationMetricsOptions,
+} from './metrics/installation-metrics.ts';
+import type { MetricsListener } from './metrics/listener.ts';
+import { tuneOpenssl } from './machine/openssl-tuning.ts';
+import { keepOperatorWebhook } from '../operator/webhook.ts';
+import { OperatorEventLog } from '../operator/events.ts';
+import { registerHost, ownUrl } from './machine/own-host.ts';
+import { SharedFiles } from './machine/privileges.ts';
+import { watchHold } from '../backup/running/hold-watch.ts';
+import { watchMove } from '../move/watch.ts';
+import { keepSecretKeys } from '../secrets/key-watch.ts';
 import { openServiceDatabase, type ServiceDatabase } from './service-database.ts';
-import { keepPointInTime } from './keep-point-in-time.ts';
-import { systemWorld } from './system-world.ts';
-import { type Part, PARTS, type WorkerSetup } from './worker-messages.ts';
-import { WorkerPool, WorkersCannotRun } from './worker-pool.ts';
-import { isUnsuitable } from '../store/postgres/connect.ts';
-import { DatabaseUnavailable, poolSizes, type Work } from '../store/postgres/database.ts';
-import { alreadyRunning, readRunning } from '../store/postgres/embedded/lock.ts';
-import { EngineProblem } from '../store/postgres/embedded/problem.ts';
-import { MigrationRefused } from '../store/postgres/schema-version.ts';
-import { setOperatorAddress } from '../store/operator-mail.ts';
-import { type Hold, readHold } from '../store/backup/hold.ts';
-import { untilAborted } from '../store/postgres/session.ts';
-import { SecretBox, SecretKeyProblem } from '../store/secrets.ts';
+import { keepPointInTime } from '../backup/running/keep-point-in-time.ts';
+import { systemWorld } from './machine/system-world.ts';
+import { type Part, PARTS, type WorkerSetup } from './worker/messages.ts';
+import { WorkerPool, WorkersCannotRun } from './worker/pool.ts';
+import { isUnsuitable } from '../database/server/connect.ts';
+import { DatabaseUnavailable, poolSizes, type Work } from '../database/database.ts';
+import { alreadyRunning, readRunning } from '../database/embedded/lock.ts';
+import { EngineProblem } from '../database/embedded/problem.ts';
+import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { setOperatorAddress } from '../operator/mail-store.ts';
+import { type Hold, readHold } from '../backup/store/hold.ts';
+import { untilAborted } from '../database/server/session.ts';
+import { SecretBox, SecretKeyProblem } from '../secrets/secret-store.ts';
 
 export type ReadyInfo = {
   /** The URL of the API, without a final slash. */
@@ -264,7 +267,7 @@ async function metricsListener(
   const chosen = await choosePort({ ...metrics, portAsked: true, names }, turns);
   if ('problem' in chosen) throw new CannotStart(chosen.problem);
   // Few services have it, and node:http takes 40 ms of CPU time to load.
-  const { listenForMetrics } = await import('./metrics-listener.ts');
+  const { listenForMetrics } = await import('./metrics/listener.ts');
   const own = [hostname, ...(publicUrl === null ? [] : [new URL(publicUrl).hostname])];
   return listenForMetrics({ ...metrics, ...chosen, names: own }, text);
 }
@@ -276,7 +279,7 @@ async function startMeasuring(
 ): Promise<InstallationMetrics | null> {
   const { metrics, metricsToken } = options.config;
   if (metrics === null && metricsToken === null) return null;
-  const { InstallationMetrics: Measuring } = await import('./installation-metrics.ts');
+  const { InstallationMetrics: Measuring } = await import('./metrics/installation-metrics.ts');
   const measuring = new Measuring(options);
   pool.addSamples(() => measuring.samples());
   return measuring;

@@ -1,7 +1,7 @@
 /**
  * Files into and out of a suppression list, with bounded memory for any size.
  *
- * Import: CSV (csv.ts) or JSON (json.ts), the own export or the lists of other services (services.ts), read as it
+ * Import: CSV (move-in/csv.ts) or JSON (move-in/json.ts), the own export or the lists of other services (move-in/suppression-services.ts), read as it
  * arrives and stored in batches, each in its own transaction. A valid row is added even if others are
  * rejected. Committed rows remain when the rest does not arrive or turns out to be unreadable; importing the
  * file again adds only the missing rows.
@@ -10,8 +10,8 @@
  * nor an open transaction. Concurrent changes may or may not be included; no entry is repeated.
  */
 import type { Scope } from '../core/scope.ts';
-import type { SuppressionRoom } from '../store/maxima.ts';
-import type { Database, Queryable } from '../store/postgres/database.ts';
+import type { SuppressionRoom } from '../accounts/limits/maximum-store.ts';
+import type { Database, Queryable } from '../database/database.ts';
 import {
   type ImportedBatch,
   type ImportedSuppression,
@@ -19,10 +19,10 @@ import {
   listSuppressions,
   type SuppressionFilter,
   type SuppressionReason,
-} from '../store/suppressions.ts';
-import { CSV_HEADER, csvRowOf } from './csv.ts';
-import { readEntries, type SourceEntry } from './entries.ts';
-import { type ImportFormat, LEFT_OUT, type LeftOut } from './services.ts';
+} from './suppression-store.ts';
+import { CSV_HEADER, csvRowOf } from '../move-in/csv.ts';
+import { readEntries, type SourceEntry } from '../move-in/entries.ts';
+import { type ImportFormat, LEFT_OUT, type LeftOut } from '../move-in/suppression-services.ts';
 
 export type ImportResult = {
   /** null: the file has no entries. */

@@ -3,7 +3,7 @@
  * request gives fit. All problems are reported at once, each with the name of its field.
  */
 import type { FieldProblem } from '../core/refusals.ts';
-import type { TemplateVariable, VariableType } from '../store/templates.ts';
+import type { TemplateVariable, VariableType } from './template-store.ts';
 import { isPlainObject } from './work.ts';
 
 export const VARIABLES_MAX = 100;

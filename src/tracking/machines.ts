@@ -2,7 +2,7 @@
  * Which opens and clicks are of machines, by what the request itself says: receivers look at links before they
  * deliver, and mail programs load images before or instead of their users. The rules are few, so that
  * each can be explained (docs/tracking.md). They err on both sides: a scanner that pretends to be a browser is not
- * recognised. What depends on the time of delivery is decided when the visit is stored (store/tracking.ts).
+ * recognised. What depends on the time of delivery is decided when the visit is stored (tracking/tracking-store.ts).
  */
 
 export type VisitRequest = {

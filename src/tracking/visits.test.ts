@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import pino from 'pino';
-import { DatabaseUnavailable } from '../store/postgres/database.ts';
-import type { TrackedVisit } from '../store/tracking.ts';
+import { DatabaseUnavailable } from '../database/database.ts';
+import type { TrackedVisit } from './tracking-store.ts';
 import {
   MANY_LINKS,
   type Visit,

@@ -14,12 +14,12 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
-import { atMost } from '../core/at-most.ts';
-import { agesBy, type World } from '../core/world.ts';
-import type { TrackedLink } from '../mail/tracking-link.ts';
+import { atMost } from '../lib/at-most.ts';
+import { agesBy, type World } from '../lib/world.ts';
+import type { TrackedLink } from '../mail/links/tracking-link.ts';
 import { clientOf, networkOf } from '../net/addresses.ts';
-import { DatabaseUnavailable } from '../store/postgres/database.ts';
-import type { TrackedVisit } from '../store/tracking.ts';
+import { DatabaseUnavailable } from '../database/database.ts';
+import type { TrackedVisit } from './tracking-store.ts';
 import { botReasonOf, type BotReason, type VisitRequest } from './machines.ts';
 
 /** A request of a tracked link. */

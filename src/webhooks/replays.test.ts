@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { type Behaviour, startReceiver } from '../../test/support/webhook-receiver.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { ok, webhookTest, type WebhookTest } from '../../test/support/webhooks.ts';
-import type { Queryable } from '../store/postgres/database.ts';
-import { feedReplays, type WebhookReplay } from '../store/webhook-replays.ts';
+import type { Queryable } from '../database/database.ts';
+import { feedReplays, type WebhookReplay } from './replay-store.ts';
 
 /** What replays are made of: deliveries that ended, oldest first. */
 async function ended(t: WebhookTest, endpointId: string, count: number): Promise<string[]> {

@@ -1,28 +1,28 @@
 /**
  * Replays: deliveries that are sent to an endpoint again with the same ids. A single delivery is queued
  * at once; a time range is recorded, and the loops of all workers queue it in steps
- * (store/webhook-replays.ts).
+ * (webhooks/replay-store.ts).
  *
  * A replay enables an endpoint that the service disabled (410, five days of failures), since its owner
  * has presumably repaired the receiver. An endpoint that its owner disabled refuses a replay.
  */
 import { type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
-import { isId } from '../store/ids.ts';
-import type { Queryable } from '../store/postgres/database.ts';
+import { isId } from '../database/ids.ts';
+import type { Queryable } from '../database/database.ts';
 import {
   countDeliveries,
   type DeliveryRange,
   type WebhookDeliveryDetail,
-} from '../store/webhook-deliveries.ts';
-import * as endpoints from '../store/webhook-endpoints.ts';
+} from './delivery-store.ts';
+import * as endpoints from './endpoint-store.ts';
 import {
   createReplay,
   findReplay,
   findRunningReplay,
   replayDelivery,
   type WebhookReplay,
-} from '../store/webhook-replays.ts';
+} from './replay-store.ts';
 
 export const NO_ENDPOINT: Refusal = {
   refused: 'not_found',

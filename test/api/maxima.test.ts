@@ -1,7 +1,7 @@
 /** How many keys, projects, members and suppressions there may be, and what the refusal says to do. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { KEYS_MAX, MEMBERS_MAX, PROJECTS_MAX } from '../../src/store/maxima.ts';
+import { KEYS_MAX, MEMBERS_MAX, PROJECTS_MAX } from '../../src/accounts/limits/maximum-store.ts';
 import { assertFailure } from '../support/api.ts';
 import { ownerOf } from '../support/browser.ts';
 import { waitFor } from '../support/wait.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { NewCondition } from '../../src/core/operator-events.ts';
-import { clearCondition, raiseCondition } from '../../src/store/operator-conditions.ts';
+import { clearCondition, raiseCondition } from '../../src/operator/condition-store.ts';
 import { assertFailure } from '../support/api.ts';
 import { asOwner } from '../support/postgres.ts';
 import { startService } from '../support/service.ts';

@@ -1,7 +1,7 @@
 /** `letterhaus retention` on the database of a running service. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noteRun } from '../../src/store/retention-clock.ts';
+import { noteRun } from '../../src/retention/clock-store.ts';
 import { asOwner } from '../support/postgres.ts';
 import { startService } from '../support/service.ts';
 

@@ -1,8 +1,8 @@
 /** Links that show one email: at /v1, and at the root with the official client of Resend. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { makeShareToken, readShareToken, SHARE } from '../../src/mail/share-link.ts';
-import { SecretBox } from '../../src/store/secrets.ts';
+import { makeShareToken, readShareToken, SHARE } from '../../src/mail/links/share-link.ts';
+import { SecretBox } from '../../src/secrets/secret-store.ts';
 import { assertFailure, TIME, UNKNOWN_ID } from '../support/api.ts';
 import { memberOf, ownerOf } from '../support/browser.ts';
 import { failed, resendClient, succeeded } from '../support/resend.ts';

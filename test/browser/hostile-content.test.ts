@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, test } from 'node:test';
 import type { Frame, Locator, Page } from 'playwright-core';
-import { createProject } from '../../src/store/projects.ts';
+import { createProject } from '../../src/accounts/projects/project-store.ts';
 import { Browser as ApiBrowser, OWNER, ownerOf, tokenOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {

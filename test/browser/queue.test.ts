@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import type { NewCondition } from '../../src/core/operator-events.ts';
-import { raiseCondition } from '../../src/store/operator-conditions.ts';
+import { raiseCondition } from '../../src/operator/condition-store.ts';
 import { memberOf, OWNER, ownerOf } from '../support/browser.ts';
 import { startBrowser } from '../support/chromium.ts';
 import {

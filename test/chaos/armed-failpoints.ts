@@ -2,7 +2,7 @@
  * Which failpoints were hit, and what a process that starts is armed with: first its node's share of the
  * list, later whatever is left, in a long run others besides.
  */
-import { type Failpoint, SUPERVISOR_FAILPOINTS } from '../../src/core/failpoint.ts';
+import { type Failpoint, SUPERVISOR_FAILPOINTS } from '../../src/lib/failpoint.ts';
 import type { RandomSource } from './random.ts';
 import {
   anyPoints,

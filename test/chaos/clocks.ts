@@ -32,7 +32,7 @@ export const JUMPS: Readonly<Record<string, () => number>> = {
   'at the end of summer time': () => Date.UTC(2027, 9, 31, 0, 59, 57) - Date.now(),
 };
 
-/** A node whose clock is so wrong accepts no mail (src/service/clock-watch.ts). */
+/** A node whose clock is so wrong accepts no mail (src/service/readiness/clock-watch.ts). */
 export function isRefusing(offsetMs: number): boolean {
   return Math.abs(offsetMs) >= HOUR_MS;
 }

@@ -10,7 +10,7 @@ import {
   SUPERVISOR_FAILPOINTS,
   WORKER_FAILPOINTS,
   type WorkerFailpoint,
-} from '../../src/core/failpoint.ts';
+} from '../../src/lib/failpoint.ts';
 import type { RandomSource } from './random.ts';
 
 export type PlannedPoint = { name: Failpoint; action: FailpointAction; hit: number };

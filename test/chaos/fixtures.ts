@@ -2,7 +2,7 @@
  * What is in the database of a run before anything is sent: the project of the load, with keys, verified domains,
  * endpoints, a template and suppressed addresses; and the project of the attacker.
  */
-import { createKey } from '../../src/store/keys.ts';
+import { createKey } from '../../src/accounts/keys/key-store.ts';
 import { PREVIEWED_TEMPLATE } from '../support/hostile-shapes.ts';
 import { asOwner } from '../support/postgres.ts';
 import type { Service } from '../support/service.ts';

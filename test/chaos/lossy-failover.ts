@@ -6,8 +6,8 @@
  * What may be missing and repeated then, and nothing else: excused.ts.
  */
 import { cp, rename, rm, stat } from 'node:fs/promises';
-import { isAlive, isZombie } from '../../src/store/postgres/embedded/process.ts';
-import { giveTree } from '../../src/store/postgres/embedded/folders.ts';
+import { isAlive, isZombie } from '../../src/database/embedded/process.ts';
+import { giveTree } from '../../src/database/embedded/folders.ts';
 import { childrenOf } from '../support/processes.ts';
 import { waitFor } from '../support/wait.ts';
 import { ENDPOINTS } from './hooks.ts';

@@ -17,7 +17,7 @@ const TRACE_LINES = 16;
 const EXPECTED = /failpoint |The workers cannot run/;
 const START_AGAIN_AFTER_MS = 300;
 
-/** A line that src/service/failpoints.ts writes. */
+/** A line that src/service/machine/failpoints.ts writes. */
 export type PointLine = { failpoint: string; action: string; pid?: number };
 
 export type NodeReport = {

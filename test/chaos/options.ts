@@ -19,7 +19,7 @@ export const HELP = `Injects faults into a running service and checks its guaran
   npm run chaos -- --quick | --minutes N [--seed N]
 
 Three nodes on one database, a load over HTTP, faulty mail servers, DNS and webhook receivers. While it
-runs, processes are killed and frozen at every named step (src/core/failpoint.ts), the database goes
+runs, processes are killed and frozen at every named step (src/lib/failpoint.ts), the database goes
 away, networks break. Then everything is healed, the queue drains, the database loses its last commits
 once, and a ledger compares what was accepted with what is stored, what arrived and which webhooks were sent.
 

@@ -11,11 +11,7 @@ import { anyPoints, AT_STOP, refusals, shareOut, workerPoints } from './failpoin
 import { ATTACKS, type AttackerKeys } from './attacks.ts';
 import { HOSTILE_DOMAINS, hostileEndsOf } from './hostile-domains.ts';
 import { FAULTS, round } from './schedule.ts';
-import {
-  SQL_FAILURES,
-  SUPERVISOR_FAILPOINTS,
-  WORKER_FAILPOINTS,
-} from '../../src/core/failpoint.ts';
+import { SQL_FAILURES, SUPERVISOR_FAILPOINTS, WORKER_FAILPOINTS } from '../../src/lib/failpoint.ts';
 
 const draws = (seed: number, purpose: string): number[] => {
   const random = randomFor(seed, purpose);

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { fetch, type RequestInit, type Response } from 'undici';
-import { EventSource } from '../../src/cli/event-source.ts';
+import { EventSource } from '../../src/events/command-source.ts';
 import { OPERATOR_PROJECT_ID } from '../../src/core/operator-events.ts';
 import { waitFor } from '../support/wait.ts';
 import { isAway } from './answers.ts';

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
+import type { DatabaseAddress } from '../../src/database/database.ts';
 import { findEngine, startEngine } from '../support/engine.ts';
 import { emptyDatabase } from '../support/postgres.ts';
 

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createProject } from '../../src/store/projects.ts';
+import { createProject } from '../../src/accounts/projects/project-store.ts';
 import { createFullKey, declareVerified } from '../support/api-client.ts';
 import { type Journey, type MailServer, startJourney } from '../support/journey.ts';
 import { asOwner } from '../support/postgres.ts';

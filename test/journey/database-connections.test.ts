@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';
-import { connectionNeeds } from '../../src/store/postgres/capacity.ts';
-import { SINGLE_WORKER } from '../../src/store/postgres/database.ts';
+import { connectionNeeds } from '../../src/database/server/capacity.ts';
+import { SINGLE_WORKER } from '../../src/database/database.ts';
 import { everythingArrives, FROM, newScene, queueIsEmpty, to } from '../support/scene.ts';
 import type { Service } from '../support/service.ts';
 

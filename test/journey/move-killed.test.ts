@@ -1,7 +1,7 @@
 /** A mover that is killed at any step: the service goes on, the target is unusable, and the move can be repeated. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MOVE_FAILPOINTS } from '../../src/core/failpoint.ts';
+import { MOVE_FAILPOINTS } from '../../src/lib/failpoint.ts';
 import { cleanEnv, letterhaus, letterhausHere } from '../support/letterhaus.ts';
 import { emptyDatabase } from '../support/postgres.ts';
 import { startService } from '../support/service.ts';

@@ -7,7 +7,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { removeDataDir } from '../../src/store/postgres/embedded/layout.ts';
+import { removeDataDir } from '../../src/database/embedded/layout.ts';
 import { letterhaus } from '../support/letterhaus.ts';
 import { preload } from '../support/preload.ts';
 import { startService } from '../support/service.ts';

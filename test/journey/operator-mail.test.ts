@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { ConditionType } from '../../src/core/operator-events.ts';
-import { clearCondition, raiseCondition } from '../../src/store/operator-conditions.ts';
+import { clearCondition, raiseCondition } from '../../src/operator/condition-store.ts';
 import { startFakeDns } from '../support/fake-dns.ts';
 import { startFakeMx } from '../support/fake-mx.ts';
 import { asOwner } from '../support/postgres.ts';

@@ -1,7 +1,7 @@
 /** LETTERHAUS_OPERATOR_WEBHOOK: the events of the installation, signed, at a URL of the operator. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clearCondition, raiseCondition } from '../../src/store/operator-conditions.ts';
+import { clearCondition, raiseCondition } from '../../src/operator/condition-store.ts';
 import { asOwner } from '../support/postgres.ts';
 import { startService } from '../support/service.ts';
 import { startReceiver, verified } from '../support/webhook-receiver.ts';

@@ -2,7 +2,7 @@
 import { isAscii } from 'node:buffer';
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { decodedValue, readHeader } from '../../src/mail/mime-reader.ts';
+import { decodedValue, readHeader } from '../../src/mail/mime/reader.ts';
 import { startJourney } from '../support/journey.ts';
 
 const journey = await startJourney();

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { authenticate } from 'mailauth';
 import PostalMime from 'postal-mime';
-import { SecretBox, secretKeysOf } from '../../src/store/secrets.ts';
+import { SecretBox, secretKeysOf } from '../../src/secrets/secret-store.ts';
 import { startJourney } from '../support/journey.ts';
 import { handIn, statusReport } from '../support/reports.ts';
 import { waitFor } from '../support/wait.ts';

@@ -123,7 +123,7 @@ test('a change of src runs the few tests of a whole service that its folder name
     filesFor(path).filter((file) => /^test\/(?:api|journey|isolation)\//.test(file));
   assert.deepEqual(services('src/webhooks/endpoints.ts'), MATTERS['src/webhooks']);
   // Their support files import this one, too.
-  assert.deepEqual(services('src/store/postgres/database.ts'), MATTERS['src/store']?.toSorted());
+  assert.deepEqual(services('src/database/database.ts'), MATTERS['src/store']?.toSorted());
   assert.deepEqual(services('src/new-folder/file.ts'), MATTERS['src']);
   assert.deepEqual(services('src/webhooks/endpoints.test.ts'), []);
   assert.ok(services('src/http/routes/scheduling.ts').includes('test/api/scheduling.test.ts'));
@@ -154,7 +154,7 @@ test('a changed migration runs what uses a database, a changed lockfile runs eve
 test('only what a file imports or names counts, not what it takes types from', () => {
   const reached = reachedFrom('test/support/engine.ts');
   assert.ok(reached.has('test/support/engine-keeper.ts'));
-  assert.ok(reached.has('src/store/postgres/embedded/engine.ts'));
+  assert.ok(reached.has('src/database/embedded/engine.ts'));
   assert.deepEqual([...reachedFrom('test/runner/report.ts').keys()], ['test/runner/report.ts']);
 });
 

@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import type { Scope } from '../../src/core/scope.ts';
-import { createKey } from '../../src/store/keys.ts';
-import type { Queryable } from '../../src/store/postgres/database.ts';
+import { createKey } from '../../src/accounts/keys/key-store.ts';
+import type { Queryable } from '../../src/database/database.ts';
 import type { CommandEnd } from './letterhaus.ts';
 import { waitFor } from './wait.ts';
 

@@ -1,9 +1,9 @@
 /** Recipients as delivery/ holds them, for tests that need no database. */
 import { type Address, parseAddress } from '../../src/mail/address.ts';
-import type { Delivery } from '../../src/delivery/fair-queue.ts';
+import type { Delivery } from '../../src/delivery/queue/fair-queue.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
-import { newId } from '../../src/store/ids.ts';
-import type { StoredMessage } from '../../src/store/messages.ts';
+import { newId } from '../../src/database/ids.ts';
+import type { StoredMessage } from '../../src/delivery/attempt/message-store.ts';
 
 export function address(text: string): Address {
   const parsed = parseAddress(text);

@@ -10,15 +10,11 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { EngineSearch } from '../../src/store/postgres/embedded/binaries.ts';
-import { withClient } from '../../src/store/postgres/embedded/postmaster.ts';
-import {
-  openEngine,
-  type Engine,
-  type EngineOptions,
-} from '../../src/store/postgres/embedded/engine.ts';
-import { readPidFile } from '../../src/store/postgres/embedded/pid-file.ts';
-import { isPostgresOf } from '../../src/store/postgres/embedded/process.ts';
+import type { EngineSearch } from '../../src/database/embedded/binaries.ts';
+import { withClient } from '../../src/database/embedded/postmaster.ts';
+import { openEngine, type Engine, type EngineOptions } from '../../src/database/embedded/engine.ts';
+import { readPidFile } from '../../src/database/embedded/pid-file.ts';
+import { isPostgresOf } from '../../src/database/embedded/process.ts';
 import { waitFor } from './wait.ts';
 
 const HOLDER = fileURLToPath(new URL('engine-holder.ts', import.meta.url));

@@ -4,8 +4,8 @@
  * Started by embedded.ts.
  */
 import { once } from 'node:events';
-import { openEngine } from '../../src/store/postgres/embedded/engine.ts';
-import { EngineProblem } from '../../src/store/postgres/embedded/problem.ts';
+import { openEngine } from '../../src/database/embedded/engine.ts';
+import { EngineProblem } from '../../src/database/embedded/problem.ts';
 import type { HolderOptions, HolderReport } from './embedded.ts';
 
 const { asUser, url, ...options } = JSON.parse(process.argv[2] ?? '') as HolderOptions;

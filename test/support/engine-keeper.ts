@@ -10,8 +10,8 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openEngine } from '../../src/store/postgres/embedded/engine.ts';
-import { DEFAULT_SEARCH } from '../../src/store/postgres/embedded/binaries.ts';
+import { openEngine } from '../../src/database/embedded/engine.ts';
+import { DEFAULT_SEARCH } from '../../src/database/embedded/binaries.ts';
 import { ENGINE_PACKAGE, type KeptEngine } from './engine.ts';
 import { makeTemplate } from './postgres.ts';
 

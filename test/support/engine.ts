@@ -4,7 +4,7 @@
  * processes); a test file that is run alone starts its own.
  */
 import { fileURLToPath } from 'node:url';
-import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
+import type { DatabaseAddress } from '../../src/database/database.ts';
 import { type Kept, keptElsewhere, startKeeper } from './keeper.ts';
 
 /** The engine of this run, as JSON; set by test/runner/run.ts, inherited by test processes. */

@@ -4,8 +4,8 @@
  * plan for the values they have. `forgetPlans` is a connection that has just been opened.
  */
 import pg from 'pg';
-import type { SessionSettings } from '../../src/store/postgres/connect.ts';
-import { openSession } from '../../src/store/postgres/session.ts';
+import type { SessionSettings } from '../../src/database/server/connect.ts';
+import { openSession } from '../../src/database/server/session.ts';
 import {
   clientQueries,
   COMMON_SETTINGS,
@@ -14,7 +14,7 @@ import {
   HOT_SETTINGS,
   type Queryable,
   type Statement,
-} from '../../src/store/postgres/database.ts';
+} from '../../src/database/database.ts';
 
 /** What one statement read. */
 export type Reading = {
@@ -200,7 +200,7 @@ class Explaining implements Queryable {
     return prepared;
   }
 
-  /** What comes as a binary array (store/postgres/binary-array.ts) is written out by PostgreSQL. */
+  /** What comes as a binary array (database/binary-array.ts) is written out by PostgreSQL. */
   async #literal(value: unknown, type: string): Promise<string> {
     if (!Buffer.isBuffer(value) || !type.endsWith('[]')) return literal(value);
     const { rows } = await this.#client.query<{ text: string }>(

@@ -8,8 +8,8 @@ import {
   connectAsOwner,
   type DatabaseAddress,
   type Queryable,
-} from '../../src/store/postgres/database.ts';
-import { ensurePartitions, WEEK_MS } from '../../src/store/partitions.ts';
+} from '../../src/database/database.ts';
+import { ensurePartitions, WEEK_MS } from '../../src/database/partitions.ts';
 import type { Sender } from './mail-store.ts';
 
 export type Filling = {

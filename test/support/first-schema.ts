@@ -7,9 +7,9 @@
 import { createHash } from 'node:crypto';
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
-import { migrate } from '../../src/store/postgres/migrate.ts';
-import { MIGRATIONS } from '../../src/store/postgres/schema-version.ts';
+import type { DatabaseAddress } from '../../src/database/database.ts';
+import { migrate } from '../../src/database/migration/migrate.ts';
+import { MIGRATIONS } from '../../src/database/migration/schema-version.ts';
 import { temporaryFolder } from './embedded.ts';
 import { asOwner } from './postgres.ts';
 

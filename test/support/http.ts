@@ -5,16 +5,16 @@
 import { connect, type AddressInfo } from 'node:net';
 import { randomUUIDv7 } from 'node:crypto';
 import { pino } from 'pino';
-import { hashApiKey, makeApiKey } from '../../src/core/api-key.ts';
+import { hashApiKey, makeApiKey } from '../../src/accounts/keys/api-key.ts';
 import { DEFAULT_LIMITS } from '../../src/core/limits.ts';
 import type { Caller } from '../../src/core/scope.ts';
 import { type AppOptions, buildApp } from '../../src/http/app.ts';
 import type { App, HttpServices } from '../../src/http/services.ts';
-import { USUAL_SHAPING } from '../../src/delivery/shaping-settings.ts';
+import { USUAL_SHAPING } from '../../src/delivery/shaping/settings.ts';
 import { createAddressGuard } from '../../src/net/addresses.ts';
-import { AttachmentUrls } from '../../src/sending/attachment-urls.ts';
-import { DatabaseUnavailable } from '../../src/store/postgres/database.ts';
-import { SecretBox } from '../../src/store/secrets.ts';
+import { AttachmentUrls } from '../../src/accept/content/attachment-urls.ts';
+import { DatabaseUnavailable } from '../../src/database/database.ts';
+import { SecretBox } from '../../src/secrets/secret-store.ts';
 
 export const SENT = { object: 'email', id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' };
 

@@ -4,7 +4,7 @@
  * its address to the test processes), or one for a test file that is run alone.
  */
 import { fileURLToPath } from 'node:url';
-import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
+import type { DatabaseAddress } from '../../src/database/database.ts';
 import { type Kept, keptElsewhere, startKeeper } from './keeper.ts';
 import type { Env } from './letterhaus.ts';
 

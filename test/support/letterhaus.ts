@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Cli } from '../../src/cli/command.ts';
-import { systemWorld } from '../../src/service/system-world.ts';
+import { systemWorld } from '../../src/service/machine/system-world.ts';
 
 export const LAUNCHER = fileURLToPath(new URL('../../bin/letterhaus', import.meta.url));
 /** What the launcher becomes: a service without the start of another Node before it. */

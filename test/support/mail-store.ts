@@ -2,16 +2,16 @@
 import pino from 'pino';
 import { addressKey, domainOf } from '../../src/mail/address.ts';
 import { EMAIL_DEFAULTS } from '../../src/mail/email.ts';
-import { newId } from '../../src/store/ids.ts';
-import type { AcceptStore } from '../../src/store/accept.ts';
-import type { AcceptRow, NewEmail } from '../../src/store/accept-statement.ts';
-import type { EmailBatch } from '../../src/store/email-batch.ts';
-import type { Database } from '../../src/store/postgres/database.ts';
-import { insertDomain } from '../../src/store/domains.ts';
-import { createKey } from '../../src/store/keys.ts';
-import { createOrganization, createProject } from '../../src/store/projects.ts';
-import type { Settlement } from '../../src/store/settlement.ts';
-import { systemWorld } from '../../src/service/system-world.ts';
+import { newId } from '../../src/database/ids.ts';
+import type { AcceptStore } from '../../src/accept/store/accept.ts';
+import type { AcceptRow, NewEmail } from '../../src/accept/store/statement.ts';
+import type { EmailBatch } from '../../src/accept/store/email-batch.ts';
+import type { Database } from '../../src/database/database.ts';
+import { insertDomain } from '../../src/domains/domain-store.ts';
+import { createKey } from '../../src/accounts/keys/key-store.ts';
+import { createOrganization, createProject } from '../../src/accounts/projects/project-store.ts';
+import type { Settlement } from '../../src/settle/settlement.ts';
+import { systemWorld } from '../../src/service/machine/system-world.ts';
 import { address } from './deliveries.ts';
 
 export type Sender = { projectId: string; environment: 'live'; keyId: string; domainId: string };

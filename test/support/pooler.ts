@@ -7,7 +7,7 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import pg from 'pg';
-import type { DatabaseAddress } from '../../src/store/postgres/connect.ts';
+import type { DatabaseAddress } from '../../src/database/server/connect.ts';
 
 export type Pooler = AsyncDisposable & { port: number };
 

@@ -17,8 +17,8 @@ import {
   Database,
   type DatabaseAddress,
   type Queryable,
-} from '../../src/store/postgres/database.ts';
-import { migrate } from '../../src/store/postgres/migrate.ts';
+} from '../../src/database/database.ts';
+import { migrate } from '../../src/database/migration/migrate.ts';
 import { testEngine } from './engine.ts';
 import { type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
 

@@ -20,25 +20,17 @@ import {
   type EngineSource,
   findEngine,
   installEngine,
-} from '../../src/store/postgres/embedded/binaries.ts';
-import { withClient } from '../../src/store/postgres/embedded/postmaster.ts';
-import {
-  ensureCluster,
-  SUPERUSER,
-  writeConfig,
-} from '../../src/store/postgres/embedded/cluster.ts';
-import { giveTree } from '../../src/store/postgres/embedded/folders.ts';
-import {
-  type Layout,
-  prepareDataDir,
-  prepareLayout,
-} from '../../src/store/postgres/embedded/layout.ts';
+} from '../../src/database/embedded/binaries.ts';
+import { withClient } from '../../src/database/embedded/postmaster.ts';
+import { ensureCluster, SUPERUSER, writeConfig } from '../../src/database/embedded/cluster.ts';
+import { giveTree } from '../../src/database/embedded/folders.ts';
+import { type Layout, prepareDataDir, prepareLayout } from '../../src/database/embedded/layout.ts';
 import {
   commandLine,
   launch,
   type Postmaster,
   stopPostmaster,
-} from '../../src/store/postgres/embedded/postmaster.ts';
+} from '../../src/database/embedded/postmaster.ts';
 import { childrenOf } from './processes.ts';
 import { waitFor } from './wait.ts';
 

@@ -15,8 +15,8 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import type { DatabaseAddress } from '../../src/store/postgres/database.ts';
-import { listAllProjects } from '../../src/store/projects.ts';
+import type { DatabaseAddress } from '../../src/database/database.ts';
+import { listAllProjects } from '../../src/accounts/projects/project-store.ts';
 import { ApiClient, type Answer, createFullKey, declareVerified } from './api-client.ts';
 import { killLeftover } from './embedded.ts';
 import type { FakeDns, FakeRecordType } from './fake-dns.ts';
@@ -60,7 +60,7 @@ const METRICS_TOKEN = 'token-of-the-metrics';
 
 /**
  * As on the machine: OpenSSL changes nothing, and a start does not measure its alternatives, which
- * takes a fifth of its CPU time (src/service/openssl-tuning.ts has tests of its own).
+ * takes a fifth of its CPU time (src/service/machine/openssl-tuning.ts has tests of its own).
  */
 const AS_IT_IS = ':~0x0';
 

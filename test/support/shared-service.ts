@@ -12,7 +12,7 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createOrganization, createProject } from '../../src/store/projects.ts';
+import { createOrganization, createProject } from '../../src/accounts/projects/project-store.ts';
 import { ApiClient, createFullKey, declareVerified } from './api-client.ts';
 import { findService, type KeptService } from './kept-service.ts';
 import { type CommandEnd, letterhausHere } from './letterhaus.ts';

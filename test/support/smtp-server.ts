@@ -10,7 +10,7 @@ import {
   type SmtpSession,
 } from '../../src/net/smtp/server.ts';
 import { answerOf } from '../../src/net/smtp/server-types.ts';
-import { systemWorld } from '../../src/service/system-world.ts';
+import { systemWorld } from '../../src/service/machine/system-world.ts';
 
 export type TakenMail = {
   envelope: SmtpEnvelope;

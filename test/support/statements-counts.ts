@@ -1,13 +1,13 @@
 /** The statements of what is counted and of what it leads to, and of tracking, for statements.ts. */
-import * as tls from '../../src/store/transport-security.ts';
-import { countMetrics } from '../../src/store/email-metrics.ts';
-import * as apiRequests from '../../src/store/api-requests.ts';
-import * as requestLog from '../../src/store/request-log.ts';
-import * as reputation from '../../src/store/reputation.ts';
-import { STATS_DIMENSIONS } from '../../src/core/stats.ts';
-import { newId } from '../../src/store/ids.ts';
-import { foldStats, forgetStats, keyNames, readStats } from '../../src/store/stats.ts';
-import { recordVisits } from '../../src/store/tracking.ts';
+import * as tls from '../../src/delivery/route/transport-security-store.ts';
+import { countMetrics } from '../../src/compat/resend/wire/email-metrics-store.ts';
+import * as apiRequests from '../../src/requests/request-store.ts';
+import * as requestLog from '../../src/compat/resend/wire/request-log-store.ts';
+import * as reputation from '../../src/reputation/reputation-store.ts';
+import { STATS_DIMENSIONS } from '../../src/stats/counts.ts';
+import { newId } from '../../src/database/ids.ts';
+import { foldStats, forgetStats, keyNames, readStats } from '../../src/stats/stats-store.ts';
+import { recordVisits } from '../../src/tracking/tracking-store.ts';
 import type { Stage } from './statements.ts';
 
 export async function useTls({ db }: Stage): Promise<void> {

@@ -1,9 +1,9 @@
 /** The statements of sending domains and their DKIM keys, for statements.ts. */
-import * as domains from '../../src/store/domains.ts';
-import { loadSigningKeys } from '../../src/store/domains.ts';
-import * as rotation from '../../src/store/dkim-rotation.ts';
-import { newId } from '../../src/store/ids.ts';
-import type { Page } from '../../src/store/page.ts';
+import * as domains from '../../src/domains/domain-store.ts';
+import { loadSigningKeys } from '../../src/domains/domain-store.ts';
+import * as rotation from '../../src/domains/dkim-key-store.ts';
+import { newId } from '../../src/database/ids.ts';
+import type { Page } from '../../src/database/page.ts';
 import type { Stage } from './statements.ts';
 
 const PAGE: Page = { limit: 20, before: null, after: null };

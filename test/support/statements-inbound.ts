@@ -1,19 +1,19 @@
-/** The statements of what comes back, for store/plans.test.ts. */
+/** The statements of what comes back, for database/plans.test.ts. */
 import {
   type InboundItem,
   InboundStore,
   findSentRecipient,
   hasDomain,
-} from '../../src/store/inbound.ts';
+} from '../../src/inbound/report-store.ts';
 import {
   findInbound,
   forgetInbound,
   listInbound,
   UnmatchedStore,
-} from '../../src/store/inbound-messages.ts';
-import { newId } from '../../src/store/ids.ts';
-import { SettleStore } from '../../src/store/settle.ts';
-import { databaseBytes, localDataDirectory } from '../../src/store/postgres/capacity.ts';
+} from '../../src/inbound/message-store.ts';
+import { newId } from '../../src/database/ids.ts';
+import { SettleStore } from '../../src/settle/settle.ts';
+import { databaseBytes, localDataDirectory } from '../../src/database/server/capacity.ts';
 import { SETTLING, settlement } from './mail-store.ts';
 import { acceptBatch, type Exercise, type Stage } from './statements.ts';
 

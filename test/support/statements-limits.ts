@@ -1,15 +1,15 @@
-/** Accepting emails of a project whose limit has blocks, for store/plans.test.ts. */
-import { runBatch } from '../../src/store/accept-statement.ts';
-import { runUsual, runUsualTogether } from '../../src/store/accept-usual.ts';
-import { runEmailBatch } from '../../src/store/email-batch.ts';
-import { newId } from '../../src/store/ids.ts';
-import { makeBlocks } from '../../src/store/limit-blocks.ts';
-import { listLimits } from '../../src/store/limits.ts';
+/** Accepting emails of a project whose limit has blocks, for database/plans.test.ts. */
+import { runBatch } from '../../src/accept/store/statement.ts';
+import { runUsual, runUsualTogether } from '../../src/accept/store/fast-path.ts';
+import { runEmailBatch } from '../../src/accept/store/email-batch.ts';
+import { newId } from '../../src/database/ids.ts';
+import { makeBlocks } from '../../src/accept/store/limit-blocks.ts';
+import { listLimits } from '../../src/accounts/limits/limit-store.ts';
 import { emailBatch, newEmail } from './mail-store.ts';
-import * as maxima from '../../src/store/maxima.ts';
-import { keyEarlierMail } from '../../src/store/migrate-addresses.ts';
-import { countEarlierMail } from '../../src/store/earlier-storage.ts';
-import * as storage from '../../src/store/storage.ts';
+import * as maxima from '../../src/accounts/limits/maximum-store.ts';
+import { keyEarlierMail } from '../../src/database/migration/migrate-addresses.ts';
+import { countEarlierMail } from '../../src/accounts/limits/earlier-storage-store.ts';
+import * as storage from '../../src/accounts/limits/storage-store.ts';
 import type { Exercise, Stage } from './statements.ts';
 
 const FEW = 8;

@@ -1,8 +1,11 @@
 /** The statements about the machines that run: nodes, their host names, the providers as they see them. */
-import { newId } from '../../src/store/ids.ts';
-import * as mailHosts from '../../src/store/mail-hosts.ts';
-import * as nodes from '../../src/store/nodes.ts';
-import { readProviderStates, writeProviderStates } from '../../src/store/provider-states.ts';
+import { newId } from '../../src/database/ids.ts';
+import * as mailHosts from '../../src/domains/mail-host-store.ts';
+import * as nodes from '../../src/delivery/queue/node-store.ts';
+import {
+  readProviderStates,
+  writeProviderStates,
+} from '../../src/delivery/shaping/provider-state-store.ts';
 import type { Stage } from './statements.ts';
 
 export async function useMailHosts({ db }: Stage): Promise<void> {

@@ -1,15 +1,15 @@
 /** What members and their sessions are read and written with. */
-import * as audit from '../../src/store/audit.ts';
-import { newId } from '../../src/store/ids.ts';
-import * as invitations from '../../src/store/invitations.ts';
-import { keyOfMember } from '../../src/store/keys.ts';
-import { returnAuthAttempt } from '../../src/store/limits.ts';
-import * as views from '../../src/store/member-views.ts';
-import * as members from '../../src/store/members.ts';
-import { findOrganizationName, renameProject } from '../../src/store/projects.ts';
-import * as sessions from '../../src/store/sessions.ts';
-import * as links from '../../src/store/sign-in-links.ts';
-import * as totp from '../../src/store/totp.ts';
+import * as audit from '../../src/accounts/audit/audit-store.ts';
+import { newId } from '../../src/database/ids.ts';
+import * as invitations from '../../src/accounts/members/invitation-store.ts';
+import { keyOfMember } from '../../src/accounts/keys/key-store.ts';
+import { returnAuthAttempt } from '../../src/accounts/limits/limit-store.ts';
+import * as views from '../../src/accounts/members/view-store.ts';
+import * as members from '../../src/accounts/members/member-store.ts';
+import { findOrganizationName, renameProject } from '../../src/accounts/projects/project-store.ts';
+import * as sessions from '../../src/accounts/sessions/session-store.ts';
+import * as links from '../../src/accounts/sign-in/link-store.ts';
+import * as totp from '../../src/accounts/sign-in/totp-store.ts';
 import type { Stage } from './statements.ts';
 
 const PAGE = { limit: 20, after: null, before: null };

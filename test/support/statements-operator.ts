@@ -6,17 +6,21 @@ import {
   lapsedConditions,
   listConditions,
   raiseCondition,
-} from '../../src/store/operator-conditions.ts';
-import * as notices from '../../src/store/notices.ts';
-import * as mail from '../../src/store/operator-mail.ts';
+} from '../../src/operator/condition-store.ts';
+import * as notices from '../../src/notices/notice-store.ts';
+import * as mail from '../../src/operator/mail-store.ts';
 import type { Notice } from '../../src/mail/notice.ts';
 import { parseAddress } from '../../src/mail/address.ts';
-import { enabledWebhooks, unreportedWebhooks } from '../../src/store/disabled-webhooks.ts';
-import * as blocks from '../../src/store/provider-blocks.ts';
-import * as days from '../../src/store/reconciled-days.ts';
-import { claimQueueWalk, noteQueueWalked, walkQueue } from '../../src/store/reconciled-queue.ts';
-import * as outcomes from '../../src/store/reconciled-outcomes.ts';
-import * as proof from '../../src/store/reconciliation.ts';
+import { enabledWebhooks, unreportedWebhooks } from '../../src/webhooks/disabled-store.ts';
+import * as blocks from '../../src/delivery/blocks/block-store.ts';
+import * as days from '../../src/reconciliation/day-store.ts';
+import {
+  claimQueueWalk,
+  noteQueueWalked,
+  walkQueue,
+} from '../../src/reconciliation/queue-store.ts';
+import * as outcomes from '../../src/reconciliation/outcome-store.ts';
+import * as proof from '../../src/reconciliation/reconciliation-store.ts';
 import type { Stage } from './statements.ts';
 
 export async function useBlocks({ db }: Stage): Promise<void> {

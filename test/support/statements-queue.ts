@@ -1,14 +1,14 @@
 /** The statements of claiming, releasing and of an operator, for statements.ts. */
-import { newId } from '../../src/store/ids.ts';
-import * as claims from '../../src/store/queue.ts';
-import { holdClaims, releaseClaims } from '../../src/store/queue.ts';
-import { bringForward } from '../../src/store/queue-put-off.ts';
+import { newId } from '../../src/database/ids.ts';
+import * as claims from '../../src/delivery/queue/queue-store.ts';
+import { holdClaims, releaseClaims } from '../../src/delivery/queue/queue-store.ts';
+import { bringForward } from '../../src/delivery/queue/put-off-store.ts';
 import {
   changeQueueStep,
   QUEUE_START,
   takeOutStep,
   WHOLE_QUEUE,
-} from '../../src/store/queue-changes.ts';
+} from '../../src/delivery/queue-control/change-store.ts';
 import {
   createDrop,
   deleteDrop,
@@ -17,15 +17,19 @@ import {
   markDropStep,
   restoreStep,
   undoDrop,
-} from '../../src/store/queue-drops.ts';
-import { queueDepth } from '../../src/store/queue-depth.ts';
+} from '../../src/delivery/queue-control/drop-store.ts';
+import { queueDepth } from '../../src/delivery/queue-control/depth-store.ts';
 import {
   databaseFigures,
   domainFigures,
   webhookFigures,
-} from '../../src/store/installation-figures.ts';
-import { findProject } from '../../src/store/projects.ts';
-import { countByIndex, lastAnswers, readQueue } from '../../src/store/queue-report.ts';
+} from '../../src/service/metrics/installation-store.ts';
+import { findProject } from '../../src/accounts/projects/project-store.ts';
+import {
+  countByIndex,
+  lastAnswers,
+  readQueue,
+} from '../../src/delivery/queue-control/report-store.ts';
 import type { Exercise, Stage } from './statements.ts';
 
 const NOBODY = '00000000-0000-0000-0000-000000000000';

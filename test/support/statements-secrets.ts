@@ -1,12 +1,12 @@
 /** The statements about secret keys and what they seal. */
-import type { Database } from '../../src/store/postgres/database.ts';
-import { newId } from '../../src/store/ids.ts';
+import type { Database } from '../../src/database/database.ts';
+import { newId } from '../../src/database/ids.ts';
 import {
   foreignKeyProblem,
   replaceCheck,
   sealCheckAnew,
   takeSecretKey,
-} from '../../src/store/secret-check.ts';
+} from '../../src/secrets/check-store.ts';
 import {
   keysInUse,
   listKeyHolders,
@@ -14,9 +14,9 @@ import {
   noteSecretKeys,
   sealAnew,
   SecretBox,
-} from '../../src/store/secrets.ts';
-import * as unusable from '../../src/store/unusable-secrets.ts';
-import { createEndpoint, deleteEndpoint } from '../../src/store/webhook-endpoints.ts';
+} from '../../src/secrets/secret-store.ts';
+import * as unusable from '../../src/secrets/unusable-store.ts';
+import { createEndpoint, deleteEndpoint } from '../../src/webhooks/endpoint-store.ts';
 import type { Stage } from './statements.ts';
 
 export async function useSecretKeys({ db, sender }: Stage): Promise<void> {

@@ -1,7 +1,7 @@
 /** The statements of settling, for statements.ts. */
-import type { NewEmail } from '../../src/store/accept-statement.ts';
-import { newId } from '../../src/store/ids.ts';
-import { SettleStore } from '../../src/store/settle.ts';
+import type { NewEmail } from '../../src/accept/store/statement.ts';
+import { newId } from '../../src/database/ids.ts';
+import { SettleStore } from '../../src/settle/settle.ts';
 import { SETTLING, settlement } from './mail-store.ts';
 import type { Stage } from './statements.ts';
 

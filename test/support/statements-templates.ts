@@ -1,5 +1,5 @@
 /** The statements of templates, for statements.ts. */
-import * as templates from '../../src/store/templates.ts';
+import * as templates from '../../src/templates/template-store.ts';
 import type { Stage } from './statements.ts';
 
 /** Made, changed, published, read and deleted. */

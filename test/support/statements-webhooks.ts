@@ -1,13 +1,13 @@
 /** The statements of webhooks and of the event stream, for statements.ts. */
-import * as stream from '../../src/store/event-stream.ts';
-import { recordEvent } from '../../src/store/events.ts';
-import { newId } from '../../src/store/ids.ts';
-import type { Page } from '../../src/store/page.ts';
-import * as deliveries from '../../src/store/webhook-deliveries.ts';
-import * as endpoints from '../../src/store/webhook-endpoints.ts';
-import * as webhooks from '../../src/store/webhook-queue.ts';
-import { type WebhookOutcome, WebhookSettleStore } from '../../src/store/webhook-queue.ts';
-import * as replays from '../../src/store/webhook-replays.ts';
+import * as stream from '../../src/events/stream-store.ts';
+import { recordEvent } from '../../src/events/event-store.ts';
+import { newId } from '../../src/database/ids.ts';
+import type { Page } from '../../src/database/page.ts';
+import * as deliveries from '../../src/webhooks/delivery-store.ts';
+import * as endpoints from '../../src/webhooks/endpoint-store.ts';
+import * as webhooks from '../../src/webhooks/sending/queue-store.ts';
+import { type WebhookOutcome, WebhookSettleStore } from '../../src/webhooks/sending/queue-store.ts';
+import * as replays from '../../src/webhooks/replay-store.ts';
 import { SETTLING } from './mail-store.ts';
 import type { Stage } from './statements.ts';
 

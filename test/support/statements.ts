@@ -1,48 +1,48 @@
 /**
- * Every statement of src/store, used as the service uses it: store/plans.test.ts looks at what each
+ * Every statement of src/store, used as the service uses it: database/plans.test.ts looks at what each
  * of them reads. A new statement gets a line here.
  */
 import assert from 'node:assert/strict';
-import type { Database } from '../../src/store/postgres/database.ts';
-import { AcceptStore, findStored } from '../../src/store/accept.ts';
-import * as addressLog from '../../src/store/address-log.ts';
-import { AHEAD_MAX } from '../../src/store/diagnosis.ts';
-import * as diagnosis from '../../src/store/diagnosis.ts';
-import { rehearse } from '../../src/store/dry-run.ts';
-import * as emails from '../../src/store/emails.ts';
-import { type EmailFilter, listEmails } from '../../src/store/emails.ts';
+import type { Database } from '../../src/database/database.ts';
+import { AcceptStore, findStored } from '../../src/accept/store/accept.ts';
+import * as addressLog from '../../src/suppressions/address-log-store.ts';
+import { AHEAD_MAX } from '../../src/emails/diagnosis/diagnosis-store.ts';
+import * as diagnosis from '../../src/emails/diagnosis/diagnosis-store.ts';
+import { rehearse } from '../../src/accept/store/dry-run.ts';
+import * as emails from '../../src/emails/email-store.ts';
+import { type EmailFilter, listEmails } from '../../src/emails/email-store.ts';
 import {
   acceptsWrites,
   databaseTimeline,
   RecentlyAccepted,
-} from '../../src/store/postgres/failover.ts';
-import * as retentionClock from '../../src/store/retention-clock.ts';
-import * as retention from '../../src/store/retention.ts';
-import { forgetExpired } from '../../src/store/retention.ts';
-import { newId } from '../../src/store/ids.ts';
-import * as keys from '../../src/store/keys.ts';
-import { onFirstStart } from '../../src/store/keys.ts';
-import * as limits from '../../src/store/limits.ts';
-import { loadHeads, loadMessages, sentSha256 } from '../../src/store/messages.ts';
-import * as nodes from '../../src/store/nodes.ts';
-import type { Page } from '../../src/store/page.ts';
-import * as projects from '../../src/store/projects.ts';
-import { providersInQueue } from '../../src/store/queue-changes.ts';
-import * as queue from '../../src/store/queue.ts';
-import { cancelEmail, rescheduleEmail } from '../../src/store/schedule.ts';
-import * as suppressions from '../../src/store/suppressions.ts';
+} from '../../src/database/server/failover.ts';
+import * as retentionClock from '../../src/retention/clock-store.ts';
+import * as retention from '../../src/retention/retention-store.ts';
+import { forgetExpired } from '../../src/retention/retention-store.ts';
+import { newId } from '../../src/database/ids.ts';
+import * as keys from '../../src/accounts/keys/key-store.ts';
+import { onFirstStart } from '../../src/accounts/keys/key-store.ts';
+import * as limits from '../../src/accounts/limits/limit-store.ts';
+import { loadHeads, loadMessages, sentSha256 } from '../../src/delivery/attempt/message-store.ts';
+import * as nodes from '../../src/delivery/queue/node-store.ts';
+import type { Page } from '../../src/database/page.ts';
+import * as projects from '../../src/accounts/projects/project-store.ts';
+import { providersInQueue } from '../../src/delivery/queue-control/change-store.ts';
+import * as queue from '../../src/delivery/queue/queue-store.ts';
+import { cancelEmail, rescheduleEmail } from '../../src/emails/schedule-store.ts';
+import * as suppressions from '../../src/suppressions/suppression-store.ts';
 import {
   noteQuotaFailure,
   QUOTA_FAILURES,
   importSuppressions,
   listSuppressions,
-} from '../../src/store/suppressions.ts';
+} from '../../src/suppressions/suppression-store.ts';
 import {
   listHistory,
   forgetHistory,
   shortenHistories,
-} from '../../src/store/suppression-history.ts';
-import { releaseUnknownWebhooks } from '../../src/store/webhook-queue.ts';
+} from '../../src/suppressions/history-store.ts';
+import { releaseUnknownWebhooks } from '../../src/webhooks/sending/queue-store.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import {
   addUp,

@@ -6,9 +6,9 @@ import {
   NO_COUNTS,
   type StatsDimension,
   type StatsGranularity,
-} from '../../src/core/stats.ts';
-import type { Database } from '../../src/store/postgres/database.ts';
-import type { StatsRow } from '../../src/store/stats.ts';
+} from '../../src/stats/counts.ts';
+import type { Database } from '../../src/database/database.ts';
+import type { StatsRow } from '../../src/stats/stats-store.ts';
 import type { Sender } from './mail-store.ts';
 
 /** The counters of a row that are not zero. */

@@ -1,6 +1,6 @@
 /** Projects of one service that belong to different people, each with a verified domain of its own. */
 import assert from 'node:assert/strict';
-import { createOrganization, createProject } from '../../src/store/projects.ts';
+import { createOrganization, createProject } from '../../src/accounts/projects/project-store.ts';
 import { createFullKey, declareVerified } from './api-client.ts';
 import { asOwner } from './postgres.ts';
 import type { Service } from './service.ts';

@@ -4,23 +4,15 @@
  */
 import { join } from 'node:path';
 import type pg from 'pg';
-import {
-  DEFAULT_SEARCH,
-  findEngine,
-  installEngine,
-} from '../../src/store/postgres/embedded/binaries.ts';
-import { addressOf } from '../../src/store/postgres/embedded/postmaster.ts';
-import { ensureCluster, writeConfig } from '../../src/store/postgres/embedded/cluster.ts';
+import { DEFAULT_SEARCH, findEngine, installEngine } from '../../src/database/embedded/binaries.ts';
+import { addressOf } from '../../src/database/embedded/postmaster.ts';
+import { ensureCluster, writeConfig } from '../../src/database/embedded/cluster.ts';
 import {
   CLOSED_PARENT_HOME,
   prepareDataDir,
   prepareLayout,
-} from '../../src/store/postgres/embedded/layout.ts';
-import {
-  commandLine,
-  launch,
-  stopPostmaster,
-} from '../../src/store/postgres/embedded/postmaster.ts';
+} from '../../src/database/embedded/layout.ts';
+import { commandLine, launch, stopPostmaster } from '../../src/database/embedded/postmaster.ts';
 
 const SIZING = { connections: 50, memoryBytes: 1024 ** 3, diskBytes: 25 * 1024 ** 3 };
 

@@ -9,19 +9,19 @@ import { isRefusal, type Refusal } from '../../src/core/refusals.ts';
 import type { Scope } from '../../src/core/scope.ts';
 import { type AddressGuard, createAddressGuard } from '../../src/net/addresses.ts';
 import { createResolver } from '../../src/net/dns/resolver.ts';
-import { Database } from '../../src/store/postgres/database.ts';
-import { recordEvent } from '../../src/store/events.ts';
-import { newId } from '../../src/store/ids.ts';
-import { registerNode } from '../../src/store/nodes.ts';
-import { createOrganization, createProject } from '../../src/store/projects.ts';
-import { SecretBox } from '../../src/store/secrets.ts';
-import { systemWorld } from '../../src/service/system-world.ts';
+import { Database } from '../../src/database/database.ts';
+import { recordEvent } from '../../src/events/event-store.ts';
+import { newId } from '../../src/database/ids.ts';
+import { registerNode } from '../../src/delivery/queue/node-store.ts';
+import { createOrganization, createProject } from '../../src/accounts/projects/project-store.ts';
+import { SecretBox } from '../../src/secrets/secret-store.ts';
+import { systemWorld } from '../../src/service/machine/system-world.ts';
 import {
   createWebhookLoop,
   type WebhookLoop,
   type WebhookLoopOptions,
-} from '../../src/webhooks/loop.ts';
-import { createWebhookService, type WebhookService } from '../../src/webhooks/service.ts';
+} from '../../src/webhooks/sending/loop.ts';
+import { createWebhookService, type WebhookService } from '../../src/webhooks/endpoints.ts';
 import { testDatabase } from './postgres.ts';
 
 export type WebhookTest = AsyncDisposable & {

@@ -11,7 +11,7 @@ import {
   type S3Fault,
   startS3Server,
 } from '../../../test/support/s3-server.ts';
-import { archiveAt } from '../locate.ts';
+import { archiveAt } from '../places/locate.ts';
 import { type Base, makeSeries, readSeries, type Series, walFile } from './archive.ts';
 import { appendCovered, coveredSince, lastCovered } from './covered.ts';
 import { readPartial, unpack } from './partial.ts';

@@ -4,8 +4,8 @@
  */
 import { S3Bucket } from '../../net/s3/bucket.ts';
 import { beginUpload } from '../../net/s3/upload.ts';
-import { objectJournal } from '../object-journal.ts';
-import type { ObjectsOptions } from '../objects.ts';
+import { objectJournal } from '../places/object-journal.ts';
+import type { ObjectsOptions } from '../places/objects.ts';
 import type { ArchivePlace } from './place.ts';
 
 const REMOVED_AT_ONCE = 8;

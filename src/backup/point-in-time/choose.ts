@@ -1,5 +1,5 @@
 /** Which base backup a restore to a point in time begins with, and the sentence when there is none. */
-import { PlaceProblem } from '../place.ts';
+import { PlaceProblem } from '../places/place.ts';
 import type { Base, Series } from './archive.ts';
 
 /** From when to when a series can be restored; null: not at all. */

@@ -4,8 +4,8 @@
  */
 import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { fileDestination, readBackupFile, unusable } from '../files.ts';
-import { fileJournal } from '../journal.ts';
+import { fileDestination, readBackupFile, unusable } from '../places/files.ts';
+import { fileJournal } from '../places/journal.ts';
 import type { ArchivePlace } from './place.ts';
 
 const UNFINISHED = '.unfinished';

@@ -4,7 +4,7 @@
  * Names are relative to the place. What has a name is whole, whatever interrupted its writing. Each method throws
  * PlaceProblem, or S3Problem in a bucket, when the place is away: that is never taken for an empty one.
  */
-import type { Destination, Journal } from '../place.ts';
+import type { Destination, Journal } from '../places/place.ts';
 
 export type ArchivePlace = {
   /** As an operator writes it. */

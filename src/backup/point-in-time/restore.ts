@@ -8,7 +8,7 @@ import { mkdir, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { createZstdDecompress } from 'node:zlib';
-import { secretKeysOf } from '../../store/secrets.ts';
+import { secretKeysOf } from '../../secrets/secret-store.ts';
 import { BackupDamaged } from '../format.ts';
 import { type KeyOptions, secretKeyOf } from '../restore.ts';
 import { type Base, listSeries, readKeys, type Series, walFile, walFolder } from './archive.ts';

@@ -8,13 +8,13 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createZstdCompress } from 'node:zlib';
-import { openBaseBackup } from '../../store/backup/base-backup.ts';
-import { readWalState } from '../../store/backup/wal.ts';
-import { databaseBytes } from '../../store/postgres/capacity.ts';
-import type { DatabaseAddress, Queryable } from '../../store/postgres/database.ts';
-import { versionOf } from '../../store/postgres/migrate.ts';
-import { secretKeyId, secretKeysOf } from '../../store/secrets.ts';
-import { type Destination, PlaceProblem } from '../place.ts';
+import { openBaseBackup } from '../store/base-backup.ts';
+import { readWalState } from '../store/wal.ts';
+import { databaseBytes } from '../../database/server/capacity.ts';
+import type { DatabaseAddress, Queryable } from '../../database/database.ts';
+import { versionOf } from '../../database/migration/migrate.ts';
+import { secretKeyId, secretKeysOf } from '../../secrets/secret-store.ts';
+import { type Destination, PlaceProblem } from '../places/place.ts';
 import { sealKey, type Sealing } from '../sealed-key.ts';
 import {
   type ArchivedKey,

@@ -7,9 +7,9 @@ import {
   readAddressLog,
   type SuppressedIn,
   suppressedIn,
-} from '../../store/address-log.ts';
-import { listAllProjects } from '../../store/projects.ts';
-import type { Queryable } from '../../store/postgres/database.ts';
+} from '../../suppressions/address-log-store.ts';
+import { listAllProjects } from '../../accounts/projects/project-store.ts';
+import type { Queryable } from '../../database/database.ts';
 import { type Cli, type Failure, isFailure, type Outcome, runnable } from '../command.ts';
 import { chooseProject, modeOption, withStore } from '../store.ts';
 import { shortTime, table } from '../table.ts';

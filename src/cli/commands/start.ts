@@ -1,7 +1,7 @@
 /**
  * `letterhaus start`: checks the configuration, runs the supervisor, and reports when the service is
  * ready: a screen on the first start, one line on later starts, one JSON line with --json. `--once`
- * tests the whole path instead (once/run-once.ts).
+ * tests the whole path instead (cli/once/run-once.ts).
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import {
@@ -14,10 +14,10 @@ import {
 } from '../command.ts';
 import { facts } from '../table.ts';
 import { type Config, readConfig } from '../../config/config.ts';
-import { mostSimilar } from '../../core/similar.ts';
+import { mostSimilar } from '../../lib/similar.ts';
 import { FIRST_DOMAIN, type Seeded } from '../../service/first-start.ts';
 import { type ReadyInfo, runService } from '../../service/supervisor.ts';
-import { type Part, PARTS } from '../../service/worker-messages.ts';
+import { type Part, PARTS } from '../../service/worker/messages.ts';
 
 type StartOptions = { once?: true; workers?: number; only?: Part[]; json?: true };
 

@@ -1,6 +1,6 @@
 /** `letterhaus tls-report`: TLS results per recipient domain, with the result types of RFC 8460. */
 import { InvalidArgumentError, type Command } from 'commander';
-import { readTlsResults, type TlsCount } from '../../store/transport-security.ts';
+import { readTlsResults, type TlsCount } from '../../delivery/route/transport-security-store.ts';
 import { type Cli, type Outcome, parseRecipientDomain, runnable } from '../command.ts';
 import { table } from '../table.ts';
 import { withStore } from '../store.ts';

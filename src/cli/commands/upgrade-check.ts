@@ -5,11 +5,11 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { megabytes } from '../../backup/place.ts';
+import { megabytes } from '../../backup/places/place.ts';
 import { readConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env-reader.ts';
-import { DatabaseUnavailable, sqlStateOf } from '../../store/postgres/database.ts';
-import { readingOnly } from '../../store/postgres/upgrade-facts.ts';
+import { DatabaseUnavailable, sqlStateOf } from '../../database/database.ts';
+import { readingOnly } from '../../database/migration/upgrade-facts.ts';
 import {
   type Cli,
   type Failure,

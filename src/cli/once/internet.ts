@@ -6,7 +6,7 @@ import { createServer as createHttpServer, type IncomingMessage } from 'node:htt
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { type Answer, AUTHORITATIVE_ANSWER, decode, encode, TRUNCATED_RESPONSE } from 'dns-packet';
-import type { World } from '../../core/world.ts';
+import type { World } from '../../lib/world.ts';
 import { answerOf } from '../../net/smtp/server-types.ts';
 import { SmtpServer } from '../../net/smtp/server.ts';
 

@@ -4,7 +4,7 @@ import { type Cli, isFailure } from '../command.ts';
 import { checkDkim } from './check-dkim.ts';
 import type { ReceivedMail, Receiver, Sink, Zone, ZoneRecord } from './internet.ts';
 import { chooseScope, withStore } from '../store.ts';
-import { createKey } from '../../store/keys.ts';
+import { createKey } from '../../accounts/keys/key-store.ts';
 
 /** Names of the simulated internet; `.test` is reserved for testing (RFC 6761). */
 const SENDER = 'once.test';

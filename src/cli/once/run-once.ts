@@ -16,7 +16,7 @@ import type { Cli, ExitCode } from '../command.ts';
 import { openReceiver, openSink, openZone } from './internet.ts';
 import { type Internet, prove, RECIPIENT_MX, type StepRunner } from './prove.ts';
 import type { Env } from '../../config/env-reader.ts';
-import { removeDataDir } from '../../store/postgres/embedded/layout.ts';
+import { removeDataDir } from '../../database/embedded/layout.ts';
 
 const DEADLINE_MS = 60_000;
 const OWN_NAME = 'letterhaus.once.test';

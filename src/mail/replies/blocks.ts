@@ -1,6 +1,6 @@
 /**
  * Refusals that are about this server or the sending domain, so that the next message would be refused as well, and
- * where to ask for the end of such a block. What follows from one: delivery/provider-blocks.ts.
+ * where to ask for the end of such a block. What follows from one: delivery/blocks/provider-blocks.ts.
  */
 import { meaningOf } from './classify.ts';
 import type { Answer } from './match.ts';

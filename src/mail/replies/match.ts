@@ -1,6 +1,6 @@
 /**
  * The form of a rule, and whether it matches a reply. The rules are in rules.ts and, for texts of reports,
- * in reports/classify-report.ts.
+ * in mail/reports/classify-report.ts.
  *
  * Rules about the mailbox are not applied to replies before RCPT: these concern the session or the sender
  * and must not affect the recipient. In a reply about our return path they are about that one.
@@ -90,7 +90,7 @@ function matchable(message: string): string {
 const ABOUT_SENDER = ' <return-path>';
 /** Reports name the envelope further on, after the reply that they quote. */
 const BEGINNING_WORDS = 8;
-/** mail/return-path.ts, also within an address that a forwarding server made of it (SRS). */
+/** mail/links/return-path.ts, also within an address that a forwarding server made of it (SRS). */
 const RETURN_PATH = /\bb-[a-z2-7]{48}\b/;
 
 /**

@@ -3,10 +3,10 @@
  *
  *     a server's reply       rules.ts, the first rule that matches ────────────────┐
  *     no usable reply        classify.ts ──────────────────────────────────────────┤
- *     a bounce report        the same rules, and reports/classify-report.ts ───────┼── MEANINGS ── verdictOf
- *     no route in DNS        delivery/outcome.ts ──────────────────────────────────┘
+ *     a bounce report        the same rules, and mail/reports/classify-report.ts ───────┼── MEANINGS ── verdictOf
+ *     no route in DNS        delivery/attempt/outcome.ts ──────────────────────────────────┘
  *
- * delivery/outcome.ts applies a Verdict to an attempt (bounced or deferred), inbound/consequence.ts to a
+ * delivery/attempt/outcome.ts applies a Verdict to an attempt (bounced or deferred), inbound/consequence.ts to a
  * report. A bounce report always makes the recipient `bounced`, even if the meaning here is temporary.
  * EVENT_OF_STATUS in core/events.ts has the event of each status.
  */
@@ -435,7 +435,7 @@ export type Verdict = Reason & {
   suppress: boolean;
   /** … for this many days; permanently when absent. */
   suppressDays?: number;
-  /** Counts towards suppressing a full mailbox (store/suppressions.ts). */
+  /** Counts towards suppressing a full mailbox (suppressions/suppression-store.ts). */
   mailboxFull?: true;
   /** The provider requests fewer connections. */
   slowDown?: true;

@@ -1,5 +1,5 @@
 /**
- * Classifies a report about a recipient by the rules for replies (replies/rules.ts), because a report is a
+ * Classifies a report about a recipient by the rules for replies (mail/replies/rules.ts), because a report is a
  * reply that arrives later and through other servers. If it quotes no reply, the mail system's own text is
  * matched with REPORT_RULES at the end of this file first.
  *
@@ -176,8 +176,8 @@ function phaseIn(text: string): SmtpPhase {
 
 /**
  * Rules for the own text of a mail system in a report: when no server replied, or when the system itself
- * refuses the message. All match by text; replies/rules.ts (CODES) and replies/mailbox.ts (BY_CODE) have the
- * meaning of a status such as 5.1.1. Form and order as in replies/rules.ts; the first match counts. Not
+ * refuses the message. All match by text; mail/replies/rules.ts (CODES) and mail/replies/mailbox.ts (BY_CODE) have the
+ * meaning of a status such as 5.1.1. Form and order as in mail/replies/rules.ts; the first match counts. Not
  * matched with a quoted reply, in which `host not found` mostly concerns the sender. `example` is the text
  * of a report; read-report.test.ts checks every one.
  */

@@ -7,7 +7,7 @@
  * Only the layout of RFC 3462 separates the parts. Other systems write one text, with an announcement line
  * before the original; some declare a boundary that does not occur.
  */
-import type { HeaderField } from '../header.ts';
+import type { HeaderField } from '../mime/header.ts';
 import {
   decodedValue,
   type MimePart,
@@ -16,9 +16,9 @@ import {
   readMessage,
   textOfPart,
   valueOf,
-} from '../mime-reader.ts';
+} from '../mime/reader.ts';
 import { ORIGINAL_PHRASES, BOUNCE_PHRASES, DELAY_PHRASES, GIVEN_UP_PHRASES } from './phrases.ts';
-import { textFromHtml } from '../text-from-html.ts';
+import { textFromHtml } from '../html/text-from-html.ts';
 
 export type ReportParts = {
   /** The fields of the report itself. */

@@ -7,8 +7,8 @@
  * once, and at most RECIPIENTS_MAX recipients are classified.
  */
 import { addressKey } from '../address.ts';
-import type { HeaderField } from '../header.ts';
-import { valueOf, valuesOf } from '../mime-reader.ts';
+import type { HeaderField } from '../mime/header.ts';
+import { valueOf, valuesOf } from '../mime/reader.ts';
 import type { Verdict } from '../replies/meanings.ts';
 import { addressesIn, addressIn, readTextClaims, RECIPIENTS_MAX, type TextClaim } from './text.ts';
 import {

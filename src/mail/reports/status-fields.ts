@@ -6,10 +6,10 @@
  * has no Diagnostic-Code, an extension field (RFC 3464 §2.4) that quotes a reply stands in for it, as in the
  * reports of Exchange and IronPort.
  */
-import { takeOutComments } from '../comments.ts';
-import type { HeaderField } from '../header.ts';
-import { decodeWords } from '../mime-decode.ts';
-import { readHeader } from '../mime-reader.ts';
+import { takeOutComments } from '../mime/comments.ts';
+import type { HeaderField } from '../mime/header.ts';
+import { decodeWords } from '../mime/decode.ts';
+import { readHeader } from '../mime/reader.ts';
 import { addressIn } from './text.ts';
 
 export type StatusClaim = {

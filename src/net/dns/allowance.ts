@@ -8,7 +8,7 @@
  * look-up that exceeds the time is not aborted, because deliveries share it; it counts until it ends.
  */
 import type { Scope } from '../../core/scope.ts';
-import type { World } from '../../core/world.ts';
+import type { World } from '../../lib/world.ts';
 
 export type Looked<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
 

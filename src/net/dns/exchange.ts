@@ -6,7 +6,7 @@
 import { randomInt } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { connect, isIP, isIPv6 } from 'node:net';
-import type { World } from '../../core/world.ts';
+import type { World } from '../../lib/world.ts';
 import { encodeQuestion, readMessage, type Question, type Reading } from './message.ts';
 
 export type DnsServer = { ip: string; port: number };

@@ -10,7 +10,7 @@
  * Promises: a DNS failure is never taken for a domain without mail, and the guard permits every
  * returned address. Connect to these addresses; never resolve the names again.
  */
-import type { World } from '../../core/world.ts';
+import type { World } from '../../lib/world.ts';
 import type { AddressGuard } from '../addresses.ts';
 import type { DnsAnswer, MxRecord, Resolver } from './resolver.ts';
 import { providerOf, type ProviderSuffixes } from '../providers.ts';

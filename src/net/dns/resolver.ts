@@ -11,7 +11,7 @@
 import { getServers } from 'node:dns';
 import { isIPv6 } from 'node:net';
 import { LRUCache } from 'lru-cache';
-import type { World } from '../../core/world.ts';
+import type { World } from '../../lib/world.ts';
 import { type DnsServer, exchange, type Exchanged, parseServer } from './exchange.ts';
 import {
   followChain,

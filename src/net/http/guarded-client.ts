@@ -14,8 +14,8 @@
 import { isIP } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import type * as Undici from 'undici';
-import { Pieces } from '../../core/pieces.ts';
-import type { World } from '../../core/world.ts';
+import { Pieces } from '../../lib/pieces.ts';
+import type { World } from '../../lib/world.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import { type AddressGuard, isPublicAddress } from '../addresses.ts';
 
@@ -437,7 +437,7 @@ export type HttpAgents = {
 /** Recently used pools; eviction only closes the pool's idle connections. */
 const MAX_POOLS = 256;
 const POOL_OPTIONS = {
-  // Callers limit their concurrency (webhooks/fair-queue.ts); waiting here would use up the timeout.
+  // Callers limit their concurrency (webhooks/sending/fair-queue.ts); waiting here would use up the timeout.
   connections: 64,
   pipelining: 1,
   allowH2: false,

@@ -10,7 +10,7 @@
  */
 import { createHash } from 'node:crypto';
 import type * as Undici from 'undici';
-import type { World } from '../../core/world.ts';
+import type { World } from '../../lib/world.ts';
 import { problemOf, type S3Failure, type S3Problem } from './problems.ts';
 
 export type S3Access = {

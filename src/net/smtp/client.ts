@@ -13,7 +13,7 @@
  *     wire.ts         bytes, replies, timeouts
  */
 import { BlockList, connect, isIPv6, type Socket } from 'node:net';
-import { failpoint } from '../../core/failpoint.ts';
+import { failpoint } from '../../lib/failpoint.ts';
 import type { SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
   extensionsOf,

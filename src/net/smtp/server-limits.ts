@@ -3,7 +3,7 @@
  * memory for content (`ContentBudget`), and rates per client (`MinuteCounts`).
  */
 import { LRUCache } from 'lru-cache';
-import type { World } from '../../core/world.ts';
+import type { World } from '../../lib/world.ts';
 import { closing, type SmtpAnswer, type SmtpServerLimits } from './server-types.ts';
 
 const WINDOW_MS = 60_000;

@@ -3,7 +3,7 @@
  * messages.
  */
 import type { SecureContext } from 'node:tls';
-import type { World } from '../../core/world.ts';
+import type { World } from '../../lib/world.ts';
 import type { MailDsn, RcptDsn } from '../../mail/dsn-parameters.ts';
 
 /** One reply. `text` is converted to printable ASCII, in lines within the limit of SMTP. */

@@ -11,7 +11,7 @@
  * the dot of this one, which saves one more round trip.
  */
 import { isAscii } from 'node:buffer';
-import { failpoint } from '../../core/failpoint.ts';
+import { failpoint } from '../../lib/failpoint.ts';
 import type { SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
   isWritablePath,

@@ -6,7 +6,7 @@
  * invalid as a whole; it is never read as a weaker policy.
  */
 import { LRUCache } from 'lru-cache';
-import type { World } from '../../core/world.ts';
+import type { World } from '../../lib/world.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { AddressGuard } from '../addresses.ts';
 import { guardedRequest } from '../http/guarded-client.ts';

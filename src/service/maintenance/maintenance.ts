@@ -1,7 +1,7 @@
 /**
  * Periodic tasks of one process per machine: monitors other nodes and the schema, creates partitions in
- * advance, removes data past its retention (mail-removal.ts), reports senders with many bounces
- * (reputation-watch.ts), removes expired rows, builds indexes after an upgrade, re-checks domains, carries out drops
+ * advance, removes data past its retention (retention/mail-removal.ts), reports senders with many bounces
+ * (reputation/watch.ts), removes expired rows, builds indexes after an upgrade, re-checks domains, carries out drops
  * of waiting mail, monitors the disk, what projects store, and certificates, and proves daily that no mail is missing.
  *
  * Each task has its own interval; one that fails is logged and tried again at the next interval.
@@ -9,42 +9,42 @@
  */
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
-import { atMost } from '../../core/at-most.ts';
-import { failpoint } from '../../core/failpoint.ts';
+import { atMost } from '../../lib/at-most.ts';
+import { failpoint } from '../../lib/failpoint.ts';
 import type { Config } from '../../config/config.ts';
-import { carryOutDrops } from '../../delivery/queue-drop.ts';
+import { carryOutDrops } from '../../delivery/queue-control/drop.ts';
 import { recheckDomains } from '../../domains/recheck.ts';
-import { BlockWatch } from './block-watch.ts';
-import { ReputationWatch } from './reputation-watch.ts';
-import { MailRemoval } from './mail-removal.ts';
-import { type CertificateUse, CertificateWatch } from '../certificate-watch.ts';
-import type { ClockWatch } from '../clock-watch.ts';
-import type { OperatorEventLog } from '../operator-events.ts';
-import { renewHost } from '../own-host.ts';
+import { BlockWatch } from '../../delivery/blocks/watch.ts';
+import { ReputationWatch } from '../../reputation/watch.ts';
+import { MailRemoval } from '../../retention/mail-removal.ts';
+import { type CertificateUse, CertificateWatch } from '../machine/certificate-watch.ts';
+import type { ClockWatch } from '../readiness/clock-watch.ts';
+import type { OperatorEventLog } from '../../operator/events.ts';
+import { renewHost } from '../machine/own-host.ts';
 import type { ServiceDatabase } from '../service-database.ts';
-import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../store/event-order.ts';
-import { removeDeadLog } from '../../store/move/change-log.ts';
-import { noteRun } from '../../store/retention-clock.ts';
-import { keyEarlierMail } from '../../store/migrate-addresses.ts';
-import { forgetExpired } from '../../store/retention.ts';
-import { shortenHistories } from '../../store/suppression-history.ts';
-import { foldStats } from '../../store/stats.ts';
-import { DatabaseUnavailable } from '../../store/postgres/database.ts';
-import { databaseTimeline } from '../../store/postgres/failover.ts';
-import { makePartitions } from '../../store/postgres/migrate.ts';
-import { databaseBytes } from '../../store/postgres/capacity.ts';
-import { outdatedProblem } from '../../store/postgres/schema-version.ts';
-import { expireWorker, readWatched, releaseOrphans } from '../../store/nodes.ts';
-import type { SecretBox } from '../../store/secrets.ts';
+import { buildStreamIndexes, isStreamIndexed, streamWaitsFor } from '../../events/order-store.ts';
+import { removeDeadLog } from '../../move/change-log-store.ts';
+import { noteRun } from '../../retention/clock-store.ts';
+import { keyEarlierMail } from '../../database/migration/migrate-addresses.ts';
+import { forgetExpired } from '../../retention/retention-store.ts';
+import { shortenHistories } from '../../suppressions/history-store.ts';
+import { foldStats } from '../../stats/stats-store.ts';
+import { DatabaseUnavailable } from '../../database/database.ts';
+import { databaseTimeline } from '../../database/server/failover.ts';
+import { makePartitions } from '../../database/migration/migrate.ts';
+import { databaseBytes } from '../../database/server/capacity.ts';
+import { outdatedProblem } from '../../database/migration/schema-version.ts';
+import { expireWorker, readWatched, releaseOrphans } from '../../delivery/queue/node-store.ts';
+import type { SecretBox } from '../../secrets/secret-store.ts';
 import { reportDisk, reportSize } from './space-conditions.ts';
-import { ReconciliationWatch } from './reconciliation-watch.ts';
-import { SecretWatch } from './secret-watch.ts';
-import { StorageWatch } from './storage-watch.ts';
-import { renewStsPolicies } from './sts-renewal.ts';
-import { createNetwork } from '../network.ts';
-import { systemWorld } from '../system-world.ts';
-import { watchWebhooks } from './webhook-watch.ts';
-import type { WorkerPool } from '../worker-pool.ts';
+import { ReconciliationWatch } from '../../reconciliation/watch.ts';
+import { SecretWatch } from '../../secrets/watch.ts';
+import { StorageWatch } from '../../accounts/limits/storage-watch.ts';
+import { renewStsPolicies } from '../../delivery/route/policy-watch.ts';
+import { createNetwork } from '../machine/network.ts';
+import { systemWorld } from '../machine/system-world.ts';
+import { watchWebhooks } from '../../webhooks/watch.ts';
+import type { WorkerPool } from '../worker/pool.ts';
 
 export type MaintenanceOptions = {
   database: ServiceDatabase;

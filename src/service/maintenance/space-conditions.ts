@@ -1,8 +1,8 @@
 /** The conditions `disk.low`, `database.full` and `storage.low`: mail is refused for want of room, or soon will be. */
 import { hostname } from 'node:os';
 import type { OperatorEvents } from '../../core/operator-events.ts';
-import { inMegabytes } from '../../core/storage.ts';
-import type { ProjectStorage } from '../../store/storage.ts';
+import { inMegabytes } from '../../accounts/limits/storage.ts';
+import type { ProjectStorage } from '../../accounts/limits/storage-store.ts';
 
 /** They are reported at every look; a machine that is gone does not leave them open. */
 const LAPSES_AFTER_MS = 10 * 60_000;

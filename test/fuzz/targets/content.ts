@@ -4,23 +4,18 @@
  */
 import assert from 'node:assert/strict';
 import { EMAIL_DEFAULTS } from '../../../src/mail/email.ts';
-import { reportHtml } from '../../../src/mail/html-support.ts';
-import { lintEmail } from '../../../src/mail/lint.ts';
+import { reportHtml } from '../../../src/mail/html/html-support.ts';
+import { lintEmail } from '../../../src/mail/html/lint.ts';
 import { parseAddress } from '../../../src/mail/address.ts';
-import { textFromHtml } from '../../../src/mail/text-from-html.ts';
-import { trackHtml } from '../../../src/mail/tracked-html.ts';
-import { TrackingTokens } from '../../../src/mail/tracking-link.ts';
-import { readSearch, SEARCH_MAX } from '../../../src/sending/search.ts';
-import {
-  readCsv,
-  COLUMNS_WITHOUT_NAMES,
-  columnsOf,
-  readRow,
-} from '../../../src/suppressions/csv.ts';
-import { readEntries, type SourceEntry, UnusableFile } from '../../../src/suppressions/entries.ts';
+import { textFromHtml } from '../../../src/mail/html/text-from-html.ts';
+import { trackHtml } from '../../../src/mail/html/tracked-html.ts';
+import { TrackingTokens } from '../../../src/mail/links/tracking-link.ts';
+import { readSearch, SEARCH_MAX } from '../../../src/emails/search.ts';
+import { readCsv, COLUMNS_WITHOUT_NAMES, columnsOf, readRow } from '../../../src/move-in/csv.ts';
+import { readEntries, type SourceEntry, UnusableFile } from '../../../src/move-in/entries.ts';
 import { readPart } from '../../../src/templates/liquid.ts';
 import { Work } from '../../../src/templates/work.ts';
-import { SYNTAXES, translatePart } from '../../../src/templates/translate.ts';
+import { SYNTAXES, translatePart } from '../../../src/move-in/translate.ts';
 import { type Format, targetOf } from './by-format.ts';
 
 const FORMATS: Record<

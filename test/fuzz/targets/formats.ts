@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { ReplyParser } from '../../../src/mail/replies/smtp-reply.ts';
 import { classifyReply } from '../../../src/mail/replies/classify.ts';
-import { partsWithin, readMessage, textOfPart } from '../../../src/mail/mime-reader.ts';
-import { inspectMessage } from '../../../src/mail/inspect.ts';
+import { partsWithin, readMessage, textOfPart } from '../../../src/mail/mime/reader.ts';
+import { inspectMessage } from '../../../src/emails/inspection/inspect.ts';
 import { relaxedBodyHash } from '../../../src/mail/dkim.ts';
 import { parseStsPolicy, policyNames } from '../../../src/net/tls/mta-sts.ts';
 import { type Format, targetOf } from './by-format.ts';

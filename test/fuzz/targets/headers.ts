@@ -9,21 +9,21 @@ import {
 } from '../../../src/mail/address.ts';
 import { addressesIn, addressIn } from '../../../src/mail/reports/text.ts';
 import { checkCustomHeader, customField } from '../../../src/mail/custom-fields.ts';
-import { decodeWords } from '../../../src/mail/mime-decode.ts';
+import { decodeWords } from '../../../src/mail/mime/decode.ts';
 import {
   readContentId,
   readContentType,
   readDisposition,
   readTransferEncoding,
-} from '../../../src/mail/mime-fields.ts';
+} from '../../../src/mail/mime/fields.ts';
 import {
   addressField,
   headerLine,
   isContentId,
   isMediaType,
   withParameter,
-} from '../../../src/mail/header.ts';
-import { readHeader } from '../../../src/mail/mime-reader.ts';
+} from '../../../src/mail/mime/header.ts';
+import { readHeader } from '../../../src/mail/mime/reader.ts';
 import { relaxedField } from '../../../src/mail/dkim.ts';
 import { readCommand, readMail, readRcpt } from '../../../src/net/smtp/server-commands.ts';
 import type { RandomSource } from '../../chaos/random.ts';

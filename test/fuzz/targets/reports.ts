@@ -7,7 +7,7 @@ import {
   REPORT_BYTES_MAX,
   type ReportKind,
 } from '../../../src/mail/reports/read-report.ts';
-import type { SentRecipient } from '../../../src/store/inbound.ts';
+import type { SentRecipient } from '../../../src/inbound/report-store.ts';
 import { parseMailbox } from '../../../src/mail/address.ts';
 import type { RandomSource } from '../../chaos/random.ts';
 import { filled, manyTimes, mutated, strung, times, unitOf } from '../generators.ts';

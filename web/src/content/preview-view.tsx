@@ -1,7 +1,7 @@
 /** How html is looked at: its width, in the dark, with what other servers have. */
 import { Moon, Sun } from 'lucide-react';
 import type { ReactNode } from 'react';
-import type { ColourScheme } from '../../../src/core/colour-scheme.ts';
+import type { ColourScheme } from '../../../src/mail/html/colour-scheme.ts';
 import { Button } from '../ui/button.tsx';
 
 export const WIDTHS = ['375', '600', '100%'] as const;

@@ -1,4 +1,4 @@
-/** How much mail a project stores, in words, and from when on that is a warning (src/core/storage.ts has the same part). */
+/** How much mail a project stores, in words, and from when on that is a warning (src/accounts/limits/storage.ts has the same part). */
 import type { Limits } from '../../../sdk/src/api.ts';
 
 const STORAGE_WARNING = 0.8;

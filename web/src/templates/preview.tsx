@@ -1,6 +1,6 @@
 /** What a template renders to, while it is typed: the service renders it, nothing is stored. */
 import { type ReactNode, useEffect, useState } from 'react';
-import { inScheme } from '../../../src/core/colour-scheme.ts';
+import { inScheme } from '../../../src/mail/html/colour-scheme.ts';
 import type { RenderedTemplate } from '../../../sdk/src/api.ts';
 import { ApiError, call, type FieldProblem } from '../api/client.ts';
 import { useApi } from '../api/scope.ts';

@@ -1,10 +1,10 @@
 /**
  * Html of strangers that is not behind a link, such as what a template renders to. The frame loads an empty
- * page of the service, whose policy allows neither scripts nor forms (src/http/routes/dashboard.ts), and the
+ * page of the service, whose policy allows neither scripts nor forms (src/http/dashboard/routes.ts), and the
  * html is put into that page. It stays there while it changes, so that it does not flicker and stays scrolled.
  */
 import { type ReactNode, useEffect, useRef } from 'react';
-import { inertHtml } from '../../../src/core/inert-html.ts';
+import { inertHtml } from '../../../src/mail/html/inert-html.ts';
 
 const PAGE = '/dashboard/frame';
 

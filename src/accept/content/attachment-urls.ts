@@ -1,0 +1,215 @@
+/**
+ * Attachments that a request names by URL (`attachments[].path`), downloaded before the email is accepted: what
+ * is stored and sent is the file as it was then. Customers choose these URLs, so that every download goes
+ * through the guarded client (net/http/guarded-client.ts): https, public addresses, no redirections.
+ *
+ * A request downloads each of its URLs once, one after the other, within `requestMs`. PROJECT_MAX requests of a
+ * project download at a time and further ones wait, within their own time; PROJECT_WAITING_MAX and PROCESS_MAX bound
+ * all of them. A
+ * file counts as if its base64 had come in the request, once for each email that has it: towards the memory
+ * of request bodies, and REQUEST_MAX_BYTES.
+ *
+ * Any failure refuses the email and names the attachment; nothing is stored then. When the client disconnects or the
+ * service stops, downloads end at once.
+ */
+import { type FieldProblem, Overloaded, type Refusal, refuseFields } from '../../core/refusals.ts';
+import { OwnTurns } from '../../lib/turns.ts';
+import type { World } from '../../lib/world.ts';
+import type { AddressGuard } from '../../net/addresses.ts';
+import type { Resolver } from '../../net/dns/resolver.ts';
+import { checkOutboundUrl, guardedDownload } from '../../net/http/guarded-client.ts';
+
+/** Requests that download at a time. */
+const PROJECT_MAX = 4;
+/** Requests of a project that download or wait. */
+const PROJECT_WAITING_MAX = 64;
+/** Of all projects. */
+const PROCESS_MAX = 256;
+const REQUEST_MS = 30_000;
+/** With less time left no download is begun. */
+const LEAST_MS = 10;
+/** Of base64; what a request that has its attachments in its body can be (http/app.ts). */
+const REQUEST_MAX_BYTES = 45 * 1024 * 1024;
+
+export type AttachmentUrlOptions = {
+  guard: AddressGuard;
+  resolver: Pick<Resolver, 'a' | 'aaaa'>;
+  world: Pick<World, 'monotonicMs'>;
+  /** For all downloads of a request. */
+  requestMs?: number;
+};
+
+/** An attachment of a request with its wire names. */
+export type NamedAttachment = {
+  filename: string;
+  content?: string | null | undefined;
+  content_type?: string | null | undefined;
+  content_id?: string | null | undefined;
+  /** The URL of the content. */
+  path?: string | null | undefined;
+};
+
+type DownloadingRequest = {
+  projectId: string;
+  take: (bytes: number) => boolean;
+  gone: () => AbortSignal;
+};
+
+/** For the emails of one request. */
+export type RequestDownloads = {
+  /** The attachments with their content; those that have it already are unchanged. */
+  download(attachments: readonly NamedAttachment[]): Promise<NamedAttachment[] | Refusal>;
+};
+
+export class AttachmentUrls {
+  readonly #options: AttachmentUrlOptions;
+  readonly #projects = new OwnTurns(PROJECT_MAX);
+  /** That download or wait. */
+  #requests = 0;
+  readonly #stopping = new AbortController();
+
+  constructor(options: AttachmentUrlOptions) {
+    this.#options = options;
+  }
+
+  /** Downloads that run fail, and so do later ones. */
+  stop(): void {
+    this.#stopping.abort(new Overloaded('the service is stopping'));
+  }
+
+  /**
+   * @param request.take counts memory of the request; false: there is none left, or the client has gone
+   * @param request.gone asked for before the first download; aborted when the client has gone
+   */
+  forRequest(request: DownloadingRequest): RequestDownloads {
+    const { world, requestMs = REQUEST_MS } = this.#options;
+    const deadlineMs = world.monotonicMs() + requestMs;
+    const files = new Files({ ...this.#options, requestMs, deadlineMs, take: request.take });
+    let signal: AbortSignal | null = null;
+    return {
+      download: async (attachments) => {
+        if (attachments.every(({ path }) => path == null)) return [...attachments];
+        const problems = attachments.flatMap((one, index) => this.#check(one, index));
+        if (problems.length > 0) return refuseFields(problems);
+        const end = (signal ??= AbortSignal.any([this.#stopping.signal, request.gone()]));
+        return this.#inTurn(request.projectId, () => files.fill(attachments, end), end);
+      },
+    };
+  }
+
+  #check({ path, content }: NamedAttachment, index: number): FieldProblem[] {
+    const field = `attachments[${index}].path`;
+    if (path == null) return [];
+    if (content != null)
+      return [{ field, message: 'stands beside content; leave one of them out' }];
+    const message = checkOutboundUrl(path, this.#options.guard);
+    return message === null ? [] : [{ field, message }];
+  }
+
+  async #inTurn<Result>(
+    projectId: string,
+    work: () => Promise<Result>,
+    signal: AbortSignal,
+  ): Promise<Result> {
+    if (this.#requests >= PROCESS_MAX) throw new Overloaded(BUSY);
+    if (this.#projects.tasksOf(projectId) >= PROJECT_WAITING_MAX) throw new Overloaded(BUSY);
+    this.#requests += 1;
+    try {
+      return await this.#projects.take(projectId, work, signal);
+    } finally {
+      this.#requests -= 1;
+    }
+  }
+}
+
+const BUSY = 'too many requests download attachments';
+
+type FilesOptions = Required<AttachmentUrlOptions> & {
+  deadlineMs: number;
+  take: (bytes: number) => boolean;
+};
+
+/** Why there is no file. */
+type Missing = { message: string };
+
+/** The files that one request has downloaded, by URL. */
+class Files {
+  readonly #options: FilesOptions;
+  readonly #base64 = new Map<string, string | Missing>();
+  #bytes = 0;
+  #hasBegun = false;
+
+  constructor(options: FilesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * @throws Overloaded when other requests have used up its time or the memory; the reason of the signal when it
+   *   is aborted
+   */
+  async fill(
+    attachments: readonly NamedAttachment[],
+    signal: AbortSignal,
+  ): Promise<NamedAttachment[] | Refusal> {
+    const filled: NamedAttachment[] = [];
+    for (const [index, attachment] of attachments.entries()) {
+      const { path, ...rest } = attachment;
+      const content = path == null ? rest.content : await this.#contentOf(path, signal);
+      if (content !== null && typeof content === 'object') {
+        return refuseFields([{ field: `attachments[${index}].path`, message: content.message }]);
+      }
+      filled.push({ ...rest, content });
+    }
+    return filled;
+  }
+
+  async #contentOf(url: string, signal: AbortSignal): Promise<string | Missing> {
+    const known = this.#base64.get(url);
+    if (known !== undefined) {
+      const fits = typeof known !== 'string' || this.#count(known.length);
+      return fits ? known : this.#tooMuch();
+    }
+    const content = await this.#download(url, signal);
+    this.#base64.set(url, content);
+    return content;
+  }
+
+  async #download(url: string, signal: AbortSignal): Promise<string | Missing> {
+    const { guard, resolver, world, deadlineMs, requestMs } = this.#options;
+    signal.throwIfAborted();
+    const timeoutMs = deadlineMs - world.monotonicMs();
+    if (!this.#hasBegun && timeoutMs < requestMs / 10) throw new Overloaded(BUSY);
+    if (timeoutMs < LEAST_MS) {
+      return { message: `the attachments of a request must arrive within ${requestMs / 1000} s` };
+    }
+    this.#hasBegun = true;
+    let isTooMuch = false;
+    const outcome = await guardedDownload({
+      url,
+      guard,
+      resolver,
+      world,
+      timeoutMs,
+      allowHttp: guard.allowPrivate,
+      take: (bytes) => !(isTooMuch ||= !this.#count((bytes * 4) / 3)),
+      signal,
+    });
+    signal.throwIfAborted();
+    if (isTooMuch) return this.#tooMuch();
+    if (outcome.kind === 'failed') return { message: outcome.shown };
+    return outcome.bytes.toString('base64');
+  }
+
+  #count(bytes: number): boolean {
+    this.#bytes += bytes;
+    return this.#bytes <= REQUEST_MAX_BYTES && this.#options.take(bytes);
+  }
+
+  /** @throws Overloaded unless the request itself is too large */
+  #tooMuch(): Missing {
+    if (this.#bytes > REQUEST_MAX_BYTES) return { message: TOO_LARGE };
+    throw new Overloaded('too many large requests are in progress');
+  }
+}
+
+const TOO_LARGE = 'is more than a request may have: 45 MB, in base64, for all attachments';

@@ -1,0 +1,27 @@
+/**
+ * The URLs at which recipients reach this service: of unsubscribe pages and of tracked links. Live email needs https;
+ * test email, and development on private networks, may name this machine.
+ */
+import type { Environment } from '../../core/scope.ts';
+import { PUBLIC_URL_MAX_LENGTH } from '../../mail/links/unsubscribe-link.ts';
+import type { DraftRules } from '../draft.ts';
+
+export type UrlSettings = {
+  publicUrl: string | null;
+  trackingUrl: string | null;
+  allowPrivateNetworks: boolean;
+};
+
+/** @param localUrl of this machine's HTTP listener */
+export function recipientUrls(
+  { publicUrl, trackingUrl, allowPrivateNetworks }: UrlSettings,
+  { environment, localUrl }: { environment: Environment; localUrl: string },
+): Required<Pick<DraftRules, 'pagesAt' | 'trackedAt'>> {
+  const localWillDo = environment === 'test' || allowPrivateNetworks;
+  const usable = (configured: string | null): string | null => {
+    const url = configured ?? (localWillDo ? localUrl : null);
+    if (url === null || url.length > PUBLIC_URL_MAX_LENGTH) return null;
+    return url.startsWith('https://') || localWillDo ? url : null;
+  };
+  return { pagesAt: usable(publicUrl), trackedAt: usable(trackingUrl ?? publicUrl) };
+}

@@ -1,0 +1,211 @@
+/**
+ * Dry run: determines what would happen to an email if it were sent now. Stores, counts and sends nothing.
+ *
+ * The same steps as accepting and delivery take, by the same functions: the draft is made before
+ * (draft.ts), the rules that need the database decide in one statement (accept/store/dry-run.ts), the message is
+ * composed and signed (delivery/attempt/message.ts), each destination gets its route. So a dry run is refused for the same
+ * reasons and with the same sentences as the email. Look-ups are bounded (net/dns/allowance.ts): a result that
+ * DNS does not give in time is `unknown` in the response.
+ */
+import { type AuthenticationFinding, type RouteFinding, unknownRoute } from '../core/findings.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { LimitState } from '../core/limits.ts';
+import type { Refusal } from '../core/refusals.ts';
+import type { Caller } from '../core/scope.ts';
+import { OwnTurns } from '../lib/turns.ts';
+import { domainOf } from '../mail/address.ts';
+import type { HeaderField } from '../mail/mime/header.ts';
+import { trackedIn } from '../mail/links/tracking-link.ts';
+import { lintEmail, type LintFinding } from '../mail/html/lint.ts';
+import { readHeader } from '../mail/mime/reader.ts';
+import type { BoundedLook, LookupAllowance } from '../net/dns/allowance.ts';
+import type { Rehearsal } from './store/dry-run.ts';
+import type { StoredMessage } from '../delivery/attempt/message-store.ts';
+import type { NewEmail, NewRecipient } from './store/statement.ts';
+import { type AcceptOptions, answer, messageOf, newEmail, refuseOtherDomain } from './accept.ts';
+import type { EmailDraft } from './draft.ts';
+
+export type DryRunReport = {
+  /** `replay`: the Idempotency-Key was used for the same email, which `replayOf` names. */
+  outcome: 'send' | 'schedule' | 'hold' | 'replay';
+  replayOf: string | null;
+  /** What `schedule` waits for. */
+  scheduledAt: Date | null;
+  limit: LimitState;
+  /** null of a replay, which composes nothing. */
+  message: { sizeBytes: number; headers: readonly HeaderField[] } | null;
+  /** What would be tracked; null of a replay. */
+  tracking: { opens: boolean; clicks: boolean } | null;
+  sender: (AuthenticationFinding & { domain: string }) | null;
+  recipients: readonly DryRunRecipient[];
+  lint: readonly LintFinding[];
+};
+
+export type DryRunRecipient = Pick<NewRecipient, 'address' | 'kind'> & {
+  suppression: Pick<Rehearsal['suppressions'][number], 'reason' | 'expires_at'> | null;
+  /** null: it is suppressed. */
+  route: RouteFinding | null;
+};
+
+export type DryRunOutcome =
+  | { kind: 'described'; report: DryRunReport }
+  | (Refusal & { kind: 'refused'; limit?: LimitState });
+
+/** @param idempotency is compared with what is remembered, and not remembered itself */
+export type DryRun = (
+  caller: Caller,
+  draft: EmailDraft,
+  idempotency: NewEmail['idempotency'],
+) => Promise<DryRunOutcome>;
+
+export type DryRunOptions = Pick<AcceptOptions, 'world' | 'dispatcher'> & {
+  rehearse: (email: NewEmail) => Promise<Rehearsal>;
+  /** The message for one recipient; the bytes in pieces. */
+  compose: (
+    message: StoredMessage,
+    recipient: Pick<NewRecipient, 'address' | 'position'>,
+  ) => Promise<{ parts: readonly Buffer[]; sizeBytes: number }>;
+  /** null: the domain was removed a moment ago. */
+  authenticate: (message: StoredMessage, ask: BoundedLook) => Promise<AuthenticationFinding | null>;
+  findRoute: (message: StoredMessage, destination: string) => Promise<RouteFinding>;
+  allowance: Pick<LookupAllowance, 'forRequest'>;
+};
+
+export function createDryRun(options: DryRunOptions): DryRun {
+  return async (caller, draft, idempotency) => {
+    const early = refuseOtherDomain(caller, draft);
+    if (early?.kind === 'refused') return early;
+    const email = newEmail(caller, draft, { idempotency, options });
+    const row = await options.rehearse(email);
+    const outcome = answer(row, email);
+    if (outcome.kind === 'refused') return outcome;
+    if (outcome.kind === 'replayed') return { kind: 'described', report: replay(row) };
+    const { domainId } = row;
+    if (domainId === null) throw new Error('an email without a domain is refused');
+    const message = messageOf(email, draft, { ...row, domainId });
+    const report = await describe(message, { caller, email, row, options });
+    return { kind: 'described', report };
+  };
+}
+
+function replay({ response, limit }: Rehearsal): DryRunReport {
+  const { id } = JSON.parse(response ?? '{}') as { id?: string };
+  return {
+    outcome: 'replay',
+    replayOf: id ?? null,
+    scheduledAt: null,
+    limit,
+    message: null,
+    tracking: null,
+    sender: null,
+    recipients: [],
+    lint: [],
+  };
+}
+
+/** Composing and reading 20 MB takes half a second, one email of a project at a time. */
+const turns = new OwnTurns(1);
+
+type Parts = { caller: Caller; email: NewEmail; row: Rehearsal; options: DryRunOptions };
+
+async function describe(message: StoredMessage, parts: Parts): Promise<DryRunReport> {
+  const { caller, row, options } = parts;
+  const [sender, recipients, composed] = await Promise.all([
+    options.authenticate(message, options.allowance.forRequest(caller)),
+    recipientsOf(message, parts),
+    turns.take(caller.projectId, () => composeAndLint(message, parts)),
+  ]);
+  return {
+    outcome: row.isScheduled ? 'schedule' : row.isPaused ? 'hold' : 'send',
+    replayOf: null,
+    scheduledAt: row.isScheduled ? row.startsAt : null,
+    limit: row.limit,
+    message: composed.message,
+    tracking: trackedIn(message.tracking),
+    sender: sender && { domain: domainOf(message.from.address), ...sender },
+    recipients,
+    lint: composed.lint,
+  };
+}
+
+/** Others get their turn in between. */
+async function composeAndLint(
+  message: StoredMessage,
+  parts: Parts,
+): Promise<Pick<DryRunReport, 'message' | 'lint'>> {
+  await nextTurn();
+  const composed = await compose(message, parts);
+  await nextTurn();
+  return { message: composed, lint: lintEmail(message) };
+}
+
+/** For the first recipient that is not suppressed; unsubscribe links make the others differ in length. */
+async function compose(
+  message: StoredMessage,
+  { email, row, options }: Parts,
+): Promise<DryRunReport['message']> {
+  const first = email.recipients.find(
+    ({ position }) => !row.suppressedPositions.includes(position),
+  );
+  if (first === undefined) throw new Error('an email to nobody is refused');
+  const { parts, sizeBytes } = await options.compose(message, first);
+  const { fields } = readHeader(Buffer.concat(parts));
+  return { sizeBytes, headers: fields.map(({ name, value }) => ({ name, value })) };
+}
+
+function recipientsOf(
+  message: StoredMessage,
+  { caller, email, row, options }: Parts,
+): Promise<DryRunRecipient[]> {
+  const ask = options.allowance.forRequest(caller);
+  const suppressions = new Map(row.suppressions.map((entry) => [entry.position, entry]));
+  const routes = new Map<string, Promise<RouteFinding>>();
+  const routeTo = (destination: string): Promise<RouteFinding> => {
+    const known = routes.get(destination);
+    if (known !== undefined) return known;
+    const finding = ask(destination, () => options.findRoute(message, destination)).then((found) =>
+      found.kind === 'known' ? found.value : unknownRoute(found.reason),
+    );
+    routes.set(destination, finding);
+    return finding;
+  };
+  return Promise.all(
+    email.recipients.map(async ({ address, kind, destination, position }) => {
+      const entry = suppressions.get(position);
+      if (entry === undefined) {
+        return { address, kind, suppression: null, route: await routeTo(destination) };
+      }
+      const { reason, expires_at } = entry;
+      return { address, kind, suppression: { reason, expires_at }, route: null };
+    }),
+  );
+}
+
+/** In the form of the API. */
+export function presentDryRun(report: DryRunReport) {
+  const { limit, message, sender } = report;
+  return {
+    object: 'dry_run' as const,
+    outcome: report.outcome,
+    replay_of: report.replayOf,
+    scheduled_at: report.scheduledAt?.toISOString() ?? null,
+    limit: {
+      counts: limit.counts ?? ('emails' as const),
+      limit: limit.limit,
+      remaining: limit.remaining,
+      reset: limit.resetS,
+      window: limit.windowS,
+    },
+    tracking: report.tracking,
+    message: message && { size: message.sizeBytes, headers: [...message.headers] },
+    sender,
+    recipients: report.recipients.map(({ address, kind, suppression, route }) => ({
+      address,
+      kind,
+      outcome: suppression ? ('suppressed' as const) : ('attempt' as const),
+      suppression,
+      route,
+    })),
+    lint: [...report.lint],
+  };
+}

@@ -1,0 +1,205 @@
+/**
+ * Accepting the emails of one request (`POST /v1/emails/batch`): the same rules as for one email
+ * (accept.ts), one commit for all of them (accept/store/email-batch.ts), then the hand-over of each.
+ *
+ * Strict: all are stored, or none is, and the refusal names each error with its index in the request.
+ * Permissive: valid emails are stored, and `errors` of the response has the others with their index. Emails
+ * beyond the limits are refused too: emails with few recipients come first, then those at the front.
+ */
+import { batchLimitRefusal } from '../core/limits.ts';
+import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import type { Caller } from '../core/scope.ts';
+import { domainOf } from '../mail/address.ts';
+import type { AcceptRow, NewEmail } from './store/statement.ts';
+import type { EmailBatch, RefusingOutcome } from './store/email-batch.ts';
+import {
+  type AcceptOptions,
+  type AcceptOutcome,
+  answerAgain,
+  newEmail,
+  otherDomain,
+  refusalOf,
+  refuseFull,
+  storeWithin,
+  takeAccepted,
+} from './accept.ts';
+import type { EmailDraft } from './draft.ts';
+import type { EarlyRefusal } from './early-refusal.ts';
+
+export const BATCH_MAX = 100;
+
+export const BATCH_VALIDATIONS = ['strict', 'permissive'] as const;
+export type BatchValidation = (typeof BATCH_VALIDATIONS)[number];
+
+/** @param items the emails of the request in its order, each a draft or the reason of its refusal */
+export type AcceptBatch = (
+  caller: Caller,
+  items: readonly (EmailDraft | EarlyRefusal)[],
+  options: {
+    validation: BatchValidation;
+    /** The client's key and a fingerprint (hex) of endpoint and parsed body. */
+    idempotency: EmailBatch['idempotency'];
+  },
+) => Promise<AcceptOutcome>;
+
+/** An email with its place in the request. */
+type Item = { index: number; draft: EmailDraft; email: NewEmail };
+type Refused = { index: number; refusal: EarlyRefusal };
+
+export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
+  return async (caller, drafts, { validation, idempotency }): Promise<AcceptOutcome> => {
+    const { items, refused } = sorted(caller, drafts, options);
+    if (validation === 'strict' && refused.length > 0) return refuseAll(refused);
+    if (items.length === 0) return { kind: 'accepted', body: bodyOf([], refused), limit: null };
+    const emails = items.map(({ email }) => email);
+    const full = await options.storage.takeAll(emails);
+    if (full !== null) return refuseFull(full, { caller, idempotency, db: options.db });
+    const batch: EmailBatch = {
+      projectId: caller.projectId,
+      environment: caller.environment,
+      keyId: caller.keyId,
+      idempotency,
+      sizeBytes: emails.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+      emails,
+      rest:
+        validation === 'strict'
+          ? { kind: 'strict', response: bodyOf(items, []) }
+          : permissive(items, refused),
+    };
+    const rows = await storeWithin(emails, options, () => options.store.acceptBatch(batch));
+    for (const [at, { email, draft }] of items.entries()) {
+      takeAccepted(email, draft, { row: rows[at]!, options });
+    }
+    return answer(rows, items, { validation, idempotency });
+  };
+}
+
+function sorted(
+  caller: Caller,
+  drafts: Parameters<AcceptBatch>[1],
+  options: AcceptOptions,
+): { items: Item[]; refused: Refused[] } {
+  const items: Item[] = [];
+  const refused: Refused[] = [];
+  let ahead = 0;
+  for (const [index, draft] of drafts.entries()) {
+    const refusal = isRefusal(draft) ? draft : refuseOtherDomain(caller, draft);
+    if (refusal !== null) {
+      refused.push({ index, refusal });
+    } else if (!isRefusal(draft)) {
+      const email = newEmail(caller, draft, { idempotency: null, options, ahead });
+      items.push({ index, draft, email: { ...email, response: '' } });
+      ahead += email.recipients.length;
+    }
+  }
+  return { items, refused };
+}
+
+function refuseOtherDomain({ domain }: Caller, { email }: EmailDraft): Refusal | null {
+  if (domain === null || domain === domainOf(email.from.address)) return null;
+  return { refused: 'authorization_error', message: otherDomain(domain) };
+}
+
+function permissive(items: readonly Item[], refused: readonly Refused[]): EmailBatch['rest'] {
+  const membersOf = (outcome: RefusingOutcome): string => members(refusalOf(outcome, '@domain'));
+  return {
+    kind: 'permissive',
+    items: items.map(({ index }) => index),
+    refused: refused.map(({ index, refusal }) => ({ item: index, text: members(refusal) })),
+    errors: {
+      key_refused: membersOf('key_refused'),
+      schedule_refused: membersOf('schedule_refused'),
+      domain_refused: membersOf('domain_refused'),
+      suppressed: membersOf('suppressed'),
+      limited: membersOf('limited'),
+    },
+  };
+}
+
+/** The members of an error in the response, after its index. */
+function members({ refused, message }: Refusal): string {
+  return JSON.stringify({ code: refused, message }).slice(1, -1);
+}
+
+/** The statement composes the response of a permissive batch in the same form. */
+function bodyOf(stored: readonly Item[], refused: readonly Refused[]): string {
+  return JSON.stringify({
+    data: stored.map(({ email }) => ({ id: email.id })),
+    errors: refused.map(({ index, refusal: { refused: code, message } }) => ({
+      index,
+      code,
+      message,
+    })),
+  });
+}
+
+function answer(
+  rows: readonly AcceptRow[],
+  items: readonly Item[],
+  { validation, idempotency }: Parameters<AcceptBatch>[2],
+): AcceptOutcome {
+  const [first] = rows;
+  if (!first) throw new Error('a batch has at least one email');
+  const { limit, response } = first;
+  if (rows.some(({ outcome }) => outcome === 'accepted')) {
+    return { kind: 'accepted', body: response ?? '', limit };
+  }
+  if (first.outcome === 'replayed') return answerAgain(first, idempotency);
+  const isKeyRefused = rows.every(({ outcome }) => outcome === 'key_refused');
+  if (validation === 'permissive' && !isKeyRefused) {
+    return { kind: 'accepted', body: response ?? '', limit };
+  }
+  return refuseStored(rows, items);
+}
+
+/** In the order in which one email is checked (accept.ts): the first that applies to any of them. */
+const CHECKS = [
+  'key_refused',
+  'schedule_refused',
+  'domain_refused',
+  'suppressed',
+  'limited',
+  'unknown',
+] as const;
+
+/** A strict batch that the statement refused. */
+function refuseStored(rows: readonly AcceptRow[], items: readonly Item[]): AcceptOutcome {
+  const check = CHECKS.find((one) => rows.some(({ outcome }) => outcome === one)) ?? 'unknown';
+  const row = rows.find(({ outcome }) => outcome === check)!;
+  const { limit } = row;
+  const refusals = items.flatMap(({ index, email }, at) =>
+    rows[at]!.outcome === check
+      ? [{ index, refusal: refusalOf(check, domainOf(email.from.address)) }]
+      : [],
+  );
+  if (check === 'limited') {
+    const recipients = items.reduce((sum, { email }) => sum + email.recipients.length, 0);
+    const needed = { emails: items.length, recipients };
+    return { kind: 'refused', ...batchLimitRefusal(limit, needed) };
+  }
+  if (check === 'unknown' || check === 'key_refused') {
+    return { kind: 'refused', ...refusals[0]!.refusal, ...(check === 'key_refused' && { limit }) };
+  }
+  return { ...refuseAll(refusals), limit };
+}
+
+/** The code of the first one, and its sentence; `details` has the others too. */
+function refuseAll(refused: readonly Refused[]): EarlyRefusal & { kind: 'refused' } {
+  const [first] = refused;
+  if (!first) throw new Error('a refusal needs a problem');
+  return {
+    kind: 'refused',
+    ...refuseFields(refused.flatMap(problemsOf)),
+    refused: first.refusal.refused,
+    ...(first.refusal.limit && { limit: first.refusal.limit }),
+  };
+}
+
+/** `[3].to[0]` is the first recipient of the fourth email. */
+function problemsOf({ index, refusal }: Refused): FieldProblem[] {
+  const { message, details = [{ field: '', message }] } = refusal;
+  return details.map((problem) => ({
+    field: problem.field === '' ? `[${index}]` : `[${index}].${problem.field}`,
+    message: problem.message,
+  }));
+}

@@ -1,0 +1,205 @@
+/**
+ * From the body of a request to a draft: the content of an email that names a template is rendered
+ * first, as the template is now, and attachments that are named by URL are downloaded, as the files are now. A
+ * request that is repeated with its Idempotency-Key gets its first answer, also when the template or the
+ * files have changed so that it would be refused (`replayOf`).
+ */
+import type { FastifyRequest } from 'fastify';
+import type { z } from 'zod';
+import { isRefusal, Overloaded, type Refusal, refuseFields } from '../core/refusals.ts';
+import type { Caller } from '../core/scope.ts';
+import { type AcceptOutcome, findReplay } from './accept.ts';
+import type { NamedAttachment, RequestDownloads } from './content/attachment-urls.ts';
+import { type DraftInput, type DraftRules, type EmailDraft, makeDraft } from './draft.ts';
+import { refuseEarly } from './early-refusal.ts';
+import { recipientUrls } from './content/recipient-urls.ts';
+import type { RenderedTemplate, TemplateService } from '../templates/templates.ts';
+import { RequestWork } from '../templates/work.ts';
+import { domainOf } from '../mail/address.ts';
+import { callerOf } from '../http/access.ts';
+import { BODY_MAX_BYTES } from '../http/errors.ts';
+import type { emailCreation } from './schemas.ts';
+import type { HttpServices } from '../http/services.ts';
+
+/** What the caller's emails may be. */
+function rulesFor(services: HttpServices, caller: Caller): DraftRules {
+  const { config, localUrl } = services;
+  const { allowPrivateNetworks, inboundPort } = config;
+  return {
+    environment: caller.environment,
+    allowPrivateNetworks,
+    ...recipientUrls(config, { environment: caller.environment, localUrl }),
+    takesMail: inboundPort !== null,
+  };
+}
+
+/** The draft of an email of one request, or why it is refused. */
+export type MakeDraft = (body: z.output<typeof emailCreation>) => Promise<EmailDraft | Refusal>;
+
+/**
+ * For the emails of one request, which share their downloads.
+ * @param options.numbersAsText see templates/variables.ts
+ */
+export function draftsFor(
+  services: HttpServices,
+  request: FastifyRequest,
+  options: { numbersAsText?: boolean } = {},
+): MakeDraft {
+  const caller = callerOf(request);
+  const resources = {
+    take: (bytes: number) => request.bodyAccount?.take(bytes) === true,
+    gone: () => request.bodyAccount?.closed() ?? AbortSignal.abort(),
+  };
+  const { projectId } = caller;
+  let downloads: RequestDownloads | null = null;
+  const context = {
+    rules: rulesFor(services, caller),
+    downloads: () =>
+      (downloads ??= services.attachmentUrls.forRequest({ projectId, ...resources })),
+  };
+  const rendering = new Rendering(services, caller, resources);
+  return async ({ template, subject, ...rest }) => {
+    // The schema lets nobody leave out both.
+    if (template == null) return draftFrom({ ...rest, subject: subject ?? '' }, context);
+    // The subject of the email, if it has one, takes the place of the template's.
+    const own = subject ? { subject } : {};
+    // Whatever else is wrong refuses the email before it is rendered.
+    const blank = makeDraft({ ...rest, ...BLANK, ...own }, context.rules);
+    if (isRefusal(blank)) return blank;
+    const from = domainOf(blank.email.from.address);
+    const { id, variables } = template;
+    const wanted = { id, variables: variables ?? {}, withSubject: !subject, ...options };
+    const rendered = await rendering.contentOf(wanted, from);
+    if (isRefusal(rendered)) return rendered;
+    const draft = await draftFrom({ ...rest, ...rendered, ...own }, context);
+    return isRefusal(draft) ? ofTemplate(draft) : draft;
+  };
+}
+
+/** In place of what the template makes, and of files. The subject of the email, if any, is checked with it. */
+const BLANK = { subject: '-', html: '-', text: '-', attachments: null };
+
+/** Of what the content of all emails of a request may be made by templates, in characters. */
+const RENDERED_MAX = BODY_MAX_BYTES;
+
+/** The templates of one request. What they make counts as if it had come in the body. */
+class Rendering {
+  readonly #services: HttpServices;
+  readonly #caller: Caller;
+  /** By the domain of the sender. */
+  readonly #refusals = new Map<string, Promise<Refusal | null>>();
+  readonly #resources: { take: (bytes: number) => boolean; gone: () => AbortSignal };
+  #work: RequestWork | null = null;
+  #characters = 0;
+
+  constructor(
+    services: HttpServices,
+    caller: Caller,
+    resources: { take: (bytes: number) => boolean; gone: () => AbortSignal },
+  ) {
+    this.#services = services;
+    this.#caller = caller;
+    this.#resources = resources;
+  }
+
+  /**
+   * @param domain of the sender
+   * @throws Overloaded when other requests use the memory, or the client has gone
+   */
+  async contentOf(
+    template: Parameters<TemplateService['render']>[1],
+    domain: string,
+  ): Promise<RenderedTemplate | Refusal> {
+    this.#work ??= new RequestWork();
+    const refuse = () => this.#refusalFor(domain);
+    const of = { work: this.#work, gone: this.#resources.gone(), refuse };
+    const rendered = await this.#services.templates.render(this.#caller, template, of);
+    if (isRefusal(rendered)) return rendered;
+    const { html, text } = rendered;
+    const characters = (html?.length ?? 0) + (text?.length ?? 0);
+    this.#characters += characters;
+    if (this.#characters > RENDERED_MAX) return RENDERED_TOO_LARGE;
+    if (this.#resources.take(characters)) return rendered;
+    throw new Overloaded('too many large requests are in progress');
+  }
+
+  #refusalFor(domain: string): Promise<Refusal | null> {
+    const { db, config } = this.#services;
+    const known = this.#refusals.get(domain);
+    const refusal =
+      known ?? refuseEarly(db, this.#caller, { domain, limit: config.limits.sending });
+    this.#refusals.set(domain, refusal);
+    return refusal;
+  }
+}
+
+const RENDERED_TOO_LARGE: Refusal = refuseFields([
+  {
+    field: 'template',
+    message:
+      'the templates of this request make more than 45 MB of content; send fewer emails in one request',
+  },
+]);
+
+type Input = Omit<DraftInput, 'attachments'> & {
+  attachments?: readonly NamedAttachment[] | null | undefined;
+};
+
+/** Whatever else is wrong refuses the email before anything is downloaded. */
+async function draftFrom(
+  input: Input,
+  { rules, downloads }: { rules: DraftRules; downloads: () => RequestDownloads },
+): Promise<EmailDraft | Refusal> {
+  const { attachments } = input;
+  if (!attachments?.some(namesUrl)) return makeDraft(input, rules);
+  const withEmpty = attachments.map((one) => (namesUrl(one) ? { ...one, content: '' } : one));
+  const draft = makeDraft({ ...input, attachments: withEmpty }, rules);
+  if (isRefusal(draft)) return draft;
+  const downloaded = await downloads().download(attachments);
+  return isRefusal(downloaded)
+    ? downloaded
+    : makeDraft({ ...input, attachments: downloaded }, rules);
+}
+
+function namesUrl(attachment: { path?: unknown }): boolean {
+  return attachment.path != null;
+}
+
+/** What is wrong with rendered content is named by the field that it came from. */
+function ofTemplate(refusal: Refusal): Refusal {
+  if (refusal.details === undefined) return refusal;
+  return refuseFields(
+    refusal.details.map(({ field, message }) =>
+      ['subject', 'html', 'text'].includes(field)
+        ? { field: 'template', message: `its ${field} ${message}` }
+        : { field, message },
+    ),
+  );
+}
+
+/**
+ * The first answer to a request that is refused now because of a template or a file; null: it had none.
+ * @param emails of the request, as they were sent; refusals of others would have been the same the first time
+ */
+export async function replayOf(
+  { db }: HttpServices,
+  request: FastifyRequest,
+  {
+    emails,
+    idempotency,
+  }: {
+    emails: readonly unknown[];
+    idempotency: { key: string; fingerprint: string } | null;
+  },
+): Promise<AcceptOutcome | null> {
+  if (idempotency === null || !emails.some(dependsOnOthers)) return null;
+  return findReplay(db, callerOf(request), idempotency);
+}
+
+/** Whether an email, which need not be valid, is made of more than its request. */
+function dependsOnOthers(email: unknown): boolean {
+  if (typeof email !== 'object' || email === null) return false;
+  const { template, attachments } = email as { template?: unknown; attachments?: unknown };
+  if (template != null) return true;
+  return Array.isArray(attachments) && attachments.some((one) => one?.path != null);
+}

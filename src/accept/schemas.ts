@@ -1,0 +1,238 @@
+/**
+ * Schemas of emails in requests: the fields of a new email, of a batch of them, and of a change. They
+ * define the structure; the rules about contents are in accept/draft.ts and appear here only in
+ * descriptions. Answers and lists: emails/schemas.ts.
+ */
+import { z } from 'zod';
+import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
+import {
+  EXPIRES_IN_S,
+  METADATA_NAME_MAX,
+  METADATA_VALUE_MAX,
+  SUBJECT_MAX,
+  TAG_PATTERN,
+  TAGS_MAX,
+} from './draft.ts';
+import { BATCH_MAX, BATCH_VALIDATIONS } from './email-batch.ts';
+import { optional } from '../http/schemas.ts';
+import { emailTemplate } from '../templates/schemas.ts';
+
+const oneOrMore = z.union([z.string(), z.array(z.string())]);
+
+const tagPart = z.string().meta({ pattern: TAG_PATTERN.source });
+
+const attachment = z
+  .strictObject({
+    filename: z.string().meta({ minLength: 1, examples: ['invoice.pdf'] }),
+    content: optional(
+      z.string().meta({
+        description: 'The bytes, in base64; or there is a `path`.',
+        format: 'byte',
+        examples: ['JVBERi0xLjcK'],
+      }),
+    ),
+    content_type: optional(
+      z.string().meta({
+        description:
+          'Guessed from the filename when absent. `text/*` in UTF-8 gets `charset=utf-8`.',
+        examples: ['application/pdf'],
+      }),
+    ),
+    content_id: optional(
+      z.string().meta({
+        description: 'Makes it inline: the html refers to it as `cid:<content_id>`.',
+        examples: ['logo'],
+      }),
+    ),
+    path: optional(
+      z.string().meta({
+        description:
+          'Instead of `content`: an https URL of the file, at a public address, which is downloaded before the ' +
+          'email is accepted. Redirections are not followed.',
+        examples: ['https://acme.com/files/terms.pdf'],
+      }),
+    ),
+  })
+  .meta({ id: 'Attachment' });
+
+const addresses = {
+  from: z.string().meta({
+    description: 'One address, with or without a name. Its domain must be verified.',
+    examples: ['Acme <hello@acme.com>'],
+  }),
+  to: oneOrMore.meta({
+    description: '1-50 addresses in `to`, `cc` and `bcc` together.',
+    examples: [['jo@example.com', 'Ann <ann@example.com>']],
+  }),
+  cc: optional(oneOrMore),
+  bcc: optional(oneOrMore),
+  reply_to: optional(oneOrMore.describe('Where replies go.')),
+};
+
+const content = {
+  subject: optional(
+    z.string().meta({
+      description: 'Needed unless there is a `template` with one, in whose place it is used.',
+      minLength: 1,
+      maxLength: SUBJECT_MAX,
+      examples: ['Your receipt'],
+    }),
+  ),
+  html: optional(
+    z.string().meta({
+      description: '`html`, `text` or `template` is needed.',
+      examples: ['<p>Thank you.</p>'],
+    }),
+  ),
+  text: optional(
+    z.string().describe('Derived from the html when absent; an empty string switches that off.'),
+  ),
+  headers: optional(
+    z.record(z.string(), z.string()).meta({
+      description: 'Further headers; not those that the service writes itself.',
+      examples: [{ 'X-Entity-Ref-ID': '4711' }],
+    }),
+  ),
+  attachments: optional(z.array(attachment).describe('The whole message: at most 30 MB.')),
+};
+
+const labels = {
+  tags: optional(
+    z.array(z.strictObject({ name: tagPart, value: tagPart })).meta({
+      description: 'For finding emails; repeated in events.',
+      maxItems: TAGS_MAX,
+      examples: [[{ name: 'kind', value: 'receipt' }]],
+    }),
+  ),
+  metadata: optional(
+    z
+      .record(z.string(), z.string())
+      .describe(
+        `Your own strings, repeated in events: at most ${TAGS_MAX} names of ` +
+          `${METADATA_NAME_MAX} characters with values of ${METADATA_VALUE_MAX}.`,
+      ),
+  ),
+};
+
+const scheduledAt = z.string().meta({
+  description:
+    `When to send it: ISO 8601 with an offset, up to ${SCHEDULE_DAYS_MAX} days ahead. A time in the ` +
+    'past sends it at once.',
+  format: 'date-time',
+  examples: ['2027-01-31T09:00:00+01:00'],
+});
+
+const handling = {
+  expires_in: optional(
+    z.int().meta({
+      description:
+        'Seconds, counted from `scheduled_at` if given. After that, recipients that have not received it end `failed` with the ' +
+        'reason `expired`.',
+      minimum: EXPIRES_IN_S.min,
+      maximum: EXPIRES_IN_S.max,
+    }),
+  ),
+  unsubscribe: optional(
+    z
+      .union([z.string(), z.boolean()])
+      .describe(
+        'One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this ' +
+          'service, which suppresses the recipient and needs LETTERHAUS_PUBLIC_URL.',
+      ),
+  ),
+  tls: optional(
+    z
+      .enum(['opportunistic', 'enforced'])
+      .describe(
+        "Overrides the domain's setting. `enforced`: fails rather than sending unencrypted.",
+      ),
+  ),
+  tracking: optional(
+    z.strictObject({ opens: optional(z.boolean()), clicks: optional(z.boolean()) }).meta({
+      description:
+        "Overrides the domain's setting. `opens`: a pixel in the html; `clicks`: its links lead through " +
+        'LETTERHAUS_TRACKING_URL. Needs html.',
+      examples: [{ opens: true, clicks: true }],
+    }),
+  ),
+  scheduled_at: optional(scheduledAt),
+};
+
+/** Checked together with the shape of the fields, so that all problems are reported at once. */
+const withOthers = {
+  when: ({ value }: { value: unknown }) => typeof value === 'object' && value !== null,
+};
+
+const FROM_TEMPLATE = 'is made by the template; leave one of them out';
+
+const FIELDS = {
+  ...addresses,
+  ...content,
+  template: optional(emailTemplate),
+  ...labels,
+  ...handling,
+};
+
+export const emailCreation = z
+  .strictObject(FIELDS)
+  .refine(({ subject, template }) => subject != null || template != null, {
+    path: ['subject'],
+    error: 'is required',
+    ...withOthers,
+  })
+  .refine(({ html, template }) => template == null || !html, {
+    path: ['html'],
+    error: FROM_TEMPLATE,
+    ...withOthers,
+  })
+  .refine(({ text, template }) => template == null || !text, {
+    path: ['text'],
+    error: FROM_TEMPLATE,
+    ...withOthers,
+  })
+  .meta({
+    id: 'EmailCreation',
+    examples: [
+      {
+        from: 'Acme <hello@acme.com>',
+        to: 'jo@example.com',
+        subject: 'Your receipt',
+        html: '<p>Thank you.</p>',
+      },
+    ],
+  });
+
+export const emailChange = z.strictObject({ scheduled_at: scheduledAt }).meta({
+  id: 'EmailChange',
+  examples: [{ scheduled_at: '2027-01-31T09:00:00+01:00' }],
+});
+
+export const idempotencyHeaders = z.object({
+  'idempotency-key': z
+    .string()
+    .optional()
+    .meta({
+      description:
+        'Your own string, 1-256 printable ASCII characters. Repeating the request with it ' +
+        'within 24 hours returns the first response and sends nothing.',
+      maxLength: 256,
+      examples: ['receipt-4711'],
+    }),
+});
+
+/** The route checks each item separately (accept/batch-routes.ts). */
+export const emailBatchCreation = z
+  .array(emailCreation)
+  .min(1)
+  .max(BATCH_MAX)
+  .meta({ id: 'EmailBatchCreation' });
+
+export const batchHeaders = idempotencyHeaders.extend({
+  'x-batch-validation': z
+    .enum(BATCH_VALIDATIONS)
+    .default('strict')
+    .describe(
+      '`strict`: all emails are accepted or none. `permissive`: the valid ones are accepted, and ' +
+        'the others are in `errors`.',
+    ),
+});

@@ -1,0 +1,241 @@
+/**
+ * SMTP submission (RFC 6409) for applications that cannot use HTTP; mail is accepted by the same rules.
+ * The password is an API key, From determines the sending domain, RCPT the recipients. Bounces return to the service,
+ * so the sender of the envelope is only used for notices that the client asks for (RFC 3461).
+ *
+ * A 250 with the id of the email means the same as a 202: it is on disk and will be attempted.
+ */
+import type { Logger } from 'pino';
+import type { AuthLimiter } from '../accounts/keys/auth-limiter.ts';
+import type { KeyCache, KeyUse } from '../accounts/keys/key-cache.ts';
+import type { Config } from '../config/config.ts';
+import { isRefusal, Overloaded, type Refusal, type RefusalCode } from '../core/refusals.ts';
+import type { Caller } from '../core/scope.ts';
+import type { World } from '../lib/world.ts';
+import { type Address, parseAddress } from '../mail/address.ts';
+import { FEEDBACK_ID } from '../mail/compose.ts';
+import type { DsnRequest, RcptDsn } from '../mail/dsn-parameters.ts';
+import { plainAddress } from '../net/addresses.ts';
+import { answerOf, closing, type SmtpAnswer } from '../net/smtp/server-types.ts';
+import type {
+  SmtpEnvelope,
+  SmtpHandlers,
+  SmtpLogIn,
+  SmtpMessage,
+  SmtpSession,
+} from '../net/smtp/server.ts';
+import type { AcceptEmail, AcceptOutcome } from './accept.ts';
+import type { DraftRules } from './draft.ts';
+import { recipientUrls, type UrlSettings } from './content/recipient-urls.ts';
+import { readSubmission, readSubmittedRecipient } from './submitted-message.ts';
+import { AcceptedUnknown } from './store/accept.ts';
+import { DatabaseUnavailable } from '../database/database.ts';
+import type { SecretBox } from '../secrets/secret-store.ts';
+
+export type SubmissionOptions = {
+  accept: AcceptEmail;
+  keys: Pick<KeyCache, 'find'>;
+  limiter: Pick<AuthLimiter, 'count'>;
+  use: Pick<KeyUse, 'note'>;
+  config: Pick<Config, 'hostname' | 'submissionShowsClient'> & UrlSettings;
+  secrets: Pick<SecretBox, 'derive'>;
+  /** Of this machine's HTTP listener, for links in test email. */
+  localUrl: string;
+  world: Pick<World, 'now' | 'newId' | 'monotonicMs'>;
+  log: Logger;
+};
+
+const WRONG = answerOf(
+  535,
+  '5.7.8',
+  'The password must be a valid API key; the user name may be letterhaus or any other.',
+);
+const NOT_NOW = answerOf(454, '4.7.0', 'The database cannot be reached; try again in a moment.');
+
+/**
+ * Accepts any valid key; a client with too many invalid attempts is disconnected. The user name is ignored:
+ * the key alone says who the caller is, and clients made for other services send `apikey`, `resend` or a
+ * name of their own.
+ */
+export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogIn<Caller> {
+  return async (session, { pass }) => {
+    try {
+      const caller = await keys.find(pass);
+      if (caller !== null) {
+        use.note(caller);
+        return { user: caller };
+      }
+      const { allowed, limit } = await limiter.count(session.client);
+      return { refused: allowed ? WRONG : tooMany(limit.resetS) };
+    } catch (error) {
+      if (replyToThrown(error) === null) throw error;
+      return { refused: NOT_NOW };
+    }
+  };
+}
+
+function tooMany(resetS: number): SmtpAnswer {
+  const why = 'Too many attempts without a valid API key came from your address';
+  return closing(421, '4.7.0', `${why}; try again in ${resetS} s.`);
+}
+
+export function createSubmission(options: SubmissionOptions): SmtpHandlers<Caller> {
+  const { log, world } = options;
+  return {
+    onRcpt(session, address) {
+      const read = readSubmittedRecipient(address, rulesFor(session, options));
+      return isRefusal(read) ? answerOf(553, '5.1.3', read.message) : null;
+    },
+    async onMessage(session, envelope, message) {
+      const startedMs = world.monotonicMs();
+      const { answer, emailId } = await take({ session, envelope, message }, options);
+      // Neither addresses of mail nor content, as in the log of HTTP requests.
+      log.info(
+        {
+          session_id: session.id,
+          client: plainAddress(session.remoteAddress),
+          project_id: session.user?.projectId,
+          code: answer.code,
+          enhanced_code: answer.enhanced ?? undefined,
+          email_id: emailId,
+          duration_ms: Math.round((world.monotonicMs() - startedMs) * 10) / 10,
+        },
+        'submission',
+      );
+      return answer;
+    },
+  };
+}
+
+/** `emailId` when the message was accepted, now or at an earlier attempt. */
+type Taken = { answer: SmtpAnswer; emailId?: string };
+
+type Submitted = {
+  session: SmtpSession<Caller>;
+  envelope: SmtpEnvelope;
+  message: SmtpMessage;
+};
+
+async function take(
+  { session, envelope, message }: Submitted,
+  options: SubmissionOptions,
+): Promise<Taken> {
+  const { world, config } = options;
+  const caller = callerOf(session);
+  const rules = rulesFor(session, options);
+  const { recipients, dsn } = readEnvelope(envelope, rules);
+  const submission = readSubmission({
+    ...message,
+    recipients,
+    dsn,
+    projectId: caller.projectId,
+    feedbackKey: options.secrets.derive(FEEDBACK_ID),
+    trackedAt: rules.trackedAt,
+    trace: {
+      client: config.submissionShowsClient
+        ? { helo: session.helo, address: session.remoteAddress }
+        : null,
+      protocol: session.protocol,
+      hostname: config.hostname,
+      emailId: world.newId(),
+      at: new Date(world.now()),
+    },
+  });
+  if (isRefusal(submission)) return { answer: replyTo(submission) };
+  try {
+    const { draft, idempotency } = submission;
+    return answerTo(await options.accept(caller, draft, idempotency));
+  } catch (error) {
+    const answer = replyToThrown(error);
+    if (answer === null) throw error;
+    return { answer };
+  }
+}
+
+/** The recipients, and the notices about them that are asked for. */
+function readEnvelope(
+  { from, recipients, dsn, recipientDsn }: SmtpEnvelope,
+  rules: DraftRules,
+): { recipients: Address[]; dsn?: DsnRequest } {
+  const asked: Record<Address, RcptDsn> = {};
+  const addresses = recipients.flatMap((text): Address[] => {
+    const read = readSubmittedRecipient(text, rules);
+    if (isRefusal(read)) return [];
+    const rcptDsn = recipientDsn?.get(text);
+    if (rcptDsn !== undefined) asked[read.address] ??= rcptDsn;
+    return [read.address];
+  });
+  if (dsn === undefined && recipientDsn === undefined) return { recipients: addresses };
+  const { ret = null, envid = null } = dsn ?? {};
+  const sender = parseAddress(from);
+  return {
+    recipients: addresses,
+    dsn: { kind: 'request', sender, ret, envid, recipients: asked },
+  };
+}
+
+function answerTo(outcome: AcceptOutcome): Taken {
+  if (outcome.kind === 'refused') return { answer: replyTo(outcome) };
+  const { id } = JSON.parse(outcome.body) as { id: string };
+  // Mail libraries find the id by the words of Postfix, and take the rest of the line for it.
+  const answer = answerOf(250, '2.0.0', `Ok: queued as ${id}`);
+  if (outcome.kind === 'replayed') answer.before = 'Accepted before';
+  return { answer, emailId: id };
+}
+
+function rulesFor(session: SmtpSession<Caller>, { config, localUrl }: SubmissionOptions) {
+  const { environment } = callerOf(session);
+  const { trackedAt } = recipientUrls(config, { environment, localUrl });
+  return { environment, allowPrivateNetworks: config.allowPrivateNetworks, trackedAt };
+}
+
+/** The server accepts mail only after log-in. */
+function callerOf({ user }: SmtpSession<Caller>): Caller {
+  if (user === null) throw new Error('a message was received before the log-in');
+  return user;
+}
+
+/**
+ * Refusals as replies (RFC 5321, 3463) with the sentence that the API returns: 4xx where a retry of the
+ * same message can succeed, else 5xx. The type requires a reply for every refusal.
+ */
+const REPLIES = {
+  validation_error: [554, '5.6.0'],
+  authentication_error: [550, '5.7.8'],
+  totp_required: [550, '5.7.8'],
+  authorization_error: [550, '5.7.1'],
+  domain_not_verified: [550, '5.7.1'],
+  not_found: [554, '5.5.0'],
+  idempotency_conflict: [554, '5.5.0'],
+  conflict: [554, '5.5.0'],
+  suppressed: [550, '5.7.1'],
+  rate_limit_error: [451, '4.7.1'],
+  service_unavailable: [451, '4.3.0'],
+} as const satisfies Record<RefusalCode, readonly [code: number, enhanced: string]>;
+
+export function replyTo({ refused, message, details, isStorageFull }: Refusal): SmtpAnswer {
+  if (isStorageFull) return answerOf(452, '4.3.1', message);
+  // Every problem with the sender is a lack of permission.
+  if (/^(?:from|sender|resent-.*)$/i.test(details?.[0]?.field ?? ''))
+    return answerOf(550, '5.7.1', message);
+  const [code, enhanced] = REPLIES[refused];
+  return answerOf(code, enhanced, message);
+}
+
+/** The reply to an error that is not a bug. */
+export function replyToThrown(error: unknown): SmtpAnswer | null {
+  const unavailable = (text: string) => answerOf(451, '4.3.0', text);
+  if (error instanceof Overloaded) {
+    return unavailable(`Nothing was accepted: ${error.message}; try again in a moment.`);
+  }
+  if (error instanceof AcceptedUnknown) {
+    return unavailable(
+      'The connection to the database was lost: the email may have been accepted. ' +
+        'Sending it again with the same X-Letterhaus-Idempotency-Key is safe.',
+    );
+  }
+  if (!(error instanceof DatabaseUnavailable)) return null;
+  return unavailable(
+    'The database cannot be reached; nothing was accepted, try again in a moment.',
+  );
+}

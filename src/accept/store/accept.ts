@@ -1,0 +1,499 @@
+/**
+ * Group commit of accepted emails.
+ *
+ * Guarantee: a result `accepted` or `replayed` means that email, recipients, first event and idempotency
+ * key are one committed transaction on disk. Requests that arrive during a commit join the next one. If
+ * the connection is lost around the commit, the database is asked which emails it has (`findStored`);
+ * their ids were made before the statement.
+ *
+ * The emails of one batch request (email-batch.ts) are one commit.
+ *
+ * Usual emails are stored by a shorter statement (fast-path.ts). What it leaves alone, and what is not
+ * usual, is decided by the accept statement, in commits of its own.
+ *
+ * A project that sends much under a large limit gets blocks of it (limit-blocks.ts), which this worker finds out from
+ * a result or makes itself.
+ *
+ * Emails of a project whose limit row is locked by another transaction are committed separately, with a
+ * short lock timeout, so that they do not delay other projects.
+ */
+import { Overloaded } from '../../core/refusals.ts';
+import type { Scope } from '../../core/scope.ts';
+import { NOT_TRACKED, trackingOf } from '../../mail/links/tracking-link.ts';
+import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './statement.ts';
+import { isUsual, runUsual, runUsualTogether } from './fast-path.ts';
+import { type EmailBatch, runEmailBatch } from './email-batch.ts';
+import { makeBlocks, needsBlocks } from './limit-blocks.ts';
+import type { QueuedEmail } from '../../delivery/queue/queue-store.ts';
+import {
+  type Database,
+  DatabaseUnavailable,
+  impatient,
+  isLockTimeout,
+  type Queryable,
+} from '../../database/database.ts';
+import { GroupCommit } from '../../database/group-commit.ts';
+
+/** The connection was lost around the commit, and its result could not be determined in time. */
+export class AcceptedUnknown extends Error {
+  override readonly name = 'AcceptedUnknown';
+}
+
+/** The memory of emails that wait for their commit; above it requests are refused. */
+const PENDING_BYTES_MAX = 96 * 1024 * 1024;
+/** High enough to store 10,000 concurrent requests at one worker. */
+const PENDING_ITEMS_MAX = 20_000;
+
+/** One request: an email, or several to be stored in one commit. */
+type AcceptRequest = NewEmail | EmailBatch;
+
+/** One row per email of a request; a promise if they have to be read after a lost connection. */
+type Answer = readonly AcceptRow[] | Promise<readonly AcceptRow[]>;
+
+/** The connection that accepting uses. */
+export type AcceptConnection = Queryable & Pick<Database, 'transaction'>;
+
+export type AcceptStoreOptions = Omit<BatchOptions, 'holder' | 'hasBlocks' | 'onBlocks'> & {
+  /** The lease of this worker, for held recipients; null while it has none. */
+  holder: () => string | null;
+  /** Called for emails that may be stored and held by this worker, before the result is known. */
+  onUnknown: (emails: readonly QueuedEmail[]) => void;
+};
+
+type CommitOptions = AcceptStoreOptions & { withBlocks: Set<string> };
+
+/** The lock timeout for projects whose limit row was locked for longer than a batch waits. */
+const BUSY_LOCK_TIMEOUT_MS = 100;
+const BUSY_PACE_MS = 1_000;
+
+/** The maximum delay of a request; halves the number of commits at medium load (bench/README.md). */
+const ACCEPT_PACE_MS = 8;
+
+export class AcceptStore {
+  readonly #usualCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
+  readonly #commits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
+  /** For projects whose limit row was locked for too long, until one of their emails is stored. */
+  readonly #busyCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
+  readonly #busy = new Set<string>();
+  /** Whose limits are known to have blocks (limitOf). */
+  readonly #withBlocks = new Set<string>();
+  /** Equal requests in this process share one commit (sharedBy). */
+  readonly #byKey = new Map<string, Promise<readonly AcceptRow[]>>();
+
+  constructor(db: AcceptConnection, given: AcceptStoreOptions) {
+    const options = { ...given, withBlocks: this.#withBlocks };
+    const busyDb = impatient(db, BUSY_LOCK_TIMEOUT_MS);
+    const apart = (requests: readonly AcceptRequest[]) =>
+      this.#commitApart(busyDb, requests, options);
+    const common = {
+      sizeBytes: (request: AcceptRequest) => request.sizeBytes,
+      mayTryOneByOne: (error: unknown) => !(error instanceof DatabaseUnavailable),
+      exclusiveKey: (request: AcceptRequest) => keyOf(request),
+      isAlone: (request: AcceptRequest) => isBatch(request),
+    };
+    this.#busyCommits = new GroupCommit({ ...common, commit: apart, paceMs: BUSY_PACE_MS });
+    const unlessBusy =
+      (commit: (requests: readonly AcceptRequest[]) => Promise<Answer[]>) =>
+      async (requests: readonly AcceptRequest[]): Promise<Answer[]> => {
+        try {
+          // Requests that joined this batch before their project was found to be locked.
+          const isBusy = requests.some((request) => this.#busy.has(limitOf(request)));
+          return isBusy ? await apart(requests) : await commit(requests);
+        } catch (error) {
+          if (isLockTimeout(error)) return apart(requests);
+          // Waiting requests would wait as long and fail, too.
+          if (error instanceof DatabaseUnavailable) this.#rejectWaiting(error);
+          throw error;
+        }
+      };
+    const decide = unlessBusy((requests) => commitOrFind(db, requests, options));
+    const store = unlessBusy(async (requests) => {
+      const answers = await this.#commitUsual(db, requests, options);
+      this.#makeBlocks(busyDb, requests, answers);
+      return answers;
+    });
+    this.#commits = new GroupCommit({ ...common, commit: decide, paceMs: ACCEPT_PACE_MS });
+    this.#usualCommits = new GroupCommit({ ...common, commit: store, paceMs: ACCEPT_PACE_MS });
+  }
+
+  #rejectWaiting(error: DatabaseUnavailable): void {
+    this.#usualCommits.rejectWaiting(error);
+    this.#commits.rejectWaiting(error);
+  }
+
+  /** What the shorter statement leaves alone joins the next batch of the accept statement. */
+  async #commitUsual(
+    db: Queryable,
+    requests: readonly AcceptRequest[],
+    options: CommitOptions,
+  ): Promise<Answer[]> {
+    const answers = await storeOrFind(db, requests, { options, store: storeUsual });
+    return answers.map((answer, index) => answer ?? this.#commits.add(requests[index]!));
+  }
+
+  /** For projects that need them. If that fails, the next batch tries again. */
+  #makeBlocks(db: Queryable, requests: readonly AcceptRequest[], answers: readonly Answer[]): void {
+    for (const [index, request] of requests.entries()) {
+      const answer = answers[index]!;
+      const limit = limitOf(request);
+      if (answer instanceof Promise || this.#withBlocks.has(limit)) continue;
+      if (!needsBlocks(answer[0]!.limit)) continue;
+      this.#withBlocks.add(limit);
+      makeBlocks(db, request).catch(() => this.#withBlocks.delete(limit));
+    }
+  }
+
+  /** Commits project by project, so that a locked row fails only its own project. */
+  async #commitApart(
+    db: Queryable,
+    requests: readonly AcceptRequest[],
+    options: CommitOptions,
+  ): Promise<Answer[]> {
+    const results = new Map<AcceptRequest, Answer>();
+    for (const [limit, own] of Map.groupBy(requests, limitOf)) {
+      try {
+        const answers = await commitOrFind(db, own, options);
+        own.forEach((request, index) => results.set(request, answers[index]!));
+        this.#busy.delete(limit);
+      } catch (error) {
+        if (!(error instanceof DatabaseUnavailable)) throw error;
+        if (isLockTimeout(error)) this.#busy.add(limit);
+        for (const request of own) results.set(request, refusing(error));
+      }
+    }
+    return requests.map((request) => results.get(request)!);
+  }
+
+  /**
+   * Stores one email or returns the refusal. The statement checks key, domain, suppressions and limit
+   * again, so that recent changes take effect.
+   * @throws Overloaded before anything was stored
+   * @throws DatabaseUnavailable when nothing was stored
+   * @throws AcceptedUnknown when it may have been stored
+   */
+  async accept(email: NewEmail): Promise<AcceptRow> {
+    const [row] = await this.#add(email);
+    return row!;
+  }
+
+  /** As `accept`, for the emails of one request in one commit. @returns one row per email */
+  acceptBatch(batch: EmailBatch): Promise<readonly AcceptRow[]> {
+    return this.#add(batch);
+  }
+
+  async #add(request: AcceptRequest): Promise<readonly AcceptRow[]> {
+    const shared = sharedBy(request);
+    const twin = shared === null ? undefined : this.#byKey.get(shared);
+    if (twin) return asReplay(await twin, request);
+    this.#refuseOverload(request.sizeBytes);
+    const commit = this.#commitsFor(request).add(request);
+    return shared === null ? commit : this.#shared(shared, commit);
+  }
+
+  #commitsFor(request: AcceptRequest): GroupCommit<AcceptRequest, readonly AcceptRow[]> {
+    if (this.#busy.has(limitOf(request))) return this.#busyCommits;
+    const emails = isBatch(request) ? request.emails : [request];
+    return emails.every(isUsual) ? this.#usualCommits : this.#commits;
+  }
+
+  /** Whether an email of this size would be refused, because so many wait. */
+  isOverloaded(bytes = 0): boolean {
+    const all = [this.#usualCommits, this.#commits, this.#busyCommits];
+    const pendingItems = all.reduce((sum, commits) => sum + commits.pendingItems, 0);
+    const pendingBytes = all.reduce((sum, commits) => sum + commits.pendingBytes, 0);
+    return pendingItems >= PENDING_ITEMS_MAX || pendingBytes + bytes > PENDING_BYTES_MAX;
+  }
+
+  #refuseOverload(bytes: number): void {
+    if (!this.isOverloaded(bytes)) return;
+    throw new Overloaded('too many messages are waiting to be stored');
+  }
+
+  #shared(key: string, commit: Promise<readonly AcceptRow[]>): Promise<readonly AcceptRow[]> {
+    this.#byKey.set(key, commit);
+    const forget = (): void => void this.#byKey.delete(key);
+    commit.then(forget, forget);
+    return commit;
+  }
+}
+
+/** The key of the limit row that the email locks. */
+function limitOf({ projectId, environment }: Scope): string {
+  return `${projectId} ${environment}`;
+}
+
+function isBatch(request: AcceptRequest): request is EmailBatch {
+  return 'emails' in request;
+}
+
+function isEmail(request: AcceptRequest): request is NewEmail {
+  return !isBatch(request);
+}
+
+/** Rejects one request of a batch; the others get their rows. */
+function refusing(reason: unknown): Promise<never> {
+  const refused = Promise.reject(reason);
+  refused.catch(() => {});
+  return refused;
+}
+
+function keyOf(request: AcceptRequest): string | null {
+  if (request.idempotency === null) return null;
+  return `${request.projectId} ${request.environment} ${request.idempotency.key} `;
+}
+
+/** Includes the API key: a refusal because of a revoked key must not apply to a request with another. */
+function sharedBy(request: AcceptRequest): string | null {
+  const key = keyOf(request);
+  return key === null ? null : `${key}${request.keyId} ${request.idempotency?.fingerprint}`;
+}
+
+/** The result for a second request with the same idempotency key, from that of the first one. */
+function asReplay(rows: readonly AcceptRow[], { idempotency }: AcceptRequest): AcceptRow[] {
+  const isAccepted = rows.some(({ outcome }) => outcome === 'accepted');
+  const fingerprint = idempotency?.fingerprint ?? null;
+  return rows.map((row) =>
+    isAccepted ? { ...row, outcome: 'replayed', fingerprint, holder: null } : row,
+  );
+}
+
+/** Stores requests with one statement. @returns null for those that it leaves alone */
+type Store<Rows> = (
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+  options: BatchOptions,
+) => Promise<Rows[]>;
+
+/** @throws DatabaseUnavailable when nothing was stored */
+function commitOrFind(
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+  options: CommitOptions,
+): Promise<Answer[]> {
+  return storeOrFind(db, requests, { options, store: decideAll });
+}
+
+/** @throws DatabaseUnavailable when nothing was stored */
+async function storeOrFind<Rows extends readonly AcceptRow[] | null>(
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+  { options, store }: { options: CommitOptions; store: Store<Rows> },
+): Promise<(Rows | Answer)[]> {
+  const holder = options.holder();
+  const { withBlocks } = options;
+  const hasBlocks = requests.some((request) => withBlocks.has(limitOf(request)));
+  const onBlocks = (scope: Scope): void => void withBlocks.add(limitOf(scope));
+  try {
+    return await store(db, requests, { ...options, holder, hasBlocks, onBlocks });
+  } catch (error) {
+    if (!(error instanceof DatabaseUnavailable) || error.isUndone) throw error;
+    const truth = findTruth(db, requests, { holder, options, cause: error });
+    return requests.map((_, index) => truth.then((answers) => answers[index]!));
+  }
+}
+
+const storeUsual: Store<readonly AcceptRow[] | null> = async (db, requests, options) => {
+  const [first] = requests;
+  if (first && isBatch(first)) return [await runUsualTogether(db, first, options)];
+  const rows = await runUsual(db, requests.filter(isEmail), options);
+  return rows.map((row) => row && [row]);
+};
+
+const decideAll: Store<readonly AcceptRow[]> = async (db, requests, options) => {
+  const [first] = requests;
+  if (first && isBatch(first)) {
+    const rows = await runEmailBatch(db, first, options);
+    return [await lookAgainAtRefusedBatch(db, first, rows).catch(() => rows)];
+  }
+  const emails = requests.filter(isEmail);
+  const rows = await runBatch(db, emails, options);
+  // Committed: an error in this look-up must not change the result.
+  const known = await lookAgainAtRefusedKeys(db, emails, rows).catch(() => rows);
+  return known.map((row) => [row]);
+};
+
+/** @throws AcceptedUnknown */
+async function findTruth(
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+  {
+    holder,
+    options,
+    cause,
+  }: { holder: string | null; options: AcceptStoreOptions; cause: DatabaseUnavailable },
+): Promise<readonly (readonly AcceptRow[])[]> {
+  const [first] = requests;
+  const batch = first && isBatch(first) ? first : null;
+  const emails = batch?.emails ?? requests.filter(isEmail);
+  // The response of a permissive batch is stored only in the database.
+  const rows = batch?.rest.kind === 'permissive' ? null : await findStored(db, emails, holder);
+  if (rows !== null && batch?.rest.kind === 'strict') {
+    const { response } = batch.rest;
+    return [rows.map((row) => ({ ...row, response }))];
+  }
+  if (rows !== null) return rows.map((row) => [row]);
+  options.onUnknown(emails);
+  const message = 'the connection to the database was lost while the email was being stored';
+  throw new AcceptedUnknown(message, { cause });
+}
+
+const FIND_KEYS = `
+select m.project_id || ' ' || m.environment || ' ' || m.key || ' ' as id, m.response,
+       encode(m.fingerprint, 'hex') as fingerprint
+  from unnest($1::uuid[], $2::text[], $3::text[]) as i(project_id, environment, key)
+  join idempotency m using (project_id, environment, key)
+ where m.expires_at > app_now()`;
+
+/**
+ * A request with an idempotency key that the limit refused may repeat one that another worker committed
+ * while this statement waited for the limit's lock, which its snapshot could not see.
+ */
+async function lookAgainAtRefusedKeys(
+  db: Queryable,
+  emails: readonly NewEmail[],
+  rows: AcceptRow[],
+): Promise<AcceptRow[]> {
+  const refused = emails.filter(
+    (email, index) => email.idempotency && rows[index]?.outcome === 'limited',
+  );
+  if (refused.length === 0) return rows;
+  const byKey = await findKeys(db, refused);
+  return rows.map((row, index) => {
+    const earlier = row.outcome === 'limited' && byKey.get(keyOf(emails[index]!) ?? '');
+    return earlier ? { ...row, ...earlier, outcome: 'replayed' } : row;
+  });
+}
+
+async function lookAgainAtRefusedBatch(
+  db: Queryable,
+  batch: EmailBatch,
+  rows: AcceptRow[],
+): Promise<AcceptRow[]> {
+  const isLimited = rows.some(({ outcome }) => outcome === 'limited');
+  const isStored = rows.some(({ outcome }) => outcome === 'accepted');
+  if (batch.idempotency === null || !isLimited || isStored) return rows;
+  const earlier = (await findKeys(db, [batch])).get(keyOf(batch) ?? '');
+  return earlier ? rows.map((row) => ({ ...row, ...earlier, outcome: 'replayed' })) : rows;
+}
+
+type Remembered = { id: string; response: string; fingerprint: string };
+
+/** @returns the stored keys, by keyOf */
+async function findKeys(
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+): Promise<Map<string, Remembered>> {
+  const found = await db.query<Remembered>(FIND_KEYS, [
+    requests.map(({ projectId }) => projectId),
+    requests.map(({ environment }) => environment),
+    requests.map(({ idempotency }) => idempotency?.key),
+  ]);
+  return new Map(found.map((row) => [row.id, row]));
+}
+
+/** What was answered to a request with this Idempotency-Key; null: nothing within 24 hours. */
+export async function findRemembered(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  key: string,
+): Promise<Omit<Remembered, 'id'> | null> {
+  const [found] = await db.query<Remembered>(FIND_KEYS, [[projectId], [environment], [key]]);
+  return found ?? null;
+}
+
+/** How long and at which interval the result is queried. */
+const TRUTH_WITHIN_MS = 4_000;
+const TRUTH_PAUSE_MS = 400;
+
+/** The columns of an AcceptRow as statement.ts stored them: change both together. */
+const FIND_EMAILS = `
+select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
+       e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,
+       c.tls, c.tracking,
+       (select array_agg(r.position) from recipients r
+         where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
+         as suppressed_positions,
+       coalesce((select bool_or(q.held) from queue q
+                  where q.project_id = e.project_id and q.email_id = e.id), false) as is_held
+  from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
+ cross join lateral (
+    select * from emails e
+     where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id limit 1) e
+  left join lateral (
+    select c.tls, c.tracking from contents c
+     where c.project_id = e.project_id and c.email_id = e.id limit 1) c on true`;
+
+type FoundEmail = {
+  id: string;
+  created_at: string;
+  at: Date;
+  is_scheduled: boolean;
+  domain_id: string;
+  dual_signed: boolean;
+  tls: AcceptRow['tls'];
+  tracking: string | null;
+  suppressed_positions: number[] | null;
+  is_held: boolean;
+};
+
+/**
+ * After a lost connection: emails that are found were accepted. The others are unknown, because the
+ * statement may still run on a server that has not noticed the lost connection.
+ */
+export async function findStored(
+  db: Queryable,
+  emails: readonly NewEmail[],
+  holder: string | null,
+): Promise<AcceptRow[] | null> {
+  const timeUp = AbortSignal.timeout(TRUTH_WITHIN_MS);
+  const late = new Promise<[]>((resolve) => timeUp.addEventListener('abort', () => resolve([])));
+  while (!timeUp.aborted) {
+    await new Promise((resolve) => setTimeout(resolve, TRUTH_PAUSE_MS));
+    const asked = db.query<FoundEmail>(FIND_EMAILS, [
+      emails.map((email) => email.projectId),
+      emails.map((email) => email.environment),
+      emails.map((email) => email.id),
+    ]);
+    const found = await Promise.race([asked.catch(() => []), late]);
+    if (found.length === 0) continue;
+    const byId = new Map(found.map((row) => [row.id, row]));
+    return emails.map((email) => truthOf(email, byId.get(email.id), holder));
+  }
+  return null;
+}
+
+/** A batch is one transaction: if others of the batch are stored, a missing email was refused. */
+function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | null): AcceptRow {
+  // The limit's state is not queried again, since it is only used for headers.
+  const limit = { limit: 0, remaining: 0, resetS: 0, windowS: 60 };
+  if (!row) {
+    return {
+      outcome: 'unknown',
+      response: null,
+      fingerprint: null,
+      domainId: null,
+      dualSigned: false,
+      tls: null,
+      tracking: NOT_TRACKED,
+      createdAt: new Date(0),
+      suppressedPositions: [],
+      holder: null,
+      limit,
+    };
+  }
+  return {
+    outcome: 'accepted',
+    response: email.response
+      .replace('@created_at', row.created_at)
+      .replace('@status', row.is_scheduled ? 'scheduled' : 'queued'),
+    fingerprint: null,
+    domainId: row.domain_id,
+    dualSigned: row.dual_signed,
+    tls: row.tls,
+    tracking: trackingOf(row.tracking),
+    createdAt: row.at,
+    suppressedPositions: row.suppressed_positions ?? [],
+    holder: email.handOver && !row.is_held ? holder : null,
+    limit,
+  };
+}

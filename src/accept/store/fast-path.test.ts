@@ -1,0 +1,419 @@
+/**
+ * The short accept statement against the full one: each generated batch is stored by both, from the same state at the
+ * same time, and the answers and all rows are compared.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import fc from 'fast-check';
+import { address } from '../../../test/support/deliveries.ts';
+import { emailBatch, newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './statement.ts';
+import { isUsual, runUsual, runUsualTogether } from './fast-path.ts';
+import { insertDomain } from '../../domains/domain-store.ts';
+import { runEmailBatch } from './email-batch.ts';
+import { newId } from '../../database/ids.ts';
+import { createKey } from '../../accounts/keys/key-store.ts';
+import type { Queryable } from '../../database/database.ts';
+import { addSuppression } from '../../suppressions/suppression-store.ts';
+import { createEndpoint } from '../../webhooks/endpoint-store.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+
+const RUNS = 60;
+const HOLDER = newId();
+const BASE = 'https://links.acme.com';
+const KEYS = ['valid', 'revoked', 'expired', 'of enforced.com'] as const;
+const DOMAINS = {
+  'enforced.com': `tls = 'enforced', ed25519_verified = true`,
+  'tracked.com': 'track_opens = true, track_clicks = true',
+  'paused.com': 'paused_at = app_now()',
+  'pending.com': `status = 'pending'`,
+  'removed.com': 'deleted_at = app_now()',
+};
+const SUPPRESSED = 'gone@example.net';
+const SUPPRESSED_IN_OTHER_CASE = 'WEG-\u00d6@example.net';
+const NO_LONGER_SUPPRESSED = 'back@example.net';
+
+type Scoped = Omit<Sender, 'environment'> & { environment: NewEmail['environment'] };
+type Keys = Record<(typeof KEYS)[number], string>;
+type Stage = { scope: Scoped; keys: Keys }[];
+
+/** Two projects, of one of them both environments. */
+async function setStage(): Promise<Stage> {
+  const [one, other] = [await newSender(db), await newSender(db)];
+  const scopes: Scoped[] = [one, { ...one, environment: 'test' }, other];
+  const stage: Stage = [];
+  for (const scope of scopes) {
+    const keys = {} as Keys;
+    for (const name of KEYS) {
+      const domain = name === 'of enforced.com' ? 'enforced.com' : null;
+      const rights = { permission: 'full_access', domain, expiresAt: null } as const;
+      keys[name] = (await createKey(db, scope, { name, ...rights })).key.id;
+    }
+    await db.query('update api_keys set revoked_at = app_now() where id = $1', [keys.revoked]);
+    await db.query('update api_keys set expires_at = app_now() where id = $1', [keys.expired]);
+    for (const [name, state] of Object.entries({ 'acme.com': 'tls = tls', ...DOMAINS })) {
+      await addDomain(scope, name, state);
+    }
+    const past = new Date(Date.now() - 60_000);
+    const entry = { reason: 'manual', sourceEmailId: null, by: 'api' } as const;
+    for (const gone of [SUPPRESSED, SUPPRESSED_IN_OTHER_CASE.toLowerCase()]) {
+      await addSuppression(db, scope, { ...entry, address: address(gone), expiresAt: null });
+    }
+    await addSuppression(db, scope, {
+      ...entry,
+      address: address(NO_LONGER_SUPPRESSED),
+      expiresAt: past,
+    });
+    stage.push({ scope, keys });
+  }
+  return stage;
+}
+
+async function addDomain(scope: Scoped, name: string, state: string): Promise<void> {
+  const sealed = Buffer.from('sealed');
+  if (name !== 'acme.com' || scope.environment === 'test') {
+    await insertDomain(db, {
+      ...scope,
+      id: newId(),
+      name,
+      status: 'verified',
+      rsaSelector: 'one',
+      rsaPublicKey: '',
+      rsaPrivateKey: sealed,
+      ed25519Selector: 'two',
+      ed25519PublicKey: '',
+      ed25519PrivateKey: sealed,
+      ed25519Verified: false,
+      records: [],
+      advice: [],
+    });
+  }
+  await db.query(
+    `update domains set ${state} where project_id = $1 and environment = $2 and name = $3`,
+    [scope.projectId, scope.environment, name],
+  );
+}
+
+/** Usual things often, so that most batches have some that are stored by the short statement. */
+const often = <Value>(usual: Value, ...others: readonly Value[]): fc.Arbitrary<Value> =>
+  fc.oneof({ weight: 8, arbitrary: fc.constant(usual) }, fc.constantFrom(...others));
+
+const EMAIL = fc.record({
+  scope: often(0, 1, 2),
+  key: often<(typeof KEYS)[number]>('valid', ...KEYS),
+  domain: often('acme.com', 'enforced.com', 'tracked.com', ...Object.keys(DOMAINS), 'no.com'),
+  fromName: fc.constantFrom(null, 'The "Shop"', 'Zoë, 2'),
+  to: often(
+    'jo@example.net',
+    'Kim@Example.net',
+    'J\u00d6RG@example.net',
+    SUPPRESSED,
+    SUPPRESSED_IN_OTHER_CASE,
+    NO_LONGER_SUPPRESSED,
+  ),
+  toName: fc.constantFrom(null, 'Jo {1}, "2"'),
+  replyTo: often<readonly string[]>([], ['a@acme.com'], ['a@acme.com', 'b"\\{@acme.com']),
+  tags: often<readonly string[]>([], ['receipt'], ['a', 'b']),
+  metadata: fc.constantFrom({}, { order: '47"\\11' }),
+  headers: fc.constantFrom<NewEmail['headers']>([], [['X-Order', '"4711"']]),
+  attachment: fc.constantFrom(null, 'YWJj'),
+  raw: often<Buffer | null>(null, Buffer.from([0, 255, 10])),
+  text: fc.constantFrom(null, '', 'null', 'Hello, {"you"} \\ ü'),
+  unsubscribeUrl: fc.constantFrom(null, 'https://acme.com/u'),
+  tls: fc.constantFrom<NewEmail['tls']>(null, 'enforced', 'opportunistic'),
+  tracking: fc.record({
+    opens: fc.constantFrom(null, true, false),
+    clicks: fc.constantFrom(null, true, false),
+    base: fc.constantFrom(null, BASE),
+  }),
+  lifetimeS: fc.constantFrom(60, 3_600),
+  handOver: fc.boolean(),
+  acceptsSuppressed: fc.constantFrom(undefined, false, true),
+  idempotencyKey: fc.option(fc.integer({ min: 0, max: 30 })),
+});
+type Wanted = typeof EMAIL extends fc.Arbitrary<infer Value> ? Value : never;
+
+const STATE = fc.record({
+  max: often(100, 0, 3, 8),
+  used: fc.constantFrom(0, 3, 98),
+  recipientsMax: often<number | null>(null, 2, 8),
+  /** The permits of each. */
+  blocks: fc.constantFrom<readonly number[]>([], [1, 20], [12, 0, 9]),
+  /** Of the start of the window, in the past. */
+  startedS: fc.constantFrom(30, 30, 30, 120, -3_600),
+  endpoint: fc.constantFrom(null, [], ['email.queued'], ['email.bounced']),
+  holder: often<string | null>(HOLDER, null),
+  recipientLimit: often<BatchOptions['recipientLimit']>(null, { max: 5, windowS: 10 }),
+  keysExpire: often(false, true),
+});
+type State = typeof STATE extends fc.Arbitrary<infer Value> ? Value : never;
+
+const BATCH = fc.record({
+  state: STATE,
+  emails: fc.uniqueArray(EMAIL, {
+    minLength: 1,
+    maxLength: 12,
+    // Equal keys never share a batch.
+    selector: ({ scope, idempotencyKey: key }) => (key === null ? Symbol() : `${scope} ${key}`),
+  }),
+  together: fc.constantFrom(null, null, null, 'strict', 'permissive'),
+});
+
+function emailOf(wanted: Wanted, stage: Stage): NewEmail {
+  const { scope, keys } = stage[wanted.scope]!;
+  const { idempotencyKey: key } = wanted;
+  const id = newId();
+  return {
+    ...newEmail(scope as Sender, { to: [wanted.to] }),
+    ...wanted,
+    id,
+    environment: scope.environment,
+    keyId: keys[wanted.key],
+    from: { name: wanted.fromName, address: address(`hello@${wanted.domain}`) },
+    to: [{ name: wanted.toName, address: address(wanted.to) }],
+    replyTo: wanted.replyTo.map((one) => ({
+      name: null,
+      address: one as NewEmail['from']['address'],
+    })),
+    tags: wanted.tags.map((value) => ({ name: 'kind', value })),
+    attachments: wanted.attachment === null ? [] : [attachmentOf(wanted.attachment)],
+    written: wanted.raw && { raw: wanted.raw, messageId: `<${id}@acme.com>` },
+    eventData: { email_id: id, subject: 'quote " and \\ and ü', status: 'queued' },
+    response: JSON.stringify({ id, status: '@status', created_at: '@created_at' }),
+    acceptsSuppressed: wanted.acceptsSuppressed ?? false,
+    idempotency: key === null ? null : { key: `order ${key}`, fingerprint: '00ff' },
+  };
+}
+
+function attachmentOf(content: string): NewEmail['attachments'][number] {
+  return { filename: 'terms "2".pdf', contentType: 'application/pdf', contentId: null, content };
+}
+
+async function enter(tx: Queryable, stage: Stage, state: State): Promise<void> {
+  const { max, used, recipientsMax, startedS, endpoint, keysExpire } = state;
+  const projects = stage.map(({ scope }) => scope.projectId);
+  await tx.query(
+    `update limit_windows
+        set max = $2, used = $3, recipients_max = $4, recipients_used = $3, has_blocks = false,
+            started_at = app_now() - $5::int * interval '1 second',
+            recipients_started_at = app_now() - $5::int * interval '1 second'
+      where project_id = any($1) and category = 'sending'`,
+    [projects, max, used, recipientsMax, startedS],
+  );
+  await setBlocks(tx, projects, state);
+  await tx.query('delete from webhook_endpoints where project_id = any($1)', [projects]);
+  if (endpoint !== null) {
+    const events = endpoint.length === 0 ? null : (endpoint as ['email.queued']);
+    const one = { id: newId(), url: 'https://x.test', events, secret: Buffer.from('x') };
+    await createEndpoint(tx, stage[0]!.scope, one);
+  }
+  if (!keysExpire) return;
+  await tx.query('update idempotency set expires_at = app_now() where project_id = any($1)', [
+    projects,
+  ]);
+}
+
+/** Sets aside so many permits in blocks of the present window, if the limits allow it. */
+async function setBlocks(
+  tx: Queryable,
+  projects: readonly string[],
+  { blocks, recipientLimit }: State,
+): Promise<void> {
+  await tx.query('delete from limit_blocks where project_id = any($1)', [projects]);
+  await tx.query(
+    `with room as (
+       select w.*, l.limits, b.sum
+         from limit_windows w,
+              (select sum(permits)::int as sum from unnest($2::int[]) permits) b,
+              lateral (select coalesce(w.recipients_max, $3, w.max * 50) as recipients_max,
+                              array[w.max, 60, coalesce(w.recipients_max, $3, w.max * 50),
+                                    coalesce($4, 60)] as limits) l
+        where w.project_id = any($1) and w.category = 'sending'
+          and b.sum <= w.max - w.used and b.sum <= l.recipients_max - w.recipients_used
+     ), made as (
+       insert into limit_blocks (project_id, environment, slot, made_at, started_at,
+                                 recipients_started_at, limits, permits)
+       select project_id, environment, slot, app_now() - interval '1 hour', started_at,
+              recipients_started_at, limits, permits
+         from room, unnest($2::int[]) with ordinality b(permits, slot)
+     )
+     update limit_windows w
+        set used = w.used + r.sum, recipients_used = w.recipients_used + r.sum, has_blocks = true
+       from room r
+      where w.project_id = r.project_id and w.environment = r.environment
+        and w.category = r.category`,
+    [projects, blocks, recipientLimit?.max ?? null, recipientLimit?.windowS ?? null],
+  );
+}
+
+const TABLES = [
+  'emails',
+  'contents',
+  'recipients',
+  'queue',
+  'events',
+  'idempotency',
+  'webhook_deliveries',
+  'webhook_queue',
+];
+/** A row for each email or one for several: what counts is the sum. */
+const SUMS = `
+select project_id, environment, at, what, domain, key_id, provider, tags, latency_class,
+       sum(emails) as emails, sum(recipients) as recipients, sum(suppressed) as suppressed
+  from stats_deltas group by 1, 2, 3, 4, 5, 6, 7, 8, 9`;
+
+/** The permits of blocks are used or not, whichever statement returned them to the row of the limit. */
+const COUNTS = `
+select w.project_id, environment, category, max, started_at, recipients_started_at, used - b.permits,
+       recipients_used - b.recipients_permits
+  from limit_windows w,
+       lateral (select coalesce(sum(permits) filter (where started_at = w.started_at), 0) as permits,
+                       coalesce(sum(permits) filter (
+                         where recipients_started_at = w.recipients_started_at), 0)
+                         as recipients_permits
+                  from limit_blocks b
+                 where b.project_id = w.project_id and b.environment = w.environment
+                   and w.category = 'sending') b`;
+
+/** All rows of the projects. */
+async function rowsOf(tx: Queryable, stage: Stage): Promise<Record<string, unknown>> {
+  const projects = stage.map(({ scope }) => scope.projectId);
+  const found: Record<string, unknown> = {};
+  for (const table of [...TABLES, `(${SUMS})`, `(${COUNTS})`]) {
+    const [row] = await tx.query<{ rows: unknown }>(
+      `select array_agg(r order by r) as rows
+         from (select to_jsonb(x)::text as r from ${table} x where project_id = any($1))`,
+      [projects],
+    );
+    found[table] = row?.rows;
+  }
+  return found;
+}
+
+type Result = { answers: AcceptRow[]; notified: boolean; rows: Record<string, unknown> };
+
+/** From here, at the same time; undone. */
+async function tried(
+  tx: Queryable,
+  stage: Stage,
+  store: (onNotified: () => void) => Promise<AcceptRow[]>,
+): Promise<Result> {
+  let notified = false;
+  await tx.query('savepoint tried');
+  const answers = await store(() => (notified = true));
+  const rows = await rowsOf(tx, stage);
+  await tx.query('rollback to savepoint tried');
+  return { answers, notified, rows };
+}
+
+const seen = { stored: 0, left: 0, storedTogether: 0, leftTogether: 0, fromBlocks: 0 };
+
+async function permitsOf(tx: Queryable): Promise<number> {
+  const sum = 'select coalesce(sum(permits), 0)::int as permits from limit_blocks';
+  const [row] = await tx.query<{ permits: number }>(sum);
+  return row!.permits;
+}
+
+/** Usual emails first; what is left alone goes to the full statement, as in the store. */
+async function shortThenFull(
+  tx: Queryable,
+  emails: readonly NewEmail[],
+  options: BatchOptions,
+): Promise<AcceptRow[]> {
+  assert.ok(emails.every(isUsual));
+  const before = await permitsOf(tx);
+  const short = await runUsual(tx, emails, options);
+  seen.fromBlocks += before - (await permitsOf(tx));
+  const left = emails.filter((_, index) => short[index] === null);
+  const decided = left.length === 0 ? [] : await runBatch(tx, left, options);
+  seen.stored += emails.length - left.length;
+  seen.left += left.length;
+  const acceptedLater = (email: NewEmail): number =>
+    decided.filter(
+      ({ outcome }, index) =>
+        outcome === 'accepted' &&
+        left[index]!.projectId === email.projectId &&
+        left[index]!.environment === email.environment,
+    ).length;
+  let next = 0;
+  return short.map((row, index) => {
+    if (row === null) return decided[next++]!;
+    const remaining = row.limit.remaining - acceptedLater(emails[index]!);
+    return { ...row, limit: { ...row.limit, remaining } };
+  });
+}
+
+async function compareApart(
+  tx: Queryable,
+  stage: Stage,
+  { emails, options }: { emails: readonly NewEmail[]; options: Omit<BatchOptions, 'onNotified'> },
+): Promise<void> {
+  const full = await tried(tx, stage, (onNotified) =>
+    runBatch(tx, emails, { ...options, onNotified }),
+  );
+  const short = await tried(tx, stage, (onNotified) =>
+    shortThenFull(tx, emails, { ...options, onNotified }),
+  );
+  assert.deepEqual(short, full);
+  await runBatch(tx, emails, { ...options, onNotified: () => {} });
+}
+
+async function compareTogether(
+  tx: Queryable,
+  stage: Stage,
+  wanted: {
+    emails: readonly NewEmail[];
+    permissive: boolean;
+    options: Omit<BatchOptions, 'onNotified'>;
+  },
+): Promise<void> {
+  const { options, permissive } = wanted;
+  const [first] = wanted.emails;
+  const own = wanted.emails.filter(
+    ({ projectId, environment, keyId }) =>
+      projectId === first?.projectId && environment === first.environment && keyId === first.keyId,
+  );
+  const emails = own.map((email) => ({ ...email, idempotency: null }));
+  const batch = emailBatch(emails, { idempotency: first!.idempotency, permissive });
+  if (batch.rest.kind === 'permissive') {
+    const refused = [30, 21, 100].map((item) => ({ item, text: `"message":"@status ${item}"` }));
+    batch.rest = { ...batch.rest, refused };
+  }
+  const full = await tried(tx, stage, (onNotified) =>
+    runEmailBatch(tx, batch, { ...options, onNotified }),
+  );
+  const short = await tried(tx, stage, async (onNotified) => {
+    const stored = await runUsualTogether(tx, batch, { ...options, onNotified });
+    seen[stored === null ? 'leftTogether' : 'storedTogether'] += 1;
+    return stored ?? (await runEmailBatch(tx, batch, { ...options, onNotified }));
+  });
+  assert.deepEqual(short, full);
+  await runEmailBatch(tx, batch, { ...options, onNotified: () => {} });
+}
+
+test('both statements have the same answers and leave the same rows', async () => {
+  const history = fc.array(BATCH, { minLength: 1, maxLength: 5 });
+  await fc.assert(
+    fc.asyncProperty(history, async (batches) => {
+      const stage = await setStage();
+      for (const { state, emails: wanted, together } of batches) {
+        const emails = wanted.map((one) => emailOf(one, stage));
+        const { holder, recipientLimit = null } = state;
+        const hasBlocks = state.blocks.length > 0;
+        const options = { limit: { max: 5, windowS: 60 }, recipientLimit, holder, hasBlocks };
+        await db.accepting.transaction(async (tx) => {
+          await enter(tx, stage, state);
+          if (together === null) return compareApart(tx, stage, { emails, options });
+          const permissive = together === 'permissive';
+          return compareTogether(tx, stage, { emails, permissive, options });
+        });
+      }
+    }),
+    { numRuns: RUNS },
+  );
+  for (const [what, count] of Object.entries(seen)) assert.ok(count > 0, `nothing ${what}`);
+});

@@ -1,0 +1,497 @@
+/**
+ * A shorter accept statement, for the usual case: emails to one recipient that are to be sent now, with nothing in
+ * the way. It costs PostgreSQL half of the CPU of the accept statement (docs/decisions/0004-accept-and-settle.md).
+ *
+ * That statement remains the specification. This one stores an email exactly as that one would, or leaves it
+ * alone: every refusal, suppressed recipient, known idempotency key, paused domain and limit without room for all
+ * emails of the batch is decided by the other, in a commit of its own. fast-path.test.ts compares them.
+ *
+ * What the emails of a batch have in common (`origin`) is looked up once. The limit row is locked first, in the
+ * order of the other statement, so that they cannot deadlock. An idempotency key decides by its insertion:
+ * `do nothing` returns no row for a key that has one, however recent, and its email is left alone.
+ */
+import { domainOf, formatMailbox } from '../../mail/address.ts';
+import { trackingOf } from '../../mail/links/tracking-link.ts';
+import {
+  CURRENT_COUNTS,
+  limitWindow,
+  openWindows,
+  TRACKING,
+  VALID_KEY,
+  VERIFIED_DOMAIN,
+} from './candidates.ts';
+import {
+  type AcceptRow,
+  type BatchOptions,
+  commitAccepted,
+  HTML_COLUMNS,
+  jsonOf,
+  type Kinds,
+  type NewEmail,
+} from './statement.ts';
+import type { EmailBatch } from './email-batch.ts';
+import { holdsBack } from '../../suppressions/held-back-store.ts';
+import { storedKeyOf } from '../../database/address-keys.ts';
+import { BLOCKS_IN_VIEW, FREE_BLOCK } from './limit-blocks.ts';
+import { binaryArray, literalArray } from '../../database/binary-array.ts';
+import type { Queryable } from '../../database/database.ts';
+
+const WINDOW = `cross join lateral (${limitWindow('not w.has_blocks')}) w`;
+
+/** A block, or the row of the limit where there is none to use. */
+const WINDOW_OR_BLOCK = `cross join lateral (${limitWindow('true', '')}) m
+   cross join lateral (${openWindows('m')}) n
+   cross join lateral (${BLOCKS_IN_VIEW}) s
+   cross join lateral (${FREE_BLOCK}
+       union all
+      select w.*, null from (${limitWindow('s.is_by_row')}) w) w`;
+
+const REMAINING_WITH_BLOCKS = `
+         case when w.slot is not null then m.max - m.used + s.permits
+              when c.started_at = m.started_at then w.max - c.used + s.permits
+              else w.max - c.used end`;
+
+/** Arrays are indexed where their elements are needed: passing them through the steps would copy them. */
+const candidate = (hasBlocks: boolean): string => `
+with origin as materialized (
+  select i.*, t.now, to_char(t.now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as time,
+         d.id as domain_id, d.ed25519_verified as dual_signed, coalesce(i.tls, d.tls) as effective_tls,
+         ${TRACKING} as tracking, w.max, w.length, c.used, c.started_at, c.recipients_used,
+         c.recipients_started_at, ${hasBlocks ? REMAINING_WITH_BLOCKS : 'w.max - c.used'} as remaining
+         ${hasBlocks ? ', w.slot' : ''}
+    from (select now() + skew as now from clock) t
+   cross join json_to_recordset($1::json) as i(
+      origin int, project_id uuid, environment text, together int, key_id uuid, domain text,
+      reply_to text[], tags jsonb, tls text, track_opens boolean, track_clicks boolean,
+      tracking_base text, lifetime_s int, hand_over boolean)
+   ${hasBlocks ? WINDOW_OR_BLOCK : WINDOW}
+   cross join lateral (${openWindows('w')}) o
+   cross join lateral (select ${CURRENT_COUNTS}) c
+   cross join lateral (${VALID_KEY}) k
+   cross join lateral (${VERIFIED_DOMAIN}) d
+   where i.together <= w.max - c.used and i.together <= w.recipients_max - c.recipients_used
+     and not d.is_paused
+),
+candidate as (
+  select i.ord, ($12::uuid[])[i.ord] as id, o.origin, o.project_id, o.environment, o.key_id, o.now,
+         o.time, o.lifetime_s, o.hand_over, o.domain_id, o.dual_signed, o.reply_to, o.tags,
+         o.effective_tls, o.tracking
+    from generate_series(1, $11::int) as i(ord)
+    join origin o on o.origin = ($13::int[])[i.ord]
+   where not exists (select from suppressions s
+                      where s.project_id = o.project_id and s.environment = o.environment
+                        and s.address_key = ($14::text[])[i.ord]
+                        and ${holdsBack('o.now')} offset 0)
+),`;
+
+/** The emails of a batch without idempotency keys. */
+const WITHOUT_KEYS = `
+accepted as materialized (select * from candidate),`;
+
+const remembered = (response: string, condition: string) => `
+remembered as (
+  insert into idempotency (project_id, environment, key, fingerprint, email_id, response, expires_at)
+  select c.project_id, c.environment, ($31::text[])[c.ord], decode(($32::text[])[c.ord], 'hex'),
+         c.id, ${response}, c.now + interval '24 hours'
+    from candidate c
+   where ($31::text[])[c.ord] is not null and ${condition}
+   order by 1, 2, 3
+  on conflict (project_id, environment, key) do nothing
+  returning email_id
+),`;
+
+/** Each email has its own key, or none. */
+const WITH_KEYS = `${remembered(
+  `replace(replace(($33::text[])[c.ord], '@created_at', c.time), '@status', 'queued')`,
+  'true',
+)}
+accepted as materialized (
+  select * from candidate c
+   where ($31::text[])[c.ord] is null or exists (select from remembered m where m.email_id = c.id)
+),`;
+
+/** The emails of one request: all or none. Its key stands with the first of them. */
+const ALL = '(select count(*) from candidate) = $11';
+const TOGETHER = `${remembered('($33::text[])[c.ord]', ALL)}
+accepted as materialized (
+  select * from candidate c
+   where ${ALL} and (($31::text[])[1] is null or exists (select from remembered))
+),`;
+
+const SPENDING_BLOCKS = `,
+spending_of_blocks as (
+  update limit_blocks b set permits = b.permits - s.count
+    from spent s
+   where b.project_id = s.project_id and b.environment = s.environment and b.slot = s.slot
+     and b.project_id = any($28::uuid[])
+)`;
+
+const STORING = `
+new_emails as (
+  insert into emails (project_id, environment, id, created_at, expires_at, domain_id, dual_signed,
+                      key_id, from_address, from_key, from_name, to_list, cc_list, bcc_list, reply_to, subject,
+                      tags, metadata, message_id, open_count, worst, event_count, last_event)
+  select project_id, environment, id, now, now + lifetime_s * interval '1 second', domain_id,
+         dual_signed, key_id, ($15::text[])[ord], ($30::text[])[ord],
+         ($16::text[])[ord], array[($17::text[])[ord]], '{}',
+         '{}', reply_to, ($18::text[])[ord], tags, coalesce(($19::text[])[ord], '{}')::jsonb,
+         ($20::text[])[ord], 1, 0, 1, 'email.queued'
+    from accepted
+),
+new_contents as (
+  insert into contents (project_id, email_id, html, large_html, body_text, headers, attachments,
+                        unsubscribe_url, tls, tracking, raw)
+  select project_id, id, ${HTML_COLUMNS}, ($3::text[])[ord], ($21::json[])[ord],
+         ($4::json[])[ord], ($22::text[])[ord], effective_tls, tracking, ($8::bytea[])[ord]
+    from accepted
+),
+new_recipients as (
+  insert into recipients (project_id, email_id, position, address, address_key, kind, status,
+                          next_attempt_at)
+  select project_id, id, 0, ($23::text[])[ord], ($29::text[])[ord], 'to', 'queued', now from accepted
+),
+new_queue as (
+  insert into queue (project_id, email_id, position, environment, destination, provider, due_at,
+                     holder, claim)
+  select project_id, id, 0, environment, ($24::text[])[ord], ($25::text[])[ord], now,
+         case when hand_over then $7::uuid end, 1
+    from accepted
+),
+new_events as (
+  insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
+  select project_id, environment, id, 1, ($26::uuid[])[ord], 'email.queued', now, ($27::json[])[ord]
+    from accepted
+),
+-- As FAN_OUT (events/event-store.ts); the endpoints are looked up once for an origin instead of for each event.
+notification as (
+  insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
+                                  type, created_at)
+  select a.project_id, a.environment, w.id, ($26::uuid[])[a.ord], a.id, 1, 'email.queued', a.now
+    from origin o
+   cross join lateral (
+      select w.id from webhook_endpoints w
+       where w.project_id = o.project_id and w.environment = o.environment
+         and w.status = 'enabled' and (w.events is null or 'email.queued' = any(w.events)) offset 0) w
+    join accepted a on a.origin = o.origin
+  returning project_id, endpoint_id, event_id, created_at
+),
+notification_queue as (
+  insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
+  select project_id, endpoint_id, event_id, created_at from notification
+  returning 1
+),
+counted as materialized (
+  select o.*, c.count, c.ords
+    from origin o
+   cross join lateral (
+      select count(*)::int as count, array_agg(a.ord) as ords from accepted a
+       where a.origin = o.origin) c
+   where c.count > 0
+),
+-- As COUNT_ACCEPTED (stats/stats-store.ts), which has a row for each email; the sums are the same.
+new_counts as (
+  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
+                            recipients, suppressed)
+  select project_id, environment, now, 'accepted', domain, key_id, tags, count, count, 0 from counted
+),
+`;
+
+const counting = (hasBlocks: boolean): string => `
+spent as materialized (
+  select project_id, environment, used, started_at, recipients_used, recipients_started_at,
+         sum(count)::int as count${hasBlocks ? ', slot' : ''}
+    from counted group by 1, 2, 3, 4, 5, 6${hasBlocks ? ', slot' : ''}
+),
+spending as (
+  update limit_windows l
+     set used = s.used + s.count, started_at = s.started_at,
+         recipients_used = s.recipients_used + s.count,
+         recipients_started_at = s.recipients_started_at
+    from spent s
+   where l.project_id = s.project_id and l.environment = s.environment and l.category = 'sending'
+     -- uses the index for many projects, too, if the plan was made for few
+     and l.project_id = any($28::uuid[])${hasBlocks ? ' and s.slot is null' : ''}
+)${hasBlocks ? SPENDING_BLOCKS : ''}
+select c.ords, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c.now as created_at,
+       c.time, c.max as "limit", c.remaining,
+       ceil(extract(epoch from c.started_at + c.length - c.now))::int as reset_s,
+       extract(epoch from c.length)::int as window_s,
+       (select count(*) from notification_queue)::int as notified
+  from counted c`;
+
+/** The two kinds of a statement, as in candidates.ts. @param accepting the steps to `accepted` */
+function twoKinds(name: string, accepting: string): Kinds {
+  const text = (hasBlocks: boolean) =>
+    `${candidate(hasBlocks)}${accepting}${STORING}${counting(hasBlocks)}`;
+  return {
+    plain: { name, text: text(false) },
+    withBlocks: { name: `${name}_with_blocks`, text: text(true) },
+  };
+}
+
+const USUAL = twoKinds('accept_usual', WITHOUT_KEYS);
+const USUAL_WITH_KEYS = twoKinds('accept_usual_with_keys', WITH_KEYS);
+const USUAL_TOGETHER = twoKinds('accept_usual_together', TOGETHER);
+
+/** One origin of which something was stored. */
+type OriginRow = {
+  /** Of the emails that were stored, from 1. */
+  ords: number[];
+  domain_id: string;
+  dual_signed: boolean;
+  tls: AcceptRow['tls'];
+  tracking: string | null;
+  created_at: Date;
+  time: string;
+  limit: number;
+  /** Before this batch. */
+  remaining: number;
+  reset_s: number;
+  window_s: number;
+  notified: number;
+};
+
+/** Whether the short statement may be tried. */
+export function isUsual({ scheduledAt, recipients, to, cc, bcc, dsn }: NewEmail): boolean {
+  const [recipient] = recipients;
+  return (
+    scheduledAt === null &&
+    dsn === undefined &&
+    recipients.length === 1 &&
+    recipient?.kind === 'to' &&
+    recipient.position === 0 &&
+    to.length === 1 &&
+    cc.length === 0 &&
+    bcc.length === 0
+  );
+}
+
+/**
+ * Stores emails for which `isUsual` holds, in one transaction.
+ * @returns one row per email, in order; null: not stored, for the accept statement to decide
+ */
+export async function runUsual(
+  db: Queryable,
+  emails: readonly NewEmail[],
+  options: BatchOptions,
+): Promise<(AcceptRow | null)[]> {
+  const hasKeys = emails.some(({ idempotency }) => idempotency !== null);
+  const statement = hasKeys ? USUAL_WITH_KEYS : USUAL;
+  const keys = emails.map(
+    ({ idempotency, response }) => idempotency && { ...idempotency, response },
+  );
+  return store(db, statement, { ...options, emails, keys: hasKeys ? keys : null });
+}
+
+/** The same for one request. @returns null: nothing was stored */
+export async function runUsualTogether(
+  db: Queryable,
+  batch: EmailBatch,
+  options: BatchOptions,
+): Promise<AcceptRow[] | null> {
+  const { emails, idempotency } = batch;
+  const response = responseOf(batch);
+  const keys = [idempotency && { ...idempotency, response }];
+  const rows = await store(db, USUAL_TOGETHER, { ...options, emails, keys });
+  const stored = rows.filter((row) => row !== null);
+  if (stored.length < rows.length) return null;
+  return stored.map((row, index) => ({ ...row, response: index === 0 ? response : null }));
+}
+
+/** The response when all emails are accepted; email-batch.ts composes the others. */
+function responseOf({ emails, rest }: EmailBatch): string {
+  if (rest.kind === 'strict') return rest.response;
+  const refused = rest.refused.toSorted((one, other) => one.item - other.item);
+  const errors = refused.map(({ item, text }) => `{"index":${item},${text}}`);
+  return `{"data":[${emails.map(({ id }) => `{"id":"${id}"}`).join()}],"errors":[${errors.join()}]}`;
+}
+
+type Key = { key: string; fingerprint: string; response: string };
+type Storing = BatchOptions & { emails: readonly NewEmail[]; keys: readonly (Key | null)[] | null };
+
+async function store(
+  db: Queryable,
+  { plain, withBlocks }: Kinds,
+  { emails, keys, ...options }: Storing,
+): Promise<(AcceptRow | null)[]> {
+  const statement = options.hasBlocks ? withBlocks : plain;
+  const values = [...valuesOf(emails, options), ...(keys === null ? [] : keyValues(keys))];
+  const origins = await commitAccepted<OriginRow>(db, { statement, values }, options.onNotified);
+  return rowsOf(emails, origins, options.holder);
+}
+
+/** Of the statement's parameters, from $1. */
+function valuesOf(emails: readonly NewEmail[], options: BatchOptions): unknown[] {
+  const { limit, recipientLimit = null, holder } = options;
+  const { origins, numbers } = originsOf(emails, holder !== null);
+  const recipients = emails.map((email) => email.recipients[0]!);
+  const column = (type: Column, of: (email: NewEmail) => Item) => columnOf(type, emails.map(of));
+  return [
+    JSON.stringify(origins),
+    column('text', (email) => email.html),
+    column('text', (email) => email.text),
+    column('json', (email) => jsonOf(email.attachments)),
+    limit.max,
+    limit.windowS,
+    holder,
+    column('bytea', (email) => email.written?.raw ?? null),
+    recipientLimit?.max ?? null,
+    recipientLimit?.windowS ?? null,
+    emails.length,
+    literalArray(emails.map((email) => email.id)),
+    literalArray(numbers),
+    columnOf(
+      'text',
+      recipients.map((recipient) => recipient.addressKey),
+    ),
+    column('text', (email) => email.from.address),
+    column('text', (email) => email.from.name),
+    column('text', (email) => formatMailbox(email.to[0]!)),
+    column('text', (email) => email.subject),
+    column('text', ({ metadata }) => (isEmpty(metadata) ? null : JSON.stringify(metadata))),
+    column('text', (email) => email.written?.messageId ?? null),
+    column('json', ({ headers }) => (headers.length > 0 ? JSON.stringify(headers) : null)),
+    column('text', (email) => email.unsubscribeUrl),
+    columnOf(
+      'text',
+      recipients.map((recipient) => recipient.address),
+    ),
+    columnOf(
+      'text',
+      recipients.map((recipient) => recipient.destination),
+    ),
+    columnOf(
+      'text',
+      recipients.map((recipient) => recipient.provider),
+    ),
+    literalArray(emails.map((email) => email.eventId)),
+    column('json', (email) => JSON.stringify(email.eventData)),
+    literalArray([...new Set(emails.map((email) => email.projectId))]),
+    columnOf(
+      'text',
+      recipients.map((recipient) => storedKeyOf(recipient)),
+    ),
+    column('text', (email) => storedKeyOf(email.from)),
+  ];
+}
+
+function keyValues(keys: readonly (Key | null)[]): unknown[] {
+  return [
+    columnOf(
+      'text',
+      keys.map((one) => one && one.key),
+    ),
+    columnOf(
+      'text',
+      keys.map((one) => one && one.fingerprint),
+    ),
+    columnOf(
+      'text',
+      keys.map((one) => one && one.response),
+    ),
+  ];
+}
+
+type Column = Parameters<typeof binaryArray>[0];
+type Item = Parameters<typeof binaryArray>[1][number];
+
+/** null stands for an array of nulls: most columns of most batches. */
+function columnOf(type: Column, items: readonly Item[]): Buffer | null {
+  return items.every((item) => item === null) ? null : binaryArray(type, items);
+}
+
+function isEmpty(object: object): boolean {
+  for (const _ in object) return false;
+  return true;
+}
+
+type Origin = ReturnType<typeof originOf>;
+
+/** What the emails have in common, in the order in which limits are locked, and which email has which. */
+function originsOf(
+  emails: readonly NewEmail[],
+  mayHandOver: boolean,
+): { origins: object[]; numbers: number[] } {
+  const byText = new Map<string, Origin>();
+  const counts = new Map<string, number>();
+  const texts = emails.map((email) => {
+    const origin = originOf(email, mayHandOver);
+    const text = JSON.stringify(origin);
+    byText.set(text, origin);
+    counts.set(scopeOf(email), (counts.get(scopeOf(email)) ?? 0) + 1);
+    return text;
+  });
+  // As the other statement locks: project and environment come first in the text, and both sort by bytes.
+  const sorted = [...byText.keys()].toSorted();
+  const numbers = new Map(sorted.map((text, index) => [text, index + 1]));
+  const origins = sorted.map((text, index) => {
+    const origin = byText.get(text)!;
+    const together = counts.get(`${origin.project_id} ${origin.environment}`);
+    return { ...origin, origin: index + 1, together };
+  });
+  return { origins, numbers: texts.map((text) => numbers.get(text)!) };
+}
+
+function originOf(email: NewEmail, mayHandOver: boolean) {
+  return {
+    project_id: email.projectId,
+    environment: email.environment,
+    key_id: email.keyId,
+    domain: domainOf(email.from.address),
+    reply_to: email.replyTo.map(formatMailbox),
+    tags: email.tags,
+    tls: email.tls ?? undefined,
+    track_opens: email.tracking.opens ?? undefined,
+    track_clicks: email.tracking.clicks ?? undefined,
+    tracking_base: email.tracking.base ?? undefined,
+    lifetime_s: email.lifetimeS,
+    hand_over: email.handOver && mayHandOver,
+  };
+}
+
+/** Of one limit row. */
+function scopeOf({ projectId, environment }: NewEmail): string {
+  return `${projectId} ${environment}`;
+}
+
+function rowsOf(
+  emails: readonly NewEmail[],
+  origins: readonly OriginRow[],
+  holder: string | null,
+): (AcceptRow | null)[] {
+  const stored = new Map<string, number>();
+  for (const { ords } of origins) {
+    const scope = scopeOf(emails[ords[0]! - 1]!);
+    stored.set(scope, (stored.get(scope) ?? 0) + ords.length);
+  }
+  const rows = emails.map((): AcceptRow | null => null);
+  for (const origin of origins) {
+    for (const ord of origin.ords) {
+      const email = emails[ord - 1]!;
+      const remaining = origin.remaining - stored.get(scopeOf(email))!;
+      rows[ord - 1] = rowOf(email, { ...origin, remaining }, holder);
+    }
+  }
+  return rows;
+}
+
+function rowOf(email: NewEmail, origin: OriginRow, holder: string | null): AcceptRow {
+  return {
+    outcome: 'accepted',
+    response: email.response.replaceAll('@created_at', origin.time).replaceAll('@status', 'queued'),
+    fingerprint: email.idempotency?.fingerprint ?? null,
+    domainId: origin.domain_id,
+    dualSigned: origin.dual_signed,
+    tls: origin.tls,
+    tracking: trackingOf(origin.tracking),
+    createdAt: origin.created_at,
+    suppressedPositions: [],
+    holder: email.handOver ? holder : null,
+    limit: {
+      limit: origin.limit,
+      remaining: origin.remaining,
+      resetS: Math.min(origin.reset_s, origin.window_s),
+      windowS: origin.window_s,
+    },
+  };
+}

@@ -1,0 +1,436 @@
+/**
+ * Makes the same draft of a message submitted by SMTP that HTTP makes of JSON: checked, parsed for display,
+ * with options read from its header, and otherwise kept as it was written (RFC 6409 §8). All problems are
+ * reported at once.
+ *
+ * Guarantee: the octets that are checked are those that are signed and sent. A header that is only partly read,
+ * or that receivers may read differently, is refused; From is read again from the octets that are sent.
+ */
+import { isUtf8 } from 'node:buffer';
+import { hash } from 'node:crypto';
+import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
+import { fingerprintOf, isIdempotencyKey } from './fingerprint.ts';
+import {
+  type Address,
+  addressKey,
+  domainOf,
+  explainAddress,
+  type Mailbox,
+  parseAddress,
+} from '../mail/address.ts';
+import {
+  addressInAnyForm,
+  addressOf,
+  authorOf,
+  readAddressList,
+  readOne,
+} from '../mail/address-fields.ts';
+import { HOPS_MAX, partsAsWritten, passedOn, type Trace } from '../mail/mime/raw-message.ts';
+import { feedbackIdOf, messageIdOf } from '../mail/compose.ts';
+import type { DsnRequest } from '../mail/dsn-parameters.ts';
+import { type Email, EMAIL_DEFAULTS, type Tag, type WrittenMessage } from '../mail/email.ts';
+import { addressField, dateText, field, type HeaderField } from '../mail/mime/header.ts';
+import { mayHaveHtml } from '../mail/html/tracked-message.ts';
+import { NOT_TRACKED, type Tracking } from '../mail/links/tracking-link.ts';
+import {
+  decodedValue,
+  type Header,
+  partsWithin,
+  readHeader,
+  readMessage,
+  VALUE_CHARS_MAX,
+  valueOf,
+  valuesOf,
+} from '../mail/mime/reader.ts';
+import {
+  type AddProblem,
+  type DraftRecipient,
+  type DraftRules,
+  type EmailDraft,
+  readExpiry,
+  readScheduledAt,
+  readTags,
+  refuseReserved,
+  SUBJECT_MAX,
+} from './draft.ts';
+
+export type Submission = {
+  draft: EmailDraft;
+  idempotency: { key: string; fingerprint: string } | null;
+};
+
+export type SubmittedMessage = {
+  projectId: string;
+  /** For the Feedback-ID of a message without one. */
+  feedbackKey: Buffer;
+  /** CRLF at the end of every line. */
+  content: Buffer;
+  longestLine: number;
+  /** The URL before the links of tracked emails; null or absent: nothing can be tracked. */
+  trackedAt?: string | null;
+  /** Of the envelope: the recipients, independent of the header. */
+  recipients: readonly Address[];
+  /** What the envelope asks for; absent: nothing. */
+  dsn?: DsnRequest | undefined;
+  trace: Trace;
+};
+
+/** RFC 5321 §4.5.3.1.8, of one message; a request by HTTP has fewer (docs/decisions/0039-envelopes-and-notices.md). */
+export const ENVELOPE_RECIPIENTS_MAX = 100;
+/** RFC 5322 §2.1.1: some servers cut or refuse longer lines. */
+const LINE_OCTETS_MAX = 998;
+/** Receivers accept at most a quarter of a megabyte, most of them less. */
+const HEADER_BYTES_MAX = 256 * 1024;
+/** Below the number that is read, so that fields that servers add in front are read and signed too. */
+const FIELDS_MAX = 1_000;
+/** Of a field with its folds; a line of it has at most 998. */
+const FROM_OCTETS_MAX = 1_000;
+/** Room for signatures and one more trace field. */
+const ADDED_BYTES = 5_000;
+
+/** Reads a recipient of the envelope, which has no name and no comments (RFC 5321 §4.1.2). */
+export function readSubmittedRecipient(
+  text: string,
+  rules: DraftRules,
+): { address: Address } | Refusal {
+  const problems: FieldProblem[] = [];
+  const addProblem: AddProblem = (name, message) => void problems.push({ field: name, message });
+  const address = parseAddress(text);
+  if (address === null) addProblem('', explainAddress(text));
+  else if (rules.environment === 'live' && !rules.allowPrivateNetworks) {
+    refuseReserved('', { name: null, address }, addProblem);
+  }
+  return address === null || problems.length > 0 ? refuseFields(problems) : { address };
+}
+
+export function readSubmission(message: SubmittedMessage): Submission | Refusal {
+  const { content } = message;
+  const problems: FieldProblem[] = [];
+  const addProblem: AddProblem = (name, what) => void problems.push({ field: name, message: what });
+  const header = readHeader(content);
+  refuseWhatMailCannotCarry(message, header, addProblem);
+  refuseAmbiguousFields(content, header, addProblem);
+  refuseTwice(header, addProblem);
+  const from = readFrom(header, addProblem);
+  if (from !== null) refuseOtherSenders(header, domainOf(from.address), addProblem);
+  const options = readOptions(header, addProblem);
+  if (problems.length > 0 || from === null) return refuseFields(problems);
+
+  const { bcc, ...shown } = shownFields(message, header);
+  const { tags, scheduledAt, expiresInS, key } = options;
+  const sender = senderAnew(header);
+  const written = writtenBy(from, (instead) =>
+    writtenOf(message, { header, from, tags, scheduledAt, instead: [...instead, ...sender] }),
+  );
+  if (written === null) return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
+  const draft: EmailDraft = {
+    email: {
+      ...EMAIL_DEFAULTS,
+      text: '',
+      from,
+      ...shown,
+      tags,
+      tracking: trackingFor(message),
+      written,
+      ...(message.dsn && { dsn: message.dsn }),
+    },
+    bcc,
+    recipients: recipientsOf(message, shown),
+    emailId: message.trace.emailId,
+    scheduledAt,
+    expiresInS,
+    sizeBytes: written.raw.length + ADDED_BYTES,
+  };
+  if (key === null) return { draft, idempotency: null };
+  const fingerprint = fingerprintOfMessage(content, message.recipients);
+  return { draft, idempotency: { key, fingerprint } };
+}
+
+/** By the setting of its domain, if it has html. */
+function trackingFor({ content, trackedAt = null }: SubmittedMessage): Tracking {
+  const base = trackedAt !== null && mayHaveHtml(content) ? trackedAt : null;
+  return { ...NOT_TRACKED, base };
+}
+
+/**
+ * The message as it is sent, with the author that was checked. A From that is valid, but that receivers may read as
+ * another address, such as with a comment in the address, is written anew. Null: it names another author.
+ */
+function writtenBy(
+  { name, address }: Mailbox,
+  write: (instead: readonly HeaderField[]) => WrittenMessage,
+): WrittenMessage | null {
+  const written = write([]);
+  const { headers } = partsAsWritten(written.raw);
+  if (authorOf(headers) === address) return written;
+  if (authorOf(headers, addressInAnyForm) !== address) return null;
+  return write([addressField('From', [{ name, address }])]);
+}
+
+const NOT_ONE_AUTHOR = 'can be read in more than one way; write it as Name <name@example.com>';
+
+function refuseWhatMailCannotCarry(
+  { content, longestLine }: SubmittedMessage,
+  { fields, bodyStart, isCut }: Header,
+  addProblem: AddProblem,
+): void {
+  if (longestLine > LINE_OCTETS_MAX) {
+    addProblem(
+      '',
+      `A line of the message has ${longestLine} octets, and mail carries ${LINE_OCTETS_MAX}; ` +
+        'let your mail library encode the text as quoted-printable or base64.',
+    );
+  }
+  if (content.includes(0)) {
+    addProblem(
+      '',
+      'The message has a NUL octet in it, which mail cannot carry; encode it as base64.',
+    );
+  }
+  if (isCut || fields.length > FIELDS_MAX || bodyStart > HEADER_BYTES_MAX) {
+    addProblem('', 'The header has more than 256 KB or 1,000 fields; make it shorter.');
+  }
+  if (valuesOf(fields, 'received').length > HOPS_MAX) {
+    addProblem('', `The message passed more than ${HOPS_MAX} servers: it goes round in circles.`);
+  }
+  if (fields.some(({ name }) => name === '')) {
+    addProblem('', 'The header has a line that is no field; an empty line ends the header.');
+  }
+  if (!isUtf8(content.subarray(0, bodyStart))) {
+    addProblem('', 'The header has text that is not UTF-8; encode it (RFC 2047).');
+  }
+}
+
+const COLON = 0x3a;
+
+/** Obsolete syntax (RFC 5322 §4), which receivers read differently or not at all. */
+function refuseAmbiguousFields(
+  content: Buffer,
+  { fields, bodyStart }: Header,
+  addProblem: AddProblem,
+): void {
+  for (const { name, start, end } of fields) {
+    if (name === '') continue;
+    // Only the beginning of a longer field is read here.
+    if (end - start > VALUE_CHARS_MAX) addProblem(name, 'is longer than 64 KB');
+    if (content[start + name.length] !== COLON)
+      addProblem(name, 'has white space before its colon');
+  }
+  if (/\n[ \t]+\r\n/.test(content.toString('latin1', 0, bodyStart))) {
+    addProblem(
+      '',
+      'The header has a line of white space only, which some servers take for its end.',
+    );
+  }
+}
+
+/** RFC 5322 §3.6: receivers refuse a second one, or show one that is not signed. */
+const ONCE = new Set(
+  'from sender reply-to to cc message-id in-reply-to references subject date mime-version content-type content-transfer-encoding x-letterhaus-scheduled-at'.split(
+    ' ',
+  ),
+);
+
+function refuseTwice({ fields }: Header, addProblem: AddProblem): void {
+  const seen = new Set<string>();
+  for (const { name } of fields) {
+    const key = name.toLowerCase();
+    if (seen.has(key)) addProblem(name, 'stands in the header twice; it may be there once');
+    if (ONCE.has(key)) seen.add(key);
+  }
+}
+
+function readFrom({ fields }: Header, addProblem: AddProblem): Mailbox | null {
+  const written = fields.find(({ name }) => name.toLowerCase() === 'from');
+  if (written === undefined) {
+    addProblem('From', 'is missing; say who the message is from');
+    return null;
+  }
+  const { value, start, end } = written;
+  if (end - start > FROM_OCTETS_MAX) {
+    addProblem('From', `has more than ${FROM_OCTETS_MAX} octets; make the name shorter`);
+    return null;
+  }
+  const from = readOne(value);
+  if (from !== null) return from;
+  const isList = readAddressList(value).length > 1;
+  addProblem('From', isList ? 'has several addresses; it may have one' : explainAddress(value));
+  return null;
+}
+
+/**
+ * Some mail programs show the Sender beside From, and some show the Resent fields as the author. The key is
+ * checked against From, so these fields must not name another address.
+ */
+function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddProblem): void {
+  for (const { name, value } of fields) {
+    if (/^resent-/i.test(name)) {
+      addProblem(name, 'is for people who pass on mail; send it as a message of your own');
+    }
+    if (name.toLowerCase() !== 'sender') continue;
+    const sender = addressOf(value) ?? (readOne(value) && addressInAnyForm(value));
+    if (sender === null || domainOf(sender) !== domain) {
+      addProblem(name, `may have one address, of the domain of From (${domain}); leave it out`);
+    }
+  }
+}
+
+/** A Sender that receivers may read as another address is written anew, as From is. */
+function senderAnew({ fields }: Header): HeaderField[] {
+  const value = valueOf(fields, 'sender');
+  const sender = value === undefined || addressOf(value) !== null ? null : readOne(value);
+  return sender === null ? [] : [addressField('Sender', [sender])];
+}
+
+type Options = {
+  tags: readonly Tag[];
+  scheduledAt: Date | null;
+  expiresInS: number | null;
+  key: string | null;
+};
+
+const OPTIONS = new Set(['idempotency-key', 'tags', 'scheduled-at', 'expires-in']);
+const PREFIX = 'x-letterhaus-';
+
+/** Options that are fields of the request over HTTP are header fields here. */
+function readOptions({ fields }: Header, addProblem: AddProblem): Options {
+  for (const { name } of fields) {
+    const key = name.toLowerCase();
+    if (!key.startsWith(PREFIX) || OPTIONS.has(key.slice(PREFIX.length))) continue;
+    addProblem(
+      name,
+      `is not known; there are ${[...OPTIONS].map((one) => PREFIX + one).join(', ')}`,
+    );
+  }
+  const key =
+    valueOf(fields, 'x-letterhaus-idempotency-key') ?? valueOf(fields, 'resend-idempotency-key');
+  if (key !== undefined && !isIdempotencyKey(key)) {
+    addProblem('X-Letterhaus-Idempotency-Key', 'must be 1-256 printable ASCII characters');
+  }
+  return {
+    tags: readTagList(valuesOf(fields, 'x-letterhaus-tags').join(','), addProblem),
+    scheduledAt: readScheduledAt(
+      'X-Letterhaus-Scheduled-At',
+      valueOf(fields, 'x-letterhaus-scheduled-at'),
+      addProblem,
+    ),
+    expiresInS: readSeconds(valueOf(fields, 'x-letterhaus-expires-in'), addProblem),
+    key: key ?? null,
+  };
+}
+
+/** `name=value, name=value` */
+function readTagList(text: string, addProblem: AddProblem): readonly Tag[] {
+  const items = text.split(',').map((item) => item.trim());
+  const tags = items
+    .filter((item) => item !== '')
+    .map((item): Tag => {
+      const [name = '', ...value] = item.split('=');
+      return { name: name.trim(), value: value.join('=').trim() };
+    });
+  return readTags(tags, (_field, message) => addProblem('X-Letterhaus-Tags', message));
+}
+
+function readSeconds(text: string | undefined, addProblem: AddProblem): number | null {
+  if (text === undefined) return null;
+  const seconds = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  return readExpiry(seconds, (_field, message) => addProblem('X-Letterhaus-Expires-In', message));
+}
+
+type Shown = Pick<Email, 'to' | 'cc' | 'replyTo' | 'subject'>;
+
+/** RCPT decides about the recipients; To and Cc are for display. */
+function shownFields(
+  { recipients }: SubmittedMessage,
+  { fields }: Header,
+): Shown & { bcc: Mailbox[] } {
+  const listOf = (name: string) => readAddressList(valuesOf(fields, name).join(','));
+  const [to, cc] = [listOf('to'), listOf('cc')];
+  const named = new Set([...to, ...cc].map(({ address }) => addressKey(address)));
+  const subject = decodedValue(fields, 'subject') ?? '';
+  const mailed = new Set(recipients.map(addressKey));
+  return {
+    to: shownOf(to, mailed),
+    cc: shownOf(cc, mailed),
+    bcc: recipients
+      .filter((address) => !named.has(addressKey(address)))
+      .map((address) => ({ name: null, address })),
+    replyTo: listOf('reply-to').slice(0, ENVELOPE_RECIPIENTS_MAX),
+    subject: subject
+      .replace(/[\0-\x1f\x7f-\x9f]+/g, ' ')
+      .slice(0, SUBJECT_MAX)
+      .toWellFormed(),
+  };
+}
+
+/** Each event repeats the list, so a long one is cut: recipients of the message come first, then others. */
+function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonly Mailbox[] {
+  if (list.length <= ENVELOPE_RECIPIENTS_MAX) return list;
+  const isMailed = ({ address }: Mailbox) => mailed.has(addressKey(address));
+  const others = list.filter((mailbox) => !isMailed(mailbox));
+  return [...list.filter(isMailed), ...others].slice(0, ENVELOPE_RECIPIENTS_MAX);
+}
+
+function writtenOf(
+  { projectId, feedbackKey, content, trace }: SubmittedMessage,
+  {
+    header,
+    from,
+    tags,
+    scheduledAt,
+    instead,
+  }: Pick<Options, 'tags' | 'scheduledAt'> & {
+    header: Header;
+    from: Mailbox;
+    instead: readonly HeaderField[];
+  },
+): WrittenMessage {
+  const fromDomain = domainOf(from.address);
+  const own = MESSAGE_ID.exec(valueOf(header.fields, 'message-id') ?? '')?.[0];
+  const messageId = own ?? messageIdOf(trace.emailId, fromDomain);
+  const has = (name: string) => valueOf(header.fields, name) !== undefined;
+  const at = scheduledAt !== null && scheduledAt > trace.at ? scheduledAt : trace.at;
+  const missing = [
+    ...(has('date') ? [] : [field('Date', [dateText(at)])]),
+    ...(has('message-id') ? [] : [field('Message-ID', [messageId])]),
+    ...(has('feedback-id')
+      ? []
+      : [field('Feedback-ID', [feedbackIdOf({ tags, projectId, fromDomain }, feedbackKey)])]),
+  ];
+  return { raw: passedOn(content, { header, trace, missing, instead }), messageId };
+}
+
+const MESSAGE_ID = /<[^<>\s]{1,900}>/;
+
+function recipientsOf(
+  { recipients }: SubmittedMessage,
+  { to, cc }: Pick<Shown, 'to' | 'cc'>,
+): DraftRecipient[] {
+  const inTo = new Set(to.map(({ address }) => addressKey(address)));
+  const inCc = new Set(cc.map(({ address }) => addressKey(address)));
+  return recipients.map((address) => {
+    const key = addressKey(address);
+    return { kind: inTo.has(key) ? 'to' : inCc.has(key) ? 'cc' : 'bcc', address };
+  });
+}
+
+/** Fields that differ in each repetition, or that are not content. */
+const LEFT_OUT =
+  /^(?:date|message-id|received|received-spf|return-path|authentication-results|arc-.*|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-letterhaus-idempotency-key|resend-idempotency-key)$/i;
+
+/**
+ * What makes two messages with one idempotency key the same message. A program that repeats a message
+ * lets its mail library write it again, with another Date, Message-ID and boundaries; the other fields
+ * and the decoded parts stay the same.
+ * @returns hex
+ */
+function fingerprintOfMessage(content: Buffer, recipients: readonly string[]): string {
+  const message = readMessage(content);
+  const fields = message.fields
+    .filter(({ name }) => !LEFT_OUT.test(name))
+    .map(({ name, value }) => [name.toLowerCase(), value]);
+  const parts = [...partsWithin(message)]
+    .filter(({ contentType }) => !contentType.type.startsWith('multipart/'))
+    .map(({ contentType, body }) => [contentType.type, hash('sha256', body, 'hex')]);
+  return fingerprintOf('SMTP', { recipients: recipients.toSorted(), fields, parts });
+}

@@ -1,0 +1,130 @@
+/**
+ * Records changes in the audit log: everything that a member changes, and what a key changes about access,
+ * domains, webhooks, suppressions and waiting mail. The row is written before the answer is sent, so that a change that was
+ * confirmed is in the log. It is not in the transaction of the change: a crash between the two loses it.
+ */
+import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify';
+import { networkOf } from '../../net/addresses.ts';
+import { addAuditEvent, type AuditEvent } from './audit-store.ts';
+import { LEAST_ROLES } from '../../http/roles.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+
+/** Operations in which a session begins; its member is the actor. */
+const BEGINNINGS = ['signIn', 'createOwner', 'resetPassword', 'acceptInvitation'];
+
+/** What changes nothing, or nothing but what a member alone sees. */
+const CHANGES_NOTHING = new Set(['saveView', 'deleteView', 'previewTemplate', 'translateTemplate']);
+
+const BY_KEYS: ReadonlySet<string> = new Set([
+  'createApiKey',
+  'updateApiKey',
+  'rotateApiKey',
+  'revokeApiKey',
+  'createDomain',
+  'updateDomain',
+  'deleteDomain',
+  'rotateDomainDkim',
+  'cancelDomainDkimRotation',
+  'createWebhook',
+  'updateWebhook',
+  'deleteWebhook',
+  'rotateWebhookSecret',
+  'deleteSuppression',
+  'holdQueue',
+  'releaseQueue',
+  'retryQueue',
+  'dropQueue',
+  'undoQueueDrop',
+]);
+
+/** The same on the root mount. */
+const ON_ROOT: ReadonlyMap<string, string> = new Map([
+  ['POST /api-keys', 'createApiKey'],
+  ['PATCH /api-keys/:id', 'updateApiKey'],
+  ['DELETE /api-keys/:id', 'revokeApiKey'],
+  ['POST /domains', 'createDomain'],
+  ['PATCH /domains/:id', 'updateDomain'],
+  ['DELETE /domains/:id', 'deleteDomain'],
+  ['POST /webhooks', 'createWebhook'],
+  ['PATCH /webhooks/:id', 'updateWebhook'],
+  ['DELETE /webhooks/:id', 'deleteWebhook'],
+  ['POST /webhooks/:id/signing-secret/rotate', 'rotateWebhookSecret'],
+  ['DELETE /suppressions/:id', 'deleteSuppression'],
+  ['POST /suppressions/batch/remove', 'deleteSuppression'],
+]);
+
+/** A response with an id is small; that of an export or a preview need not be read. */
+const PAYLOAD_MAX = 64 * 1024;
+
+/** Before the routes are registered, and after the checks of access. */
+export function auditChanges(app: App, services: Pick<HttpServices, 'db' | 'log'>): void {
+  app.addHook('onRoute', (route) => {
+    const action = actionOf(route);
+    if (action === null) return;
+    route.onSend = [...[route.onSend ?? []].flat(), recorded(action, services)];
+  });
+}
+
+function actionOf({ method, url, schema }: RouteOptions): string | null {
+  if (method === 'GET' || method === 'HEAD') return null;
+  const onRoot = ON_ROOT.get(`${String(method)} ${url}`);
+  if (onRoot !== undefined) return onRoot;
+  const action = schema?.operationId ?? '';
+  const isKnown = LEAST_ROLES.has(action) || BEGINNINGS.includes(action);
+  return isKnown && !CHANGES_NOTHING.has(action) ? action : null;
+}
+
+function recorded(
+  action: string,
+  { db, log }: Pick<HttpServices, 'db' | 'log'>,
+): onSendHookHandler {
+  return (request, reply, payload, done) => {
+    const { statusCode } = reply;
+    // A dry run and the replay of a request are answered with 200.
+    const isChange = action === 'sendEmail' ? statusCode === 202 : statusCode < 300;
+    const who = isChange ? actorOf(request, action) : null;
+    if (who === null) return done(null, payload);
+    const { organizationId, ...actor } = who;
+    const { ip, id: requestId } = request;
+    const where = { network: networkOf(ip), requestId };
+    const event = { action, ...actor, ...where, target: targetOf(reply, payload) };
+    addAuditEvent(db, organizationId, event)
+      .catch((error: unknown) => {
+        const { code } = error as { code?: string };
+        log.error({ request_id: requestId, action, code }, 'a change is not in the audit log');
+      })
+      .then(() => done(null, payload), done);
+  };
+}
+
+type Actor = Pick<
+  AuditEvent,
+  'actorType' | 'actorId' | 'actorName' | 'projectId' | 'environment'
+> & { organizationId: string };
+
+/** null: what this caller changes is not recorded. */
+function actorOf(request: FastifyRequest, action: string): Actor | null {
+  const { session, caller, routeOptions } = request;
+  if (session !== null) {
+    const { organizationId, memberId: actorId, email: actorName } = session;
+    const isOfProject = !['session', 'sign_in'].includes(routeOptions.config.access ?? '');
+    const { projectId = null, environment = null } = (isOfProject && caller) || {};
+    return { organizationId, actorType: 'member', actorId, actorName, projectId, environment };
+  }
+  if (caller === null || !BY_KEYS.has(action)) return null;
+  const { organizationId, projectId, environment, keyId: actorId } = caller;
+  const actorName = null; // the store knows it
+  return { organizationId, actorType: 'api_key', actorId, actorName, projectId, environment };
+}
+
+/** The id in the path, else what was selected, else the id of what was made. */
+function targetOf(reply: FastifyReply, payload: unknown): string | null {
+  const { id, address } = reply.request.params as { id?: string; address?: string };
+  const inPath = id ?? address;
+  if (inPath !== undefined) return inPath;
+  const isJson = String(reply.getHeader('content-type')).startsWith('application/json');
+  if (!isJson || typeof payload !== 'string' || payload.length > PAYLOAD_MAX) return null;
+  const made = JSON.parse(payload) as { id?: unknown; selection?: unknown };
+  const target = made.selection ?? made.id;
+  return typeof target === 'string' ? target : null;
+}

@@ -1,0 +1,90 @@
+/** The audit log of an organization. */
+import { z } from 'zod';
+import { isRefusal } from '../../core/refusals.ts';
+import { ACTOR_TYPES, listAuditEvents, type StoredAuditEvent } from './audit-store.ts';
+import { refuse } from '../../http/errors.ts';
+import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { environment, failures, idSchema, listOf, pageQuery, time } from '../../http/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
+
+export function registerAuditRoutes(app: App, { db }: HttpServices): void {
+  app.get('/v1/audit_log', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Read the audit log',
+      description:
+        'What members have changed, and what API keys have changed about keys, domains, webhooks and suppressions, newest ' +
+        'first. For admins.',
+      operationId: 'listAuditEvents',
+      tags: ['Audit log'],
+      security: BY_SESSION,
+      querystring: pageQuery,
+      response: { 200: auditList, ...failures(400, 404, 422) },
+    },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const { organizationId } = sessionOf(request);
+      return pageAnswer(await listAuditEvents(db, organizationId, page), toWire);
+    },
+  });
+}
+
+function toWire(event: StoredAuditEvent) {
+  return {
+    object: 'audit_event' as const,
+    id: event.id,
+    action: event.action,
+    actor: { type: event.actorType, id: event.actorId, name: event.actorName },
+    project_id: event.projectId,
+    environment: event.environment,
+    target_id: event.target,
+    network: event.network,
+    request_id: event.requestId,
+    created_at: event.createdAt.toISOString(),
+  };
+}
+
+const auditEvent = z
+  .object({
+    object: z.literal('audit_event'),
+    id: idSchema('The entry.'),
+    action: z.string().meta({
+      description:
+        'The operation, by its `operationId`; of a command `makeOwnerLink` or `makePasswordLink`.',
+      examples: ['deleteDomain'],
+    }),
+    actor: z.object({
+      type: z.enum(ACTOR_TYPES).describe('Who did it.'),
+      id: idSchema('The member or the key; null: a command.').nullable(),
+      name: z
+        .string()
+        .nullable()
+        .meta({
+          description: 'As of then: the address of the member, the name of the key.',
+          examples: ['jo@acme.com'],
+        }),
+    }),
+    project_id: idSchema('The project; null: it concerns the organization.').nullable(),
+    environment: environment.nullable(),
+    target_id: z
+      .string()
+      .nullable()
+      .meta({
+        description: 'What was changed, by its id; of a suppression the address.',
+        examples: ['0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa'],
+      }),
+    network: z
+      .string()
+      .nullable()
+      .meta({
+        description: 'The network that the request came from; null: a command.',
+        examples: ['203.0.113.0'],
+      }),
+    request_id: idSchema('X-Request-Id; null: a command.').nullable(),
+    created_at: time('When it was done.'),
+  })
+  .meta({ id: 'AuditEvent' });
+
+const auditList = listOf('AuditEventList', auditEvent);

@@ -1,0 +1,46 @@
+/**
+ * Counts failed authentications per client in the database, exactly over all workers. A valid key is
+ * never refused. A client above its limit is refused from memory and counted only once a second, so that
+ * a flood does not reach the database.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Limit, LimitState } from '../../core/limits.ts';
+import { agesBy, type World } from '../../lib/world.ts';
+import type { Queryable } from '../../database/database.ts';
+import { countAuthFailure, returnAuthAttempt, type Taken } from '../limits/limit-store.ts';
+
+const BLOCKED_WITHOUT_ASKING_MS = 1_000;
+const BLOCKED_MAX = 10_000;
+
+export class AuthLimiter {
+  readonly #db: Queryable;
+  readonly #limit: Limit;
+  readonly #blocked: LRUCache<string, LimitState>;
+
+  constructor(db: Queryable, world: Pick<World, 'monotonicMs'>, limit: Limit) {
+    this.#db = db;
+    this.#limit = limit;
+    this.#blocked = new LRUCache({ max: BLOCKED_MAX, ...agesBy(world) });
+  }
+
+  /**
+   * Counts a failure of this client (net/addresses.ts) and returns whether it was still allowed.
+   * @throws DatabaseUnavailable
+   */
+  async count(client: string): Promise<Taken> {
+    const blocked = this.#blocked.get(client);
+    if (blocked) return { allowed: false, limit: blocked };
+    const taken = await countAuthFailure(this.#db, client, this.#limit);
+    if (!taken.allowed && taken.limit.resetS > 0) {
+      const forMs = Math.min(BLOCKED_WITHOUT_ASKING_MS, taken.limit.resetS * 1000);
+      // An entry whose age equals its ttl is still returned.
+      this.#blocked.set(client, taken.limit, { ttl: forMs - 1 });
+    }
+    return taken;
+  }
+
+  /** Takes back attempts that were counted and have succeeded. @throws DatabaseUnavailable */
+  async giveBack(clients: readonly string[]): Promise<void> {
+    await returnAuthAttempt(this.#db, clients, this.#limit);
+  }
+}

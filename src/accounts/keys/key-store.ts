@@ -1,0 +1,341 @@
+/**
+ * API keys: created, found by their hash, listed, changed, revoked. The text of a key is returned only at
+ * its creation; the row has its SHA-256. An installation without any key is at its first start
+ * (`onFirstStart`).
+ */
+import { randomBytes } from 'node:crypto';
+import { API_KEY_RANDOM_BYTES, hashApiKey, hintOf, makeApiKey } from './api-key.ts';
+import type { Caller, Environment, KeyLimits, Scope } from '../../core/scope.ts';
+import type { Queryable, Database } from '../../database/database.ts';
+import { newId } from '../../database/ids.ts';
+import { type Page, type PageOf, pageOf } from '../../database/page.ts';
+
+export type ApiKey = KeyLimits & {
+  id: string;
+  projectId: string;
+  environment: Environment;
+  name: string;
+  /** The beginning of the text, for recognition. */
+  hint: string;
+  createdAt: Date;
+  /** To the minute. */
+  lastUsedAt: Date | null;
+};
+
+export type NewKey = KeyLimits & { name: string };
+
+const UNLIMITED: KeyLimits = { permission: 'full_access', domain: null, expiresAt: null };
+
+/**
+ * core/scope.ts isBroader, as a condition: $4 to $6 are the limits of the calling key. Keys of members
+ * (keyOfMember) are not found: nobody has their text, and they end with the member.
+ */
+const NOT_BROADER = `
+   and member_id is null
+   and ($4::text = 'full_access' or permission = $4)
+   and ($5::text is null or domain = $5)
+   and ($6::timestamptz is null or expires_at <= $6)`;
+
+const COLUMNS = `id, project_id as "projectId", environment, name, hint, permission, domain,
+       created_at as "createdAt", expires_at as "expiresAt", last_used_at as "lastUsedAt"`;
+
+const CREATE = `
+insert into api_keys (project_id, id, environment, name, sha256, hint, permission, domain,
+                      created_at, expires_at)
+values ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, app_now(), $9)
+returning ${COLUMNS}`;
+
+/** Creates a key. `text` is the key itself: show it once, never store it. */
+export async function createKey(
+  db: Queryable,
+  scope: Scope,
+  key: NewKey,
+): Promise<{ key: ApiKey; text: string }> {
+  const text = makeApiKey(scope.environment, randomBytes(API_KEY_RANDOM_BYTES));
+  const [row] = await db.query<ApiKey>(CREATE, [
+    scope.projectId,
+    newId(),
+    scope.environment,
+    key.name,
+    hashApiKey(text),
+    hintOf(text),
+    key.permission,
+    key.domain,
+    key.expiresAt,
+  ]);
+  if (!row) throw new Error('the new key was not returned');
+  return { key: row, text };
+}
+
+const FIND_CALLERS = `
+select encode(k.sha256, 'hex') as hash, k.project_id as "projectId", k.environment,
+       p.organization_id as "organizationId", k.id as "keyId", k.permission, k.domain,
+       k.expires_at as "expiresAt"
+  from api_keys k
+  join projects p on p.id = k.project_id
+ where k.sha256 in (select decode(h, 'hex') from unnest($1::text[]) h)
+   and k.revoked_at is null and (k.expires_at is null or k.expires_at > app_now())`;
+
+/** The callers with these keys' hashes (hex), by hash. Revoked and expired keys are not found. */
+export async function findCallers(
+  db: Queryable,
+  hashes: readonly string[],
+): Promise<Map<string, Caller>> {
+  const rows = await db.query<Caller & { hash: string }>(
+    { name: 'find_callers', text: FIND_CALLERS },
+    [hashes],
+  );
+  return new Map(rows.map(({ hash, ...caller }) => [hash, caller]));
+}
+
+const LIST = `
+select ${COLUMNS} from api_keys
+ where project_id = $1 and environment = $2 and revoked_at is null
+   and ($7::uuid is null or id < $7) and ($8::uuid is null or id > $8)${NOT_BROADER}
+ order by case when $8::uuid is null then id end desc, id
+ limit $3`;
+
+/**
+ * The keys of a project and environment that are not revoked, newest first.
+ * @param within here and below: keys with more access than this are not found
+ */
+export async function listKeys(
+  db: Queryable,
+  scope: Scope,
+  page: Page,
+  within = UNLIMITED,
+): Promise<PageOf<ApiKey>> {
+  const values = [page.limit + 1, ...limitsOf(within), page.after, page.before];
+  return pageOf(
+    await db.query<ApiKey>(LIST, [scope.projectId, scope.environment, ...values]),
+    page,
+  );
+}
+
+const FIND = `
+select ${COLUMNS} from api_keys
+ where project_id = $1 and environment = $2 and id = $3 and revoked_at is null${NOT_BROADER}`;
+
+export async function findKey(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+  within = UNLIMITED,
+): Promise<ApiKey | null> {
+  const values = [scope.projectId, scope.environment, id, ...limitsOf(within)];
+  const [row] = await db.query<ApiKey>(FIND, values);
+  return row ?? null;
+}
+
+const UPDATE = `
+update api_keys
+   set name = coalesce($7, name), permission = coalesce($8, permission),
+       domain = case when $9::boolean then $10 else domain end,
+       expires_at = case when $11::boolean then $12::timestamptz else expires_at end
+ where project_id = $1 and environment = $2 and id = $3 and revoked_at is null${NOT_BROADER}
+returning ${COLUMNS}`;
+
+/** Omitted fields stay as they are at that moment. */
+export type KeyChange = { [Field in keyof NewKey]?: NewKey[Field] | undefined };
+
+/** Changes a key; null when there is none with this id. Takes effect like a revocation. */
+export async function updateKey(
+  db: Queryable,
+  scope: Scope,
+  { id, name, permission, domain, expiresAt }: KeyChange & { id: string },
+  within = UNLIMITED,
+): Promise<ApiKey | null> {
+  const [row] = await db.query<ApiKey>(UPDATE, [
+    scope.projectId,
+    scope.environment,
+    id,
+    ...limitsOf(within),
+    name ?? null,
+    permission ?? null,
+    domain !== undefined,
+    domain ?? null,
+    expiresAt !== undefined,
+    expiresAt ?? null,
+  ]);
+  return row ?? null;
+}
+
+// The new key has the limits of the old one, so that a rotation does not extend its expiry.
+const ROTATE = `
+with found as materialized (
+  select * from api_keys
+   where project_id = $1 and environment = $2 and id = $3 and revoked_at is null
+     and (expires_at is null or expires_at > app_now())${NOT_BROADER}
+     for update
+),
+ending as (
+  update api_keys k set expires_at = least(k.expires_at, app_now() + $10 * interval '1 second')
+    from found f where k.project_id = $1 and k.project_id = f.project_id and k.id = f.id
+  returning k.expires_at
+),
+made as (
+  insert into api_keys (project_id, id, environment, name, sha256, hint, permission, domain,
+                        created_at, expires_at)
+  select project_id, $7, environment, name, decode($8, 'hex'), $9, permission, domain, app_now(),
+         expires_at
+    from found
+  returning *
+)
+select made.id, made.project_id as "projectId", made.environment, made.name, made.hint,
+       made.permission, made.domain, made.created_at as "createdAt",
+       made.expires_at as "expiresAt", made.last_used_at as "lastUsedAt",
+       ending.expires_at as "previousExpiresAt"
+  from made, ending`;
+
+export type RotatedKey = { key: ApiKey; text: string; previousExpiresAt: Date };
+
+/**
+ * Creates a key with the name and limits of another one, which expires after `overlapS` or at its own
+ * expiry, whichever is earlier. Null when there is none with this id, or it has expired.
+ */
+export async function rotateKey(
+  db: Queryable,
+  scope: Scope,
+  { id, overlapS }: { id: string; overlapS: number },
+  within = UNLIMITED,
+): Promise<RotatedKey | null> {
+  const text = makeApiKey(scope.environment, randomBytes(API_KEY_RANDOM_BYTES));
+  const found = [scope.projectId, scope.environment, id, ...limitsOf(within)];
+  const values = [...found, newId(), hashApiKey(text), hintOf(text), overlapS];
+  const [row] = await db.query<ApiKey & { previousExpiresAt: Date }>(ROTATE, values);
+  if (!row) return null;
+  const { previousExpiresAt, ...key } = row;
+  return { key, text, previousExpiresAt };
+}
+
+const CREATE_OF_MEMBER = `
+with made as (
+  insert into api_keys (project_id, id, environment, name, sha256, hint, permission, created_at,
+                        member_id)
+  values ($1, $2, $3, $4, $5, 'dashboard', 'full_access', app_now(), $6)
+  on conflict (project_id, environment, member_id)
+     where member_id is not null and revoked_at is null do nothing
+  returning id
+)
+select id from made
+ union all
+select id from api_keys
+ where project_id = $1 and environment = $3 and member_id = $6 and revoked_at is null`;
+
+/**
+ * The key with which a member sends from the dashboard, so that accepting checks it and counts it like any
+ * other. It has no text: its hash is random.
+ */
+export async function keyOfMember(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  member: { id: string; name: string },
+): Promise<string> {
+  const hash = randomBytes(32);
+  const values = [projectId, newId(), environment, member.name, hash, member.id];
+  const [row] = await db.query<{ id: string }>(CREATE_OF_MEMBER, values);
+  // Made by another request while this statement began.
+  return row?.id ?? keyOfMember(db, { projectId, environment }, member);
+}
+
+const REVOKE = `
+update api_keys set revoked_at = app_now()
+ where project_id = $1 and environment = $2 and id = $3 and revoked_at is null${NOT_BROADER}
+returning id`;
+
+/**
+ * Revokes a key permanently; false when there is none. Emails that it accepted stay. Other processes
+ * remove it from their caches within a second (accounts/keys/key-cache.ts).
+ */
+export async function revokeKey(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+  within = UNLIMITED,
+): Promise<boolean> {
+  const values = [scope.projectId, scope.environment, id, ...limitsOf(within)];
+  return (await db.query(REVOKE, values)).length > 0;
+}
+
+// A key that this process did not get to remove has expired; it is removed by the next use.
+const REMOVE_SHORT_LIVED = `
+delete from api_keys
+ where project_id = $1 and environment = $2
+   and (id = $3 or (name = $4 and expires_at < app_now()
+                    and expires_at < created_at + interval '1 hour'))`;
+
+/**
+ * Removes a key that was made for one use, without a trace, together with expired ones of the same name that
+ * were valid for less than an hour. Emails that it accepted stay.
+ */
+export async function removeShortLivedKey(
+  db: Queryable,
+  scope: Scope,
+  { id, name }: Pick<ApiKey, 'id' | 'name'>,
+): Promise<void> {
+  await db.query(REMOVE_SHORT_LIVED, [scope.projectId, scope.environment, id, name]);
+}
+
+/** Of keys that were revoked or have expired, for each project and environment: statistics and logs show their names. */
+const ENDED_KEYS_MAX = 1_000;
+
+const FORGET_ENDED = `
+delete from api_keys k
+ using (select project_id, id,
+               row_number() over (partition by project_id, environment order by id desc) as place
+          from api_keys
+         where revoked_at is not null or expires_at <= app_now()) ended
+ where k.project_id = ended.project_id and k.id = ended.id and ended.place > $2
+   and ended.place <= $2::int + $1::int
+returning 1`;
+
+/**
+ * Deletes API keys that have ended, beyond the newest ENDED_KEYS_MAX of each project and environment: a loop that
+ * creates and revokes keys fills no disk. Emails that they accepted stay. @returns keys, `limit` or more when there are more
+ */
+export async function forgetEndedKeys(
+  db: Queryable,
+  limit: number,
+  keptMax = ENDED_KEYS_MAX,
+): Promise<number> {
+  return (await db.query(FORGET_ENDED, [limit, keptMax])).length;
+}
+
+function limitsOf({ permission, domain, expiresAt }: KeyLimits): unknown[] {
+  return [permission, domain, expiresAt];
+}
+
+const TOUCH = `
+update api_keys k set last_used_at = date_trunc('minute', app_now())
+  from unnest($1::uuid[], $2::uuid[]) as used(project_id, id)
+ where k.project_id = used.project_id and k.id = used.id
+   and (k.last_used_at is null or k.last_used_at < date_trunc('minute', app_now()))`;
+
+/** Records the last use of keys, to the minute: at most one write per key and minute. */
+export async function touchLastUsed(
+  db: Queryable,
+  keys: readonly { projectId: string; keyId: string }[],
+): Promise<void> {
+  await db.query(TOUCH, [keys.map((key) => key.projectId), keys.map((key) => key.keyId)]);
+}
+
+/** Any number that differs from that of migrations. */
+const LOCK_KEY = 0x73656564; // "seed"
+
+const HAS_KEYS = 'select exists (select from api_keys) as found';
+
+/**
+ * Does the work if no API key was ever created here; otherwise returns null. The work has to create a key
+ * through `tx`, which commits last and marks the work as complete. Interrupted work is repeated and finds
+ * what it created before.
+ */
+export async function onFirstStart<Result>(
+  db: Database,
+  work: (tx: Queryable) => Promise<Result>,
+): Promise<Result | null> {
+  return db.transaction(async (tx) => {
+    await tx.query('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
+    const [row] = await tx.query<{ found: boolean }>(HAS_KEYS);
+    return row?.found === true ? null : work(tx);
+  });
+}

@@ -1,0 +1,375 @@
+/**
+ * API keys: the caller's own key, and creating, changing and revoking keys of the caller's project and
+ * environment. A key cannot create a key for the other environment or one with more access than itself;
+ * a key with more access is a 404 for it.
+ */
+import { z } from 'zod';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import { type Caller, isBroader, PERMISSIONS } from '../../core/scope.ts';
+import { callerOf } from '../../http/access.ts';
+import { notFound, refuse } from '../../http/errors.ts';
+import { pageAnswer, pageFrom } from '../../http/list.ts';
+import {
+  deleted,
+  environment,
+  failures,
+  idSchema,
+  idParams,
+  label,
+  listOf,
+  pageQuery,
+  time,
+} from '../../http/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { parseDomain } from '../../mail/address.ts';
+import { isId } from '../../database/ids.ts';
+import {
+  type ApiKey,
+  createKey,
+  findKey,
+  type KeyChange,
+  listKeys,
+  type NewKey,
+  revokeKey,
+  rotateKey,
+  updateKey,
+} from './key-store.ts';
+import { roomForKey } from '../limits/maximum-store.ts';
+import { findProject } from '../projects/project-store.ts';
+
+const TAGS = ['API keys'];
+const WHAT = 'API key';
+
+export function registerKeyRoutes(app: App, services: HttpServices): void {
+  registerCurrent(app, services);
+  registerCreateAndList(app, services);
+  registerChangeAndRevoke(app, services);
+  registerRotate(app, services);
+}
+
+function registerCurrent(app: App, { db }: HttpServices): void {
+  app.get('/v1/api-keys/current', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Get the calling key',
+      description: 'Project, environment and permissions of the key that sends this request.',
+      operationId: 'getCurrentApiKey',
+      tags: TAGS,
+      response: { 200: currentApiKey, ...failures() },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const [key, project] = await Promise.all([
+        findKey(db, caller, caller.keyId),
+        findProject(db, caller.projectId),
+      ]);
+      // Revoked after the check.
+      if (!key || !project) return notFound(reply, WHAT);
+      return {
+        ...toWire(key),
+        project: { id: project.id, name: project.name },
+        organization_id: project.organizationId,
+      };
+    },
+  });
+}
+
+function registerCreateAndList(app: App, { db }: HttpServices): void {
+  app.post('/v1/api-keys', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'Make an API key',
+      description:
+        'For the project and environment of the calling key, never with more access: an omitted ' +
+        'domain or expiry is that of the calling key. The key is shown once.',
+      operationId: 'createApiKey',
+      tags: TAGS,
+      body: keyCreation,
+      response: { 201: newApiKey, ...failures(400, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { name, permission, domain, expires_at } = request.body;
+      const caller = callerOf(request);
+      const wanted = checkedKey(caller, {
+        name,
+        permission,
+        domain: domain ?? caller.domain,
+        expiresAt: expires_at ?? caller.expiresAt,
+      });
+      if (isRefusal(wanted)) return refuse(reply, wanted);
+      await roomForKey(db, caller);
+      const { key, text } = await createKey(db, caller, wanted);
+      return reply.code(201).send({ ...toWire(key), key: text });
+    },
+  });
+
+  app.get('/v1/api-keys', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'List API keys',
+      description:
+        'Those of this project and environment that are not revoked, newest first, without those ' +
+        'that have more access than the calling key.',
+      operationId: 'listApiKeys',
+      tags: TAGS,
+      querystring: pageQuery,
+      response: { 200: apiKeyList, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const caller = callerOf(request);
+      return pageAnswer(await listKeys(db, caller, page, caller), toWire);
+    },
+  });
+}
+
+function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
+  app.patch('/v1/api-keys/:id', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'Change an API key',
+      description: 'Only given fields change. No key gets more access than the calling key.',
+      operationId: 'updateApiKey',
+      tags: TAGS,
+      params: idParams(WHAT),
+      body: keyChange,
+      response: { 200: apiKey, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const caller = callerOf(request);
+      const present = isId(id) ? await findKey(db, caller, id, caller) : null;
+      if (!present) return notFound(reply, WHAT);
+      const { name, permission, domain, expires_at } = request.body;
+      const wanted = checkedKey(caller, {
+        name: name ?? present.name,
+        permission: permission ?? present.permission,
+        domain: domain === undefined ? present.domain : domain,
+        expiresAt: expires_at === undefined ? present.expiresAt : expires_at,
+      });
+      if (isRefusal(wanted)) return refuse(reply, wanted);
+      // Only what is given: a key that is restricted at the same time stays so.
+      const changed = await updateKey(db, caller, { id, ...givenOf(request.body, wanted) }, caller);
+      app.forgetKey(id);
+      return changed ? toWire(changed) : notFound(reply, WHAT);
+    },
+  });
+
+  app.delete('/v1/api-keys/:id', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'Revoke an API key',
+      description: 'Permanently and immediately; on other nodes within a second.',
+      operationId: 'revokeApiKey',
+      tags: TAGS,
+      params: idParams(WHAT),
+      response: { 200: apiKeyDeleted, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const caller = callerOf(request);
+      const revoked = isId(id) && (await revokeKey(db, caller, id, caller));
+      if (!revoked) return notFound(reply, WHAT);
+      app.forgetKey(id);
+      return { object: 'api_key' as const, id, deleted: true as const };
+    },
+  });
+}
+
+function registerRotate(app: App, { db }: HttpServices): void {
+  app.post('/v1/api-keys/:id/rotate', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'Rotate an API key',
+      description:
+        'Makes a key with the same name and limits, shown once. The old one stays valid for ' +
+        '`expires_in` seconds, at most until its own expiry. A repeated ' +
+        'request makes one more key: revoke the one that was not received.',
+      operationId: 'rotateApiKey',
+      tags: TAGS,
+      params: idParams(WHAT),
+      body: keyRotation,
+      response: { 201: rotatedApiKey, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const caller = callerOf(request);
+      const present = isId(id) ? await findKey(db, caller, id, caller) : null;
+      if (!present) return notFound(reply, WHAT);
+      await roomForKey(db, caller);
+      const wanted = { id, overlapS: request.body.expires_in };
+      const rotated = await rotateKey(db, caller, wanted, caller);
+      if (!rotated) {
+        const message = 'This key has expired; make a new one.';
+        return refuse(reply, { refused: 'conflict', message });
+      }
+      app.forgetKey(id);
+      const { key, text, previousExpiresAt } = rotated;
+      const replaces = { id, expires_at: previousExpiresAt.toISOString() };
+      return reply.code(201).send({ ...toWire(key), key: text, replaces });
+    },
+  });
+}
+
+/** Checks beyond the schema. */
+export function checkedKey(caller: Caller, wanted: Wanted): NewKey | Refusal {
+  const { name, permission } = wanted;
+  const domain = wanted.domain === null ? null : parseDomain(wanted.domain);
+  if (domain === null && wanted.domain !== null) {
+    return refuseFields([{ field: 'domain', message: 'is not a domain name, like acme.com' }]);
+  }
+  const expiresAt = wanted.expiresAt ? new Date(wanted.expiresAt) : null;
+  const key = { name, permission, domain, expiresAt };
+  return isBroader(key, caller) ? tooBroad(caller) : key;
+}
+
+function givenOf(
+  { name, permission, domain, expires_at }: z.output<typeof keyChange>,
+  wanted: NewKey,
+): KeyChange {
+  return {
+    name,
+    permission,
+    domain: domain === undefined ? undefined : wanted.domain,
+    expiresAt: expires_at === undefined ? undefined : wanted.expiresAt,
+  };
+}
+
+/** The caller has full access here, so only its domain or its expiry can be exceeded. */
+function tooBroad({ domain, expiresAt }: Caller): Refusal {
+  const limits = [
+    domain === null ? '' : ` for ${domain}`,
+    expiresAt === null ? '' : ` until ${expiresAt.toISOString()}`,
+  ].join('');
+  return {
+    refused: 'authorization_error',
+    message: `The calling key is valid${limits} only and cannot make a key with more access; use a key without these limits.`,
+  };
+}
+
+type Wanted = Omit<NewKey, 'expiresAt'> & { expiresAt: string | Date | null | undefined };
+
+function toWire(key: ApiKey) {
+  return {
+    object: 'api_key' as const,
+    id: key.id,
+    name: key.name,
+    hint: key.hint,
+    environment: key.environment,
+    permission: key.permission,
+    domain: key.domain,
+    created_at: key.createdAt.toISOString(),
+    expires_at: key.expiresAt?.toISOString() ?? null,
+    last_used_at: key.lastUsedAt?.toISOString() ?? null,
+  };
+}
+
+const name = label(100).meta({
+  description: 'A label; need not be unique.',
+  examples: ['Receipts in production'],
+});
+const permission = z
+  .enum(PERMISSIONS)
+  .describe('`sending_access`: may send, and read the emails that it sent.');
+const domain = z
+  .string()
+  .max(253)
+  .nullable()
+  .meta({
+    description: 'The only domain it may send from and manage; null: any.',
+    examples: ['acme.com'],
+  });
+const expiresAt = z.iso
+  .datetime({ offset: true })
+  .meta({ examples: ['2027-01-31T00:00:00Z'] })
+  .nullable()
+  .describe('When it expires; null: never.');
+
+const keyCreation = z
+  .strictObject({
+    name,
+    permission: permission.default('full_access'),
+    domain: domain.optional(),
+    expires_at: expiresAt.optional(),
+  })
+  .meta({ id: 'ApiKeyCreation' });
+
+/** Only given fields change. */
+const keyChange = z
+  .strictObject({
+    name: name.optional(),
+    permission: permission.optional(),
+    domain: domain.optional(),
+    expires_at: expiresAt.optional(),
+  })
+  .meta({ id: 'ApiKeyChange' });
+
+const fields = {
+  object: z.literal('api_key'),
+  id: idSchema('The id of the key.'),
+  name,
+  hint: z.string().meta({
+    description: 'The beginning of the key, for recognition.',
+    examples: ['lh_live_3fK9'],
+  }),
+  environment,
+  permission,
+  domain,
+  created_at: time('When it was made.'),
+  expires_at: time('When it expires; null: never.').nullable(),
+  last_used_at: time('When it was last used, to the minute; null: never.').nullable(),
+};
+
+const apiKey = z.object(fields).meta({ id: 'ApiKey' });
+
+const newApiKey = z
+  .object({
+    ...fields,
+    key: z.string().meta({
+      description: 'The key itself, which is shown only here.',
+      examples: ['lh_live_3fK9…'],
+    }),
+  })
+  .meta({ id: 'ApiKeyWithSecret' });
+
+const DAY_S = 86_400;
+
+const keyRotation = z
+  .strictObject({
+    expires_in: z
+      .int()
+      .min(0)
+      .max(30 * DAY_S)
+      .default(DAY_S)
+      .meta({
+        description: 'For how many seconds the old key stays valid; 0: it expires at once.',
+        examples: [DAY_S],
+      }),
+  })
+  .meta({ id: 'ApiKeyRotation' });
+
+const rotatedApiKey = z
+  .object({
+    ...newApiKey.shape,
+    replaces: z.object({
+      id: idSchema('The old key.'),
+      expires_at: time('When the old key expires.'),
+    }),
+  })
+  .meta({ id: 'RotatedApiKey' });
+
+const currentApiKey = z
+  .object({
+    ...fields,
+    project: z.object({
+      id: idSchema('The project of the key.'),
+      name: z.string().meta({ examples: ['Default'] }),
+    }),
+    organization_id: idSchema('The organization of the project.'),
+  })
+  .meta({ id: 'CurrentApiKey' });
+
+const apiKeyList = listOf('ApiKeyList', apiKey);
+
+const apiKeyDeleted = deleted('DeletedApiKey', 'api_key');

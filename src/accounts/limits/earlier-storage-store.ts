@@ -1,0 +1,65 @@
+/**
+ * Counts the mail that was stored before projects had a maximum (migration 0041), once: in batches in the order of the
+ * primary key of emails, the place of which `storage_earlier` has. A batch and its place are one statement, so that each
+ * email counts once, also when the process dies or several machines do it. The row goes with the last batch.
+ *
+ * An email counts with what is left of it: its content may have been deleted.
+ */
+import { RECIPIENT_BYTES } from './storage.ts';
+import type { Queryable } from '../../database/database.ts';
+
+/** Lengths are known without reading the values. */
+const BYTES = `
+       (select count(*) from recipients r where r.project_id = e.project_id and r.email_id = e.id) * ${RECIPIENT_BYTES}
+       + octet_length(e.tags::text) + octet_length(e.metadata::text)
+       + coalesce((select coalesce(octet_length(c.html), 0) + coalesce(octet_length(c.large_html), 0)
+                          + coalesce(octet_length(c.body_text), 0) + coalesce(octet_length(c.raw), 0)
+                          + coalesce(pg_column_size(c.attachments), 0) + coalesce(pg_column_size(c.headers), 0)
+                     from contents c where c.project_id = e.project_id and c.email_id = e.id), 0)`;
+
+// Not joined with its place: a batch is then read in the order of the index, however much there is. Another machine that is at it leaves nothing to do. Mail that came later than 'before' is counted already, and passed.
+const COUNT = `
+with place as materialized (
+  select * from storage_earlier for update skip locked
+),
+batch as materialized (
+  select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.tags, e.metadata
+    from emails e
+   where (e.project_id, e.environment, e.id)
+         > ((select project_id from place), (select environment from place), (select email_id from place))
+   order by e.project_id, e.environment, e.id
+   limit $1
+),
+counted as materialized (
+  select e.project_id, (greatest(e.created_at, e.scheduled_at) at time zone 'UTC')::date as day,
+         sum(${BYTES})::bigint as bytes
+    from batch e, place
+   where e.created_at < place.before
+   group by 1, 2
+),
+total as (
+  insert into storage as s (project_id, bytes)
+  select project_id, sum(bytes)::bigint from counted group by 1
+  on conflict (project_id) do update set bytes = s.bytes + excluded.bytes
+),
+days as (
+  insert into storage_days as d (project_id, day, bytes)
+  select project_id, day, bytes from counted
+  on conflict (project_id, day) do update set bytes = d.bytes + excluded.bytes
+),
+last as (
+  select project_id, environment, id from batch order by project_id desc, environment desc, id desc limit 1
+),
+moved as (
+  update storage_earlier p set project_id = l.project_id, environment = l.environment, email_id = l.id
+    from last l
+),
+ended as (
+  delete from storage_earlier where exists (select from place) and not exists (select from batch)
+)
+select count(*)::int as passed from batch`;
+
+/** Counts a batch. @returns emails that were passed; 0: all are counted, or another machine counts them */
+export async function countEarlierMail(db: Queryable, limit: number): Promise<number> {
+  return (await db.query<{ passed: number }>(COUNT, [limit]))[0]?.passed ?? 0;
+}

@@ -1,0 +1,215 @@
+/**
+ * Rate limits, counted in the database so that they are exact over all workers and nodes. A window starts
+ * at its first request. The accept statement (accept/store/statement.ts) counts sending; this file has
+ * the other categories and the settings. A window may start up to a minute in the future, because
+ * another worker's statement can commit first; one further ahead was started before the clock was set
+ * back, and is replaced.
+ */
+import type { Limit, LimitState } from '../../core/limits.ts';
+import type { Scope } from '../../core/scope.ts';
+import type { Queryable } from '../../database/database.ts';
+
+/** Categories for which a project may have a limit of its own. */
+export type ScopeCategory = 'sending' | 'verification' | 'domains' | 'webhooks';
+/** Counted by one statement for each request. */
+export type RequestCategory = Exclude<ScopeCategory, 'sending'> | 'dry_runs';
+export type Taken = { allowed: boolean; limit: LimitState };
+
+type Window = { max: number; used: number; reset_s: number; window_s: number };
+
+// `used` stops one above `max`: that distinguishes a refusal from the last permit.
+const TAKE = `
+insert into limit_windows as w (project_id, environment, category, started_at, used)
+values ($1, $2, $3, app_now(), 1)
+on conflict (project_id, environment, category) do update
+   set (started_at, used) = (
+         select case when open then w.started_at else app_now() end,
+                case when open then least(w.used, coalesce(w.max, $4)) + 1 else 1 end
+           from (select w.started_at + coalesce(w.window_s, $5) * interval '1 second' > app_now()
+                        and w.started_at < app_now() + interval '1 minute' as open) is_open)
+returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as window_s,
+          ceil(extract(epoch from started_at + coalesce(window_s, $5) * interval '1 second'
+                                  - app_now()))::int as reset_s`;
+
+/**
+ * Counts one dry run, verification or added domain, or one test or replay of a webhook, if the limit allows it.
+ * @param byDefault applies if the project has no limit of its own
+ */
+export async function takeOne(
+  db: Queryable,
+  scope: Scope & { category: RequestCategory },
+  byDefault: Limit,
+): Promise<Taken> {
+  const values = [scope.projectId, scope.environment, scope.category];
+  const [row] = await db.query<Window>(TAKE, [...values, byDefault.max, byDefault.windowS]);
+  if (!row) throw new Error('the limit was not returned');
+  return taken(row);
+}
+
+const PEEK = `
+select coalesce(max, $4)::int as max, coalesce(window_s, $5)::int as window_s,
+       case when is_open then used - coalesce(b.permits, 0) else 0 end as used,
+       case when is_open then ceil(extract(epoch from ends_at - app_now()))::int
+            else coalesce(window_s, $5)::int end as reset_s
+  from limit_windows w,
+       lateral (select w.started_at + coalesce(window_s, $5) * interval '1 second' as ends_at) e,
+       lateral (select ends_at > app_now() and w.started_at < app_now() + interval '1 minute'
+                       as is_open) o
+  left join lateral (
+    -- permits that are set aside and not used (accept/store/limit-blocks.ts)
+    select sum(b.permits)::int as permits from limit_blocks b
+     where w.category = 'sending' and b.project_id = w.project_id
+       and b.environment = w.environment and b.started_at = w.started_at) b on true
+ where w.project_id = $1 and w.environment = $2 and w.category = $3`;
+
+/** The state of a limit of a project and environment, without counting. */
+export async function peekLimit(
+  db: Queryable,
+  scope: Scope & { category: ScopeCategory },
+  byDefault: Limit,
+): Promise<LimitState> {
+  const values = [scope.projectId, scope.environment, scope.category];
+  const [row] = await db.query<Window>(PEEK, [...values, byDefault.max, byDefault.windowS]);
+  const { max, windowS } = byDefault;
+  return taken(row ?? { max, used: 0, reset_s: windowS, window_s: windowS }).limit;
+}
+
+// Of recipients the limit is in the row of sending, and dry runs have its size. A limit without a maximum does not exist.
+const LIST = `
+select d.category, coalesce(w.max, d.max)::int as max,
+       coalesce(w.window_s, d.window_s)::int as window_s, w.max is not null as "isOwn",
+       case when o.is_open then w.used - coalesce(b.permits, 0) else 0 end as used,
+       case when o.is_open then ceil(extract(epoch from e.ends_at - app_now()))::int
+            else coalesce(w.window_s, d.window_s)::int end as reset_s
+  from unnest($3::text[], $4::int[], $5::int[]) with ordinality d(category, max, window_s, place)
+  left join lateral (
+    select l.max, l.window_s, l.started_at, l.used from limit_windows l
+     where l.project_id = $1 and l.environment = $2 and l.category = d.category
+       and d.category <> 'dry_runs'
+    union all
+    select l.recipients_max, l.recipients_window_s, l.recipients_started_at, l.recipients_used
+      from limit_windows l
+     where l.project_id = $1 and l.environment = $2 and l.category = 'sending'
+       and d.category = 'recipients'
+    union all
+    select s.max, s.window_s, l.started_at, l.used
+      from (select 1) once
+      left join limit_windows s on s.project_id = $1 and s.environment = $2 and s.category = 'sending'
+      left join limit_windows l on l.project_id = $1 and l.environment = $2 and l.category = 'dry_runs'
+     where d.category = 'dry_runs') w on true
+ cross join lateral (
+    select w.started_at + coalesce(w.window_s, d.window_s) * interval '1 second' as ends_at) e
+ cross join lateral (
+    select e.ends_at > app_now() and w.started_at < app_now() + interval '1 minute' as is_open) o
+  left join lateral (
+    select sum(b.permits)::int as permits from limit_blocks b
+     where b.project_id = $1 and b.environment = $2
+       and case d.category when 'sending' then b.started_at = w.started_at
+                           when 'recipients' then b.recipients_started_at = w.started_at
+                           else false end) b on true
+ where coalesce(w.max, d.max) is not null
+ order by d.place`;
+
+export type ListedLimit = LimitState & {
+  category: ScopeCategory | 'recipients' | 'dry_runs';
+  /** The project has a limit of its own instead of the default. */
+  isOwn: boolean;
+};
+
+/**
+ * All limits of a project and environment as they stand, without counting.
+ * @param byDefault in the order of the result; null: there is none
+ */
+export async function listLimits(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  byDefault: readonly (readonly [ListedLimit['category'], Limit | null])[],
+): Promise<ListedLimit[]> {
+  const rows = await db.query<Window & Pick<ListedLimit, 'category' | 'isOwn'>>(LIST, [
+    projectId,
+    environment,
+    byDefault.map(([category]) => category),
+    byDefault.map(([, limit]) => limit?.max ?? null),
+    byDefault.map(([, limit]) => limit?.windowS ?? null),
+  ]);
+  return rows.map((row) => ({ ...taken(row).limit, category: row.category, isOwn: row.isOwn }));
+}
+
+const COUNT_FAILURE = `
+insert into auth_windows as w (client, started_at, used) values ($1, app_now(), 1)
+on conflict (client) do update
+   set (started_at, used) = (
+         select case when open then w.started_at else app_now() end,
+                case when open then least(w.used, $2) + 1 else 1 end
+           from (select w.started_at + $3 * interval '1 second' > app_now()
+                        and w.started_at < app_now() + interval '1 minute' as open) is_open)
+returning $2::int as max, used, $3::int as window_s,
+          ceil(extract(epoch from started_at + $3 * interval '1 second' - app_now()))::int
+          as reset_s`;
+
+/** Counts one failed authentication. `client`: an IPv4 address, or an IPv6 /64 (net/addresses.ts). */
+export async function countAuthFailure(
+  db: Queryable,
+  client: string,
+  limit: Limit,
+): Promise<Taken> {
+  const [row] = await db.query<Window>(COUNT_FAILURE, [client, limit.max, limit.windowS]);
+  if (!row) throw new Error('the limit was not returned');
+  return taken(row);
+}
+
+const RETURN_ATTEMPT = `
+update auth_windows set used = used - 1
+ where client = any($1::text[]) and used > 0 and started_at + $2 * interval '1 second' > app_now()`;
+
+/** Takes back what was counted before it turned out to be no failure. */
+export async function returnAuthAttempt(
+  db: Queryable,
+  clients: readonly string[],
+  { windowS }: Limit,
+): Promise<void> {
+  await db.query(RETURN_ATTEMPT, [clients, windowS]);
+}
+
+const PURGE = `delete from auth_windows where started_at < app_now() - interval '1 day'`;
+
+/** Deletes the windows of clients that have ended; no window is longer than a day. */
+export async function purgeAuthWindows(db: Queryable): Promise<void> {
+  await db.query(PURGE);
+}
+
+const SET = `
+insert into limit_windows (project_id, environment, category, max, window_s)
+values ($1, $2, $3, $4, $5)
+on conflict (project_id, environment, category) do update
+   set max = excluded.max, window_s = excluded.window_s`;
+
+// In the row that accepting locks in any case.
+const SET_RECIPIENTS = `
+update limit_windows set recipients_max = $3, recipients_window_s = $4
+ where project_id = $1 and environment = $2 and category = 'sending'`;
+
+/** Sets the limit of a project and environment; null restores the default. */
+export async function setLimit(
+  db: Queryable,
+  { projectId, environment, category }: Scope & { category: ScopeCategory | 'recipients' },
+  limit: Limit | null,
+): Promise<void> {
+  const values = [limit?.max ?? null, limit?.windowS ?? null];
+  if (category === 'recipients')
+    await db.query(SET_RECIPIENTS, [projectId, environment, ...values]);
+  else await db.query(SET, [projectId, environment, category, ...values]);
+}
+
+function taken(row: Window): Taken {
+  return {
+    allowed: row.used <= row.max,
+    limit: {
+      limit: row.max,
+      remaining: Math.max(0, row.max - row.used),
+      // A window that another worker started while this statement waited may start in its future.
+      resetS: Math.min(row.reset_s, row.window_s),
+      windowS: row.window_s,
+    },
+  };
+}

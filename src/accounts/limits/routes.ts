@@ -1,0 +1,138 @@
+/** The limits of the caller's project and environment as they stand. Asking counts towards none. */
+import { z } from 'zod';
+import { roomForDomain } from '../../domains/domain-store.ts';
+import { type ListedLimit, listLimits } from './limit-store.ts';
+import { findRetention } from '../../retention/retention-store.ts';
+import { readStorage } from './storage-store.ts';
+import { callerOf } from '../../http/access.ts';
+import { failures } from '../../http/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+
+const CATEGORIES = [
+  'sending',
+  'recipients',
+  'dry_runs',
+  'domains',
+  'verification',
+  'webhooks',
+] as const;
+
+const COUNTED = {
+  sending: 'accepted emails',
+  recipients: 'recipients of accepted emails',
+  dry_runs: 'dry runs',
+  domains: 'added domains',
+  verification: 'verifications of domains',
+  webhooks: 'tests and replays of webhooks',
+} as const satisfies Record<(typeof CATEGORIES)[number], string>;
+
+export function registerLimitRoutes(app: App, { db, config }: HttpServices): void {
+  app.get('/v1/limits', {
+    schema: {
+      summary: 'Read the limits',
+      description:
+        'Those of this project and environment, with what is left of them in the present window; how many domains ' +
+        'the project may have; how much mail it stores and may store; how long its mail is kept. The operator sets them.',
+      operationId: 'getLimits',
+      tags: ['Projects'],
+      response: { 200: limits, ...failures() },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const byDefault = CATEGORIES.map((name) => [name, config.limits[setAs(name)]] as const);
+      const [listed, domains, own, storage] = await Promise.all([
+        listLimits(db, caller, byDefault),
+        roomForDomain(db, { ...caller, name: '' }, config.domainsMax),
+        findRetention(db, caller.projectId),
+        readStorage(db, caller.projectId),
+      ]);
+      const metadata = shortest(own.metadataH, config.retention.metadataH);
+      const content = shortest(own.contentH, config.retention.contentH, metadata);
+      return {
+        object: 'limits' as const,
+        limits: listed.map(toWire),
+        domains: { max: domains.max, used: domains.used },
+        storage: { max_bytes: storage.maxBytes, used_bytes: storage.usedBytes },
+        retention: { content_hours: content, metadata_hours: metadata },
+      };
+    },
+  });
+}
+
+/** Dry runs have the size of sending. */
+function setAs(category: (typeof CATEGORIES)[number]) {
+  return category === 'dry_runs' ? 'sending' : category;
+}
+
+/** null: for ever. */
+function shortest(...hours: (number | null)[]): number | null {
+  const some = hours.filter((one) => one !== null);
+  return some.length === 0 ? null : Math.min(...some);
+}
+
+function toWire({ category, isOwn, limit, windowS, remaining, resetS }: ListedLimit) {
+  return {
+    category,
+    counts: COUNTED[category],
+    limit,
+    window_s: windowS,
+    remaining,
+    reset_s: resetS,
+    is_own: isOwn,
+    variable: `LETTERHAUS_LIMIT_${setAs(category).toUpperCase()}`,
+  };
+}
+
+const limit = z
+  .object({
+    category: z
+      .enum(CATEGORIES)
+      .describe(
+        'As `letterhaus projects set-limit --category` has it. There may be as many `dry_runs` as emails.',
+      ),
+    counts: z.string().meta({ description: 'What counts.', examples: ['accepted emails'] }),
+    limit: z.int().meta({ description: 'How many in a window.', examples: [100] }),
+    window_s: z.int().meta({ description: 'How long a window is, in seconds.', examples: [60] }),
+    remaining: z.int().meta({ description: 'How many are left in this window.', examples: [97] }),
+    reset_s: z.int().meta({ description: 'When the window ends, in seconds.', examples: [12] }),
+    is_own: z.boolean().describe('Whether it was set for this project.'),
+    variable: z.string().meta({
+      description: 'The variable with the default of all projects.',
+      examples: ['LETTERHAUS_LIMIT_SENDING'],
+    }),
+  })
+  .meta({ id: 'Limit' });
+
+const period = (description: string) =>
+  z
+    .int()
+    .nullable()
+    .meta({ description, examples: [1080] });
+
+const limits = z
+  .object({
+    object: z.literal('limits'),
+    limits: z.array(limit).describe('Recipients are limited only if that was set.'),
+    domains: z.object({
+      max: z.int().meta({ description: 'In each environment.', examples: [1000] }),
+      used: z.int().meta({ description: 'How many there are.', examples: [3] }),
+    }),
+    storage: z
+      .object({
+        max_bytes: z
+          .int()
+          .nullable()
+          .meta({ description: 'null: no maximum.', examples: [10_737_418_240] }),
+        used_bytes: z.int().meta({
+          description:
+            'Of stored and scheduled emails, of both environments, with their recipients.',
+          examples: [52_428_800],
+        }),
+      })
+      .describe('Emails that do not fit are refused with 409 `conflict`.'),
+    retention: z.object({
+      content_hours: period('How long html, text and attachments are kept; null: for ever.'),
+      metadata_hours: period('How long emails with their timeline are kept; null: for ever.'),
+    }),
+  })
+  .meta({ id: 'Limits' });

@@ -1,0 +1,168 @@
+/**
+ * The room for mail that this worker has reserved of each project's maximum (accounts/limits/storage-store.ts).
+ *
+ * An email takes its bytes before it is stored. Small ones share a chunk, so that most of them ask no database; one that
+ * is large reserves its own bytes. What is left of a chunk is returned after a minute. A reservation
+ * counts as used at once, so projects never get beyond their maximum, however many workers there are.
+ */
+import type { Logger } from 'pino';
+import { storageRefusal, storedBytes } from './storage.ts';
+import type { Refusal } from '../../core/refusals.ts';
+import type { World } from '../../lib/world.ts';
+import type { NewEmail } from '../../accept/store/statement.ts';
+import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
+import type { Queryable } from '../../database/database.ts';
+import { releaseStorage, type Reservation, reserveStorage } from './storage-store.ts';
+
+const CHUNK_BYTES = 4 * 1024 ** 2;
+/** From here on an email reserves its own bytes. */
+const SMALL_BYTES = 1024 ** 2;
+/** How long a project without room is refused without another query. */
+const FULL_FOR_MS = 1_000;
+const RELEASE_EVERY_MS = 60_000;
+const DAY_MS = 24 * 3_600_000;
+
+type Sized = Pick<NewEmail, 'projectId' | 'scheduledAt'> & Parameters<typeof storedBytes>[0];
+type Full = { neededBytes: number; untilMs: number; refusal: Refusal };
+
+export class StorageAccount {
+  readonly #db: Queryable;
+  readonly #world: Pick<World, 'now' | 'monotonicMs'>;
+  /** Reserved and not used. */
+  readonly #left = new Map<string, Reservation>();
+  readonly #asking = new Map<string, Promise<unknown>>();
+  readonly #full = new Map<string, Full>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(
+    db: Queryable,
+    { world, log }: { world: Pick<World, 'now' | 'monotonicMs'>; log: Pick<Logger, 'warn'> },
+  ) {
+    this.#db = db;
+    this.#world = world;
+    this.#timer = setInterval(() => {
+      this.#release().catch((error: unknown) => {
+        log.warn({ err: error }, 'reserved storage was not returned; it counts until it expires');
+      });
+    }, RELEASE_EVERY_MS).unref();
+  }
+
+  /** Takes the room of one email. @returns why there is none; null when it was taken */
+  take(email: Sized): Refusal | null | Promise<Refusal | null> {
+    return this.#take(this.#needOf(email));
+  }
+
+  /** As `take`, for all emails of a request or none. */
+  async takeAll(emails: readonly Sized[]): Promise<Refusal | null> {
+    const taken: Reservation[] = [];
+    for (const need of together(emails.map((email) => this.#needOf(email)))) {
+      const refusal = await this.#take(need);
+      if (refusal !== null) {
+        for (const one of taken) this.#add(one);
+        return refusal;
+      }
+      taken.push(need);
+    }
+    return null;
+  }
+
+  /** The email was not stored. */
+  giveBack(email: Sized): void {
+    this.#add(this.#needOf(email));
+  }
+
+  /** Returns what is not used, if the database can be reached. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#release().catch(() => {});
+  }
+
+  async #release(): Promise<void> {
+    const unused = [...this.#left.values()].filter(({ bytes }) => bytes > 0);
+    this.#left.clear();
+    this.#full.clear();
+    for (const one of unused) await releaseStorage(this.#db, one);
+  }
+
+  #needOf(email: Sized): Reservation {
+    const nowMs = this.#world.now();
+    const scheduledMs = email.scheduledAt?.getTime() ?? nowMs;
+    // The accept statement refuses later times.
+    const latestMs = nowMs + SCHEDULE_DAYS_MAX * DAY_MS;
+    const day = dayOf(Math.min(latestMs, Math.max(nowMs, scheduledMs)));
+    return { projectId: email.projectId, day, bytes: storedBytes(email) };
+  }
+
+  #take(need: Reservation): Refusal | null | Promise<Refusal | null> {
+    return this.#spend(need) ? null : (this.#knownFull(need) ?? this.#reserve(need));
+  }
+
+  #spend(need: Reservation): boolean {
+    const left = this.#left.get(keyOf(need));
+    if (left === undefined || left.bytes < need.bytes) return false;
+    left.bytes -= need.bytes;
+    return true;
+  }
+
+  #add(more: Reservation): void {
+    const left = this.#left.get(keyOf(more));
+    if (left) left.bytes += more.bytes;
+    else this.#left.set(keyOf(more), { ...more });
+  }
+
+  #knownFull({ projectId, bytes }: Reservation): Refusal | null {
+    const full = this.#full.get(projectId);
+    if (full === undefined || bytes < full.neededBytes) return null;
+    return this.#world.monotonicMs() < full.untilMs ? full.refusal : null;
+  }
+
+  /** One request to the database at a time for a project: the others use what it reserves. */
+  async #reserve(need: Reservation): Promise<Refusal | null> {
+    const { projectId } = need;
+    for (let other = this.#asking.get(projectId); other; other = this.#asking.get(projectId)) {
+      await other.catch(() => {});
+      if (this.#spend(need)) return null;
+      const refusal = this.#knownFull(need);
+      if (refusal !== null) return refusal;
+    }
+    const asking = this.#ask(need).finally(() => this.#asking.delete(projectId));
+    this.#asking.set(projectId, asking);
+    return asking;
+  }
+
+  async #ask(need: Reservation): Promise<Refusal | null> {
+    const { projectId, bytes: neededBytes } = need;
+    const isSmall = neededBytes < SMALL_BYTES;
+    const asked = isSmall && (await reserveStorage(this.#db, need, CHUNK_BYTES));
+    const state = asked && asked.bytes > 0 ? asked : await reserveStorage(this.#db, need, 0);
+    if (state.bytes > 0) {
+      this.#add({ ...need, bytes: state.bytes - neededBytes });
+      return null;
+    }
+    const refusal = storageRefusal(state, neededBytes);
+    const untilMs = this.#world.monotonicMs() + FULL_FOR_MS;
+    this.#full.set(projectId, { neededBytes, untilMs, refusal });
+    return refusal;
+  }
+}
+
+const keyOf = ({ projectId, day }: Reservation): string => `${projectId} ${day}`;
+
+/** The last day that was asked for: nearly all mail is of today. */
+let lastDay = { number: NaN, text: '' };
+
+function dayOf(ms: number): string {
+  const number = Math.floor(ms / DAY_MS);
+  if (number !== lastDay.number) {
+    lastDay = { number, text: new Date(ms).toISOString().slice(0, 10) };
+  }
+  return lastDay.text;
+}
+
+/** One need for each day. */
+function together(needs: readonly Reservation[]): Reservation[] {
+  return [...Map.groupBy(needs, keyOf).values()].map((same) => ({
+    ...same[0]!,
+    bytes: same.reduce((sum, { bytes }) => sum + bytes, 0),
+  }));
+}

@@ -1,0 +1,151 @@
+/**
+ * The bytes of stored mail per project and their maximum, so that one project cannot fill the disk of all.
+ *
+ * Workers reserve bytes before they accept (accounts/limits/storage-account.ts), small emails in chunks, so that the accept
+ * statement has nothing to count. A reservation locks the project's row of `storage`, which makes the maximum exact over all
+ * workers. `storage_days` has the parts of the total by the day from which the retention counts: of acceptance, or of
+ * the scheduled time. The bytes of a day leave the total when the retention has deleted its mail.
+ *
+ * The total is an estimate: a worker that is killed leaves its unused chunks reserved until the day is over, and mail
+ * counts with the size of its message, not with what compression saves.
+ */
+import type { Retention } from '../../core/retention.ts';
+import { WEEK_MS } from '../../database/partitions.ts';
+import type { Queryable } from '../../database/database.ts';
+import { SHORT_H } from '../../retention/retention-store.ts';
+
+export type StorageState = {
+  usedBytes: number;
+  /** null: no maximum. */
+  maxBytes: number | null;
+};
+
+/** @param day as 2026-11-25 */
+export type Reservation = { projectId: string; day: string; bytes: number };
+
+const MAX = 'coalesce(p.storage_bytes_max, i.storage_bytes_max)';
+
+/** A chunk is at most this part of a maximum, which several workers share. */
+const CHUNKS_OF_MAX = 64;
+
+const RESERVE = `
+with most as materialized (
+  select ${MAX} as bytes from projects p, installation i where p.id = $1
+),
+wanted as materialized (
+  select greatest($3::bigint, least($4::bigint, most.bytes / ${CHUNKS_OF_MAX})) as bytes from most
+),
+reserved as (
+  insert into storage as s (project_id, bytes)
+  select $1, wanted.bytes from wanted, most where wanted.bytes <= coalesce(most.bytes, wanted.bytes)
+  on conflict (project_id) do update set bytes = s.bytes + excluded.bytes
+   where (select most.bytes is null or s.bytes + excluded.bytes <= most.bytes from most)
+  returning project_id
+),
+day as (
+  insert into storage_days as d (project_id, day, bytes)
+  select reserved.project_id, $2::date, wanted.bytes from reserved, wanted
+  on conflict (project_id, day) do update set bytes = d.bytes + excluded.bytes
+)
+select (select wanted.bytes from reserved, wanted) as bytes, most.bytes as "maxBytes",
+       coalesce((select s.bytes from storage s where s.project_id = $1), 0) as "usedBytes"
+  from most`;
+
+/**
+ * Adds the bytes, or the chunk if that is more, to the project's total if the maximum has room for them.
+ * @returns what was added, 0 when there is no room, and the state before
+ */
+export async function reserveStorage(
+  db: Queryable,
+  { projectId, day, bytes }: Reservation,
+  chunkBytes: number,
+): Promise<{ bytes: number; usedBytes: number; maxBytes: number }> {
+  type Row = StorageState & { bytes: number | null };
+  const [row] = await db.query<Row>(RESERVE, [projectId, day, bytes, chunkBytes]);
+  if (!row) throw new Error('the project was not returned');
+  return { bytes: row.bytes ?? 0, usedBytes: row.usedBytes, maxBytes: row.maxBytes ?? Infinity };
+}
+
+const RELEASE = `
+with total as (
+  update storage set bytes = greatest(0, bytes - $3::bigint) where project_id = $1 returning project_id
+)
+update storage_days d set bytes = greatest(0, d.bytes - $3)
+  from total where d.project_id = total.project_id and d.day = $2::date`;
+
+/** Returns what was reserved and not used. */
+export async function releaseStorage(
+  db: Queryable,
+  { projectId, day, bytes }: Reservation,
+): Promise<void> {
+  await db.query(RELEASE, [projectId, day, bytes]);
+}
+
+const READ = `
+select coalesce(s.bytes, 0) as "usedBytes", ${MAX} as "maxBytes"
+  from projects p cross join installation i
+  left join storage s on s.project_id = p.id
+ where p.id = $1`;
+
+export async function readStorage(db: Queryable, projectId: string): Promise<StorageState> {
+  const [row] = await db.query<StorageState>(READ, [projectId]);
+  return row ?? { usedBytes: 0, maxBytes: null };
+}
+
+const LIST = `
+select p.id as "projectId", p.name, coalesce(s.bytes, 0) as "usedBytes", ${MAX} as "maxBytes"
+  from projects p cross join installation i
+  left join storage s on s.project_id = p.id
+ order by p.id`;
+
+export type ProjectStorage = StorageState & { projectId: string; name: string };
+
+/** Of every project; only for the operator. */
+export function listStorage(db: Queryable): Promise<ProjectStorage[]> {
+  return db.query<ProjectStorage>(LIST);
+}
+
+/** Null: the default of the installation. */
+export async function setStorageMax(
+  db: Queryable,
+  projectId: string,
+  bytes: number | null,
+): Promise<void> {
+  await db.query('update projects set storage_bytes_max = $2 where id = $1', [projectId, bytes]);
+}
+
+const SET_DEFAULT = `
+update installation set storage_bytes_max = $1::bigint
+ where storage_bytes_max is distinct from $1::bigint`;
+
+/** The maximum of projects without their own; null: none. */
+export async function setStorageDefault(db: Queryable, bytes: number | null): Promise<void> {
+  await db.query(SET_DEFAULT, [bytes]);
+}
+
+// Whole weeks of all projects go a week after their first day is due, single emails at once (retention/retention-store.ts).
+const FORGET = `
+with kept as (
+  select p.id, k.hours, case when k.hours < least(coalesce($1::int, $2), coalesce($2::int, $1))
+                               or k.hours < ${SHORT_H} then 0 else ${WEEK_MS / 3_600_000} end as more_hours
+    from projects p
+   cross join lateral (select least(p.retention_content_h, p.retention_metadata_h, $1, $2) as hours) k
+   where k.hours is not null
+),
+gone as (
+  delete from storage_days d using kept k
+   where d.project_id = k.id
+     and d.day + 1 < app_now() - (k.hours + k.more_hours) * interval '1 hour'
+  returning d.project_id, d.bytes
+)
+update storage s set bytes = greatest(0, s.bytes - g.bytes)
+  from (select project_id, sum(bytes)::bigint as bytes from gone group by 1) g
+ where s.project_id = g.project_id`;
+
+/** Takes the days out of the totals whose content the retention has deleted. */
+export async function forgetStorage(
+  db: Queryable,
+  { contentH, metadataH }: Retention,
+): Promise<void> {
+  await db.query(FORGET, [contentH, metadataH]);
+}

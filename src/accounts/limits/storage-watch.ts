@@ -1,0 +1,66 @@
+/**
+ * The stored mail of projects: keeps the default maximum in the database, where all workers read it, takes out of the
+ * totals what the retention has deleted, adds what was stored before there were totals, and reports projects that are
+ * nearly full.
+ */
+import type { Config } from '../../config/config.ts';
+import { defaultStorage, STORAGE_WARNING } from './storage.ts';
+import type { OperatorEvents } from '../../core/operator-events.ts';
+import { databaseBytes } from '../../database/server/capacity.ts';
+import { countEarlierMail } from './earlier-storage-store.ts';
+import { forgetStorage, listStorage, setStorageDefault } from './storage-store.ts';
+import type { ServiceDatabase } from '../../service/service-database.ts';
+import { reportStorage } from '../../service/maintenance/space-conditions.ts';
+
+type Options = {
+  database: Pick<ServiceDatabase, 'db' | 'freeBytes'>;
+  config: Pick<Config, 'storageBytesMax' | 'databaseBytesMax' | 'retention'>;
+  operatorEvents: OperatorEvents;
+};
+
+const EARLIER_BATCH = 2_000;
+/** In one run: the next one is due after 30 s. */
+const EARLIER_BATCHES = 40;
+
+export class StorageWatch {
+  readonly #options: Options;
+  /** Reported, and since then nearly full. */
+  #reported = new Set<string>();
+  /** Or another machine is at it. */
+  #isCounted = false;
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  async run(): Promise<void> {
+    const { database, config } = this.#options;
+    const { db } = database;
+    const [bytes, freeBytes] = await Promise.all([databaseBytes(db), database.freeBytes()]);
+    await setStorageDefault(db, defaultStorage(config, { bytes, freeBytes }));
+    await this.#countEarlier();
+    await forgetStorage(db, config.retention);
+    await this.#report();
+  }
+
+  /** Ten million emails take an hour or two, over many runs of a few seconds. */
+  async #countEarlier(): Promise<void> {
+    const { db } = this.#options.database;
+    for (let batch = 0; batch < EARLIER_BATCHES && !this.#isCounted; batch += 1) {
+      this.#isCounted = (await countEarlierMail(db, EARLIER_BATCH)) === 0;
+    }
+  }
+
+  async #report(): Promise<void> {
+    const nearlyFull = (await listStorage(this.#options.database.db)).filter(
+      ({ usedBytes, maxBytes }) => maxBytes !== null && usedBytes >= maxBytes * STORAGE_WARNING,
+    );
+    const { operatorEvents } = this.#options;
+    for (const storage of nearlyFull) reportStorage(operatorEvents, storage);
+    const present = new Set(nearlyFull.map(({ projectId }) => projectId));
+    for (const subject of this.#reported) {
+      if (!present.has(subject)) operatorEvents.clear({ type: 'storage.low', subject });
+    }
+    this.#reported = present;
+  }
+}

@@ -1,0 +1,67 @@
+/** The maximum of stored mail per project: its default, what counts, and the sentence of a refusal. */
+import type { Refusal } from '../../core/refusals.ts';
+
+/** For the rows of a recipient: its delivery, its timeline and its part of indexes. */
+export const RECIPIENT_BYTES = 3 * 1024;
+
+/** The parts of an email that may be large. */
+type Stored = {
+  html: string | null;
+  text: string | null;
+  attachments: readonly { content: string }[];
+  headers: readonly (readonly [name: string, value: string])[];
+  tags: readonly { name: string; value: string }[];
+  metadata: Readonly<Record<string, string>>;
+  written: { raw: Buffer } | null;
+  recipients: readonly unknown[];
+};
+
+/** A project with this part of its maximum is reported. */
+export const STORAGE_WARNING = 0.8;
+
+/** By default a project may fill this part of the database's disk, or of the database's maximum. */
+const DEFAULT_SHARE = 0.5;
+
+const MEGABYTE = 1024 ** 2;
+
+/** The bytes that an email counts with. */
+export function storedBytes(email: Stored): number {
+  const { html, text, attachments, headers, tags, metadata, written, recipients } = email;
+  let bytes = recipients.length * RECIPIENT_BYTES + (written?.raw.length ?? 0);
+  bytes += Buffer.byteLength(html ?? '') + Buffer.byteLength(text ?? '');
+  for (const { content } of attachments) bytes += content.length;
+  for (const [name, value] of headers) bytes += name.length + value.length;
+  for (const { name, value } of tags) bytes += name.length + value.length;
+  for (const name in metadata) bytes += name.length + metadata[name]!.length;
+  return bytes;
+}
+
+/**
+ * The maximum of projects without their own; null: none, because the size of the disk is unknown.
+ * @param database.freeBytes of its disk; null when it is on another machine
+ */
+export function defaultStorage(
+  config: { storageBytesMax: number | null; databaseBytesMax: number | null },
+  database: { bytes: number; freeBytes: number | null },
+): number | null {
+  if (config.storageBytesMax !== null) return config.storageBytesMax;
+  const { bytes, freeBytes } = database;
+  const room = config.databaseBytesMax ?? (freeBytes === null ? null : bytes + freeBytes);
+  return room === null ? null : Math.floor(room * DEFAULT_SHARE);
+}
+
+export function storageRefusal(
+  { usedBytes, maxBytes }: { usedBytes: number; maxBytes: number },
+  neededBytes: number,
+): Refusal {
+  const message =
+    `The storage of this project is full: ${inMegabytes(usedBytes)} of ${inMegabytes(maxBytes)} are used, and ` +
+    `${inMegabytes(neededBytes)} are needed. Stored mail is deleted after its retention; for more room ask the ` +
+    'operator (letterhaus projects set-storage-max).';
+  return { refused: 'conflict', message, isStorageFull: true };
+}
+
+/** Rounded up, so that nothing counts as 0. */
+export function inMegabytes(bytes: number): string {
+  return `${Math.ceil(bytes / MEGABYTE).toLocaleString('en')} MB`;
+}

@@ -1,0 +1,97 @@
+/** Invitations to an organization, until they are accepted or revoked, or their time is up. */
+import type { Role } from '../../core/roles.ts';
+import type { Queryable } from '../../database/database.ts';
+import { newId } from '../../database/ids.ts';
+import { type Page, type PageOf, pageOf } from '../../database/page.ts';
+
+export const INVITATION_DAYS = 7;
+
+export type Invitation = {
+  id: string;
+  organizationId: string;
+  email: string;
+  role: Role;
+  createdAt: Date;
+  expiresAt: Date;
+};
+
+const COLUMNS = `id, organization_id as "organizationId", email, role, created_at as "createdAt",
+       expires_at as "expiresAt"`;
+
+const CREATE = `
+insert into invitations (id, organization_id, email, email_key, role, sha256, created_at, expires_at)
+values ($1, $2, $3, $4, $5, $6, app_now(), app_now() + interval '${INVITATION_DAYS} days')
+on conflict (organization_id, email_key) do update
+   set id = excluded.id, email = excluded.email, role = excluded.role, sha256 = excluded.sha256,
+       created_at = excluded.created_at, expires_at = excluded.expires_at
+returning ${COLUMNS}`;
+
+/** Replaces an earlier one for this address. */
+export async function createInvitation(
+  db: Queryable,
+  invitation: Pick<Invitation, 'organizationId' | 'email' | 'role'> & {
+    emailKey: string;
+    sha256: Buffer;
+  },
+): Promise<Invitation> {
+  const { organizationId, email, emailKey, role, sha256 } = invitation;
+  const values = [newId(), organizationId, email, emailKey, role, sha256];
+  const [row] = await db.query<Invitation>(CREATE, values);
+  if (!row) throw new Error('the new invitation was not returned');
+  return row;
+}
+
+const FIND = `select ${COLUMNS} from invitations where sha256 = $1 and expires_at > app_now()`;
+
+/** null: there is none, it was used or revoked, or its time is up. */
+export async function findInvitation(db: Queryable, sha256: Buffer): Promise<Invitation | null> {
+  return (await db.query<Invitation>(FIND, [sha256]))[0] ?? null;
+}
+
+const USE = `
+delete from invitations where sha256 = $1 and expires_at > app_now() returning ${COLUMNS}`;
+
+/** Of several uses at once, one gets the invitation and the others null. */
+export async function useInvitation(db: Queryable, sha256: Buffer): Promise<Invitation | null> {
+  return (await db.query<Invitation>(USE, [sha256]))[0] ?? null;
+}
+
+const LIST = `
+select ${COLUMNS} from invitations
+ where organization_id = $1 and expires_at > app_now()
+   and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
+ order by case when $4::uuid is null then id end desc, id
+ limit $2`;
+
+/** The open ones, newest first. */
+export async function listInvitations(
+  db: Queryable,
+  organizationId: string,
+  page: Page,
+): Promise<PageOf<Invitation>> {
+  const values = [organizationId, page.limit + 1, page.after, page.before];
+  return pageOf(await db.query<Invitation>(LIST, values), page);
+}
+
+const REVOKE = `
+delete from invitations
+ where organization_id = $1 and id = $2 and ($3 or role <> 'owner') and expires_at > app_now()
+returning 1`;
+
+/** False: there is none. @param ofOwners whether one for an owner may be revoked */
+export async function revokeInvitation(
+  db: Queryable,
+  { organizationId, id, ofOwners }: { organizationId: string; id: string; ofOwners: boolean },
+): Promise<boolean> {
+  return (await db.query(REVOKE, [organizationId, id, ofOwners])).length > 0;
+}
+
+const FORGET = `
+delete from invitations where ctid = any(array(
+  select ctid from invitations where expires_at <= app_now() limit $1))
+returning 1`;
+
+/** @returns the number of those deleted whose time is up, at most `limit` */
+export async function forgetInvitations(db: Queryable, limit: number): Promise<number> {
+  return (await db.query(FORGET, [limit])).length;
+}

@@ -1,0 +1,151 @@
+/**
+ * Members of an organization: the people who sign in to the dashboard. An organization with members has
+ * an owner; before there is one, only a link that is used once creates one (accounts/sign-in/link-store.ts).
+ */
+import { OPERATOR_PROJECT_ID } from '../../core/operator-events.ts';
+import type { Role } from '../../core/roles.ts';
+import type { Queryable } from '../../database/database.ts';
+import { newId } from '../../database/ids.ts';
+import { type Page, type PageOf, pageOf } from '../../database/page.ts';
+
+export type Member = {
+  id: string;
+  organizationId: string;
+  email: string;
+  name: string;
+  role: Role;
+  createdAt: Date;
+  lastSignedIn: Date | null;
+};
+
+/** `password`: as it is stored (accounts/sign-in/passwords.ts). `emailKey`: in lower case. */
+export type NewMember = Pick<Member, 'organizationId' | 'email' | 'name' | 'role'> & {
+  emailKey: string;
+  password: string;
+};
+
+const COLUMNS = `id, organization_id as "organizationId", email, name, role, created_at as "createdAt",
+       last_signed_in as "lastSignedIn"`;
+
+/** Any number that differs from that of other locks. */
+const LOCK_KEY = 0x6d656d62; // "memb"
+
+/** Until the end of the transaction no other one changes who is a member and with which role. */
+export async function lockMembers(tx: Queryable): Promise<void> {
+  await tx.query('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
+}
+
+const CREATE = `
+insert into members (id, organization_id, email, email_key, name, role, password, created_at)
+values ($1, $2, $3, $4, $5, $6, $7, app_now())
+on conflict (email_key) do nothing
+returning ${COLUMNS}`;
+
+/** null: the address is that of a member already. */
+export async function createMember(db: Queryable, member: NewMember): Promise<Member | null> {
+  const { organizationId, email, emailKey, name, role, password } = member;
+  const values = [newId(), organizationId, email, emailKey, name, role, password];
+  return (await db.query<Member>(CREATE, values))[0] ?? null;
+}
+
+const HAS_OWNER = `select exists (select from members where role = 'owner') as found`;
+
+export async function hasOwner(db: Queryable): Promise<boolean> {
+  return (await db.query<{ found: boolean }>(HAS_OWNER))[0]?.found === true;
+}
+
+// That of the operator's project has the same id, and no members.
+const FIRST_ORGANIZATION = 'select id from organizations where id <> $1 order by id limit 1';
+
+/** The first organization of this installation; null: it was never started. */
+export async function findOrganization(db: Queryable): Promise<string | null> {
+  const [row] = await db.query<{ id: string }>(FIRST_ORGANIZATION, [OPERATOR_PROJECT_ID]);
+  return row?.id ?? null;
+}
+
+const FIND_BY_EMAIL = `select ${COLUMNS}, password from members where email_key = $1`;
+
+/** @param emailKey in lower case */
+export async function findMemberByEmail(
+  db: Queryable,
+  emailKey: string,
+): Promise<(Member & { password: string }) | null> {
+  return (await db.query<Member & { password: string }>(FIND_BY_EMAIL, [emailKey]))[0] ?? null;
+}
+
+const FIND = `select ${COLUMNS}, password from members where id = $1`;
+
+export async function findMemberById(
+  db: Queryable,
+  id: string,
+): Promise<(Member & { password: string }) | null> {
+  return (await db.query<Member & { password: string }>(FIND, [id]))[0] ?? null;
+}
+
+const LIST = `
+select ${COLUMNS} from members
+ where organization_id = $1 and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
+ order by case when $4::uuid is null then id end desc, id
+ limit $2`;
+
+/** Newest first. */
+export async function listMembers(
+  db: Queryable,
+  organizationId: string,
+  page: Page,
+): Promise<PageOf<Member>> {
+  const values = [organizationId, page.limit + 1, page.after, page.before];
+  return pageOf(await db.query<Member>(LIST, values), page);
+}
+
+const FIND_IN = `select ${COLUMNS} from members where organization_id = $1 and id = $2`;
+
+export async function findMember(
+  db: Queryable,
+  { organizationId, id }: Pick<Member, 'organizationId' | 'id'>,
+): Promise<Member | null> {
+  return (await db.query<Member>(FIND_IN, [organizationId, id]))[0] ?? null;
+}
+
+const IS_ONLY_OWNER = `
+select not exists (select from members
+                    where organization_id = $1 and role = 'owner' and id <> $2) as only`;
+
+/** After lockMembers. */
+export async function isOnlyOwner(
+  tx: Queryable,
+  { organizationId, id, role }: Pick<Member, 'organizationId' | 'id' | 'role'>,
+): Promise<boolean> {
+  if (role !== 'owner') return false;
+  return (await tx.query<{ only: boolean }>(IS_ONLY_OWNER, [organizationId, id]))[0]?.only === true;
+}
+
+/** null: there is no such member any more. */
+export async function changeRole(
+  db: Queryable,
+  { id, role }: Pick<Member, 'id' | 'role'>,
+): Promise<Member | null> {
+  const CHANGE = `update members set role = $2 where id = $1 returning ${COLUMNS}`;
+  return (await db.query<Member>(CHANGE, [id, role]))[0] ?? null;
+}
+
+const DELETE = `
+with keys as (
+  update api_keys k set revoked_at = app_now() from members m, projects p
+   where m.id = $1 and p.organization_id = m.organization_id
+     and k.project_id = p.id and k.environment in ('live', 'test')
+     and k.member_id = m.id and k.revoked_at is null
+)
+delete from members where id = $1`;
+
+/** Also ends the member's sessions, and revokes the keys that they send with (accounts/keys/key-store.ts). */
+export async function deleteMember(db: Queryable, id: string): Promise<void> {
+  await db.query(DELETE, [id]);
+}
+
+const SET_PASSWORD = 'update members set password = $2 where id = $1 returning 1';
+
+/** False: there is no such member any more. */
+export async function setPassword(db: Queryable, id: string, password: string): Promise<boolean> {
+  return (await db.query(SET_PASSWORD, [id, password])).length > 0;
+}

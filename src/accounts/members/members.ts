@@ -1,0 +1,113 @@
+/**
+ * Who is a member, and with which role. Admins manage members except owners, and make none; an organization
+ * always has an owner.
+ */
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import { includesRole, type Role } from '../../core/roles.ts';
+import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
+import { createInvitation, type Invitation } from './invitation-store.ts';
+import { roomForMember } from '../limits/maximum-store.ts';
+import {
+  changeRole,
+  deleteMember,
+  findMember,
+  findMemberByEmail,
+  isOnlyOwner,
+  lockMembers,
+  type Member,
+} from './member-store.ts';
+import type { Database, Queryable } from '../../database/database.ts';
+import { makeToken } from '../sign-in/tokens.ts';
+
+/** The member who does it; the role is read in the transaction, because another one may take it away. */
+export type Actor = { organizationId: string; memberId: string };
+
+const NO_MEMBER: Refusal = {
+  refused: 'not_found',
+  message: 'There is no member with this id.',
+};
+const ONLY_ADMINS: Refusal = {
+  refused: 'authorization_error',
+  message: 'Only an admin or an owner may change members.',
+};
+const ONLY_OWNERS: Refusal = {
+  refused: 'authorization_error',
+  message: 'Only an owner may make, change or remove an owner.',
+};
+const LAST_OWNER: Refusal = {
+  refused: 'conflict',
+  message: 'This is the only owner; make another member an owner first.',
+};
+
+export function setRole(
+  db: Database,
+  actor: Actor,
+  { id, role }: { id: string; role: Role },
+): Promise<Member | Refusal> {
+  return db.transaction(async (tx) => {
+    const locked = await lockedMember(tx, actor, id);
+    if (isRefusal(locked)) return locked;
+    const { member, by } = locked;
+    if (role === 'owner' && by !== 'owner') return ONLY_OWNERS;
+    if (role !== 'owner' && (await isOnlyOwner(tx, member))) return LAST_OWNER;
+    return (await changeRole(tx, { id, role })) ?? NO_MEMBER;
+  });
+}
+
+/** Ends the member's sessions, and what is sent with them, at once. API keys that the member made stay. */
+export function removeMember(
+  db: Database,
+  actor: Actor,
+  id: string,
+): Promise<{ removed: true } | Refusal> {
+  return db.transaction(async (tx) => {
+    const locked = await lockedMember(tx, actor, id);
+    if (isRefusal(locked)) return locked;
+    const { member } = locked;
+    if (await isOnlyOwner(tx, member)) return LAST_OWNER;
+    await deleteMember(tx, id);
+    return { removed: true as const };
+  });
+}
+
+/** `by`: the role of the actor, who may change this member. */
+async function lockedMember(
+  tx: Queryable,
+  { organizationId, memberId }: Actor,
+  id: string,
+): Promise<{ member: Member; by: Role } | Refusal> {
+  await lockMembers(tx);
+  const actor = await findMember(tx, { organizationId, id: memberId });
+  const member = await findMember(tx, { organizationId, id });
+  if (actor === null || !includesRole(actor.role, 'admin')) return ONLY_ADMINS;
+  if (member === null) return NO_MEMBER;
+  if (member.role === 'owner' && actor.role !== 'owner') return ONLY_OWNERS;
+  return { member, by: actor.role };
+}
+
+/** `link`: its path, to be passed on to the invited person; shown only now. */
+export type Invited = { invitation: Invitation; link: string };
+
+export async function invite(
+  db: Database,
+  { organizationId, role: by }: { organizationId: string; role: Role },
+  { email, role }: { email: string; role: Role },
+): Promise<Invited | Refusal> {
+  const address = parseAddress(email.trim());
+  if (address === null) {
+    return refuseFields([{ field: 'email', message: explainAddress(email) }]);
+  }
+  if (role === 'owner' && by !== 'owner') return ONLY_OWNERS;
+  const emailKey = addressKey(address);
+  if ((await findMemberByEmail(db, emailKey)) !== null) return IS_MEMBER;
+  await roomForMember(db, { organizationId, emailKey });
+  const { text, sha256 } = makeToken();
+  const wanted = { organizationId, email: address, emailKey, role, sha256 };
+  const invitation = await createInvitation(db, wanted);
+  return { invitation, link: `/sign-in#invitation=${text}` };
+}
+
+export const IS_MEMBER: Refusal = {
+  refused: 'conflict',
+  message: 'Somebody signs in with this address already.',
+};

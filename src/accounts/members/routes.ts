@@ -1,0 +1,259 @@
+/** Members and invitations. For sessions only: a key belongs to a project, members to the organization. */
+import { z } from 'zod';
+import { invite, removeMember, setRole } from './members.ts';
+import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import { isId } from '../../database/ids.ts';
+import {
+  type Invitation,
+  INVITATION_DAYS,
+  listInvitations,
+  revokeInvitation,
+} from './invitation-store.ts';
+import { listMembers, type Member } from './member-store.ts';
+import { refuse } from '../../http/errors.ts';
+import { pageAnswer, pageFrom } from '../../http/list.ts';
+import {
+  deleted,
+  failures,
+  idParams,
+  idSchema,
+  listOf,
+  pageQuery,
+  time,
+} from '../../http/schemas.ts';
+import {
+  email,
+  linkToken,
+  memberName,
+  newPassword,
+  role,
+  session as sessionSchema,
+} from '../sessions/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
+import { begin } from '../sessions/routes.ts';
+
+const TAGS = ['Members'];
+
+export function registerMemberRoutes(app: App, services: HttpServices): void {
+  registerMembers(app, services);
+  registerInvitations(app, services);
+  registerAcceptance(app, services);
+}
+
+function registerMembers(app: App, { db }: HttpServices): void {
+  app.get('/v1/members', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'List members',
+      description: 'Those of the organization, newest first.',
+      operationId: 'listMembers',
+      tags: TAGS,
+      security: BY_SESSION,
+      querystring: pageQuery,
+      response: { 200: memberList, ...failures(400, 404, 422) },
+    },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      return pageAnswer(await listMembers(db, sessionOf(request).organizationId, page), toWire);
+    },
+  });
+
+  app.patch('/v1/members/:id', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Change the role of a member',
+      description: 'For admins; only an owner makes or changes an owner. 409: the only owner.',
+      operationId: 'updateMember',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('member'),
+      body: memberChange,
+      response: { 200: member, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const wanted = { id: request.params.id, role: request.body.role };
+      if (!isId(wanted.id)) return refuse(reply, NO_MEMBER);
+      const changed = await setRole(db, sessionOf(request), wanted);
+      return isRefusal(changed) ? refuse(reply, changed) : toWire(changed);
+    },
+  });
+
+  app.delete('/v1/members/:id', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Remove a member',
+      description:
+        'For admins; only an owner removes an owner. Ends the sessions of the member at once. API keys that ' +
+        'the member made stay. 409: the only owner.',
+      operationId: 'removeMember',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('member'),
+      response: { 200: memberDeleted, ...failures(400, 404, 409) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      if (!isId(id)) return refuse(reply, NO_MEMBER);
+      const removed = await removeMember(db, sessionOf(request), id);
+      if (isRefusal(removed)) return refuse(reply, removed);
+      return { object: 'member' as const, id, deleted: true as const };
+    },
+  });
+}
+
+function registerInvitations(app: App, { db, config, localUrl }: HttpServices): void {
+  app.get('/v1/invitations', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'List invitations',
+      description: 'Those that can be accepted, newest first, without their links.',
+      operationId: 'listInvitations',
+      tags: TAGS,
+      security: BY_SESSION,
+      querystring: pageQuery,
+      response: { 200: invitationList, ...failures(400, 404, 422) },
+    },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const { organizationId } = sessionOf(request);
+      return pageAnswer(await listInvitations(db, organizationId, page), invitationToWire);
+    },
+  });
+
+  app.post('/v1/invitations', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Invite somebody',
+      description:
+        `Makes a link that works once, for ${INVITATION_DAYS} days, and is shown only here: pass it on. A new one for the ` +
+        'same address replaces it. 409: somebody signs in with this address already.',
+      operationId: 'createInvitation',
+      tags: TAGS,
+      security: BY_SESSION,
+      body: newInvitation,
+      response: { 201: invitationWithLink, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const invited = await invite(db, sessionOf(request), request.body);
+      if (isRefusal(invited)) return refuse(reply, invited);
+      const url = (config.publicUrl ?? localUrl) + invited.link;
+      return reply.code(201).send({ ...invitationToWire(invited.invitation), url });
+    },
+  });
+
+  app.delete('/v1/invitations/:id', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Revoke an invitation',
+      description: 'Its link does not work any more. Only an owner revokes one for an owner.',
+      operationId: 'revokeInvitation',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('invitation'),
+      response: { 200: invitationDeleted, ...failures(400, 404) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const { organizationId, role: own } = sessionOf(request);
+      const which = { organizationId, id, ofOwners: own === 'owner' };
+      if (!isId(id) || !(await revokeInvitation(db, which))) return refuse(reply, NO_INVITATION);
+      return { object: 'invitation' as const, id, deleted: true as const };
+    },
+  });
+}
+
+function registerAcceptance(app: App, services: HttpServices): void {
+  app.post('/v1/invitations/accept', {
+    config: { access: 'sign_in' },
+    schema: {
+      summary: 'Accept an invitation',
+      description: 'Makes the invited person a member, and begins a session.',
+      operationId: 'acceptInvitation',
+      tags: TAGS,
+      security: [],
+      body: acceptance,
+      response: { 200: sessionSchema, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const signedIn = await app.signIn.byInvitation(request.body, app.sessions.originOf(request));
+      return begin(signedIn, { app, services }, request, reply);
+    },
+  });
+}
+
+const NO_MEMBER: Refusal = { refused: 'not_found', message: 'There is no member with this id.' };
+const NO_INVITATION: Refusal = {
+  refused: 'not_found',
+  message: 'There is no invitation with this id that you may revoke.',
+};
+
+function toWire({ id, email: address, name, role: own, createdAt, lastSignedIn }: Member) {
+  return {
+    object: 'member' as const,
+    id,
+    email: address,
+    name,
+    role: own,
+    created_at: createdAt.toISOString(),
+    last_signed_in_at: lastSignedIn?.toISOString() ?? null,
+  };
+}
+
+function invitationToWire({ id, email: address, role: given, createdAt, expiresAt }: Invitation) {
+  return {
+    object: 'invitation' as const,
+    id,
+    email: address,
+    role: given,
+    created_at: createdAt.toISOString(),
+    expires_at: expiresAt.toISOString(),
+  };
+}
+
+const member = z
+  .object({
+    object: z.literal('member'),
+    id: idSchema('The member.'),
+    email,
+    name: memberName,
+    role,
+    created_at: time('When the person became a member.'),
+    last_signed_in_at: time('When the member last signed in; null: never.').nullable(),
+  })
+  .meta({ id: 'Member' });
+
+const memberList = listOf('MemberList', member);
+const memberDeleted = deleted('DeletedMember', 'member');
+const memberChange = z.strictObject({ role }).meta({ id: 'MemberChange' });
+
+const invitationFields = {
+  object: z.literal('invitation'),
+  id: idSchema('The invitation.'),
+  email,
+  role,
+  created_at: time('When it was made.'),
+  expires_at: time('Until when it can be accepted.'),
+};
+
+const invitation = z.object(invitationFields).meta({ id: 'Invitation' });
+
+const invitationWithLink = z
+  .object({
+    ...invitationFields,
+    url: z.string().meta({
+      description: 'The link, which is shown only here.',
+      examples: ['https://mail.acme.com/sign-in#invitation=Ft3pVbGzvYk2wqS1m0n8…'],
+    }),
+  })
+  .meta({ id: 'InvitationWithLink' });
+
+const invitationList = listOf('InvitationList', invitation);
+const invitationDeleted = deleted('DeletedInvitation', 'invitation');
+const newInvitation = z.strictObject({ email, role }).meta({ id: 'InvitationCreation' });
+
+const acceptance = z
+  .strictObject({ token: linkToken, name: memberName, password: newPassword })
+  .meta({ id: 'InvitationAcceptance' });

@@ -1,0 +1,120 @@
+/**
+ * Views: searches of the list of emails that a member keeps by a name. For sessions only; each member sees their
+ * own, so that nothing of them is in the audit log.
+ */
+import { z } from 'zod';
+import type { Refusal } from '../../core/refusals.ts';
+import { SEARCH_MAX } from '../../emails/search.ts';
+import { isId } from '../../database/ids.ts';
+import { deleteView, listViews, type MemberView, saveView, VIEWS_MAX } from './view-store.ts';
+import { callerOf } from '../../http/access.ts';
+import { noSuch, refuse } from '../../http/errors.ts';
+import { listAnswer } from '../../http/list.ts';
+import { deleted, failures, idParams, idSchema, label, listOf, time } from '../../http/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
+import type { FastifyRequest } from 'fastify';
+
+const TAGS = ['Members'];
+const NAME_MAX = 80;
+
+const name = label(NAME_MAX).meta({
+  description: 'Another view with this name is replaced.',
+  examples: ['Bounced today'],
+});
+const q = z
+  .string()
+  .max(SEARCH_MAX)
+  .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
+  .meta({
+    description: 'As in `GET /v1/emails?q=`.',
+    examples: ['status:bounced domain:acme.com'],
+  });
+
+const newView = z.strictObject({ name, q }).meta({ id: 'ViewCreation' });
+const view = z
+  .object({
+    object: z.literal('view'),
+    id: idSchema('The view.'),
+    name: z.string().meta({ examples: ['Bounced today'] }),
+    q: z.string().meta({ examples: ['status:bounced domain:acme.com'] }),
+    created_at: time('When it was saved first.'),
+  })
+  .meta({ id: 'View', description: 'A search of the list of emails that a member keeps.' });
+
+const viewList = listOf('ViewList', view);
+const viewDeleted = deleted('DeletedView', 'view');
+
+export function registerViewRoutes(app: App, { db }: HttpServices): void {
+  app.get('/v1/views', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'List your views',
+      description: 'Of this project, by name; only your own, and 50 at most.',
+      operationId: 'listViews',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: viewList, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const of = viewsOf(request);
+      if (of === null) return refuse(reply, noSuch('project'));
+      return listAnswer((await listViews(db, of)).map(toWire), VIEWS_MAX);
+    },
+  });
+
+  app.post('/v1/views', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Save a view',
+      description: 'A search of the list of emails, by a name.',
+      operationId: 'saveView',
+      tags: TAGS,
+      security: BY_SESSION,
+      body: newView,
+      response: { 200: view, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const of = viewsOf(request);
+      if (of === null) return refuse(reply, noSuch('project'));
+      const saved = await saveView(db, of, request.body);
+      return saved === null ? refuse(reply, TOO_MANY) : toWire(saved);
+    },
+  });
+
+  app.delete('/v1/views/:id', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Delete a view',
+      description: 'One of your own.',
+      operationId: 'deleteView',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('view'),
+      response: { 200: viewDeleted, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const of = viewsOf(request);
+      const isGone = of !== null && isId(id) && (await deleteView(db, of, id));
+      if (!isGone) return refuse(reply, noSuch('view'));
+      return { object: 'view' as const, id, deleted: true as const };
+    },
+  });
+}
+
+const TOO_MANY: Refusal = {
+  refused: 'conflict',
+  message: `You have ${VIEWS_MAX} views of this project; delete one first.`,
+};
+
+/** null: the session is of no project. */
+function viewsOf(request: FastifyRequest): { memberId: string; projectId: string } | null {
+  if (request.caller === null) return null;
+  return { memberId: sessionOf(request).memberId, projectId: callerOf(request).projectId };
+}
+
+function toWire({ id, name: title, q: search, createdAt }: MemberView) {
+  const created_at = createdAt.toISOString();
+  return { object: 'view' as const, id, name: title, q: search, created_at };
+}

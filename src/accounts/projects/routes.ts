@@ -1,0 +1,140 @@
+/** The projects of the caller's organization. Members create and rename them; keys only list them. */
+import { z } from 'zod';
+import { describeAlert } from '../../reputation/alert.ts';
+import { isId } from '../../database/ids.ts';
+import { callerOf } from '../../http/access.ts';
+import { notFound } from '../../http/errors.ts';
+import {
+  environment as environmentSchema,
+  failures,
+  idParams,
+  idSchema,
+  label,
+  listOf,
+  time,
+} from '../../http/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
+import { roomForProject } from '../limits/maximum-store.ts';
+import { createProject, listProjects, type Project, renameProject } from './project-store.ts';
+import { listAlerts, type Alert } from '../../reputation/reputation-store.ts';
+
+const TAGS = ['Projects'];
+const WARNINGS_MAX = 100;
+
+export function registerProjectRoutes(app: App, services: HttpServices): void {
+  registerList(app, services);
+  registerCreateAndRename(app, services);
+}
+
+function registerCreateAndRename(app: App, { db }: HttpServices): void {
+  app.post('/v1/projects', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Create a project',
+      description: 'In the organization of the member. For admins; a key cannot create one.',
+      operationId: 'createProject',
+      tags: TAGS,
+      security: BY_SESSION,
+      body: projectWrite,
+      response: { 201: project, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { organizationId } = sessionOf(request);
+      await roomForProject(db, organizationId);
+      const made = await createProject(db, organizationId, request.body.name);
+      return reply.code(201).send(toWire(made, []));
+    },
+  });
+
+  app.patch('/v1/projects/:id', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Rename a project',
+      description: 'For admins.',
+      operationId: 'updateProject',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('project'),
+      body: projectWrite,
+      response: { 200: project, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const { organizationId } = sessionOf(request);
+      const { name } = request.body;
+      const changed = isId(id) ? await renameProject(db, { id, organizationId, name }) : null;
+      return changed === null ? notFound(reply, 'project') : toWire(changed, []);
+    },
+  });
+}
+
+function registerList(app: App, { db }: HttpServices): void {
+  app.get('/v1/projects', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'List the projects of the organization',
+      description: 'A key for one domain sees its own project and the warnings about that domain.',
+      operationId: 'listProjects',
+      tags: TAGS,
+      response: { 200: projectList, ...failures() },
+    },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const [projects, alerts] = await Promise.all([
+        listProjects(db, caller.organizationId),
+        listAlerts(db, { projectId: caller.projectId, limit: WARNINGS_MAX }),
+      ]);
+      const isAbout = (domain: string) => caller.domain === null || domain === caller.domain;
+      const own = alerts.filter(
+        ({ environment, domain }) => environment === caller.environment && isAbout(domain),
+      );
+      const data = projects
+        .filter(({ id }) => caller.domain === null || id === caller.projectId)
+        .map((project) => toWire(project, own));
+      return { object: 'list' as const, data, has_more: false };
+    },
+  });
+}
+
+function toWire(project: Project, alerts: readonly Alert[]) {
+  return {
+    object: 'project' as const,
+    id: project.id,
+    name: project.name,
+    created_at: project.createdAt.toISOString(),
+    warnings: alerts.filter(({ projectId }) => projectId === project.id).map(warning),
+  };
+}
+
+function warning(alert: Alert) {
+  const { environment, domain } = alert;
+  return { about: 'reputation' as const, environment, domain, message: describeAlert(alert) };
+}
+
+const project = z
+  .object({
+    object: z.literal('project'),
+    id: idSchema('The project.'),
+    name: z.string().meta({ examples: ['Default'] }),
+    created_at: time('When it was made.'),
+    warnings: z
+      .array(
+        z.object({
+          about: z.literal('reputation'),
+          environment: environmentSchema,
+          domain: z.string().meta({ description: 'The sending domain.', examples: ['acme.com'] }),
+          message: z
+            .string()
+            .meta({ examples: ['8.2 % of the last 1,000 recipients bounced; clean the list.'] }),
+        }),
+      )
+      .describe('For the project and environment of the key.'),
+  })
+  .meta({ id: 'Project' });
+
+const projectList = listOf('ProjectList', project);
+
+const projectWrite = z
+  .strictObject({ name: label(100).meta({ description: 'For people.', examples: ['Shop'] }) })
+  .meta({ id: 'ProjectWrite' });

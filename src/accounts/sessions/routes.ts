@@ -1,0 +1,302 @@
+/**
+ * Sessions: signing in with a password or with a link that is used once, who is signed in, signing out.
+ * These routes take no key. The ones that begin a session answer like `GET /v1/session`.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { SignedIn, SignInRefusal } from '../sign-in/sign-in.ts';
+import { isRefusal } from '../../core/refusals.ts';
+import { isId } from '../../database/ids.ts';
+import { hasOwner } from '../members/member-store.ts';
+import { findOrganizationName, listProjects } from '../projects/project-store.ts';
+import {
+  endSession,
+  endSessions,
+  findSession,
+  findSessionById,
+  listSessions,
+  type SessionState,
+} from './session-store.ts';
+import { notFound, refuse } from '../../http/errors.ts';
+import { failures, idParams } from '../../http/schemas.ts';
+import {
+  newOwner,
+  ownSessionEnded,
+  ownSessions,
+  passwordChange,
+  passwordChanged,
+  passwordReset,
+  session as sessionSchema,
+  sessionEnded,
+  sessionsEnded,
+  setup,
+  signIn,
+} from './schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { BY_SESSION, sessionOf } from './http-sessions.ts';
+
+const WITHOUT: never[] = [];
+const TAGS = ['Session'];
+const SIGN_IN_PATH = '/v1/session';
+
+export function registerSessionRoutes(app: App, services: HttpServices): void {
+  registerBeginnings(app, services);
+  registerLinks(app, services);
+  registerPresent(app, services);
+  registerOwn(app, services);
+}
+
+function registerBeginnings(app: App, services: HttpServices): void {
+  app.get('/v1/session/setup', {
+    config: { access: 'public' },
+    schema: {
+      summary: 'Is there an owner?',
+      description:
+        'Before there is one, only the link that the first start printed leads anywhere.',
+      operationId: 'getSetup',
+      tags: TAGS,
+      security: WITHOUT,
+      response: { 200: setup, ...failures() },
+    },
+    handler: async () => ({
+      object: 'setup' as const,
+      needs_owner: !(await hasOwner(services.db)),
+    }),
+  });
+
+  app.post(SIGN_IN_PATH, {
+    config: { access: 'sign_in' },
+    schema: {
+      summary: 'Sign in',
+      description:
+        'Begins a session and sets its cookie. 401 with the code `totp_required`: the password is right, and the ' +
+        'member has a second factor; repeat with `code`. Failed attempts are limited per address, per account and network, and per browser.',
+      operationId: 'signIn',
+      tags: TAGS,
+      security: WITHOUT,
+      body: signIn,
+      response: { 200: sessionSchema, ...failures(400, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const signedIn = await app.signIn.byPassword(request.body, app.sessions.originOf(request));
+      return begin(signedIn, { app, services }, request, reply);
+    },
+  });
+}
+
+function registerLinks(app: App, services: HttpServices): void {
+  app.post('/v1/session/owner', {
+    config: { access: 'sign_in' },
+    schema: {
+      summary: 'Create the owner',
+      description:
+        'With the token of the link that the first start printed, or `letterhaus owner link`. Once.',
+      operationId: 'createOwner',
+      tags: TAGS,
+      security: WITHOUT,
+      body: newOwner,
+      response: { 200: sessionSchema, ...failures(400, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const signedIn = await app.signIn.asFirstOwner(request.body, app.sessions.originOf(request));
+      return begin(signedIn, { app, services }, request, reply);
+    },
+  });
+
+  app.post('/v1/session/reset', {
+    config: { access: 'sign_in' },
+    schema: {
+      summary: 'Set a new password with a link',
+      description:
+        'With the token of the link that `letterhaus owner reset` printed. All other sessions of the member end.',
+      operationId: 'resetPassword',
+      tags: TAGS,
+      security: WITHOUT,
+      body: passwordReset,
+      response: { 200: sessionSchema, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const signedIn = await app.signIn.byNewPassword(request.body, app.sessions.originOf(request));
+      return begin(signedIn, { app, services }, request, reply);
+    },
+  });
+}
+
+function registerPresent(app: App, services: HttpServices): void {
+  const { db } = services;
+  app.get('/v1/session', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Who is signed in?',
+      description: 'The member, and the projects that the member can choose.',
+      operationId: 'getSession',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: sessionSchema, ...failures(400, 404) },
+    },
+    handler: async (request, reply) => {
+      reply.header('cache-control', 'no-store');
+      return present(services, sessionOf(request));
+    },
+  });
+
+  app.delete('/v1/session', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Sign out',
+      description: 'Ends this session.',
+      operationId: 'endSession',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: sessionEnded, ...failures(400, 404) },
+    },
+    handler: async (request, reply) => {
+      const { id, memberId } = sessionOf(request);
+      await endSession(db, memberId, id);
+      app.sessions.end(reply);
+      return { object: 'session' as const, id, deleted: true as const };
+    },
+  });
+
+  app.post('/v1/session/password', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Change your password',
+      description: 'Ends your other sessions.',
+      operationId: 'changePassword',
+      tags: TAGS,
+      security: BY_SESSION,
+      body: passwordChange,
+      response: { 200: passwordChanged, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { id: sessionId, memberId } = sessionOf(request);
+      const { current_password: now, password } = request.body;
+      const who = { memberId, sessionId };
+      const changed = await app.signIn.changePassword(who, { present: now, password });
+      if (isRefusal(changed)) return refuse(reply, changed);
+      app.sessions.remember(reply, changed.device);
+      return { object: 'password' as const, changed: true as const };
+    },
+  });
+}
+
+function registerOwn(app: App, { db }: HttpServices): void {
+  app.get('/v1/session/all', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'List your sessions',
+      description: 'Where you are signed in, newest first.',
+      operationId: 'listSessions',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: ownSessions, ...failures(400, 404) },
+    },
+    handler: async (request) => {
+      const { id: current, memberId } = sessionOf(request);
+      const data = (await listSessions(db, memberId)).map((one) => ({
+        object: 'session' as const,
+        id: one.id,
+        is_current: one.id === current,
+        network: one.network,
+        user_agent: one.userAgent,
+        created_at: one.createdAt.toISOString(),
+        last_used_at: one.lastUsedAt.toISOString(),
+      }));
+      return { object: 'list' as const, data, has_more: false };
+    },
+  });
+
+  app.delete('/v1/session/all', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Sign out everywhere',
+      description: 'Ends all of your sessions, this one included.',
+      operationId: 'endAllSessions',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: sessionsEnded, ...failures(400, 404) },
+    },
+    handler: async (request, reply) => {
+      const count = await endSessions(db, sessionOf(request).memberId, null);
+      app.sessions.end(reply);
+      return { object: 'session' as const, count, deleted: true as const };
+    },
+  });
+
+  app.delete('/v1/session/all/:id', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Sign out elsewhere',
+      description: 'Ends one of your sessions.',
+      operationId: 'endOwnSession',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('session'),
+      response: { 200: ownSessionEnded, ...failures(400, 404) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const { id: current, memberId } = sessionOf(request);
+      if (!isId(id) || !(await endSession(db, memberId, id))) return notFound(reply, 'session');
+      if (id === current) app.sessions.end(reply);
+      return { object: 'session' as const, id, deleted: true as const };
+    },
+  });
+}
+
+/** Sets the cookie of a new session, ends the one that the browser had, and says who is signed in. */
+export async function begin(
+  signedIn: SignedIn | SignInRefusal,
+  { app, services }: { app: App; services: HttpServices },
+  request: FastifyRequest,
+  reply: FastifyReply,
+) {
+  if (isRefusal(signedIn)) {
+    request.refusedLogIn = refusedLogIn(signedIn, request);
+    return refuse(reply, signedIn);
+  }
+  const { db } = services;
+  const before = app.sessions.tokenOf(request);
+  const scope = { projectId: null, environment: 'test' } as const;
+  const replaced = before && (await findSession(db, before, scope));
+  if (replaced) await endSession(db, replaced.memberId, replaced.id);
+  const state = await findSessionById(db, signedIn.sessionId, scope);
+  // Ended by another request in this moment.
+  if (state === null) return notFound(reply, 'session');
+  app.sessions.begin(reply, signedIn.token);
+  app.sessions.remember(reply, signedIn.device);
+  request.session = state; // of the audit log
+  return reply.send(await present(services, state));
+}
+
+/** Null: it is no guess that failed, but a password that is too short, or one to which the code is still missing. */
+function refusedLogIn(
+  { refused }: SignInRefusal,
+  { routeOptions, body }: FastifyRequest,
+): FastifyRequest['refusedLogIn'] {
+  const way = routeOptions.url === SIGN_IN_PATH ? 'password' : 'link';
+  if (refused === 'rate_limit_error') return { way, result: 'limited' };
+  const isGuess =
+    refused === 'authentication_error' ||
+    (refused === 'totp_required' && Boolean((body as { code?: string }).code?.trim()));
+  return isGuess ? { way, result: 'refused' } : null;
+}
+
+async function present({ db }: HttpServices, state: SessionState) {
+  const { id, memberId, email, name, role, organizationId } = state;
+  const [organization, projects] = await Promise.all([
+    findOrganizationName(db, organizationId),
+    listProjects(db, organizationId),
+  ]);
+  return {
+    object: 'session' as const,
+    id,
+    member: { id: memberId, email, name, role },
+    organization: { id: organizationId, name: organization ?? '' },
+    projects: projects.toReversed().map((project) => ({ id: project.id, name: project.name })),
+    environments: ['live' as const, 'test' as const],
+    totp_enabled: state.totpEnabled,
+    created_at: state.createdAt.toISOString(),
+    expires_at: state.expiresAt.toISOString(),
+  };
+}

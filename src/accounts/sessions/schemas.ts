@@ -1,0 +1,175 @@
+/** Sessions of the dashboard: signing in, and who is signed in. */
+import { z } from 'zod';
+import { PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN } from '../sign-in/passwords.ts';
+import { ROLES } from '../../core/roles.ts';
+import { deleted, environment, idSchema, label, listOf, time } from '../../http/schemas.ts';
+
+export const role = z
+  .enum(ROLES)
+  .describe('What the member may do: each role includes those after it.');
+
+export const memberName = label(100).meta({
+  description: 'How others see the member.',
+  examples: ['Jo Doe'],
+});
+
+export const email = z
+  .string()
+  .min(3)
+  .max(320)
+  .meta({ description: 'The address to sign in with.', examples: ['jo@acme.com'] });
+
+const password = (description: string) =>
+  z
+    .string()
+    .min(1)
+    .max(PASSWORD_CHARACTERS_MAX)
+    .meta({
+      description,
+      examples: ['correct horse battery staple'],
+    });
+
+export const newPassword = password(`At least ${PASSWORD_CHARACTERS_MIN} characters.`);
+
+export const linkToken = z
+  .string()
+  .min(1)
+  .max(200)
+  .meta({
+    description: 'What the link has after the = of its last part.',
+    examples: ['Ft3pVbGzvYk2wqS1m0n8cJxHdR5aLuE7TiOQe9ZfK4A'],
+  });
+
+const code = z
+  .string()
+  .max(64)
+  .meta({
+    description: 'The code of the authenticator app, or a recovery code.',
+    examples: ['123456'],
+  });
+
+export const signIn = z
+  .strictObject({ email, password: password('The password.'), code: code.optional() })
+  .meta({ id: 'Credentials' });
+
+export const totpState = z
+  .object({
+    object: z.literal('totp'),
+    enabled: z.boolean().describe('Whether signing in needs a code.'),
+    recovery_codes_left: z.int().meta({ description: 'How many are unused.', examples: [10] }),
+  })
+  .meta({ id: 'Totp' });
+
+export const passwordConfirmation = z
+  .strictObject({ password: password('Your password.') })
+  .meta({ id: 'PasswordConfirmation' });
+
+export const totpSecret = z
+  .object({
+    object: z.literal('totp_secret'),
+    secret: z.string().meta({
+      description: 'To type into an authenticator app.',
+      examples: ['JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP'],
+    }),
+    url: z.string().meta({
+      description: 'The same for a QR code.',
+      examples: ['otpauth://totp/Letterhaus%20Acme:jo%40acme.com?secret=JBSWY3DPEHPK3PXP'],
+    }),
+  })
+  .meta({ id: 'TotpSecret' });
+
+export const totpCode = z.strictObject({ code }).meta({ id: 'TotpCode' });
+
+export const recoveryCodes = z
+  .object({
+    object: z.literal('recovery_codes'),
+    recovery_codes: z
+      .array(z.string().meta({ examples: ['abcd-efgh-2345-6723'] }))
+      .describe('Each works once in place of a code of the app. Shown only here.'),
+  })
+  .meta({ id: 'RecoveryCodes' });
+
+export const newOwner = z
+  .strictObject({ token: linkToken, email, name: memberName, password: newPassword })
+  .meta({ id: 'OwnerCreation' });
+
+export const passwordReset = z
+  .strictObject({ token: linkToken, password: newPassword })
+  .meta({ id: 'PasswordReset' });
+
+export const passwordChange = z
+  .strictObject({ current_password: password('The present password.'), password: newPassword })
+  .meta({ id: 'PasswordChange' });
+
+const named = { name: z.string().meta({ examples: ['Acme'] }) };
+
+export const session = z
+  .object({
+    object: z.literal('session'),
+    id: idSchema('The session.'),
+    member: z.object({
+      id: idSchema('The member who is signed in.'),
+      email: z.string().meta({ examples: ['jo@acme.com'] }),
+      name: memberName,
+      role,
+    }),
+    organization: z.object({ id: idSchema('The organization of the member.'), ...named }),
+    projects: z
+      .array(z.object({ id: idSchema('For the header Letterhaus-Project.'), ...named }))
+      .describe('All of the organization, oldest first; the first one is the default.'),
+    environments: z
+      .array(environment)
+      .describe('For the header Letterhaus-Environment; the default is test.'),
+    totp_enabled: z.boolean().describe('Whether signing in needs a code.'),
+    created_at: time('When it was begun.'),
+    expires_at: time('When it ends if it is not used.'),
+  })
+  .meta({ id: 'Session' });
+
+export const setup = z
+  .object({
+    object: z.literal('setup'),
+    needs_owner: z
+      .boolean()
+      .describe('There is no member yet: the link that the first start printed creates the owner.'),
+  })
+  .meta({ id: 'Setup' });
+
+export const sessionEnded = z
+  .object({ object: z.literal('session'), id: idSchema('The session.'), deleted: z.literal(true) })
+  .meta({ id: 'SessionEnded' });
+
+export const sessionsEnded = z
+  .object({
+    object: z.literal('session'),
+    count: z.int().meta({ description: 'How many have ended.', examples: [3] }),
+    deleted: z.literal(true),
+  })
+  .meta({ id: 'SessionsEnded' });
+
+export const ownSessions = listOf(
+  'OwnSessionList',
+  z
+    .object({
+      object: z.literal('session'),
+      id: idSchema('The session.'),
+      is_current: z.boolean().describe('Whether this request belongs to it.'),
+      network: z.string().meta({
+        description: 'The network in which it was begun.',
+        examples: ['203.0.113.0'],
+      }),
+      user_agent: z
+        .string()
+        .nullable()
+        .meta({ description: 'The browser.', examples: ['Mozilla/5.0'] }),
+      created_at: time('When it was begun.'),
+      last_used_at: time('When it was last used, to the minute.'),
+    })
+    .meta({ id: 'OwnSession' }),
+);
+
+export const ownSessionEnded = deleted('DeletedSession', 'session');
+
+export const passwordChanged = z
+  .object({ object: z.literal('password'), changed: z.literal(true) })
+  .meta({ id: 'PasswordChanged' });

@@ -1,0 +1,206 @@
+/**
+ * Sessions of members in the dashboard. A session ends by itself after a week without a request and after
+ * thirty days. Its token is replaced every hour; the old one stays valid until a minute after the first use
+ * of the new one, because requests are under way with it and the response with the new one may be lost.
+ */
+import type { Role } from '../../core/roles.ts';
+import type { Environment } from '../../core/scope.ts';
+import type { Queryable } from '../../database/database.ts';
+import { newId } from '../../database/ids.ts';
+
+export const SESSION_DAYS = 30;
+const IDLE_DAYS = 7;
+const ROTATE_AFTER = `interval '1 hour'`;
+const OVERLAP = `interval '1 minute'`;
+/** A member with more of them has forgotten the oldest. */
+const SESSIONS_MAX = 20;
+
+const IS_VALID = `s.created_at > app_now() - interval '${SESSION_DAYS} days'
+   and s.last_used_at > app_now() - interval '${IDLE_DAYS} days'`;
+
+type NewSession = {
+  memberId: string;
+  sha256: Buffer;
+  /** Without what names a person (net/addresses.ts networkOf). */
+  network: string;
+  userAgent: string | null;
+};
+
+const CREATE = `
+with crowded as (
+  delete from sessions where id = any(array(
+    select id from sessions where member_id = $2 order by id desc offset ${SESSIONS_MAX - 1}))
+), seen as (
+  update members set last_signed_in = app_now() where id = $2
+), session as (
+  insert into sessions (id, member_id, network, user_agent, created_at, last_used_at)
+  values ($1, $2, $4, $5, app_now(), app_now())
+)
+insert into session_tokens (sha256, session_id, created_at) values ($3, $1, app_now())`;
+
+export async function createSession(db: Queryable, session: NewSession): Promise<string> {
+  const { memberId, sha256, network, userAgent } = session;
+  const id = newId();
+  await db.query(CREATE, [id, memberId, sha256, network, userAgent]);
+  return id;
+}
+
+export type SessionState = {
+  id: string;
+  createdAt: Date;
+  expiresAt: Date;
+  memberId: string;
+  organizationId: string;
+  email: string;
+  name: string;
+  role: Role;
+  totpEnabled: boolean;
+  /** The wanted project, else the first one; null: there is none. */
+  projectId: string | null;
+  /** The key that accepting checks (accounts/keys/key-store.ts keyOfMember); null: there is none yet. */
+  keyId: string | null;
+};
+
+/** What is to be written after a look-up. */
+type Due = { isUnseen: boolean; mayReplace: boolean; isFirstUse: boolean };
+
+const STATE = `s.id, s.created_at as "createdAt",
+       least(s.created_at + interval '${SESSION_DAYS} days',
+             s.last_used_at + interval '${IDLE_DAYS} days') as "expiresAt",
+       m.id as "memberId", m.organization_id as "organizationId", m.email, m.name, m.role,
+       m.totp_enabled_at is not null as "totpEnabled", p.id as "projectId", k.id as "keyId"`;
+
+// $2: project; $3: environment.
+const IN_SCOPE = `
+  join members m on m.id = s.member_id
+  left join lateral (
+    select p.id from projects p
+     where p.organization_id = m.organization_id and ($2::uuid is null or p.id = $2)
+     order by p.id limit 1) p on true
+  left join api_keys k on k.project_id = p.id and k.environment = $3 and k.member_id = m.id
+                      and k.revoked_at is null`;
+
+const FIND = `
+select ${STATE}, s.last_used_at < app_now() - interval '1 minute' as "isUnseen",
+       t.expires_at is null and t.created_at < app_now() - ${ROTATE_AFTER}
+         and (t.replaced_at is null or t.replaced_at < app_now() - ${OVERLAP}) as "mayReplace",
+       exists (select from session_tokens o
+                where o.session_id = s.id and o.expires_at is null
+                  and o.created_at < t.created_at) as "isFirstUse"
+  from session_tokens t
+  join sessions s on s.id = t.session_id${IN_SCOPE}
+ where t.sha256 = $1 and (t.expires_at is null or t.expires_at > app_now()) and ${IS_VALID}`;
+
+export type Wanted = { projectId: string | null; environment: Environment };
+
+/** The session with this token; null: there is none, or it has ended. */
+export async function findSession(
+  db: Queryable,
+  sha256: Buffer,
+  { projectId, environment }: Wanted,
+): Promise<(SessionState & Due) | null> {
+  const values = [sha256, projectId, environment];
+  return (await db.query<SessionState & Due>(FIND, values))[0] ?? null;
+}
+
+const FIND_BY_ID = `
+select ${STATE} from sessions s${IN_SCOPE}
+ where s.id = $1 and ${IS_VALID}`;
+
+export async function findSessionById(
+  db: Queryable,
+  id: string,
+  { projectId, environment }: Wanted,
+): Promise<SessionState | null> {
+  return (await db.query<SessionState>(FIND_BY_ID, [id, projectId, environment]))[0] ?? null;
+}
+
+const TOUCH = `
+with used as (
+  update sessions set last_used_at = app_now() where id = $1
+)
+update session_tokens o set expires_at = app_now() + ${OVERLAP}
+  from session_tokens t
+ where t.sha256 = $2 and o.session_id = $1 and o.expires_at is null
+   and o.created_at < t.created_at`;
+
+/** Records a use of the session, and that its newest token has arrived. */
+export async function touchSession(db: Queryable, id: string, sha256: Buffer): Promise<void> {
+  await db.query(TOUCH, [id, sha256]);
+}
+
+// Of requests at once with one token, one replaces it: the others wait for its update, and then see it. A new
+// token that was not used for a minute is lost.
+const REPLACE = `
+with present as (
+  update session_tokens set replaced_at = app_now()
+   where sha256 = $2 and session_id = $1 and expires_at is null
+     and (replaced_at is null or replaced_at < app_now() - ${OVERLAP})
+  returning created_at
+), lost as (
+  delete from session_tokens n using present t
+   where n.session_id = $1 and n.created_at > t.created_at and n.created_at < app_now() - ${OVERLAP}
+)
+insert into session_tokens (sha256, session_id, created_at)
+select $3, $1, app_now() from present
+returning 1`;
+
+/** False: another request has just replaced it. */
+export async function replaceToken(
+  db: Queryable,
+  id: string,
+  { before, after }: { before: Buffer; after: Buffer },
+): Promise<boolean> {
+  return (await db.query(REPLACE, [id, before, after])).length > 0;
+}
+
+export async function endSession(db: Queryable, memberId: string, id: string): Promise<boolean> {
+  const END = 'delete from sessions where id = $1 and member_id = $2 returning 1';
+  return (await db.query(END, [id, memberId])).length > 0;
+}
+
+/** @param except stays; null: all end @returns how many have ended */
+export async function endSessions(
+  db: Queryable,
+  memberId: string,
+  except: string | null,
+): Promise<number> {
+  const END = `
+delete from sessions where member_id = $1 and ($2::uuid is null or id <> $2) returning 1`;
+  return (await db.query(END, [memberId, except])).length;
+}
+
+export type OwnSession = {
+  id: string;
+  network: string;
+  userAgent: string | null;
+  createdAt: Date;
+  lastUsedAt: Date;
+};
+
+const LIST = `
+select s.id, s.network, s.user_agent as "userAgent", s.created_at as "createdAt",
+       s.last_used_at as "lastUsedAt"
+  from sessions s where s.member_id = $1 and ${IS_VALID}
+ order by s.id desc`;
+
+/** Those of a member, newest first. */
+export function listSessions(db: Queryable, memberId: string): Promise<OwnSession[]> {
+  return db.query<OwnSession>(LIST, [memberId]);
+}
+
+const FORGET = `
+delete from sessions where ctid = any(array(
+  select s.ctid from sessions s where not (${IS_VALID}) limit $1))
+returning 1`;
+
+const FORGET_TOKENS = `
+delete from session_tokens where ctid = any(array(
+  select ctid from session_tokens where expires_at <= app_now() limit $1))
+returning 1`;
+
+/** @returns the number of rows deleted, at most twice `limit` */
+export async function forgetSessions(db: Queryable, limit: number): Promise<number> {
+  const sessions = await db.query(FORGET, [limit]);
+  return sessions.length + (await db.query(FORGET_TOKENS, [limit])).length;
+}

@@ -1,0 +1,98 @@
+/** The second factor of the member who is signed in. Switching it on or off needs the password as well. */
+import { isRefusal } from '../../core/refusals.ts';
+import { findTotp } from '../sign-in/totp-store.ts';
+import { notFound, refuse } from '../../http/errors.ts';
+import { failures } from '../../http/schemas.ts';
+import { passwordConfirmation, recoveryCodes, totpCode, totpSecret, totpState } from './schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { BY_SESSION, sessionOf } from './http-sessions.ts';
+
+const OF_SESSIONS = { tags: ['Session'], security: BY_SESSION };
+
+export function registerTotpRoutes(app: App, services: HttpServices): void {
+  registerState(app, services);
+  registerBeginning(app);
+}
+
+function registerState(app: App, { db }: HttpServices): void {
+  app.get('/v1/session/totp', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Is the second factor on?',
+      description: 'And how many recovery codes are left.',
+      operationId: 'getTotp',
+      ...OF_SESSIONS,
+      response: { 200: totpState, ...failures(400, 404) },
+    },
+    handler: async (request, reply) => {
+      const totp = await findTotp(db, sessionOf(request).memberId);
+      if (totp === null) return notFound(reply, 'member');
+      const { isEnabled: enabled, codesLeft: left } = totp;
+      return { object: 'totp' as const, enabled, recovery_codes_left: left };
+    },
+  });
+
+  app.delete('/v1/session/totp', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Switch the second factor off',
+      description: 'Needs the password. The recovery codes end as well.',
+      operationId: 'removeTotp',
+      ...OF_SESSIONS,
+      body: passwordConfirmation,
+      response: { 200: totpState, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { memberId } = sessionOf(request);
+      const refusal = await app.signIn.confirmPassword(memberId, request.body.password);
+      if (refusal !== null) return refuse(reply, refusal);
+      await app.secondFactor.remove(memberId);
+      return { object: 'totp' as const, enabled: false, recovery_codes_left: 0 };
+    },
+  });
+}
+
+function registerBeginning(app: App): void {
+  app.post('/v1/session/totp', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Begin a second factor',
+      description:
+        'Needs the password. Makes a secret for an authenticator app, shown only here; it counts once its first ' +
+        'code was confirmed. 409: the second factor is on.',
+      operationId: 'beginTotp',
+      ...OF_SESSIONS,
+      body: passwordConfirmation,
+      response: { 200: totpSecret, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { memberId } = sessionOf(request);
+      const refusal = await app.signIn.confirmPassword(memberId, request.body.password);
+      if (refusal !== null) return refuse(reply, refusal);
+      const begun = await app.secondFactor.begin(memberId);
+      if (isRefusal(begun)) return refuse(reply, begun);
+      reply.header('cache-control', 'no-store');
+      return { object: 'totp_secret' as const, ...begun };
+    },
+  });
+
+  app.post('/v1/session/totp/confirm', {
+    config: { access: 'session' },
+    schema: {
+      summary: 'Switch the second factor on',
+      description: 'With the first code of the app. Answers with recovery codes, shown only here.',
+      operationId: 'confirmTotp',
+      ...OF_SESSIONS,
+      body: totpCode,
+      response: { 200: recoveryCodes, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { memberId } = sessionOf(request);
+      const confirmed = await app.secondFactor.confirm(memberId, request.body.code);
+      if (isRefusal(confirmed)) return refuse(reply, confirmed);
+      reply.header('cache-control', 'no-store');
+      const { recoveryCodes: codes } = confirmed;
+      return { object: 'recovery_codes' as const, recovery_codes: codes };
+    },
+  });
+}

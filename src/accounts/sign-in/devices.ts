@@ -1,0 +1,56 @@
+/**
+ * Browsers in which a member signed in before. Each gets a cookie for a year, which says nothing about who may do
+ * what: its bearer is served apart from strangers when signing in (turns.ts, limits.ts), so that a
+ * flood of guesses does not keep members out. The cookie is bound to the member and the password: it ends with a
+ * new password, without being stored.
+ */
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { SecretBox } from '../../secrets/secret-store.ts';
+import { SignedText } from './signed-text.ts';
+
+type Owner = { id: string; password: string };
+
+export class Devices {
+  readonly #secrets: Pick<SecretBox, 'derive' | 'deriveAll'>;
+  readonly #signed: SignedText;
+
+  constructor(secrets: Pick<SecretBox, 'derive' | 'deriveAll'>) {
+    this.#secrets = secrets;
+    this.#signed = new SignedText(secrets, 'device cookie');
+  }
+
+  /** The cookie of a browser in which this member has just signed in. */
+  cookieFor({ id, password }: Owner): string {
+    const deviceId = randomBytes(16).toString('base64url');
+    const proof = proofOf(password, this.#secrets.derive(PROOF)).toString('base64url');
+    return this.#signed.sign(`${id}.${deviceId}.${proof}`);
+  }
+
+  /** Whether the service wrote this cookie, which needs no database; then `isOf` says whose it is. */
+  read(cookie: string | null): Device | null {
+    const text = cookie === null ? null : this.#signed.read(cookie);
+    const [memberId, deviceId, proof] = text?.split('.') ?? [];
+    if (memberId === undefined || deviceId === undefined || proof === undefined) return null;
+    return { memberId, deviceId, proof: Buffer.from(proof, 'base64url') };
+  }
+
+  /** Whether this member signed in there, and has had the same password since. */
+  isOf({ memberId, proof }: Device, { id, password }: Owner): boolean {
+    return (
+      memberId === id &&
+      this.#secrets.deriveAll(PROOF).some((key) => {
+        const expected = proofOf(password, key);
+        return proof.length === expected.length && timingSafeEqual(proof, expected);
+      })
+    );
+  }
+}
+
+export type Device = { memberId: string; deviceId: string; proof: Buffer };
+
+const PROOF = 'device password';
+
+/** @param password the stored hash */
+function proofOf(password: string, key: Buffer): Buffer {
+  return createHmac('sha256', key).update(password).digest().subarray(0, 16);
+}

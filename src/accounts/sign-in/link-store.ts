@@ -1,0 +1,57 @@
+/** Links that are used once, within a time: to create the first owner, and to set a member's password. */
+import type { Queryable } from '../../database/database.ts';
+
+export type LinkPurpose = 'owner' | 'password';
+
+// The newest is the only one that works.
+const CREATE = `
+with replaced as (
+  delete from sign_in_links where purpose = $2 and member_id is not distinct from $3::uuid
+)
+insert into sign_in_links (sha256, purpose, member_id, created_at, expires_at)
+values ($1, $2, $3, app_now(), app_now() + $4 * interval '1 second')`;
+
+/** Replaces earlier links for the same. @param memberId null: of the first owner */
+export async function createLink(
+  db: Queryable,
+  { sha256, memberId, validForS }: { sha256: Buffer; memberId: string | null; validForS: number },
+): Promise<void> {
+  const purpose: LinkPurpose = memberId === null ? 'owner' : 'password';
+  await db.query(CREATE, [sha256, purpose, memberId, validForS]);
+}
+
+export type Link = { memberId: string | null };
+
+const FIND = `
+select member_id as "memberId" from sign_in_links
+ where sha256 = $1 and purpose = $2 and expires_at > app_now()`;
+
+/** null: there is none, it was used, or its time is up. */
+export async function findLink(
+  db: Queryable,
+  { sha256, purpose }: { sha256: Buffer; purpose: LinkPurpose },
+): Promise<Link | null> {
+  return (await db.query<Link>(FIND, [sha256, purpose]))[0] ?? null;
+}
+
+const USE = `
+delete from sign_in_links where sha256 = $1 and purpose = $2 and expires_at > app_now()
+returning member_id as "memberId"`;
+
+/** Of several uses at once, one gets the link and the others null. */
+export async function useLink(
+  db: Queryable,
+  { sha256, purpose }: { sha256: Buffer; purpose: LinkPurpose },
+): Promise<Link | null> {
+  return (await db.query<Link>(USE, [sha256, purpose]))[0] ?? null;
+}
+
+/** @returns the number of links deleted whose time is up, at most `limit` */
+export async function forgetLinks(db: Queryable, limit: number): Promise<number> {
+  return (await db.query(FORGET, [limit])).length;
+}
+
+const FORGET = `
+delete from sign_in_links where ctid = any(array(
+  select ctid from sign_in_links where expires_at <= app_now() limit $1))
+returning 1`;

@@ -1,0 +1,112 @@
+/**
+ * Passwords, stored as argon2id (RFC 9106) with the parameters that OWASP recommends, in the format of the
+ * reference implementation (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`).
+ *
+ * One hash takes 19 MB and tens of milliseconds of a core, outside of the event loop. At most one runs in a
+ * process at a time and few wait, so that strangers cannot take memory and CPU from mail (turns.ts).
+ */
+import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
+import { promisify } from 'node:util';
+import type { FieldProblem } from '../../core/refusals.ts';
+import { type Asker, SignInTurns } from './turns.ts';
+
+const MEMORY_KIB = 19_456;
+const PASSES = 2;
+const SALT_BYTES = 16;
+const HASH_BYTES = 32;
+
+export const PASSWORD_CHARACTERS_MIN = 10;
+/** Bounds the work for a hostile one. */
+export const PASSWORD_CHARACTERS_MAX = 256;
+
+type Parameters = { memory: number; passes: number; parallelism: number };
+
+const STORED = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/]+)\$([\w+/]+)$/;
+
+/** Compared with when there is no such member, so that the answer takes as long. Of no password. */
+const NOBODYS = encode({
+  parameters: { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 },
+  salt: Buffer.alloc(SALT_BYTES),
+  hash: Buffer.alloc(HASH_BYTES),
+});
+
+const derive = promisify(argon2);
+
+/** Of one process. */
+export class Passwords {
+  readonly #turns = new SignInTurns();
+
+  /** Before an attempt is counted, so that a flood does not reach the database. @throws Overloaded */
+  checkPlace(asker: Asker): void {
+    this.#turns.checkPlace(asker);
+  }
+
+  /** @throws Overloaded when too many wait */
+  async hash(password: string, asker: Asker): Promise<string> {
+    const parameters = { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 };
+    const salt = randomBytes(SALT_BYTES);
+    const hash = await this.#turns.take(asker, () => derived(password, { parameters, salt }));
+    return encode({ parameters, salt, hash });
+  }
+
+  /**
+   * Whether it is the stored one.
+   * @param stored null: there is no such member; the answer is no, after the same work
+   * @throws Overloaded when too many wait
+   */
+  async verify(password: string, stored: string | null, asker: Asker): Promise<boolean> {
+    const { hash, ...how } = decode(stored ?? NOBODYS);
+    const check = async () => {
+      const isIt = timingSafeEqual(await derived(password, how), hash);
+      return isIt && stored !== null;
+    };
+    return this.#turns.take(asker, check, (isRight) => !isRight);
+  }
+}
+
+function derived(
+  password: string,
+  { parameters, salt }: { parameters: Parameters; salt: Buffer },
+): Promise<Buffer> {
+  const message = normalised(password);
+  return derive('argon2id', { ...parameters, message, nonce: salt, tagLength: HASH_BYTES });
+}
+
+/** A rule that a new password breaks; null: none. */
+export function passwordProblem(password: string, email: string): FieldProblem | null {
+  const says = (message: string): FieldProblem => ({ field: 'password', message });
+  const text = normalised(password);
+  const length = [...text].length;
+  if (length < PASSWORD_CHARACTERS_MIN) {
+    return says(`needs at least ${PASSWORD_CHARACTERS_MIN} characters`);
+  }
+  if (new Set(text).size < 4) return says('repeats a few characters; choose another one');
+  if (text.toLowerCase().includes(email.toLowerCase())) return says('contains the email address');
+  return null;
+}
+
+/** Keyboards write the same characters in different ways (NIST SP 800-63B §3.1.1.2). */
+function normalised(password: string): string {
+  return password.normalize('NFKC');
+}
+
+type Hashed = { parameters: Parameters; salt: Buffer; hash: Buffer };
+
+function encode({ parameters: { memory, passes, parallelism }, salt, hash }: Hashed): string {
+  const text = (bytes: Buffer) => bytes.toString('base64').replace(/=+$/, '');
+  return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${text(salt)}$${text(hash)}`;
+}
+
+function decode(stored: string): Hashed {
+  const [, memory, passes, parallelism, salt = '', hash = ''] = STORED.exec(stored) ?? [];
+  if (hash === '') throw new Error('a stored password is not of the form that this service writes');
+  return {
+    parameters: {
+      memory: Number(memory),
+      passes: Number(passes),
+      parallelism: Number(parallelism),
+    },
+    salt: Buffer.from(salt, 'base64'),
+    hash: Buffer.from(hash, 'base64'),
+  };
+}

@@ -1,0 +1,96 @@
+/**
+ * One log line for each refused log-in, with the client's address, for people and for programs that block addresses
+ * (deploy/fail2ban/). The line has no text that the client chose.
+ *
+ * Bounded per worker, so that a flood cannot fill a disk: in a minute 20 lines for each client and 600 for all. What is
+ * beyond that is counted, and at the end of the minute one line for each of up to 50 clients, and one for all others, has
+ * the number.
+ */
+import type { Logger } from 'pino';
+import { clientOf } from '../../net/addresses.ts';
+
+export type RefusedLogIn = {
+  /** `link`: of the first owner, an invitation or a new password. `session`: a cookie that was not made here. */
+  way: 'api_key' | 'smtp' | 'password' | 'link' | 'session';
+  /** `limited`: too many before it were refused; it was not checked. */
+  result: 'refused' | 'limited';
+  /** The whole address. */
+  client: string;
+  /** Of the request or the SMTP session. */
+  ids: { request_id: string } | { session_id: string };
+};
+
+const EVENT = 'log_in.refused';
+const WINDOW_MS = 60_000;
+const LINES_PER_CLIENT = 20;
+const LINES_MAX = 600;
+const SUMMARIES_MAX = 50;
+/** Clients counted one by one in a minute; those beyond are counted together. */
+const CLIENTS_MAX = 10_000;
+
+/** In the minute under way. `more`: beyond the limit. */
+type Count = { lines: number; more: number };
+
+export class RefusedLogIns {
+  readonly #log: Pick<Logger, 'warn'>;
+  readonly #clients = new Map<string, Count>();
+  #lines = 0;
+  #others = 0;
+  #end: NodeJS.Timeout | undefined;
+
+  constructor(log: Pick<Logger, 'warn'>) {
+    this.#log = log;
+  }
+
+  /** @returns whether a line was written */
+  note({ way, result, client, ids }: RefusedLogIn): boolean {
+    this.#end ??= setTimeout(() => this.flush(), WINDOW_MS).unref();
+    const count = this.#countOf(clientOf(client));
+    if (count === null || this.#lines >= LINES_MAX || count.lines >= LINES_PER_CLIENT) {
+      if (count === null) this.#others += 1;
+      else count.more += 1;
+      return false;
+    }
+    this.#lines += 1;
+    count.lines += 1;
+    // fail2ban reads this line: the order of the first fields is part of its filter.
+    this.#log.warn({ event: EVENT, way, client, result, ...ids }, 'a log-in was refused');
+    return true;
+  }
+
+  /** Ends the minute: logs what was only counted. */
+  flush(): void {
+    clearTimeout(this.#end);
+    this.#end = undefined;
+    const suppressed = [...this.#clients].filter(([, { more }]) => more > 0);
+    suppressed.sort(([, one], [, other]) => other.more - one.more);
+    for (const [client, { more }] of suppressed.slice(0, SUMMARIES_MAX)) {
+      this.#log.warn(
+        { event: `${EVENT}.more`, client, count: more },
+        'a client had more log-ins refused within a minute than are logged one by one; ' +
+          'block its address (docs/monitoring.md)',
+      );
+    }
+    const rest = suppressed.slice(SUMMARIES_MAX);
+    const count = rest.reduce((sum, [, { more }]) => sum + more, this.#others);
+    if (count > 0) {
+      this.#log.warn(
+        { event: `${EVENT}.more`, clients: rest.length, count },
+        'many clients had log-ins refused within a minute; their lines are left out',
+      );
+    }
+    this.#clients.clear();
+    this.#lines = 0;
+    this.#others = 0;
+  }
+
+  #countOf(client: string): Count | null {
+    let count = this.#clients.get(client);
+    if (count === undefined) {
+      if (this.#clients.size >= CLIENTS_MAX) return null;
+      count = { lines: 0, more: 0 };
+      this.#clients.set(client, count);
+    }
+    return count;
+  }
+}

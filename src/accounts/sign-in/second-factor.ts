@@ -1,0 +1,123 @@
+/**
+ * The second factor of a member who wants one: a code of an authenticator app, or one of the recovery codes that
+ * were shown when it was switched on. Each code works once. Wrong ones are limited more strictly than
+ * passwords, because there are only a million of them.
+ */
+import { type Limit, signInLimitRefusal } from '../../core/limits.ts';
+import type { Refusal } from '../../core/refusals.ts';
+import type { World } from '../../lib/world.ts';
+import type { Queryable } from '../../database/database.ts';
+import type { SecretBox } from '../../secrets/secret-store.ts';
+import {
+  enableTotp,
+  findTotp,
+  prepareTotp,
+  removeTotp,
+  type Totp,
+  usePeriod,
+  useRecoveryCode,
+} from './totp-store.ts';
+import { AuthLimiter } from '../keys/auth-limiter.ts';
+import {
+  base32,
+  hashRecoveryCode,
+  newRecoveryCodes,
+  newSecret,
+  otpauthUrl,
+  periodOf,
+} from './totp.ts';
+
+/** Three of a million codes are valid at a time: guessing one takes a year on average. */
+const LIMIT: Limit = { max: 10, windowS: 900 };
+
+const CODE_NEEDED: Refusal = {
+  refused: 'totp_required',
+  message: 'Enter the code of your authenticator app, or a recovery code.',
+};
+const CODE_WRONG: Refusal = {
+  refused: 'totp_required',
+  message: 'This code is wrong or was used already; wait for the next one.',
+};
+const IS_ON: Refusal = {
+  refused: 'conflict',
+  message: 'The second factor is on; switch it off to begin again.',
+};
+const NOT_BEGUN: Refusal = {
+  refused: 'conflict',
+  message: 'There is no secret that waits for its first code; begin again.',
+};
+const CODE_INVALID: Refusal = {
+  refused: 'validation_error',
+  message: 'code: is not the present code of the app; check the clock of the device',
+  details: [
+    { field: 'code', message: 'is not the present code of the app; check the clock of the device' },
+  ],
+};
+
+type Parts = { db: Queryable; secrets: SecretBox; world: Pick<World, 'monotonicMs'> };
+
+export class SecondFactor {
+  readonly #db: Queryable;
+  readonly #secrets: SecretBox;
+  readonly #limiter: AuthLimiter;
+
+  constructor({ db, secrets, world }: Parts) {
+    this.#db = db;
+    this.#secrets = secrets;
+    this.#limiter = new AuthLimiter(db, world, LIMIT);
+  }
+
+  /** Null: the member may sign in. @param code undefined: none was given */
+  async check(memberId: string, code: string | undefined): Promise<Refusal | null> {
+    const totp = await findTotp(this.#db, memberId);
+    if (totp === null || !totp.isEnabled) return null;
+    if (code === undefined || code.trim() === '') return CODE_NEEDED;
+    const counted = `code ${memberId}`;
+    const { allowed, limit } = await this.#limiter.count(counted);
+    if (!allowed) return signInLimitRefusal(limit);
+    if (!(await this.#use(memberId, totp, code))) return CODE_WRONG;
+    await this.#limiter.giveBack([counted]);
+    return null;
+  }
+
+  /** A new secret, which counts from its first code on. It is shown only now. */
+  async begin(memberId: string): Promise<{ secret: string; url: string } | Refusal> {
+    const totp = await findTotp(this.#db, memberId);
+    const secret = newSecret();
+    const sealed = this.#secrets.seal(secret.toString('base64'), memberId);
+    if (totp === null || !(await prepareTotp(this.#db, memberId, sealed))) return IS_ON;
+    const issuer = `Letterhaus ${totp.organization}`;
+    return { secret: base32(secret), url: otpauthUrl(secret, { issuer, email: totp.email }) };
+  }
+
+  /** Switches it on with the first code. The recovery codes are shown only now. */
+  async confirm(memberId: string, code: string): Promise<{ recoveryCodes: string[] } | Refusal> {
+    const totp = await findTotp(this.#db, memberId);
+    if (totp?.isEnabled === true) return IS_ON;
+    const secret = totp?.secret ?? null;
+    if (totp === null || secret === null) return NOT_BEGUN;
+    const period = periodOf(this.#open(secret, memberId), code, totp.nowS);
+    if (period === null) return CODE_INVALID;
+    const recoveryCodes = newRecoveryCodes();
+    const codes = recoveryCodes.map(hashRecoveryCode);
+    const isOn = await enableTotp(this.#db, memberId, { secret, period, codes });
+    return isOn ? { recoveryCodes } : NOT_BEGUN;
+  }
+
+  remove(memberId: string): Promise<void> {
+    return removeTotp(this.#db, memberId);
+  }
+
+  async #use(memberId: string, { secret, nowS }: Totp, code: string): Promise<boolean> {
+    if (secret === null) return false;
+    // Recovery codes work also when the secret does not open; the watch of the secrets reports that.
+    const isOpen = this.#secrets.opens(secret, memberId);
+    const period = isOpen ? periodOf(this.#open(secret, memberId), code, nowS) : null;
+    if (period !== null) return usePeriod(this.#db, memberId, period);
+    return useRecoveryCode(this.#db, memberId, hashRecoveryCode(code));
+  }
+
+  #open(sealed: Buffer, memberId: string): Buffer {
+    return Buffer.from(this.#secrets.open(sealed, memberId), 'base64');
+  }
+}

@@ -1,0 +1,292 @@
+/**
+ * Signing in: from an email address and a password, or a link that is used once, to the token of a session.
+ *
+ * Guesses are limited by limits.ts, and hashed in turns by passwords.ts. Known and unknown accounts get the
+ * same answer after the same work. A link is checked before a password is hashed and used up afterwards, in the
+ * transaction that does what it is for.
+ */
+import { type LimitState, signInLimitRefusal } from '../../core/limits.ts';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
+import type { Database, Queryable } from '../../database/database.ts';
+import {
+  createMember,
+  findMemberByEmail,
+  findMemberById,
+  findOrganization,
+  hasOwner,
+  lockMembers,
+  setPassword,
+} from '../members/member-store.ts';
+import { createSession, endSessions } from '../sessions/session-store.ts';
+import { createLink, findLink, useLink } from './link-store.ts';
+import { findInvitation, useInvitation } from '../members/invitation-store.ts';
+import type { AuthLimiter } from '../keys/auth-limiter.ts';
+import type { Device, Devices } from './devices.ts';
+import { IS_MEMBER } from '../members/members.ts';
+import { passwordProblem, type Passwords } from './passwords.ts';
+import type { SecondFactor } from './second-factor.ts';
+import { memberWithDevice, signedInMember, type SignInLimits, strangerAt } from './limits.ts';
+import { makeToken, parseToken } from './tokens.ts';
+
+const LINK_VALID_S = 30 * 60;
+
+/** One sentence for an unknown account and a wrong password. */
+const WRONG: Refusal = {
+  refused: 'authentication_error',
+  message: 'The email address or the password is wrong.',
+};
+const LINK_ENDED: Refusal = {
+  refused: 'authentication_error',
+  message:
+    'This link was used already, or its time is up; make a new one with the command `letterhaus owner`.',
+};
+const INVITATION_ENDED: Refusal = {
+  refused: 'authentication_error',
+  message: 'This invitation was used already or revoked, or its time is up; ask for a new one.',
+};
+const ACCOUNT_GONE: Refusal = {
+  refused: 'not_found',
+  message: 'This account does not exist any more.',
+};
+const HAS_OWNER: Refusal = {
+  refused: 'conflict',
+  message: 'There is an owner already; sign in, or ask for an invitation.',
+};
+
+/** Where a request comes from. */
+export type Origin = {
+  /** net/addresses.ts clientOf */
+  client: string;
+  /** net/addresses.ts networkOf */
+  network: string;
+  userAgent: string | null;
+  /** The cookie of an earlier sign-in (devices.ts). */
+  device: string | null;
+};
+
+/** A refusal; `limit`: of the attempts. */
+export type SignInRefusal = Refusal & { limit?: LimitState };
+
+/** `token` and `device` (devices.ts): for the client only. */
+export type SignedIn = { token: string; device: string; sessionId: string; memberId: string };
+
+type Parts = {
+  db: Database;
+  limiter: AuthLimiter;
+  limits: SignInLimits;
+  devices: Devices;
+  passwords: Passwords;
+  secondFactor: SecondFactor;
+};
+
+export class SignIn {
+  readonly #db: Database;
+  readonly #limiter: AuthLimiter;
+  readonly #limits: SignInLimits;
+  readonly #devices: Devices;
+  readonly #passwords: Passwords;
+  readonly #secondFactor: SecondFactor;
+
+  constructor({ db, limiter, limits, devices, passwords, secondFactor }: Parts) {
+    this.#db = db;
+    this.#limiter = limiter;
+    this.#limits = limits;
+    this.#devices = devices;
+    this.#passwords = passwords;
+    this.#secondFactor = secondFactor;
+  }
+
+  /** @throws DatabaseUnavailable, Overloaded */
+  async byPassword(
+    { email, password, code }: { email: string; password: string; code?: string | undefined },
+    origin: Origin,
+  ): Promise<SignedIn | SignInRefusal> {
+    const emailKey = addressKey(email.trim());
+    const device = this.#devices.read(origin.device);
+    const known = device && (await this.#memberWith(device, emailKey));
+    const guesser =
+      device && known ? memberWithDevice(known.id, device.deviceId) : strangerAt(origin, emailKey);
+    this.#passwords.checkPlace(guesser.asker);
+    let member = known;
+    const guess = await this.#limits.guess(guesser, async () => {
+      member ??= await findMemberByEmail(this.#db, emailKey);
+      return this.#passwords.verify(password, member?.password ?? null, guesser.asker);
+    });
+    if (isRefusal(guess)) return guess;
+    if (!guess.isRight || member === null) return WRONG;
+    const missing = await this.#secondFactor.check(member.id, code);
+    return missing ?? this.#startSession(this.#db, member, origin);
+  }
+
+  /** The member with this address, if it was them who signed in with this browser before. */
+  async #memberWith(device: Device, emailKey: string): Promise<Account | null> {
+    const member = await findMemberByEmail(this.#db, emailKey);
+    return member !== null && this.#devices.isOf(device, member) ? member : null;
+  }
+
+  /** Creates the first owner. @throws DatabaseUnavailable, Overloaded */
+  async asFirstOwner(
+    { token, email, name, password }: NewOwner,
+    origin: Origin,
+  ): Promise<SignedIn | SignInRefusal> {
+    const address = parseAddress(email.trim());
+    if (address === null) {
+      return refuseFields([{ field: 'email', message: explainAddress(email) }]);
+    }
+    const find = async (sha256: Buffer) =>
+      (await findLink(this.#db, { sha256, purpose: 'owner' })) && { email };
+    const prepared = await this.#prepare({ token, password, find, ended: LINK_ENDED }, origin);
+    if (isRefusal(prepared)) return prepared;
+    const { sha256 } = prepared;
+    return this.#db.transaction(async (tx) => {
+      await lockMembers(tx);
+      if ((await useLink(tx, { sha256, purpose: 'owner' })) === null) return LINK_ENDED;
+      const organizationId = await findOrganization(tx);
+      if (organizationId === null || (await hasOwner(tx))) return HAS_OWNER;
+      const wanted = { organizationId, email: address, emailKey: addressKey(address), name };
+      const owner = await createMember(tx, { ...wanted, role: 'owner', password: prepared.hash });
+      if (owner === null) return HAS_OWNER;
+      return this.#startSession(tx, { id: owner.id, password: prepared.hash }, origin);
+    });
+  }
+
+  /** Makes the invited person a member. @throws DatabaseUnavailable, Overloaded */
+  async byInvitation(
+    { token, name, password }: { token: string; name: string; password: string },
+    origin: Origin,
+  ): Promise<SignedIn | SignInRefusal> {
+    const find = (sha256: Buffer) => findInvitation(this.#db, sha256);
+    const wanted = { token, password, find, ended: INVITATION_ENDED };
+    const prepared = await this.#prepare(wanted, origin);
+    if (isRefusal(prepared)) return prepared;
+    return this.#db.transaction(async (tx) => {
+      await lockMembers(tx);
+      const invitation = await useInvitation(tx, prepared.sha256);
+      if (invitation === null) return INVITATION_ENDED;
+      const { organizationId, email, role } = invitation;
+      const who = { organizationId, email, emailKey: addressKey(email), name, role };
+      const member = await createMember(tx, { ...who, password: prepared.hash });
+      if (member === null) return IS_MEMBER;
+      return this.#startSession(tx, { id: member.id, password: prepared.hash }, origin);
+    });
+  }
+
+  /** Sets the password of the member that the link is for, and ends that member's sessions. */
+  async byNewPassword(
+    { token, password }: { token: string; password: string },
+    origin: Origin,
+  ): Promise<SignedIn | SignInRefusal> {
+    const find = async (sha256: Buffer) => {
+      const link = await findLink(this.#db, { sha256, purpose: 'password' });
+      return link && findMemberById(this.#db, link.memberId ?? '');
+    };
+    const prepared = await this.#prepare({ token, password, find, ended: LINK_ENDED }, origin);
+    if (isRefusal(prepared)) return prepared;
+    const { sha256 } = prepared;
+    return this.#db.transaction(async (tx) => {
+      const memberId = (await useLink(tx, { sha256, purpose: 'password' }))?.memberId ?? null;
+      if (memberId === null) return LINK_ENDED;
+      if (!(await setPassword(tx, memberId, prepared.hash))) return ACCOUNT_GONE;
+      await endSessions(tx, memberId, null);
+      return this.#startSession(tx, { id: memberId, password: prepared.hash }, origin);
+    });
+  }
+
+  /** Changes the password of a member who is signed in, and ends the member's other sessions. */
+  async changePassword(
+    { memberId, sessionId }: { memberId: string; sessionId: string },
+    { present, password }: { present: string; password: string },
+  ): Promise<{ device: string } | SignInRefusal> {
+    const member = await findMemberById(this.#db, memberId);
+    if (member === null) return ACCOUNT_GONE;
+    const problem = passwordProblem(password, member.email);
+    if (problem !== null) return refuseFields([problem]);
+    const refusal = await this.#confirm(member, { password: present, as: 'current_password' });
+    if (refusal !== null) return refusal;
+    const hash = await this.#passwords.hash(password, { isKnown: true, owner: memberId });
+    await this.#db.transaction(async (tx) => {
+      await setPassword(tx, memberId, hash);
+      await endSessions(tx, memberId, sessionId);
+    });
+    return { device: this.#devices.cookieFor({ id: memberId, password: hash }) };
+  }
+
+  /** Null: it is the member's password. For what a stolen session must not do. */
+  async confirmPassword(memberId: string, password: string): Promise<SignInRefusal | null> {
+    const member = await findMemberById(this.#db, memberId);
+    return member === null ? ACCOUNT_GONE : this.#confirm(member, { password, as: 'password' });
+  }
+
+  async #confirm(
+    member: Account,
+    { password, as }: { password: string; as: string },
+  ): Promise<SignInRefusal | null> {
+    const guesser = signedInMember(member.id);
+    const guess = await this.#limits.guess(guesser, () =>
+      this.#passwords.verify(password, member.password, guesser.asker),
+    );
+    if (isRefusal(guess)) return guess;
+    if (guess.isRight) return null;
+    return refuseFields([{ field: as, message: 'is not your present password' }]);
+  }
+
+  /** Everything before the transaction in which the link is used: only a valid one gets a hash. */
+  async #prepare(
+    { token, password, find, ended }: LinkUse,
+    { client }: Origin,
+  ): Promise<Prepared | SignInRefusal> {
+    const { allowed, limit } = await this.#limiter.count(client);
+    if (!allowed) return signInLimitRefusal(limit);
+    const sha256 = parseToken(token);
+    const person = sha256 && (await find(sha256));
+    if (sha256 === null || person === null) return ended;
+    await this.#limiter.giveBack([client]);
+    const problem = passwordProblem(password, person.email);
+    if (problem !== null) return refuseFields([problem]);
+    const asker = { isKnown: true, owner: `link ${sha256.toString('hex')}` };
+    return { sha256, hash: await this.#passwords.hash(password, asker) };
+  }
+
+  async #startSession(
+    db: Queryable,
+    member: Account,
+    { network, userAgent }: Origin,
+  ): Promise<SignedIn> {
+    const { text: token, sha256 } = makeToken();
+    const { id: memberId } = member;
+    const sessionId = await createSession(db, { memberId, sha256, network, userAgent });
+    return { token, device: this.#devices.cookieFor(member), sessionId, memberId };
+  }
+}
+
+/** `find`: for whom the link is, null if it is not valid any more. `ended`: the refusal then. */
+type LinkUse = {
+  token: string;
+  password: string;
+  find: (sha256: Buffer) => Promise<{ email: string } | null>;
+  ended: Refusal;
+};
+
+type NewOwner = { token: string; email: string; name: string; password: string };
+type Prepared = { sha256: Buffer; hash: string };
+/** `password`: the stored hash. */
+type Account = { id: string; password: string };
+
+/** A link for the first owner, without its address; null: there is an owner already. */
+export async function linkForOwner(db: Database): Promise<string | null> {
+  return db.transaction(async (tx) => {
+    await lockMembers(tx);
+    if (await hasOwner(tx)) return null;
+    const { text, sha256 } = makeToken();
+    await createLink(tx, { sha256, memberId: null, validForS: LINK_VALID_S });
+    return `/sign-in#first=${text}`;
+  });
+}
+
+/** A link to set the password of this member. */
+export async function linkForPassword(db: Queryable, memberId: string): Promise<string> {
+  const { text, sha256 } = makeToken();
+  await createLink(db, { sha256, memberId, validForS: LINK_VALID_S });
+  return `/sign-in#reset=${text}`;
+}

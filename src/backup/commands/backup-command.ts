@@ -1,0 +1,186 @@
+/**
+ * `letterhaus backup`: writes the database and the sealed secret key to a file or a pipe while the service
+ * runs, or checks a file. docs/backup.md is the guide.
+ */
+import { type Command, Option } from 'commander';
+import packageFile from '../../../package.json' with { type: 'json' };
+import { type BackupOptions, makeBackup, type Progress } from '../make.ts';
+import { pipeDestination } from '../places/files.ts';
+import { existingFile, isInBucket, locate, newFile } from '../places/locate.ts';
+import { type Destination, megabytes, PlaceProblem } from '../places/place.ts';
+import { readPassphrase, type Sealing, SealProblem } from '../sealed-key.ts';
+import { walkBackup } from '../walk.ts';
+import { readBackup } from '../../config/backup.ts';
+import type { Config } from '../../config/config.ts';
+import { noteBackup } from '../store/last-backup.ts';
+import { EnvReader } from '../../config/env-reader.ts';
+import { readSecretKey } from '../../secrets/secret-store.ts';
+import { backupFailure } from './failure.ts';
+import { type Cli, type Outcome, runnable, type Success, usageFailure } from '../../cli/command.ts';
+import { type Place, withAddress } from '../../cli/store.ts';
+
+const PIPE = '-';
+
+export function describeBackup(command: Command, cli: Cli): void {
+  runnable(
+    command
+      .argument('<file>', 'a file, a folder, s3://bucket/prefix/ or - for standard output')
+      .option('--verify', 'read the whole file and check it, instead of writing one')
+      .option('--passphrase-file <path>', 'seal the secret key by the passphrase in this file')
+      .addOption(
+        new Option('--recipient <age1…>', 'seal it for this recipient of age; may be repeated')
+          .default([] as string[], 'none')
+          .argParser((text: string, before: string[]) => [...before, text]),
+      )
+      .option('--without-secret-key', 'leave it out: it is kept elsewhere'),
+    cli,
+    {
+      examples: [
+        'backup --passphrase-file /etc/letterhaus/passphrase /var/backups',
+        'backup --verify /var/backups/letterhaus-20261125T090000Z.backup',
+        'backup --passphrase-file /etc/letterhaus/passphrase s3://acme-backups/letterhaus/',
+      ],
+      run,
+    },
+  );
+}
+
+type Options = {
+  verify?: true;
+  passphraseFile?: string;
+  recipient: string[];
+  /** commander: `--without-secret-key`. */
+  withoutSecretKey?: true;
+};
+
+async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcome> {
+  if (options.verify === true) return verify(cli, file);
+  return withAddress(cli, async (place) => {
+    try {
+      const sealing = await sealingOf(options, place.config);
+      return await write(cli, file, { place, sealing });
+    } catch (error) {
+      return backupFailure(error);
+    }
+  });
+}
+
+/** The command line first, then the variables of scheduled backups. @throws SealProblem */
+async function sealingOf(options: Options, { backup }: Config): Promise<Sealing> {
+  const { withoutSecretKey, passphraseFile, recipient } = options;
+  if (withoutSecretKey === true) return null;
+  if (passphraseFile !== undefined) return { passphrase: await readPassphrase(passphraseFile) };
+  if (recipient.length > 0) return { recipients: recipient };
+  if (backup.passphrase !== null) return { passphrase: backup.passphrase };
+  if (backup.recipients.length > 0) return { recipients: backup.recipients };
+  throw new SealProblem(
+    'A backup contains the secret key, sealed: add --passphrase-file FILE or --recipient age1…, or --without-secret-key if you keep it elsewhere.',
+  );
+}
+
+async function write(
+  cli: Cli,
+  file: string,
+  { place, sealing }: { place: Place; sealing: Sealing },
+): Promise<Outcome> {
+  const { address, config } = place;
+  const secretKey = config.secretKey ?? readSecretKey(config.dataDir);
+  if (secretKey === null) {
+    return usageFailure(
+      `There is no secret key in ${config.dataDir}: run this on the machine of the service, or set LETTERHAUS_SECRET_KEY.`,
+    );
+  }
+  const located =
+    file === PIPE ? null : await locate(file, { access: config.backup.s3, world: cli.world });
+  const path = located && newFile(located, cli.world.now());
+  const openSink = (bytes: number): Promise<Destination> =>
+    located === null || path === null
+      ? Promise.resolve(pipeDestination(process.stdout))
+      : located.place.create(path, bytes);
+  const given = { address, secretKey, sealing, version: packageFile.version };
+  const made = await writeTo(openSink, { ...given, onProgress: reporting(cli) });
+  const noted = { schema: made.header.schema, takenAt: made.header.takenAt };
+  await noteBackup(address, { ...noted, place: path ?? 'a pipe' }).catch((error: Error) =>
+    cli.err(`The backup is complete, but its time could not be noted: ${error.message}\n`),
+  );
+  const emails = made.rows['emails'] ?? 0;
+  const text = `${path === null ? 'The backup' : path} has ${emails} emails, ${made.header.open} recipients of them open, as of ${made.header.takenAt}: ${megabytes(made.bytes)}.`;
+  if (path === null) cli.err(`${text}\n`);
+  return path === null
+    ? { data: null, text: '' }
+    : { data: { object: 'backup', file: path, ...summary(made) }, text };
+}
+
+async function writeTo(
+  open: (bytes: number) => Promise<Destination>,
+  options: Omit<BackupOptions, 'openSink'>,
+) {
+  let destination: Destination | null = null;
+  const opened = (): Destination | null => destination;
+  try {
+    const openSink = async (bytes: number) => (destination = await open(bytes));
+    const made = await makeBackup({ ...options, openSink });
+    await opened()?.finish();
+    return made;
+  } catch (error) {
+    await opened()?.abandon();
+    throw error;
+  }
+}
+
+function summary({ header, rows, bytes, sha256 }: Awaited<ReturnType<typeof makeBackup>>) {
+  const { takenAt, schema, version, open } = header;
+  return { taken_at: takenAt, version, schema, open, rows, bytes, sha256 };
+}
+
+const REPORT_EVERY_MS = 2_000;
+
+/** A line on stderr every two seconds. */
+function reporting({ world, err }: Cli): Progress {
+  let reportedMs = world.monotonicMs();
+  return ({ table, bytes, ofBytes }) => {
+    if (world.monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
+    reportedMs = world.monotonicMs();
+    err(`${table}: ${megabytes(bytes)} of about ${megabytes(ofBytes)}\n`);
+  };
+}
+
+async function verify(cli: Cli, file: string): Promise<Outcome> {
+  try {
+    const { header, rows, bytes } = await walkBackup(await reading(cli, file), {
+      rows: () => Promise.resolve(),
+    });
+    const key =
+      header.sealedFor === null
+        ? 'without the secret key'
+        : `with the secret key, sealed ${header.sealedFor === 'passphrase' ? 'by a passphrase' : 'for a recipient'}`;
+    const success: Success = {
+      data: {
+        object: 'backup',
+        taken_at: header.takenAt,
+        version: header.version,
+        schema: header.schema,
+        postgres: header.postgres,
+        open: header.open,
+        rows,
+        bytes,
+        sealed_for: header.sealedFor,
+      },
+      text: `The backup is complete and unchanged: ${rows['emails'] ?? 0} emails, ${header.open} recipients of them open, as of ${header.takenAt}, ${key}.`,
+    };
+    return success;
+  } catch (error) {
+    return backupFailure(error);
+  }
+}
+
+/** Without the whole configuration: a backup is checked where no service is. */
+async function reading(cli: Cli, file: string): Promise<AsyncIterable<Buffer>> {
+  if (file === PIPE) return process.stdin as AsyncIterable<Buffer>;
+  const env = new EnvReader(cli.env);
+  const { backup } = readBackup(env);
+  const [problem] = env.problems;
+  if (problem !== undefined && isInBucket(file)) throw new PlaceProblem(problem);
+  const located = await locate(file, { access: backup.s3, world: cli.world });
+  return located.place.read(await existingFile(located));
+}

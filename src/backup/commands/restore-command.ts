@@ -1,0 +1,165 @@
+/**
+ * `letterhaus restore`: fills an empty data directory, or the empty database of DATABASE_URL, from a backup.
+ * The installation is on hold until `letterhaus release`.
+ */
+import { restoredOutcome } from './restored.ts';
+import type { Command } from 'commander';
+import { existingFile, locate } from '../places/locate.ts';
+import { megabytes, PlaceProblem } from '../places/place.ts';
+import { checkBackup, fillFrom, type Replayed, type RestoreProgress } from '../restore.ts';
+import { readIdentities, readPassphrase, type Opening } from '../sealed-key.ts';
+import type { BackupFacts } from '../walk.ts';
+import { type Config, readConfig } from '../../config/config.ts';
+import { openTarget } from '../store/target.ts';
+import { freeBytes } from '../../database/server/capacity.ts';
+import { noteDatabase } from '../../database/server/note.ts';
+import { withoutPassword } from '../../database/server/address.ts';
+import type { DatabaseAddress } from '../../database/database.ts';
+import { prepareDataDir } from '../../database/embedded/layout.ts';
+import { migrate } from '../../database/migration/migrate.ts';
+import { readSecretKey, storeSecretKey } from '../../secrets/secret-store.ts';
+import { backupFailure } from './failure.ts';
+import { type Cli, type Outcome, parseTime, runnable, usageFailure } from '../../cli/command.ts';
+import { type Place, withAddress } from '../../cli/store.ts';
+
+export function describeRestore(command: Command, cli: Cli): void {
+  runnable(
+    command
+      .argument(
+        '<file>',
+        'a backup: a file, or s3://bucket/name; with --point-in-time an archive: a folder, or s3://bucket/prefix/',
+      )
+      .option('--point-in-time <time>', 'from the archive of LETTERHAUS_POINT_IN_TIME', (text) =>
+        parseTime(text, cli.world.now()),
+      )
+      .option('--passphrase-file <path>', 'the passphrase that the secret key is sealed by')
+      .option('--identity <path>', 'the identity of age that it is sealed for'),
+    cli,
+    {
+      examples: [
+        'restore --passphrase-file /etc/letterhaus/passphrase letterhaus-20261125T090000Z.backup',
+        'restore --point-in-time 2026-11-25T10:31Z /var/backups/letterhaus-wal',
+      ],
+      run,
+    },
+  );
+}
+
+type Options = { pointInTime?: Date; passphraseFile?: string; identity?: string };
+
+async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcome> {
+  if (file === '-') return usageFailure('A backup is read twice: save it to a file first.');
+  const read = readConfig(cli.env);
+  if (!read.ok) return usageFailure(read.problems.join('\n'));
+  const { config } = read;
+  try {
+    const opening = await openingOf(options, config);
+    const { pointInTime: at } = options;
+    if (at !== undefined) {
+      const { restorePointInTime } = await import('./restore-point-in-time-command.ts');
+      return await restorePointInTime(cli, file, { at, config, opening });
+    }
+    return await restore(cli, file, { config, opening });
+  } catch (error) {
+    return backupFailure(error);
+  }
+}
+
+async function openingOf(
+  { passphraseFile, identity }: Options,
+  { backup }: Config,
+): Promise<Opening> {
+  if (passphraseFile !== undefined) return { passphrase: await readPassphrase(passphraseFile) };
+  if (identity !== undefined) return { identities: await readIdentities(identity) };
+  return backup.passphrase === null ? null : { passphrase: backup.passphrase };
+}
+
+/** Checks the file before the database is opened, which creates that of the data directory. */
+async function restore(
+  cli: Cli,
+  file: string,
+  { config, opening }: { config: Config; opening: Opening },
+): Promise<Outcome> {
+  const located = await locate(file, { access: config.backup.s3, world: cli.world });
+  const { journal } = located.place;
+  const backup = await existingFile(located);
+  const read = (): AsyncIterable<Buffer> => located.place.read(backup);
+  const onProgress = reporting(cli);
+  const present = config.secretKey ?? readSecretKey(config.dataDir);
+  const { facts, secretKey } = await checkBackup(read, { opening, present, onProgress });
+  const fill = async ({ address, isInService }: Place): Promise<Outcome> => {
+    if (isInService) return usageFailure(IN_SERVICE);
+    try {
+      await using target = await openTarget(address);
+      if (config.databaseUrl === null) await requireRoom(config.dataDir, facts);
+      const dataDir = prepareDataDir(config.dataDir);
+      const keepSecretKey = (): void => {
+        if (config.secretKey === null) storeSecretKey(dataDir, secretKey);
+      };
+      const replayed = await fillFrom(read, target, {
+        facts,
+        keepSecretKey,
+        journal,
+        onProgress,
+      });
+      await migrateAsStartDoes(cli, { address, config });
+      const { databaseUrl } = config;
+      noteDatabase(dataDir, databaseUrl === null ? 'embedded' : withoutPassword(databaseUrl));
+      return restored(cli, facts, replayed);
+    } catch (error) {
+      return backupFailure(error);
+    }
+  };
+  return withAddress(cli, fill, { mayReplaceLost: true });
+}
+
+const IN_SERVICE =
+  'Letterhaus is running on this data directory: stop it, and restore into an empty one.';
+
+/** Rows with their indexes, and the WAL of a restore that has to repeat a step. */
+const DISK_PER_BYTE = 2.5;
+
+async function requireRoom(dataDir: string, { bytes }: BackupFacts): Promise<void> {
+  const free = await freeBytes(dataDir);
+  const needed = bytes * DISK_PER_BYTE;
+  if (free >= needed) return;
+  throw new PlaceProblem(
+    `There is too little room in ${dataDir}: the restore may take ${megabytes(needed)}, and ${megabytes(free)} are free.`,
+  );
+}
+
+/** The rights of workers and what every start seeds. */
+async function migrateAsStartDoes(
+  cli: Cli,
+  { address, config }: { address: DatabaseAddress; config: Config },
+): Promise<void> {
+  await migrate(address, {
+    nowMs: cli.world.now(),
+    acceptAnyDurability: config.acceptDatabaseDurability,
+    log: (sentence) => cli.err(`${sentence}\n`),
+  });
+}
+
+function restored(
+  { program }: Cli,
+  { header, rows }: BackupFacts,
+  { suppressions, keys }: Replayed,
+): Outcome {
+  const { takenAt, open, version } = header;
+  return restoredOutcome(
+    program,
+    { takenAt, open, version, rows, emails: rows['emails'] ?? 0 },
+    { suppressions, keys },
+  );
+}
+
+const REPORT_EVERY_MS = 2_000;
+
+function reporting({ world, err }: Cli): RestoreProgress {
+  let reportedMs = world.monotonicMs();
+  return ({ step, table, bytes }) => {
+    if (world.monotonicMs() - reportedMs < REPORT_EVERY_MS) return;
+    reportedMs = world.monotonicMs();
+    err(`${table}: ${megabytes(bytes)} ${step}\n`);
+  };
+}

@@ -1,0 +1,39 @@
+/** What a restore says at its end: of a backup, and to a point in time. */
+import type { Replayed } from '../restore.ts';
+import type { Outcome } from '../../cli/command.ts';
+
+type Restored = {
+  takenAt: string;
+  version: string;
+  /** Recipients that have not ended. */
+  open: number;
+  emails: number;
+  rows: Readonly<Record<string, number>>;
+};
+
+export function restoredOutcome(
+  program: string,
+  { takenAt, version, open, emails, rows }: Restored,
+  { suppressions, keys }: Replayed,
+): Outcome {
+  const text = [
+    `Restored ${emails} emails as of ${takenAt}, ${open} recipients of them open.`,
+    ...(suppressions + keys > 0
+      ? [`From the journal: ${suppressions} suppressions and ${keys} idempotency keys since then.`]
+      : []),
+    'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
+    `What it would send:  ${program} release --dry-run`,
+    `Let it send:         ${program} release --except-in-doubt`,
+  ].join('\n');
+  return {
+    data: {
+      object: 'restore',
+      taken_at: takenAt,
+      version,
+      open,
+      rows,
+      from_journal: { suppressions, idempotency_keys: keys },
+    },
+    text,
+  };
+}

@@ -1,0 +1,115 @@
+/**
+ * Where `/var/backups`, `letterhaus-….backup` or `s3://bucket/prefix/` leads: to a folder or a bucket, and to a backup
+ * or an archive of WAL in it.
+ */
+import { stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { folderPlace } from './files.ts';
+import { objectPlace, type ObjectsOptions } from './objects.ts';
+import { backupName, type BackupPlace, PlaceProblem } from './place.ts';
+import { bucketArchive } from '../point-in-time/bucket.ts';
+import { folderArchive } from '../point-in-time/folder.ts';
+import type { ArchivePlace } from '../point-in-time/place.ts';
+
+export type Located = {
+  place: BackupPlace;
+  /** null: the place itself was named. */
+  file: string | null;
+};
+
+type Options = Omit<ObjectsOptions, 'access'> & {
+  /** null: no credentials are configured. */
+  access: ObjectsOptions['access'] | null;
+};
+
+const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+/** Every program writes these as they are; no key has an empty part. */
+const KEY = /^(?:[\w.!*'()-]+\/)*[\w.!*'()-]*$/;
+
+export function isInBucket(text: string): boolean {
+  return /^s3:/i.test(text);
+}
+
+/** The bucket and the key of `s3://bucket/key`; null: it is none. */
+export function parseBucketUrl(text: string): { bucket: string; key: string } | null {
+  const [, bucket = '', key = ''] = /^s3:\/\/([^/]+)(?:\/(.*))?$/.exec(text) ?? [];
+  const isRelative = key.split('/').some((part) => part === '.' || part === '..');
+  return BUCKET.test(bucket) && KEY.test(key) && !isRelative ? { bucket, key } : null;
+}
+
+/** @throws PlaceProblem for a bucket without credentials, or a name that is none */
+export async function locate(text: string, options: Options): Promise<Located> {
+  return isInBucket(text) ? locateObject(text, options) : locateFile(text);
+}
+
+/** The place of scheduled backups, which is a folder or a prefix whether it ends with a slash or not. */
+export function placeOf(text: string, options: Options): BackupPlace {
+  if (!isInBucket(text)) return folderPlace(text);
+  return locateObject(asPrefix(text), options).place;
+}
+
+/** The place of an archive of WAL, which is a folder or a prefix as well. */
+export function archiveAt(text: string, options: Options): ArchivePlace {
+  if (!isInBucket(text)) return folderArchive(text);
+  const { bucket, key, access } = requireObject(asPrefix(text), options.access);
+  return bucketArchive({ bucket, prefix: key }, { ...options, access });
+}
+
+/** `s3://bucket/prefix` with the slash at its end. */
+export function asPrefix(text: string): string {
+  return text.endsWith('/') ? text : `${text}/`;
+}
+
+/** The name for a new backup: in a place one with the time. */
+export function newFile({ place, file }: Located, nowMs: number): string {
+  return file ?? fileIn(place, backupName(nowMs));
+}
+
+export function fileIn(place: BackupPlace, name: string): string {
+  return isInBucket(place.name) ? `${place.name}${name}` : join(place.name, name);
+}
+
+/** The backup to read. @throws PlaceProblem that names the newest one when only the place is named */
+export async function existingFile({ place, file }: Located): Promise<string> {
+  if (file !== null) return file;
+  const newest = (await place.list()).at(-1);
+  throw new PlaceProblem(
+    newest === undefined
+      ? `There is no backup in ${place.name}.`
+      : `${place.name} is the place of backups: name one of them. The newest is ${newest}.`,
+  );
+}
+
+async function locateFile(path: string): Promise<Located> {
+  const found = await stat(path).catch(() => null);
+  return found?.isDirectory() === true
+    ? { place: folderPlace(path), file: null }
+    : { place: folderPlace(dirname(path)), file: resolve(path) };
+}
+
+function locateObject(text: string, options: Options): Located {
+  const { bucket, key, access } = requireObject(text, options.access);
+  const prefix = key.slice(0, key.lastIndexOf('/') + 1);
+  const place = objectPlace({ bucket, prefix }, { ...options, access });
+  return { place, file: key === prefix ? null : `s3://${bucket}/${key}` };
+}
+
+type Access = ObjectsOptions['access'];
+
+function requireObject(
+  text: string,
+  access: Access | null,
+): { bucket: string; key: string; access: Access } {
+  const parsed = parseBucketUrl(text);
+  if (parsed === null) {
+    throw new PlaceProblem(
+      `${text} is no place in a bucket: write s3://bucket/prefix/ or s3://bucket/name, with letters, digits, and . _ - in the names.`,
+    );
+  }
+  if (access === null) {
+    throw new PlaceProblem(
+      `${text} needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.`,
+    );
+  }
+  return { ...parsed, access };
+}

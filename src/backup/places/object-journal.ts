@@ -1,0 +1,86 @@
+/**
+ * The journal of the backups in a bucket. Objects cannot be appended to, so it has many, each with the time in its key.
+ * The last one is written again with what is new until it is large enough; after a restart a new one begins.
+ */
+import type { World } from '../../lib/world.ts';
+import type { S3Bucket } from '../../net/s3/bucket.ts';
+import { isSince, parseLine } from './journal.ts';
+import type { JournalRow } from '../store/journal.ts';
+import type { Journal } from './place.ts';
+
+const FOLDER = 'letterhaus.journal/';
+/** What is written again each time is not larger. */
+const OBJECT_BYTES = 64 * 1024;
+/** Of the clock of this machine from that of the database, whose times the rows have. */
+const CLOCK_ERROR_MS = 3600_000;
+
+type Options = { prefix: string; world: Pick<World, 'now' | 'newId'> };
+
+export function objectJournal(store: S3Bucket, { prefix, world }: Options): Journal {
+  const folder = `${prefix}${FOLDER}`;
+  /** Stored; the last object of this process. */
+  let last: { key: string; text: string } | null = null;
+
+  const keysOf = async (): Promise<string[]> => {
+    const keys = (await store.list(folder)).map(({ key }) => key);
+    return keys.filter((key) => timeOfKey(key) !== null).toSorted();
+  };
+
+  const rowsIn = async (key: string): Promise<JournalRow[]> => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of store.read(key)) chunks.push(chunk);
+    const lines = Buffer.concat(chunks).toString('utf8').split('\n');
+    return lines.map(parseLine).filter((row) => row !== null);
+  };
+
+  async function* since(sinceMs: number): AsyncGenerator<JournalRow> {
+    for (const key of neededSince(await keysOf(), sinceMs)) {
+      for (const row of await rowsIn(key)) if (isSince(row, sinceMs)) yield row;
+    }
+  }
+
+  return {
+    append: async (rows) => {
+      if (rows.length === 0) return;
+      const text = rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+      const isFull = last === null || last.text.length > OBJECT_BYTES;
+      const written = isFull
+        ? { key: `${folder}${nameAt(world.now(), world.newId())}`, text }
+        : { key: last!.key, text: last!.text + text };
+      await store.put(written.key, Buffer.from(written.text));
+      last = written;
+    },
+    read: since,
+    newest: async () => {
+      const key = (await keysOf()).at(-1);
+      const rows = key === undefined ? [] : await rowsIn(key);
+      return rows.length === 0 ? null : Math.max(...rows.map(({ at }) => Date.parse(at)));
+    },
+    shorten: async (oldestMs) => {
+      const keys = await keysOf();
+      const needed = new Set(neededSince(keys, oldestMs));
+      for (const key of keys) if (!needed.has(key)) await store.remove(key);
+    },
+  };
+}
+
+/** `20261125T090000123Z-0193f2a4-….jsonl` */
+function nameAt(nowMs: number, id: string): string {
+  return `${new Date(nowMs).toISOString().replaceAll(/[-:.]/g, '')}-${id}.jsonl`;
+}
+
+function timeOfKey(key: string): number | null {
+  const [, ...parts] =
+    /(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)\d{3}Z-[\w-]+\.jsonl$/.exec(key) ?? [];
+  const [year, month, day, hour, minute, second] = parts;
+  const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
+  return Number.isNaN(ms) ? null : ms;
+}
+
+/** Without those that the next one had followed by then: their rows are older. */
+function neededSince(keys: readonly string[], sinceMs: number): string[] {
+  return keys.filter((_, index) => {
+    const nextMs = timeOfKey(keys[index + 1] ?? '');
+    return nextMs === null || nextMs > sinceMs - CLOCK_ERROR_MS;
+  });
+}

@@ -1,0 +1,46 @@
+/**
+ * The hold of a restored installation (backup/store/hold.ts), as a node keeps it: its workers start without
+ * sending mail and webhooks, and begin when an operator has released the installation. A hold begins only
+ * while no node runs, so it is read once at the start.
+ */
+import type { Logger } from 'pino';
+import { type Hold, readHold } from '../store/hold.ts';
+import type { Queryable } from '../../database/database.ts';
+import type { WorkerPool } from '../../service/worker/pool.ts';
+
+const LOOK_EVERY_MS = 1_000;
+
+type HoldWatchOptions = {
+  db: Queryable;
+  pool: Pick<WorkerPool, 'release'>;
+  log: Pick<Logger, 'info' | 'warn'>;
+};
+
+/** @param hold as it was at the start; null: nothing is to be done */
+export function watchHold(hold: Hold | null, { db, pool, log }: HoldWatchOptions): Disposable {
+  let timer: NodeJS.Timeout | undefined;
+  const look = async (): Promise<void> => {
+    // A database that cannot be reached is asked again.
+    const present = await readHold(db).catch(() => hold);
+    if (timer === undefined) return; // the service stops
+    if (present !== null) {
+      timer = setTimeout(() => void look(), LOOK_EVERY_MS);
+      return;
+    }
+    pool.release();
+    log.info('the hold was released; mail and webhooks are sent');
+  };
+  if (hold !== null) {
+    log.warn(
+      { since: hold.since, backup: hold.backupTakenAt },
+      'the installation is on hold after a restore: mail is accepted, but nothing is sent until `letterhaus release` (docs/backup.md)',
+    );
+    timer = setTimeout(() => void look(), LOOK_EVERY_MS);
+  }
+  return {
+    [Symbol.dispose]: () => {
+      clearTimeout(timer);
+      timer = undefined;
+    },
+  };
+}

@@ -1,0 +1,104 @@
+/**
+ * Appends suppressions and idempotency keys to the journal beside scheduled backups, every few seconds. It begins
+ * where the journal ends, or at the oldest backup, so nothing is left out while the service is stopped.
+ */
+import type { Logger } from 'pino';
+import { type BackupPlace, timeOf } from '../places/place.ts';
+import { journalNow, type JournalRow, readJournalRows } from '../store/journal.ts';
+import type { Queryable } from '../../database/database.ts';
+
+/** A statement ends after 20 s, so by then a row with an earlier time is committed. */
+const OVERLAP_MS = 25_000;
+/** The time that one statement reads. Keys are stored for a day; before that there are only suppressions. */
+const WINDOW_MS = 5 * 60_000;
+const OLD_WINDOW_MS = 24 * 3600_000;
+const KEYS_FOR_MS = 26 * 3600_000;
+
+type JournalKeeperOptions = {
+  db: Queryable;
+  log: Pick<Logger, 'warn'>;
+  isStopping: () => boolean;
+};
+
+/** The journal, and the backups that it begins with. */
+type JournalPlace = Pick<BackupPlace, 'list' | 'journal'>;
+
+export class JournalKeeper {
+  readonly #db: Queryable;
+  readonly #place: JournalPlace;
+  readonly #log: Pick<Logger, 'warn'>;
+  readonly #isStopping: () => boolean;
+  #sinceMs: number | null = null;
+  /** Rows of the overlap that are in the journal. */
+  #written = new Map<string, number>();
+  #problem: string | null = null;
+
+  constructor(place: JournalPlace, options: JournalKeeperOptions) {
+    this.#place = place;
+    this.#db = options.db;
+    this.#log = options.log;
+    this.#isStopping = options.isStopping;
+  }
+
+  /** Appends what is new. A failure is logged once and made up for by the next call. */
+  async run(): Promise<void> {
+    try {
+      await this.#append();
+      this.#problem = null;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (reason !== this.#problem && !this.#isStopping()) {
+        this.#log.warn(
+          { reason },
+          'the journal of backups could not be written; it is tried again',
+        );
+      }
+      this.#problem = reason;
+    }
+  }
+
+  /** Drops rows that no backup needs. Not while `run` is under way. */
+  async shorten(): Promise<void> {
+    const [oldest] = await this.#place.list();
+    const oldestMs = oldest === undefined ? null : timeOf(oldest);
+    if (oldestMs !== null) await this.#place.journal.shorten(oldestMs);
+  }
+
+  async #append(): Promise<void> {
+    const nowMs = (await journalNow(this.#db)).getTime();
+    this.#sinceMs ??= (await this.#beginning()) ?? nowMs;
+    while (this.#sinceMs < nowMs) {
+      if (this.#isStopping()) return;
+      const keysFromMs = nowMs - KEYS_FOR_MS;
+      const isOld = this.#sinceMs < keysFromMs;
+      const toMs: number = isOld
+        ? Math.min(keysFromMs, this.#sinceMs + OLD_WINDOW_MS)
+        : Math.min(nowMs, this.#sinceMs + WINDOW_MS);
+      const from = new Date(this.#sinceMs - OVERLAP_MS);
+      const rows = await readJournalRows(this.#db, { from, to: new Date(toMs) });
+      const fresh = rows.filter((row) => !this.#written.has(keyOf(row)));
+      await this.#place.journal.append(fresh);
+      for (const row of fresh) this.#written.set(keyOf(row), Date.parse(row.at));
+      this.#sinceMs = toMs;
+      this.#forget(toMs - OVERLAP_MS);
+    }
+    // The clock of the database was set back.
+    this.#sinceMs = nowMs;
+  }
+
+  async #beginning(): Promise<number | null> {
+    const newestMs = await this.#place.journal.newest();
+    if (newestMs !== null) return newestMs;
+    const [oldest] = await this.#place.list();
+    return oldest === undefined ? null : timeOf(oldest);
+  }
+
+  #forget(beforeMs: number): void {
+    for (const [key, atMs] of this.#written) if (atMs <= beforeMs) this.#written.delete(key);
+  }
+}
+
+function keyOf({ table, at, row }: JournalRow): string {
+  const { project_id: project, environment, key, address_key: address } = row;
+  return JSON.stringify([table, at, project, environment, key ?? address]);
+}

@@ -1,0 +1,22 @@
+/** Starts what LETTERHAUS_POINT_IN_TIME asks for (point-in-time.ts), or stops keeping WAL where it is no longer asked for. */
+import { dropSlots } from '../store/wal.ts';
+import type { PointInTimeOptions } from './point-in-time.ts';
+
+/** Until it is disposed. */
+export async function keepPointInTime(options: PointInTimeOptions): Promise<AsyncDisposable> {
+  const { config } = options;
+  const { to } = config.backup.pointInTime;
+  if (config.databaseUrl !== null) {
+    // It was moved there (docs/moving-database.md).
+    if (to !== null) options.log.warn('the WAL of an external database is not archived');
+    return { [Symbol.asyncDispose]: () => Promise.resolve() };
+  }
+  if (to !== null) {
+    const { PointInTime } = await import('./point-in-time.ts');
+    return new PointInTime(to, options);
+  }
+  const dropped = dropSlots(options.database.address).catch((error: unknown) => {
+    options.log.warn({ err: error }, 'WAL is still kept for an archive that is not configured');
+  });
+  return { [Symbol.asyncDispose]: () => dropped };
+}

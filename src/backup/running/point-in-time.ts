@@ -1,0 +1,360 @@
+/**
+ * Keeps what a restore to a point in time needs (LETTERHAUS_POINT_IN_TIME): archives the WAL of the embedded
+ * engine every few seconds, makes base backups, and removes old ones (backup/point-in-time/archive.ts), in a folder or
+ * a bucket.
+ *
+ * Mail never waits for the archive. While it cannot be written, PostgreSQL keeps WAL on its own disk; when that
+ * becomes too much, or the disk low, the WAL is given up, and a new series begins with a base backup as soon as the
+ * archive can be written. Times between the two cannot be restored; the operator is told by a condition.
+ */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import type pg from 'pg';
+import type { Logger } from 'pino';
+import { atMost } from '../../lib/at-most.ts';
+import packageFile from '../../../package.json' with { type: 'json' };
+import { unusable } from '../places/files.ts';
+import { archiveAt } from '../places/locate.ts';
+import { makeSeries, readKeys, readSeries, type Series } from '../point-in-time/archive.ts';
+import { appendCovered } from '../point-in-time/covered.ts';
+import type { ArchivePlace } from '../point-in-time/place.ts';
+import { prune } from '../point-in-time/prune.ts';
+import { positionOf } from '../point-in-time/segments.ts';
+import { archiveBase, archiveKey, archiveWal, WalGone } from '../point-in-time/write.ts';
+import type { Sealing } from '../sealed-key.ts';
+import type { Config } from '../../config/config.ts';
+import type { OperatorEvents } from '../../core/operator-events.ts';
+import {
+  advanceSlot,
+  createSlot,
+  dropSlot,
+  dropSlots,
+  listSlots,
+  markTime,
+  readWalState,
+  seriesName,
+  type WalState,
+} from '../store/wal.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from '../../database/database.ts';
+import { readSecretKey, secretKeyId, secretKeysOf } from '../../secrets/secret-store.ts';
+import { JournalKeeper } from './journal-keeper.ts';
+import { pause } from '../../lib/pause.ts';
+import { systemWorld } from '../../service/machine/system-world.ts';
+import type { WorkerPool } from '../../service/worker/pool.ts';
+
+const EVERY_MS = 5_000;
+/** An archive that does not answer, as a network file system or a bucket, is a problem after this time. */
+const SILENT_MAX_MS = 60_000;
+const WATCH_EVERY_MS = 10_000;
+/** How long a stop waits for the archive. */
+const STOP_WITHIN_MS = 5_000;
+/** A base backup that failed is tried again after this time. */
+const BASE_AGAIN_MS = 10 * 60_000;
+/** Below 1 GB mail is refused: the WAL is given up before that. */
+const DISK_FREE_MIN_BYTES = 2 * 1024 ** 3;
+
+export type PointInTimeOptions = {
+  config: Config;
+  database: {
+    db: Queryable;
+    address: DatabaseAddress;
+    dataDir: string;
+    freeBytes(): Promise<number | null>;
+  };
+  pool: Pick<WorkerPool, 'notePointInTime'>;
+  operatorEvents: OperatorEvents;
+  log: Pick<Logger, 'info' | 'warn' | 'error'>;
+};
+
+/** Runs until it is disposed. */
+export class PointInTime implements AsyncDisposable {
+  readonly #place: ArchivePlace;
+  readonly #options: PointInTimeOptions;
+  readonly #journal: JournalKeeper;
+  readonly #stop = new AbortController();
+  /** Ends requests to a bucket that are still under way when a stop has waited for them. */
+  readonly #end = new AbortController();
+  readonly #running: Promise<void>;
+  #client: pg.Client | null = null;
+  #series: Series | null = null;
+  /** The ids of the secret keys that the archive has. */
+  #keyIds = '';
+  #base: Promise<void> = Promise.resolve();
+  #isBaseRunning = false;
+  #baseAgainAtMs = -Infinity;
+  /** Old parts of the archive are removed after a base backup, while nothing else is written. */
+  #mayPrune = true;
+  #problem: string | null = null;
+  /** When the turn that runs began; null: none runs. */
+  #turnSinceMs: number | null = null;
+  readonly #watch: NodeJS.Timeout;
+
+  constructor(to: string, options: PointInTimeOptions) {
+    const { signal } = this.#end;
+    this.#place = archiveAt(to, { access: options.config.backup.s3, world: systemWorld, signal });
+    this.#options = options;
+    // It begins before the first base backup.
+    const place = { list: () => Promise.resolve([]), journal: this.#place.journal };
+    this.#journal = new JournalKeeper(place, {
+      db: options.database.db,
+      log: options.log,
+      isStopping: () => this.#stop.signal.aborted,
+    });
+    this.#running = this.#run();
+    this.#watch = setInterval(() => void this.#look(), WATCH_EVERY_MS).unref();
+  }
+
+  /** What was committed until now is archived, if the archive can be written; the rest after the next start. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    clearInterval(this.#watch);
+    await atMost(STOP_WITHIN_MS, this.#finish());
+    this.#end.abort();
+    await this.#client?.end().catch(() => {});
+  }
+
+  async #finish(): Promise<void> {
+    await this.#running;
+    await this.#base;
+    await this.#turn().catch(() => {});
+  }
+
+  async #look(): Promise<void> {
+    const nowMs = systemWorld.monotonicMs();
+    if (nowMs - (this.#turnSinceMs ?? nowMs) < SILENT_MAX_MS) return;
+    this.#report('The archive does not answer.');
+    await this.#giveUpWhenDiskIsLow();
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      try {
+        this.#turnSinceMs = systemWorld.monotonicMs();
+        await this.#turn();
+        await this.#journal.run();
+        await this.#pruneIfDue();
+        this.#isWell();
+      } catch (error) {
+        await this.#failed(error);
+      }
+      this.#turnSinceMs = null;
+      await pause(EVERY_MS, this.#stop.signal);
+    }
+  }
+
+  /** Archives what was committed until now. */
+  async #turn(): Promise<void> {
+    const db = await this.#connect();
+    const series = await this.#activeSeries(db);
+    await this.#archiveKey(db, series);
+    const at = await markTime(db);
+    const { flushedLsn, dataDirectory } = await readWalState(db);
+    const slot = (await listSlots(db)).find(({ name }) => name === series.name);
+    if (slot?.restartLsn == null) throw new WalGone(GAP);
+    const keepFrom = await archiveWal(this.#place, series, {
+      from: positionOf(slot.restartLsn),
+      to: positionOf(flushedLsn),
+      pgWal: join(dataDirectory, 'pg_wal'),
+      onSegment: () => this.#answers(),
+    });
+    const covered = { at: at.toISOString(), lsn: flushedLsn };
+    const { name, coveredPart: last } = series;
+    series.coveredPart = await appendCovered(this.#place, { series: name, last, covered });
+    series.covered = covered;
+    if (positionOf(keepFrom) > positionOf(slot.restartLsn)) {
+      await advanceSlot(db, series.name, keepFrom);
+    }
+    this.#note(series);
+    this.#makeBaseIfDue(series);
+  }
+
+  /** A turn that has much to do is not taken for an archive that does not answer. */
+  #answers(): void {
+    if (this.#turnSinceMs !== null) this.#turnSinceMs = systemWorld.monotonicMs();
+  }
+
+  async #connect(): Promise<Queryable> {
+    this.#client ??= await connectAsOwner(this.#options.database.address, 'point in time');
+    return clientQueries(this.#client);
+  }
+
+  /** The series of the slot; a new one when there is none, or WAL of it is gone. */
+  async #activeSeries(db: Queryable): Promise<Series> {
+    const state = await readWalState(db);
+    const slots = await listSlots(db);
+    if (this.#series === null) {
+      const slot = slots.findLast(({ isLost }) => !isLost);
+      const found = slot === undefined ? null : await readSeries(this.#place, slot.name);
+      if (found !== null && isOf(state, found)) {
+        await this.#place.removeUnfinished(found.name);
+        this.#keyIds = (await readKeys(this.#place, found.name)).at(-1)?.keyIds.join() ?? '';
+        this.#series = found;
+      }
+    }
+    const present = this.#series;
+    const isKept = slots.some(({ name, isLost }) => name === present?.name && !isLost);
+    if (present !== null && isKept) return present;
+    if (slots.length > 0) this.#report(GAP);
+    for (const { name } of slots) await dropSlot(db, name);
+    this.#series = null;
+    return this.#begin(db, state);
+  }
+
+  async #begin(db: Queryable, state: WalState): Promise<Series> {
+    const name = seriesName(state.now, randomBytes(4).toString('hex'));
+    const { system, timeline, segmentBytes } = state;
+    const series = await makeSeries(this.#place, {
+      name,
+      shape: { system, timeline, segmentBytes },
+    });
+    await createSlot(db, name);
+    this.#series = series;
+    this.#keyIds = '';
+    const archive = this.#place.pathOf(name);
+    this.#options.log.info({ archive }, 'WAL is archived for a restore to a time');
+    return series;
+  }
+
+  async #archiveKey(db: Queryable, series: Series): Promise<void> {
+    const { config, database } = this.#options;
+    const secretKey = config.secretKey ?? readSecretKey(database.dataDir);
+    if (secretKey === null) throw new Error(`there is no secret key in ${database.dataDir}`);
+    const ids = secretKeysOf(secretKey).map(secretKeyId).join();
+    if (ids === this.#keyIds) return;
+    const { now: at } = await readWalState(db);
+    await archiveKey(this.#place, series, { at, secretKey, sealing: sealingOf(config) });
+    this.#keyIds = ids;
+  }
+
+  #makeBaseIfDue(series: Series): void {
+    if (this.#isBaseRunning || this.#stop.signal.aborted) return;
+    if (systemWorld.monotonicMs() < this.#baseAgainAtMs) return;
+    const newest = series.bases.at(-1);
+    const { everyMs } = this.#options.config.backup.pointInTime;
+    const atMs = Date.parse(series.covered?.at ?? '');
+    if (newest !== undefined && atMs < Date.parse(newest.usableFrom) + everyMs) return;
+    this.#isBaseRunning = true;
+    this.#base = this.#makeBase(series).finally(() => (this.#isBaseRunning = false));
+  }
+
+  async #makeBase(series: Series): Promise<void> {
+    const { database, log } = this.#options;
+    const { address } = database;
+    try {
+      const { version } = packageFile;
+      const { signal } = this.#stop;
+      const client = await connectAsOwner(address, 'base backup');
+      try {
+        const base = await archiveBase(this.#place, series, {
+          address,
+          db: clientQueries(client),
+          version,
+          signal,
+        });
+        series.bases.push(base);
+        const file = this.#place.pathOf(base.archive);
+        log.info({ file, bytes: base.archiveBytes }, 'a base backup was made');
+      } finally {
+        await client.end();
+      }
+      this.#mayPrune = true;
+    } catch (error) {
+      if (this.#stop.signal.aborted) return;
+      this.#baseAgainAtMs = systemWorld.monotonicMs() + BASE_AGAIN_MS;
+      this.#report(`The base backup failed: ${messageOf(error)}`);
+    }
+  }
+
+  async #pruneIfDue(): Promise<void> {
+    const active = this.#series;
+    if (!this.#mayPrune || this.#isBaseRunning || active?.covered == null) return;
+    const { keepMs } = this.#options.config.backup.pointInTime;
+    const cutoff = new Date(Date.parse(active.covered.at) - keepMs);
+    const { oldest, isUnfinished } = await prune(this.#place, { active, cutoff });
+    active.bases = active.bases.filter(({ usableFrom }) => oldest === null || usableFrom >= oldest);
+    if (oldest !== null) await this.#place.journal.shorten(Date.parse(oldest));
+    this.#mayPrune = isUnfinished;
+  }
+
+  #note({ bases, covered }: Series): void {
+    this.#options.pool.notePointInTime({
+      coveredMs: bases.length === 0 ? 0 : Date.parse(covered?.at ?? ''),
+      baseMs: Date.parse(bases.at(-1)?.usableFrom ?? '') || 0,
+    });
+  }
+
+  async #failed(reason: unknown): Promise<void> {
+    const client = this.#client;
+    this.#client = null;
+    await client?.end().catch(() => {});
+    // PostgreSQL may have crashed, and writes the end of its WAL again.
+    if (this.#series !== null) this.#series.partial = null;
+    if (this.#stop.signal.aborted) return;
+    if (reason instanceof WalGone) {
+      // The next turn begins a new series.
+      await dropSlots(this.#options.database.address).catch(() => {});
+      this.#series = null;
+      return this.#report(GAP);
+    }
+    this.#report(`WAL could not be archived: ${messageOf(reason)}`);
+    await this.#giveUpWhenDiskIsLow();
+  }
+
+  async #giveUpWhenDiskIsLow(): Promise<void> {
+    const { database } = this.#options;
+    const free = await database.freeBytes().catch(() => null);
+    if (free === null || free >= DISK_FREE_MIN_BYTES) return;
+    await dropSlots(database.address).catch(() => {});
+    this.#series = null;
+    this.#report(GAP);
+  }
+
+  #report(message: string): void {
+    const { operatorEvents, log } = this.#options;
+    if (message !== this.#problem) {
+      log.error(
+        { reason: message, to: this.#place.name },
+        'the archive for a restore to a point in time is behind',
+      );
+    }
+    this.#problem = message;
+    operatorEvents.raise({
+      type: 'backup.failed',
+      subject: this.#place.name,
+      message: `The archive in ${this.#place.name} is behind. ${message}`,
+      remedy:
+        'Mend the reason; the service tries again every few seconds, and mail goes on meanwhile. See docs/backup.md.',
+    });
+  }
+
+  #isWell(): void {
+    if ((this.#series?.bases.length ?? 0) === 0) return;
+    this.#problem = null;
+    this.#options.operatorEvents.clear({ type: 'backup.failed', subject: this.#place.name });
+  }
+}
+
+const GAP =
+  'PostgreSQL has removed WAL that the archive lacks, so times since the last that was archived cannot be restored. A new base backup is made as soon as the archive can be written.';
+
+function isOf({ system, timeline }: WalState, { shape }: Series): boolean {
+  return shape.system === system && shape.timeline === timeline;
+}
+
+function sealingOf({ backup }: Config): NonNullable<Sealing> {
+  return backup.passphrase === null
+    ? { recipients: backup.recipients }
+    : { passphrase: backup.passphrase };
+}
+
+function messageOf(error: unknown): string {
+  // Of a file operation: the archive went away between two of them.
+  const { code, path } = (error ?? {}) as NodeJS.ErrnoException;
+  if (code !== undefined && path !== undefined) return unusable(path, error).message;
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,147 @@
+/**
+ * An installation on hold: restored from a backup, it accepts mail but neither sends it nor posts webhooks
+ * until an operator releases it.
+ *
+ * The lost machine went on after the snapshot. What was due at the restore it may have sent, so those
+ * recipients are marked `in_doubt`; what is due later, and what was accepted since, it cannot have sent. A
+ * release may hold the mail in doubt back in the queue, from where an operator releases or drops it.
+ * Workers read the state at their start and start to send when they are told (backup/running/hold-watch.ts).
+ */
+import type { Environment } from '../../core/scope.ts';
+import type { Queryable } from '../../database/database.ts';
+import type { SnapshotFacts } from './source.ts';
+
+/** The migration since which code knows of the hold: older code would send. */
+const SCHEMA_WITH_HOLD = 48;
+
+const RELEASE_CLAIMS = `
+update queue
+   set in_doubt = in_doubt or holder is not null or due_at <= app_now(), holder = null,
+       last_instance = null
+ where holder is not null or due_at <= app_now()`;
+
+const RELEASE_WEBHOOKS = `update webhook_queue set holder = null where holder is not null`;
+
+/** Another database system counts its transactions independently (event-order.ts). */
+const SET_ON_HOLD = `
+update installation
+   set on_hold_since = app_now(), backup_taken_at = $1::timestamptz, xact_era = xact_era + 1,
+       system_id = nullif(split_part(database_history(), '/', 1), ''),
+       schema_required = greatest(schema_required, ${SCHEMA_WITH_HOLD})
+returning xact_era as era`;
+
+/** Makes the rows of a lost installation those of this one, in the transaction of the restore. */
+export async function settleIn(
+  db: Queryable,
+  { takenAt }: Pick<SnapshotFacts, 'takenAt'>,
+): Promise<void> {
+  await db.query(RELEASE_CLAIMS);
+  await db.query(RELEASE_WEBHOOKS);
+  const [row] = await db.query<{ era: number }>(SET_ON_HOLD, [takenAt]);
+  await db.query(`alter table events alter column xact_era set default ${row!.era}`);
+}
+
+/**
+ * The same for a database that was recovered as a whole, to a point in time: it has what a backup leaves out, the
+ * rows of machines that run.
+ */
+export async function settleRecovered(db: Queryable, takenAt: string): Promise<void> {
+  await db.query('begin');
+  await settleIn(db, { takenAt });
+  for (const table of ['mail_hosts', 'providers', 'nodes']) await db.query(`delete from ${table}`);
+  await db.query('commit');
+}
+
+const COUNT_MAIL = `
+select (select count(*)::int from emails) as emails, (select count(*)::int from queue) as open`;
+
+/** What a restored database has. */
+export async function countMail(db: Queryable): Promise<{ emails: number; open: number }> {
+  const [row] = await db.query<{ emails: number; open: number }>(COUNT_MAIL);
+  return row!;
+}
+
+/** Since when the installation is on hold; null: it is not. */
+export async function readHold(db: Queryable): Promise<Hold | null> {
+  const [row] = await db.query<Hold | { since: null }>(
+    `select on_hold_since as since, backup_taken_at as "backupTakenAt" from installation`,
+  );
+  return row === undefined || row.since === null ? null : row;
+}
+
+export type Hold = { since: Date; backupTakenAt: Date | null };
+
+export type HeldMail = {
+  projectId: string;
+  project: string;
+  environment: Environment;
+  /** Recipients that the lost machine may have sent to. */
+  inDoubt: number;
+  /** Recipients that it cannot have sent to: due later, or accepted since the restore. */
+  unsent: number;
+  /** Held by an operator or a paused domain: a release does not send these. */
+  held: number;
+};
+
+const COUNT_HELD = `
+select q.project_id as "projectId", p.name as project, q.environment,
+       (count(*) filter (where q.in_doubt and not q.held))::int as "inDoubt",
+       (count(*) filter (where not q.in_doubt and not q.held))::int as unsent,
+       (count(*) filter (where q.held))::int as held
+  from queue q join projects p on p.id = q.project_id
+ group by 1, 2, 3
+ order by p.name, q.environment`;
+
+/** What waits, by project. */
+export function countHeldMail(db: Queryable): Promise<HeldMail[]> {
+  return db.query<HeldMail>(COUNT_HELD);
+}
+
+export async function countHeldWebhooks(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ count: number }>(
+    'select count(*)::int as count from webhook_queue',
+  );
+  return row?.count ?? 0;
+}
+
+export type MailInDoubt = { emailId: string; to: string; dueAt: Date; attempts: number };
+
+const LIST_IN_DOUBT = `
+select q.email_id as "emailId", r.address as to, q.due_at as "dueAt", q.attempts
+  from queue q
+  join recipients r on r.project_id = q.project_id and r.email_id = q.email_id
+                   and r.position = q.position
+ where q.in_doubt and not q.held
+ order by q.email_id, q.position
+ limit $1`;
+
+/** The oldest first. */
+export function listMailInDoubt(db: Queryable, limit: number): Promise<MailInDoubt[]> {
+  return db.query<MailInDoubt>(LIST_IN_DOUBT, [limit]);
+}
+
+const HOLD_BACK = `
+update queue q
+   set held = true, due_at = e.expires_at
+  from emails e
+ where q.in_doubt and not q.held and q.holder is null
+   and e.project_id = q.project_id and e.environment = q.environment and e.id = q.email_id`;
+
+/**
+ * Ends the hold, in one transaction of the caller; nodes notice within seconds.
+ * @returns false when it had ended before
+ */
+export async function endHold(
+  tx: Queryable,
+  { exceptInDoubt }: { exceptInDoubt: boolean },
+): Promise<boolean> {
+  const [was] = await tx.query<{ since: Date | null }>(
+    'select on_hold_since as since from installation for update',
+  );
+  if (was?.since == null) return false;
+  // A queue of a million recipients takes longer than the usual statement may.
+  await tx.query(`set local statement_timeout = '10min'`);
+  if (exceptInDoubt) await tx.query(HOLD_BACK);
+  await tx.query('update installation set on_hold_since = null');
+  return true;
+}

@@ -1,0 +1,22 @@
+/** When the last backup was made by `letterhaus backup`, on whichever machine, for `letterhaus upgrade-check`. */
+import { clientQueries, connectAsOwner, type DatabaseAddress } from '../../database/database.ts';
+
+/** The migration that adds the columns. */
+const SCHEMA_WITH_NOTE = 65;
+
+/** Of a schema from before it, nothing is noted. @param place where it is, for display */
+export async function noteBackup(
+  address: DatabaseAddress,
+  { schema, takenAt, place }: { schema: number; takenAt: string; place: string },
+): Promise<void> {
+  if (schema < SCHEMA_WITH_NOTE) return;
+  const client = await connectAsOwner(address, 'backup note');
+  try {
+    await clientQueries(client).query(
+      'update installation set last_backup_at = $1, last_backup_place = $2',
+      [takenAt, place],
+    );
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * The database that a backup is restored into.
+ *
+ * The whole restore is one transaction: the schema of the backup by migrations, the partitions, the rows by
+ * COPY, the migrations that are newer than the backup, and the changes of `settleIn`. Before it a mark is
+ * committed (restore-mark.ts), which the transaction removes: whatever interrupts a restore, the database
+ * is either restored as a whole or empty and unusable, until the restore is repeated.
+ */
+import type { Writable } from 'node:stream';
+import type pg from 'pg';
+import { from as copyFrom } from 'pg-copy-streams';
+import { makeWeeks } from '../../database/partitions.ts';
+import { requireSessions } from '../../database/server/connect.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from '../../database/database.ts';
+import { migrateTo, versionOf } from '../../database/migration/migrate.ts';
+import { hasRestoreMark, RESTORE_MARK } from '../../database/server/restore-mark.ts';
+import { MigrationRefused, SCHEMA_KNOWN } from '../../database/migration/schema-version.ts';
+import { ARRIVAL } from '../../database/server/usable.ts';
+import { settleIn } from './hold.ts';
+import { type JournalRow, replayJournal } from './journal.ts';
+import type { BackupColumn, BackupTable, SnapshotFacts } from './source.ts';
+
+export type Target = AsyncDisposable & {
+  /** Commits the mark: from now on the database is unusable until `commit`. */
+  begin(facts: SnapshotFacts): Promise<void>;
+  write(table: BackupTable): Writable & { rowCount: number };
+  /** To the schema of this version, when all tables are written. */
+  migrate(): Promise<void>;
+  /** Rows of the journal, after the tables were written. */
+  replay(rows: readonly JournalRow[]): Promise<{ suppressions: number; keys: number }>;
+  commit(): Promise<void>;
+};
+
+/**
+ * Connects to a target.
+ * @throws MigrationRefused when it has data, or another restore is running; nothing was changed
+ */
+export async function openTarget(address: DatabaseAddress): Promise<Target> {
+  const client = await connectAsOwner(address, 'restore');
+  try {
+    const db = clientQueries(client);
+    await requireSessions(client, () => connectAsOwner(address, 'restore'));
+    await db.query('set statement_timeout = 0');
+    await takeLock(db);
+    await refuseData(db);
+    let facts: SnapshotFacts | null = null;
+    return {
+      begin: async (given) => {
+        facts = given;
+        await db.query(`create table if not exists ${RESTORE_MARK} (only_row boolean)`);
+        await db.query('begin');
+        await makeSchema(db, given);
+      },
+      write: (table) => writeTable(client, table),
+      migrate: () => migrateTo(db, SCHEMA_KNOWN),
+      replay: (rows) => replayJournal(db, rows),
+      commit: async () => {
+        await settleIn(db, facts!);
+        await db.query(`drop table ${RESTORE_MARK}`);
+        await db.query(`drop table if exists ${ARRIVAL}`); // of a move that was given up
+        await db.query('commit');
+        await db.query('analyze');
+      },
+      [Symbol.asyncDispose]: () => client.end(),
+    };
+  } catch (error) {
+    await client.end();
+    throw error;
+  }
+}
+
+/** One restore at a time; the number has to differ from the other advisory locks. */
+const LOCK_KEY = 0x72737472; // "rstr"
+
+/** @throws MigrationRefused when another restore or move into this database runs */
+export async function takeLock(db: Queryable): Promise<void> {
+  const [lock] = await db.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
+    LOCK_KEY,
+  ]);
+  if (lock?.got === true) return;
+  throw new MigrationRefused(
+    'Another restore or move into this database is running: wait for its end.',
+  );
+}
+
+async function refuseData(db: Queryable): Promise<void> {
+  if (await hasRestoreMark(db)) return;
+  if ((await versionOf(db)) === 0) return;
+  throw new MigrationRefused(
+    'This database has data, and a restore needs an empty one: set LETTERHAUS_DATA_DIR to a new folder, or DATABASE_URL to an empty database.',
+  );
+}
+
+/** The tables as they were when the backup was made, without the rows that migrations write. */
+export async function makeSchema(
+  db: Queryable,
+  { schema, weeks, tables }: SnapshotFacts,
+): Promise<void> {
+  await migrateTo(db, schema);
+  await makeWeeks(db, weeks);
+  for (const { name, columns } of tables) {
+    requireColumns(name, columns, await columnsOf(db, name));
+    await db.query(`delete from ${name}`);
+  }
+}
+
+const COLUMNS = `
+select a.attname as name, format_type(a.atttypid, a.atttypmod) as type
+  from pg_attribute a
+ where a.attrelid = to_regclass(quote_ident($1)) and a.attnum > 0 and not a.attisdropped`;
+
+function columnsOf(db: Queryable, table: string): Promise<BackupColumn[]> {
+  return db.query<BackupColumn>(COLUMNS, [table]);
+}
+
+/** Names of the file get into statements only when the catalog has them. */
+function requireColumns(
+  table: string,
+  wanted: readonly BackupColumn[],
+  present: readonly BackupColumn[],
+): void {
+  const missing = wanted.find(
+    ({ name, type }) => !present.some((one) => one.name === name && one.type === type),
+  );
+  if (missing === undefined && wanted.length === present.length) return;
+  throw new MigrationRefused(
+    `The table ${JSON.stringify(table)} of the backup is not the one of its schema: it was made by another program.`,
+  );
+}
+
+export function writeTable(client: pg.Client, { name, columns }: BackupTable) {
+  const list = columns.map((column) => column.name).join(', ');
+  return copyIn(client, `${name} (${list})`);
+}
+
+/** Takes rows in the binary form of COPY. */
+export function copyIn(client: pg.Client, into: string) {
+  const rows = client.query(copyFrom(`copy ${into} from stdin (format binary)`));
+  // A connection that ends when nobody writes any more would end the process as well.
+  return rows.on('error', () => {});
+}

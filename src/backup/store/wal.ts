@@ -1,0 +1,105 @@
+/**
+ * The WAL of the embedded engine as an archive needs it (backup/running/point-in-time.ts).
+ *
+ * A physical replication slot keeps WAL until the archive has it, and no longer than
+ * `max_slot_wal_keep_size` permits (embedded/cluster.ts): then PostgreSQL gives the slot up, so an archive
+ * that cannot be written never fills the disk of the database. The name of the slot is that of the series
+ * in the archive: base backups do not contain slots, so a restored cluster begins a series of its own.
+ */
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from '../../database/database.ts';
+
+/** Of our slots; the rest of the name is the series. */
+const PREFIX = 'letterhaus_';
+
+export type WalSlot = {
+  name: string;
+  /** PostgreSQL has removed WAL that it should have kept. */
+  isLost: boolean;
+  /** WAL from here on is kept. */
+  restartLsn: string | null;
+};
+
+export type WalState = {
+  /** By the clock of the database. */
+  now: Date;
+  system: string;
+  timeline: number;
+  postgres: string;
+  segmentBytes: number;
+  dataDirectory: string;
+  /** All WAL before it is on disk. */
+  flushedLsn: string;
+};
+
+const STATE = `
+select clock_timestamp() as now, (select system_identifier::text from pg_control_system()) as system,
+       ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int as timeline,
+       current_setting('server_version') as postgres,
+       pg_size_bytes(current_setting('wal_segment_size'))::int as "segmentBytes",
+       current_setting('data_directory') as "dataDirectory",
+       pg_current_wal_flush_lsn()::text as "flushedLsn"`;
+
+export async function readWalState(db: Queryable): Promise<WalState> {
+  const [state] = await db.query<WalState>(STATE);
+  return state!;
+}
+
+/** Its commit is in the WAL, so a recovery to any earlier time finds where to stop. */
+const MARK = `
+select clock_timestamp() as at, pg_logical_emit_message(true, 'letterhaus', 'archived until here')`;
+
+/**
+ * Commits a mark.
+ * @returns a time before that commit: WAL up to the mark has everything that was committed by then
+ */
+export async function markTime(db: Queryable): Promise<Date> {
+  const [row] = await db.query<{ at: Date }>(MARK);
+  return row!.at;
+}
+
+const SLOTS = `
+select slot_name as name, wal_status = 'lost' or restart_lsn is null as "isLost",
+       restart_lsn::text as "restartLsn"
+  from pg_replication_slots
+ where slot_type = 'physical' and starts_with(slot_name, $1)
+ order by slot_name`;
+
+export function listSlots(db: Queryable): Promise<WalSlot[]> {
+  return db.query<WalSlot>(SLOTS, [PREFIX]);
+}
+
+/** @returns the name of a new series: sorts by time */
+export function seriesName(now: Date, random: string): string {
+  const time = now.toISOString().replaceAll(/[-:]|\.\d+/g, '');
+  return `${PREFIX}${time}_${random}`.toLowerCase();
+}
+
+export async function createSlot(db: Queryable, name: string): Promise<void> {
+  await db.query('select pg_create_physical_replication_slot($1, true)', [name]);
+}
+
+/** WAL before this position is in the archive. */
+export async function advanceSlot(db: Queryable, name: string, lsn: string): Promise<void> {
+  await db.query('select pg_replication_slot_advance($1, $2::pg_lsn)', [name, lsn]);
+}
+
+/** PostgreSQL removes the WAL that it kept at its next checkpoint. */
+export async function dropSlot(db: Queryable, name: string): Promise<void> {
+  await db.query('select pg_drop_replication_slot($1)', [name]);
+}
+
+/** PostgreSQL may remove its WAL from now on. */
+export async function dropSlots(address: DatabaseAddress): Promise<void> {
+  const client = await connectAsOwner(address, 'point in time');
+  try {
+    const db = clientQueries(client);
+    for (const { name } of await listSlots(db)) await dropSlot(db, name);
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * `/emails/:id/attachments` of the root mount: the files of an email, each with a link that downloads it
+ * for an hour without a key, as Resend's clients expect. The link has a token of its own (mail/links/share-link.ts),
+ * which shows nothing but these files.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { hash } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import { type AttachedFile, inspectMessage } from '../../emails/inspection/inspect.ts';
+import { makeShareToken, readShareToken } from '../../mail/links/share-link.ts';
+import { callerOf } from '../../http/access.ts';
+import { readInTurn } from '../../emails/inspection/http-content-reads.ts';
+import { noSuch, refuse } from '../../http/errors.ts';
+import { messageOf, sendFile } from '../../emails/inspection/routes.ts';
+import { CONTENT_GONE, refOf } from '../../emails/routes.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+
+/** For SecretBox.derive. */
+const ATTACHMENTS = 'attachment links';
+const LINK_S = 3_600;
+
+export function registerResendAttachments(app: App, services: HttpServices): void {
+  app.get('/emails/:id/attachments', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath, querystring: pageQuery },
+    handler: async (request, reply) => {
+      const files = await filesOf(services, request, reply);
+      if (isRefusal(files)) return refuse(reply, files);
+      const page = pageOf(files, request.query);
+      return isRefusal(page) ? refuse(reply, page) : page;
+    },
+  });
+
+  app.get('/emails/:id/attachments/:attachment_id', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath.extend({ attachment_id: z.string() }) },
+    handler: async (request, reply) => {
+      const files = await filesOf(services, request, reply);
+      if (isRefusal(files)) return refuse(reply, files);
+      const file = files.find(({ id }) => id === request.params.attachment_id);
+      return file ? { object: 'attachment', ...file } : refuse(reply, noSuch('attachment'));
+    },
+  });
+
+  registerDownload(app, services);
+}
+
+type Shown = ReturnType<typeof present>;
+
+function filesOf(
+  services: HttpServices,
+  request: FastifyRequest<{ Params: { id: string } }>,
+  reply: FastifyReply,
+): Promise<Shown[] | Refusal> {
+  const { projectId, environment } = callerOf(request);
+  return readInTurn(projectId, reply, async () => {
+    const found = await messageOf(services, refOf(request));
+    if (found === null) return noSuch('email');
+    if (found.bytes === null) return CONTENT_GONE;
+    await nextTurn();
+    const { id: emailId } = found.email;
+    const expiresAtS = Math.floor(services.world.now() / 1000 + LINK_S);
+    const shared = { projectId, environment, emailId, expiresAtS };
+    const token = makeShareToken(shared, services.secrets.derive(ATTACHMENTS));
+    const base = `${services.config.publicUrl ?? services.localUrl}/s/${token}/attachments`;
+    return inspectMessage(found.bytes).attachments.map((file) =>
+      present(file, { emailId, base, expiresAt: new Date(expiresAtS * 1000) }),
+    );
+  });
+}
+
+function present(
+  { number, filename, contentType, contentId, content }: AttachedFile,
+  { emailId, base, expiresAt }: { emailId: string; base: string; expiresAt: Date },
+) {
+  return {
+    id: attachmentId(emailId, number),
+    filename,
+    size: content.length,
+    content_type: contentType,
+    content_disposition: contentId === null ? ('attachment' as const) : ('inline' as const),
+    ...(contentId !== null && { content_id: contentId }),
+    download_url: `${base}/${number}`,
+    expires_at: expiresAt.toISOString(),
+  };
+}
+
+/** In the form of a UUID, which some clients decode: the same for the same file. */
+function attachmentId(emailId: string, number: number): string {
+  const digest = hash('sha256', `${emailId} ${number}`, 'hex');
+  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*/, '$1-$2-$3-$4-$5');
+}
+
+/** In the order of the message. */
+function pageOf(
+  files: readonly Shown[],
+  { limit, after, before }: z.output<typeof pageQuery>,
+): { object: 'list'; has_more: boolean; data: readonly Shown[] } | Refusal {
+  const cursor = after ?? before;
+  const at = files.findIndex(({ id }) => id === cursor);
+  if (cursor !== undefined && at === -1) {
+    const field = after === undefined ? 'before' : 'after';
+    return refuseFields([{ field, message: 'must be an id from this list' }]);
+  }
+  const rest =
+    after === undefined
+      ? files.slice(0, before === undefined ? undefined : at)
+      : files.slice(at + 1);
+  const data = before === undefined ? rest.slice(0, limit) : rest.slice(-limit);
+  return { object: 'list', has_more: data.length < rest.length, data };
+}
+
+function registerDownload(app: App, services: HttpServices): void {
+  const { secrets, world } = services;
+  app.get('/s/:token/attachments/:number', {
+    config: { access: 'public', isForRecipients: true },
+    schema: { ...HIDDEN, params: z.object({ token: z.string(), number: z.string() }) },
+    handler: async (request, reply) => {
+      const { token, number } = request.params;
+      const shared = readShareToken(token, secrets.deriveAll(ATTACHMENTS));
+      if (shared === null || shared.expiresAtS * 1000 <= world.now()) return refuse(reply, EXPIRED);
+      const { emailId: id, ...scope } = shared;
+      // Turns of their own: whoever has a link does not delay what the project itself reads.
+      const owner = `links of ${scope.projectId}`;
+      return readInTurn(owner, reply, async () => {
+        const found = await messageOf(services, { ...scope, id, keyId: null, domain: null });
+        if (!found?.bytes) return refuse(reply, EXPIRED);
+        await nextTurn();
+        const { attachments } = inspectMessage(found.bytes);
+        const file = attachments.find((one) => String(one.number) === number);
+        return file ? sendFile(reply, owner, file) : refuse(reply, EXPIRED);
+      });
+    },
+  });
+}
+
+const EXPIRED: Refusal = {
+  refused: 'not_found',
+  message: 'This link has expired, or the email was removed; ask the API for another one.',
+};

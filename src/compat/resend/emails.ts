@@ -1,0 +1,174 @@
+/**
+ * `/emails` of the root mount: sending, batches, reading, rescheduling and canceling, by the same functions
+ * as `/v1/emails`.
+ *
+ * One rule differs: an email whose recipients are all suppressed is accepted and ends `suppressed`, because
+ * clients of Resend learn of it by the event.
+ */
+import type { FastifyReply } from 'fastify';
+import { z } from 'zod';
+import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import type { AcceptOutcome } from '../../accept/accept.ts';
+import type { EmailDraft } from '../../accept/draft.ts';
+import { cancel, reschedule } from '../../emails/schedule.ts';
+import { type EmailDetail, listEmails } from '../../emails/email-store.ts';
+import { callerOf } from '../../http/access.ts';
+import { asJson, sendEmail } from '../../emails/inspection/http-content-reads.ts';
+import { draftsFor, type MakeDraft, replayOf } from '../../accept/http-draft.ts';
+import { notFound, refuse, setLimitHeaders } from '../../http/errors.ts';
+import { filterFrom, pageAnswer, pageFrom } from '../../http/list.ts';
+import { arrayOfItems, draftOf, validationOf } from '../../accept/batch-routes.ts';
+import { idempotencyOf, ownKeyOf, refOf, refuseSending } from '../../emails/routes.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { presentListed, presentOne, readNewEmail, readTime } from './wire/email-wire.ts';
+import { HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+
+export function registerResendEmails(app: App, services: HttpServices): void {
+  registerSend(app, services);
+  registerBatch(app, services);
+  registerReading(app, services);
+  registerChanges(app, services);
+}
+
+function registerSend(app: App, services: HttpServices): void {
+  // The first clients of Ruby and PHP have the path in the singular.
+  for (const path of ['/emails', '/email']) registerSendAt(app, services, path);
+}
+
+function registerSendAt(app: App, services: HttpServices, path: string): void {
+  app.post(path, {
+    config: { access: 'any_key', limit: 'sending', withinDomain: true },
+    schema: { ...HIDDEN, body: z.unknown() },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const idempotency = idempotencyOf(request, 'POST /emails');
+      const makeDraft = draftsFor(services, request, NUMBERS_AS_TEXT);
+      const draft = await draftFor(request.body, { makeDraft, nowMs: services.world.now() });
+      if (isRefusal(draft)) {
+        const emails = [request.body];
+        const replay = await replayOf(services, request, { emails, idempotency });
+        return replay === null ? refuse(reply, draft) : answerOne(reply, replay);
+      }
+      return answerOne(reply, await services.accept(caller, draft, idempotency));
+    },
+  });
+}
+
+/** The command line of Resend writes the values of all variables as strings. */
+const NUMBERS_AS_TEXT = { numbersAsText: true } as const;
+
+async function draftFor(
+  body: unknown,
+  { makeDraft, nowMs }: { makeDraft: MakeDraft; nowMs: number },
+): Promise<EmailDraft | Refusal> {
+  const read = readNewEmail(body, nowMs);
+  if (isRefusal(read)) return read;
+  const draft = await draftOf(read.body, makeDraft);
+  return isRefusal(draft) ? draft : { ...draft, acceptsSuppressed: true };
+}
+
+function answerOne(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
+  if (outcome.kind === 'refused') return refuseSending(reply, outcome);
+  const { id } = accepted(reply, outcome) as { id: string };
+  return reply.code(200).send({ id });
+}
+
+/** The answer of the core, whose headers are set. */
+function accepted(
+  reply: FastifyReply,
+  outcome: Exclude<AcceptOutcome, { kind: 'refused' }>,
+): unknown {
+  if (outcome.limit !== null) setLimitHeaders(reply, outcome.limit);
+  if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
+  return JSON.parse(outcome.body);
+}
+
+function registerBatch(app: App, services: HttpServices): void {
+  app.post('/emails/batch', {
+    config: { access: 'any_key', limit: 'sending', withinDomain: true },
+    schema: { ...HIDDEN, body: arrayOfItems },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const validation = validationOf(request);
+      const idempotency = idempotencyOf(request, 'POST /emails/batch');
+      const items: (EmailDraft | Refusal)[] = [];
+      // One after the other, as in /v1: each may render a template.
+      const drafting = {
+        makeDraft: draftsFor(services, request, NUMBERS_AS_TEXT),
+        nowMs: services.world.now(),
+      };
+      for (const item of request.body) items.push(await draftFor(item, drafting));
+      const emails = items.some(isRefusal) ? request.body : [];
+      const outcome =
+        (await replayOf(services, request, { emails, idempotency })) ??
+        (await services.acceptBatch(caller, items, { validation, idempotency }));
+      if (outcome.kind === 'refused') return refuseSending(reply, outcome);
+      const { data, errors } = accepted(reply, outcome) as Batch;
+      if (validation === 'strict') return { data };
+      return { data, errors: errors.map(({ index, message }) => ({ index, message })) };
+    },
+  });
+}
+
+type Batch = { data: { id: string }[]; errors: { index: number; message: string }[] };
+
+function registerReading(app: App, { db }: HttpServices): void {
+  app.get('/emails', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: { ...HIDDEN, querystring: pageQuery },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const own = { keyId: ownKeyOf(caller), domain: caller.domain };
+      const filter = filterFrom(request.query, own);
+      if (isRefusal(filter)) return refuse(reply, filter);
+      return pageAnswer(
+        await listEmails(db.readsOf(caller.projectId), caller, { page, filter }),
+        presentListed,
+      );
+    },
+  });
+
+  app.get('/emails/:id', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      const { projectId: owner } = callerOf(request);
+      const show = (found: EmailDetail) => asJson(presentOne(found));
+      const sent = ref && (await sendEmail({ db, owner, reply }, ref, show));
+      return sent ?? notFound(reply, 'email');
+    },
+  });
+}
+
+function registerChanges(app: App, { db, world }: HttpServices): void {
+  app.patch('/emails/:id', {
+    config: { withinDomain: true },
+    schema: {
+      ...HIDDEN,
+      params: idInPath,
+      body: z.object({ scheduled_at: z.string() }),
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (ref === null) return notFound(reply, 'email');
+      const time = readTime(request.body.scheduled_at, world.now());
+      if (typeof time !== 'string') return refuse(reply, time);
+      const found = await reschedule(db, ref, time, 0);
+      return isRefusal(found) ? refuse(reply, found) : { object: 'email', id: found.id };
+    },
+  });
+
+  app.post('/emails/:id/cancel', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (ref === null) return notFound(reply, 'email');
+      const found = await cancel(db, ref, 0);
+      return isRefusal(found) ? refuse(reply, found) : { object: 'email', id: found.id };
+    },
+  });
+}

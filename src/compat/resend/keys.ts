@@ -1,0 +1,118 @@
+/** `/api-keys` of the root mount. As in `/v1`, no key makes, sees or changes one with more access. */
+import { z } from 'zod';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import { type Caller, PERMISSIONS } from '../../core/scope.ts';
+import { isId } from '../../database/ids.ts';
+import {
+  type ApiKey,
+  createKey,
+  listKeys,
+  revokeKey,
+  updateKey,
+} from '../../accounts/keys/key-store.ts';
+import { roomForKey } from '../../accounts/limits/maximum-store.ts';
+import { callerOf } from '../../http/access.ts';
+import { notFound, refuse } from '../../http/errors.ts';
+import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { checkedKey } from '../../accounts/keys/routes.ts';
+import { label } from '../../http/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+
+const WHAT = 'API key';
+
+export function registerResendKeys(app: App, services: HttpServices): void {
+  registerCreateAndList(app, services);
+  registerChangeAndRemove(app, services);
+}
+
+function registerCreateAndList(app: App, services: HttpServices): void {
+  const { db } = services;
+  app.post('/api-keys', {
+    config: { withinDomain: true },
+    schema: { ...HIDDEN, body: creation },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const { name, permission, domain_id: domainId } = request.body;
+      const domain = await domainNamed(services, caller, domainId ?? null);
+      if (isRefusal(domain)) return refuse(reply, domain);
+      const { expiresAt } = caller;
+      const wanted = {
+        name,
+        permission: permission ?? 'full_access',
+        domain: domain.name ?? caller.domain,
+        expiresAt,
+      };
+      const key = checkedKey(caller, wanted);
+      if (isRefusal(key)) return refuse(reply, key);
+      await roomForKey(db, caller);
+      const made = await createKey(db, caller, key);
+      return reply.code(201).send({ id: made.key.id, token: made.text });
+    },
+  });
+
+  app.get('/api-keys', {
+    config: { withinDomain: true },
+    schema: { ...HIDDEN, querystring: pageQuery },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const caller = callerOf(request);
+      return pageAnswer(await listKeys(db, caller, page, caller), present);
+    },
+  });
+}
+
+function registerChangeAndRemove(app: App, { db }: HttpServices): void {
+  app.patch('/api-keys/:id', {
+    config: { withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath, body: z.object({ name: label(100) }) },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const caller = callerOf(request);
+      const { name } = request.body;
+      const changed = isId(id) ? await updateKey(db, caller, { id, name }, caller) : null;
+      return changed === null ? notFound(reply, WHAT) : { object: 'api_key', id };
+    },
+  });
+
+  app.delete('/api-keys/:id', {
+    config: { withinDomain: true },
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const caller = callerOf(request);
+      const isRevoked = isId(id) && (await revokeKey(db, caller, id, caller));
+      if (!isRevoked) return notFound(reply, WHAT);
+      app.forgetKey(id);
+      return { object: 'api_key', id, deleted: true };
+    },
+  });
+}
+
+const creation = z.object({
+  name: label(100),
+  permission: anyCase(PERMISSIONS).nullish(),
+  domain_id: z.string().nullish(),
+});
+
+/** @returns `name` null: no domain was asked for */
+async function domainNamed(
+  { domains }: HttpServices,
+  caller: Caller,
+  id: string | null,
+): Promise<{ name: string | null } | Refusal> {
+  if (id === null) return { name: null };
+  const found = await domains.get(caller, id);
+  if (!isRefusal(found)) return { name: found.name };
+  return refuseFields([{ field: 'domain_id', message: 'there is no domain with this id' }]);
+}
+
+function present({ id, name, createdAt, lastUsedAt }: ApiKey) {
+  return {
+    id,
+    name,
+    created_at: createdAt.toISOString(),
+    last_used_at: lastUsedAt?.toISOString() ?? null,
+  };
+}

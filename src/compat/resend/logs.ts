@@ -1,0 +1,83 @@
+/** `/logs` of the root mount: the requests to it. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isRefusal } from '../../core/refusals.ts';
+import type { Scope } from '../../core/scope.ts';
+import { isId } from '../../database/ids.ts';
+import {
+  addRequests,
+  findRequest,
+  listRequests,
+  type NewLoggedRequest,
+  type StoredRequest,
+} from './wire/request-log-store.ts';
+import { callerOf } from '../../http/access.ts';
+import { notFound, refuse } from '../../http/errors.ts';
+import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { Notes } from '../../requests/http-notes.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { isOfRootMount } from './wire/failures.ts';
+import { HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+
+const USER_AGENT_MAX = 200;
+
+export function registerResendLogs(app: App, { db }: HttpServices): void {
+  const notes = new Notes<NewLoggedRequest>((rows) => addRequests(db, rows));
+  app.addHook('onResponse', (request, reply, done) => {
+    const { caller, url } = request;
+    if (caller !== null && isOfRootMount(url)) notes.add(noteOf(request, reply, caller));
+    done();
+  });
+  app.addHook('onClose', () => notes.write());
+
+  app.get('/logs', {
+    schema: { ...HIDDEN, querystring: pageQuery },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const caller = callerOf(request);
+      const reads = db.readsOf(caller.projectId);
+      return pageAnswer(await listRequests(reads, caller, page), present);
+    },
+  });
+
+  app.get('/logs/:id', {
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const found = isId(id) ? await findRequest(db, callerOf(request), id) : null;
+      if (found === null) return notFound(reply, 'request');
+      // Bodies are contents of emails, and are not kept.
+      return { object: 'log', ...present(found), request_body: null, response_body: null };
+    },
+  });
+}
+
+function noteOf(
+  request: FastifyRequest,
+  { statusCode: status }: FastifyReply,
+  { projectId, environment }: Scope,
+): NewLoggedRequest {
+  const { id, method } = request;
+  const userAgent = request.headers['user-agent']?.slice(0, USER_AGENT_MAX) ?? null;
+  return { projectId, environment, id, method, endpoint: endpointOf(request), status, userAgent };
+}
+
+/** The path with its ids. An address, or what else a client writes there, stays out of the log. */
+function endpointOf({ routeOptions, params }: FastifyRequest): string {
+  const values = params as Readonly<Record<string, string>>;
+  return (routeOptions.url ?? '').replaceAll(/:(\w+)/g, (name, key: string) => {
+    const value = values[key] ?? '';
+    return isId(value) ? value : name;
+  });
+}
+
+function present({ id, createdAt, endpoint, method, status, userAgent }: StoredRequest) {
+  return {
+    id,
+    created_at: createdAt.toISOString(),
+    endpoint,
+    method,
+    response_status: status,
+    user_agent: userAgent,
+  };
+}

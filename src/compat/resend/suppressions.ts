@@ -1,0 +1,197 @@
+/**
+ * `/suppressions` of the root mount. An entry has an id there: it is derived from the address, so that an
+ * entry that is removed and added again keeps it.
+ */
+import { z } from 'zod';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import type { Scope } from '../../core/scope.ts';
+import { type Address, addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
+import { isId } from '../../database/ids.ts';
+import type { SuppressionRoom } from '../../accounts/limits/maximum-store.ts';
+import type { Database, Queryable } from '../../database/database.ts';
+import {
+  addSuppression,
+  addSuppressionIn,
+  findSuppression,
+  findSuppressionById,
+  listSuppressions,
+  type NewSuppression,
+  presentSuppression,
+  removeSuppression,
+  type Suppression,
+  suppressionId,
+  type SuppressionPage,
+  type SuppressionReason,
+} from '../../suppressions/suppression-store.ts';
+import { ofSuppression } from './wire/webhook-payload.ts';
+import { callerOf } from '../../http/access.ts';
+import { refuse } from '../../http/errors.ts';
+import { pageAnswer } from '../../http/list.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+
+const BATCH_MAX = 100;
+
+const NOT_SUPPRESSED: Refusal = {
+  refused: 'not_found',
+  message: 'There is no suppression with this id or address in this project and environment.',
+};
+
+export function registerResendSuppressions(
+  app: App,
+  { db, suppressionRoom: room }: HttpServices,
+): void {
+  registerListAndAdd(app, db, room);
+  registerOne(app, db);
+  registerBatches(app, db, room);
+}
+
+function registerListAndAdd(app: App, db: Database, room: SuppressionRoom): void {
+  app.get('/suppressions', {
+    schema: { ...HIDDEN, querystring: listQuery },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const { limit, after = null, before = null, origin } = request.query;
+      const page = await pageOf(db, caller, { limit, after, before });
+      if (isRefusal(page)) return refuse(reply, page);
+      const filter = { reason: origin === undefined ? null : REASONS[origin], prefix: null };
+      const reads = db.readsOf(caller.projectId);
+      return pageAnswer(await listSuppressions(reads, caller, { page, filter }), present);
+    },
+  });
+
+  app.post('/suppressions', {
+    schema: { ...HIDDEN, body: z.object({ email: z.string() }) },
+    handler: async (request, reply) => {
+      const entry = entryOf('email', request.body.email);
+      if (isRefusal(entry)) return refuse(reply, entry);
+      const { suppression } = await addSuppression(db, callerOf(request), entry, room);
+      return reply.code(201).send(named(suppression.address));
+    },
+  });
+}
+
+function registerOne(app: App, db: Database): void {
+  app.get('/suppressions/:id', {
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const found = await find(db, callerOf(request), request.params.id);
+      if (found === null) return refuse(reply, NOT_SUPPRESSED);
+      return { object: 'suppression', ...present(found) };
+    },
+  });
+
+  app.delete('/suppressions/:id', {
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const found = await find(db, caller, request.params.id);
+      const removed =
+        found && (await removeSuppression(db, caller, { address: found.address, by: 'api' }));
+      if (!removed) return refuse(reply, NOT_SUPPRESSED);
+      return { ...named(removed.address), deleted: true };
+    },
+  });
+}
+
+function registerBatches(app: App, db: Database, room: SuppressionRoom): void {
+  app.post('/suppressions/batch/add', {
+    schema: { ...HIDDEN, body: z.object({ emails: z.array(z.string()).min(1).max(BATCH_MAX) }) },
+    handler: async (request, reply) => {
+      const entries = request.body.emails.map((email, index) => entryOf(`emails[${index}]`, email));
+      const refused = entries.filter(isRefusal);
+      if (refused.length > 0) {
+        return refuse(reply, refuseFields(refused.flatMap(({ details = [] }) => details)));
+      }
+      const caller = callerOf(request);
+      // In one order, so that two batches cannot wait for each other.
+      const ordered = entries.flatMap((entry) => (isRefusal(entry) ? [] : [entry]));
+      ordered.sort(byAddress);
+      await db.transaction(async (tx) => {
+        let count = 0;
+        for (const entry of ordered) {
+          if ((await addSuppressionIn(tx, caller, entry)).isNew) count += 1;
+        }
+        if (count > 0) await room.check(tx, caller, count);
+      });
+      const added = entries.flatMap((entry) => (isRefusal(entry) ? [] : [named(entry.address)]));
+      return reply.code(201).send({ data: added });
+    },
+  });
+
+  app.post('/suppressions/batch/remove', {
+    schema: { ...HIDDEN, body: removal },
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const { emails, ids } = request.body;
+      const data: object[] = [];
+      for (const name of emails ?? ids ?? []) {
+        const found = await find(db, caller, name);
+        if (found === null) continue;
+        await removeSuppression(db, caller, { address: found.address, by: 'api' });
+        data.push({ ...named(found.address), deleted: true });
+      }
+      return { data };
+    },
+  });
+}
+
+/** Resend's reasons. Those who unsubscribed are shown as `manual`, and listed without a filter. */
+const REASONS = {
+  bounce: 'hard_bounce',
+  complaint: 'complaint',
+  manual: 'manual',
+} as const satisfies Record<string, SuppressionReason>;
+
+const listQuery = pageQuery.extend({
+  origin: anyCase(['bounce', 'complaint', 'manual']).optional(),
+});
+
+const someNames = z.array(z.string()).min(1).max(BATCH_MAX).nullish();
+
+const removal = z
+  .object({ emails: someNames, ids: someNames })
+  .refine(({ emails, ids }) => (emails == null) !== (ids == null), {
+    path: ['emails'],
+    error: 'is required, or ids instead of it',
+  });
+
+function byAddress(one: NewSuppression, other: NewSuppression): number {
+  return addressKey(one.address) < addressKey(other.address) ? -1 : 1;
+}
+
+function entryOf(field: string, text: string): (NewSuppression & { address: Address }) | Refusal {
+  const address = parseAddress(text);
+  if (address === null) return refuseFields([{ field, message: explainAddress(text) }]);
+  return { address, reason: 'manual', sourceEmailId: null, expiresAt: null, by: 'api' };
+}
+
+/** @param name an id or an address */
+async function find(db: Queryable, scope: Scope, name: string): Promise<Suppression | null> {
+  if (isId(name)) return findSuppressionById(db, scope, name);
+  const address = parseAddress(name);
+  return address && findSuppression(db, scope, address);
+}
+
+/** The list is in the order of the addresses, so that the id of a cursor has to be looked up. */
+async function pageOf(db: Queryable, scope: Scope, page: SuppressionPage) {
+  const { limit, after, before } = page;
+  if (after !== null && before !== null) {
+    const message = 'cannot be used together with after; leave one of them out';
+    return refuseFields([{ field: 'before', message }]);
+  }
+  const cursor = after ?? before;
+  if (cursor === null) return page;
+  const found = await find(db, scope, cursor);
+  const field = after === null ? 'before' : 'after';
+  if (found === null) return refuseFields([{ field, message: 'must be an id from this list' }]);
+  return { limit, after: null, before: null, [field]: found.address };
+}
+
+function named(address: string) {
+  return { object: 'suppression' as const, id: suppressionId(address) };
+}
+
+function present(entry: Suppression) {
+  return ofSuppression(presentSuppression(entry));
+}

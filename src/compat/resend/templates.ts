@@ -1,0 +1,198 @@
+/**
+ * `/templates` of the root mount. A template written for Resend has its variables in triple braces; it is
+ * kept in the language of this service (compat/resend/wire/template-source.ts) and shown in that of Resend.
+ */
+import { z } from 'zod';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import type { TemplateHead } from '../../templates/template-store.ts';
+import type { NewTemplate, Template, TemplateChange } from '../../templates/templates.ts';
+import { callerOf } from '../../http/access.ts';
+import { refuse } from '../../http/errors.ts';
+import { pageAnswer, pageFrom } from '../../http/list.ts';
+import { label } from '../../http/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { fromResend, toResend, versionId } from './wire/template-source.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+
+export function registerResendTemplates(app: App, services: HttpServices): void {
+  registerCreateAndList(app, services);
+  registerOne(app, services);
+  registerPublishAndDuplicate(app, services);
+}
+
+function registerCreateAndList(app: App, { templates }: HttpServices): void {
+  app.post('/templates', {
+    schema: { ...HIDDEN, body: creation },
+    handler: async (request, reply) => {
+      const refusal = refuseSender(request.body);
+      if (refusal !== null) return refuse(reply, refusal);
+      const { name, alias, subject, html, text, variables } = request.body;
+      const template: NewTemplate = {
+        name,
+        alias: alias || null,
+        subject: fromResend(subject ?? ''),
+        html: html ? fromResend(html) : null,
+        text: text ? fromResend(text) : null,
+        variables: readVariables(variables ?? []),
+      };
+      const made = await templates.create(callerOf(request), template);
+      return isRefusal(made) ? refuse(reply, made) : reply.code(201).send(named(made));
+    },
+  });
+
+  app.get('/templates', {
+    schema: { ...HIDDEN, querystring: pageQuery },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      return pageAnswer(await templates.list(callerOf(request), page), presentHead);
+    },
+  });
+}
+
+function registerOne(app: App, { templates }: HttpServices): void {
+  app.get('/templates/:id', {
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const found = await templates.get(callerOf(request), request.params.id);
+      return isRefusal(found) ? refuse(reply, found) : present(found);
+    },
+  });
+
+  app.patch('/templates/:id', {
+    schema: { ...HIDDEN, params: idInPath, body: changes },
+    handler: async (request, reply) => {
+      const refusal = refuseSender(request.body);
+      if (refusal !== null) return refuse(reply, refusal);
+      const { variables, subject, html, text, name, alias } = request.body;
+      const change: TemplateChange = {
+        name: name || undefined,
+        alias,
+        subject: subject == null ? undefined : fromResend(subject),
+        html: html === '' ? undefined : html && fromResend(html),
+        text: text == null ? text : fromResend(text),
+        variables: variables == null ? undefined : readVariables(variables),
+      };
+      const changed = await templates.update(callerOf(request), request.params.id, change);
+      return isRefusal(changed) ? refuse(reply, changed) : named(changed);
+    },
+  });
+
+  app.delete('/templates/:id', {
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const gone = await templates.delete(callerOf(request), request.params.id);
+      return isRefusal(gone)
+        ? refuse(reply, gone)
+        : { object: 'template', id: gone.id, deleted: true };
+    },
+  });
+}
+
+function registerPublishAndDuplicate(app: App, { templates }: HttpServices): void {
+  app.post('/templates/:id/publish', {
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const published = await templates.publish(callerOf(request), request.params.id);
+      return isRefusal(published) ? refuse(reply, published) : named(published);
+    },
+  });
+
+  app.post('/templates/:id/duplicate', {
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const found = await templates.get(caller, request.params.id);
+      if (isRefusal(found)) return refuse(reply, found);
+      const { subject, html, text, variables } = found.content;
+      const name = `${found.head.name} (copy)`.slice(0, NAME_MAX);
+      const copy = { name, alias: null, subject, html, text, variables };
+      const made = await templates.create(caller, copy);
+      return isRefusal(made) ? refuse(reply, made) : reply.code(201).send(named(made));
+    },
+  });
+}
+
+const NAME_MAX = 100;
+
+const variable = z.object({
+  key: z.string(),
+  type: anyCase(['string', 'number']),
+  fallback_value: z.union([z.string(), z.number()]).nullish(),
+});
+
+const content = {
+  subject: z.string().nullish(),
+  html: z.string().nullish(),
+  text: z.string().nullish(),
+  alias: z.string().nullish(),
+  from: z.string().nullish(),
+  reply_to: z.union([z.string(), z.array(z.string())]).nullish(),
+  variables: z.array(variable).nullish(),
+};
+
+const creation = z.object({ name: label(NAME_MAX), ...content });
+/** Go writes `name` and `html` always: without characters they are absent. */
+const changes = z.object({ name: label(NAME_MAX, 0).nullish(), ...content });
+
+/** A template has contents only; null: none is asked for. */
+function refuseSender(body: Pick<z.output<typeof changes>, 'from' | 'reply_to'>): Refusal | null {
+  const field = (['from', 'reply_to'] as const).find((name) => (body[name]?.length ?? 0) > 0);
+  if (field === undefined) return null;
+  const message = 'is given with each email here, not with the template; leave it out';
+  return refuseFields([{ field, message }]);
+}
+
+function readVariables(variables: readonly z.output<typeof variable>[]): NewTemplate['variables'] {
+  return variables.map(({ key, type, fallback_value: fallback }) => ({
+    name: key,
+    type,
+    ...(fallback != null && { default: fallback }),
+  }));
+}
+
+function named({ head }: Template) {
+  return { object: 'template' as const, id: head.id };
+}
+
+function presentHead(head: TemplateHead) {
+  return {
+    id: head.id,
+    name: head.name,
+    status: head.publishedVersion === null ? ('draft' as const) : ('published' as const),
+    // Known of the version that is shown, not of the template.
+    published_at: head.publishedVersion === null ? null : head.updatedAt.toISOString(),
+    created_at: head.createdAt.toISOString(),
+    updated_at: head.updatedAt.toISOString(),
+    alias: head.alias,
+  };
+}
+
+function present({
+  head,
+  content: { version, subject, html, text, variables, ...times },
+}: Template) {
+  const { publishedAt } = times;
+  const listed = presentHead(head);
+  return {
+    object: 'template' as const,
+    ...listed,
+    published_at: publishedAt?.toISOString() ?? listed.published_at,
+    current_version_id: versionId(head.id, version),
+    has_unpublished_versions: head.latestVersion !== head.publishedVersion,
+    from: null,
+    reply_to: null,
+    subject: subject === '' ? null : toResend(subject),
+    html: toResend(html ?? ''),
+    text: text === null ? null : toResend(text),
+    variables: variables.map(({ name, type, default: fallback }) => ({
+      key: name,
+      // Clients know no others.
+      type: type === 'number' ? ('number' as const) : ('string' as const),
+      fallback_value:
+        typeof fallback === 'string' || typeof fallback === 'number' ? fallback : null,
+      created_at: listed.created_at,
+      updated_at: listed.updated_at,
+    })),
+  };
+}

@@ -1,0 +1,67 @@
+/**
+ * `/usage` of the root mount. This service has no quotas: the limits shown are what the limit of sending
+ * allows in the period. Used is the number of recipients whose outcome was determined in it, in UTC.
+ */
+import type { LimitState } from '../../core/limits.ts';
+import { roomForDomain } from '../../domains/domain-store.ts';
+import { peekLimit } from '../../accounts/limits/limit-store.ts';
+import { type EndedCounts, readEnded } from '../../reputation/reputation-store.ts';
+import { callerOf } from '../../http/access.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { HIDDEN } from './wire/shapes.ts';
+
+const DAY_S = 86_400;
+
+/** Clients decode numbers of 32 bits, some of them signed. More than this is as good as unlimited. */
+const SHOWN_MAX = 2 ** 31 - 1;
+
+export function registerResendUsage(app: App, { db, config }: HttpServices): void {
+  app.get('/usage', {
+    schema: HIDDEN,
+    handler: async (request) => {
+      const caller = callerOf(request);
+      const [ended, sending, domains] = await Promise.all([
+        readEnded(db, caller),
+        peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending),
+        roomForDomain(db, { ...caller, name: '' }, 0),
+      ]);
+      return present(ended, sending, domains.used);
+    },
+  });
+}
+
+function present({ now, today, month }: EndedCounts, sending: LimitState, domains: number) {
+  const [year, monthIndex, day] = [now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()];
+  const tomorrow = new Date(Date.UTC(year, monthIndex, day + 1));
+  const nextMonth = new Date(Date.UTC(year, monthIndex + 1));
+  const daysInMonth = new Date(Date.UTC(year, monthIndex + 1, 0)).getUTCDate();
+  const none = { used: 0, limit: 0 };
+  return {
+    object: 'usage' as const,
+    emails: {
+      daily: period(today, { days: 1, resetsAt: tomorrow, sending }),
+      monthly: period(month, { days: daysInMonth, resetsAt: nextMonth, sending }),
+    },
+    // What this service does not offer; clients decode the members.
+    contacts: none,
+    segments: none,
+    broadcasts: { used: 0, limit: null },
+    ai_credits: { ...none, next_increase_at: null },
+    automation_runs: { ...none, resets_at: nextMonth.toISOString() },
+    domains: { used: domains, limit: null },
+    rate_limit: { limit: shown(sending.limit), duration: `${sending.windowS}s` },
+  };
+}
+
+function period(
+  recipients: number,
+  { days, resetsAt, sending }: { days: number; resetsAt: Date; sending: LimitState },
+) {
+  const used = shown(recipients);
+  const limit = shown(Math.floor((sending.limit * days * DAY_S) / sending.windowS));
+  return { used, limit, sent: used, received: 0, resets_at: resetsAt.toISOString() };
+}
+
+function shown(count: number): number {
+  return Math.min(count, SHOWN_MAX);
+}

@@ -1,0 +1,221 @@
+/**
+ * `/webhooks` of the root mount: endpoints registered here get their events in the shape of Resend's
+ * (compat/resend/wire/webhook-payload.ts), signed and retried as all others.
+ *
+ * The secret of such an endpoint can be read again, because clients decode it with the endpoint; that of
+ * one registered at `/v1` cannot.
+ */
+import { z } from 'zod';
+import type { EventType } from '../../core/events.ts';
+import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
+import type { WebhookDelivery } from '../../webhooks/delivery-store.ts';
+import type { WebhookEndpoint } from '../../webhooks/endpoint-store.ts';
+import { namesOf, nameOfType, subscriptionTo } from './wire/webhook-payload.ts';
+import { payloadOf } from '../../webhooks/sending/attempt.ts';
+import { callerOf } from '../../http/access.ts';
+import { countToLimit, refuse } from '../../http/errors.ts';
+import { pageAnswer, pageFrom } from '../../http/list.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { anyCase, HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
+
+export function registerResendWebhooks(app: App, services: HttpServices): void {
+  registerCreateAndList(app, services);
+  registerOne(app, services);
+  registerSecret(app, services);
+  registerEvents(app, services);
+  registerReplay(app, services);
+}
+
+function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
+  app.post('/webhooks', {
+    schema: { ...HIDDEN, body: z.object({ endpoint: z.string(), events: z.array(z.string()) }) },
+    handler: async (request, reply) => {
+      const { endpoint: url, events: names } = request.body;
+      const events = readTypes(names);
+      if (isRefusal(events)) return refuse(reply, events);
+      const wanted = { url, events, format: 'resend' } as const;
+      const made = await webhooks.create(callerOf(request), wanted);
+      if (isRefusal(made)) return refuse(reply, withTheirNames(made));
+      const { id } = made.endpoint;
+      return reply.code(201).send({ object: 'webhook', id, signing_secret: made.signingSecret });
+    },
+  });
+
+  app.get('/webhooks', {
+    schema: { ...HIDDEN, querystring: pageQuery },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      return pageAnswer(await webhooks.list(callerOf(request), page), present);
+    },
+  });
+}
+
+function registerOne(app: App, { webhooks }: HttpServices): void {
+  app.get('/webhooks/:id', {
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const found = await webhooks.get(caller, request.params.id);
+      if (isRefusal(found)) return refuse(reply, found);
+      const isOurs = found.format === 'resend';
+      // Clients decode a text. That of an endpoint of /v1 was shown once.
+      const secret = isOurs ? await webhooks.secretOf(caller, found.id) : '';
+      return { object: 'webhook', ...present(found), signing_secret: secret };
+    },
+  });
+
+  app.patch('/webhooks/:id', {
+    schema: { ...HIDDEN, params: idInPath, body: change },
+    handler: async (request, reply) => {
+      const { endpoint: url, events: names, status } = request.body;
+      const events = names && readTypes(names);
+      if (events && isRefusal(events)) return refuse(reply, events);
+      const wanted = { url: url ?? undefined, status: status ?? undefined };
+      const { id } = request.params;
+      const changed = await webhooks.update(callerOf(request), id, {
+        ...wanted,
+        ...(events && { events }),
+      });
+      if (isRefusal(changed)) return refuse(reply, withTheirNames(changed));
+      return { object: 'webhook', id };
+    },
+  });
+
+  app.delete('/webhooks/:id', {
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const gone = await webhooks.delete(callerOf(request), request.params.id);
+      if (isRefusal(gone)) return refuse(reply, gone);
+      return { object: 'webhook', id: gone.id, deleted: true };
+    },
+  });
+}
+
+function registerSecret(app: App, { webhooks }: HttpServices): void {
+  app.post('/webhooks/:id/signing-secret/rotate', {
+    schema: { ...HIDDEN, params: idInPath },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const rotated = await webhooks.rotateSecret(callerOf(request), id);
+      if (isRefusal(rotated)) return refuse(reply, rotated);
+      return { object: 'webhook', id, signing_secret: rotated.signingSecret };
+    },
+  });
+}
+
+function registerEvents(app: App, { webhooks }: HttpServices): void {
+  app.get('/webhooks/:id/events', {
+    schema: { ...HIDDEN, params: idInPath, querystring: pageQuery },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const wanted = { status: null, type: null, page };
+      const found = await webhooks.deliveries(callerOf(request), request.params.id, wanted);
+      return isRefusal(found) ? refuse(reply, found) : pageAnswer(found, presentEvent);
+    },
+  });
+
+  app.get('/webhooks/:id/events/:event_id', {
+    schema: { ...HIDDEN, params: eventInPath },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const { id: endpointId, event_id: id } = request.params;
+      const endpoint = await webhooks.get(caller, endpointId);
+      if (isRefusal(endpoint)) return refuse(reply, endpoint);
+      const found = await webhooks.delivery(caller, { endpointId, id });
+      if (isRefusal(found)) return refuse(reply, found);
+      const { event } = found;
+      return {
+        object: 'webhook_event',
+        ...presentEvent(found),
+        next_attempt_at: found.nextAttemptAt?.toISOString() ?? null,
+        payload: event && (JSON.parse(payloadOf(event, endpoint.format)) as unknown),
+      };
+    },
+  });
+
+  app.get('/webhooks/:id/events/:event_id/attempts', {
+    schema: { ...HIDDEN, params: eventInPath },
+    handler: async (request, reply) => {
+      const { id: endpointId, event_id: id } = request.params;
+      const found = await webhooks.delivery(callerOf(request), { endpointId, id });
+      if (isRefusal(found)) return refuse(reply, found);
+      const attempts = found.log.map(({ at, status, answer, error }, index) => ({
+        id: `${id}.${index + 1}`,
+        // Clients decode a number: 0 says that there was no response.
+        http_status_code: status ?? 0,
+        response: answer ?? error ?? '',
+        sent_at: at,
+      }));
+      return { object: 'list', has_more: false, data: attempts.toReversed() };
+    },
+  });
+}
+
+function registerReplay(app: App, services: HttpServices): void {
+  const { webhooks } = services;
+  app.post('/webhooks/:id/events/:event_id/replay', {
+    config: { limit: 'webhooks' },
+    schema: { ...HIDDEN, params: eventInPath },
+    handler: async (request, reply) => {
+      const { id: endpointId, event_id: id } = request.params;
+      const which = { endpointId, id };
+      const found = await webhooks.delivery(callerOf(request), which);
+      if (isRefusal(found)) return refuse(reply, found);
+      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
+      const replayed = await webhooks.replay(callerOf(request), which);
+      return isRefusal(replayed) ? refuse(reply, replayed) : { object: 'webhook_event', id };
+    },
+  });
+}
+
+const eventInPath = idInPath.extend({ event_id: z.string() });
+
+const change = z.object({
+  endpoint: z.string().nullish(),
+  events: z.array(z.string()).nullish(),
+  status: anyCase(['enabled', 'disabled']).nullish(),
+});
+
+function readTypes(names: readonly string[]): EventType[] | Refusal {
+  const types = subscriptionTo(names);
+  if (typeof types === 'string') {
+    const message = `${JSON.stringify(types.slice(0, 64))} is not a type of event`;
+    return refuseFields([{ field: 'events', message }]);
+  }
+  if (types.length > 0) return types;
+  const message = 'needs at least one type of event that occurs in this service';
+  return refuseFields([{ field: 'events', message }]);
+}
+
+/** The core calls the address `url`. */
+function withTheirNames(refusal: Refusal): Refusal {
+  if (refusal.details === undefined) return refusal;
+  return refuseFields(
+    refusal.details.map(({ field, message }) => ({
+      field: field === 'url' ? 'endpoint' : field,
+      message,
+    })),
+  );
+}
+
+function present({ id, url, events, status, createdAt }: WebhookEndpoint) {
+  return {
+    id,
+    endpoint: url,
+    events: namesOf(events),
+    status,
+    created_at: createdAt.toISOString(),
+  };
+}
+
+function presentEvent({ id, type, createdAt, status, attempts }: WebhookDelivery) {
+  const whileOpen = attempts === 0 ? 'pending' : 'attempting';
+  return {
+    id,
+    type: nameOfType(type),
+    created_at: createdAt.toISOString(),
+    status: { delivered: 'success', failed: 'failed', pending: whileOpen }[status],
+  };
+}

@@ -1,0 +1,107 @@
+/**
+ * What became of the emails of a period, counted from their events. The cost follows the number of emails in
+ * the period, which is limited; nothing is counted ahead.
+ */
+import type { Scope } from '../../../core/scope.ts';
+import type { Queryable } from '../../../database/database.ts';
+import { firstUuidOf } from '../../../database/partitions.ts';
+
+/** Of one call. */
+export const METRIC_EMAILS_MAX = 10_000;
+
+export const GRANULARITIES = ['hourly', 'daily', 'weekly', 'monthly'] as const;
+export type Granularity = (typeof GRANULARITIES)[number];
+
+export const DIMENSIONS = ['period', 'domain', 'email'] as const;
+export type Dimension = (typeof DIMENSIONS)[number];
+
+export type MetricsQuery = {
+  since: Date;
+  /** Exclusive. */
+  until: Date;
+  granularity: Granularity;
+  dimensions: readonly Dimension[];
+  /** null: all. */
+  domainIds: readonly string[] | null;
+  emailIds: readonly string[] | null;
+};
+
+/** The events of one type, of the emails of one group. A dimension that was not asked for is null. */
+export type MetricCount = {
+  /** When the period begins, in UTC. */
+  period: Date | null;
+  domainId: string | null;
+  domainName: string | null;
+  emailId: string | null;
+  /** `recipients`: the recipients of these emails. */
+  type: string;
+  events: number;
+  /** Recipients with such an event. */
+  recipients: number;
+};
+
+const COUNT = `
+with email as materialized (
+  select e.id, e.domain_id, e.created_at from emails e
+   where e.project_id = $1 and e.environment = $2 and e.id >= $3 and e.id < $4
+     and e.created_at >= $5 and e.created_at < $6
+     and ($7::uuid[] is null or e.domain_id = any($7))
+     and ($8::uuid[] is null or e.id = any($8))
+   order by e.id limit ${METRIC_EMAILS_MAX + 1}
+),
+counted as materialized (
+  select e.*, v.type, v.events, v.recipients
+    from email e cross join lateral (
+      select type, count(*) as events, count(distinct position) as recipients from events
+       where project_id = $1 and environment = $2 and subject_id = e.id and position is not null
+       group by type
+      union all
+      select 'recipients', count(*), count(*) from recipients
+       where project_id = $1 and email_id = e.id) v
+),
+grouped as (
+  select case when 'period' = any($9::text[]) then date_trunc($10, created_at, 'UTC') end as period,
+         case when 'domain' = any($9) then domain_id end as domain_id,
+         case when 'email' = any($9) then id end as email_id, type,
+         sum(events)::int as events, sum(recipients)::int as recipients
+    from counted group by 1, 2, 3, 4
+)
+select g.period, g.domain_id as "domainId", d.name as "domainName", g.email_id as "emailId",
+       g.type, g.events, g.recipients, (select count(*) from email)::int as emails
+  from grouped g
+  left join domains d on d.project_id = $1 and d.id = g.domain_id
+ order by g.period, d.name, g.email_id`;
+
+/** Ids have the worker's time, created_at has the database's. */
+const CLOCK_SLACK_MS = 5 * 60_000;
+
+const UNITS: Readonly<Record<Granularity, string>> = {
+  hourly: 'hour',
+  daily: 'day',
+  weekly: 'week',
+  monthly: 'month',
+};
+
+/** null: the period has more than METRIC_EMAILS_MAX emails. */
+export async function countMetrics(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  query: MetricsQuery,
+): Promise<MetricCount[] | null> {
+  const { since, until, dimensions, granularity, domainIds, emailIds } = query;
+  const first = firstUuidOf(Math.max(0, since.getTime() - CLOCK_SLACK_MS));
+  const last = firstUuidOf(until.getTime() + CLOCK_SLACK_MS);
+  const rows = await db.query<MetricCount & { emails: number }>(COUNT, [
+    projectId,
+    environment,
+    first,
+    last,
+    since,
+    until,
+    domainIds,
+    emailIds,
+    dimensions,
+    UNITS[granularity],
+  ]);
+  return (rows[0]?.emails ?? 0) > METRIC_EMAILS_MAX ? null : rows;
+}

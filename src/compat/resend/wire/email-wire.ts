@@ -1,0 +1,141 @@
+/**
+ * Emails as Resend's clients write and read them. A request becomes the body of `POST /v1/emails`, whose
+ * schema and rules then apply: what no client would send is refused there by name, never dropped.
+ *
+ * What the clients differ in: bytes as base64, as numbers or as a Buffer that JSON.stringify wrote; the
+ * names of attachment fields; `""`, null or an empty list for what is absent (Go, Rust, PHP).
+ */
+import { type Refusal, refuseFields } from '../../../core/refusals.ts';
+import { presentEmail, presentSummary } from '../../../emails/view.ts';
+import { readScheduledAt } from '../../../accept/draft.ts';
+import type { EmailDetail, EmailSummary } from '../../../emails/email-store.ts';
+import { readPhraseMs } from './times.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Fields that are absent when they are empty. */
+const EMPTY_IS_ABSENT = ['reply_to', 'cc', 'bcc', 'scheduled_at', 'headers'] as const;
+/** Go and Rust write these always; with a template they are absent when empty. */
+const EMPTY_BESIDE_TEMPLATE = ['subject', 'html', 'text'] as const;
+
+/**
+ * The body of `POST /v1/emails` for that of `POST /emails`; refused: it asks for what this service does not
+ * have, or for a time that nobody can know.
+ * @param nowMs for times like "in 5 min"
+ */
+export function readNewEmail(body: unknown, nowMs: number): { body: unknown } | Refusal {
+  if (!isObject(body)) return { body };
+  if (body['topic_id'] != null) return NO_TOPICS;
+  const email: Record<string, unknown> = { ...body };
+  for (const name of EMPTY_IS_ABSENT) if (isEmpty(email[name])) delete email[name];
+  delete email['topic_id'];
+  if (isObject(email['template'])) {
+    for (const name of EMPTY_BESIDE_TEMPLATE) if (isEmpty(email[name])) delete email[name];
+    email['template'] = withoutNulls(email['template']);
+  }
+  if (Array.isArray(email['attachments'])) {
+    email['attachments'] = email['attachments'].map(readAttachment);
+  }
+  if (typeof email['scheduled_at'] === 'string') {
+    const time = readTime(email['scheduled_at'], nowMs);
+    if (typeof time !== 'string') return time;
+    email['scheduled_at'] = time;
+  }
+  return { body: email };
+}
+
+const NO_TOPICS: Refusal = refuseFields([
+  { field: 'topic_id', message: 'this service has no topics; leave it out' },
+]);
+
+function isEmpty(value: unknown): boolean {
+  return value === '' || (Array.isArray(value) && value.length === 0);
+}
+
+function withoutNulls(value: Json): Json {
+  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== null));
+}
+
+function readAttachment(attachment: unknown): unknown {
+  if (!isObject(attachment)) return attachment;
+  const { content, contentType, inline_content_id, ...rest } = attachment;
+  const read: Record<string, unknown> = {
+    ...rest,
+    content: readBytes(content),
+    content_type: rest['content_type'] ?? contentType,
+    content_id: rest['content_id'] ?? inline_content_id,
+  };
+  for (const name of ['content_type', 'content_id', 'path']) {
+    if (read[name] === '') delete read[name];
+  }
+  if (typeof read['path'] === 'string') {
+    if (isEmpty(read['content'])) delete read['content'];
+    if (!read['filename']) read['filename'] = lastSegment(read['path']);
+  }
+  return read;
+}
+
+/** Base64 for what is a list of bytes; anything else unchanged. Long lists are strings already. */
+function readBytes(content: unknown): unknown {
+  if (isObject(content) && content['type'] === 'Buffer') return readBytes(content['data']);
+  if (!Array.isArray(content) || !content.every(isByte)) return content;
+  return Buffer.from(content).toString('base64');
+}
+
+function isByte(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 255;
+}
+
+function lastSegment(path: string): string {
+  const segment = URL.parse(path)?.pathname.split('/').at(-1) ?? '';
+  return segment === '' ? 'attachment' : segment;
+}
+
+/**
+ * ISO 8601 for a time as clients write it: words of which readPhraseMs knows the time become that time.
+ */
+export function readTime(text: string, nowMs: number): string | Refusal {
+  const phraseMs = readPhraseMs(text, nowMs);
+  if (phraseMs !== null) return new Date(phraseMs).toISOString();
+  const isTime = readScheduledAt('scheduled_at', text, () => {}) !== null;
+  return isTime ? text : NO_TIME;
+}
+
+const NO_TIME: Refusal = refuseFields([
+  {
+    field: 'scheduled_at',
+    message:
+      'must be a time in ISO 8601 with its offset, like 2027-01-31T09:00:00+01:00, or words like ' +
+      '"in 1 hour", "tomorrow at 9am" or "Friday at 3pm ET"',
+  },
+]);
+
+/** As `GET /emails` lists it. */
+export function presentListed(email: EmailSummary) {
+  const { status, ...summary } = presentSummary(email);
+  return {
+    id: summary.id,
+    message_id: summary.message_id,
+    to: summary.to,
+    from: summary.from,
+    created_at: summary.created_at,
+    subject: summary.subject,
+    bcc: summary.bcc,
+    cc: summary.cc,
+    reply_to: summary.reply_to,
+    last_event: summary.last_event.replace(/^email\./, ''),
+    scheduled_at: summary.scheduled_at,
+    status,
+  };
+}
+
+/** As `GET /emails/:id` shows it. */
+export function presentOne(email: EmailDetail) {
+  const { html, text } = presentEmail(email);
+  const { tags } = email;
+  return { object: 'email' as const, ...presentListed(email), html, text, tags, topic_id: null };
+}

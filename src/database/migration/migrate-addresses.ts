@@ -1,0 +1,215 @@
+/**
+ * Gives addresses that were stored before migration 0066 the form in which they compare now (database/address-keys.ts). Forms in
+ * ASCII stay as they are, so only others are read into memory.
+ *
+ * The lists of addresses, and the recipients that wait for delivery, are changed in one transaction before any node of
+ * the new version works: if the process dies, the next start does it. Other mail follows in batches in the order of the
+ * primary key of emails. A batch and its place (`earlier_addresses`) are one transaction.
+ *
+ * Two entries of a list may get the same form. Of suppressions the one that lasts longest remains; of those that last
+ * equally long, the oldest. The history keeps all changes. Of members and of invitations to an organization, the one
+ * that has the form already gets it, else the oldest; another keeps its form, by which it is no longer found.
+ */
+import { addressKey } from '../../mail/address.ts';
+import type { Database, Queryable } from '../database.ts';
+
+const isNotAscii = (text: string): string => `${text} ~ '[^[:ascii:]]'`;
+
+const HAS_TABLE = `select to_regclass('earlier_addresses') is not null as has`;
+const FIND_DUE = 'select from earlier_addresses where not lists_done for update';
+
+/**
+ * For the transaction of a migration, when no node of an older version works any more. It does nothing when it is done,
+ * or when the schema is an older one.
+ */
+export async function keyEarlierLists(tx: Queryable): Promise<void> {
+  const [table] = await tx.query<{ has: boolean }>(HAS_TABLE);
+  if (table?.has !== true) return;
+  if ((await tx.query(FIND_DUE)).length === 0) return;
+  await keyLists(tx);
+  await tx.query('update earlier_addresses set lists_done = true');
+}
+
+async function keyLists(tx: Queryable): Promise<void> {
+  await changeKeys(tx, 'suppressions.address_key', MOVE_SUPPRESSIONS);
+  await changeKeys(tx, 'suppression_history.address_key', MOVE_HISTORY);
+  await changeKeys(tx, 'quota_failures.address_key', MOVE_QUOTA_FAILURES);
+  await changeKeys(tx, 'members.email_key', moveOne('members', []));
+  await changeKeys(tx, 'invitations.email_key', moveOne('invitations', ['organization_id']));
+  await keyRecipients(tx, await tx.query<KeyedRecipient>(FIND_WAITING));
+}
+
+const BATCH = 2_000;
+
+/** Runs a statement whose `key` has the forms of a column before and after, where they differ. */
+async function changeKeys(tx: Queryable, column: string, statement: string): Promise<void> {
+  const [table] = column.split('.');
+  const found = await tx.query<{ key: string }>(
+    `select distinct ${column} as key from ${table} where ${isNotAscii(column)}`,
+  );
+  const changed = found
+    .map(({ key }) => [key, addressKey(key)] as const)
+    .filter(([before, after]) => before !== after);
+  for (let at = 0; at < changed.length; at += BATCH) {
+    const batch = changed.slice(at, at + BATCH);
+    await tx.query(
+      `with key as (select * from unnest($1::text[], $2::text[]) as k(before, after))${statement}`,
+      [batch.map(([before]) => before), batch.map(([, after]) => after)],
+    );
+  }
+}
+
+const MOVE_SUPPRESSIONS = `,
+moved as (
+  delete from suppressions s using key where s.address_key = key.before returning s.*, key.after
+)
+insert into suppressions as s (project_id, environment, address_key, address, reason, source_email_id, created_at,
+                               expires_at)
+select distinct on (project_id, environment, after)
+       project_id, environment, after, address, reason, source_email_id, created_at, expires_at
+  from moved
+ order by project_id, environment, after, expires_at desc nulls first, created_at, address_key
+on conflict (project_id, environment, address_key) do update
+   set address = excluded.address, reason = excluded.reason, source_email_id = excluded.source_email_id,
+       created_at = excluded.created_at, expires_at = excluded.expires_at
+ where (coalesce(excluded.expires_at, 'infinity'), s.created_at)
+       > (coalesce(s.expires_at, 'infinity'), excluded.created_at)`;
+
+const MOVE_HISTORY = `
+update suppression_history h set address_key = key.after from key where h.address_key = key.before`;
+
+const MOVE_QUOTA_FAILURES = `,
+moved as (
+  delete from quota_failures f using key where f.address_key = key.before returning f.*, key.after
+)
+insert into quota_failures (project_id, environment, address_key, email_id, failed_at)
+select project_id, environment, after, email_id, min(failed_at) from moved group by 1, 2, 3, 4
+on conflict do nothing`;
+
+/** @param within the columns within which a form is unique */
+const moveOne = (
+  table: 'members' | 'invitations',
+  within: readonly 'organization_id'[],
+): string => {
+  const unique = [...within.map((column) => `one.${column}`), 'key.after'].join();
+  return `,
+oldest as (
+  select distinct on (${unique}) one.*, key.after
+    from ${table} one join key on one.email_key = key.before
+   order by ${unique}, one.created_at, one.id
+)
+update ${table} moved set email_key = o.after
+  from oldest o
+ where moved.id = o.id and not exists (
+   select from ${table} one where one.email_key = o.after
+      ${within.map((column) => `and one.${column} = o.${column}`).join(' ')})`;
+};
+
+type KeyedRecipient = { projectId: string; emailId: string; position: number; address: string };
+
+const FIND_WAITING = `
+select r.project_id as "projectId", r.email_id as "emailId", r.position, r.address
+  from queue q
+  join recipients r on r.project_id = q.project_id and r.email_id = q.email_id and r.position = q.position
+ where ${isNotAscii('r.address')}`;
+
+// Project and email are repeated as arrays, so that any join plan starts from them.
+const KEY_RECIPIENTS = `
+update recipients r set address_key = i.key
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[]) as i(project_id, email_id, position, key)
+ where r.project_id = any($1) and r.email_id = any($2)
+   and r.project_id = i.project_id and r.email_id = i.email_id and r.position = i.position
+   and r.address_key is distinct from i.key`;
+
+async function keyRecipients(tx: Queryable, found: readonly KeyedRecipient[]): Promise<void> {
+  for (let at = 0; at < found.length; at += BATCH) {
+    const batch = found.slice(at, at + BATCH);
+    await tx.query(KEY_RECIPIENTS, [
+      batch.map(({ projectId }) => projectId),
+      batch.map(({ emailId }) => emailId),
+      batch.map(({ position }) => position),
+      batch.map(({ address }) => addressKey(address)),
+    ]);
+  }
+}
+
+type Place = { projectId: string; environment: string; emailId: string };
+
+const FIND_ANY = 'select from earlier_addresses';
+
+const FIND_PLACE = `
+select project_id as "projectId", environment, email_id as "emailId"
+  from earlier_addresses where lists_done for update skip locked`;
+
+type PassedEmail = Place & {
+  /** null: in ASCII. */
+  from: string | null;
+  to: { position: number; address: string }[] | null;
+};
+
+/** The limit is a literal: for a parameter the plan sorts all mail, instead of reading the first rows of the key. */
+const nextEmails = (limit: number): string => `
+select e.project_id as "projectId", e.environment, e.id as "emailId",
+       case when ${isNotAscii('e.from_address')} then e.from_address end as from, r.addresses as to
+  from (select project_id, environment, id, from_address from emails
+         where (project_id, environment, id) > ($1::uuid, $2::text, $3::uuid)
+         order by project_id, environment, id
+         limit ${limit}) e
+ cross join lateral (
+    select json_agg(json_build_object('position', r.position, 'address', r.address)) as addresses
+      from recipients r
+     where r.project_id = e.project_id and r.email_id = e.id and ${isNotAscii('r.address')}) r
+ order by 1, 2, 3`;
+
+const KEY_SENDERS = `
+update emails e set from_key = i.key
+  from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[]) as i(project_id, environment, id, key)
+ where e.project_id = any($1) and e.id = any($3)
+   and e.project_id = i.project_id and e.environment = i.environment and e.id = i.id`;
+
+const MOVE_PLACE = `
+update earlier_addresses set project_id = $1, environment = $2, email_id = $3`;
+
+/**
+ * Passes a batch of the mail that was there before. With the last one, the lists are changed once more: a worker of an
+ * older version that did not end in time may have added to them.
+ * @returns emails that were passed; 0: another machine is at it; null: nothing is left
+ */
+export function keyEarlierMail(
+  db: Pick<Database, 'transaction'>,
+  limit: number,
+): Promise<number | null> {
+  return db.transaction(async (tx) => {
+    const [place] = await tx.query<Place>(FIND_PLACE);
+    if (place === undefined) return (await tx.query(FIND_ANY)).length === 0 ? null : 0;
+    const { projectId, environment, emailId } = place;
+    const values = [projectId, environment, emailId];
+    const passed = await tx.query<PassedEmail>(nextEmails(limit), values);
+    const last = passed.at(-1);
+    if (last === undefined) {
+      await keyLists(tx);
+      await tx.query('delete from earlier_addresses');
+      return null;
+    }
+    await keyRecipients(
+      tx,
+      passed.flatMap(({ to, ...email }) => (to ?? []).map((one) => ({ ...email, ...one }))),
+    );
+    await keySenders(tx, passed);
+    await tx.query(MOVE_PLACE, [last.projectId, last.environment, last.emailId]);
+    return passed.length;
+  });
+}
+
+async function keySenders(tx: Queryable, emails: readonly PassedEmail[]): Promise<void> {
+  const senders = emails.flatMap(({ from, ...email }) =>
+    from === null ? [] : [{ ...email, from }],
+  );
+  if (senders.length === 0) return;
+  await tx.query(KEY_SENDERS, [
+    senders.map(({ projectId }) => projectId),
+    senders.map(({ environment }) => environment),
+    senders.map(({ emailId }) => emailId),
+    senders.map(({ from }) => addressKey(from)),
+  ]);
+}

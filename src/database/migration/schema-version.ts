@@ -1,0 +1,50 @@
+/**
+ * The schema that this code supports, and the one that the database requires.
+ *
+ * During an upgrade nodes of two versions use one database. Code works with a newer schema that only adds
+ * to its own. Before a migration removes something, another one raises `installation.schema_required`,
+ * and older code stops in an orderly way.
+ * Separate from migrate.ts, because every worker needs it and none migrates.
+ */
+import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Queryable } from '../database.ts';
+
+/** This code cannot use this database, or cannot use it now: a sentence for the operator. */
+export class MigrationRefused extends Error {
+  override readonly name = 'MigrationRefused';
+}
+
+export const MIGRATIONS = fileURLToPath(new URL('../../../migrations/', import.meta.url));
+
+/** The version of the newest migration in a folder. */
+export function newestIn(folder: string): number {
+  return Math.max(...readdirSync(folder).map((file) => Number(/^\d+/.exec(file)?.[0] ?? 0)));
+}
+
+/** Read when the code is loaded, because an upgrade may replace the folder while the service runs. */
+export const SCHEMA_KNOWN = newestIn(MIGRATIONS);
+
+/** The newest migration that running code has to support. Only for a migrated database. */
+export async function schemaRequired(db: Queryable): Promise<number> {
+  const text = 'select schema_required as required from installation';
+  const [row] = await db.query<{ required: number }>(text);
+  return row?.required ?? 0;
+}
+
+/** Null when this code supports the schema that the database requires. */
+export function outdatedProblem(required: number, known: number = SCHEMA_KNOWN): string | null {
+  if (required <= known) return null;
+  return (
+    `The database was migrated for a newer version of Letterhaus: it requires schema ${required}, ` +
+    `this version supports ${known}. Start the newer version.`
+  );
+}
+
+/** The workers with code that does not support this schema, each with its heartbeat. */
+export function listOlderNodes(
+  db: Queryable,
+  required: number,
+): Promise<{ id: string; beat: number }[]> {
+  return db.query('select id, beat from nodes where schema_known < $1', [required]);
+}

@@ -1,0 +1,125 @@
+/**
+ * What `letterhaus upgrade-check` reads: a database of any earlier or later schema, in a session that cannot write.
+ * Columns and tables that an earlier schema does not have count as empty.
+ */
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from '../database.ts';
+import type { TableEffect } from './effects.ts';
+
+/** Runs `work` in a session of the owner that PostgreSQL lets read only. @throws DatabaseUnavailable */
+export async function readingOnly<Result>(
+  address: DatabaseAddress,
+  work: (db: Queryable) => Promise<Result>,
+): Promise<Result> {
+  const client = await connectAsOwner(address, 'upgrade check');
+  try {
+    const db = clientQueries(client);
+    await db.query('set session characteristics as transaction read only');
+    return await work(db);
+  } finally {
+    await client.end();
+  }
+}
+
+export type InstallationFacts = {
+  schemaRequired: number;
+  lastBackupAt: Date | null;
+  lastBackupPlace: string | null;
+};
+
+const INSTALLATION = `
+select schema_required as "schemaRequired",
+       (to_jsonb(i) ->> 'last_backup_at')::timestamptz as "lastBackupAt",
+       to_jsonb(i) ->> 'last_backup_place' as "lastBackupPlace"
+  from installation i`;
+
+/** Of a migrated database. */
+export async function readInstallation(db: Queryable): Promise<InstallationFacts> {
+  const [row] = await db.query<InstallationFacts>(INSTALLATION);
+  return row!;
+}
+
+/** Why the last backup failed; null: it did not, or the schema has no conditions yet. */
+export async function backupFailure(db: Queryable): Promise<string | null> {
+  const [table] = await db.query<{ isThere: boolean }>(
+    `select to_regclass('operator_conditions') is not null as "isThere"`,
+  );
+  if (table?.isThere !== true) return null;
+  const [row] = await db.query<{ message: string }>(
+    `select message from operator_conditions where type = 'backup.failed' order by since limit 1`,
+  );
+  return row?.message ?? null;
+}
+
+export type NodeFacts = {
+  instance: string;
+  host: string;
+  /** Of Letterhaus; null: a version that does not say. */
+  version: string | null;
+  /** The newest migration that it knows. */
+  schemaKnown: number;
+  workers: number;
+  /** The sum of the counters that its workers raise every two seconds. */
+  beats: number;
+};
+
+const NODES = `
+select instance, host, to_jsonb(n) ->> 'version' as version, schema_known as "schemaKnown",
+       count(*)::int as workers, sum(beat)::float8 as beats
+  from nodes n
+ group by 1, 2, 3, 4
+ order by 2, 1`;
+
+/** Workers by machine and version; also those of a killed service, until others expire them. */
+export function listNodeFacts(db: Queryable): Promise<NodeFacts[]> {
+  return db.query<NodeFacts>(NODES);
+}
+
+export type TableSize = {
+  table: string;
+  /** As PostgreSQL last counted them; null: it never did. */
+  rows: number | null;
+  /** With indexes. */
+  bytes: number;
+};
+
+const SIZES = `
+select w.name as table, sum(pg_total_relation_size(p.relid))::float8 as bytes,
+       case when bool_or(c.reltuples >= 0) then sum(greatest(c.reltuples, 0))::float8 end as rows
+  from unnest($1::text[]) as w(name)
+ cross join lateral pg_partition_tree(to_regclass(w.name)) p
+  join pg_class c on c.oid = p.relid
+ where p.isleaf
+ group by w.name`;
+
+export async function sizesOf(
+  db: Queryable,
+  effects: readonly TableEffect[],
+): Promise<Map<string, TableSize>> {
+  const names = [...new Set(effects.map(({ table }) => table))];
+  const rows = await db.query<TableSize>(SIZES, [names]);
+  return new Map(rows.map((row) => [row.table, row]));
+}
+
+export type ServerFacts = {
+  version: string;
+  major: number;
+  bytes: number;
+  dataDirectory: string | null;
+};
+
+/** The folder is visible to superusers, and so for the embedded database. */
+const SERVER = `
+select current_setting('server_version') as version,
+       current_setting('server_version_num')::int / 10000 as major,
+       pg_database_size(current_database())::float8 as bytes,
+       (select setting from pg_settings where name = 'data_directory') as "dataDirectory"`;
+
+export async function readServer(db: Queryable): Promise<ServerFacts> {
+  const [row] = await db.query<ServerFacts>(SERVER);
+  return row!;
+}

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { connectionNeeds, roomProblem } from './capacity.ts';
+import { clientQueries, connectAsOwner, poolSizes, SINGLE_WORKER, type Work } from '../database.ts';
+import { memoryOf, sizedSettings } from '../embedded/cluster.ts';
+
+const EVERYTHING: Work = SINGLE_WORKER;
+const USUAL: Work = { ...EVERYTHING, receives: false };
+const GB = 1024 ** 3;
+
+test('a worker keeps connections only for its work, and fewer readers beside many workers', () => {
+  assert.equal(connectionNeeds(EVERYTHING).perWorker, 14);
+  assert.equal(connectionNeeds(USUAL).perWorker, 11);
+  assert.equal(connectionNeeds({ ...USUAL, workers: 16 }).perWorker, 9);
+  const apiOnly = { workers: 1, accepts: true, delivers: false, notifies: false, receives: false };
+  assert.deepEqual(poolSizes(apiOnly), {
+    accept: 1,
+    settle: 0,
+    beat: 1,
+    webhooks: 0,
+    inbound: 0,
+    check: 2,
+    read: 4,
+  });
+  assert.equal(connectionNeeds({ ...USUAL, workers: 8 }).most * 10, 780);
+});
+
+test('the embedded database has connections for every worker and a share of memory and disk', () => {
+  for (const workers of [1, 2, 16, 64, 256]) {
+    const { most } = connectionNeeds({ ...EVERYTHING, workers });
+    const text = sizedSettings({ connections: most, memoryBytes: 8 * GB, diskBytes: 100 * GB });
+    const max = Number(/max_connections = (\d+)/.exec(text)?.[1]);
+    assert.ok(max >= most + 30 && max >= 100, `${max} for ${workers} workers`);
+  }
+  const sized = (memoryBytes: number, diskBytes: number) =>
+    sizedSettings({ connections: 10, memoryBytes, diskBytes }).split('\n').slice(1);
+  assert.deepEqual(sized(GB / 2, 4 * GB), [
+    'shared_buffers = 64MB',
+    'effective_cache_size = 256MB',
+    'max_wal_size = 512MB',
+  ]);
+  assert.equal(sized(8 * GB, 50 * GB)[2], 'max_wal_size = 2048MB');
+  assert.deepEqual(sized(64 * GB, 4_000 * GB), [
+    'shared_buffers = 1024MB',
+    'effective_cache_size = 32768MB',
+    'max_wal_size = 8192MB',
+  ]);
+  assert.equal(memoryOf(8 * GB, 0), 8 * GB);
+  assert.equal(memoryOf(8 * GB, 2 ** 63), 8 * GB);
+  assert.equal(memoryOf(8 * GB, 2 * GB), 2 * GB);
+});
+
+test('a database with too few connections is reported with figures, and refused below the minimum', async () => {
+  await using database = await testDatabase();
+  const client = await connectAsOwner(database.address, 'test');
+  const db = clientQueries(client);
+  const [row] = await db.query<{ name: string }>('select current_database() as name');
+  const limitTo = (count: number) =>
+    db.query(`alter database ${row!.name} connection limit ${count}`);
+  const needs = connectionNeeds({ ...USUAL, workers: 2 });
+  assert.equal(await roomProblem(db, needs), null);
+  await limitTo(20);
+  assert.match(
+    String(await roomProblem(db, needs)),
+    /^The database has 20 free connections \(max_connections \d+, \d+ reserved, \d+ in use, 20 for this database\), and this node needs up to 28 \(2 workers with 11 each, 6 for the supervisor\), 13 of them all the time: raise the limit, or start with fewer --workers\.$/,
+  );
+  await limitTo(10);
+  await assert.rejects(roomProblem(db, needs), /^UnsuitableDatabase: The database has 10 free/);
+  await client.end();
+});

@@ -1,0 +1,146 @@
+/**
+ * Whether the database has enough connections for this node and enough disk space for mail.
+ *
+ * The connections of a node are compared with the server's limits; docs/scale.md explains the
+ * calculation, and database/embedded/cluster.ts configures the embedded engine by it. Settling needs disk space, so
+ * mail is refused before the disk is full: by free space where the database's disk is on this machine, by
+ * the database's size where the operator sets a limit, and otherwise by PostgreSQL's error (53100).
+ */
+import { statfs } from 'node:fs/promises';
+import pg from 'pg';
+import { Overloaded } from '../../core/refusals.ts';
+import type { World } from '../../lib/world.ts';
+import { UnsuitableDatabase } from './connect.ts';
+import { DatabaseUnavailable, poolSizes, type Queryable, type Work } from '../database.ts';
+
+/** For nodes, lists and reputation; two of them are the owner's, for partitions and retention. */
+const SUPERVISOR = 4 + 2;
+
+export type ConnectionNeeds = {
+  workers: number;
+  perWorker: number;
+  /** Maximum number, under load. */
+  most: number;
+  /** The number that stays open. */
+  least: number;
+};
+
+export function connectionNeeds(work: Work): ConnectionNeeds {
+  const sizes = Object.values(poolSizes(work));
+  const perWorker = sizes.reduce((sum, size) => sum + size, 0);
+  const kinds = sizes.filter((size) => size > 0).length;
+  const { workers } = work;
+  return {
+    workers,
+    perWorker,
+    most: workers * perWorker + SUPERVISOR,
+    least: workers * kinds + 1,
+  };
+}
+
+type Room = {
+  max: number;
+  reserved: number;
+  roleLimit: number;
+  databaseLimit: number;
+  taken: number;
+};
+
+/** `taken`: connections of others to any database of the server. A limit of -1: none. */
+const ROOM = `
+select current_setting('max_connections')::int as max,
+       current_setting('superuser_reserved_connections')::int
+         + coalesce(current_setting('reserved_connections', true), '0')::int as reserved,
+       (select rolconnlimit from pg_roles where rolname = session_user) as "roleLimit",
+       (select datconnlimit from pg_database where datname = current_database()) as "databaseLimit",
+       (select coalesce(sum(numbackends), 0)::int from pg_stat_database
+         where datname is not null) as taken`;
+
+/**
+ * Whether the server has enough connections for a node.
+ * @returns null; a sentence for the log if there are too few under load
+ * @throws UnsuitableDatabase when there are too few even without load
+ */
+export async function roomProblem(db: Queryable, needs: ConnectionNeeds): Promise<string | null> {
+  const [room] = await db.query<Room>(ROOM);
+  if (!room) return null;
+  const limits = [room.roleLimit, room.databaseLimit].filter((limit) => limit >= 0);
+  const available = Math.min(room.max - room.reserved, ...limits);
+  const free = Math.max(0, Math.min(available, room.max - room.reserved - room.taken));
+  if (needs.most <= free) return null;
+  const { workers, perWorker, most, least } = needs;
+  const role = room.roleLimit < 0 ? '' : `, ${room.roleLimit} for this role`;
+  const base = room.databaseLimit < 0 ? '' : `, ${room.databaseLimit} for this database`;
+  const sentence =
+    `The database has ${free} free connections (max_connections ${room.max}, ${room.reserved} reserved, ` +
+    `${room.taken} in use${role}${base}), and this node needs up to ${most} ` +
+    `(${workers} workers with ${perWorker} each, ${SUPERVISOR} for the supervisor), ${least} of them all the time: ` +
+    'raise the limit, or start with fewer --workers.';
+  if (least > available) throw new UnsuitableDatabase(sentence);
+  return sentence;
+}
+
+/** @throws when the folder does not exist */
+export async function freeBytes(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize;
+}
+
+/** Null: not visible to this role. By socket or loopback the server is on this machine. */
+const SERVER = `
+select case when inet_server_addr() is null or inet_server_addr() <<= '127.0.0.0/8'
+              or inet_server_addr() = '::1'
+            then (select setting from pg_settings where name = 'data_directory') end as folder`;
+
+/** The data directory of a server on this machine; null when it is remote or not visible. */
+export async function localDataDirectory(owner: Queryable): Promise<string | null> {
+  const [row] = await owner.query<{ folder: string | null }>(SERVER);
+  const folder = row?.folder ?? null;
+  // A tunnel or a container looks local too, but then the folder does not exist here.
+  return folder !== null && (await freeBytes(folder).catch(() => null)) !== null ? folder : null;
+}
+
+export async function databaseBytes(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ bytes: number }>(
+    'select pg_database_size(current_database()) as bytes',
+  );
+  return row?.bytes ?? 0;
+}
+
+const DISK_FULL = '53100';
+/** How long mail is refused after PostgreSQL reported a full disk. */
+const REFUSES_FOR_MS = 10_000;
+
+/**
+ * Whether PostgreSQL reported a full disk to this worker: new mail is refused for 10 s, outcomes are still
+ * written. A statement that fails with this error has stored nothing.
+ */
+export class DiskFullMemory {
+  readonly #world: Pick<World, 'monotonicMs'>;
+  #untilMs = -Infinity;
+
+  constructor(world: Pick<World, 'monotonicMs'>) {
+    this.#world = world;
+  }
+
+  /** The reason why mail is refused; null when it is not. */
+  refusal(): string | null {
+    return this.#world.monotonicMs() < this.#untilMs ? 'the disk of the database is full' : null;
+  }
+
+  /** Runs `work`, which stores new mail. @throws Overloaded when the disk is full */
+  async guard<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+      this.#untilMs = this.#world.monotonicMs() + REFUSES_FOR_MS;
+      throw new Overloaded(this.refusal() ?? '');
+    }
+  }
+}
+
+function isDiskFull(error: unknown): boolean {
+  const cause = error instanceof DatabaseUnavailable ? error.cause : null;
+  return cause instanceof pg.DatabaseError && cause.code === DISK_FULL;
+}

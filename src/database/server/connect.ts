@@ -1,0 +1,284 @@
+/**
+ * Opens connections: selects the server that accepts writes, makes the session's settings, and checks
+ * them.
+ *
+ * Settings are made by statements after connecting: poolers refuse or ignore most of them in the startup
+ * message, and statements override those of DATABASE_URL, the role or the database. A separate statement
+ * reads them back: behind a pooler that assigns another server connection per transaction, it returns
+ * the settings of another session.
+ */
+import pg from 'pg';
+import { urlsOf } from './address.ts';
+
+/** The database's host, port, user, password and name, in the form of pg. */
+export type DatabaseAddress = pg.ClientConfig;
+
+/** Names of settings and their values, in PostgreSQL's spelling. */
+export type SessionSettings = Readonly<Record<string, string>>;
+
+/** This database cannot be used: a sentence for the operator with the remedy. */
+export class UnsuitableDatabase extends Error {
+  override readonly name = 'UnsuitableDatabase';
+}
+
+/** Whether an error or its cause is UnsuitableDatabase. */
+export function isUnsuitable(error: unknown): error is Error {
+  if (error instanceof UnsuitableDatabase) return true;
+  return error instanceof Error && error.cause instanceof UnsuitableDatabase;
+}
+
+type Place = { host: string; port: number };
+
+const PROBE_TIMEOUT_MS = 3_000;
+
+const READ_ONLY = 'is read-only';
+/** A write on a server that accepts none. */
+export const READ_ONLY_SQLSTATE = '25006';
+
+const IS_WRITABLE = `select current_setting('transaction_read_only') = 'off' as is_writable`;
+
+/**
+ * The servers of an address. With several, all are asked at once; the first in order that accepts writes
+ * is used until `forget`.
+ */
+export class Servers {
+  readonly #config: pg.ClientConfig;
+  readonly #places: readonly Place[];
+  #finding: Promise<Place> | null = null;
+  #present: Place;
+
+  constructor(address: DatabaseAddress) {
+    const { connectionString: url, ...rest } = address;
+    const urls = url === undefined ? null : (urlsOf(url) ?? [url]);
+    this.#config = urls === null ? rest : { ...rest, connectionString: urls[0] };
+    this.#places = (urls ?? [url]).map((one) => placeOf({ ...rest, connectionString: one }));
+    this.#present = this.#places[0]!;
+  }
+
+  get areSeveral(): boolean {
+    return this.#places.length > 1;
+  }
+
+  /**
+   * Selects the server to connect to.
+   * @throws when no server accepts writes
+   */
+  async find(): Promise<void> {
+    if (!this.areSeveral) return;
+    this.#finding ??= this.#ask();
+    try {
+      this.#present = await this.#finding;
+    } catch (error) {
+      this.#finding = null;
+      throw error;
+    }
+  }
+
+  /** Called when the server in use failed or no longer accepts writes. */
+  forget(): void {
+    this.#finding = null;
+  }
+
+  /** The configuration of a client: the address, completed by `more`. */
+  config(more: pg.ClientConfig): pg.ClientConfig {
+    return { ...this.#config, ...more };
+  }
+
+  /** Directs a client that has not connected yet to the server in use. */
+  lead(client: pg.Client): void {
+    client.host = this.#present.host;
+    client.port = this.#present.port;
+  }
+
+  /** In parallel, so that unresponsive servers cost one timeout; the first in order is used. */
+  async #ask(): Promise<Place> {
+    const answers = this.#places.map((place) => this.#problemOf(place));
+    const problems: string[] = [];
+    for (const [index, answer] of answers.entries()) {
+      const problem = await answer;
+      const place = this.#places[index]!;
+      if (problem === null) return place;
+      problems.push(`${place.host}:${place.port} ${problem}`);
+    }
+    const error = new Error(`none of the servers accepts writes: ${problems.join('; ')}`);
+    const isUp = problems.some((problem) => problem.endsWith(READ_ONLY));
+    throw isUp ? Object.assign(error, { code: READ_ONLY_SQLSTATE }) : error;
+  }
+
+  /** Null when it accepts writes. */
+  async #problemOf(place: Place): Promise<string | null> {
+    const [connectionTimeoutMillis, query_timeout] = [PROBE_TIMEOUT_MS, PROBE_TIMEOUT_MS];
+    const about = { application_name: 'letterhaus probe', connectionTimeoutMillis, query_timeout };
+    const client = new pg.Client(this.config(about));
+    client.on('error', () => {}); // the running statement fails with the reason
+    client.host = place.host;
+    client.port = place.port;
+    try {
+      await client.connect();
+      const { rows } = await client.query<{ is_writable: boolean }>(IS_WRITABLE);
+      return rows[0]?.is_writable === true ? null : READ_ONLY;
+    } catch (error) {
+      return (error as Error).message;
+    } finally {
+      void endWithin(client);
+    }
+  }
+}
+
+/** The address as pg reads it, including environment variables. */
+function placeOf(config: pg.ClientConfig): Place {
+  const { host, port } = new pg.Client(config);
+  return { host, port };
+}
+
+/** A session. Without a role among its settings it keeps the role that logged in. */
+export type Session = { settings: SessionSettings; name: string; timeoutMs: number };
+
+const SET = `
+select pg_backend_pid() as pid,
+       array(select set_config(name, value, false)
+               from unnest($1::text[], $2::text[]) with ordinality as s (name, value, i)
+              order by i) as values`;
+
+const READ_BACK = `
+select pg_backend_pid() as pid,
+       array(select current_setting(name)
+               from unnest($1::text[]) with ordinality as s (name, i) order by i) as values`;
+
+type Answer = { pid: number; values: string[] };
+
+/**
+ * Makes the settings of a session and reads them back.
+ * @returns the number of its server process, which through a pooler is not that of the log-in
+ * @throws UnsuitableDatabase when they were not kept
+ */
+export async function setSession(client: pg.Client, session: Session): Promise<number> {
+  const cancel = afterUnstalled(session.timeoutMs, () => {
+    client.connection.stream.destroy(new Error('no connection in time'));
+  });
+  try {
+    const names = Object.keys(session.settings);
+    const wanted = Object.values(session.settings);
+    const set = await client.query<Answer>(SET, [names, wanted]);
+    const read = await client.query<Answer>(READ_BACK, [names]);
+    const present = read.rows[0];
+    if (present === undefined || set.rows[0]?.pid !== present.pid)
+      throw new UnsuitableDatabase(NO_SESSIONS);
+    const others = names.filter((_, index) => present.values[index] !== wanted[index]);
+    if (others.length > 0) throw new UnsuitableDatabase(doesNotKeep(others));
+    return present.pid;
+  } finally {
+    cancel();
+  }
+}
+
+function doesNotKeep(names: readonly string[]): string {
+  return (
+    `The connection to the database does not keep its settings (${names.join(', ')}): ` +
+    'connect to PostgreSQL itself, or through a pooler in session mode.'
+  );
+}
+
+const NO_SESSIONS =
+  'DATABASE_URL leads to a pooler that gives each transaction another connection, and Letterhaus ' +
+  'needs sessions: set pool_mode=session for this database there, or connect to PostgreSQL itself.';
+
+/** A period is counted in this many parts, each a turn of the event loop that reads sockets. */
+const PERIOD_PARTS = 20;
+
+/**
+ * Calls `end` after a time that does not count event-loop stalls. In a process with ten thousand requests
+ * timers run late, before it reads a response of the database that has already arrived: a plain timeout
+ * would treat an available database as unavailable.
+ * @returns a function that cancels it
+ */
+export function afterUnstalled(ms: number, end: () => void): () => void {
+  let parts = 0;
+  const timer = setInterval(() => {
+    parts += 1;
+    if (parts < PERIOD_PARTS) return;
+    clearInterval(timer);
+    end();
+  }, ms / PERIOD_PARTS).unref();
+  return () => clearInterval(timer);
+}
+
+/** A client class for pg's pool, which connects it immediately: fails after `timeoutMs`. */
+export function pooledClient(timeoutMs: number, lead: (client: pg.Client) => void) {
+  return class PooledClient extends pg.Client {
+    constructor(config?: string | pg.ClientConfig) {
+      super(config);
+      lead(this);
+      const cancel = afterUnstalled(timeoutMs, () => {
+        this.connection.stream.destroy(new Error('no connection in time'));
+      });
+      this.once('connect', cancel);
+      this.once('end', cancel);
+    }
+  };
+}
+
+const END_WITHIN_MS = 2_000;
+
+/** Ends a connection. pg waits for the server to close it, which a silent one never does. */
+export async function endWithin(
+  client: pg.Client,
+  end: () => Promise<void> = () => client.end(),
+): Promise<void> {
+  const cancel = afterUnstalled(END_WITHIN_MS, () => client.connection.stream.destroy());
+  await end();
+  cancel();
+}
+
+/** Returned by pgBouncer for a statement outside of its pooling mode: protocol violation. */
+const REFUSED_BY_POOLER = '08P01';
+
+/**
+ * Checks that every session has its own server connection. A pooler is detected by the process number at
+ * log-in, which is not that of the server. Then two sessions alternate, in both orders: a pooler that
+ * reassigns connections after a transaction gives one of them the other's connection, whether it assigns
+ * the most or the least recently used one.
+ * @throws UnsuitableDatabase when sessions share a connection
+ */
+export async function requireSessions(
+  first: pg.Client,
+  openAnother: () => Promise<pg.Client>,
+): Promise<void> {
+  const { processID } = first as pg.Client & { processID: number | null };
+  if ((await pidOf(first)) === processID) return;
+  const second = await openAnother();
+  try {
+    const orders = [
+      [first, second],
+      [second, first],
+    ];
+    for (const order of orders) {
+      if (!(await keepTheirs([first, second], order))) throw new UnsuitableDatabase(NO_SESSIONS);
+    }
+  } catch (error) {
+    const isRefused = (error as { code?: string }).code === REFUSED_BY_POOLER;
+    throw isRefused ? new UnsuitableDatabase(NO_SESSIONS) : error;
+  } finally {
+    await second.end();
+  }
+}
+
+async function keepTheirs(
+  clients: readonly pg.Client[],
+  order: readonly pg.Client[],
+): Promise<boolean> {
+  const idle = [];
+  for (const client of clients) idle.push(await pidOf(client));
+  if (new Set(idle).size < clients.length) return false;
+  for (const client of clients) await client.query('begin');
+  for (const client of order) await client.query('commit');
+  for (const [index, client] of clients.entries()) {
+    if ((await pidOf(client)) !== idle[index]) return false;
+  }
+  return true;
+}
+
+async function pidOf(client: pg.Client): Promise<number | undefined> {
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+  return rows[0]?.pid;
+}

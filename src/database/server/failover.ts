@@ -1,0 +1,91 @@
+/**
+ * Detects a fail-over of the database to another server, and what it lost.
+ *
+ * A promoted standby begins a new timeline. Commits that the old primary acknowledged and an asynchronous
+ * standby had not received are lost. They cannot be restored, but are logged and counted.
+ */
+import { DatabaseUnavailable, type Queryable } from '../database.ts';
+
+const WRITES = {
+  name: 'writes',
+  text: `select current_setting('transaction_read_only') = 'off' as "acceptsWrites"`,
+};
+
+/** Whether the server answers, and is not a standby or otherwise read-only. @throws when it does not answer */
+export async function acceptsWrites(db: Queryable): Promise<boolean> {
+  const [row] = await db.query<{ acceptsWrites: boolean }>(WRITES);
+  return row?.acceptsWrites === true;
+}
+
+/** The first eight digits of a WAL file's name are the timeline. */
+const TIMELINE = {
+  name: 'timeline',
+  text: `
+select case when pg_is_in_recovery() then null
+            else left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline`,
+};
+
+/**
+ * The current timeline of the database.
+ * @returns null if it is not available: on a standby, or from a service that hides it
+ * @throws DatabaseUnavailable
+ */
+export async function databaseTimeline(db: Queryable): Promise<string | null> {
+  try {
+    const [row] = await db.query<{ timeline: string | null }>(TIMELINE);
+    return row?.timeline ?? null;
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) throw error;
+    return null;
+  }
+}
+
+const MISSING = `
+select i.id from unnest($1::uuid[], $2::uuid[]) as i(project_id, id)
+ where not exists (select from emails e
+                    where e.project_id = i.project_id and e.environment in ('live', 'test')
+                      and e.id = i.id and e.id = any($2::uuid[]))`;
+
+/** Covers the last seconds before a fail-over, which standbys may lack. */
+const EMAILS_MAX = 50_000;
+const ID_BYTES = 16;
+const ENTRY_BYTES = 2 * ID_BYTES;
+const EMAILS_PER_STATEMENT = 5_000;
+
+/** The newest emails that this worker accepted, to determine those a fail-over lost. 1.6 MB. */
+export class RecentlyAccepted {
+  readonly #entries = Buffer.alloc(EMAILS_MAX * ENTRY_BYTES);
+  #count = 0;
+
+  note(projectId: string, emailId: string): void {
+    const offset = (this.#count % EMAILS_MAX) * ENTRY_BYTES;
+    this.#entries.write((projectId + emailId).replaceAll('-', ''), offset, 'hex');
+    this.#count += 1;
+  }
+
+  /**
+   * @returns the ids of those that the database does not have
+   * @throws DatabaseUnavailable
+   */
+  async lost(db: Queryable): Promise<string[]> {
+    const count = Math.min(this.#count, EMAILS_MAX);
+    const lost: string[] = [];
+    for (let from = 0; from < count; from += EMAILS_PER_STATEMENT) {
+      const entries = Array.from(
+        { length: Math.min(count - from, EMAILS_PER_STATEMENT) },
+        (_, at) => this.#entry(from + at),
+      );
+      const rows = await db.query<{ id: string }>(MISSING, [
+        entries.map((entry) => entry.slice(0, 2 * ID_BYTES)),
+        entries.map((entry) => entry.slice(2 * ID_BYTES)),
+      ]);
+      lost.push(...rows.map(({ id }) => id));
+    }
+    return lost;
+  }
+
+  /** In hex: project, email. */
+  #entry(index: number): string {
+    return this.#entries.toString('hex', index * ENTRY_BYTES, (index + 1) * ENTRY_BYTES);
+  }
+}

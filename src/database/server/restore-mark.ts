@@ -1,0 +1,23 @@
+/**
+ * The mark of a restore that has begun: a table, created before anything else and dropped by the commit
+ * of the restore. So a database with it is unusable, whatever interrupted the restore.
+ */
+import type { Queryable } from '../database.ts';
+import { MigrationRefused } from '../migration/schema-version.ts';
+
+export const RESTORE_MARK = 'letterhaus_restore';
+
+export async function hasRestoreMark(db: Queryable): Promise<boolean> {
+  const [row] = await db.query<{ isThere: boolean }>(
+    `select to_regclass('${RESTORE_MARK}') is not null as "isThere"`,
+  );
+  return row?.isThere === true;
+}
+
+/** @throws MigrationRefused while the mark is there */
+export async function refuseUnfinishedRestore(db: Queryable): Promise<void> {
+  if (!(await hasRestoreMark(db))) return;
+  throw new MigrationRefused(
+    'A restore into this database is running or was interrupted, so it cannot be used: repeat `letterhaus restore FILE`, or start with an empty database.',
+  );
+}

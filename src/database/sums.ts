@@ -1,0 +1,59 @@
+/**
+ * Sums that are kept in memory and written every few seconds, so that counting never waits for the
+ * database. Sums that could not be written are added to the next ones; a crash loses the last seconds.
+ * Used for reputation (reputation/reputation-store.ts) and TLS results (delivery/route/tls-rules.ts).
+ */
+
+const WRITE_EVERY_MS = 5_000;
+/** Limits memory while the database is unavailable; further kinds are not counted then. */
+const KINDS_MAX = 20_000;
+
+export type SumsOptions<Count> = {
+  write: (counts: readonly Count[]) => Promise<void>;
+  /** The key under which counts are summed. */
+  keyOf: (count: Count) => string;
+  /** Adds the second to the first. */
+  merge: (sum: Count, count: Count) => void;
+};
+
+export class Sums<Count> {
+  readonly #options: SumsOptions<Count>;
+  #sums = new Map<string, Count>();
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(options: SumsOptions<Count>) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#sums.size;
+  }
+
+  /** @returns whether this is the first of its kind */
+  add(count: Count): boolean {
+    this.#timer ??= setTimeout(() => void this.flush(), WRITE_EVERY_MS).unref();
+    const key = this.#options.keyOf(count);
+    const known = this.#sums.get(key);
+    if (known !== undefined) this.#options.merge(known, count);
+    else if (this.#sums.size < KINDS_MAX) this.#sums.set(key, count);
+    return known === undefined;
+  }
+
+  /** Resolves when all counts so far were written or an attempt has failed. */
+  flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#writing = this.#writing.then(() => this.#writeNow());
+    return this.#writing;
+  }
+
+  async #writeNow(): Promise<void> {
+    if (this.#sums.size === 0) return;
+    const counts = [...this.#sums.values()];
+    this.#sums = new Map();
+    await this.#options.write(counts).catch(() => {
+      for (const count of counts) this.add(count);
+    });
+  }
+}

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newMessage } from '../../../test/support/deliveries.ts';
+import { newId } from '../../database/ids.ts';
+import { headOf, type StoredMessage } from './message-store.ts';
+import { Contents } from './contents.ts';
+
+const MB = 1024 * 1024;
+
+type Large = { message: StoredMessage; contentBytes: number };
+
+function large(megabytes: number, projectId = newId()): Large {
+  return { message: newMessage({ projectId }), contentBytes: megabytes * MB };
+}
+
+/** Whose messages are loaded is in `loaded`. */
+function newContents(messages: readonly Large[]): { contents: Contents; loaded: string[] } {
+  const loaded: string[] = [];
+  const load = async ({ id }: { id: string }): Promise<StoredMessage> => {
+    loaded.push(id);
+    return messages.find(({ message }) => message.id === id)?.message ?? newMessage();
+  };
+  return { contents: new Contents({ world: { random: () => 0 }, load }), loaded };
+}
+
+/** Starts a use that lasts until `end` is called. */
+function hold(contents: Contents, one: Large): { end: () => void; used: Promise<unknown> } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const wanted = { message: headOf(one.message), contentBytes: one.contentBytes };
+  return { end: resolve, used: contents.use(wanted, () => promise) };
+}
+
+const hasRoom = (contents: Contents, one: Large): boolean => contents.postponement(one) === null;
+
+test('a project uses as much memory as it leaves free, and others use the rest', async () => {
+  const own = newId();
+  const messages = [large(14, own), large(14, own), large(14, own), large(12), large(1)];
+  const { contents } = newContents(messages);
+  assert.equal(hasRoom(contents, messages[0]!), true);
+  hold(contents, messages[0]!);
+  assert.equal(hasRoom(contents, large(13, own)), false);
+  assert.equal(hasRoom(contents, large(12, own)), true);
+  hold(contents, large(12, own));
+  assert.equal(hasRoom(contents, large(1, own)), false);
+  assert.equal(hasRoom(contents, messages[3]!), true);
+});
+
+test('without room for a large message there is room for medium ones', () => {
+  const { contents } = newContents([]);
+  hold(contents, large(30));
+  hold(contents, large(10));
+  assert.equal(hasRoom(contents, large(1)), false);
+  assert.equal(hasRoom(contents, large(0.2)), true);
+});
+
+test('the largest message has room when nothing else is loaded, whatever its estimate', () => {
+  const { contents } = newContents([]);
+  assert.equal(hasRoom(contents, large(60)), true);
+});
+
+test('a message without room is postponed for some seconds, and not loaded', async () => {
+  const messages = [large(40), large(30)];
+  const { contents, loaded } = newContents(messages);
+  const first = hold(contents, messages[0]!);
+  const second = await contents.use(messages[1]!, () => assert.fail('it has no room'));
+  assert.deepEqual(second, { kind: 'postponed', delayMs: 5_000 });
+  first.end();
+  await first.used;
+  assert.equal(hasRoom(contents, messages[1]!), true);
+  assert.deepEqual(loaded, [messages[0]!.message.id]);
+});
+
+test('the recipients of an email share its content, which is loaded once and counted once', async () => {
+  const one = large(30);
+  const { contents, loaded } = newContents([one]);
+  const [first, second] = [hold(contents, one), hold(contents, one)];
+  first.end();
+  await first.used;
+  assert.equal(hasRoom(contents, large(30)), false);
+  second.end();
+  await second.used;
+  assert.equal(hasRoom(contents, large(30)), true);
+  assert.equal(loaded.length, 1);
+});
+
+test('the content that the accept path hands over is not loaded', async () => {
+  const one = large(1);
+  const { contents, loaded } = newContents([one]);
+  contents.keep(one.message);
+  const used = await contents.use(one, async (message) => message.subject);
+  assert.equal(used, one.message.subject);
+  assert.deepEqual(loaded, []);
+});
+
+test('a failed load gives its room back', async () => {
+  const contents = new Contents({
+    world: { random: () => 0 },
+    load: () => Promise.reject(new Error('away')),
+  });
+  await assert.rejects(
+    contents.use(large(40), () => assert.fail('it is not loaded')),
+    /away/,
+  );
+  assert.equal(hasRoom(contents, large(40)), true);
+});

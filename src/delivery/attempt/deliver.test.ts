@@ -1,0 +1,333 @@
+import { hash } from 'node:crypto';
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import pino from 'pino';
+import { type FakeMx, startFakeMx } from '../../../test/support/fake-mx.ts';
+import { newDelivery } from '../../../test/support/deliveries.ts';
+import { waitFor } from '../../../test/support/wait.ts';
+import { newId } from '../../database/ids.ts';
+import type { Settlement } from '../../settle/settlement.ts';
+import type { BrokerMessage, WorkerMessage } from '../broker/messages.ts';
+import { Broker } from '../broker/broker.ts';
+import { Connections } from '../shaping/connections.ts';
+import { Cutoff } from './attempt.ts';
+import type { Delivery } from '../queue/fair-queue.ts';
+import { createDeliver, type Deliver, type DeliverOptions } from './deliver.ts';
+import { ProviderBlocks } from '../blocks/provider-blocks.ts';
+import { USUAL_SHAPING } from '../shaping/settings.ts';
+import { Slots } from '../shaping/slots.ts';
+import { TlsCounters, TlsRules } from '../route/tls-rules.ts';
+
+const MESSAGE = 'Subject: hello\r\n\r\nHello\r\n';
+
+const world = {
+  now: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  random: () => 0.5,
+  newId,
+};
+
+const NEVER = { after: new Promise(() => {}), reply: '250 2.0.0 Taken' };
+
+function connectionsTo({ port }: FakeMx): Connections {
+  const broker = new Broker({
+    settings: USUAL_SHAPING,
+    world,
+    send: (_, messages: readonly BrokerMessage[]) =>
+      setImmediate(() => connections.receive(messages)),
+  });
+  broker.join(0);
+  const connections = new Connections({
+    world,
+    port,
+    heloName: 'out.letterhaus.test',
+    sources: [],
+    shaping: USUAL_SHAPING,
+    send: (messages: readonly WorkerMessage[]) => setImmediate(() => broker.receive(0, messages)),
+  });
+  return connections;
+}
+
+/** No provider refuses because of us. */
+function blocksWithout(): ProviderBlocks {
+  return new ProviderBlocks({
+    db: { query: () => assert.fail('nothing is counted') },
+    world,
+    log: pino({ level: 'silent' }),
+    rules: USUAL_SHAPING.block,
+    sources: [],
+    heloName: 'out.letterhaus.test',
+    onDue: () => {},
+  });
+}
+
+/** Delivers to one server, whatever the recipient; what it settles is added to the list. */
+function deliverTo(
+  mx: FakeMx,
+  delivery: { holder: string },
+  settled: Settlement[],
+  {
+    connections = connectionsTo(mx),
+    health,
+    ...changes
+  }: Partial<DeliverOptions & { health: DeliverOptions['settling']['health'] }> = {},
+): Deliver {
+  return createDeliver({
+    db: {
+      query: async <Row>() => [{ suppressed: false, domainDeleted: false }] as Row[],
+      transaction: () => assert.fail('no mailbox is full'),
+    },
+    world,
+    log: pino({ level: 'silent' }),
+    lease: { holder: () => delivery.holder, isFresh: () => true },
+    attempted: () => {},
+    takesReports: true,
+    putOff: { note: () => {}, retryMs: () => 1_000 },
+    holds: () => true,
+    builder: {
+      build: async () => ({
+        parts: [Buffer.from(MESSAGE)],
+        sizeBytes: MESSAGE.length,
+        sha256: hash('sha256', MESSAGE),
+        smtpUtf8: false,
+      }),
+    },
+    contents: {
+      postponement: () => assert.fail('the message is small'),
+      use: () => assert.fail('the message is small'),
+    },
+    connections,
+    blocks: blocksWithout(),
+    mailRouting: {
+      find: async () => ({
+        kind: 'hosts',
+        provider: 'receiver.test',
+        hosts: [{ name: 'mx.receiver.test', preference: 10, addresses: [mx.address] }],
+        dropped: [],
+      }),
+    },
+    tls: new TlsRules({
+      resolver: { tlsa: () => assert.fail('no TLSA records exist') },
+      policies: null,
+      counters: new TlsCounters(async () => {}),
+      port: mx.port,
+      world,
+    }),
+    viaRelay: false,
+    hasHostName: true,
+    logRecipients: 'none',
+    leastTls: 'opportunistic',
+    returnPathSecret: () => Buffer.alloc(32),
+    retryWaitsMs: [60_000],
+    settling: {
+      settle: async (settlement) => {
+        settled.push(settlement);
+        return true;
+      },
+      health: { isStuck: false, recovers: async () => true, ...health },
+    },
+    onAttempt: () => {},
+    ...changes,
+  });
+}
+
+test('an attempt that a stop leaves in doubt names the server that may have the message', async () => {
+  await using mx = await startFakeMx({ startTls: 'offered', phases: { data: NEVER } });
+  const delivery = newDelivery('jo@receiver.test', {
+    heldSinceMs: performance.now(),
+    expiresAtMs: performance.now() + 3600_000,
+  });
+  const settled: Settlement[] = [];
+  const cutoff = new Cutoff();
+  const delivered = deliverTo(mx, delivery, settled)(delivery, cutoff);
+  await waitFor(() => mx.messages.length === 1, { what: 'the message up to its dot' });
+  cutoff.cutUnsent();
+  cutoff.cutAll();
+  assert.deepEqual(await delivered, { kind: 'settled' });
+  const [{ status, attempt, smtp }] = settled as [Settlement];
+  assert.equal(status, 'deferred');
+  const { in_doubt, mx: host, ip, tls, tls_policy } = attempt as Record<string, unknown>;
+  assert.equal(in_doubt, true);
+  assert.deepEqual([host, ip, tls_policy], ['mx.receiver.test', mx.address, 'none']);
+  assert.match((tls as { version: string }).version, /^TLSv1\./);
+  assert.partialDeepStrictEqual(smtp, { mx: 'mx.receiver.test', ip: mx.address });
+});
+
+test('a worker that resumes before the final dot gives the message up, even if its lease can be renewed', async () => {
+  const goAhead = Promise.withResolvers<void>();
+  const phases = { data_command: { after: goAhead.promise, reply: '354 Go ahead' } };
+  await using mx = await startFakeMx({ phases });
+  const delivery = newDelivery('jo@receiver.test', { expiresAtMs: performance.now() + 3600_000 });
+  const settled: Settlement[] = [];
+  let hasSlept = false;
+  const deliver = deliverTo(mx, delivery, settled, {
+    lease: { holder: () => delivery.holder, isFresh: () => !hasSlept },
+    health: {
+      get isStuck() {
+        return hasSlept;
+      },
+      // The next beat gets through while outcomes are waited for.
+      recovers: async () => {
+        hasSlept = false;
+        return true;
+      },
+    },
+  });
+  const delivered = deliver(delivery, new Cutoff());
+  const isAsked = () => mx.sessions.some(({ lines }) => lines.includes('C: DATA'));
+  await waitFor(isAsked, { what: 'DATA' });
+  hasSlept = true;
+  goAhead.resolve();
+  assert.notEqual((await delivered).kind, 'settled');
+  assert.deepEqual([mx.messages, settled], [[], []]);
+});
+
+test('mail that expires untried has the reason for which it waited', async () => {
+  await using mx = await startFakeMx();
+  const delivery = newDelivery('jo@receiver.test', { provider: 'receiver.test', expiresAtMs: 0 });
+  const connections = connectionsTo(mx);
+  const settled: Settlement[] = [];
+  const deliver = deliverTo(mx, delivery, settled, { connections });
+  await deliver(delivery, new Cutoff());
+  for (let times = 0; times < 3; times += 1) {
+    connections.unreached('receiver.test', [mx.address], 'mx.receiver.test: no route to host');
+  }
+  await waitFor(() => connections.suspendedForMs('receiver.test') > 0, { what: 'the suspension' });
+  await deliver(delivery, new Cutoff());
+  await deliver({ ...delivery, attempts: 1 }, new Cutoff());
+  const [behind, suspended, tried] = settled.map(({ status, reason }) => ({ status, ...reason }));
+  const failed = { status: 'failed', category: 'expired' };
+  assert.partialDeepStrictEqual(behind, { ...failed, blame: 'us' });
+  assert.match(String(Object(behind).advice), /before it could be tried: it waited behind/);
+  assert.partialDeepStrictEqual(suspended, { ...failed, blame: 'receiver' });
+  assert.match(
+    String(Object(suspended).advice),
+    /no server .* answered .* \(mx.receiver.test: no route/,
+  );
+  assert.partialDeepStrictEqual(tried, { ...failed, blame: 'receiver' });
+  assert.match(String(Object(tried).advice), /shows what each attempt met/);
+});
+
+test('mail that expires while its domain is not verified names that as the reason', async () => {
+  await using mx = await startFakeMx();
+  const delivery = newDelivery('jo@receiver.test', {
+    attempts: 3,
+    expiresAtMs: 0,
+    domainUnverified: true,
+  });
+  const settled: Settlement[] = [];
+  await deliverTo(mx, delivery, settled)(delivery, new Cutoff());
+  const [{ status, reason }] = settled as [Settlement];
+  const { category, blame } = reason as Record<string, unknown>;
+  assert.deepEqual([status, category, blame], ['failed', 'expired', 'sender']);
+  assert.equal(mx.connections, 0);
+});
+
+test('no outcome is settled for a delivery that this worker does not hold', async () => {
+  await using mx = await startFakeMx();
+  const delivery = newDelivery('jo@receiver.test', {
+    heldSinceMs: performance.now(),
+    expiresAtMs: performance.now() + 3600_000,
+  });
+  const settled: Settlement[] = [];
+  const deliver = deliverTo(mx, delivery, settled, { holds: () => false });
+  await assert.rejects(deliver(delivery, new Cutoff()), /does not hold/);
+  assert.deepEqual(settled, []);
+});
+
+/** Under way, and without a slot already. */
+function newWaitingDelivery() {
+  const delivery = newDelivery('jo@receiver.test', {
+    heldSinceMs: performance.now(),
+    expiresAtMs: performance.now() + 3600_000,
+  });
+  const slots = new Slots({ waitingBytesMax: Infinity });
+  const place = slots.start('trial', 'project', delivery.weightBytes);
+  slots.leave(place);
+  return { ...delivery, place };
+}
+
+test('a silent server that is given up is a failed attempt, and its connection is closed', async () => {
+  await using mx = await startFakeMx({ phases: { greeting: {} } });
+  const delivery = newWaitingDelivery();
+  const settled: Settlement[] = [];
+  const delivered = deliverTo(mx, delivery, settled)(delivery, new Cutoff());
+  await waitFor(() => mx.connections === 1, { what: 'a connection' });
+  delivery.place.giveUp();
+  assert.deepEqual(await delivered, { kind: 'settled' });
+  await waitFor(() => mx.sessions[0]!.ended, { what: 'the end of the connection' });
+  const [{ status, attempt, smtp }] = settled as [Settlement];
+  assert.equal(status, 'deferred');
+  assert.partialDeepStrictEqual(attempt, { phase: 'connect', in_doubt: false, ip: mx.address });
+  assert.match((smtp as { message: string }).message, /was silent/);
+});
+
+test('a look-up that is given up is no attempt, and is repeated after a minute', async () => {
+  await using mx = await startFakeMx();
+  const delivery = newWaitingDelivery();
+  const mailRouting = { find: () => new Promise<never>(() => {}) };
+  const delivered = deliverTo(mx, delivery, [], { mailRouting })(delivery, new Cutoff());
+  delivery.place.giveUp();
+  assert.deepEqual(await delivered, { kind: 'release', delayMs: 60_000 });
+});
+
+test('a message that is being sent is not given up', async () => {
+  const goAhead = Promise.withResolvers<void>();
+  const phases = { mail: { after: goAhead.promise, reply: '250 2.1.0 Ok' } };
+  await using mx = await startFakeMx({ phases });
+  const delivery = newWaitingDelivery();
+  const settled: Settlement[] = [];
+  const delivered = deliverTo(mx, delivery, settled)(delivery, new Cutoff());
+  await waitFor(() => delivery.place.hasSession, { what: 'a session' });
+  assert.equal(delivery.place.group!.ungreeted.size, 0);
+  goAhead.resolve();
+  assert.deepEqual(await delivered, { kind: 'settled' });
+  assert.equal(mx.messages.length, 1);
+});
+
+function inAnHour(): Delivery {
+  const [heldSinceMs, expiresAtMs] = [performance.now(), performance.now() + 3600_000];
+  return newDelivery('jo@receiver.test', { heldSinceMs, expiresAtMs });
+}
+
+const uplink = (isDown: boolean) => [{ kind: 'uplink' as const, isDown, failedForMs: 20_000 }];
+
+test('while our uplink is down, a failure blames us once, counts no attempt and is retried soon', async () => {
+  await using mx = await startFakeMx({ phases: { greeting: { drop: 'rst' } } });
+  const delivery = inAnHour();
+  const settled: Settlement[] = [];
+  const connections = connectionsTo(mx);
+  connections.receive(uplink(true));
+  const deliver = deliverTo(mx, delivery, settled, { connections });
+  assert.deepEqual(await deliver(delivery, new Cutoff()), { kind: 'settled' });
+  const [{ status, attempt, reason, retryMs, eventType }] = settled as [Settlement];
+  assert.deepEqual([status, eventType, attempt], ['deferred', 'email.delivery_delayed', null]);
+  assert.partialDeepStrictEqual(reason, { category: 'network', blame: 'us' });
+  assert.equal(retryMs, 1_000);
+
+  const db = {
+    query: async <Row>() => [{ suppressed: false, domainDeleted: false, ...reason }] as Row[],
+    transaction: () => assert.fail('no mailbox is full'),
+  };
+  connections.receive([{ kind: 'host', address: mx.address, deadForMs: 0 }]);
+  const again = deliverTo(mx, delivery, settled, { connections, db });
+  assert.deepEqual(await again(delivery, new Cutoff()), { kind: 'release', delayMs: 1_000 });
+  assert.equal(settled.length, 1);
+});
+
+test('an attempt that began while our uplink was down and fails afterwards is not held against the receiver', async () => {
+  const hangUp = Promise.withResolvers<void>();
+  const phases = { greeting: { after: hangUp.promise, drop: 'rst' as const } };
+  await using mx = await startFakeMx({ phases });
+  const delivery = inAnHour();
+  const settled: Settlement[] = [];
+  const connections = connectionsTo(mx);
+  connections.receive(uplink(true));
+  const delivered = deliverTo(mx, delivery, settled, { connections })(delivery, new Cutoff());
+  await waitFor(() => mx.connections === 1, { what: 'a connection' });
+  connections.receive(uplink(false));
+  hangUp.resolve();
+  assert.deepEqual(await delivered, { kind: 'settled' });
+  assert.equal((settled[0]!.reason as { blame: string }).blame, 'us');
+  assert.equal(connections.deadForMs(mx.address), 0);
+});

@@ -1,0 +1,355 @@
+/**
+ * Tries the hosts of a route in their order: session, then transaction, until one has answered.
+ *
+ * A host that cannot be reached, refuses in its greeting, or does not keep its TLS rule
+ * (net/tls/policy.ts) is skipped for the next one. An answer about the message is the receiver's
+ * answer. After the dot was written no further host is tried, because the message may have been
+ * delivered (RFC 5321 §4.2.5). Hosts that failed to answer within the last minutes are skipped; when
+ * that is all of them, the delivery is postponed and no attempt is counted.
+ */
+import type { SmtpPhase } from '../../mail/replies/smtp-reply.ts';
+import type { MxHost, Route } from '../../net/dns/mx.ts';
+import type { ConnectResult, SmtpFailureCause, SmtpTlsFacts } from '../../net/smtp/client.ts';
+import type { TlsResult, Transaction, TransactionResult } from '../../net/smtp/client.ts';
+import { lacksSmtpUtf8 } from '../../net/smtp/transaction.ts';
+import type { TlsRule } from '../../net/tls/policy.ts';
+import { type Connections, isSilence, type Postponed } from '../shaping/connections.ts';
+import type { Target } from '../route/target.ts';
+import type { AttemptResult, Via } from './outcome.ts';
+import type { BlockVisit, Closed } from '../blocks/provider-blocks.ts';
+import type { Place } from '../shaping/slots.ts';
+import type { TlsForAttempt } from '../route/tls-rules.ts';
+
+/** The same for all hosts of the route. */
+export type RouteAttempt = TlsForAttempt & {
+  transaction: Transaction;
+  /** A large message: loads it, calls `send` and drops it, when a server is ready. Null: it is there already. */
+  withMessage: ((send: Send) => Promise<TransactionResult | Postponed>) | null;
+  /** How long it may be postponed for hosts that did not answer a moment ago. */
+  postponableMs: number;
+  /** Names the server before the message is sent: an attempt may be cut off without a result. */
+  progress: { startedMs: number; session: { via: Via; source: string } };
+  /** Whether the server may be tried: its provider may refuse such mail (delivery/blocks/provider-blocks.ts). */
+  gate: BlockVisit['gate'];
+  /** Its place among the deliveries under way; none in tests. */
+  place: Place | undefined;
+};
+
+type Send = () => Promise<TransactionResult>;
+type SessionFailure = Exclude<ConnectResult, { kind: 'ready' }>;
+/** The result of one host. */
+type HostResult = Exclude<AttemptResult, { kind: 'unroutable' }>;
+
+/** RFC 5321 §5.1 asks for at least two addresses; Postfix stops at five, and two sessions. */
+const ADDRESSES_MAX = 5;
+/** Of one host while others are left: all addresses of a host usually fail together. */
+const ADDRESSES_OF_HOST_MAX = 3;
+const SESSIONS_MAX = 2;
+/** The number of halvings from a window of 20 connections down to one. */
+const CROWDED_MAX = 4;
+
+export async function tryHosts(
+  route: Route,
+  connections: Connections,
+  options: RouteAttempt,
+): Promise<AttemptResult | Postponed> {
+  if (route.kind !== 'hosts') return { kind: 'unroutable', route };
+  let last: HostResult | null = null;
+  let lacking: HostResult | null = null;
+  let sessions = 0;
+  let delayMs = Infinity;
+  let closed: Closed | null = null;
+  const silent = new Map<string, string[]>();
+  const candidates = candidatesOf(route, connections, options);
+  for (const [index, { host, address, provider, rule }] of candidates.entries()) {
+    if (rule.mode === 'barred') {
+      options.onTls(rule, rule.problem);
+      last ??= barred(host, rule);
+      continue;
+    }
+    // No way around a block by another provider's server: only by another of our addresses.
+    if (closed !== null && closed.block.provider !== provider) continue;
+    const { envelopeFrom } = options.transaction;
+    const found = await options.gate({ provider, address, envelopeFrom });
+    if (found !== null) {
+      closed ??= found;
+      continue;
+    }
+    const hasOthers = index < candidates.length - 1;
+    const first = firstTarget({ provider, host, address }, rule, options);
+    const result = await tryTarget(first, {
+      connections,
+      rule,
+      options,
+      hasOthers,
+      isAlone: options.withMessage !== null,
+    });
+    if (result.kind === 'postponed') {
+      delayMs = Math.min(delayMs, result.delayMs);
+      continue;
+    }
+    if (lacksSmtpUtf8(result)) {
+      // Another server of the domain may have it, also one that is not reachable now.
+      lacking ??= result;
+      continue;
+    }
+    last = result;
+    if (options.place?.signal.aborted === true) return last;
+    if (isSilence(result)) silent.set(provider, [...(silent.get(provider) ?? []), address]);
+    if (result.phase !== 'connect') sessions += 1;
+    if (isAnswer(result) || sessions >= SESSIONS_MAX) break;
+  }
+  if (last === null && delayMs < Infinity) return { kind: 'postponed', delayMs };
+  if (last === null && closed !== null) return { kind: 'postponed', ...closed };
+  if (last === null) return lacking ?? noAddress();
+  if (!isSilence(last)) return last;
+  // Of a connection that was begun while our uplink was down.
+  if (isExcused(connections, options)) return last;
+  const reason = summaryOf(last);
+  for (const [provider, addresses] of silent) connections.unreached(provider, addresses, reason);
+  return last;
+}
+
+/** Our uplink was down when the attempt began, and is up now. */
+function isExcused({ uplink }: Connections, { progress }: RouteAttempt): boolean {
+  return !uplink.isDown && uplink.wasDownSince(progress.startedMs);
+}
+
+function summaryOf(result: HostResult): string {
+  const { mx, ip } = result.via;
+  return `${mx} [${ip}]: ${result.kind === 'failed' ? result.message : result.reply.message}`;
+}
+
+/** The provider that a host's replies are about: a domain may list any host after a large provider's. */
+export function providerAt(
+  { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
+  hostName: string | null,
+): string {
+  return hosts.find(({ name }) => name === hostName)?.provider ?? provider;
+}
+
+type Candidate = { host: string; address: string; provider: string; rule: TlsRule };
+
+function candidatesOf(
+  route: Extract<Route, { kind: 'hosts' }>,
+  connections: Connections,
+  options: RouteAttempt,
+): Candidate[] {
+  const candidates: Candidate[] = [];
+  let left = ADDRESSES_MAX;
+  const hosts = openFirst(route, connections, options).map((host) => {
+    return { ...host, rule: options.ruleFor(host) };
+  });
+  const lastOpen = hosts.findLastIndex(({ rule }) => rule.mode !== 'barred');
+  for (const [index, hostWithRule] of hosts.entries()) {
+    const { name: host, addresses, provider = route.provider, rule } = hostWithRule;
+    // A barred host does not count towards ADDRESSES_MAX.
+    if (rule.mode === 'barred') {
+      candidates.push({ host, address: '', provider, rule });
+      continue;
+    }
+    const max = index < lastOpen ? Math.min(left, ADDRESSES_OF_HOST_MAX) : left;
+    const chosen = firstAlive(addresses, max, (address) => isSkipped(address));
+    candidates.push(...chosen.map((address) => ({ host, address, provider, rule })));
+    left -= chosen.filter((address) => !isSkipped(address)).length;
+  }
+  return candidates;
+
+  /** It did not answer a moment ago: it takes no time, and does not count towards ADDRESSES_MAX. */
+  function isSkipped(address: string): boolean {
+    const deadForMs = connections.deadForMs(address);
+    return deadForMs > 0 && deadForMs < options.postponableMs;
+  }
+}
+
+/** The first addresses, with at most `max` that are not skipped. */
+function firstAlive(
+  addresses: readonly string[],
+  max: number,
+  isSkipped: (address: string) => boolean,
+): string[] {
+  let alive = 0;
+  return addresses.filter((address) => {
+    if (!isSkipped(address)) alive += 1;
+    return isSkipped(address) || alive <= max;
+  });
+}
+
+/** Among hosts of equal preference those with an idle session first: a new session costs more. */
+function openFirst(
+  { hosts, provider }: Extract<Route, { kind: 'hosts' }>,
+  connections: Connections,
+  options: RouteAttempt,
+): readonly MxHost[] {
+  if (hosts.length === 1) return hosts;
+  const open = connections.idleHosts(provider, options.transaction);
+  if (open.size === 0) return hosts;
+  const rank = ({ name }: MxHost): number => (open.has(name) ? 0 : 1);
+  return hosts.toSorted(
+    (one, other) => one.preference - other.preference || rank(one) - rank(other),
+  );
+}
+
+function barred(host: string, { why, policy }: Extract<TlsRule, { mode: 'barred' }>): HostResult {
+  return {
+    kind: 'failed',
+    phase: 'tls',
+    cause: 'tls',
+    message: why,
+    inDoubt: false,
+    via: { mx: host, ip: null, tls: null, tls_policy: policy },
+    source: '',
+    transcript: [`(${host}: ${why})`],
+  };
+}
+
+type OpenRule = Exclude<TlsRule, { mode: 'barred' }>;
+type HostTry = {
+  connections: Connections;
+  rule: OpenRule;
+  options: RouteAttempt;
+  /** Another address is left to try. */
+  hasOthers: boolean;
+  /** How often a connection was refused because this machine already had others open. */
+  crowded?: number;
+  /** The message is large, or failed on a kept session: it goes alone, on a new session. */
+  isAlone: boolean;
+};
+
+function firstTarget(
+  where: Pick<Target, 'provider' | 'host' | 'address'>,
+  rule: OpenRule,
+  { tlsMemory }: RouteAttempt,
+): Target {
+  const { host } = where;
+  const reduced = tlsMemory.needsReduced(host) ? { reducedHello: true } : {};
+  if (rule.mode === 'opportunistic') {
+    if (tlsMemory.isBroken(host)) return { ...where, tls: 'off' };
+    return { ...where, tls: rule.mode, expectsTls: tlsMemory.expectsTls(host), ...reduced };
+  }
+  if (rule.mode !== 'dane') return { ...where, tls: rule.mode, ...reduced };
+  return { ...where, tls: 'dane', dane: rule.dane, daneKey: rule.key, ...reduced };
+}
+
+/**
+ * A host that did not answer a moment ago is skipped, except when the message would expire before it
+ * may be tried again: then it is tried once more.
+ */
+async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult | Postponed> {
+  const { connections, rule, options, isAlone, hasOthers } = hostTry;
+  const { transaction, postponableMs, place } = options;
+  const where = { mx: target.host, ip: target.address, tls_policy: rule.policy };
+  options.progress.session = { via: { ...where, tls: null }, source: '' };
+  const request = { transaction, postponableMs, isAlone, hasOthers, place };
+  const opened = await connections.acquire(target, request);
+  if (opened.kind === 'postponed') return opened;
+  const { source } = opened;
+  if (opened.isCrowded === true && (hostTry.crowded ?? 0) < CROWDED_MAX) {
+    return tryTarget(target, { ...hostTry, crowded: (hostTry.crowded ?? 0) + 1 });
+  }
+  if (opened.kind !== 'ready') {
+    if (place?.signal.aborted === true && opened.kind === 'failed') {
+      return { ...opened, inDoubt: false, via: { ...where, tls: null } };
+    }
+    const easier = easierTarget(target, opened);
+    const isHeld = lacksExpectedTls(target, opened);
+    if (easier?.tls === 'off' || isHeld) options.tlsMemory.failed(target.host);
+    if (easier !== null) return tryTarget(easier, hostTry);
+    if (opened.kind === 'failed' && (opened.phase === 'tls' || opened.cause === 'tls')) {
+      options.onTls(rule, opened.tlsResult ?? 'validation-failure');
+    }
+    if (opened.kind === 'failed' && isDead(opened) && !isExcused(connections, options)) {
+      connections.markDead(target.address, { timedOut: opened.cause === 'timeout' });
+    }
+    const via = { ...where, tls: null };
+    if (opened.kind === 'replied') return { ...opened, via };
+    const message = isHeld ? `${opened.message} ${TLS_HAS_WORKED}` : opened.message;
+    return { ...opened, message, inDoubt: false, via };
+  }
+  const { connection, reused, announced } = opened;
+  place?.greeted();
+  if (reused !== true) {
+    const { host, reducedHello: reduced = false } = target;
+    if (connection.tls !== null) options.tlsMemory.worked(host, { reduced });
+    options.onTls(rule, rule.problem ?? resultOf(target, rule, connection.tls));
+  }
+  const via = { ...where, tls: shown(connection.tls) };
+  options.progress.session = { via, source };
+  const send = () => connection.send(transaction, connections.followerOn(connection));
+  const sent = await (options.withMessage?.(send) ?? send()).catch((error: unknown) => {
+    connections.release(connection);
+    throw error;
+  });
+  const isSuspect = sent.kind !== 'postponed' && reused === true && isAboutTheSession(sent);
+  connections.release(connection, !isSuspect);
+  if (sent.kind === 'replied' && !('local' in sent)) connections.uplink.answered(target.provider);
+  if (sent.kind === 'postponed') return sent;
+  if (announced === true && sent.phase === 'mail') {
+    // It refused the envelope that came with the dot, or never answered it.
+    if (sent.kind === 'replied' || sent.cause !== 'closed') connections.markAlone(target.host);
+  }
+  if (isSuspect || (announced === true && sent.phase === 'mail')) {
+    return tryTarget(target, { ...hostTry, isAlone: true });
+  }
+  return { ...sent, via, source };
+}
+
+const TLS_HAS_WORKED =
+  'TLS has worked with it lately: plain text is not used before that has failed for an hour.';
+
+/** No connection, or no greeting. */
+function isDead({ phase, cause }: { phase: SmtpPhase; cause: SmtpFailureCause }): boolean {
+  return phase === 'connect' || (phase === 'greeting' && cause === 'timeout');
+}
+
+/**
+ * After a failed handshake: the same with a small ClientHello; then, where TLS is opportunistic,
+ * plain text. A certificate that cannot be verified is not a failed handshake.
+ */
+function easierTarget(target: Target, failure: SessionFailure): Target | null {
+  if (failure.kind !== 'failed' || failure.phase !== 'tls') return null;
+  if (failure.tlsResult !== undefined) return null;
+  if (target.reducedHello !== true) return { ...target, reducedHello: true };
+  const mayBePlain = target.tls === 'opportunistic' && target.expectsTls !== true;
+  return mayBePlain ? { ...target, tls: 'off' } : null;
+}
+
+/** TLS that has worked before failed: TlsMemory decides how long the mail waits. */
+function lacksExpectedTls({ expectsTls, reducedHello }: Target, failure: SessionFailure): boolean {
+  if (expectsTls !== true || failure.kind !== 'failed') return false;
+  return failure.phase === 'starttls' || (failure.phase === 'tls' && reducedHello === true);
+}
+
+/** An unverified certificate is reported only where a policy asks for verification. */
+function resultOf(target: Target, { policy }: TlsRule, tls: SmtpTlsFacts | null): TlsResult {
+  if (tls !== null) return policy === 'none' || policy === 'provider' ? null : tls.result;
+  return target.tls === 'off' ? 'validation-failure' : 'starttls-not-supported';
+}
+
+function shown(tls: SmtpTlsFacts | null): Via['tls'] {
+  if (tls === null) return null;
+  const { version, cipher, verified, problem } = tls;
+  return { version, cipher, verified, problem };
+}
+
+/**
+ * A kept session was ended or has carried all that the server takes on one: this is no answer about the
+ * message, and none of it was sent. Some servers say so with a 5xx, which must not bounce.
+ */
+function isAboutTheSession(sent: TransactionResult): boolean {
+  if (sent.phase === 'rset') return true;
+  if (sent.phase !== 'mail' || 'local' in sent) return false;
+  if (sent.kind === 'failed') return sent.cause === 'closed';
+  return sent.reply.code === 421 || sent.reply.code >= 500;
+}
+
+/** Ends the list of hosts: an answer about the message, or doubt whether it was delivered. */
+function isAnswer(result: HostResult): boolean {
+  if (result.kind === 'failed') return result.inDoubt || result.cause === 'withheld';
+  return result.phase !== 'greeting' && result.phase !== 'ehlo';
+}
+
+function noAddress(): AttemptResult {
+  const message = 'No host of the recipient has an address.';
+  return { kind: 'unroutable', route: { kind: 'temporary', message } };
+}

@@ -1,0 +1,178 @@
+/**
+ * The stored messages that delivery composes, whole or without their content.
+ */
+import type { Environment, Scope } from '../../core/scope.ts';
+import { domainOf, type Mailbox, parseMailbox } from '../../mail/address.ts';
+import { messageIdOf } from '../../mail/compose.ts';
+import type { Dsn } from '../../mail/dsn-parameters.ts';
+import type { Attachment, Email } from '../../mail/email.ts';
+import { trackingOf } from '../../mail/links/tracking-link.ts';
+import type { Queryable } from '../../database/database.ts';
+
+/** An email as delivery needs it. Its bytes depend only on this and the domain's keys (delivery/attempt/message.ts). */
+export type StoredMessage = Email & {
+  projectId: string;
+  environment: Environment;
+  id: string;
+  createdAt: Date;
+  /** null: sent at once. */
+  scheduledAt: Date | null;
+  /** When delivery ends; like `scheduledAt`, fixed once an attempt may have begun. */
+  expiresAt: Date;
+  domainId: string;
+  /** Whether it has an Ed25519 signature besides the RSA one. */
+  dualSigned: boolean;
+};
+
+/** A stored message without its content, which may be large. */
+export type MessageHead = Omit<StoredMessage, 'html' | 'text' | 'attachments' | 'written'> & {
+  written: { messageId: string } | null;
+};
+
+export function headOf(message: StoredMessage): MessageHead {
+  const { html: _html, text: _text, attachments: _attachments, written, ...head } = message;
+  return { ...head, written: written && { messageId: written.messageId } };
+}
+
+const LOAD = (content: string): string => `
+select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at, e.domain_id, e.dual_signed, e.from_address,
+       e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, c.headers,
+       c.unsubscribe_url, c.tls, c.tracking, c.dsn, e.message_id${content}
+  from emails e
+  join contents c on c.project_id = e.project_id and c.email_id = e.id
+ where e.project_id = any($1::uuid[]) and e.environment = any($2::text[]) and e.id = any($3::uuid[])
+   and c.email_id = any($3::uuid[])`;
+
+const LOAD_HEADS = LOAD('');
+const LOAD_MESSAGES = LOAD(
+  `, coalesce(c.html, c.large_html) as html, c.body_text, c.attachments, c.raw`,
+);
+
+type HeadRow = {
+  project_id: string;
+  environment: Environment;
+  id: string;
+  created_at: Date;
+  scheduled_at: Date | null;
+  expires_at: Date;
+  domain_id: string;
+  dual_signed: boolean;
+  from_address: string;
+  from_name: string | null;
+  to_list: string[];
+  cc_list: string[];
+  reply_to: string[];
+  subject: string;
+  tags: { name: string; value: string }[];
+  metadata: Record<string, string>;
+  headers: [string, string][] | null;
+  unsubscribe_url: string | null;
+  tls: Email['tls'];
+  tracking: string | null;
+  dsn: Dsn | null;
+  message_id: string | null;
+};
+
+type MessageRow = HeadRow & {
+  html: string | null;
+  body_text: string | null;
+  attachments: Attachment[] | null;
+  raw: Buffer | null;
+};
+
+/** The messages with these ids, by id. Ids are unique across scopes; each message has its scope. */
+export async function loadMessages(
+  db: Queryable,
+  wanted: readonly (Scope & { id: string })[],
+): Promise<Map<string, StoredMessage>> {
+  const statement = { name: 'load_messages', text: LOAD_MESSAGES };
+  const rows = await db.query<MessageRow>(statement, keysOf(wanted));
+  return new Map(rows.map((row) => [row.id, messageOf(row)]));
+}
+
+/** As `loadMessages`, without their contents. */
+export async function loadHeads(
+  db: Queryable,
+  wanted: readonly (Scope & { id: string })[],
+): Promise<Map<string, MessageHead>> {
+  const statement = { name: 'load_heads', text: LOAD_HEADS };
+  const rows = await db.query<HeadRow>(statement, keysOf(wanted));
+  return new Map(rows.map((row) => [row.id, headOfRow(row)]));
+}
+
+function keysOf(wanted: readonly (Scope & { id: string })[]): unknown[] {
+  return [
+    [...new Set(wanted.map((one) => one.projectId))],
+    [...new Set(wanted.map((one) => one.environment))],
+    wanted.map((one) => one.id),
+  ];
+}
+
+function headOfRow(row: HeadRow): MessageHead {
+  return {
+    projectId: row.project_id,
+    environment: row.environment,
+    id: row.id,
+    createdAt: row.created_at,
+    scheduledAt: row.scheduled_at,
+    expiresAt: row.expires_at,
+    domainId: row.domain_id,
+    dualSigned: row.dual_signed,
+    from: { name: row.from_name, address: mailbox(row.from_address).address },
+    to: row.to_list.map(mailbox),
+    cc: row.cc_list.map(mailbox),
+    replyTo: row.reply_to.map(mailbox),
+    subject: row.subject,
+    headers: row.headers ?? [],
+    tags: row.tags,
+    metadata: row.metadata,
+    unsubscribeUrl: row.unsubscribe_url,
+    tls: row.tls,
+    tracking: trackingOf(row.tracking),
+    written: row.message_id === null ? null : { messageId: row.message_id },
+    ...(row.dsn && { dsn: row.dsn }),
+  };
+}
+
+function messageOf(row: MessageRow): StoredMessage {
+  const { raw, message_id: messageId } = row;
+  return {
+    ...headOfRow(row),
+    html: row.html,
+    text: row.body_text,
+    attachments: row.attachments ?? [],
+    written: raw === null || messageId === null ? null : { raw, messageId },
+  };
+}
+
+const SENT_SHA256 = `
+select e.attempt ->> 'message_sha256' as sha256
+  from events e
+ where e.project_id = $1 and e.environment = $2 and e.subject_id = $3 and e.position = $4
+   and e.attempt ->> 'message_sha256' is not null
+ order by e.seq desc limit 1`;
+
+/** The hash of the message that the last attempt at a recipient sent; null: none has, or its event is gone. */
+export async function sentSha256(
+  db: Queryable,
+  { projectId, environment, id, position }: Scope & { id: string; position: number },
+): Promise<string | null> {
+  const values = [projectId, environment, id, position];
+  return (await db.query<{ sha256: string }>(SENT_SHA256, values))[0]?.sha256 ?? null;
+}
+
+/** Includes angle brackets. */
+export function messageIdIn({
+  written,
+  id,
+  from,
+}: Pick<MessageHead, 'written' | 'id' | 'from'>): string {
+  return written?.messageId ?? messageIdOf(id, domainOf(from.address));
+}
+
+/** Stored mailboxes were parsed at acceptance, so a parse error is a bug. */
+function mailbox(text: string): Mailbox {
+  const parsed = parseMailbox(text);
+  if (!parsed) throw new Error('a stored mailbox cannot be parsed');
+  return parsed;
+}

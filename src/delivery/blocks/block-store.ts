@@ -1,0 +1,276 @@
+/**
+ * Refusals because of one of our addresses or of a sending domain, counted by provider since its last delivery, and the
+ * blocks that follow from them (delivery/blocks/provider-blocks.ts has the rules).
+ *
+ * Guarantee: over all workers and nodes one message at a time is the probe of a block, and each block ends once.
+ */
+import type { RefusalSubject } from '../../mail/replies/blocks.ts';
+import type { Queryable } from '../../database/database.ts';
+
+/** `subject`: our address, or the host name where the system chooses it; or the sending domain. */
+export type BlockKey = { provider: string; about: 'address' | 'domain'; subject: string };
+
+export type ProviderBlock = BlockKey & {
+  refusals: number;
+  /** The sending domains that were refused, at most SENDERS_MAX. */
+  senders: readonly string[];
+  category: string;
+  reply: string;
+  /** Since the last one. */
+  refusedForMs: number;
+  /** null: not blocked. */
+  since: Date | null;
+  /** Until the next probe; null: not blocked, or a message is the probe now. */
+  nextProbeInMs: number | null;
+  /** The same for the mail of a sending domain that was not refused yet. */
+  firstOfSenderInMs: number | null;
+};
+
+export type BlockRules = {
+  /** Refusals in a row. */
+  afterRefusals: number;
+  /** Until the first probe; each further wait is twice as long. */
+  firstMs: number;
+  longestMs: number;
+};
+
+const SENDERS_MAX = 100;
+/** A probe whose worker died is given up after this time; replies to the final dot are awaited for 10 minutes. */
+const PROBING_MAX_MS = 15 * 60_000;
+
+const PROBES = '(b.probing_until is null or b.probing_until <= t.now)';
+/** @param firstMs the parameter with the first wait */
+const columns = (firstMs: string): string => `
+       b.provider, b.about, b.subject, b.refusals, b.senders, b.category, b.reply, b.since,
+       (extract(epoch from t.now - b.refused_at) * 1000)::float8 as "refusedForMs",
+       case when b.since is not null and ${PROBES}
+            then greatest(0, extract(epoch from b.next_probe_at - t.now) * 1000)::float8 end as "nextProbeInMs",
+       case when b.since is not null and ${PROBES}
+            then greatest(0, extract(epoch from b.refused_at - t.now) * 1000 + ${firstMs}::float8)::float8
+            end as "firstOfSenderInMs"`;
+
+const REFUSE = `
+with t as materialized (select app_now() as now),
+counted as (
+  insert into provider_blocks as b (provider, about, subject, refusals, is_clear, senders, category, reply, wait_ms,
+                                    refused_at, changed_at, since, next_probe_at)
+  select $1::text, $2::text, $3::text, 1, $4::boolean, array[$5::text], $6::text, $7::text, $8::float8,
+         t.now, t.now, case when $10::int <= 1 and $4::boolean then t.now end,
+         case when $10::int <= 1 and $4::boolean then t.now + $8::float8 * interval '1 millisecond' end
+    from t
+  on conflict (provider, about, subject) do update
+     set refusals = b.refusals + 1, category = excluded.category, reply = excluded.reply,
+         senders = case when $5 = any(b.senders) or cardinality(b.senders) >= ${SENDERS_MAX} then b.senders
+                        else b.senders || $5 end,
+         is_clear = b.is_clear or $4, refused_at = excluded.refused_at, changed_at = excluded.changed_at,
+         since = coalesce(b.since, case when b.refusals + 1 >= $10
+                          and (b.is_clear or $4 or cardinality(b.senders) > 1 or $5 <> all(b.senders))
+                          then excluded.changed_at end),
+         wait_ms = case when b.since is null then $8::float8
+                        when $11::boolean then least($9::float8, b.wait_ms * 2) else b.wait_ms end,
+         probing_until = case when $11 then null else b.probing_until end,
+         next_probe_at = case when b.since is null then excluded.changed_at + $8 * interval '1 millisecond'
+                              when $11 then excluded.changed_at
+                                            + least($9::float8, b.wait_ms * 2) * interval '1 millisecond'
+                              else b.next_probe_at end
+  returning *
+)
+select ${columns('$8')} from counted b, t`;
+
+type Refused = {
+  senderDomain: string;
+  subject: RefusalSubject;
+  category: string;
+  reply: string;
+  /** The message was the probe of this block. */
+  isProbe: boolean;
+};
+
+/** Counts a refusal. The one that makes it too many in a row begins the block; that of a probe makes its waits longer. */
+export async function countRefusal(
+  db: Queryable,
+  { provider, about, subject }: BlockKey,
+  refused: Refused & { rules: BlockRules },
+): Promise<ProviderBlock> {
+  const { senderDomain, category, reply, isProbe, rules } = refused;
+  // What is not clear is about the domain until several domains are refused.
+  const isClear = refused.subject === about || about === 'domain';
+  const { firstMs, longestMs, afterRefusals } = rules;
+  const [row] = await db.query<ProviderBlock>({ name: 'count_refusal', text: REFUSE }, [
+    provider,
+    about,
+    subject,
+    isClear,
+    senderDomain,
+    category,
+    storable(reply),
+    firstMs,
+    longestMs,
+    afterRefusals,
+    isProbe,
+  ]);
+  if (!row) throw new Error('a refusal was not returned');
+  return row;
+}
+
+const TAKE_PROBE = `
+with t as materialized (select app_now() as now)
+update provider_blocks b
+   set probing_until = t.now + ${PROBING_MAX_MS} * interval '1 millisecond', changed_at = t.now
+  from t
+ where b.provider = $1 and b.about = $2 and b.subject = $3 and b.since is not null and ${PROBES}
+   and (b.next_probe_at <= t.now
+        or b.about = 'address' and cardinality(b.senders) < ${SENDERS_MAX} and $4::text <> all(b.senders)
+           and b.refused_at + $5::float8 * interval '1 millisecond' <= t.now)
+returning 1`;
+
+/** @returns whether the caller's message is the probe; it must then call `countRefusal`, `endBlock` or `leaveProbe` */
+export async function takeProbe(
+  db: Queryable,
+  { provider, about, subject }: BlockKey,
+  { senderDomain, firstMs }: { senderDomain: string; firstMs: number },
+): Promise<boolean> {
+  const values = [provider, about, subject, senderDomain, firstMs];
+  return (await db.query({ name: 'take_probe', text: TAKE_PROBE }, values)).length > 0;
+}
+
+const LEAVE_PROBE = `
+with t as materialized (select app_now() as now)
+update provider_blocks b
+   set probing_until = null, changed_at = t.now,
+       next_probe_at = greatest(b.next_probe_at, t.now + $4::float8 * interval '1 millisecond')
+  from t
+ where b.provider = $1 and b.about = $2 and b.subject = $3 and b.probing_until is not null`;
+
+/** The probe showed nothing: another message is the next one, after the first wait. */
+export async function leaveProbe(
+  db: Queryable,
+  { provider, about, subject }: BlockKey,
+  firstMs: number,
+): Promise<void> {
+  await db.query({ name: 'leave_probe', text: LEAVE_PROBE }, [provider, about, subject, firstMs]);
+}
+
+const END = `
+with t as materialized (select app_now() as now),
+before as (
+  select b.provider, b.about, b.subject, b.since from provider_blocks b
+   where b.provider = $1 and b.about = $2 and b.subject = $3 and b.refusals > 0
+     for update
+),
+reset as (
+  update provider_blocks b
+     set refusals = 0, is_clear = false, senders = '{}', since = null, next_probe_at = null, probing_until = null,
+         changed_at = t.now
+    from t, before o
+   where b.provider = o.provider and b.about = o.about and b.subject = o.subject
+)
+select since is not null as "wasBlocked" from before`;
+
+/** A delivery: counts anew. @returns whether that ended a block */
+export async function endBlock(
+  db: Queryable,
+  { provider, about, subject }: BlockKey,
+): Promise<boolean> {
+  const values = [provider, about, subject];
+  const [row] = await db.query<{ wasBlocked: boolean }>({ name: 'end_block', text: END }, values);
+  return row?.wasBlocked ?? false;
+}
+
+/** The rows that a look of a worker returns, at most. */
+const LOOKED_AT_MAX = 2_000;
+
+const CHANGED = `
+with t as materialized (select app_now() as now)
+select t.now as "readAt", ${columns('$2')}
+  from t, provider_blocks b
+ where b.changed_at > $1::timestamptz or b.since is not null
+ order by b.changed_at desc
+ limit ${LOOKED_AT_MAX}`;
+
+/** All blocks, and what has changed since then. */
+export function readBlocks(
+  db: Queryable,
+  since: Date,
+  firstMs: number,
+): Promise<(ProviderBlock & { readAt: Date })[]> {
+  return db.query({ name: 'read_blocks', text: CHANGED }, [since, firstMs]);
+}
+
+const LIST = `
+with t as materialized (select app_now() as now)
+select ${columns('0')}
+  from t, provider_blocks b
+ where b.since is not null
+ order by position('.' in b.provider) > 0, b.since, b.provider, b.about, b.subject
+ limit $1`;
+
+/** Blocks, those of named providers first, then the oldest first. */
+export function listBlocks(db: Queryable, limit: number): Promise<ProviderBlock[]> {
+  return db.query<ProviderBlock>(LIST, [limit]);
+}
+
+/** Workers read the new time within seconds. */
+const PROBE_NOW = `
+with t as materialized (select app_now() as now)
+update provider_blocks b
+   set next_probe_at = t.now, probing_until = null, changed_at = t.now
+  from t
+ where b.provider = $1 and b.since is not null
+returning 1`;
+
+/** The next message of each block of the provider is its probe. @returns the number of blocks */
+export async function probeNow(db: Queryable, provider: string): Promise<number> {
+  return (await db.query(PROBE_NOW, [provider])).length;
+}
+
+/** What waits longest; a probe needs one message. */
+const DUE_SOON = `
+update queue q set due_at = app_now() + $2::float8 * interval '1 millisecond'
+  from (select o.project_id, o.email_id, o.position
+          from projects p
+         cross join lateral (
+            select q.email_id, q.position, q.project_id from queue q
+             where q.holder is null and q.project_id = p.id and q.provider = $1 and not q.held
+               and q.due_at > app_now()
+             order by q.project_id, q.provider, q.due_at limit 3) o
+         limit 300) o
+ where q.project_id = o.project_id and q.email_id = o.email_id and q.position = o.position
+   and q.holder is null and not q.held
+   and not exists (select from emails e
+                    where e.project_id = q.project_id and e.environment = q.environment and e.id = q.email_id
+                      and e.scheduled_at > app_now())
+returning 1`;
+
+/** Makes some of each project's mail for the provider due. @returns the number of recipients */
+export async function makeSomeDue(
+  db: Queryable,
+  provider: string,
+  delayMs: number,
+): Promise<number> {
+  return (await db.query(DUE_SOON, [provider, delayMs])).length;
+}
+
+const SENDER_PROJECTS = `select distinct project_id as id from domains where name = $1 and deleted_at is null`;
+
+/** The projects that send from a domain. */
+export async function projectsSending(db: Queryable, domain: string): Promise<string[]> {
+  return (await db.query<{ id: string }>(SENDER_PROJECTS, [domain])).map(({ id }) => id);
+}
+
+/** Without a refusal for this long nothing is known any more. */
+const KEPT_DAYS = 7;
+
+const FORGET = `
+delete from provider_blocks
+ where changed_at < app_now() - interval '${KEPT_DAYS} days' returning 1`;
+
+/** @returns the number of rows deleted */
+export async function forgetBlocks(db: Queryable): Promise<number> {
+  return (await db.query(FORGET)).length;
+}
+
+/** PostgreSQL stores no NUL. */
+function storable(text: string): string {
+  return text.replaceAll('\0', '\uFFFD');
+}

@@ -1,0 +1,465 @@
+/**
+ * Providers that refuse our mail because of one of our addresses, or because of a sending domain.
+ *
+ *     refused, because of the address or the domain (mail/replies/blocks.ts)
+ *        │ the third time in a row, without a delivery to this provider between
+ *     blocked: its mail waits; one message at a time is a probe, after waits that grow from a minute to an hour
+ *        │ the first delivery
+ *     open: what waits is due at once, and taken in fair turns
+ *
+ * A refusal is deferred. It bounces only when the message is refused again although the provider has taken other mail
+ * from the same address and domain meanwhile.
+ *
+ * What a provider says affects mail to itself only. A block belongs to one of our addresses, or to one sending domain;
+ * a reply that does not say which is about the domain until several domains were refused. While an address is blocked, a
+ * domain that was not refused yet may probe after the first wait, so that refusals of one sender do not delay others
+ * for long.
+ *
+ * Rows in the database (delivery/blocks/block-store.ts) hold the state for all nodes. A worker reads them every 2 s; a delivery
+ * to a provider without refusals reads and writes nothing.
+ */
+import { isIPv6 } from 'node:net';
+import type { Logger } from 'pino';
+import type { World } from '../../lib/world.ts';
+import { domainOf } from '../../mail/address.ts';
+import type { RefusalSubject } from '../../mail/replies/blocks.ts';
+import { lastReason } from '../../emails/email-store.ts';
+import type { Queryable } from '../../database/database.ts';
+import {
+  type BlockKey,
+  type BlockRules,
+  countRefusal,
+  endBlock,
+  leaveProbe,
+  projectsSending,
+  type ProviderBlock,
+  readBlocks,
+  takeProbe,
+} from './block-store.ts';
+import { bringForward, type PutOffClaim } from '../queue/put-off-store.ts';
+import { changeQueueStep, QUEUE_START, WHOLE_QUEUE } from '../queue-control/change-store.ts';
+import { refusedByBlock, refusedForNow } from './outcomes.ts';
+import type { Delivery } from '../queue/fair-queue.ts';
+import type { Attempted, Outcome } from '../attempt/outcome.ts';
+import type { NotedDelivery } from '../queue/put-off.ts';
+import { type Source, sourcesFor } from '../shaping/sources.ts';
+
+type BlocksOptions = {
+  db: Queryable;
+  world: Pick<World, 'monotonicMs' | 'random'>;
+  log: Pick<Logger, 'info' | 'error'>;
+  rules: BlockRules;
+  /** Our addresses; none: the system's choice, which is known by the name for EHLO. */
+  sources: readonly Source[];
+  heloName: string;
+  /** Waiting mail has become due. */
+  onDue: () => void;
+};
+
+/** A block as this worker knows it; times on its monotonic clock. */
+type Known = ProviderBlock & { probeAtMs: number; firstOfSenderAtMs: number };
+/** The server that answered, and what its refusal is about; null: it is no such refusal. */
+type Answered = {
+  provider: string;
+  source: string;
+  ip: string | null;
+  about: RefusalSubject | null;
+};
+type Server = { provider: string; address: string; envelopeFrom: string };
+/** Nothing may be sent to the server now. */
+export type Closed = { block: BlockKey; delayMs: number };
+
+const READ_EVERY_MS = 2_000;
+/** Transactions that were open at the last reading commit within this time. */
+const READ_AGAIN_MS = 10_000;
+const KNOWN_MAX = 5_000;
+/** What waits becomes due spread over this time, and over more the more of it there is, up to the longest wait. */
+const SPREAD_MS = 1_000;
+const SPREAD_EACH_MS = 20;
+
+type Recent = PutOffClaim & { decidedMs: number };
+
+/** Other workers know within READ_EVERY_MS that a block has ended; what was put off before is found in the queue. */
+const RECENT_MS = 15_000;
+const RECENT_MAX = 2_000;
+/** Between the look at the block and the decision there may be a look-up in the database. */
+const SLACK_MS = 5_000;
+
+function recentOf(noted: readonly Recent[], nowMs: number): Recent[] {
+  return noted.filter(({ decidedMs }) => decidedMs >= nowMs - RECENT_MS);
+}
+
+export class ProviderBlocks {
+  readonly options: BlocksOptions;
+  readonly #known = new Map<string, Known>();
+  /** When this worker delivered last: another one may have counted a refusal before. */
+  readonly #deliveredAtMs = new Map<string, number>();
+  /** Mail that was put off a moment ago, by provider, and when a block of it ended. */
+  readonly #recent = new Map<string, Recent[]>();
+  readonly #endedAtMs = new Map<string, number>();
+  /** How much mail was put off until the next probe of a block. */
+  readonly #waiting = new Map<string, { probeAtMs: number; count: number }>();
+  #readAt = new Date(0);
+  #timer: NodeJS.Timeout | undefined;
+  #isRunning = false;
+
+  constructor(options: BlocksOptions) {
+    this.options = options;
+  }
+
+  start(): void {
+    this.#isRunning = true;
+    const next = (): void => {
+      if (!this.#isRunning) return;
+      this.#timer = setTimeout(() => void this.#read().finally(next), READ_EVERY_MS).unref();
+    };
+    void this.#read().finally(next);
+  }
+
+  stop(): void {
+    this.#isRunning = false;
+    clearTimeout(this.#timer);
+  }
+
+  /** What waits now, by what was decided at `decidedMs`: a block that ended since did not find it in the queue. */
+  noted(deliveries: readonly NotedDelivery[], decidedMs: number): void {
+    const nowMs = this.options.world.monotonicMs();
+    for (const { provider, message, position, claim } of deliveries) {
+      const one = { projectId: message.projectId, emailId: message.id, position, claim, decidedMs };
+      if ((this.#endedAtMs.get(provider) ?? -Infinity) >= decidedMs - SLACK_MS) {
+        void this.#bringForward([one]);
+      } else if (this.#isRefused(provider)) {
+        const before = this.#recent.get(provider) ?? [];
+        const kept = before.length < RECENT_MAX ? before : before.slice(RECENT_MAX / 2);
+        kept.push(one);
+        this.#recent.set(
+          provider,
+          (kept[0]?.decidedMs ?? nowMs) < nowMs - 2 * RECENT_MS ? recentOf(kept, nowMs) : kept,
+        );
+      }
+    }
+  }
+
+  #isRefused(provider: string): boolean {
+    for (const block of this.blocks) if (block.provider === provider) return true;
+    return false;
+  }
+
+  /** A block of the provider ended, here or elsewhere: mail that this worker put off since is due as well. */
+  #ended(provider: string): void {
+    const nowMs = this.options.world.monotonicMs();
+    this.#endedAtMs.delete(provider);
+    this.#endedAtMs.set(provider, nowMs);
+    if (this.#endedAtMs.size > KNOWN_MAX) {
+      this.#endedAtMs.delete(this.#endedAtMs.keys().next().value!);
+    }
+    const recent = recentOf(this.#recent.get(provider) ?? [], nowMs);
+    this.#recent.delete(provider);
+    void this.#bringForward(recent);
+  }
+
+  async #bringForward(recent: readonly Recent[]): Promise<void> {
+    if (recent.length === 0) return;
+    const { db, onDue } = this.options;
+    const claims = recent.map((one) => ({ ...one, delayMs: 0 }));
+    await bringForward(db, claims).catch((error: unknown) => this.#failed(error, 0));
+    onDue();
+  }
+
+  /** One attempt at a delivery. */
+  visit(delivery: Delivery): BlockVisit {
+    return new BlockVisit(delivery, this);
+  }
+
+  /** A block that the mail of this delivery waits for, from any of our addresses; null: none is known. */
+  blockOf({ provider, message }: Pick<Delivery, 'provider' | 'message'>): BlockKey | null {
+    const sender = domainOf(message.from.address);
+    for (const block of this.blocks) {
+      if (block.provider !== provider) continue;
+      if (block.about === 'address' || block.subject === sender) return block;
+    }
+    return null;
+  }
+
+  /** The blocks that this worker knows of. */
+  get blocks(): Iterable<ProviderBlock> {
+    return [...this.#known.values()].filter(({ since }) => since !== null);
+  }
+
+  /** Nobody has refused our mail lately. */
+  get isQuiet(): boolean {
+    return this.#known.size === 0;
+  }
+
+  /** The block that holds for this mail: that of the address comes before that of the domain. */
+  holding(keys: readonly BlockKey[]): Known | null {
+    const found = keys.map((key) => this.#known.get(nameOf(key)));
+    return found.find((one) => one !== undefined && one.since !== null) ?? null;
+  }
+
+  /** Whether the message is the probe. A database that is away has no probes. */
+  async takeProbe(block: Known, senderDomain: string): Promise<boolean> {
+    const nowMs = this.options.world.monotonicMs();
+    if (nowMs < this.#dueAtMs(block, senderDomain)) return false;
+    const { firstMs } = this.options.rules;
+    const isTaken = await takeProbe(this.options.db, block, { senderDomain, firstMs }).catch(
+      (error: unknown) => this.#failed(error, false),
+    );
+    // Another one is the probe, or the block has changed: read soon.
+    if (!isTaken) block.probeAtMs = block.firstOfSenderAtMs = nowMs + firstMs;
+    return isTaken;
+  }
+
+  /** How long the mail waits for the next probe. */
+  waitMs(block: Known, senderDomain: string): number {
+    const { world, rules } = this.options;
+    const dueAtMs = this.#dueAtMs(block, senderDomain);
+    const name = nameOf(block);
+    const before = this.#waiting.get(name);
+    const count = before?.probeAtMs === block.probeAtMs ? before.count + 1 : 1;
+    this.#waiting.set(name, { probeAtMs: block.probeAtMs, count });
+    const spreadMs = Math.min(rules.longestMs, SPREAD_MS + count * SPREAD_EACH_MS);
+    return Math.ceil(Math.max(0, dueAtMs - world.monotonicMs()) + world.random() * spreadMs);
+  }
+
+  #dueAtMs({ about, senders, probeAtMs, firstOfSenderAtMs }: Known, senderDomain: string): number {
+    const isFirst = about === 'address' && !senders.includes(senderDomain);
+    return isFirst ? Math.min(probeAtMs, firstOfSenderAtMs) : probeAtMs;
+  }
+
+  /** Never rejects: without the database a refusal is not counted. */
+  async count(
+    key: BlockKey,
+    refused: { senderDomain: string; subject: RefusalSubject; isProbe: boolean } & Pick<
+      ProviderBlock,
+      'category' | 'reply'
+    >,
+  ): Promise<Known | null> {
+    const { db, rules } = this.options;
+    const row = await countRefusal(db, key, { ...refused, rules }).catch((error: unknown) =>
+      this.#failed(error, null),
+    );
+    return row && this.#note(row);
+  }
+
+  /** The server took a message: refusals are counted anew, and a block ends. */
+  delivered(key: BlockKey): void {
+    const name = nameOf(key);
+    if (this.#deliveredAtMs.size >= KNOWN_MAX && !this.#deliveredAtMs.has(name)) {
+      this.#deliveredAtMs.delete(this.#deliveredAtMs.keys().next().value!);
+    }
+    this.#deliveredAtMs.set(name, this.options.world.monotonicMs());
+    if (this.#known.has(name)) void this.#end(key);
+  }
+
+  /** Never rejects. */
+  async #end(key: BlockKey): Promise<void> {
+    const { db, log, onDue } = this.options;
+    const known = this.#known.get(nameOf(key));
+    if (known) this.#note({ ...known, refusals: 0, since: null, senders: [] });
+    try {
+      if (!(await endBlock(db, key))) return;
+      log.info({ ...key }, 'a provider takes mail again that it had refused; what waits is due');
+      await this.#release(key, onDue);
+    } catch (error) {
+      this.#failed(error, undefined);
+    }
+  }
+
+  async leave(key: BlockKey): Promise<void> {
+    await leaveProbe(this.options.db, key, this.options.rules.firstMs).catch((error: unknown) =>
+      this.#failed(error, undefined),
+    );
+  }
+
+  /** Makes the waiting mail due; of a domain only that of the projects that send from it. */
+  async #release({ provider, about, subject }: BlockKey, onDue: () => void): Promise<void> {
+    const { db } = this.options;
+    const projects = about === 'domain' ? await projectsSending(db, subject) : [null];
+    for (const projectId of projects) {
+      const selector = { ...WHOLE_QUEUE, provider, projectId };
+      for (let from: typeof QUEUE_START | null = QUEUE_START; from !== null;) {
+        from = (await changeQueueStep(db, 'retry', { selector, from })).next;
+        onDue();
+      }
+    }
+  }
+
+  async #read(): Promise<void> {
+    const { db, rules } = this.options;
+    const since = new Date(this.#readAt.getTime() - READ_AGAIN_MS);
+    const before = [...this.#known].filter(([, one]) => one.since !== null);
+    const rows = await readBlocks(db, since, rules.firstMs).catch((error: unknown) =>
+      this.#failed(error, null),
+    );
+    if (rows === null) return;
+    // All blocks are read: the others were deleted, a week after the last refusal.
+    const current = new Set(rows.map(nameOf));
+    for (const [name, one] of before) {
+      if (!current.has(name) && this.#known.get(name) === one) this.#known.delete(name);
+    }
+    for (const row of rows) {
+      this.#note(row);
+      const refusedAtMs = this.options.world.monotonicMs() - row.refusedForMs;
+      const wasDeliveredSince = (this.#deliveredAtMs.get(nameOf(row)) ?? -Infinity) > refusedAtMs;
+      if (row.refusals > 0 && wasDeliveredSince) void this.#end(row);
+    }
+    if (rows[0]) this.#readAt = rows[0].readAt;
+  }
+
+  #note(row: ProviderBlock): Known {
+    const nowMs = this.options.world.monotonicMs();
+    const { firstMs } = this.options.rules;
+    const atMs = (inMs: number | null): number => nowMs + (inMs ?? firstMs);
+    const known = {
+      ...row,
+      probeAtMs: atMs(row.nextProbeInMs),
+      firstOfSenderAtMs: atMs(row.firstOfSenderInMs),
+    };
+    const name = nameOf(row);
+    const wasBlocked = (this.#known.get(name)?.since ?? null) !== null;
+    this.#known.delete(name);
+    if (wasBlocked && row.since === null) this.#ended(row.provider);
+    if (row.refusals > 0) this.#known.set(name, known);
+    else this.#waiting.delete(name);
+    if (this.#known.size > KNOWN_MAX) this.#known.delete(this.#known.keys().next().value!);
+    return known;
+  }
+
+  #failed<Instead>(error: unknown, instead: Instead): Instead {
+    this.options.log.error(
+      { err: error },
+      'the refusals of a provider could not be read or counted',
+    );
+    return instead;
+  }
+}
+
+/** One attempt at a delivery: whether each server may be tried, and what its answer means. */
+export class BlockVisit {
+  readonly #delivery: Delivery;
+  readonly #blocks: ProviderBlocks;
+  readonly #senderDomain: string;
+  /** The blocks of which this message is the probe. */
+  readonly #probes: BlockKey[] = [];
+  #answered: Answered | null = null;
+
+  constructor(delivery: Delivery, blocks: ProviderBlocks) {
+    this.#delivery = delivery;
+    this.#blocks = blocks;
+    this.#senderDomain = domainOf(delivery.message.from.address);
+  }
+
+  /** null: the server may be tried. */
+  async gate({ provider, address, envelopeFrom }: Server): Promise<Closed | null> {
+    if (this.#blocks.isQuiet) return null;
+    const { sources } = this.#blocks.options;
+    const [source = ''] = sourcesFor(sources, { provider, address, envelopeFrom });
+    const block = this.#blocks.holding(this.#keysAt({ provider, source, ip: address }));
+    if (block === null || this.#isProbeOf(block)) return null;
+    if (await this.#blocks.takeProbe(block, this.#senderDomain)) {
+      this.#probes.push(block);
+      return null;
+    }
+    return { block, delayMs: this.#blocks.waitMs(block, this.#senderDomain) };
+  }
+
+  /** The server that answered the message. */
+  note(answered: Answered): void {
+    this.#answered = answered;
+  }
+
+  /** What follows for the message; the answer is counted. Never rejects. */
+  async judge(attempted: Attempted): Promise<Attempted> {
+    const answered = this.#answered;
+    if (attempted.kind !== 'ended' || answered === null) {
+      await this.#leaveProbes([]);
+      return attempted;
+    }
+    const { outcome } = attempted;
+    const keys = this.#keysAt(answered);
+    if (outcome.status === 'delivered' || outcome.status === 'sent') {
+      // The outcome is settled meanwhile.
+      for (const key of keys) this.#blocks.delivered(key);
+      void this.#leaveProbes(keys);
+      return attempted;
+    }
+    if (answered.about === null) {
+      await this.#leaveProbes([]);
+      return attempted;
+    }
+    return { ...attempted, ...(await this.#refused(outcome, answered.about, keys)) };
+  }
+
+  /** The attempt ended in an error. */
+  async abandon(): Promise<void> {
+    await this.#leaveProbes([]);
+  }
+
+  async #refused(
+    outcome: Outcome,
+    subject: RefusalSubject,
+    keys: readonly BlockKey[],
+  ): Promise<{ outcome: Outcome; retryMs?: number }> {
+    const category = outcome.reason?.category ?? 'reputation';
+    const affected = keys.filter(({ about }) => subject === 'unclear' || subject === about);
+    const counted = [];
+    for (const key of affected) {
+      const isProbe = this.#isProbeOf(key);
+      const reply = this.#withoutRecipient(outcome.smtp?.message ?? '');
+      const refusal = { senderDomain: this.#senderDomain, subject, isProbe, category, reply };
+      const row = await this.#blocks.count(key, refusal);
+      if (row) counted.push(row);
+    }
+    await this.#leaveProbes(affected);
+    const block = counted.find(({ since }) => since !== null) ?? this.#blocks.holding(keys);
+    if (block) {
+      const retryMs = this.#blocks.waitMs(block, this.#senderDomain);
+      return { outcome: refusedByBlock(outcome, block), retryMs };
+    }
+    const tookOther = counted.length > 0 && counted.every(({ refusals }) => refusals === 1);
+    const isFinal = tookOther && (await this.#wasRefusedBefore(category));
+    return { outcome: isFinal ? outcome : refusedForNow(outcome) };
+  }
+
+  async #wasRefusedBefore(category: string): Promise<boolean> {
+    const { message, position, attempts } = this.#delivery;
+    if (attempts === 0) return false;
+    const which = { projectId: message.projectId, emailId: message.id, position };
+    const last = await lastReason(this.#blocks.options.db, which).catch(() => null);
+    return last?.category === category;
+  }
+
+  /** The row is shown to operators, logged and mailed. */
+  #withoutRecipient(reply: string): string {
+    const { address } = this.#delivery;
+    const at = reply.toLowerCase().indexOf(address.toLowerCase());
+    if (at < 0) return reply;
+    const rest = reply.slice(at + address.length);
+    return `${reply.slice(0, at)}…${this.#withoutRecipient(rest)}`;
+  }
+
+  #keysAt({ provider, source, ip }: Pick<Answered, 'provider' | 'source' | 'ip'>): BlockKey[] {
+    const { heloName } = this.#blocks.options;
+    const chosen = isIPv6(ip ?? '') ? `${heloName} (IPv6)` : heloName;
+    return [
+      { provider, about: 'address', subject: source === '' ? chosen : source },
+      { provider, about: 'domain', subject: this.#senderDomain },
+    ];
+  }
+
+  #isProbeOf(key: BlockKey): boolean {
+    return this.#probes.some((probe) => nameOf(probe) === nameOf(key));
+  }
+
+  async #leaveProbes(except: readonly BlockKey[]): Promise<void> {
+    if (this.#probes.length === 0) return;
+    const kept = new Set(except.map(nameOf));
+    const left = this.#probes.splice(0).filter((probe) => !kept.has(nameOf(probe)));
+    for (const probe of left) await this.#blocks.leave(probe);
+  }
+}
+
+function nameOf({ provider, about, subject }: BlockKey): string {
+  return `${provider}\n${about}\n${subject}`;
+}

@@ -1,0 +1,57 @@
+/**
+ * Reports providers that refuse our mail (delivery/blocks/provider-blocks.ts) as conditions, and ends the conditions of blocks that have
+ * ended. The rows are the truth: whichever worker or node began or ended a block, and died then, the next look says so.
+ */
+import type { OperatorEvents } from '../../core/operator-events.ts';
+import { delistingPage } from '../../mail/replies/blocks.ts';
+import { isNamedProvider } from '../../net/providers.ts';
+import { listConditions } from '../../operator/condition-store.ts';
+import type { Queryable } from '../../database/database.ts';
+import { forgetBlocks, listBlocks, type ProviderBlock } from './block-store.ts';
+
+const BLOCKS_MAX = 1_000;
+/** Anybody can have mail servers that refuse: beyond this number theirs are only listed. */
+const OTHERS_REPORTED_MAX = 20;
+const CONDITIONS_MAX = 10_000;
+
+export class BlockWatch {
+  readonly #db: Queryable;
+  readonly #operatorEvents: OperatorEvents;
+
+  constructor(db: Queryable, operatorEvents: OperatorEvents) {
+    this.#db = db;
+    this.#operatorEvents = operatorEvents;
+  }
+
+  async run(): Promise<void> {
+    await forgetBlocks(this.#db);
+    const blocks = await listBlocks(this.#db, BLOCKS_MAX);
+    const named = blocks.filter(({ provider }) => isNamedProvider(provider));
+    const others = blocks.filter(({ provider }) => !isNamedProvider(provider));
+    for (const block of [...named, ...others.slice(0, OTHERS_REPORTED_MAX)]) this.#report(block);
+    const open = new Set(blocks.map(subjectOf));
+    for (const { type, subject } of await listConditions(this.#db, CONDITIONS_MAX)) {
+      if (type !== 'provider.blocked' || open.has(subject)) continue;
+      this.#operatorEvents.clear({ type, subject });
+    }
+  }
+
+  #report(block: ProviderBlock): void {
+    const { provider, about, subject, reply, category, refusals, since } = block;
+    const page = delistingPage(provider, reply);
+    const what = about === 'address' ? `this service at ${subject}` : `the domain ${subject}`;
+    this.#operatorEvents.raise({
+      type: 'provider.blocked',
+      subject: subjectOf(block),
+      message: `${provider} refuses all mail of ${what}: ${reply}`,
+      remedy:
+        `Mend what the reply names and ask for delisting${page === null ? '' : `: ${page}`}. ` +
+        `Its mail waits meanwhile; letterhaus providers retry ${provider} tries one message now.`,
+      details: { provider, about, [about]: subject, category, reply, refusals, since, page },
+    });
+  }
+}
+
+function subjectOf({ provider, subject }: ProviderBlock): string {
+  return `${provider} ${subject}`;
+}

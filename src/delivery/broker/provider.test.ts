@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { USUAL_SHAPING } from '../shaping/settings.ts';
+import { Window } from './provider.ts';
+
+const { holdDownMs, stepMs, tryAgainAfterMs } = USUAL_SHAPING.recovery;
+
+function grown(limit: number): Window {
+  const window = new Window(limit, USUAL_SHAPING.recovery);
+  window.grow(limit, 0);
+  return window;
+}
+
+test('a new receiver gets two connections, and one more with each message', () => {
+  const window = new Window(5, USUAL_SHAPING.recovery);
+  const sizes = [window.size];
+  for (let message = 0; message < 5; message += 1) {
+    window.grow(1, 0);
+    sizes.push(window.size);
+  }
+  assert.deepEqual(sizes, [2, 3, 4, 5, 5, 5]);
+  assert.equal(new Window(1, USUAL_SHAPING.recovery).size, 1);
+});
+
+test('a receiver that reports too many connections gets half, once per complaint, and at least one', () => {
+  const window = grown(20);
+  assert.equal(window.shrink(0), true);
+  assert.equal(window.shrink(100), false);
+  assert.equal(window.size, 10);
+  for (let nowMs = 10_000; nowMs < 100_000; nowMs += 10_000) window.shrink(nowMs);
+  assert.equal(window.size, 1);
+});
+
+test('a new connection that is refused counts, however soon after the last complaint', () => {
+  const window = grown(20);
+  window.shrink(1_000, 50);
+  assert.equal(window.shrink(1_040, 60), false, 'it was begun before');
+  assert.equal(window.shrink(1_040, 20), true);
+  assert.equal(window.size, 5);
+});
+
+test('after a pause connections grow one by one up to the number that was too many', () => {
+  const window = grown(10);
+  window.shrink(0);
+  window.grow(100, holdDownMs - 1);
+  assert.equal(window.size, 5);
+  for (let nowMs = holdDownMs; nowMs < tryAgainAfterMs; nowMs += stepMs / 2)
+    window.grow(100, nowMs);
+  assert.equal(window.size, 9);
+  assert.equal(window.isWhole, false);
+  window.grow(1, tryAgainAfterMs);
+  assert.deepEqual([window.size, window.isWhole], [10, true]);
+});
+
+test('a number that is too many again is tried less often each time', () => {
+  const window = grown(10);
+  const tries: number[] = [];
+  window.shrink(0);
+  for (let nowMs = 0; nowMs < 4 * 3600_000; nowMs += stepMs) {
+    window.grow(1, nowMs);
+    if (window.size < 10) continue;
+    tries.push(nowMs);
+    window.shrink(nowMs);
+  }
+  const pauses = tries.slice(1).map((triedAtMs, index) => triedAtMs - tries[index]!);
+  assert.deepEqual(
+    pauses,
+    pauses.toSorted((one, other) => one - other),
+  );
+  assert.ok(tries.length < 10, `${tries.length} tries in four hours`);
+});

@@ -1,0 +1,32 @@
+/** What this worker remembers of mail servers for minutes or days: which did not answer, and which take no announced message. */
+import type { World } from '../../lib/world.ts';
+
+const REMEMBERED_MAX = 10_000;
+
+/** Facts about hosts or addresses that hold for a while. Beyond the limit the oldest are dropped. */
+export class Remembered {
+  readonly #world: Pick<World, 'monotonicMs'>;
+  readonly #untilMs = new Map<string, number>();
+
+  constructor(world: Pick<World, 'monotonicMs'>) {
+    this.#world = world;
+  }
+
+  remember(host: string, forMs: number): void {
+    this.#untilMs.delete(host);
+    if (forMs <= 0) return;
+    this.#untilMs.set(host, this.#world.monotonicMs() + forMs);
+    if (this.#untilMs.size <= REMEMBERED_MAX) return;
+    const [oldest] = this.#untilMs.keys();
+    this.#untilMs.delete(oldest!);
+  }
+
+  /** The remaining time; 0: it does not hold any more. */
+  forMs(host: string): number {
+    const untilMs = this.#untilMs.get(host);
+    if (untilMs === undefined) return 0;
+    const leftMs = untilMs - this.#world.monotonicMs();
+    if (leftMs <= 0) this.#untilMs.delete(host);
+    return Math.max(0, leftMs);
+  }
+}

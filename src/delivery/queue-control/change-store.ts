@@ -1,0 +1,317 @@
+/**
+ * The queue for operators: waiting mail by provider, and retry, hold, release and removal of waiting mail.
+ *
+ * A change walks over the queue's key in steps, project by project, so that no statement is long. Rows
+ * that a worker holds are not changed, because an SMTP transaction cannot be undone. A retry asks those
+ * workers to compare their claims with their memory (delivery/queue/releases.ts), and releases rows whose
+ * holder does not exist. Held mail is not claimed; it becomes due when it expires, so that it always
+ * ends. Released mail is not held again because of a paused domain. No change makes scheduled mail due
+ * before its time.
+ *
+ * A drop that can be undone (drop-store.ts) marks its mail and holds it; its undo restores what was before.
+ */
+import type { Environment } from '../../core/scope.ts';
+import type { Address } from '../../mail/address.ts';
+import type { Queryable } from '../../database/database.ts';
+import { IS_FREE } from '../queue/queue-store.ts';
+
+export type QueueChange = 'retry' | 'hold' | 'release';
+
+/** All members that are not null have to match. */
+export type QueueSelector = {
+  emailId: string | null;
+  /** The domain of the recipients. */
+  domain: string | null;
+  /** As the queue has it: the domain while its provider is not known. */
+  provider: string | null;
+  projectId: string | null;
+  environment: Environment | null;
+  organizationId: string | null;
+  /** Marked by this drop. */
+  dropId: string | null;
+  /** Accepted no later than this email. */
+  lastEmailId: string | null;
+};
+
+/** Selects everything. */
+export const WHOLE_QUEUE: QueueSelector = {
+  emailId: null,
+  domain: null,
+  provider: null,
+  projectId: null,
+  environment: null,
+  organizationId: null,
+  dropId: null,
+  lastEmailId: null,
+};
+
+export type QueueStep = {
+  /** Recipients that match; of these a worker holds `busy`, and `changed` were changed. */
+  found: number;
+  busy: number;
+  changed: number;
+  /** Where the next step begins; null: this was the last one. */
+  next: QueuePlace | null;
+};
+
+/** A place in the order of the queue's key. */
+export type QueuePlace = { projectId: string; emailId: string; position: number };
+
+const NO_ID = '00000000-0000-0000-0000-000000000000';
+export const QUEUE_START: QueuePlace = { projectId: NO_ID, emailId: NO_ID, position: -1 };
+
+const STEP_ROWS = 2_000;
+
+// An email without its project is looked for in the part of each one.
+const SEEN = `
+seen as materialized (
+  select q.project_id, q.email_id, q.position, q.environment, q.destination, q.provider, q.holder,
+         q.held, q.due_at, q.drop_id
+    from queue q
+   where (q.project_id, q.email_id, q.position) > ($1::uuid, $2::uuid, $3::smallint)
+     and q.project_id <= coalesce($5::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+     and ($6::uuid is null
+          or q.email_id = $6
+             and q.project_id = any(array(select p.id from projects p
+                                           where $5::uuid is null or p.id = $5)))
+   order by q.project_id, q.email_id, q.position
+   limit $4
+),
+found as materialized (
+  select * from seen
+   where ($7::uuid is null or email_id <= $7) and ($8::text is null or destination = $8)
+     and ($9::text is null or provider = $9) and ($10::text is null or environment = $10)
+     and ($11::uuid is null
+          or project_id in (select p.id from projects p where p.organization_id = $11))
+     and ($12::uuid is null or drop_id = $12 and held)
+)`;
+
+const FROM_LAST = 'project_id desc, email_id desc, position desc';
+
+const PROGRESS = `
+select (select count(*) from found)::int as found,
+       (select count(*) from found where holder is not null)::int as busy,
+       (select count(*) from changed)::int as changed, count(*)::int as seen,
+       (array_agg(project_id order by ${FROM_LAST}))[1] as "projectId",
+       (array_agg(email_id order by ${FROM_LAST}))[1] as "emailId",
+       (array_agg(position order by ${FROM_LAST}))[1] as position
+  from seen`;
+
+/** `mark` and `restore`: of a drop that can be undone; $13 is its id. */
+export type MarkChange = 'mark' | 'restore';
+
+/** As of DUE_BY_AGE (delivery/queue/queue-store.ts): claims would not find rows that were due long ago. */
+const DUE_AS_BEFORE = `greatest(q.due_before, app_now() - interval '50 seconds', e.scheduled_at)`;
+
+const CHANGES: Readonly<Record<QueueChange | MarkChange, Change>> = {
+  retry: {
+    set: 'holder = null, in_doubt = q.in_doubt or q.holder is not null, due_at = app_now()',
+    where: `(q.holder is null and not q.held and q.due_at > app_now()
+               and coalesce(e.scheduled_at <= app_now(), true)
+             or q.holder is not null and not exists (select from nodes n where n.id = q.holder))`,
+  },
+  hold: { set: 'held = true, due_at = e.expires_at', where: `${IS_FREE} and not q.held` },
+  release: {
+    set: `held = false, passes_pause = true, due_at = greatest(app_now(), e.scheduled_at),
+          drop_id = null, due_before = null`,
+    where: `${IS_FREE} and q.held`,
+  },
+  mark: {
+    set: `held = true, due_at = e.expires_at, drop_id = $13::uuid,
+          due_before = case when q.held then null else q.due_at end`,
+    where: `${IS_FREE} and q.drop_id is null`,
+  },
+  restore: {
+    set: `held = q.due_before is null, drop_id = null, due_before = null,
+          due_at = case when q.due_before is null then q.due_at else ${DUE_AS_BEFORE} end`,
+    where: `${IS_FREE} and q.drop_id = $13::uuid`,
+  },
+};
+
+/** At its next heartbeat the holder compares its claims with its memory. */
+const ASK_HOLDERS = `,
+asked as (
+  update nodes set checks_asked = checks_asked + 1
+   where id = any(array(select distinct holder from found where holder is not null))
+)`;
+
+type Change = { set: string; where: string };
+
+function changeStatement({ set, where }: Change, alongside = ''): string {
+  return `with${SEEN},
+changed as (
+  update queue q set ${set}
+    from found f
+   cross join lateral (
+      select e.scheduled_at, e.expires_at from emails e
+       where e.project_id = f.project_id and e.environment = f.environment and e.id = f.email_id
+       limit 1) e
+   where q.project_id = f.project_id and q.email_id = f.email_id and q.position = f.position
+     and ${where}
+  returning 1
+)${alongside}${PROGRESS}`;
+}
+
+const STATEMENTS: Readonly<Record<QueueChange | MarkChange, string>> = {
+  retry: changeStatement(CHANGES.retry, ASK_HOLDERS),
+  hold: changeStatement(CHANGES.hold),
+  release: changeStatement(CHANGES.release),
+  mark: changeStatement(CHANGES.mark),
+  restore: changeStatement(CHANGES.restore),
+};
+
+type Progress = { found: number; busy: number; changed: number; seen: number } & QueuePlace;
+
+type Part = { selector: QueueSelector; from: QueuePlace };
+
+/** Changes the matching rows among the next ones. */
+export async function changeQueueStep(
+  db: Queryable,
+  change: QueueChange,
+  { selector, from }: Part,
+): Promise<QueueStep> {
+  const [row] = await db.query<Progress>(STATEMENTS[change], valuesOf(selector, from, STEP_ROWS));
+  return stepOf(row!);
+}
+
+/** Marks the matching rows among the next ones for a drop and holds them, or restores what was marked. */
+export async function markQueueStep(
+  db: Queryable,
+  change: MarkChange,
+  { dropId, selector, from }: Part & { dropId: string },
+): Promise<QueueStep> {
+  const values = [...valuesOf(selector, from, STEP_ROWS), dropId];
+  const [row] = await db.query<Progress>(STATEMENTS[change], values);
+  return stepOf(row!);
+}
+
+/** A recipient that is held under the operator's own lease, to be removed. */
+type TakenOut = {
+  projectId: string;
+  environment: Environment;
+  emailId: string;
+  position: number;
+  claim: number;
+  attempts: number;
+  provider: string;
+  destination: string;
+  address: Address;
+};
+
+const TAKE_OUT = `with${SEEN},
+changed as (
+  update queue q set holder = $13::uuid, claim = q.claim + 1
+    from found f
+   where q.project_id = f.project_id and q.email_id = f.email_id and q.position = f.position
+     and ${IS_FREE}
+  returning q.*
+), progress as (${PROGRESS}
+)
+select p.*, t.taken
+  from progress p
+  left join lateral (
+    select json_agg(json_build_object(
+             'projectId', c.project_id, 'environment', c.environment, 'emailId', c.email_id,
+             'position', c.position, 'claim', c.claim, 'attempts', c.attempts, 'provider', c.provider,
+             'destination', c.destination, 'address', r.address)) as taken
+      from changed c
+     cross join lateral (
+        select r.address from recipients r
+         where r.project_id = c.project_id and r.email_id = c.email_id and r.position = c.position
+         limit 1) r) t on true`;
+
+const TAKE_OUT_ROWS = 200;
+
+/** Claims the matching rows among the next ones for `holder`, who settles them. */
+export async function takeOutStep(
+  db: Queryable,
+  holder: string,
+  { selector, from }: Part,
+): Promise<{ step: QueueStep; taken: TakenOut[] }> {
+  const values = [...valuesOf(selector, from, TAKE_OUT_ROWS), holder];
+  const [row] = await db.query<Progress & { taken: TakenOut[] | null }>(TAKE_OUT, values);
+  return { step: stepOf(row!, TAKE_OUT_ROWS), taken: row!.taken ?? [] };
+}
+
+function valuesOf(selector: QueueSelector, from: QueuePlace, rows: number): unknown[] {
+  const { emailId, lastEmailId, domain, provider, projectId, environment } = selector;
+  const { organizationId, dropId } = selector;
+  const start = startOf(projectId, from);
+  return [
+    start.projectId,
+    start.emailId,
+    start.position,
+    rows,
+    projectId,
+    emailId,
+    lastEmailId,
+    domain,
+    provider,
+    environment,
+    organizationId,
+    dropId,
+  ];
+}
+
+/** Where the rows of the project begin, so that those of others before it are not read. */
+function startOf(projectId: string | null, from: QueuePlace): QueuePlace {
+  return projectId !== null && from.projectId < projectId ? { ...QUEUE_START, projectId } : from;
+}
+
+function stepOf({ found, busy, changed, seen, ...last }: Progress, rows = STEP_ROWS): QueueStep {
+  const { projectId, emailId, position } = last;
+  return { found, busy, changed, next: seen < rows ? null : { projectId, emailId, position } };
+}
+
+export type ProviderInQueue = {
+  provider: string;
+  projects: number;
+  /** Recipients that have not ended; of these workers hold `withWorkers`. */
+  depth: number;
+  withWorkers: number;
+  due: number;
+  held: number;
+  /** For how long the oldest due recipient has been waiting. */
+  oldestS: number | null;
+  nextDueAt: Date | null;
+};
+
+/** Not a large provider or one of the operator's file (net/providers.ts isNamedProvider). */
+export const IS_OF_HOSTS = `(provider ~ '[.:]')`;
+
+// Large providers are in the list however many names of hosts have as much mail; a stranger makes such names.
+// The time is read once: per row it would take half a minute for a million rows.
+const BY_PROVIDER = `
+with t as materialized (select app_now() as now),
+by_project as (
+  select q.provider, q.project_id, count(*) as depth, count(q.holder) as with_workers,
+         count(*) filter (where q.held) as held,
+         count(*) filter (where q.holder is null and q.due_at <= (select now from t)) as due,
+         min(q.due_at) filter (where q.holder is null and not q.held) as first_due
+    from queue q
+   where $1::uuid is null or q.project_id = $1
+   group by q.provider, q.project_id
+)
+select * from (
+select provider, count(*)::int as projects, sum(depth)::int as depth,
+       sum(with_workers)::int as "withWorkers", sum(due)::int as due, sum(held)::int as held,
+       extract(epoch from (select now from t)
+         - min(first_due) filter (where first_due <= (select now from t)))::float8 as "oldestS",
+       min(first_due) as "nextDueAt", count(*) over ()::int as providers
+  from by_project
+ group by provider
+ order by ${IS_OF_HOSTS}, sum(depth) desc, provider
+ limit $2) shown
+ order by depth desc, provider`;
+
+/** Large providers and the deepest, the deepest first, and the number of all. @param projectId null: of all projects */
+export async function providersInQueue(
+  db: Queryable,
+  options: { projectId: string | null; limit: number },
+): Promise<{ providers: ProviderInQueue[]; total: number }> {
+  const rows = await db.query<ProviderInQueue & { providers: number }>(BY_PROVIDER, [
+    options.projectId,
+    options.limit,
+  ]);
+  return { providers: rows, total: rows[0]?.providers ?? 0 };
+}

@@ -1,0 +1,120 @@
+/**
+ * Removes waiting mail from the queue: at once (`letterhaus queue drop`), or as a drop that can be undone for a
+ * minute (delivery/queue-control/drop-store.ts), which a request begins and maintenance carries out.
+ */
+import type { World } from '../../lib/world.ts';
+import { loadHeads } from '../attempt/message-store.ts';
+import { beat, expireWorker, registerNode } from '../queue/node-store.ts';
+import type { Database } from '../../database/database.ts';
+import {
+  QUEUE_START,
+  type QueuePlace,
+  type QueueSelector,
+  type QueueStep,
+  takeOutStep,
+} from './change-store.ts';
+import {
+  deleteDrop,
+  dropsToDo,
+  markDropStep,
+  markedBy,
+  type QueueDrop,
+  restoreStep,
+} from './drop-store.ts';
+import { settleBatch } from '../../settle/settle.ts';
+import { DROPPED, settlementOf } from '../attempt/outcome.ts';
+
+export type DropContext = {
+  db: Database;
+  world: World;
+  /** Of this process, for the lease under which mail is removed. */
+  process: { host: string; pid: number };
+};
+
+/**
+ * Cancels waiting mail: status `canceled`, its event and its webhooks, by the settle statement. The mail
+ * is held under a lease of this process, which expires like a worker's if the process is killed. Each
+ * step is settled before the next one begins.
+ * @throws when the lease has expired
+ */
+export async function* dropFromQueue(
+  { db, world, process }: DropContext,
+  selector: QueueSelector,
+): AsyncGenerator<QueueStep> {
+  const holder = world.newId();
+  await registerNode(db, { id: holder, instance: world.newId(), ...process });
+  try {
+    let from: QueuePlace | null = QUEUE_START;
+    while (from !== null) {
+      if ((await beat(db, holder)) === null) throw new Error('the lease of this drop expired');
+      const { step, taken } = await takeOutStep(db, holder, { selector, from });
+      const messages = await loadHeads(
+        db,
+        taken.map((one) => ({ ...one, id: one.emailId })),
+      );
+      const settlements = taken.map((one) => {
+        const message = messages.get(one.emailId);
+        if (!message) throw new Error(`queued email ${one.emailId} has no content`);
+        return settlementOf({ ...one, message }, DROPPED, { attempt: null, world });
+      });
+      const settled = await settleBatch(db.settling, settlements, {
+        holder,
+        onNotified: () => {},
+        extent: 'all',
+      });
+      yield { ...step, changed: settled.filter(Boolean).length };
+      from = step.next;
+    }
+  } finally {
+    await expireWorker(db, { id: holder, beat: null });
+  }
+}
+
+/** @returns the drop as it is then; null: it was undone meanwhile */
+export async function markDrop(
+  db: Pick<Database, 'transaction'>,
+  drop: QueueDrop,
+  mayGoOn: () => boolean,
+): Promise<QueueDrop | null> {
+  let marked: QueueDrop | null = drop;
+  while (marked !== null && marked.next !== null && mayGoOn()) {
+    marked = await markDropStep(db, drop.id);
+  }
+  return marked;
+}
+
+/** @returns the number of recipients restored; null: there is more */
+export async function restoreDrop(
+  db: Database,
+  drop: QueueDrop,
+  mayGoOn: () => boolean,
+): Promise<number | null> {
+  let restored = 0;
+  let from: QueuePlace | null = QUEUE_START;
+  while (from !== null) {
+    if (!mayGoOn()) return null;
+    const step: QueueStep = await restoreStep(db, drop, from);
+    restored += step.changed;
+    from = step.next;
+  }
+  await deleteDrop(db, drop.id);
+  return restored;
+}
+
+/** Goes on with the drops that requests began, until `mayGoOn` says no. Several machines may do so at once. */
+export async function carryOutDrops(context: DropContext, mayGoOn: () => boolean): Promise<void> {
+  const { db } = context;
+  for (const found of await dropsToDo(db)) {
+    if (!mayGoOn()) return;
+    if (found.undoneAt !== null) {
+      await restoreDrop(db, found, mayGoOn);
+      continue;
+    }
+    const drop = await markDrop(db, found, mayGoOn);
+    if (drop === null || drop.next !== null || !drop.isDue) continue;
+    for await (const _ of dropFromQueue(context, markedBy(drop))) {
+      if (!mayGoOn()) return;
+    }
+    await deleteDrop(db, drop.id);
+  }
+}

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { AcceptStore } from '../../accept/store/accept.ts';
+import { providersInQueue } from './change-store.ts';
+import { readQueue } from './report-store.ts';
+
+test('a large provider is in the lists of the queue however many names of hosts have more mail', async () => {
+  await using database = await testDatabase();
+  const { db } = database;
+  const sender = await newSender(db);
+  const store = new AcceptStore(db.accepting, {
+    limit: { max: 1_000, windowS: 60 },
+    holder: () => null,
+    onNotified: () => {},
+    onUnknown: () => {},
+  });
+  const to = [
+    ...Array.from({ length: 40 }, (_, n) => `jo@stranger${n % 20}.test`),
+    ...Array.from({ length: 3 }, () => 'jo@customer.test'),
+    'jo@gmail.test',
+  ];
+  await acceptAll(
+    store,
+    to.map((one) => newEmail(sender, { to: [one], handOver: false })),
+  );
+  await db.query(`update queue set provider = 'google' where provider = 'gmail.test'`);
+
+  const inQueue = await providersInQueue(db, { projectId: null, limit: 5 });
+  const names = inQueue.providers.map(({ provider }) => provider);
+  assert.deepEqual([names[0], names.at(-1), names.length], ['customer.test', 'google', 5]);
+  assert.equal(inQueue.total, 22);
+
+  const report = await readQueue(db, {
+    projectIds: [sender.projectId],
+    environment: null,
+    within: { projectId: null, environment: null },
+    provider: null,
+    limit: 5,
+  });
+  assert.deepEqual(
+    report.providers.map(({ provider }) => provider),
+    names,
+  );
+  assert.deepEqual([report.providerCount, report.total.waiting], [22, 44]);
+});

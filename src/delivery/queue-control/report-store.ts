@@ -1,0 +1,269 @@
+/**
+ * What waits in the queue, for the API: by provider and by project, within projects that the caller sees.
+ *
+ * The cost does not depend on the depth. Like the metrics (delivery/queue/queue-store.ts) it reads 16 MB of the queue: exact up
+ * to about 100,000 recipients, above that an estimate from a sample of pages. The table keeps the pages of a
+ * backlog that has gone, so up to 160 MB are read while it has few rows. A sample misses small senders, so those of the caller's project are then counted by its index, up to 200 for each provider.
+ */
+import type { Environment, Scope } from '../../core/scope.ts';
+import type { Queryable } from '../../database/database.ts';
+import { IS_OF_HOSTS } from './change-store.ts';
+
+/** Recipients that have not ended. */
+export type QueueCounts = {
+  waiting: number;
+  /** Of these, those that workers hold in memory. */
+  withWorkers: number;
+  due: number;
+  held: number;
+  /** The earliest time at which one that is not held is due; null: there is none. */
+  firstDueAt: Date | null;
+};
+
+export type ProviderCounts = QueueCounts & { provider: string };
+export type ProjectCounts = QueueCounts & { projectId: string; environment: Environment };
+
+export type QueueReport = {
+  now: Date;
+  total: QueueCounts;
+  isEstimate: boolean;
+  /** Large providers and the deepest, the deepest first, at most `limit`, and how many there are. */
+  providers: ProviderCounts[];
+  providerCount: number;
+  projects: ProjectCounts[];
+};
+
+export type QueueScope = {
+  projectId: string | null;
+  environment: Environment | null;
+};
+
+export type QueueAsked = {
+  /** Whose queue is shown by project. */
+  projectIds: readonly string[];
+  /** null: both. */
+  environment: Environment | null;
+  /** Of these, what is shown by provider. */
+  within: QueueScope;
+  /** null: of all. */
+  provider: string | null;
+  limit: number;
+};
+
+const COUNTED_PAGES_MAX = 2_000;
+const SPARSE_PAGES_MAX = 20_000;
+const SPARSE_ROWS_MAX = 100_000;
+
+const ROWS = `(select c.reltuples from pg_class c where c.oid = 'queue'::regclass)`;
+const SHARE = `
+  least(1, case when ${ROWS} between 0 and ${SPARSE_ROWS_MAX} then ${SPARSE_PAGES_MAX}
+                else ${COUNTED_PAGES_MAX} end::float8
+           / greatest(1, pg_relation_size('queue') / current_setting('block_size')::int))`;
+
+const SUMS = `
+       round(sum(waiting))::int as waiting, round(sum(with_workers))::int as "withWorkers",
+       round(sum(due))::int as due, round(sum(held))::int as held, min(first_due) as "firstDueAt"`;
+
+// The time is read once: per row it would take seconds. Projects are selected from the groups: as a condition
+// on rows the planner expects few of them, and sorts 100,000 on disk.
+const REPORT = `
+with t as materialized (select app_now() as now, ${SHARE} as share),
+all_queues as materialized (
+  select q.project_id, q.environment, q.provider, count(*) / (select share from t) as waiting,
+         count(q.holder) / (select share from t) as with_workers,
+         count(*) filter (where q.held) / (select share from t) as held,
+         count(*) filter (where q.holder is null and not q.held
+                            and q.due_at <= (select now from t)) / (select share from t) as due,
+         min(q.due_at) filter (where q.holder is null and not q.held) as first_due
+    from queue q tablesample system (100 * ${SHARE})
+   group by q.project_id, q.environment, q.provider
+),
+by_queue as (
+  select * from all_queues
+   where project_id = any($1::uuid[]) and ($2::text is null or environment = $2)
+),
+within as (
+  select * from by_queue
+   where ($3::uuid is null or project_id = $3) and ($4::text is null or environment = $4)
+     and ($5::text is null or provider = $5)
+),
+shown as (
+  (select 'provider' as kind, provider, null::uuid as "projectId", null::text as environment,
+          count(*) over ()::int as groups, ${SUMS}
+     from within group by provider order by ${IS_OF_HOSTS}, sum(waiting) desc, provider limit $6)
+  union all
+  (select 'project', null, project_id, environment, count(*) over ()::int, ${SUMS}
+     from by_queue group by project_id, environment order by sum(waiting) desc, project_id limit $6)
+  union all
+  select 'total', null, null, null, 1, ${SUMS} from within
+)
+select t.now, t.share < 1 as "isEstimate", s.*
+  from t cross join shown s`;
+
+type Row = Omit<QueueCounts, 'waiting'> & {
+  now: Date;
+  isEstimate: boolean;
+  kind: 'provider' | 'project' | 'total';
+  provider: string;
+  projectId: string;
+  environment: Environment;
+  groups: number;
+  /** null: the sum of nothing. */
+  waiting: number | null;
+};
+
+export async function readQueue(db: Queryable, asked: QueueAsked): Promise<QueueReport> {
+  const { projectIds, environment, within, provider, limit } = asked;
+  const values = [projectIds, environment, within.projectId, within.environment, provider, limit];
+  const rows = await db.query<Row>(REPORT, values);
+  const of = (kind: Row['kind']): Row[] => rows.filter((row) => row.kind === kind);
+  const { now, isEstimate } = rows[0]!;
+  const sampled = of('provider').map((row) => ({ ...countsOf(row), provider: row.provider }));
+  const { projectId } = within;
+  const isSmall = isEstimate && projectId !== null;
+  const counted = isSmall ? await countByIndex(db, { ...within, projectId, provider, limit }) : [];
+  const providers = withCounted(sampled, counted).slice(0, limit);
+  return {
+    now,
+    isEstimate,
+    total: isSmall ? sumOf(countsOf(of('total')[0]!), providers) : countsOf(of('total')[0]!),
+    providers,
+    providerCount: Math.max(of('provider')[0]?.groups ?? 0, providers.length),
+    projects: of('project').map((row) => ({
+      ...countsOf(row),
+      projectId: row.projectId,
+      environment: row.environment,
+    })),
+  };
+}
+
+function countsOf({ waiting, withWorkers, due, held, firstDueAt }: Row): QueueCounts {
+  if (waiting === null) return { waiting: 0, withWorkers: 0, due: 0, held: 0, firstDueAt: null };
+  return { waiting, withWorkers, due, held, firstDueAt };
+}
+
+const INDEXED_MAX = 200;
+
+// The next provider is one probe of the index, however much waits for the one before it.
+const COUNT_BY_INDEX = `
+with recursive t as materialized (select app_now() as now),
+names as (
+  (select q.provider from queue q
+    where q.project_id = $1 and q.holder is null and q.provider >= coalesce($3::text, '')
+    order by q.provider limit 1)
+  union all
+  select (select q.provider from queue q
+           where q.project_id = $1 and q.holder is null and q.provider > n.provider
+           order by q.provider limit 1)
+    from names n where n.provider is not null and $3::text is null
+)
+select n.provider, c.*
+  from (select provider from names
+         where provider is not null and ($3::text is null or provider = $3) limit $4) n
+ cross join lateral (
+    select count(*)::int as waiting, 0 as "withWorkers", count(*) filter (where held)::int as held,
+           count(*) filter (where not held and due_at <= (select now from t))::int as due,
+           min(due_at) filter (where not held) as "firstDueAt"
+      from (select q.held, q.due_at, q.environment from queue q
+             where q.project_id = $1 and q.provider = n.provider and q.holder is null
+             order by q.due_at limit ${INDEXED_MAX}) one
+     where $2::text is null or environment = $2) c
+ where c.waiting > 0`;
+
+/** Up to INDEXED_MAX for each provider, without what workers hold. */
+export function countByIndex(
+  db: Queryable,
+  asked: QueueScope & { provider: string | null; limit: number },
+): Promise<ProviderCounts[]> {
+  const { projectId, environment, provider, limit } = asked;
+  return db.query<ProviderCounts>(COUNT_BY_INDEX, [projectId, environment, provider, limit]);
+}
+
+/** Below its limit the index is exact but for what workers hold; above it the sample is nearer. */
+function withCounted(
+  sampled: readonly ProviderCounts[],
+  counted: readonly ProviderCounts[],
+): ProviderCounts[] {
+  const all = new Map(sampled.map((one) => [one.provider, one]));
+  for (const exact of counted) {
+    const { withWorkers = 0, waiting = 0 } = all.get(exact.provider) ?? {};
+    const isWhole = exact.waiting < INDEXED_MAX;
+    if (!isWhole && waiting >= exact.waiting) continue;
+    all.set(exact.provider, { ...exact, withWorkers, waiting: exact.waiting + withWorkers });
+  }
+  return [...all.values()].toSorted((one, other) => other.waiting - one.waiting);
+}
+
+function sumOf(sampled: QueueCounts, providers: readonly ProviderCounts[]): QueueCounts {
+  const sum = (of: (one: ProviderCounts) => number): number =>
+    providers.reduce((total, one) => total + of(one), 0);
+  const dues = providers.flatMap(({ firstDueAt }) => firstDueAt ?? []);
+  return {
+    waiting: Math.max(
+      sampled.waiting,
+      sum(({ waiting }) => waiting),
+    ),
+    withWorkers: sampled.withWorkers,
+    due: Math.max(
+      sampled.due,
+      sum(({ due }) => due),
+    ),
+    held: Math.max(
+      sampled.held,
+      sum(({ held }) => held),
+    ),
+    firstDueAt: dues.length === 0 ? null : dues.reduce((a, b) => (a < b ? a : b)),
+  };
+}
+
+/** What a mail server said last, or why none was reached. */
+export type LastAnswer = {
+  at: Date;
+  emailId: string;
+  address: string;
+  attempts: number;
+  smtp: {
+    code: number | null;
+    enhanced_code: string | null;
+    message: string;
+    mx: string | null;
+    ip: string | null;
+  };
+};
+
+const CANDIDATES = 100;
+
+// Of each end of the tenant queue: retries that come next, and those that failed most often.
+const ANSWERS = `
+with waiting as materialized (
+  (select q.email_id, q.position, q.environment, q.attempts from queue q
+    where q.project_id = $1 and q.provider = $3 and q.holder is null
+    order by q.due_at limit ${CANDIDATES})
+  union
+  (select q.email_id, q.position, q.environment, q.attempts from queue q
+    where q.project_id = $1 and q.provider = $3 and q.holder is null
+    order by q.due_at desc limit ${CANDIDATES})
+)
+select v.created_at as at, w.email_id as "emailId", r.address, r.attempts, r.smtp
+  from waiting w
+ cross join lateral (
+    select r.address, r.attempts, r.smtp from recipients r
+     where r.project_id = $1 and r.email_id = w.email_id and r.position = w.position
+     limit 1) r
+ cross join lateral (
+    select v.created_at from events v
+     where v.project_id = $1 and v.subject_id = w.email_id and v.environment = w.environment
+       and v.position = w.position and v.attempt is not null
+     order by v.seq desc limit 1) v
+ where w.attempts > 0 and w.environment = $2 and r.smtp is not null
+ order by v.created_at desc
+ limit $4`;
+
+/** What a provider said last to mail of the project that waits for it, newest first. */
+export function lastAnswers(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  { provider, limit }: { provider: string; limit: number },
+): Promise<LastAnswer[]> {
+  return db.query<LastAnswer>(ANSWERS, [projectId, environment, provider, limit]);
+}

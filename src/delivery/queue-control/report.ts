@@ -1,0 +1,257 @@
+/**
+ * The queue as the API shows it: by provider what waits, the state of the provider, the limit that binds and
+ * where it is set; by project what waits.
+ *
+ * The reason for which a provider is slowed or suspended is not shown: it can quote a reply to mail of another
+ * organization. `answersOf` quotes the replies to the caller's own mail.
+ */
+import type { Environment, Scope } from '../../core/scope.ts';
+import { type ProviderWait, waitForProvider } from '../shaping/provider-wait.ts';
+import type { Queryable } from '../../database/database.ts';
+import { listProjects, type Project } from '../../accounts/projects/project-store.ts';
+import { type ProviderState, readProviderStates } from '../shaping/provider-state-store.ts';
+import {
+  lastAnswers,
+  type ProviderCounts,
+  type QueueCounts,
+  type QueueScope,
+  readQueue,
+} from './report-store.ts';
+import {
+  type ExplainedLimit,
+  explainLimits,
+  type ProviderLimits,
+  type ShapingSettings,
+  USUAL_SHAPING,
+} from '../shaping/settings.ts';
+import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
+
+export const QUEUE_LIMITS = [
+  'hold',
+  'suspension',
+  'rate',
+  'connections',
+  'attempt',
+  'retry',
+  'turn',
+] as const;
+
+/** The lists end here; what waits for others is in the sums. */
+const SHOWN_MAX = 100;
+const ANSWERS_MAX = 10;
+
+export type QueueReader = {
+  organizationId: string;
+  /** A member sees all projects and both environments, a key its own. */
+  isMember: boolean;
+  own: Scope;
+  /** null: all of the organization, for members. */
+  within: Scope | null;
+};
+
+type Context = { db: Queryable; shaping: ShapingSettings };
+
+export async function reportQueue(context: Context, reader: QueueReader) {
+  const { db } = context;
+  const projects = await projectsOf(db, reader);
+  const [queue, states] = await Promise.all([
+    readQueue(db, { ...askedBy(reader, projects), provider: null, limit: SHOWN_MAX }),
+    readProviderStates(db),
+  ]);
+  const names = new Map(projects.map(({ id, name }) => [id, name]));
+  return {
+    object: 'queue' as const,
+    measured_at: queue.now.toISOString(),
+    is_estimate: queue.isEstimate,
+    ...countsToWire(queue.total, queue.now),
+    providers: queue.providers.map((one) =>
+      providerToWire(one, { states, now: queue.now, shaping: context.shaping }),
+    ),
+    has_more: queue.providerCount > queue.providers.length,
+    projects: queue.projects.map(({ projectId, environment, ...counts }) => ({
+      project_id: projectId,
+      name: names.get(projectId) ?? '',
+      environment,
+      ...countsToWire(counts, queue.now),
+    })),
+  };
+}
+
+/** One provider: also its settings, and what it said last to the mail of the caller's project. */
+export async function reportProvider(context: Context, reader: QueueReader, provider: string) {
+  const { db, shaping } = context;
+  const projects = await projectsOf(db, reader);
+  const [queue, states, answers] = await Promise.all([
+    readQueue(db, { ...askedBy(reader, projects), provider, limit: 1 }),
+    readProviderStates(db),
+    lastAnswers(db, reader.own, { provider, limit: ANSWERS_MAX }),
+  ]);
+  const { now, isEstimate, total } = queue;
+  const counts = queue.providers[0] ?? { ...total, provider };
+  return {
+    object: 'queue_provider' as const,
+    measured_at: now.toISOString(),
+    is_estimate: isEstimate,
+    ...providerToWire(counts, { states, now, shaping }),
+    settings: settingsOf(shaping, provider),
+    answers: answers.map(({ at, emailId, address, attempts, smtp }) => ({
+      at: at.toISOString(),
+      email_id: emailId,
+      recipient: address,
+      attempts,
+      code: smtp.code,
+      enhanced_code: smtp.enhanced_code,
+      message: smtp.message,
+      mx: smtp.mx,
+      ip: smtp.ip,
+    })),
+  };
+}
+
+type Known = Pick<Project, 'id' | 'name'>;
+
+async function projectsOf(db: Queryable, reader: QueueReader): Promise<Known[]> {
+  const all = await listProjects(db, reader.organizationId);
+  return reader.isMember ? all : all.filter(({ id }) => id === reader.own.projectId);
+}
+
+function askedBy(
+  { isMember, own, within }: QueueReader,
+  projects: readonly Known[],
+): { projectIds: string[]; environment: Environment | null; within: QueueScope } {
+  return {
+    projectIds: projects.map(({ id }) => id),
+    environment: isMember ? null : own.environment,
+    within: within ?? { projectId: null, environment: null },
+  };
+}
+
+function countsToWire(counts: QueueCounts, now: Date) {
+  const { waiting, withWorkers, due, held, firstDueAt } = counts;
+  const isDue = firstDueAt !== null && firstDueAt <= now;
+  return {
+    waiting,
+    with_workers: withWorkers,
+    due,
+    held,
+    oldest_due_at: isDue ? firstDueAt.toISOString() : null,
+    next_due_at: firstDueAt?.toISOString() ?? null,
+  };
+}
+
+type Seen = { states: readonly ProviderState[]; now: Date; shaping: ShapingSettings };
+
+function providerToWire(counts: ProviderCounts, { states, now, shaping }: Seen) {
+  const { provider } = counts;
+  const state = states.find((one) => one.provider === provider) ?? null;
+  const until = state?.forMs == null ? null : new Date(now.getTime() + state.forMs);
+  return {
+    provider,
+    ...countsToWire(counts, now),
+    state: state?.state ?? null,
+    state_until: until?.toISOString() ?? null,
+    connections: state?.connectionsOpen ?? null,
+    connections_max: state?.connectionsMax ?? null,
+    limit: bindingLimit(counts, { state, now, shaping }),
+  };
+}
+
+type Limit = {
+  name: (typeof QUEUE_LIMITS)[number];
+  message: string;
+  setting: ReturnType<typeof settingToWire> | null;
+};
+
+/**
+ * Of several limits the one that needs an action or ends last: a hold before the provider's state, that before
+ * the retry schedule, and that before the turns of projects. null: nothing waits.
+ */
+export function bindingLimit(
+  counts: ProviderCounts,
+  { state, now, shaping }: { state: ProviderState | null; now: Date; shaping: ShapingSettings },
+): Limit | null {
+  const { provider, waiting, held, due, withWorkers, firstDueAt } = counts;
+  if (waiting === 0) return null;
+  if (held >= waiting) {
+    const message =
+      'All of it is held, by an operator or because its sending domain is paused, until it is released or expires.';
+    return { name: 'hold', message, setting: null };
+  }
+  const wait = state && waitForProvider(provider, state);
+  if (wait)
+    return {
+      name: wait.limit,
+      message: wait.message,
+      setting: state.isBlocked ? null : settingOf(wait, { provider, shaping }),
+    };
+  if (withWorkers > 0) {
+    const message = `Workers have ${withWorkers} of it in memory and deliver it.`;
+    return { name: 'attempt', message, setting: null };
+  }
+  if (due === 0 && firstDueAt !== null && firstDueAt > now) {
+    const message = `All of it waits for its time; the first attempt is at ${firstDueAt.toISOString()}.`;
+    return { name: 'retry', message, setting: null };
+  }
+  const message = 'It is due, and taken in turn: projects in turn, in each the oldest first.';
+  return { name: 'turn', message, setting: null };
+}
+
+function settingOf(
+  { limit }: ProviderWait,
+  { provider, shaping }: { provider: string; shaping: ShapingSettings },
+): Limit['setting'] {
+  const settings = settingsOf(shaping, provider);
+  const name = { suspension: 'suspension.first_s', rate: null, connections: 'connections' }[limit];
+  return settings.find((one) => one.name === name) ?? null;
+}
+
+/** Names in the operator's file, and how they are written there. */
+const LIMITS: readonly [keyof ProviderLimits, name: string, divisor: number][] = [
+  ['connections', 'connections', 1],
+  ['messagesPerConnection', 'messages_per_connection', 1],
+  ['idleMs', 'idle_s', 1_000],
+  ['newConnectionsPerMinute', 'new_connections_per_minute', 1],
+  ['messagesPerMinute', 'messages_per_minute', 1],
+];
+
+function settingsOf(shaping: ShapingSettings, provider: string) {
+  // No server is connected to, so nothing is limited.
+  if (provider === SIMULATOR_PROVIDER) return [];
+  const limits = explainLimits(shaping, provider);
+  return [
+    ...LIMITS.map(([limit, name, divisor]) => settingToWire(name, limits[limit], divisor)),
+    ...timesToWire(shaping),
+  ];
+}
+
+type Source = ExplainedLimit['source'];
+
+function settingToWire(name: string, { value, source, key }: ExplainedLimit, divisor: number) {
+  return {
+    name,
+    value: value === null ? null : value / divisor,
+    source,
+    path: key === null ? `default.${name}` : `providers.${key}.${name}`,
+  };
+}
+
+/** The times of suspensions and of recovering, which are the same for all providers. */
+function timesToWire({ suspension, recovery, uplink }: ShapingSettings) {
+  const usual = USUAL_SHAPING;
+  const times: [path: string, value: number, usual: number, divisor: number][] = [
+    ['suspension.after_failures', suspension.afterFailures, usual.suspension.afterFailures, 1],
+    ['suspension.first_s', suspension.firstMs, usual.suspension.firstMs, 1_000],
+    ['suspension.longest_s', suspension.longestMs, usual.suspension.longestMs, 1_000],
+    ['recovery.hold_down_s', recovery.holdDownMs, usual.recovery.holdDownMs, 1_000],
+    ['recovery.step_s', recovery.stepMs, usual.recovery.stepMs, 1_000],
+    ['recovery.try_again_after_s', recovery.tryAgainAfterMs, usual.recovery.tryAgainAfterMs, 1_000],
+    ['uplink.no_answer_s', uplink.noAnswerMs, usual.uplink.noAnswerMs, 1_000],
+    ['uplink.retry_s', uplink.retryMs, usual.uplink.retryMs, 1_000],
+  ];
+  return times.map(([path, value, usualValue, divisor]) => ({
+    name: path,
+    value: (value / divisor) as number | null,
+    source: (value === usualValue ? 'built_in' : 'file') as Source,
+    path,
+  }));
+}

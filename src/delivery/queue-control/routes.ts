@@ -1,0 +1,287 @@
+/**
+ * The queue: what waits and why, and hold, release, retry and drop, as `letterhaus queue` has them, within the
+ * project and environment of the caller; a member can also mean the whole organization.
+ *
+ * A request works for a few seconds at most. A change of a longer queue is continued by the caller, a drop by
+ * maintenance.
+ */
+import type { FastifyRequest } from 'fastify';
+import { isRefusal, type Refusal } from '../../core/refusals.ts';
+import { markDrop, restoreDrop } from './drop.ts';
+import { type QueueReader, reportProvider, reportQueue } from './report.ts';
+import { parseDomain } from '../../mail/address.ts';
+import { isId } from '../../database/ids.ts';
+import {
+  changeQueueStep,
+  QUEUE_START,
+  type QueueChange,
+  type QueuePlace,
+  type QueueSelector,
+  WHOLE_QUEUE,
+} from './change-store.ts';
+import { createDrop, deleteDrop, listDrops, type QueueDrop, undoDrop } from './drop-store.ts';
+import { callerOf } from '../../http/access.ts';
+import { notFound, refuse } from '../../http/errors.ts';
+import { failures, idParams } from '../../http/schemas.ts';
+import {
+  queue,
+  queueChange,
+  queueChangeRequest,
+  queueDrop,
+  queueProvider,
+  queueProviderParams,
+  queueQuery,
+  queueSelection,
+} from './schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+
+const TAGS = ['Queue'];
+/** Then the answer says where to go on. */
+const BUDGET_MS = 5_000;
+
+export function registerQueueRoutes(app: App, services: HttpServices): void {
+  registerReports(app, services);
+  registerChange(app, services, {
+    change: 'hold',
+    about: 'do not attempt it until it is released',
+  });
+  registerChange(app, services, { change: 'release', about: 'attempt held mail again' });
+  registerChange(app, services, { change: 'retry', about: 'make it due now' });
+  registerDrop(app, services);
+  registerUndo(app, services);
+}
+
+function registerReports(app: App, { db, config }: HttpServices): void {
+  const context = { db, shaping: config.shaping };
+  app.get('/v1/queue', {
+    schema: {
+      summary: 'Show what waits',
+      description:
+        'By provider: how much, the state of the provider, the limit that binds and where it is set. By ' +
+        'project: how much. The cost does not depend on the depth.',
+      operationId: 'getQueue',
+      tags: TAGS,
+      querystring: queueQuery,
+      response: { 200: queue, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const reader = readerOf(request, request.query.scope);
+      if (isRefusal(reader)) return refuse(reply, reader);
+      const { organizationId, isMember, within } = reader;
+      const owner = { organizationId, isMember, ...ANYWHERE, ...within };
+      const [report, drops] = await Promise.all([
+        reportQueue({ ...context, db: db.readsOf(reader.own.projectId) }, reader),
+        listDrops(db, owner),
+      ]);
+      return { ...report, drops: drops.map(dropToWire) };
+    },
+  });
+
+  app.get('/v1/queue/providers/:provider', {
+    schema: {
+      summary: 'Show a provider in the queue',
+      description:
+        'As in the queue, with the settings in effect and where each is set, and what the provider said last.',
+      operationId: 'getQueueProvider',
+      tags: TAGS,
+      params: queueProviderParams,
+      querystring: queueQuery,
+      response: { 200: queueProvider, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const reader = readerOf(request, request.query.scope);
+      if (isRefusal(reader)) return refuse(reply, reader);
+      return reportProvider(context, reader, request.params.provider);
+    },
+  });
+}
+
+function registerChange(
+  app: App,
+  { db, world }: HttpServices,
+  { change, about }: { change: QueueChange; about: string },
+): void {
+  app.post(`/v1/queue/${change}`, {
+    schema: {
+      summary: `${change[0]!.toUpperCase()}${change.slice(1)} waiting mail`,
+      description:
+        `Select by email, domain and provider, all that are given must match, or \`all\`: ${about}. What a ` +
+        'worker holds is not changed. Of a queue of many thousands a part is changed, and `next` says where to ' +
+        'go on.',
+      operationId: `${change}Queue`,
+      tags: TAGS,
+      body: queueChangeRequest,
+      response: { 200: queueChange, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { from, ...wanted } = request.body;
+      const selector = selectorOf(request, wanted);
+      if (isRefusal(selector)) return refuse(reply, selector);
+      const untilMs = world.monotonicMs() + BUDGET_MS;
+      const sum = { found: 0, busy: 0, changed: 0 };
+      let next: QueuePlace | null = from === undefined ? QUEUE_START : placeOf(from);
+      do {
+        const step = await changeQueueStep(db, change, { selector, from: next });
+        sum.found += step.found;
+        sum.busy += step.busy;
+        sum.changed += step.changed;
+        next = step.next;
+      } while (next !== null && world.monotonicMs() < untilMs);
+      if (sum.found === 0 && selector.emailId !== null) return notFound(reply, 'waiting email');
+      return {
+        object: 'queue_change' as const,
+        change,
+        selection: selectionText(selector),
+        ...sum,
+        next: next && `${next.projectId}/${next.emailId}/${next.position}`,
+      };
+    },
+  });
+}
+
+function registerDrop(app: App, { db, world }: HttpServices): void {
+  app.post('/v1/queue/drop', {
+    schema: {
+      summary: 'Drop waiting mail',
+      description:
+        'Held at once and canceled a minute later, with events and webhooks, unless the drop is undone before. ' +
+        'Of what matches, that is dropped which is in the queue now and no worker holds.',
+      operationId: 'dropQueue',
+      tags: TAGS,
+      body: queueSelection,
+      response: { 202: queueDrop, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const selector = selectorOf(request, request.body);
+      if (isRefusal(selector)) return refuse(reply, selector);
+      const { organizationId } = callerOf(request);
+      const drop = await createDrop(db, { ...selector, id: world.newId(), organizationId });
+      const untilMs = world.monotonicMs() + BUDGET_MS;
+      const marked = (await markDrop(db, drop, () => world.monotonicMs() < untilMs)) ?? drop;
+      const isOfNothing = marked.next === null && marked.marked === 0;
+      if (isOfNothing) await deleteDrop(db, drop.id);
+      if (marked.found === 0 && selector.emailId !== null) return notFound(reply, 'waiting email');
+      return reply.code(202).send(dropToWire(marked));
+    },
+  });
+}
+
+function registerUndo(app: App, { db, world }: HttpServices): void {
+  app.delete('/v1/queue/drops/:id', {
+    schema: {
+      summary: 'Undo a drop',
+      description:
+        'Within a minute: what it held is as before, held or due. 409: it is too late. 404: it was carried out.',
+      operationId: 'undoQueueDrop',
+      tags: TAGS,
+      params: idParams('drop'),
+      response: { 200: queueDrop, ...failures(404, 409) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const { organizationId, projectId, environment } = callerOf(request);
+      // A member may undo those of the whole organization, too.
+      const within = request.session === null ? { projectId, environment } : ANYWHERE;
+      const drop = isId(id) ? await undoDrop(db, id, { organizationId, ...within }) : null;
+      if (drop === null) return notFound(reply, 'drop');
+      if (drop.undoneAt === null) return refuse(reply, TOO_LATE);
+      const untilMs = world.monotonicMs() + BUDGET_MS;
+      await restoreDrop(db, drop, () => world.monotonicMs() < untilMs);
+      return dropToWire(drop);
+    },
+  });
+}
+
+const ANYWHERE = { projectId: null, environment: null };
+
+const TOO_LATE: Refusal = {
+  refused: 'conflict',
+  message: 'The minute is over, and the mail is being dropped; send it again if it is wanted.',
+};
+const ONLY_IN_SESSIONS: Refusal = {
+  refused: 'authorization_error',
+  message:
+    'A key concerns one project and environment; the organization as a whole is for members who are signed in.',
+};
+const NOTHING_SELECTED: Refusal = {
+  refused: 'validation_error',
+  message:
+    'Select recipients with email_id, domain or provider (all that are given must match), or all.',
+};
+const ALL_AND_SOME: Refusal = {
+  refused: 'validation_error',
+  message: 'all cannot be combined with email_id, domain or provider.',
+};
+
+type AskedScope = 'project' | 'organization';
+
+function readerOf(request: FastifyRequest, scope: AskedScope): QueueReader | Refusal {
+  const { organizationId, projectId, environment } = callerOf(request);
+  const isMember = request.session !== null;
+  if (scope === 'organization' && !isMember) return ONLY_IN_SESSIONS;
+  const own = { projectId, environment };
+  return { organizationId, isMember, own, within: scope === 'project' ? own : null };
+}
+
+type Wanted = {
+  email_id?: string | undefined;
+  domain?: string | undefined;
+  provider?: string | undefined;
+  all?: true | undefined;
+  scope: AskedScope;
+};
+
+function selectorOf(request: FastifyRequest, wanted: Wanted): QueueSelector | Refusal {
+  const { email_id: emailId, domain: text, provider, all, scope } = wanted;
+  const isNarrow = [emailId, text, provider].some((one) => one !== undefined);
+  if (!isNarrow && all !== true) return NOTHING_SELECTED;
+  if (isNarrow && all === true) return ALL_AND_SOME;
+  const reader = readerOf(request, scope);
+  if (isRefusal(reader)) return reader;
+  const domain = text === undefined ? null : parseDomain(text);
+  if (text !== undefined && domain === null) {
+    const message = `domain: ${JSON.stringify(text)} is not a domain name.`;
+    return { refused: 'validation_error', message };
+  }
+  if (emailId !== undefined && !isId(emailId)) {
+    const message = `There is no waiting email with this id in this project and environment.`;
+    return { refused: 'not_found', message };
+  }
+  const { organizationId, within } = reader;
+  const what = { emailId: emailId ?? null, domain, provider: provider ?? null };
+  return { ...WHOLE_QUEUE, ...what, organizationId, ...within };
+}
+
+function placeOf(text: string): QueuePlace {
+  const [projectId = '', emailId = '', position = ''] = text.split('/');
+  const isPlace = isId(projectId) && isId(emailId);
+  return isPlace ? { projectId, emailId, position: Number(position) } : QUEUE_START;
+}
+
+type Selected = Pick<QueueSelector, 'emailId' | 'domain' | 'provider' | 'projectId'>;
+
+/** As the audit log has it. */
+function selectionText({ emailId, domain, provider, projectId }: Selected): string {
+  const parts = [
+    ['email', emailId],
+    ['domain', domain],
+    ['provider', provider],
+  ].flatMap(([name, value]) => (value === null ? [] : [`${name}:${value}`]));
+  const of = projectId === null ? ['organization'] : [];
+  return [...(parts.length === 0 ? ['all'] : parts), ...of].join(' ');
+}
+
+function dropToWire(drop: QueueDrop) {
+  return {
+    object: 'queue_drop' as const,
+    id: drop.id,
+    selection: selectionText(drop),
+    found: drop.found,
+    busy: drop.busy,
+    changed: drop.marked,
+    is_complete: drop.next === null,
+    created_at: drop.createdAt.toISOString(),
+    drops_at: drop.dropsAt.toISOString(),
+    undone_at: drop.undoneAt?.toISOString() ?? null,
+  };
+}

@@ -1,0 +1,296 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import pino from 'pino';
+import { newEmail, newSender } from '../../../test/support/mail-store.ts';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait.ts';
+import { AcceptStore } from '../../accept/store/accept.ts';
+import type { NewEmail } from '../../accept/store/statement.ts';
+import { DatabaseUnavailable, type Queryable, type Statement } from '../../database/database.ts';
+import { newId } from '../../database/ids.ts';
+import { systemWorld } from '../../service/machine/system-world.ts';
+import type { Deliver, Delivered } from '../attempt/deliver.ts';
+import { Dispatcher } from './dispatcher.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+
+type Scene = AsyncDisposable & {
+  dispatcher: Dispatcher;
+  holder: string;
+  taken: string[];
+  /** How often it was asked to compare what it holds with what it knows of. */
+  checks: { asked: number };
+};
+
+/** A dispatcher whose deliveries end as `deliver` says and are noted in `taken`. */
+function newScene(
+  options: {
+    queries?: Queryable;
+    deliver?: Deliver;
+    unknownFateMs?: number;
+    window?: number;
+  } = {},
+): Scene {
+  const holder = newId();
+  const taken: string[] = [];
+  const checks = { asked: 0 };
+  const deliver: Deliver = (delivery, cutoff) => {
+    taken.push(delivery.address);
+    return options.deliver?.(delivery, cutoff) ?? Promise.resolve({ kind: 'settled' });
+  };
+  const dispatcher = new Dispatcher({
+    db: options.queries ?? db,
+    world: systemWorld,
+    log: pino({ level: 'silent' }),
+    lease: { holder: () => holder, isFresh: () => true, checksWanted: () => checks.asked },
+    deliver,
+    contents: { keep: () => {} },
+    connections: {
+      windowOf: () => options.window ?? 100,
+      suspendedForMs: () => 0,
+      onChange: () => {},
+      onPrompt: () => {},
+      promptChanged: () => {},
+    },
+    mailRouting: {
+      providerOf: (destination) => destination,
+      knows: () => true,
+      learn: () => null,
+    },
+    putOff: { note: () => {} },
+    unsettled: { isBlocked: false, kept: () => [] },
+    unknownFateMs: options.unknownFateMs ?? 30_000,
+  });
+  return {
+    dispatcher,
+    holder,
+    taken,
+    checks,
+    [Symbol.asyncDispose]: () => dispatcher.stop(),
+  };
+}
+
+/** Stored and waiting in the queue table. */
+async function queued(to: string): Promise<NewEmail> {
+  const email = newEmail(await newSender(db), { to: [to], handOver: false });
+  const store = new AcceptStore(db.accepting, {
+    limit: { max: 100, windowS: 60 },
+    holder: () => null,
+    onNotified: () => {},
+    onUnknown: () => {},
+  });
+  assert.equal((await store.accept(email)).outcome, 'accepted');
+  return email;
+}
+
+async function claimOf({ id }: NewEmail): Promise<number | undefined> {
+  const text = 'select claim from queue where email_id = $1';
+  const [row] = await db.query<{ claim: number }>(text, [id]);
+  return row?.claim;
+}
+
+async function holderOf({ id }: NewEmail): Promise<string | null | undefined> {
+  const rows = await db.query<{ holder: string | null }>(
+    'select holder from queue where email_id = $1',
+    [id],
+  );
+  return rows[0]?.holder;
+}
+
+test('due rows of the table are claimed and delivered', async () => {
+  await using scene = newScene();
+  await queued('due@example.net');
+  scene.dispatcher.start();
+  await waitFor(() => scene.taken.includes('due@example.net'), { what: 'the delivery' });
+});
+
+test('a delivery that could not be tried is released and due again', async () => {
+  await using scene = newScene({
+    deliver: () => Promise.resolve({ kind: 'release', delayMs: 3_600_000 }),
+  });
+  const email = await queued('later@example.net');
+  scene.dispatcher.start();
+  await waitFor(async () => scene.taken.length > 0 && (await holderOf(email)) === null, {
+    what: 'the recipient to be released',
+  });
+});
+
+test('an error in an attempt keeps the mail', async () => {
+  await using scene = newScene({ deliver: () => Promise.reject(new Error('a bug')) });
+  const email = await queued('bug@example.net');
+  scene.dispatcher.start();
+  await waitFor(async () => scene.taken.length > 0 && (await holderOf(email)) === null, {
+    what: 'the recipient to be released',
+  });
+});
+
+test('a stop releases queued deliveries and waits for those under way', async () => {
+  const finish = Promise.withResolvers<Delivered>();
+  const scene = newScene({ deliver: () => finish.promise, window: 1 });
+  const emails = [await queued('first@turn.example.net'), await queued('next@turn.example.net')];
+  scene.dispatcher.start();
+  await waitFor(() => scene.dispatcher.underWay === 1 && scene.dispatcher.waiting === 1, {
+    what: 'one under way and one waiting',
+  });
+  let hasStopped = false;
+  const stopped = scene.dispatcher.stop().then(() => (hasStopped = true));
+  await waitFor(async () => (await holderOf(emails[1]!)) === null, { what: 'the second back' });
+  assert.equal(hasStopped, false);
+  finish.resolve({ kind: 'settled' });
+  await stopped;
+  assert.deepEqual(scene.taken, ['first@turn.example.net']);
+});
+
+test('a provider starts its next attempt before the outcome of the last one is settled', async () => {
+  const settled = Promise.withResolvers<Delivered>();
+  await using scene = newScene({
+    window: 1,
+    deliver: (delivery) => {
+      scene.dispatcher.attempted(delivery);
+      return settled.promise;
+    },
+  });
+  await queued('one@settling.test');
+  await queued('two@settling.test');
+  scene.dispatcher.start();
+  const both = ['one@settling.test', 'two@settling.test'];
+  await waitFor(() => both.every((one) => scene.taken.includes(one)), { what: 'both attempts' });
+  assert.equal(scene.dispatcher.underWay, scene.taken.length);
+  settled.resolve({ kind: 'settled' });
+});
+
+test('a claim whose reply was lost is released and delivered', async () => {
+  let lost = 0;
+  const queries: Queryable = {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      const rows = await db.settling.query<Row>(statement, values);
+      const isClaim = typeof statement === 'object' && statement.name === 'claim_oldest';
+      const hasTaken = rows.some((row) => 'emailId' in row && row.emailId !== null);
+      if (!isClaim || !hasTaken || lost > 0) return rows;
+      lost += 1;
+      throw new DatabaseUnavailable('connection terminated unexpectedly');
+    },
+  };
+  await using scene = newScene({ queries, unknownFateMs: 300 });
+  await queued('unknown@example.net');
+  scene.dispatcher.start();
+  await waitFor(() => scene.taken.includes('unknown@example.net'), {
+    what: 'the unknown claim to be delivered',
+  });
+  assert.equal(lost, 1);
+});
+
+test('claims that their worker does not know of are released on request', async () => {
+  await using scene = newScene({ unknownFateMs: 300 });
+  const [accepted, claimed] = [await queued('once@lost.test'), await queued('again@lost.test')];
+  // As after a fail-over that lost the settlements of both: one handed over, one claimed before.
+  const hold = `update queue set holder = $1, claim = $2 where email_id = $3`;
+  await db.query(hold, [scene.holder, 1, accepted.id]);
+  await db.query(hold, [scene.holder, 2, claimed.id]);
+  scene.dispatcher.start();
+  scene.checks.asked += 1;
+  await waitFor(() => scene.taken.length === 2, { what: 'both deliveries' });
+});
+
+test('claims that their worker knows are not released', async () => {
+  const finish = Promise.withResolvers<Delivered>();
+  await using scene = newScene({ unknownFateMs: 0, deliver: () => finish.promise, window: 1 });
+  const emails = [await queued('one@known.test'), await queued('two@known.test')];
+  scene.dispatcher.start();
+  await waitFor(() => scene.dispatcher.underWay + scene.dispatcher.waiting === 2, {
+    what: 'both in memory',
+  });
+  const claims = await Promise.all(emails.map(claimOf));
+  const unknown = await queued('unknown@known.test');
+  const hold = 'update queue set holder = $1, claim = 2 where email_id = $2';
+  await db.query(hold, [scene.holder, unknown.id]);
+  scene.checks.asked += 1;
+  await waitFor(async () => (await claimOf(unknown)) === 3, {
+    what: 'the unknown claim to be taken again',
+  });
+  finish.resolve({ kind: 'settled' });
+  for (const email of emails) assert.equal(await holderOf(email), scene.holder);
+  assert.deepEqual(await Promise.all(emails.map(claimOf)), claims);
+});
+
+test('a short database outage delays an attempt by its duration', async () => {
+  let tries = 0;
+  const deliver = (): Promise<Delivered> => {
+    tries += 1;
+    if (tries === 1) return Promise.reject(new DatabaseUnavailable('connection refused'));
+    return Promise.resolve({ kind: 'settled' });
+  };
+  await using scene = newScene({ deliver });
+  await queued('patient@example.net');
+  scene.dispatcher.start();
+  await waitFor(() => tries === 2, { what: 'the second try', timeoutMs: 5_000 });
+});
+
+test('an email whose accept got no reply is released within seconds of its commit', async () => {
+  await using scene = newScene();
+  const email = newEmail(await newSender(db), { to: ['unheard@example.net'] });
+  scene.dispatcher.releaseLater([email]);
+  const store = new AcceptStore(db.accepting, {
+    limit: { max: 100, windowS: 60 },
+    holder: () => scene.holder,
+    onNotified: () => {},
+    onUnknown: () => {},
+  });
+  await store.accept(email);
+  assert.equal(await holderOf(email), scene.holder);
+  await waitFor(async () => (await holderOf(email)) === null, { what: 'it to be free' });
+  scene.dispatcher.start();
+  await waitFor(() => scene.taken.includes('unheard@example.net'), { what: 'the delivery' });
+});
+
+const setClock = (seconds: number) =>
+  db.query(`update clock set skew = skew + $1 * interval '1 second'`, [seconds]);
+
+test("what is due after the database's clock went back is delivered at once, in a backlog, too", async () => {
+  await using scene = newScene();
+  scene.dispatcher.start();
+  await queued('before@clock.test');
+  await waitFor(() => scene.taken.includes('before@clock.test'), { what: 'the first delivery' });
+  await setClock(-300);
+  const one = ['after@clock.test'];
+  const many = Array.from({ length: 400 }, (_, index) => `n${index}@clock.test`);
+  try {
+    await queued(one[0]!);
+    await waitFor(() => scene.taken.includes(one[0]!), { what: 'one', timeoutMs: 20_000 });
+    await Promise.all(many.map(queued));
+    const isTaken = () => many.every((address) => scene.taken.includes(address));
+    await waitFor(isTaken, { what: 'the backlog', timeoutMs: 20_000 });
+  } finally {
+    await setClock(300);
+  }
+});
+
+test("a backlog is delivered when the database's clock goes back while it waits", async () => {
+  const from = await queued('first@step.test');
+  const many = Array.from({ length: 400 }, (_, index) => `m${index}@step.test`);
+  const open = Promise.withResolvers<void>();
+  await using scene = newScene({
+    window: 1,
+    deliver: (delivery) =>
+      delivery.destination === 'step.test' && delivery.message.id !== from.id
+        ? open.promise.then(() => ({ kind: 'settled' }))
+        : Promise.resolve({ kind: 'settled' }),
+  });
+  scene.dispatcher.start();
+  await waitFor(() => scene.taken.includes('first@step.test'), { what: 'the first delivery' });
+  await Promise.all(many.map(queued));
+  await waitFor(() => scene.dispatcher.waiting > 0, { what: 'a part of the backlog in memory' });
+  await setClock(-300);
+  try {
+    await db.query(
+      `update queue set due_at = app_now() - interval '1 second' where holder is null`,
+    );
+    open.resolve();
+    const isTaken = () => many.every((address) => scene.taken.includes(address));
+    await waitFor(isTaken, { what: 'the backlog', timeoutMs: 20_000 });
+  } finally {
+    await setClock(300);
+  }
+});

@@ -1,0 +1,459 @@
+/**
+ * Takes recipients into memory, starts their deliveries in fair order, and releases those that cannot start soon.
+ *
+ * There are two sources of work: emails that the accept path hands over in memory, so that the first attempt
+ * starts within milliseconds, and rows of the queue table that are due and claimed. Both are limited in number and
+ * bytes; the rest stays in the table. Everything in memory is held under the lease (lease.ts),
+ * and every outcome is fenced by it.
+ *
+ * The route of a destination is looked up before its mail starts, so that mail of thousands of domains at one
+ * unreachable provider is queued under that provider before any of it is tried. A delivery that cannot start
+ * soon, because its provider is suspended or its tenant queue or the memory is full, is released to the table.
+ * fair-queue.ts decides the order; delivery/attempt/deliver.ts does the work.
+ */
+import type { Logger } from 'pino';
+import { failpoint } from '../../lib/failpoint.ts';
+import { Members } from '../../lib/live-set.ts';
+import type { World } from '../../lib/world.ts';
+import { DatabaseUnavailable, type Queryable, whenAvailable } from '../../database/database.ts';
+import { headOf, loadHeads, loadMessages, type StoredMessage } from '../attempt/message-store.ts';
+import { holdClaims, type ClaimedRecipient, type QueuedEmail } from './queue-store.ts';
+import { Claims } from './claims.ts';
+import { Cutoff } from '../attempt/attempt.ts';
+import type { Connections } from '../shaping/connections.ts';
+import { type Contents, isLarge, sizeOf } from '../attempt/contents.ts';
+import type { Deliver } from '../attempt/deliver.ts';
+import { PollTimer } from './poll-timer.ts';
+import type { PutOff } from './put-off.ts';
+import { AWAY_PAUSE_MS, Releases, UnknownClaims } from './releases.ts';
+import { type Delivery, FairQueue, type ProviderRules, WEIGHT_BYTES } from './fair-queue.ts';
+import type { MailRouting } from '../route/mail-routing.ts';
+import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
+import { SILENT_AFTER_MS } from '../shaping/slots.ts';
+
+type DispatcherOptions = {
+  db: Queryable;
+  world: World;
+  log: Logger;
+  lease: { holder(): string | null; isFresh(): boolean; checksWanted(): number };
+  deliver: Deliver;
+  contents: Pick<Contents, 'keep'>;
+  /** How many deliveries of a provider may be under way, and whether it is suspended. */
+  connections: ProviderRules & Pick<Connections, 'onChange' | 'onPrompt'>;
+  mailRouting: Pick<MailRouting, 'providerOf' | 'knows' | 'learn'>;
+  putOff: Pick<PutOff, 'note'>;
+  /** Outcomes that the database refuses and that are kept (settle/unsettled.ts). */
+  unsettled: {
+    /** No delivery starts until they are written. */
+    readonly isBlocked: boolean;
+    kept(): Iterable<{ emailId: string; position: number }>;
+  };
+  /** Shorter in tests. */
+  unknownFateMs?: number;
+};
+
+/** An accepted email whose recipients this worker holds already; accept/accept.ts makes it. */
+type HandedOver = {
+  message: StoredMessage;
+  recipients: readonly Pick<Delivery, 'position' | 'address' | 'destination'>[];
+  /** The lease under which they are held. */
+  holder: string;
+  lifetimeMs: number;
+};
+
+/** A recipient before its provider and its weight are determined. */
+type Incoming = Omit<Delivery, 'provider' | 'weightBytes'>;
+
+/** Deliveries of test mail under way at once. */
+const SIMULATOR_WINDOW = 32;
+const POLL_MS = 400;
+/** After IDLE_AFTER_MS without work. At POLL_MS polling takes half of the CPU time of an idle worker. */
+const IDLE_POLL_MS = 2_000;
+const IDLE_AFTER_MS = 10_000;
+/** Between two polls of a backlog of which nothing can start. */
+const WALK_EVERY_MS = 50;
+/** A statement ends after 20 s at the latest. After this time an unanswered one was committed or rolled back. */
+const UNKNOWN_FATE_MS = 30_000;
+/** After a suspension the mail becomes due spread over this time. */
+const RESUME_SPREAD_MS = 10_000;
+/** Mail that expires before the suspension ends is tried nevertheless, as soon as there is room. */
+const URGENT_AGAIN_MS = 1_000;
+/** How long a stop waits for attempts that have not written the final dot, and for those that have. */
+const STOP_UNSENT_WITHIN_MS = 2_000;
+const STOP_WITHIN_MS = 25_000;
+/** How long it then waits for the attempts that it ended to be settled. */
+const STOP_SETTLE_WITHIN_MS = 2_000;
+
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  readonly #fairQueue: FairQueue;
+  readonly #claims: Claims;
+  #cutoff = new Cutoff();
+  readonly #releases: Releases;
+  readonly #polls = new PollTimer(() => this.#poll());
+  #isRunning = false;
+  #idle: (() => void) | undefined;
+  /** Everything in memory that has not ended. Other rows under this lease are unknown claims (releases.ts). */
+  readonly #held = new Members<Delivery>();
+  readonly #unknownClaims: UnknownClaims;
+  #checksSeen = 0;
+  #lastWorkMs = -Infinity;
+
+  constructor(options: DispatcherOptions) {
+    const { connections } = options;
+    this.#options = options;
+    this.#fairQueue = new FairQueue({
+      windowOf: (provider) =>
+        provider === SIMULATOR_PROVIDER ? SIMULATOR_WINDOW : connections.windowOf(provider),
+      suspendedForMs: (provider) => connections.suspendedForMs(provider),
+      promptChanged: (provider, isPrompt) => connections.promptChanged(provider, isPrompt),
+    });
+    this.#claims = new Claims({ ...options, providers: this.#fairQueue });
+    this.#releases = new Releases({ ...options, isRunning: () => this.#isRunning });
+    this.#unknownClaims = new UnknownClaims({
+      ...options,
+      known: () => this.#known(),
+      fateKnownAfterMs: options.unknownFateMs ?? UNKNOWN_FATE_MS,
+    });
+    connections.onPrompt((provider) => {
+      this.#fairQueue.answersPromptly(provider);
+      this.#pump();
+    });
+    connections.onChange((provider) => {
+      this.#fairQueue.open(provider);
+      this.#pump();
+      if (this.#claims.hasMore) this.#polls.soon();
+    });
+  }
+
+  start(): void {
+    this.#isRunning = true;
+    if (this.#cutoff.isClosed) this.#cutoff = new Cutoff(); // after a pause
+    this.#polls.start();
+  }
+
+  /** The provider of a destination (fair-queue.ts); test mail has one of its own. */
+  providerOf(environment: string, destination: string): string {
+    // Test mail connects to no mail server and must not use the window of a real provider.
+    return environment === 'test'
+      ? SIMULATOR_PROVIDER
+      : this.#options.mailRouting.providerOf(destination);
+  }
+
+  /** Whether an email may be handed over instead of waiting in the table. */
+  hasRoomFor(email: {
+    projectId: string;
+    providers: readonly string[];
+    /** Recipients of the same request that are handed over before. */
+    ahead: number;
+    lifetimeMs: number;
+  }): boolean {
+    const { projectId, providers, ahead, lifetimeMs } = email;
+    const { connections } = this.#options;
+    const weightBytes = WEIGHT_BYTES * (providers.length + ahead);
+    return (
+      this.#isRunning &&
+      !this.#options.unsettled.isBlocked &&
+      !providers.some(
+        (provider) =>
+          connections.suspendedForMs(provider) > 0 &&
+          connections.suspendedForMs(provider) < lifetimeMs,
+      ) &&
+      this.#fairQueue.hasRoomFor(projectId, providers, weightBytes)
+    );
+  }
+
+  /** Whether this worker holds the delivery: neither ended nor released. */
+  holds(delivery: Delivery): boolean {
+    return this.#held.has(delivery);
+  }
+
+  /** The attempt has ended, and its outcome is to be settled. Never throws: the message may have been sent. */
+  attempted(delivery: Delivery): void {
+    try {
+      this.#fairQueue.attempted(delivery);
+      this.#pump();
+      this.#claimMore(delivery);
+    } catch (error) {
+      const facts = { err: error, email_id: delivery.message.id };
+      this.#options.log.error(facts, 'the end of an attempt was not counted');
+    }
+  }
+
+  /** Takes recipients that the accept path stored under this worker's lease. */
+  handOver({ message, recipients, holder, lifetimeMs }: HandedOver): void {
+    const heldSinceMs = this.#options.world.monotonicMs();
+    const contentBytes = sizeOf(message);
+    if (isLarge(contentBytes)) this.#options.contents.keep(message);
+    const held = {
+      message: isLarge(contentBytes) ? headOf(message) : message,
+      content: isLarge(contentBytes) ? null : message,
+      contentBytes,
+      holder,
+      claim: 1,
+      attempts: 0,
+      heldSinceMs,
+      dueAtMs: message.createdAt.getTime(),
+      expiresAtMs: heldSinceMs + lifetimeMs,
+      suppressed: false,
+      domainDeleted: false,
+      domainUnverified: false,
+    };
+    const deliveries = this.#deliveriesOf(
+      recipients.map((recipient) => ({ ...recipient, ...held })),
+    );
+    if (!this.#isRunning) return void this.#release(deliveries, () => 0);
+    for (const delivery of deliveries) this.#add(delivery);
+    void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
+    this.#pump();
+  }
+
+  /** Polls now: something in the table has become free. */
+  look(): void {
+    this.#polls.soon();
+  }
+
+  /** Emails whose accept statement was not answered: released if they were stored. */
+  releaseLater(emails: readonly QueuedEmail[]): void {
+    const holder = this.#options.lease.holder();
+    if (holder !== null) this.#releases.releaseLater(emails, holder);
+  }
+
+  get waiting(): number {
+    return this.#fairQueue.waiting;
+  }
+
+  get underWay(): number {
+    return this.#fairQueue.underWay;
+  }
+
+  /**
+   * Takes no more work until `start`. Releases deliveries that have not started and, after 2 s, those without a
+   * final dot; the others end by the reply of their server.
+   */
+  async pause(): Promise<void> {
+    this.#isRunning = false;
+    await this.#polls.stop();
+    await this.#release(this.#fairQueue.drain(), () => 0);
+    await this.#untilIdle(STOP_UNSENT_WITHIN_MS);
+    this.#cutoff.cutUnsent();
+  }
+
+  /** As a pause; waits at most 25 s for the replies to deliveries with a final dot, which then end in doubt. */
+  async stop(): Promise<void> {
+    await this.pause();
+    await this.#untilIdle(STOP_WITHIN_MS - STOP_UNSENT_WITHIN_MS);
+    this.#cutoff.cutAll();
+    await this.#untilIdle(STOP_SETTLE_WITHIN_MS);
+  }
+
+  async #untilIdle(withinMs: number): Promise<void> {
+    if (this.#fairQueue.underWay === 0) return;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#idle = resolve;
+      timer = setTimeout(resolve, withinMs);
+    });
+    clearTimeout(timer);
+  }
+
+  #deliveriesOf(incoming: readonly Incoming[]): Delivery[] {
+    return incoming.map((one) =>
+      Object.assign(one, {
+        provider: this.providerOf(one.message.environment, one.destination),
+        weightBytes: WEIGHT_BYTES,
+      }),
+    );
+  }
+
+  /** Queues a delivery. While its route is not known, the queue is closed and the route is looked up. */
+  #add(delivery: Delivery): void {
+    this.#held.add(delivery);
+    this.#fairQueue.add(delivery);
+    const { provider, destination } = delivery;
+    if (provider === SIMULATOR_PROVIDER || this.#fairQueue.isClosed(provider)) return;
+    const finding = this.#options.mailRouting.learn(destination);
+    if (finding === null) return;
+    this.#fairQueue.close(provider);
+    void finding.then(() => this.#reopen(provider, destination));
+  }
+
+  #reopen(provider: string, destination: string): void {
+    const now = this.#options.mailRouting.providerOf(destination);
+    const moved = this.#fairQueue.reopen(provider, now);
+    const projects = new Set(moved.map((delivery) => delivery.message.projectId));
+    const excess = [...projects].flatMap((projectId) => this.#fairQueue.takeExcess(projectId, now));
+    void this.#release(excess, () => 0);
+    this.#pump();
+  }
+
+  #pump(): void {
+    if (this.#options.unsettled.isBlocked) return;
+    for (let delivery = this.#next(); delivery !== null; delivery = this.#next()) {
+      void this.#run(delivery);
+    }
+    for (const provider of this.#fairQueue.takeSuspended()) this.#defer(provider);
+  }
+
+  #next(): Delivery | null {
+    try {
+      return this.#fairQueue.next();
+    } catch (error) {
+      // The next call starts the others.
+      this.#options.log.error({ err: error }, 'a delivery was not started');
+      return null;
+    }
+  }
+
+  /** Releases the deliveries of a suspended provider until the suspension ends, except those that expire before. */
+  #defer(provider: string): void {
+    const { connections, world } = this.#options;
+    const restMs = connections.suspendedForMs(provider);
+    const nowMs = world.monotonicMs();
+    const later: Delivery[] = [];
+    for (const delivery of this.#fairQueue.takeOut(provider)) {
+      const isUrgent = delivery.expiresAtMs - nowMs < restMs;
+      if (!isUrgent || this.#fairQueue.isFull(provider)) {
+        later.push(delivery);
+        continue;
+      }
+      this.#fairQueue.startOutOfTurn(delivery);
+      void this.#run(delivery);
+    }
+    void this.#release(later, ({ expiresAtMs }) =>
+      expiresAtMs - nowMs < restMs ? URGENT_AGAIN_MS : restMs + world.random() * RESUME_SPREAD_MS,
+    );
+  }
+
+  #release(
+    deliveries: readonly Delivery[],
+    delayMsOf: (delivery: Delivery) => number,
+  ): Promise<void> {
+    for (const delivery of deliveries) this.#held.delete(delivery);
+    return this.#releases.release(deliveries, delayMsOf);
+  }
+
+  async #run(delivery: Delivery): Promise<void> {
+    const { deliver, log, world } = this.#options;
+    this.#lastWorkMs = world.monotonicMs();
+    const watch = setInterval(() => this.#leaveSlot(delivery, watch), SILENT_AFTER_MS);
+    try {
+      // A lock timeout is thrown: the delivery is released, or found again by releases.ts.
+      const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
+        pauseMs: AWAY_PAUSE_MS,
+        mayRetry: () => this.#isRunning,
+      });
+      if (result?.kind !== 'settled') await this.#release([delivery], () => result?.delayMs ?? 0);
+    } catch (error) {
+      // A lock that was not granted in time; else a bug. The delivery is released and due again in a minute.
+      const level = error instanceof DatabaseUnavailable ? 'warn' : 'error';
+      log[level]({ err: error, email_id: delivery.message.id }, 'an attempt ended in an error');
+      await this.#release([delivery], () => 60_000);
+    } finally {
+      clearInterval(watch);
+      this.#held.delete(delivery);
+      this.#countDone(delivery);
+      this.#pump();
+      if (this.#fairQueue.underWay === 0) this.#idle?.();
+      this.#claimMore(delivery);
+    }
+  }
+
+  /** Called each second of a delivery: one that waits for a silent server makes room for others. */
+  #leaveSlot(delivery: Delivery, watch: NodeJS.Timeout): void {
+    if (this.#fairQueue.leaveSlot(delivery)) clearInterval(watch);
+    this.#pump();
+  }
+
+  #claimMore(delivery: Delivery): void {
+    if (this.#claims.hasMore && this.#fairQueue.wantsMore(delivery)) this.#polls.soon();
+  }
+
+  #countDone(delivery: Delivery): void {
+    try {
+      this.#fairQueue.done(delivery);
+    } catch (error) {
+      const facts = { err: error, email_id: delivery.message.id };
+      this.#options.log.error(facts, 'the end of a delivery was not counted');
+    }
+  }
+
+  /** Claims what is due, as far as there is room. @returns the milliseconds until the next poll */
+  async #poll(): Promise<number> {
+    const holder = this.#options.lease.holder();
+    if (holder === null) return POLL_MS;
+    try {
+      await this.#releaseUnknownClaims(holder);
+      if (this.#options.unsettled.isBlocked) return POLL_MS;
+      this.#pump();
+      const { claimed: all, outlook } = await this.#claims.take(holder);
+      const claimed = await this.#holdPaused(all, holder);
+      await this.#takeIn(claimed, holder);
+      return { more: 0, walking: WALK_EVERY_MS, done: this.#pollDelayMs }[outlook];
+    } catch (error) {
+      // The claim may have been committed: this worker then holds rows that are not in its memory.
+      this.#unknownClaims.compareLater();
+      if (!(error instanceof DatabaseUnavailable)) {
+        this.#options.log.error({ err: error }, 'claiming due work failed');
+      }
+      return POLL_MS;
+    }
+  }
+
+  get #pollDelayMs(): number {
+    const idleMs = this.#options.world.monotonicMs() - this.#lastWorkMs;
+    return idleMs < IDLE_AFTER_MS ? POLL_MS : IDLE_POLL_MS;
+  }
+
+  async #releaseUnknownClaims(holder: string): Promise<void> {
+    const asked = this.#options.lease.checksWanted();
+    if (asked !== this.#checksSeen) {
+      this.#claims.startAnew();
+      this.#unknownClaims.compareNow();
+    }
+    this.#checksSeen = asked;
+    await this.#unknownClaims.release(holder);
+  }
+
+  *#known(): Iterable<{ emailId: string; position: number }> {
+    for (const { message, position } of this.#held) yield { emailId: message.id, position };
+    yield* this.#options.unsettled.kept();
+  }
+
+  /** Puts mail of paused sending domains on hold, unless it has expired. */
+  async #holdPaused(
+    claimed: readonly ClaimedRecipient[],
+    holder: string,
+  ): Promise<readonly ClaimedRecipient[]> {
+    const paused = claimed.filter(({ isPaused, remainingMs }) => isPaused && remainingMs > 0);
+    if (paused.length === 0) return claimed;
+    await holdClaims(this.#options.db, paused, holder);
+    return claimed.filter((one) => !paused.includes(one));
+  }
+
+  async #takeIn(claimed: readonly ClaimedRecipient[], holder: string): Promise<void> {
+    if (claimed.length === 0) return;
+    failpoint('claim_before_load');
+    const { db, world } = this.#options;
+    const wanted = claimed.map((one) => ({ ...one, id: one.emailId }));
+    const [large, small] = [
+      wanted.filter(({ sizeBytes }) => isLarge(sizeBytes)),
+      wanted.filter(({ sizeBytes }) => !isLarge(sizeBytes)),
+    ];
+    const heads = large.length === 0 ? null : await loadHeads(db, large);
+    const messages = small.length === 0 ? null : await loadMessages(db, small);
+    const heldSinceMs = world.monotonicMs();
+    const incoming = claimed.map((one) => {
+      const content = messages?.get(one.emailId) ?? null;
+      const message = content ?? heads?.get(one.emailId);
+      if (!message) throw new Error(`queued email ${one.emailId} has no content`);
+      const expiresAtMs = heldSinceMs + one.remainingMs;
+      const [contentBytes, dueAtMs] = [one.sizeBytes, one.dueAt.getTime()];
+      const held = { holder, heldSinceMs, expiresAtMs, dueAtMs };
+      return { ...one, message, content, contentBytes, ...held };
+    });
+    for (const delivery of this.#deliveriesOf(incoming)) this.#add(delivery);
+    void this.#release(this.#fairQueue.takeFromLargest(), () => 0);
+    this.#pump();
+  }
+}

@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { newDelivery, newMessage } from '../../../test/support/deliveries.ts';
+import { type Delivery, FairQueue } from './fair-queue.ts';
+
+function newFairQueue(window: number | ((provider: string) => number) = 100): FairQueue {
+  const windowOf = typeof window === 'number' ? () => window : window;
+  return new FairQueue({ windowOf, suspendedForMs: () => 0, promptChanged: () => {} });
+}
+
+/** Deliveries of one project. */
+function deliveriesOf(
+  project: string,
+  to: readonly string[],
+  changes: Partial<Delivery> = {},
+): Delivery[] {
+  return to.map((address) =>
+    newDelivery(address, { message: newMessage({ projectId: project }), ...changes }),
+  );
+}
+
+function many(count: number, domain: string): string[] {
+  return Array.from({ length: count }, (_, index) => `n${index}@${domain}`);
+}
+
+function addAll(providers: FairQueue, deliveries: readonly Delivery[]): void {
+  for (const delivery of deliveries) providers.add(delivery);
+}
+
+function names(providers: FairQueue, count: number): (string | undefined)[] {
+  return Array.from({ length: count }, () => providers.next()?.address);
+}
+
+test('within a project a backlog for one destination does not delay another', () => {
+  const providers = newFairQueue();
+  addAll(providers, deliveriesOf('a', [...many(5, 'slow.net'), 'one@quick.net']));
+  assert.deepEqual(names(providers, 3), ['n0@slow.net', 'one@quick.net', 'n1@slow.net']);
+});
+
+test('projects are served in turn, regardless of the number of their destinations', () => {
+  const providers = newFairQueue();
+  addAll(
+    providers,
+    deliveriesOf('a', ['a1@one.net', 'a2@two.net', 'a3@three.net', 'a4@four.net', 'a5@one.net']),
+  );
+  addAll(providers, deliveriesOf('b', ['b1@one.net', 'b2@one.net']));
+  assert.deepEqual(names(providers, 5), [
+    'a1@one.net',
+    'b1@one.net',
+    'a4@four.net',
+    'b2@one.net',
+    'a2@two.net',
+  ]);
+});
+
+test('within a destination the oldest delivery comes first', () => {
+  const providers = newFairQueue();
+  for (const dueAtMs of [30, 10, 20, 5]) {
+    addAll(providers, deliveriesOf('a', [`at${dueAtMs}@x.net`], { dueAtMs }));
+  }
+  assert.deepEqual(names(providers, 4), ['at5@x.net', 'at10@x.net', 'at20@x.net', 'at30@x.net']);
+});
+
+test('no more than the window of a provider is under way, and projects share it', () => {
+  const providers = newFairQueue(2);
+  addAll(providers, deliveriesOf('a', many(5, 'x.net')));
+  addAll(providers, deliveriesOf('b', ['b@x.net']));
+  const [first, second] = [providers.next()!, providers.next()!];
+  assert.deepEqual([first.address, second.address], ['n0@x.net', 'b@x.net']);
+  assert.equal(providers.next(), null);
+  providers.done(second);
+  assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
+});
+
+test('a provider starts the next attempt while the outcome of another is settled', () => {
+  const providers = newFairQueue(1);
+  addAll(providers, deliveriesOf('a', many(3, 'x.net')));
+  const first = providers.next()!;
+  assert.equal(providers.next(), null);
+  providers.attempted(first);
+  providers.attempted(first);
+  assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
+  assert.equal(providers.underWay, 2);
+  providers.done(first);
+  assert.equal(providers.next(), null, 'its place was left once');
+  assert.equal(providers.underWay, 1);
+});
+
+test('a provider whose window grows is served at once when it says so', () => {
+  let window = 1;
+  const providers = newFairQueue(() => window);
+  addAll(providers, deliveriesOf('a', many(3, 'x.net')));
+  assert.deepEqual(names(providers, 2), ['n0@x.net', undefined]);
+  window = 2;
+  providers.open('x.net');
+  assert.deepEqual(names(providers, 2), ['n1@x.net', undefined]);
+});
+
+function startAll(queue: FairQueue): Delivery[] {
+  const started: Delivery[] = [];
+  for (let next = queue.next(); next !== null; next = queue.next()) started.push(next);
+  return started;
+}
+
+test('a project leaves as many slots as it takes', () => {
+  const providers = newFairQueue(10_000);
+  addAll(providers, deliveriesOf('a', many(600, 'hangs.net')));
+  assert.equal(startAll(providers).length, 128);
+  addAll(providers, deliveriesOf('b', ['b@x.net']));
+  assert.equal(providers.next()?.address, 'b@x.net');
+});
+
+test('mail to a provider that answered has slots of its own, and comes first in its project', () => {
+  const queue = newFairQueue(10_000);
+  addAll(queue, deliveriesOf('a', ['first@alive.net']));
+  const [first] = startAll(queue);
+  first!.place!.greeted();
+  queue.done(first!);
+  addAll(queue, deliveriesOf('a', [...many(600, 'hangs.net'), 'reset@alive.net']));
+  assert.equal(queue.next()?.address, 'reset@alive.net');
+  assert.equal(startAll(queue).length, 128);
+  addAll(queue, deliveriesOf('a', many(600, 'alive.net')));
+  assert.equal(startAll(queue).length, 255);
+});
+
+test('a provider that answered another worker comes first, and each change is passed on once', () => {
+  const changes: [string, boolean][] = [];
+  const queue = new FairQueue({
+    windowOf: () => 10_000,
+    suspendedForMs: () => 0,
+    promptChanged: (...change) => changes.push(change),
+  });
+  addAll(queue, deliveriesOf('a', [...many(600, 'hangs.net'), ...many(4, 'alive.net')]));
+  queue.answersPromptly('alive.net');
+  const first = Array.from({ length: 4 }, () => queue.next()!);
+  assert.deepEqual(new Set(first.map(({ provider }) => provider)), new Set(['alive.net']));
+  assert.deepEqual(changes, [], 'the other worker has said so');
+  for (const delivery of first.splice(0, 2)) {
+    delivery.place!.greeted();
+    queue.done(delivery);
+  }
+  for (const delivery of first) assert.ok(queue.leaveSlot(delivery));
+  assert.deepEqual(changes, [['alive.net', false]]);
+});
+
+test('deliveries without a session leave their slots, and their provider is tried with the others again', () => {
+  const queue = newFairQueue(10_000);
+  addAll(queue, deliveriesOf('a', ['first@x.net']));
+  const [first] = startAll(queue);
+  first!.place!.greeted();
+  queue.done(first!);
+  addAll(queue, deliveriesOf('a', many(300, 'x.net')));
+  const started = startAll(queue);
+  assert.equal(started.length, 256);
+  for (const delivery of started) assert.ok(queue.leaveSlot(delivery));
+  assert.equal(queue.underWay, 256);
+  assert.equal(startAll(queue).length, 44);
+  addAll(queue, deliveriesOf('a', many(200, 'x.net')));
+  assert.equal(startAll(queue).length, 84, 'they get the other kind of slots now');
+});
+
+test('mail of an unknown route waits and moves to its provider once that is known', () => {
+  const providers = newFairQueue(2);
+  addAll(providers, deliveriesOf('a', ['a@one.net', 'b@two.net', 'c@three.net']));
+  for (const name of ['one.net', 'two.net', 'three.net']) providers.close(name);
+  assert.equal(providers.next(), null);
+  for (const name of ['one.net', 'two.net', 'three.net']) providers.reopen(name, 'provider');
+  assert.deepEqual(names(providers, 3), ['a@one.net', 'b@two.net', undefined]);
+  assert.equal(providers.waiting, 1);
+});
+
+test('a suspended provider starts nothing and is reported once, and its deliveries can be taken out', () => {
+  const suspended = new Set(['dead.net']);
+  const providers = new FairQueue({
+    windowOf: () => 10,
+    suspendedForMs: (provider) => (suspended.has(provider) ? 1_000 : 0),
+    promptChanged: () => {},
+  });
+  addAll(providers, deliveriesOf('a', ['a@dead.net', 'b@alive.net', 'c@dead.net']));
+  assert.deepEqual(names(providers, 2), ['b@alive.net', undefined]);
+  assert.deepEqual([providers.takeSuspended(), providers.takeSuspended()], [['dead.net'], []]);
+  assert.deepEqual(
+    providers.takeOut('dead.net').map(({ address }) => address),
+    ['a@dead.net', 'c@dead.net'],
+  );
+  assert.equal(providers.waiting, 0);
+});
+
+test('a backlog of one queue leaves room for the first email of another, and of another project', () => {
+  const providers = newFairQueue();
+  let added = 0;
+  while (providers.hasRoomFor('a', ['dead.net'], 24 * 1024)) {
+    addAll(providers, deliveriesOf('a', [`n${added}@dead.net`]));
+    added += 1;
+  }
+  assert.ok(added > 500 && added < 1_000, `${added}`);
+  assert.ok(providers.hasRoomFor('a', ['alive.net'], 24 * 1024));
+  assert.ok(providers.hasRoomFor('b', ['dead.net'], 24 * 1024));
+});
+
+test('deliveries of a project with thousands of destinations are released before others are refused', () => {
+  const providers = newFairQueue();
+  let givenBack = 0;
+  for (let index = 0; index < 10_000; index += 1) {
+    const domain = `d${index}.net`;
+    assert.ok(providers.hasRoomFor('a', [domain], 24 * 1024));
+    addAll(providers, deliveriesOf('a', [`x@${domain}`]));
+    const back = providers.takeFromLargest();
+    givenBack += back.length;
+    assert.ok(providers.hasRoomFor('b', ['x.net'], 24 * 1024));
+  }
+  assert.ok(givenBack > 8_000, `${givenBack}`);
+  addAll(providers, deliveriesOf('b', ['b@x.net']));
+  assert.deepEqual(
+    names(providers, 2).map((name) => name === 'b@x.net'),
+    [false, true],
+  );
+});
+
+test('a queue takes from the table what its window can use, and nothing beyond its share', () => {
+  const providers = newFairQueue((provider) => (provider === 'fast.net' ? 20 : 1));
+  assert.equal(providers.claimable('a', 'fast.net'), 256);
+  assert.equal(providers.claimable('a', 'slow.net'), 16);
+  addAll(providers, deliveriesOf('a', many(16, 'slow.net')));
+  assert.equal(providers.claimable('a', 'slow.net'), 0);
+  assert.deepEqual(providers.fullQueues(), [{ projectId: 'a', provider: 'slow.net' }]);
+  assert.ok(providers.claimable('b', 'slow.net') > 0);
+});
+
+test('all counts return to zero at the end', () => {
+  const providers = newFairQueue(10);
+  const deliveries = [
+    ...deliveriesOf('a', ['a@x.net', 'b@x.net']),
+    ...deliveriesOf('b', ['c@y.net']),
+  ];
+  addAll(providers, deliveries);
+  assert.equal(providers.waiting, 3);
+  assert.equal(providers.weightBytes, 3 * 24 * 1024);
+  for (const delivery of deliveries) assert.notEqual(providers.next(), null, delivery.address);
+  for (const delivery of deliveries) providers.done(delivery);
+  assert.deepEqual([providers.waiting, providers.weightBytes, providers.underWay], [0, 0, 0]);
+});
+
+test('a delivery that is not under way cannot end, and one that is cannot start again', () => {
+  const queue = newFairQueue(10);
+  const [first, second] = deliveriesOf('a', ['a@x.net', 'b@x.net']);
+  addAll(queue, [first!, second!]);
+  assert.equal(queue.next(), first);
+  assert.throws(() => queue.done(second!), /not under way/);
+  assert.throws(() => queue.startOutOfTurn(first!), /under way already/);
+  queue.done(first!);
+  assert.throws(() => queue.done(first!), /not under way/);
+  assert.equal(queue.next(), second);
+  queue.done(second!);
+  assert.deepEqual([queue.waiting, queue.weightBytes, queue.underWay], [0, 0, 0]);
+});
+
+test('a count that would fall below zero is an error, not a negative number', () => {
+  const queue = newFairQueue(10);
+  const [delivery] = deliveriesOf('a', ['a@x.net']);
+  addAll(queue, [delivery!]);
+  queue.next();
+  delivery!.provider = 'elsewhere.net';
+  assert.throws(() => queue.done(delivery!), /would be -1/);
+  assert.equal(queue.weightBytes, 24 * 1024);
+});
+
+test('draining takes out what has not started and leaves what has', () => {
+  const providers = newFairQueue(1);
+  const deliveries = deliveriesOf('a', ['a@x.net', 'b@x.net', 'c@y.net']);
+  addAll(providers, deliveries);
+  assert.equal(providers.next(), deliveries[0]);
+  assert.deepEqual(new Set(providers.drain()), new Set([deliveries[1], deliveries[2]]));
+  assert.equal(providers.next(), null);
+  assert.equal(providers.underWay, 1);
+});

@@ -1,0 +1,492 @@
+/**
+ * Fair queueing in memory: the order in which deliveries start, and how much memory each project uses.
+ *
+ * A tenant queue holds one project's mail at one provider, by age. Projects are served in turn, and
+ * within a project its tenant queues, so that neither another project's backlog nor the project's own
+ * newsletter to a slow provider delays a password reset. The tenant queues of a provider that may not
+ * start anything (at its window, suspended, its route not known yet) are parked with the provider and
+ * cost nothing until it opens.
+ *
+ * A project may use as much of the memory as it leaves free, and the same holds for a tenant queue within its
+ * project. A single project gets half, so that there is room for the next one. Deliveries under way count as
+ * memory, too; how many there may be is in delivery/shaping/slots.ts. Tenant queues whose provider answers come before the
+ * others of their project (turns.ts). No count falls below 0 (`reduced`).
+ *
+ * A delivery is under way until its outcome is settled, but occupies its provider only until its attempt has
+ * ended: a commit takes longer than a message to a server nearby, and needs no connection.
+ */
+import { Members } from '../../lib/live-set.ts';
+import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
+import type { ClaimedRecipient } from './queue-store.ts';
+import { type SlotKind, type Place, Slots } from '../shaping/slots.ts';
+import { Turns } from './turns.ts';
+
+/** One recipient that this worker holds. */
+export type Delivery = Pick<
+  ClaimedRecipient,
+  'position' | 'claim' | 'attempts' | 'destination' | 'address'
+> & {
+  message: MessageHead;
+  /** The whole message; null: it is large, and its content is loaded for a session (delivery/attempt/contents.ts). */
+  content: StoredMessage | null;
+  /** Approximate size of the content. */
+  contentBytes: number;
+  /** Its provider (delivery/route/mail-routing.ts); changes when the destination's mail servers become known. */
+  provider: string;
+  /** The lease under which it is held; an outcome under another lease is fenced off. */
+  holder: string;
+  /** On the monotonic clock: when it came into memory, and when it must have been delivered. */
+  heldSinceMs: number;
+  expiresAtMs: number;
+  /** Determines its place in its tenant queue, on the database's clock. */
+  dueAtMs: number;
+  /** What it counts in memory, where large messages have no content; a whole number. */
+  weightBytes: number;
+  suppressed: boolean;
+  domainDeleted: boolean;
+  domainUnverified: boolean;
+  /** While it is under way. */
+  place?: Place;
+};
+
+export type ProviderRules = {
+  /** Attempts of the provider that may be in progress at once on this worker; 1 or more. */
+  windowOf(provider: string): number;
+  /**
+   * The remaining time of a suspension, in which no delivery of the provider is started, except those that
+   * would expire before its end; 0: none.
+   */
+  suspendedForMs(provider: string): number;
+  /** The last attempt at the provider got a session at once, or did not, other than the one before. */
+  promptChanged(provider: string, isPrompt: boolean): void;
+};
+
+const MEMORY_BYTES_MAX = 48 * 1024 * 1024;
+/** What a delivery counts, so that at most 2,048 are in memory. No content in memory is larger (delivery/attempt/contents.ts). */
+export const WEIGHT_BYTES = 24 * 1024;
+/** Claims fill the memory up to here; the remainder is for mail that is handed over. */
+const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
+/** Above the first limit the projects that hold most release deliveries, down to the second. */
+const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
+const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
+/** Of deliveries that wait for silent servers. */
+const WAITING_BYTES_MAX = 0.5 * MEMORY_BYTES_MAX;
+/** Up to this many deliveries of a queue are always taken. */
+const QUEUE_FEW = 4;
+/** A queue claims as many as keep its provider busy until the next claim. */
+const QUEUE_CLAIMED_PER_WINDOW = 16;
+const QUEUE_CLAIMED_MAX = 256;
+/** Providers whose last attempt got a session at once. */
+const PROMPT_MAX = 10_000;
+const SLOT_KINDS = ['prompt', 'trial'] as const;
+
+export class FairQueue {
+  readonly #providers = new Map<string, Provider>();
+  readonly #projects = new Map<string, Project>();
+  /** Projects with queues that may be ready, in turn. */
+  readonly #ready = new Set<Project>();
+  readonly #suspended = new Set<string>();
+  readonly #rules: ProviderRules;
+  readonly #slots = new Slots({ waitingBytesMax: WAITING_BYTES_MAX });
+  readonly #prompt = new Set<string>();
+  readonly #underWay = new Members<Delivery>();
+  /** Those of them whose attempt has not ended. */
+  readonly #attempts = new Members<Delivery>();
+  waiting = 0;
+  weightBytes = 0;
+
+  constructor(rules: ProviderRules) {
+    this.#rules = rules;
+  }
+
+  get underWay(): number {
+    return this.#underWay.size;
+  }
+
+  add(delivery: Delivery): void {
+    const queue = this.#queue(delivery);
+    insertByAge(queue.deliveries, delivery);
+    this.waiting += 1;
+    this.#weigh(queue, delivery.weightBytes);
+    if (!queue.provider.parked.has(queue)) this.#makeReady(queue);
+  }
+
+  /**
+   * The next delivery to start; null when none may start now.
+   * @throws when it is under way already: a second attempt would send the message twice
+   */
+  next(): Delivery | null {
+    for (const project of this.#ready) {
+      const found = this.#turnOf(project);
+      if (found === null && hasTurns(project)) continue;
+      // Moves to the end, after the projects that wait for their turn.
+      this.#ready.delete(project);
+      if (found === null) continue;
+      const { queue, slotKind } = found;
+      const delivery = queue.deliveries.shift()!;
+      if (queue.deliveries.length > 0) project.turns[slotKind].return(queue);
+      if (hasTurns(project)) this.#ready.add(project);
+      this.waiting -= 1;
+      this.#start(queue, delivery);
+      return delivery;
+    }
+    return null;
+  }
+
+  /** To be called every SILENT_AFTER_MS: leaves its slot if it is time (delivery/shaping/slots.ts). @returns whether it has none now */
+  leaveSlot(delivery: Delivery): boolean {
+    if (delivery.place === undefined || !this.#attempts.has(delivery)) return true;
+    const hadSlot = delivery.place.slotKind !== null;
+    const hasLeft = this.#slots.leave(delivery.place);
+    if (hadSlot && hasLeft) this.#found(delivery.provider, false);
+    return hasLeft;
+  }
+
+  /** The attempt has ended, and its outcome is to be settled: the provider may start another one. */
+  attempted(delivery: Delivery): void {
+    if (!this.#attempts.delete(delivery)) return;
+    const { provider } = this.#queue(delivery);
+    provider.attempts = reduced(provider.attempts, 1);
+    const { hasSession, slotKind } = delivery.place!;
+    if (hasSession && slotKind !== null) this.#found(delivery.provider, true);
+    this.open(delivery.provider);
+  }
+
+  /** Ends a delivery that was started. @throws when it is not under way: no count is changed then */
+  done(delivery: Delivery): void {
+    if (!this.#underWay.delete(delivery)) {
+      throw new Error('a delivery ended that is not under way');
+    }
+    this.attempted(delivery);
+    const queue = this.#queue(delivery);
+    this.#slots.end(delivery.place!);
+    delete delivery.place;
+    this.#weigh(queue, -delivery.weightBytes);
+    this.#forgetIfEmpty(queue);
+    this.open(delivery.provider);
+  }
+
+  /** Another worker of the machine got a session of the provider at once. */
+  answersPromptly(name: string): void {
+    this.#setPrompt(name, true);
+  }
+
+  /** The provider may have room: its parked queues become ready, in turn. */
+  open(name: string): void {
+    const provider = this.#providers.get(name);
+    if (!provider || provider.isClosed) return;
+    let room = this.#rules.windowOf(name) - provider.attempts;
+    for (const queue of provider.parked) {
+      if (room <= 0) return;
+      provider.parked.delete(queue);
+      this.#makeReady(queue);
+      room -= queue.deliveries.length;
+    }
+  }
+
+  /** Nothing of the provider starts until it is opened again. */
+  close(name: string): void {
+    const provider = this.#providers.get(name);
+    if (provider) provider.isClosed = true;
+  }
+
+  /** Ends `close`. The deliveries belong to the provider `now` from here on. @returns those that moved */
+  reopen(name: string, now: string): Delivery[] {
+    const provider = this.#providers.get(name);
+    if (!provider) return [];
+    provider.isClosed = false;
+    this.open(name);
+    if (now === name) return [];
+    const moved = this.takeOut(name);
+    for (const delivery of moved) {
+      delivery.provider = now;
+      this.add(delivery);
+    }
+    return moved;
+  }
+
+  isClosed(name: string): boolean {
+    return this.#providers.get(name)?.isClosed ?? false;
+  }
+
+  /** Providers that were found suspended with deliveries in memory since the last call. */
+  takeSuspended(): string[] {
+    const suspended = [...this.#suspended];
+    this.#suspended.clear();
+    return suspended;
+  }
+
+  /** Takes out all deliveries of a provider that have not started. */
+  takeOut(name: string): Delivery[] {
+    const queues = [...(this.#providers.get(name)?.queues.values() ?? [])];
+    return queues.flatMap((queue) => this.#cut(queue, 0));
+  }
+
+  /** Takes out all deliveries that have not started. */
+  drain(): Delivery[] {
+    return [...this.#providers.keys()].flatMap((name) => this.takeOut(name));
+  }
+
+  /** Counts a delivery that was taken out and is started out of turn. */
+  startOutOfTurn(delivery: Delivery): void {
+    const queue = this.#queue(delivery);
+    this.#start(queue, delivery);
+    this.#weigh(queue, delivery.weightBytes);
+  }
+
+  isFull(provider: string): boolean {
+    return (this.#providers.get(provider)?.attempts ?? 0) >= this.#rules.windowOf(provider);
+  }
+
+  /** Whether an accepted email may be taken: its queues have few, or leave as much memory as they use. */
+  hasRoomFor(projectId: string, providers: readonly string[], weightBytes: number): boolean {
+    if (this.weightBytes + weightBytes > MEMORY_BYTES_MAX) return false;
+    const share = this.#shareOf(projectId, MEMORY_BYTES_MAX);
+    return providers.every((name) => {
+      const queue = this.#providers.get(name)?.queues.get(projectId);
+      if (!queue || queue.deliveries.length < QUEUE_FEW) return true;
+      return queue.weightBytes + weightBytes / providers.length <= share;
+    });
+  }
+
+  /** How many more deliveries a tenant queue takes from the queue table. */
+  claimable(projectId: string, name: string): number {
+    const share = this.#shareOf(projectId, CLAIMED_BYTES_MAX);
+    const queue = this.#providers.get(name)?.queues.get(projectId);
+    if (queue && queue.weightBytes >= share) return 0;
+    const wanted = this.#rules.windowOf(name) * QUEUE_CLAIMED_PER_WINDOW;
+    const max = Math.min(QUEUE_CLAIMED_MAX, wanted, Math.floor(share / WEIGHT_BYTES));
+    return Math.max(0, max - (queue?.deliveries.length ?? 0));
+  }
+
+  /** Whether the queue of a delivery that has ended is less than half full. */
+  wantsMore({ provider, message: { projectId } }: Delivery): boolean {
+    const waiting = this.#providers.get(provider)?.queues.get(projectId)?.deliveries.length ?? 0;
+    return this.claimable(projectId, provider) > waiting;
+  }
+
+  /** How many more deliveries may be claimed from the queue table in all. */
+  get claimableInAll(): number {
+    return Math.max(0, Math.floor((CLAIMED_BYTES_MAX - this.weightBytes) / WEIGHT_BYTES));
+  }
+
+  /** Tenant queues that take no more from the queue table at present. */
+  fullQueues(): { projectId: string; provider: string }[] {
+    return [...this.#projects.values()]
+      .flatMap((project) => [...project.queues])
+      .map((queue) => ({ projectId: queue.project.id, provider: queue.provider.name }))
+      .filter(({ projectId, provider }) => this.claimable(projectId, provider) === 0);
+  }
+
+  /** Projects that take no more from the queue table at present. */
+  fullProjects(): string[] {
+    return [...this.#projects.keys()].filter(
+      (id) => this.#shareOf(id, CLAIMED_BYTES_MAX) < WEIGHT_BYTES,
+    );
+  }
+
+  /** Takes out the newest deliveries of a queue beyond what it may claim from the queue table. */
+  takeExcess(projectId: string, name: string): Delivery[] {
+    const queue = this.#providers.get(name)?.queues.get(projectId);
+    if (!queue) return [];
+    const keep = Math.min(QUEUE_CLAIMED_MAX, this.#rules.windowOf(name) * QUEUE_CLAIMED_PER_WINDOW);
+    return this.#cut(queue, keep);
+  }
+
+  /** Above CROWDED_BYTES: takes out the newest deliveries of the projects that hold most. */
+  takeFromLargest(): Delivery[] {
+    const taken: Delivery[] = [];
+    if (this.weightBytes <= CROWDED_BYTES) return taken;
+    while (this.weightBytes > UNCROWDED_BYTES) {
+      const project = largest(this.#projects.values(), ({ queues }) => waitingIn(queues));
+      const queue = project && largest(project.queues, ({ deliveries }) => deliveries.length);
+      if (!queue || queue.deliveries.length === 0) break;
+      taken.push(...this.#cut(queue, Math.floor(queue.deliveries.length * 0.75)));
+    }
+    return taken;
+  }
+
+  /** What a queue or a project may still take: as much as the project leaves free of `maxBytes`. */
+  #shareOf(projectId: string, maxBytes: number): number {
+    const own = this.#projects.get(projectId)?.weightBytes ?? 0;
+    return Math.max(0, maxBytes - this.weightBytes - own);
+  }
+
+  #turnOf(project: Project): { queue: TenantQueue; slotKind: SlotKind } | null {
+    for (const slotKind of SLOT_KINDS) {
+      if (!this.#slots.mayStart(slotKind, project.id)) continue;
+      const queue = this.#openQueue(project.turns[slotKind]);
+      if (queue !== null) return { queue, slotKind };
+    }
+    return null;
+  }
+
+  #openQueue(turns: Turns<TenantQueue>): TenantQueue | null {
+    for (;;) {
+      const queue = turns.take();
+      if (queue === null || this.#isOpen(queue.provider)) return queue;
+      queue.provider.parked.add(queue);
+    }
+  }
+
+  #isOpen({ name, isClosed, attempts }: Provider): boolean {
+    if (isClosed || attempts >= this.#rules.windowOf(name)) return false;
+    if (this.#rules.suspendedForMs(name) <= 0) return true;
+    this.#suspended.add(name);
+    return false;
+  }
+
+  #makeReady(queue: TenantQueue): void {
+    queue.project.turns[this.#slotKindOf(queue.provider.name)].arrive(queue);
+    this.#ready.add(queue.project);
+  }
+
+  #slotKindOf(provider: string): SlotKind {
+    return this.#prompt.has(provider) ? 'prompt' : 'trial';
+  }
+
+  #found(name: string, isPrompt: boolean): void {
+    if (this.#setPrompt(name, isPrompt)) this.#rules.promptChanged(name, isPrompt);
+  }
+
+  /** Moves the queues of the provider to the kind of slots that it gets now. @returns whether that is new */
+  #setPrompt(name: string, isPrompt: boolean): boolean {
+    if (this.#prompt.has(name) === isPrompt) return false;
+    if (!isPrompt) this.#prompt.delete(name);
+    else this.#prompt.add(name);
+    if (this.#prompt.size > PROMPT_MAX) this.#prompt.delete(this.#prompt.keys().next().value!);
+    const [from, to] = isPrompt ? (['trial', 'prompt'] as const) : (['prompt', 'trial'] as const);
+    for (const queue of this.#providers.get(name)?.queues.values() ?? []) {
+      if (queue.project.turns[from].delete(queue)) queue.project.turns[to].return(queue);
+    }
+    return true;
+  }
+
+  #start(queue: TenantQueue, delivery: Delivery): void {
+    if (this.#underWay.has(delivery)) throw new Error('a delivery is under way already');
+    this.#underWay.add(delivery);
+    this.#attempts.add(delivery);
+    queue.provider.attempts += 1;
+    const slotKind = this.#slotKindOf(queue.provider.name);
+    delivery.place = this.#slots.start(slotKind, queue.project.id, delivery.weightBytes);
+  }
+
+  /** Takes all but the `keep` oldest deliveries out of a queue. */
+  #cut(queue: TenantQueue, keep: number): Delivery[] {
+    const deliveries = queue.deliveries.splice(keep);
+    this.waiting = reduced(this.waiting, deliveries.length);
+    for (const delivery of deliveries) this.#weigh(queue, -delivery.weightBytes);
+    if (queue.deliveries.length === 0) {
+      for (const slotKind of SLOT_KINDS) queue.project.turns[slotKind].delete(queue);
+      queue.provider.parked.delete(queue);
+    }
+    this.#forgetIfEmpty(queue);
+    return deliveries;
+  }
+
+  #weigh(queue: TenantQueue, bytes: number): void {
+    queue.weightBytes = reduced(queue.weightBytes, -bytes);
+    queue.project.weightBytes = reduced(queue.project.weightBytes, -bytes);
+    this.weightBytes = reduced(this.weightBytes, -bytes);
+  }
+
+  #queue({ provider: name, message: { projectId } }: Delivery): TenantQueue {
+    let provider = this.#providers.get(name);
+    if (!provider) {
+      provider = { name, queues: new Map(), parked: new Set(), attempts: 0, isClosed: false };
+      this.#providers.set(name, provider);
+    }
+    let queue = provider.queues.get(projectId);
+    if (!queue) {
+      queue = { project: this.#project(projectId), provider, deliveries: [], weightBytes: 0 };
+      provider.queues.set(projectId, queue);
+      queue.project.queues.add(queue);
+    }
+    return queue;
+  }
+
+  #project(id: string): Project {
+    let project = this.#projects.get(id);
+    if (!project) {
+      const turns = { prompt: new Turns<TenantQueue>(), trial: new Turns<TenantQueue>() };
+      project = { id, queues: new Set(), turns, weightBytes: 0 };
+      this.#projects.set(id, project);
+    }
+    return project;
+  }
+
+  #forgetIfEmpty(queue: TenantQueue): void {
+    const { project, provider } = queue;
+    // Every delivery has a weight: nothing waits and nothing is under way.
+    if (queue.weightBytes > 0) return;
+    provider.queues.delete(project.id);
+    project.queues.delete(queue);
+    if (provider.queues.size === 0) this.#providers.delete(provider.name);
+    if (project.queues.size > 0) return;
+    this.#projects.delete(project.id);
+    this.#ready.delete(project);
+  }
+}
+
+type Provider = {
+  name: string;
+  /** By project. */
+  queues: Map<string, TenantQueue>;
+  /** Queues with deliveries that cannot start now, in turn. */
+  parked: Set<TenantQueue>;
+  /** In progress. */
+  attempts: number;
+  /** Its route is being looked up. */
+  isClosed: boolean;
+};
+
+export type TenantQueue = {
+  project: Project;
+  provider: Provider;
+  /** Oldest first. */
+  deliveries: Delivery[];
+  weightBytes: number;
+};
+
+type Project = {
+  id: string;
+  queues: Set<TenantQueue>;
+  /** Queues with deliveries that may start. */
+  turns: Record<SlotKind, Turns<TenantQueue>>;
+  weightBytes: number;
+};
+
+function hasTurns({ turns }: Project): boolean {
+  return turns.prompt.size > 0 || turns.trial.size > 0;
+}
+
+/** Searches from the end, because a new delivery is nearly always the newest. */
+function insertByAge(deliveries: Delivery[], delivery: Delivery): void {
+  let index = deliveries.length;
+  while (index > 0 && deliveries[index - 1]!.dueAtMs > delivery.dueAtMs) index -= 1;
+  deliveries.splice(index, 0, delivery);
+}
+
+/** Memory of the queues that have deliveries to release. */
+function waitingIn(queues: Iterable<TenantQueue>): number {
+  let waiting = 0;
+  for (const queue of queues) waiting += queue.weightBytes * Math.sign(queue.deliveries.length);
+  return waiting;
+}
+
+/** The item with the largest measure; null when none is above 0. */
+function largest<Item>(items: Iterable<Item>, measure: (item: Item) => number): Item | null {
+  let best: Item | null = null;
+  let most = 0;
+  for (const item of items) {
+    const amount = measure(item);
+    if (amount > most) [best, most] = [item, amount];
+  }
+  return best;
+}
+
+/** @throws when a count would fall below 0: deliveries were counted wrongly, and no count is to be trusted */
+function reduced(count: number, by: number): number {
+  if (count < by) throw new Error(`a count of the fair queue would be ${count - by}`);
+  return count - by;
+}

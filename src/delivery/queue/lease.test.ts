@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import pino from 'pino';
+import { proxiedDatabase, testDatabase } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait.ts';
+import type { World } from '../../lib/world.ts';
+import { Database, type Queryable } from '../../database/database.ts';
+import { newId } from '../../database/ids.ts';
+import { migrate } from '../../database/migration/migrate.ts';
+import { expireWorker, listNodes } from './node-store.ts';
+import { systemWorld } from '../../service/machine/system-world.ts';
+import { Lease } from './lease.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+const log = pino({ level: 'silent' });
+
+/** A world whose clocks a test sets. */
+function settableWorld(): World & { monotonic: number; wall: number } {
+  const world = {
+    monotonic: 0,
+    wall: 0,
+    now: () => world.wall,
+    monotonicMs: () => world.monotonic,
+    random: () => 0.5,
+    newId,
+  };
+  return world;
+}
+
+function newLease(world: World, holders: string[] = [], queries: Queryable = db): Lease {
+  const instance = newId();
+  const onHolder = (id: string): void => void holders.push(id);
+  return new Lease({ db: queries, world, log, instance, host: 'test', pid: 1, onHolder });
+}
+
+test('a lease is held from the first beat to the stop', async () => {
+  const lease = newLease(settableWorld());
+  assert.equal(lease.isFresh(), false);
+  await lease.start();
+  const holder = lease.holder();
+  assert.ok(holder && (await listNodes(db)).some(({ id }) => id === holder));
+  assert.equal(lease.isFresh(), true);
+  await lease.stop();
+  assert.equal(lease.isFresh(), false);
+  assert.ok(!(await listNodes(db)).some(({ id }) => id === holder));
+});
+
+test('ten seconds after its last heartbeat a worker may not send, by either clock', async () => {
+  for (const clock of ['monotonic', 'wall'] as const) {
+    const world = settableWorld();
+    const lease = newLease(world);
+    await lease.start();
+    world[clock] += 9_999;
+    assert.equal(lease.isFresh(), true);
+    world[clock] += 1;
+    assert.equal(lease.isFresh(), false);
+    await lease.stop();
+  }
+});
+
+test('a wall clock that is set back by an hour neither ends a lease nor lengthens it', async () => {
+  const world = settableWorld();
+  const lease = newLease(world);
+  await lease.start();
+  world.wall -= 3600_000;
+  world.monotonic += 9_999;
+  assert.equal(lease.isFresh(), true);
+  world.monotonic += 1;
+  assert.equal(lease.isFresh(), false);
+  await lease.stop();
+});
+
+test('a worker that was expired continues under a new id', async () => {
+  const holders: string[] = [];
+  const lease = newLease(settableWorld(), holders);
+  await lease.start();
+  await expireWorker(db, { id: holders[0]!, beat: null });
+  await waitFor(() => holders.length === 2, { what: 'a new lease' });
+  assert.notEqual(holders[0], holders[1]);
+  assert.equal(lease.holder(), holders[1]);
+  await lease.stop();
+});
+
+test('a node with a new heartbeat is not expired', async () => {
+  const lease = newLease(settableWorld());
+  await lease.start();
+  const holder = lease.holder()!;
+  await expireWorker(db, { id: holder, beat: 12345 });
+  assert.ok((await listNodes(db)).some(({ id }) => id === holder));
+  await lease.stop();
+});
+
+test('a silently dropped connection is replaced before the lease expires', async () => {
+  await using proxied = await proxiedDatabase();
+  const { address, url, proxy } = proxied;
+  const { role } = await migrate(address, { nowMs: Date.now(), acceptAnyDurability: true });
+  const direct = new Database(address, { role, name: 'direct' });
+  const own = new Database({ connectionString: url }, { role, name: 'test' });
+  const lease = newLease(systemWorld, [], own.beating);
+  await lease.start();
+  const beats = async (): Promise<number> => (await listNodes(direct))[0]?.beat ?? 0;
+  const last = await beats();
+  proxy.forget();
+  await waitFor(async () => (await beats()) > last, { what: 'another beat' });
+  assert.equal(lease.isFresh(), true);
+  await lease.stop();
+  proxy.cut();
+  for (const one of [own, direct]) await one.close();
+});

@@ -1,0 +1,125 @@
+/**
+ * The workers that hold leases: one row each, with a heartbeat counter.
+ *
+ * A worker increments its counter every few seconds (delivery/queue/lease.ts). A supervisor that saw the counter
+ * unchanged for 15 s of its own successful polls expires that worker (src/service/supervisor.ts). So no
+ * clocks are compared, and a database outage expires no worker.
+ */
+import packageFile from '../../../package.json' with { type: 'json' };
+import type { Queryable } from '../../database/database.ts';
+import { DUE_BY_AGE } from './queue-store.ts';
+import { SCHEMA_KNOWN } from '../../database/migration/schema-version.ts';
+
+export type Beat = {
+  /** How often the worker was asked to compare its claims with its memory (delivery/queue-control/change-store.ts). */
+  checksAsked: number;
+  /** Changes after a fail-over, which may have lost the last commits. */
+  server: string;
+};
+
+const BEAT = `checks_asked as "checksAsked", pg_postmaster_start_time()::text as server`;
+
+export async function registerNode(
+  db: Queryable,
+  node: { id: string; instance: string; host: string; pid: number },
+): Promise<Beat> {
+  const [row] = await db.query<Beat>(
+    `insert into nodes (id, instance, host, pid, started_at, schema_known, version)
+     values ($1, $2, $3, $4, app_now(), $5, $6)
+     returning ${BEAT}`,
+    [node.id, node.instance, node.host, node.pid, SCHEMA_KNOWN, packageFile.version],
+  );
+  return row!;
+}
+
+/** Increments the counter. Null when the row does not exist: expired, or lost by a fail-over. */
+export async function beat(db: Queryable, id: string): Promise<Beat | null> {
+  const text = `update nodes set beat = beat + 1 where id = $1 returning ${BEAT}`;
+  const [row] = await db.query<Beat>({ name: 'beat', text }, [id]);
+  return row ?? null;
+}
+
+/** No mail server anywhere answers the machine of this worker, or one does again (delivery/outage/uplink.ts). */
+export async function setUplinkDown(db: Queryable, id: string, isDown: boolean): Promise<void> {
+  await db.query('update nodes set uplink_down = $2 where id = $1', [id, isDown]);
+}
+
+export function listNodes(
+  db: Queryable,
+): Promise<{ id: string; instance: string; beat: number }[]> {
+  return db.query('select id, instance, beat from nodes');
+}
+
+/** What a supervisor looks at every few seconds, in one statement: all workers, and the schema that they need. */
+export async function readWatched(
+  db: Queryable,
+): Promise<{ nodes: { id: string; beat: number }[]; schemaRequired: number }> {
+  const text = `select i.schema_required as required, n.id, n.beat
+                  from installation i left join nodes n on true`;
+  type Row = { required: number; beat: number } & { id: string | null };
+  const rows = await db.query<Row>({ name: 'watch', text });
+  return {
+    nodes: rows.flatMap(({ id, beat: counter }) => (id === null ? [] : [{ id, beat: counter }])),
+    schemaRequired: rows[0]?.required ?? 0,
+  };
+}
+
+/**
+ * The clock of the database server, in milliseconds since 1970. Not app_now(): tests move that one, while ids are
+ * made from the clock of the machine.
+ */
+export async function databaseClockMs(db: Queryable): Promise<number | null> {
+  const text = 'select extract(epoch from clock_timestamp())::float8 * 1000 as ms';
+  const [row] = await db.query<{ ms: number }>({ name: 'clock', text });
+  return row?.ms ?? null;
+}
+
+/** A drop that died goes on (delivery/queue-control/drop-store.ts): its mail stays held. */
+const DUE_UNLESS_DROPPED = `case when q.drop_id is null then ${DUE_BY_AGE} else q.due_at end`;
+
+/**
+ * Expires workers and releases their claims, which are due at once in the order of their age. `beat`
+ * excludes a worker that beat after it was read.
+ * @returns the number of recipients released
+ */
+export async function expireWorker(
+  db: Queryable,
+  node: { id: string; beat: number | null },
+): Promise<number> {
+  const rows = await db.query<{ freed: number }>(
+    `with dead as (
+       delete from nodes where id = $1::uuid and ($2::bigint is null or beat = $2) returning id
+     ), mail as (
+       update queue q set holder = null, in_doubt = true, due_at = ${DUE_UNLESS_DROPPED} from dead
+        where q.holder = dead.id returning 1
+     ), hooks as (
+       update webhook_queue q set holder = null, due_at = app_now() from dead
+        where q.holder = dead.id returning 1
+     )
+     select (select count(*) from mail)::int + (select count(*) from hooks)::int as freed`,
+    [node.id, node.beat],
+  );
+  return rows[0]?.freed ?? 0;
+}
+
+const RELEASE_ORPHANS = `
+with mail as (
+  update queue q set holder = null, in_doubt = true, due_at = ${DUE_UNLESS_DROPPED}
+   where q.holder is not null and not exists (select from nodes n where n.id = q.holder)
+  returning 1
+), hooks as (
+  update webhook_queue q set holder = null, due_at = app_now()
+   where q.holder is not null and not exists (select from nodes n where n.id = q.holder)
+  returning 1
+)
+select (select count(*) from mail)::int + (select count(*) from hooks)::int as freed`;
+
+/**
+ * Releases claims without a lease: the server may commit the last accept or claim of a worker after that
+ * worker was expired, since a statement runs for up to 20 s. Reads the whole queue, so it runs only after
+ * a worker has died.
+ */
+export async function releaseOrphans(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ freed: number }>(RELEASE_ORPHANS);
+  return row?.freed ?? 0;
+}

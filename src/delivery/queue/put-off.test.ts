@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import pino from 'pino';
+import { newDelivery } from '../../../test/support/deliveries.ts';
+import { newEmail, newSender } from '../../../test/support/mail-store.ts';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait.ts';
+import { AcceptStore } from '../../accept/store/accept.ts';
+import { newId } from '../../database/ids.ts';
+import { releaseClaims } from './queue-store.ts';
+import type { Delivery } from './fair-queue.ts';
+import { PutOff } from './put-off.ts';
+import { USUAL_SHAPING } from '../shaping/settings.ts';
+import { UplinkView } from '../outage/uplink.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+
+const { uplink: RULES } = USUAL_SHAPING;
+const HOUR_MS = 3600_000;
+const PHASE_MS = 60_000;
+
+class Scene {
+  nowMs = 10 * HOUR_MS;
+  readonly holder = newId();
+  readonly uplink: UplinkView;
+  readonly putOff: PutOff;
+  dueNow = 0;
+
+  constructor() {
+    const world = { monotonicMs: () => this.nowMs, random: () => 0.5 };
+    this.uplink = new UplinkView(RULES, { clock: world, send: () => {} });
+    const onDue = (): void => void (this.dueNow += 1);
+    const log = pino({ level: 'silent' });
+    this.putOff = new PutOff({ db, world, log, uplink: this.uplink, onDue });
+  }
+
+  /** Accepted, and released for an hour. */
+  async waiting(): Promise<Delivery> {
+    const { holder } = this;
+    const email = newEmail(await newSender(db), { to: ['jo@example.net'], handOver: true });
+    const store = new AcceptStore(db.accepting, {
+      limit: { max: 100, windowS: 60 },
+      holder: () => holder,
+      onNotified: () => {},
+      onUnknown: () => {},
+    });
+    assert.equal((await store.accept(email)).outcome, 'accepted');
+    const { projectId, id } = email;
+    const message = { ...newDelivery().message, projectId, id };
+    const delivery = newDelivery('jo@example.net', { message, holder });
+    const release = { ...delivery, projectId, emailId: id, delayMs: HOUR_MS };
+    assert.equal(await releaseClaims(db, [release]), 1);
+    return delivery;
+  }
+
+  change(isDown: boolean): void {
+    this.uplink.receive({ kind: 'uplink', isDown, failedForMs: PHASE_MS });
+  }
+}
+
+async function dueInMs({ message }: Delivery): Promise<number> {
+  const text = `select extract(epoch from due_at - app_now())::float8 * 1000 as ms from queue where email_id = $1`;
+  const [row] = await db.query<{ ms: number }>(text, [message.id]);
+  return row!.ms;
+}
+
+function isDueWithin(delivery: Delivery, ms: number): Promise<boolean> {
+  return waitFor(async () => (await dueInMs(delivery)) <= ms, { what: `due within ${ms} ms` });
+}
+
+test('mail that waited because our uplink was down is due soon at first, and at once when it is up', async () => {
+  const scene = new Scene();
+  const delivery = await scene.waiting();
+  scene.putOff.note([delivery], scene.nowMs);
+  scene.nowMs += PHASE_MS / 2;
+  scene.change(true);
+  await isDueWithin(delivery, 2 * RULES.retryMs);
+  assert.ok((await dueInMs(delivery)) > 0);
+  scene.change(false);
+  await isDueWithin(delivery, 0);
+  await waitFor(() => scene.dueNow > 0, { what: 'the worker to look' });
+});
+
+test('what was held, claimed or put off before is not brought forward', async () => {
+  const scene = new Scene();
+  const [held, claimed, older, moved] = [
+    await scene.waiting(),
+    await scene.waiting(),
+    await scene.waiting(),
+    await scene.waiting(),
+  ];
+  await db.query('update queue set held = true where email_id = $1', [held.message.id]);
+  await db.query('update queue set claim = claim + 1 where email_id = $1', [claimed.message.id]);
+  scene.putOff.note([older], scene.nowMs - 2 * PHASE_MS);
+  scene.putOff.note([held, claimed, moved], scene.nowMs);
+  scene.change(true);
+  scene.change(false);
+  await isDueWithin(moved, 0);
+  for (const one of [held, claimed, older]) assert.ok((await dueInMs(one)) > HOUR_MS / 2);
+});
+
+test('mail whose wait is committed only after the uplink is up again is due at once, too', async () => {
+  const scene = new Scene();
+  const delivery = await scene.waiting();
+  const decidedMs = scene.nowMs;
+  scene.change(true);
+  scene.nowMs += 1_000;
+  scene.change(false);
+  scene.putOff.note([delivery], decidedMs);
+  await isDueWithin(delivery, 0);
+});
+
+test('retries become slower when much mail waits', () => {
+  const scene = new Scene();
+  const few = scene.putOff.retryMs();
+  assert.ok(few >= RULES.retryMs && few <= 2 * RULES.retryMs);
+  const many = Array.from({ length: 8_000 }, () => newDelivery());
+  scene.putOff.note(many, scene.nowMs);
+  assert.ok(scene.putOff.retryMs() >= 40_000);
+});

@@ -1,0 +1,456 @@
+/**
+ * The queue of open recipients: claims due recipients and releases those not attempted.
+ *
+ * A claim records its holder and increments a counter, so that outcomes of an earlier holder or claim have
+ * no effect (settle/settle.ts). Claims skip locked rows and never wait for each other.
+ *
+ * Claims are fair at a cost that does not depend on the depth. `claimOldest` reads the oldest due rows; if
+ * there are fewer than its window, it claims them all. Otherwise there is a backlog: `findQueues` walks
+ * over projects and providers, one index probe each, from where the last walk ended; delivery/queue/claims.ts
+ * decides on shares, and `claimQueues` claims the oldest of each tenant queue.
+ */
+import { failpoint } from '../../lib/failpoint.ts';
+import type { Scope, Environment } from '../../core/scope.ts';
+import { addressKey, type Address } from '../../mail/address.ts';
+import { holdsBack } from '../../suppressions/held-back-store.ts';
+import { keyOf } from '../../database/address-keys.ts';
+import type { Queryable } from '../../database/database.ts';
+
+/**
+ * The queue row `q` has no holder. With `holder is null` the planner could choose an index of only such
+ * rows, of the project or by the due time, and read all waiting mail.
+ */
+export const IS_FREE = 'num_nulls(q.holder) = 1';
+
+/** Released rows keep their age up to 50 s: claims read 60 s below their low-water mark. */
+export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;
+
+// Project and email are repeated as arrays, so that any join plan starts from them.
+const RELEASE = `
+update queue q
+   set holder = null, provider = i.provider, in_doubt = q.in_doubt or i.in_doubt,
+       due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
+                     else ${DUE_BY_AGE} end
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::text[], $6::int[], $7::uuid[],
+              $8::boolean[])
+       as i(project_id, email_id, position, claim, provider, delay_ms, holder, in_doubt)
+ where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
+   and q.claim = i.claim and q.holder = i.holder
+   and q.project_id = any($1::uuid[]) and q.email_id = any($2::uuid[])
+returning 1`;
+
+/**
+ * @property delayMs minimum time until it is claimed again; 0: it keeps its age
+ * @property inDoubt it may have been delivered; absent: it was not
+ */
+export type Release = {
+  projectId: string;
+  emailId: string;
+  position: number;
+  claim: number;
+  provider: string;
+  holder: string;
+  delayMs: number;
+  inDoubt?: boolean;
+};
+
+/**
+ * Releases claims that were not attempted, with their provider if it is known now.
+ * @returns the number that were still held by these claims
+ */
+export async function releaseClaims(db: Queryable, claims: readonly Release[]): Promise<number> {
+  failpoint('give_back_before_commit');
+  const released = await db.query({ name: 'release', text: RELEASE }, [
+    claims.map((claim) => claim.projectId),
+    claims.map((claim) => claim.emailId),
+    claims.map((claim) => claim.position),
+    claims.map((claim) => claim.claim),
+    claims.map((claim) => claim.provider),
+    claims.map((claim) => Math.ceil(claim.delayMs)),
+    claims.map((claim) => claim.holder),
+    claims.map((claim) => claim.inDoubt ?? false),
+  ]);
+  return released.length;
+}
+
+const HOLD = `
+update queue q
+   set holder = null, held = true, due_at = app_now() + i.remaining_ms * interval '1 millisecond'
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::float8[])
+       as i(project_id, email_id, position, claim, remaining_ms)
+ where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
+   and q.claim = i.claim and q.holder = $6::uuid
+   and q.project_id = any($1::uuid[]) and q.email_id = any($2::uuid[])`;
+
+/** Holds claimed recipients of a paused sender until they are released or expire. */
+export async function holdClaims(
+  db: Queryable,
+  claims: readonly Pick<
+    ClaimedRecipient,
+    'projectId' | 'emailId' | 'position' | 'claim' | 'remainingMs'
+  >[],
+  holder: string,
+): Promise<void> {
+  await db.query({ name: 'hold_claims', text: HOLD }, [
+    claims.map((claim) => claim.projectId),
+    claims.map((claim) => claim.emailId),
+    claims.map((claim) => claim.position),
+    claims.map((claim) => claim.claim),
+    claims.map((claim) => claim.remainingMs),
+    holder,
+  ]);
+}
+
+const RELEASE_EMAILS = `
+update queue set holder = null, due_at = app_now()
+ where project_id = any($1::uuid[]) and email_id = any($2::uuid[]) and holder = $3::uuid and claim = 1`;
+
+/** An email, and the project in whose part of the queue it is. */
+export type QueuedEmail = { projectId: string; id: string };
+
+/**
+ * Releases whole emails whose accept had no response, so that no worker has them in memory. Those that
+ * were claimed since are not changed.
+ */
+export async function releaseEmails(
+  db: Queryable,
+  emails: readonly QueuedEmail[],
+  holder: string,
+): Promise<void> {
+  const projectIds = emails.map(({ projectId }) => projectId);
+  await db.query(RELEASE_EMAILS, [projectIds, emails.map(({ id }) => id), holder]);
+}
+
+/** A recipient that has a holder according to the queue table. */
+export type UnknownClaim = Pick<
+  Release,
+  'projectId' | 'emailId' | 'position' | 'claim' | 'provider'
+>;
+
+export const UNKNOWN_CLAIMS_MAX = 10_000;
+
+const FIND_UNKNOWN_CLAIMS = `
+select q.project_id as "projectId", q.email_id as "emailId", q.position, q.claim, q.provider
+  from queue q
+ where q.holder = $1::uuid
+   and not exists (select from unnest($2::uuid[], $3::smallint[]) as k(email_id, position)
+                    where k.email_id = q.email_id and k.position = q.position)
+ limit ${UNKNOWN_CLAIMS_MAX}`;
+
+/**
+ * Rows of a holder that does not have them in memory. Reads the whole queue: every few minutes.
+ * @param known the claims in the holder's memory
+ */
+export function findUnknownClaims(
+  db: Queryable,
+  holder: string,
+  known: readonly { emailId: string; position: number }[],
+): Promise<UnknownClaim[]> {
+  const emailIds = known.map((one) => one.emailId);
+  const positions = known.map((one) => one.position);
+  return db.query<UnknownClaim>(FIND_UNKNOWN_CLAIMS, [holder, emailIds, positions]);
+}
+
+const STOPPED_NOW = `
+select exists (select from suppressions s
+                where s.project_id = $1 and s.environment = $2 and s.address_key = $3
+                  and ${holdsBack('app_now()')}) as suppressed,
+       exists (select from domains d
+                where d.project_id = $1 and d.id = $4
+                  and d.deleted_at is not null) as "domainDeleted"`;
+
+/** Whether the address is suppressed now, and whether the sending domain was removed. */
+export async function stoppedNow(
+  db: Queryable,
+  recipient: Scope & { address: string; domainId: string },
+): Promise<{ suppressed: boolean; domainDeleted: boolean }> {
+  const { projectId, environment, address, domainId } = recipient;
+  const values = [projectId, environment, addressKey(address), domainId];
+  const [row] = await db.query<{ suppressed: boolean; domainDeleted: boolean }>(
+    { name: 'stopped_now', text: STOPPED_NOW },
+    values,
+  );
+  return row!;
+}
+
+export type ClaimedRecipient = {
+  projectId: string;
+  environment: Environment;
+  emailId: string;
+  position: number;
+  claim: number;
+  attempts: number;
+  destination: string;
+  provider: string;
+  address: Address;
+  dueAt: Date;
+  /** The approximate size of the stored message, known before it is loaded. */
+  sizeBytes: number;
+  /** Milliseconds until the email expires; negative afterwards. */
+  remainingMs: number;
+  /** The address was suppressed after the email was accepted. */
+  suppressed: boolean;
+  /** The sending domain was deleted after the email was accepted. */
+  domainDeleted: boolean;
+  /** The domain's records have been missing for too long since the email was accepted. */
+  domainUnverified: boolean;
+  /** The sending domain is paused, and no operator has released the email. */
+  isPaused: boolean;
+};
+
+/** From the locked rows `due (project_id, email_id, position)` to the columns that delivery needs. */
+const TAKE = `
+claimed as (
+  update queue q set holder = $1::uuid, claim = q.claim + 1
+    from due
+   where q.project_id = due.project_id and q.email_id = due.email_id and q.position = due.position
+  returning q.*
+),
+taken as materialized (
+  select c.project_id as "projectId", c.environment, c.email_id as "emailId", c.position, c.claim,
+         c.attempts, c.destination, c.provider, c.due_at as "dueAt", r.address,
+         coalesce(m.bytes, 0) as "sizeBytes",
+         extract(epoch from e.expires_at - app_now())::float8 * 1000 as "remainingMs",
+         exists (select from suppressions s
+                  where s.project_id = c.project_id and s.environment = c.environment
+                    and s.address_key = ${keyOf('r')}
+                    and ${holdsBack('app_now()')}) as suppressed,
+         d.deleted_at is not null as "domainDeleted", d.status <> 'verified' as "domainUnverified",
+         d.paused_at is not null and not c.passes_pause as "isPaused"
+    from claimed c
+   cross join lateral (
+      select r.address, r.address_key from recipients r
+       where r.project_id = c.project_id and r.email_id = c.email_id and r.position = c.position
+       limit 1) r
+   cross join lateral (
+      select e.expires_at, e.domain_id from emails e
+       where e.project_id = c.project_id and e.environment = c.environment and e.id = c.email_id
+       limit 1) e
+   cross join lateral (
+      select d.deleted_at, d.paused_at, d.status from domains d
+       where d.project_id = c.project_id and d.id = e.domain_id limit 1) d
+    left join lateral (
+      -- octet_length: as they are in memory, not as they are stored
+      select coalesce(octet_length(k.html), octet_length(k.large_html), 0)
+               + coalesce(octet_length(k.body_text), 0)
+               + coalesce(pg_column_size(k.attachments), 0) + coalesce(octet_length(k.raw), 0)
+               as bytes
+        from contents k
+       where k.project_id = c.project_id and k.email_id = c.email_id limit 1) m on true
+)`;
+
+/**
+ * For two minutes after it is due, a row is left to the node of its last attempt while that node lives: a
+ * receiver that greylists lets only the address pass that it has seen. Not to one whose uplink is down.
+ */
+const OTHERS = `
+others as materialized (
+  select coalesce(array_agg(n.instance), '{}') as instances from nodes n
+   where n.instance is distinct from (select w.instance from nodes w where w.id = $1::uuid)
+     and not n.uplink_down
+)`;
+const MAY_TAKE = `
+(q.last_instance is null or q.last_instance <> all ((select instances from others)::uuid[])
+  or q.due_at <= app_now() - interval '2 minutes')`;
+
+/**
+ * The search starts at a low-water mark: with an old snapshot open (a backup), the dead entries at the low
+ * end of the index cannot be removed, and walking over them made a claim 14 times slower. Rows found are
+ * locked by key; rows that another worker claims are skipped.
+ */
+const CLAIM_OLDEST = `
+with ${OTHERS},
+seen as materialized (
+  select q.email_id, q.position, q.project_id, q.provider, q.due_at
+    from queue q
+   where q.holder is null and q.claim >= 0
+     and q.due_at >= $3::timestamptz and q.due_at <= app_now() and ${MAY_TAKE}
+   order by q.due_at
+   limit $4
+),
+due as materialized (
+  select free.project_id, free.email_id, free.position
+    from seen s
+   cross join lateral (
+      select q.project_id, q.email_id, q.position from queue q
+       where q.project_id = s.project_id and q.email_id = s.email_id and q.position = s.position
+         and ${IS_FREE} and q.due_at <= app_now()
+         for update skip locked) free
+   where (select count(*) from seen) < $4
+     and s.project_id <> all($5::uuid[]) and s.project_id || ' ' || s.provider <> all($6::text[])
+   limit $2
+),${TAKE}
+select seen.count as seen, extract(epoch from app_now())::float8 * 1000 as "nowMs", t.*
+  from (select count(*)::int as count from seen) seen
+  left join taken t on true
+ order by t."dueAt"`;
+
+/**
+ * Claims up to `max` of the oldest due recipients for `holder`. If there are `window` of them or more, it
+ * claims none, and `findQueues` is needed for fairness.
+ * @param from rows due before this are not read; `new Date(0)` reads all
+ * @param fullProjects,fullQueues those with enough in memory; queues in the form of `tenantQueueKey`
+ * @returns oldest first, the number of due recipients that were read, and the database's time
+ */
+export async function claimOldest(
+  db: Queryable,
+  options: {
+    holder: string;
+    max: number;
+    window: number;
+    from: Date;
+    fullProjects: readonly string[];
+    fullQueues: readonly string[];
+  },
+): Promise<{ claimed: ClaimedRecipient[]; seen: number; nowMs: number }> {
+  type Row = Partial<ClaimedRecipient> & { seen: number; nowMs: number };
+  const rows = await db.query<Row>({ name: 'claim_oldest', text: CLAIM_OLDEST }, [
+    options.holder,
+    options.max,
+    options.from,
+    options.window,
+    options.fullProjects,
+    options.fullQueues,
+  ]);
+  const claimed = rows.filter((row): row is ClaimedRecipient & Row => !!row.emailId);
+  // The statement always returns a row.
+  const { seen, nowMs } = rows[0]!;
+  return { claimed, seen, nowMs };
+}
+
+/** The key of a project's mail at a provider, in statements and in memory. */
+export function tenantQueueKey(projectId: string, provider: string): string {
+  return `${projectId} ${provider}`;
+}
+
+/**
+ * Each step of the recursion is one index probe: the first entry of the next project, then for all projects
+ * the first entry of the next provider, which is that provider's oldest. It also returns the providers of
+ * the oldest rows, which would otherwise be found late among 50,000 providers that are not due.
+ */
+const FIND_QUEUES = `
+with recursive t as materialized (select app_now() as now),
+projects(id, number) as (
+  (select q.project_id, 1 from queue q
+    where q.holder is null and q.project_id > $1::uuid
+    order by q.project_id, q.provider, q.due_at limit 1)
+  union all
+  select next.project_id, p.number + 1
+    from projects p
+   cross join lateral (
+      select q.project_id from queue q
+       where q.holder is null and q.project_id > p.id
+       order by q.project_id, q.provider, q.due_at limit 1) next
+   where p.number < $2::int
+),
+project as materialized (
+  select p.id, coalesce((select c.provider from unnest($4::uuid[], $5::text[]) as c(project_id, provider)
+                          where c.project_id = p.id limit 1), '') as cursor
+    from projects p
+),
+quota as materialized (select greatest(4, $3::int / greatest(1, count(*))) as providers from project),
+providers(project_id, provider, due_at, number) as (
+  select p.id, first.provider, first.due_at, 1
+    from project p
+   cross join lateral (
+      select q.provider, q.due_at from queue q
+       where q.holder is null and q.project_id = p.id and q.provider > p.cursor
+       order by q.project_id, q.provider, q.due_at limit 1) first
+  union all
+  select l.project_id, next.provider, next.due_at, l.number + 1
+    from providers l
+   cross join lateral (
+      select q.provider, q.due_at from queue q
+       where q.holder is null and q.project_id = l.project_id and q.provider > l.provider
+       order by q.project_id, q.provider, q.due_at limit 1) next
+   where l.number < (select providers from quota)
+),
+oldest as materialized (
+  select q.project_id, q.provider from queue q
+   where q.holder is null and q.claim >= 0
+     and q.due_at >= $6::timestamptz and q.due_at <= app_now()
+   order by q.due_at limit $7
+)
+select p.id as "projectId", l.provider, coalesce(l.due_at <= t.now, false) as "isDue",
+       l.number is not null and l.number = quota.providers as "isLast", false as "isOldest",
+       extract(epoch from t.now)::float8 * 1000 as "nowMs"
+  from t, quota, project p left join providers l on l.project_id = p.id
+union all
+select distinct o.project_id, o.provider, true, false, true,
+       extract(epoch from t.now)::float8 * 1000
+  from t, oldest o`;
+
+/** A tenant queue. `provider` null: the walk is past the last provider of this project. */
+export type FoundQueue = {
+  projectId: string;
+  provider: string | null;
+  isDue: boolean;
+  /** The walk stopped here, although there may be more providers. */
+  isLast: boolean;
+  /** Not part of the walk: it has one of the oldest due rows. */
+  isOldest: boolean;
+  /** The database's time, the same in all. */
+  nowMs: number;
+};
+
+/**
+ * The next tenant queues after the cursors.
+ * @param walk.project projects after this one
+ * @param walk.projects,walk.probes maximum number of projects, and about so many providers in total
+ * @param walk.cursors the last provider of each project
+ */
+export function findQueues(
+  db: Queryable,
+  walk: {
+    project: string;
+    projects: number;
+    probes: number;
+    cursors: ReadonlyMap<string, string>;
+    from: Date;
+    oldest: number;
+  },
+): Promise<FoundQueue[]> {
+  return db.query<FoundQueue>({ name: 'find_queues', text: FIND_QUEUES }, [
+    walk.project,
+    walk.projects,
+    walk.probes,
+    [...walk.cursors.keys()],
+    [...walk.cursors.values()],
+    walk.from,
+    walk.oldest,
+  ]);
+}
+
+const CLAIM_QUEUES = `
+with ${OTHERS},
+due as materialized (
+  select free.project_id, free.email_id, free.position
+    from unnest($2::uuid[], $3::text[], $4::int[]) as wanted(project_id, provider, max)
+   cross join lateral (
+      select q.project_id, q.email_id, q.position from queue q
+       where q.holder is null and q.project_id = wanted.project_id and q.provider = wanted.provider
+         and q.due_at >= $5::timestamptz and q.due_at <= app_now() and ${MAY_TAKE}
+       order by q.due_at
+       limit wanted.max
+         for update skip locked) free
+),${TAKE}
+select * from taken order by "dueAt"`;
+
+/** Claims the oldest due recipients of each queue for `holder`, up to `max` of each. */
+export function claimQueues(
+  db: Queryable,
+  options: {
+    holder: string;
+    queues: readonly { projectId: string; provider: string; max: number }[];
+    from: Date;
+  },
+): Promise<ClaimedRecipient[]> {
+  const { holder, queues, from } = options;
+  return db.query<ClaimedRecipient>({ name: 'claim_queues', text: CLAIM_QUEUES }, [
+    holder,
+    queues.map((queue) => queue.projectId),
+    queues.map((queue) => queue.provider),
+    queues.map((queue) => queue.max),
+    from,
+  ]);
+}

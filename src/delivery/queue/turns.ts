@@ -1,0 +1,57 @@
+/**
+ * The tenant queues of one project for one kind of slots (delivery/shaping/slots.ts) that may start something: in turn, but every second turn is
+ * that of the queue that came last. A password reset to a provider that was never met does not wait behind thousands of
+ * queues that are silent, and those move on as well.
+ */
+const OUTDATED_MAX = 64;
+
+export class Turns<Queue> {
+  readonly #inTurn = new Set<Queue>();
+  /** Those that came since the set was last empty; some have had their turn meanwhile. */
+  #latest: Queue[] = [];
+  #isForLatest = false;
+
+  get size(): number {
+    return this.#inTurn.size;
+  }
+
+  /** It has something to start: after the others, and before them in every second turn. */
+  arrive(queue: Queue): void {
+    if (this.#inTurn.has(queue)) return;
+    this.#inTurn.add(queue);
+    if (this.#inTurn.size > 1) this.#latest.push(queue);
+    if (this.#latest.length > 2 * this.#inTurn.size + OUTDATED_MAX) this.#dropOutdated();
+  }
+
+  /** It has had its turn and has more: after the others. */
+  return(queue: Queue): void {
+    this.#inTurn.add(queue);
+  }
+
+  delete(queue: Queue): boolean {
+    const was = this.#inTurn.delete(queue);
+    if (this.#inTurn.size === 0) this.#latest = [];
+    return was;
+  }
+
+  /** The queue whose turn it is, which leaves; null when there is none. */
+  take(): Queue | null {
+    const latest = this.#isForLatest ? this.#takeLatest() : undefined;
+    this.#isForLatest = !this.#isForLatest;
+    const [queue] = latest === undefined ? this.#inTurn : [latest];
+    if (queue === undefined) return null;
+    this.delete(queue);
+    return queue;
+  }
+
+  #dropOutdated(): void {
+    this.#latest = [...new Set(this.#latest)].filter((queue) => this.#inTurn.has(queue));
+  }
+
+  #takeLatest(): Queue | undefined {
+    for (;;) {
+      const queue = this.#latest.pop();
+      if (queue === undefined || this.#inTurn.has(queue)) return queue;
+    }
+  }
+}

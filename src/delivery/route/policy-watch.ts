@@ -1,0 +1,41 @@
+/**
+ * Fetches MTA-STS policies again once a day before they expire (RFC 8461 §3.3), so that an attacker has to block
+ * the policy host for the whole time in which the policy is valid. Policies of domains without mail for a
+ * month are not renewed.
+ */
+import type { Logger } from 'pino';
+import type { Config } from '../../config/config.ts';
+import { StsCache } from '../../net/tls/mta-sts.ts';
+import type { Database } from '../../database/database.ts';
+import { forgetStsPolicies, policiesToRenew, StsPolicies } from './transport-security-store.ts';
+import { createNetwork } from '../../service/machine/network.ts';
+import { systemWorld } from '../../service/machine/system-world.ts';
+
+/** Policies per run. Each takes a second or two; the next run continues. */
+const AT_ONCE_MAX = 50;
+const FORGOTTEN_MAX = 5_000;
+
+export async function renewStsPolicies(
+  db: Database,
+  { config, log }: { config: Config; log: Logger },
+): Promise<void> {
+  await forgetStsPolicies(db, FORGOTTEN_MAX);
+  const domains = await policiesToRenew(db, AT_ONCE_MAX);
+  if (domains.length === 0) return;
+  const world = systemWorld;
+  const { resolver, guard } = createNetwork(config, world);
+  const cache = new StsCache({
+    resolver,
+    world,
+    guard,
+    port: config.mtaStsPort,
+    store: new StsPolicies(db),
+    onFailure: (domain, result, message) =>
+      log.info({ domain, result, problem: message }, 'an MTA-STS policy could not be renewed'),
+  });
+  try {
+    for (const domain of domains) await cache.renew(domain);
+  } finally {
+    resolver.close();
+  }
+}

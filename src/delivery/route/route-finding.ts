@@ -1,0 +1,73 @@
+/**
+ * The route, provider and TLS rules for a domain, without a connection: the steps of an attempt (delivery/attempt/attempt.ts)
+ * up to the first connection, by the same functions. Their caches (DNS, MTA-STS policies) are filled as by
+ * a delivery.
+ */
+import type { RouteFinding } from '../../core/findings.ts';
+import type { MxHost } from '../../net/dns/mx.ts';
+import type { TlsRule } from '../../net/tls/policy.ts';
+import type { MailRouting } from './mail-routing.ts';
+import { SIMULATOR_HOST, SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
+import type { TlsRules } from './tls-rules.ts';
+
+type RouteFindingOptions = {
+  mailRouting: Pick<MailRouting, 'find'>;
+  tls: Pick<TlsRules, 'policyOf' | 'forAttempt'>;
+  /** As in AttemptOptions. */
+  leastTls: 'opportunistic' | 'enforced';
+};
+
+/** @param tls what the email asks for; null: opportunistic */
+export type FindRoute = (
+  destination: string,
+  tls: 'opportunistic' | 'enforced' | null,
+) => Promise<RouteFinding>;
+
+export function createFindRoute({ mailRouting, tls, leastTls }: RouteFindingOptions): FindRoute {
+  return async (destination, wanted) => {
+    const [found, sts] = await Promise.all([
+      mailRouting.find(destination),
+      tls.policyOf(destination),
+    ]);
+    if (found.kind !== 'hosts') {
+      const verdict = found.kind === 'temporary' ? 'unknown' : 'none';
+      return { verdict, provider: null, mx: [], problem: found.message };
+    }
+    const demand = leastTls === 'enforced' ? 'enforced' : (wanted ?? 'opportunistic');
+    const { ruleFor } = await tls.forAttempt(found, { destination, demand, sts });
+    return {
+      verdict: 'found',
+      provider: found.provider,
+      mx: found.hosts.map((host) => hostOf(host, ruleFor(host))),
+      problem: found.dropped.map(({ name, reason }) => `${name} is left out: ${reason}`)[0] ?? null,
+    };
+  };
+}
+
+function hostOf(
+  { name, preference, addresses }: MxHost,
+  rule: TlsRule,
+): RouteFinding['mx'][number] {
+  const problem = rule.mode === 'barred' ? rule.why : null;
+  return {
+    host: name,
+    preference,
+    addresses: [...addresses],
+    tls: { mode: rule.mode, policy: rule.policy, problem },
+  };
+}
+
+/** The route of all test mail, without a look-up. */
+export const SIMULATED_ROUTE: RouteFinding = {
+  verdict: 'found',
+  provider: SIMULATOR_PROVIDER,
+  mx: [
+    {
+      host: SIMULATOR_HOST,
+      preference: 0,
+      addresses: [],
+      tls: { mode: 'none', policy: 'none', problem: null },
+    },
+  ],
+  problem: null,
+};

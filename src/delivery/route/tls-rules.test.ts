@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { TlsCount } from './transport-security-store.ts';
+import { TlsCounters, TlsMemory } from './tls-rules.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+const HOST = 'mx.a.test';
+
+function atTime() {
+  const clock = { nowMs: 0 };
+  return { clock, memory: new TlsMemory({ monotonicMs: () => clock.nowMs }) };
+}
+
+test('a small handshake that worked is remembered for three days, for this host alone', () => {
+  const { clock, memory } = atTime();
+  assert.equal(memory.needsReduced(HOST), false);
+  memory.worked(HOST, { reduced: true });
+  assert.deepEqual([memory.needsReduced(HOST), memory.needsReduced('mx.b.test')], [true, false]);
+  clock.nowMs = 3 * DAY_MS - 1;
+  assert.equal(memory.needsReduced(HOST), true);
+  clock.nowMs = 3 * DAY_MS;
+  assert.equal(memory.needsReduced(HOST), false);
+});
+
+test('where TLS never worked, a broken handshake is remembered for ten minutes', () => {
+  const { clock, memory } = atTime();
+  memory.failed(HOST);
+  assert.deepEqual([memory.isBroken(HOST), memory.isBroken('mx.b.test')], [true, false]);
+  clock.nowMs = 10 * MINUTE_MS;
+  assert.equal(memory.isBroken(HOST), false);
+});
+
+test('where TLS worked, it is required for three days', () => {
+  const { clock, memory } = atTime();
+  memory.worked(HOST, { reduced: false });
+  for (let day = 0; day < 6; day += 1) {
+    memory.failed(HOST);
+    assert.deepEqual([memory.isBroken(HOST), memory.expectsTls(HOST)], [false, true]);
+    clock.nowMs += HOUR_MS - 1;
+    assert.equal(memory.expectsTls(HOST), true, 'it has failed for less than an hour');
+    memory.worked(HOST, { reduced: false });
+    clock.nowMs += DAY_MS;
+  }
+  clock.nowMs += 2 * DAY_MS;
+  assert.equal(memory.expectsTls(HOST), false, 'that was three days ago');
+});
+
+test('a server whose TLS has failed for an hour gets mail in the clear until TLS works again', () => {
+  const { clock, memory } = atTime();
+  memory.worked(HOST, { reduced: false });
+  memory.failed(HOST);
+  clock.nowMs = HOUR_MS;
+  assert.deepEqual([memory.expectsTls(HOST), memory.isBroken(HOST)], [false, false]);
+  memory.failed(HOST);
+  assert.equal(memory.isBroken(HOST), true);
+  memory.worked(HOST, { reduced: false });
+  assert.deepEqual([memory.expectsTls(HOST), memory.isBroken(HOST)], [true, false]);
+});
+
+test('of very many hosts the oldest are forgotten', () => {
+  const { memory } = atTime();
+  for (let index = 0; index <= 10_000; index++) memory.failed(`${index}.test`);
+  assert.deepEqual([memory.isBroken('0.test'), memory.isBroken('10000.test')], [false, true]);
+});
+
+const kind = (domain: string, result = 'success') => ({ domain, policy: 'sts', result }) as const;
+
+/** Counters whose database is away until it is let. */
+function countersOver(): { counters: TlsCounters; written: TlsCount[][]; isAway: boolean } {
+  const over = { written: [] as TlsCount[][], isAway: false };
+  const counters = new TlsCounters(async (counts) => {
+    if (over.isAway) throw new Error('away');
+    over.written.push(counts.map((count) => ({ ...count })));
+  });
+  return Object.assign(over, { counters });
+}
+
+test('sessions of one kind are one row, which is written once', async () => {
+  const over = countersOver();
+  over.counters.add(kind('a.test'));
+  over.counters.add(kind('a.test'));
+  over.counters.add(kind('a.test', 'certificate-expired'));
+  await over.counters.flush();
+  await over.counters.flush();
+  assert.deepEqual(over.written, [
+    [
+      { ...kind('a.test'), sessions: 2 },
+      { ...kind('a.test', 'certificate-expired'), sessions: 1 },
+    ],
+  ]);
+});
+
+test('counts that could not be written are added to the next write', async () => {
+  const over = countersOver();
+  over.isAway = true;
+  over.counters.add(kind('a.test'));
+  await over.counters.flush();
+  over.isAway = false;
+  over.counters.add(kind('a.test'));
+  await over.counters.flush();
+  assert.deepEqual(over.written, [[{ ...kind('a.test'), sessions: 2 }]]);
+});
+
+test('many kinds are written at once, and memory stays bounded while writing fails', async () => {
+  const over = countersOver();
+  for (let index = 0; index < 2_000; index++) over.counters.add(kind(`${index}.test`));
+  await over.counters.flush();
+  assert.equal(over.written.flat().length, 2_000);
+  over.isAway = true;
+  for (let index = 0; index < 30_000; index++) over.counters.add(kind(`${index}.test`));
+  await over.counters.flush();
+  over.isAway = false;
+  await over.counters.flush();
+  assert.equal(over.written.flat().length, 2_000 + 20_000);
+});

@@ -1,0 +1,225 @@
+/**
+ * The TLS rules for the hosts of one route, collected before the first host is connected to; what
+ * was learnt about TLS with mail servers (TlsMemory); and counts of the results (TlsCounters).
+ *
+ * Costs little where nothing is published: the domain's MTA-STS policy is in memory after the first
+ * lookup, and TLSA records are looked up only where DNSSEC authenticated the route (net/dns/mx.ts sets
+ * `daneNames`). With a configured relay no policies of recipients' domains are applied.
+ */
+import { LRUCache } from 'lru-cache';
+import type { World } from '../../lib/world.ts';
+import type { Resolver } from '../../net/dns/resolver.ts';
+import type { TlsResult } from '../../net/smtp/client.ts';
+import type { StsCache, StsPolicy } from '../../net/tls/mta-sts.ts';
+import type { MxHost, Route } from '../../net/dns/mx.ts';
+import {
+  type DaneFinding,
+  findDane,
+  type PolicyResult,
+  type TlsRule,
+  tlsRuleFor,
+} from '../../net/tls/policy.ts';
+import { Sums } from '../../database/sums.ts';
+import type { TlsCount } from './transport-security-store.ts';
+
+/** What an attempt (delivery/attempt/attempt.ts) needs to know about TLS. */
+export type TlsForAttempt = {
+  /** How each host of the route is to be reached. */
+  ruleFor: (host: MxHost) => TlsRule;
+  tlsMemory: TlsMemory;
+  /** Called for every new session and every skipped host, with the result for TLS reports. */
+  onTls: (rule: TlsRule, result: TlsResult | PolicyResult) => void;
+};
+
+export type TlsWanted = {
+  destination: string;
+  demand: 'opportunistic' | 'enforced';
+  sts: StsPolicy | null;
+};
+
+type TlsRulesOptions = {
+  resolver: Pick<Resolver, 'tlsa'>;
+  /** null: no policies are looked up, because a relay takes the mail. */
+  policies: StsCache | null;
+  counters: TlsCounters;
+  /** Of the mail servers. */
+  port: number;
+  world: Pick<World, 'now' | 'monotonicMs'>;
+};
+
+const NO_DANE: DaneFinding = { kind: 'none' };
+
+export class TlsRules {
+  readonly #options: TlsRulesOptions;
+  readonly #memory: TlsMemory;
+
+  constructor(options: TlsRulesOptions) {
+    this.#options = options;
+    this.#memory = new TlsMemory(options.world);
+  }
+
+  /** The domain's MTA-STS policy; a plain value when it is known. */
+  policyOf(destination: string): StsPolicy | null | Promise<StsPolicy | null> {
+    return this.#options.policies?.of(destination) ?? null;
+  }
+
+  /** A plain value, no promise, where no host can have TLSA records. */
+  forAttempt(route: Route, wanted: TlsWanted): TlsForAttempt | Promise<TlsForAttempt> {
+    if (!mayHaveDane(route)) return this.#rules(wanted, null);
+    const { resolver, port, world } = this.#options;
+    const how = { resolver, port, domain: wanted.destination, nowMs: world.now() };
+    return findDaneOf(route, how).then((dane) => this.#rules(wanted, dane));
+  }
+
+  #rules(
+    { destination, demand, sts }: TlsWanted,
+    dane: ReadonlyMap<string, DaneFinding> | null,
+  ): TlsForAttempt {
+    const { counters } = this.#options;
+    return {
+      ruleFor: (host: MxHost): TlsRule =>
+        tlsRuleFor(host.name, { demand, sts, dane: dane?.get(host.name) ?? NO_DANE }),
+      tlsMemory: this.#memory,
+      onTls: ({ reportedAs }, result) => {
+        counters.add({ domain: destination, policy: reportedAs, result: result ?? 'success' });
+      },
+    };
+  }
+
+  /**
+   * After an attempt that failed because of TLS: the domain's current policy if it has changed, else
+   * null. RFC 8461 §5.1 asks for this check before a failure counts.
+   */
+  async newerPolicy({ destination, sts }: TlsWanted): Promise<{ sts: StsPolicy | null } | null> {
+    const { policies } = this.#options;
+    if (policies === null || sts?.mode !== 'enforce') return null;
+    const now = await policies.recheck(destination);
+    return JSON.stringify(now) === JSON.stringify(sts) ? null : { sts: now };
+  }
+}
+
+type Hosts = Extract<Route, { kind: 'hosts' }>;
+
+function mayHaveDane(route: Route): route is Hosts {
+  return route.kind === 'hosts' && route.hosts.some(({ daneNames }) => daneNames !== undefined);
+}
+
+async function findDaneOf(
+  { hosts }: Hosts,
+  options: Parameters<typeof findDane>[1],
+): Promise<Map<string, DaneFinding>> {
+  const found = hosts.map(async (host) => [host.name, await findDane(host, options)] as const);
+  return new Map(await Promise.all(found));
+}
+
+const REDUCED_FOR_MS = 3 * 24 * 3600_000;
+const BROKEN_FOR_MS = 10 * 60_000;
+const WORKED_FOR_MS = 3 * 24 * 3600_000;
+/** How long mail waits for a server that no longer offers TLS. */
+const HELD_FOR_MS = 3600_000;
+/** Beyond this the least recently updated ones are dropped. */
+const REMEMBERED_MAX = 10_000;
+
+type Known = {
+  reducedUntilMs: number;
+  brokenUntilMs: number;
+  workedUntilMs: number;
+  /** When TLS began to fail after it had worked; null: it does not fail. */
+  failingSinceMs: number | null;
+};
+
+const NOTHING: Known = {
+  reducedUntilMs: -Infinity,
+  brokenUntilMs: -Infinity,
+  workedUntilMs: -Infinity,
+  failingSinceMs: null,
+};
+
+/**
+ * What was learnt about opportunistic TLS with mail servers: which need a small ClientHello, which
+ * offer STARTTLS but fail it, and with which it has worked.
+ *
+ * An attacker on the path can break a handshake. A server whose handshakes fail therefore gets plain text
+ * for minutes only. Where TLS has worked within 3 days it is required: mail waits until TLS has failed for an
+ * hour. This never relaxes a rule of net/tls/policy.ts. Kept in the memory of one worker.
+ */
+export class TlsMemory {
+  readonly #world: Pick<World, 'monotonicMs'>;
+  readonly #hosts = new LRUCache<string, Known>({ max: REMEMBERED_MAX });
+
+  constructor(world: Pick<World, 'monotonicMs'>) {
+    this.#world = world;
+  }
+
+  /** @param reduced with a small ClientHello */
+  worked(host: string, { reduced }: { reduced: boolean }): void {
+    const nowMs = this.#world.monotonicMs();
+    const { reducedUntilMs } = this.#known(host);
+    this.#hosts.set(host, {
+      reducedUntilMs: reduced ? nowMs + REDUCED_FOR_MS : reducedUntilMs,
+      brokenUntilMs: -Infinity,
+      workedUntilMs: nowMs + WORKED_FOR_MS,
+      failingSinceMs: null,
+    });
+  }
+
+  /** The handshake failed, or STARTTLS was no longer offered. */
+  failed(host: string): void {
+    const nowMs = this.#world.monotonicMs();
+    const known = this.#known(host);
+    if (!this.expectsTls(host)) {
+      return void this.#hosts.set(host, { ...known, brokenUntilMs: nowMs + BROKEN_FOR_MS });
+    }
+    this.#hosts.set(host, { ...known, failingSinceMs: known.failingSinceMs ?? nowMs });
+  }
+
+  /** The server fails with a ClientHello of the usual size. */
+  needsReduced(host: string): boolean {
+    return this.#known(host).reducedUntilMs > this.#world.monotonicMs();
+  }
+
+  /** TLS failed within the last minutes. */
+  isBroken(host: string): boolean {
+    return this.#known(host).brokenUntilMs > this.#world.monotonicMs();
+  }
+
+  /** TLS has worked lately and is required, so that breaking a handshake does not lead to plain text. */
+  expectsTls(host: string): boolean {
+    const nowMs = this.#world.monotonicMs();
+    const { workedUntilMs, failingSinceMs } = this.#known(host);
+    return workedUntilMs > nowMs && nowMs - (failingSinceMs ?? nowMs) < HELD_FOR_MS;
+  }
+
+  #known(host: string): Known {
+    return this.#hosts.get(host) ?? NOTHING;
+  }
+}
+
+/** At this number of kinds the counts are written at once. */
+const KINDS_MAX = 2_000;
+
+/**
+ * Counts results of TLS sessions (RFC 8460) outside the path of an email: a crash loses the counts of
+ * the last seconds.
+ */
+export class TlsCounters {
+  readonly #sums: Sums<TlsCount>;
+
+  constructor(write: (counts: readonly TlsCount[]) => Promise<void>) {
+    this.#sums = new Sums({
+      write,
+      keyOf: ({ domain, policy, result }) => `${domain} ${policy} ${result}`,
+      merge: (sum, { sessions }) => (sum.sessions += sessions),
+    });
+  }
+
+  add(kind: Omit<TlsCount, 'sessions'>): void {
+    const isNew = this.#sums.add({ ...kind, sessions: 1 });
+    // Only at this number: while the database is unavailable the timer writes.
+    if (isNew && this.#sums.size === KINDS_MAX) void this.flush();
+  }
+
+  flush(): Promise<void> {
+    return this.#sums.flush();
+  }
+}

@@ -1,0 +1,353 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type FakeMx, startFakeMx } from '../../../test/support/fake-mx.ts';
+import { waitFor } from '../../../test/support/wait.ts';
+import { newId } from '../../database/ids.ts';
+import { Broker, BrokerTimer } from '../broker/broker.ts';
+import { Connections, type SendRequest } from './connections.ts';
+import type { Target } from '../route/target.ts';
+import { type ShapingSettings, USUAL_SHAPING } from './settings.ts';
+import type { Source } from './sources.ts';
+
+const PROVIDER = 'receiver.test';
+const HOUR_MS = 3600_000;
+
+const world = {
+  now: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  random: () => 0.5,
+  newId,
+};
+
+function targetOf({ address }: FakeMx, host = 'mx.receiver.test'): Target {
+  return { provider: PROVIDER, host, address, tls: 'off' };
+}
+
+const TRANSACTION = {
+  envelopeFrom: 'b-token@send.acme.test',
+  recipient: 'jo@receiver.test',
+  message: Buffer.from('Subject: hello\r\n\r\nHello\r\n'),
+  smtpUtf8: false,
+  mayProceed: () => true,
+};
+
+type Differing = { postponableMs?: number; recipient?: string; envelopeFrom?: string };
+
+function request({ postponableMs = HOUR_MS, ...differing }: Differing = {}): SendRequest {
+  return { transaction: { ...TRANSACTION, ...differing }, postponableMs, isAlone: false };
+}
+
+/** As 127.0.0.8=out8.letterhaus.test. */
+function sourcesAt(...numbers: number[]): Source[] {
+  return numbers.map((n) => ({ ip: `127.0.0.${n}`, heloName: `out${n}.letterhaus.test` }));
+}
+
+/** Workers of one machine. */
+class Machine implements Disposable {
+  readonly workers: Connections[];
+  readonly #ticks: BrokerTimer;
+
+  constructor(
+    count: number,
+    options: { port: number; limits: ShapingSettings['default']; sources?: Source[] },
+  ) {
+    const { port, limits, sources = [] } = options;
+    const shaping = { ...USUAL_SHAPING, default: limits };
+    const send = (worker: number, messages: Parameters<Connections['receive']>[0]) =>
+      // As between processes: later.
+      setImmediate(() => this.workers[worker]?.receive(messages));
+    const broker = new Broker({ settings: shaping, world, send });
+    this.workers = Array.from({ length: count }, (_, worker) => {
+      broker.join(worker);
+      return new Connections({
+        world,
+        port,
+        heloName: 'out.letterhaus.test',
+        sources,
+        shaping,
+        send: (messages) =>
+          setImmediate(() => {
+            broker.receive(worker, messages);
+            this.#ticks.schedule();
+          }),
+      });
+    });
+    this.#ticks = new BrokerTimer(broker);
+  }
+
+  [Symbol.dispose](): void {
+    this.#ticks.stop();
+    for (const worker of this.workers) void worker.close();
+  }
+}
+
+async function open(connections: Connections, target: Target) {
+  const acquired = await connections.acquire(target, request());
+  assert.ok(acquired.kind === 'ready', JSON.stringify(acquired));
+  return acquired;
+}
+
+function openNow(mx: FakeMx): number {
+  return mx.sessions.filter(({ ended }) => !ended).length;
+}
+
+test('a session is used again by the next message to the same server', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(1, { port: mx.port, limits: {} });
+  const [worker] = machine.workers as [Connections];
+  const first = await open(worker, targetOf(mx));
+  worker.release(first.connection);
+  const second = await open(worker, targetOf(mx));
+  assert.deepEqual([second.connection, second.reused], [first.connection, true]);
+  assert.deepEqual(worker.idleHosts(PROVIDER, TRANSACTION), new Set());
+  worker.release(second.connection);
+  assert.deepEqual(worker.idleHosts(PROVIDER, TRANSACTION), new Set(['mx.receiver.test']));
+  assert.equal(mx.connections, 1);
+});
+
+test('a sending domain keeps its address towards a receiver, and the name that belongs to it', async () => {
+  await using mx = await startFakeMx();
+  const sources = [...sourcesAt(7, 8, 9), { ip: '::1', heloName: 'six.letterhaus.test' }];
+  using machine = new Machine(2, { port: mx.port, limits: {}, sources });
+  const seen = new Set<string>();
+  for (let n = 0; n < 12; n += 1) {
+    const envelopeFrom = `b-token@send.domain${n}.test`;
+    const used = new Set<string>();
+    for (const worker of [...machine.workers, ...machine.workers]) {
+      const acquired = await worker.acquire(targetOf(mx), request({ envelopeFrom }));
+      assert.ok(acquired.kind === 'ready');
+      used.add(acquired.source);
+      worker.release(acquired.connection);
+    }
+    assert.equal(used.size, 1, `${envelopeFrom} left from ${[...used].join(' and ')}`);
+    for (const source of used) seen.add(source);
+  }
+  assert.deepEqual(seen, new Set(['127.0.0.7', '127.0.0.8', '127.0.0.9']), 'all are used');
+  for (const { client, lines } of mx.sessions) {
+    const number = client.split('.').at(-1);
+    assert.ok(lines.includes(`C: EHLO out${number}.letterhaus.test`), lines.join('\n'));
+  }
+});
+
+test('a source address that the system refuses is skipped for the next, and if none works the attempt fails', async () => {
+  await using mx = await startFakeMx();
+  const away = { ip: '192.0.2.1', heloName: 'away.letterhaus.test' };
+  using machine = new Machine(1, { port: mx.port, limits: {}, sources: [away, ...sourcesAt(8)] });
+  const [worker] = machine.workers as [Connections];
+  for (let n = 0; n < 8; n += 1) {
+    const envelopeFrom = `b-token@send.domain${n}.test`;
+    const acquired = await worker.acquire(targetOf(mx), request({ envelopeFrom }));
+    assert.ok(acquired.kind === 'ready', JSON.stringify(acquired));
+    assert.equal(acquired.source, '127.0.0.8');
+    worker.release(acquired.connection);
+  }
+  using other = new Machine(1, { port: mx.port, limits: {}, sources: [away] });
+  const failed = await other.workers[0]!.acquire(targetOf(mx), request());
+  assert.ok(failed.kind === 'failed', JSON.stringify(failed));
+  assert.match(failed.message, /^No connection from 192\.0\.2\.1 \(E[A-Z]+\)/);
+});
+
+test('an idle connection is closed when another worker waits for one', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
+  const [one, two] = machine.workers as [Connections, Connections];
+  one.release((await open(one, targetOf(mx))).connection);
+  await open(two, targetOf(mx));
+  assert.equal(mx.connections, 2);
+  await waitFor(() => openNow(mx) === 1, { what: 'the first session to end' });
+});
+
+test('a busy connection goes to a waiting worker after its message', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
+  const [one, two] = machine.workers as [Connections, Connections];
+  const busy = await open(one, targetOf(mx));
+  const waiting = open(two, targetOf(mx));
+  const messageAfterMessage = async ({ connection }: typeof busy): Promise<void> => {
+    await new Promise((resolve) => setImmediate(resolve));
+    one.release(connection);
+    const next = await one.acquire(targetOf(mx), request());
+    if (next.kind === 'ready') await messageAfterMessage(next);
+  };
+  void messageAfterMessage(busy);
+  const { connection } = await waiting;
+  assert.ok(connection.reusable);
+});
+
+test('a waiting message is sent right after the one on the only session', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
+  const [worker] = machine.workers as [Connections];
+  const { connection } = await open(worker, targetOf(mx));
+  const [first, second] = [request(), request({ recipient: 'kim@receiver.test' })];
+  const waiting = worker.acquire(targetOf(mx), second);
+  const sent = await connection.send(first.transaction, worker.followerOn(connection));
+  worker.release(connection);
+  const next = await waiting;
+  assert.ok(next.kind === 'ready' && next.announced === true);
+  assert.deepEqual([next.connection, connection.hasAnnounced], [connection, true]);
+  const followed = await connection.send(second.transaction, worker.followerOn(connection));
+  worker.release(connection);
+  assert.deepEqual([sent.phase, followed.phase], ['data', 'data']);
+  const again = await open(worker, targetOf(mx));
+  assert.deepEqual([again.connection, mx.connections], [connection, 1]);
+});
+
+test('a session with PIPELINING keeps three attempts in progress, one without it one', async () => {
+  for (const [pipelining, attempts] of [
+    [true, 3],
+    [false, 1],
+  ] as const) {
+    await using mx = await startFakeMx({ pipelining });
+    using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
+    const [worker] = machine.workers as [Connections];
+    worker.release((await open(worker, targetOf(mx))).connection);
+    assert.equal(worker.windowOf(PROVIDER), attempts);
+  }
+});
+
+test('a message for another server, or one whose announcement failed, is not announced', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
+  const [worker] = machine.workers as [Connections];
+  const { connection } = await open(worker, targetOf(mx));
+  const others = [
+    worker.acquire(targetOf(mx, 'mx2.receiver.test'), request()),
+    worker.acquire(targetOf(mx), { ...request(), isAlone: true }),
+  ];
+  await connection.send(request().transaction, worker.followerOn(connection));
+  assert.equal(connection.hasAnnounced, false);
+  worker.markAlone('mx.receiver.test');
+  others.push(worker.acquire(targetOf(mx), request()));
+  await connection.send(request().transaction, worker.followerOn(connection));
+  assert.equal(connection.hasAnnounced, false);
+  worker.release(connection);
+  await Promise.any(others);
+});
+
+test('another server of the same provider gets the place of an idle session', async () => {
+  await using mx = await startFakeMx();
+  await using other = await startFakeMx({}, { address: '127.0.0.2', port: mx.port });
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
+  const [worker] = machine.workers as [Connections];
+  worker.release((await open(worker, targetOf(mx))).connection);
+  await open(worker, targetOf(other, 'mx2.receiver.test'));
+  await waitFor(() => openNow(mx) === 0, { what: 'the first session to end' });
+  assert.equal(openNow(other), 1);
+});
+
+test('an idle session that the server ends frees its place', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
+  const [worker] = machine.workers as [Connections];
+  worker.release((await open(worker, targetOf(mx))).connection);
+  mx.sessions[0]?.socket.destroy();
+  await waitFor(() => worker.idleHosts(PROVIDER, TRANSACTION).size === 0, {
+    what: 'the end to be noticed',
+  });
+  const next = await open(worker, targetOf(mx));
+  assert.equal(next.reused, undefined);
+});
+
+test('a granted message is sent although the next one is paced', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(2, { port: mx.port, limits: { messagesPerMinute: 10 } });
+  const [one, two] = machine.workers as [Connections, Connections];
+  const first = await open(one, targetOf(mx));
+  const next = await two.acquire(targetOf(mx), request());
+  assert.ok(next.kind === 'postponed' && next.delayMs > 2_000, JSON.stringify(next));
+  one.release(first.connection);
+});
+
+test('a granted connection that is not used goes to another worker', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
+  const [one, two] = machine.workers as [Connections, Connections];
+  const target = targetOf(mx);
+  const late = one.acquire(target, request());
+  // The address is found dead while the message waits for its place.
+  one.receive([{ kind: 'host', address: target.address, deadForMs: 60_000 }]);
+  assert.equal((await late).kind, 'postponed');
+  two.release((await open(two, { ...target, host: 'other.receiver.test' })).connection);
+});
+
+test('each source address has its own limits and sessions', async () => {
+  await using mx = await startFakeMx();
+  const sources = sourcesAt(8, 9);
+  using machine = new Machine(1, { port: mx.port, limits: { connections: 1 }, sources });
+  const [worker] = machine.workers as [Connections];
+  const held = new Map<string, string>();
+  for (let n = 0; held.size < 2; n += 1) {
+    const envelopeFrom = `b-token@send.domain${n}.test`;
+    const acquired = await worker.acquire(
+      targetOf(mx),
+      request({ envelopeFrom, postponableMs: 50 }),
+    );
+    if (acquired.kind === 'ready') held.set(acquired.source, envelopeFrom);
+    else assert.equal(acquired.kind, 'postponed', 'the one connection of its address is busy');
+  }
+  assert.deepEqual([...held.keys()].toSorted(), ['127.0.0.8', '127.0.0.9']);
+  assert.equal(mx.connections, 2);
+});
+
+test('a message is released when the broker does not answer', async () => {
+  const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: USUAL_SHAPING };
+  const worker = new Connections({ ...options, send: () => {} });
+  const target = { provider: PROVIDER, host: 'mx.test', address: '127.0.0.1', tls: 'off' } as const;
+  const acquired = await worker.acquire(target, request({ postponableMs: 50 }));
+  assert.equal(acquired.kind, 'postponed');
+});
+
+test('a server that closes without a reply counts as unreachable, one that refuses does not', async () => {
+  for (const [greeting, isSuspended] of [
+    [{ drop: 'rst' }, true],
+    ['554 No service here', false],
+  ] as const) {
+    await using mx = await startFakeMx({ phases: { greeting } });
+    using machine = new Machine(2, { port: mx.port, limits: {} });
+    const [one, two] = machine.workers as [Connections, Connections];
+    one.unreached(PROVIDER, [mx.address], 'hung up');
+    assert.notEqual(
+      (await one.acquire(targetOf(mx), request({ postponableMs: HOUR_MS }))).kind,
+      'ready',
+    );
+    one.unreached(PROVIDER, [mx.address], 'hung up');
+    one.markDead('192.0.2.9', { timedOut: false });
+    await waitFor(() => two.deadForMs('192.0.2.9') > 0, { what: 'all of this to be received' });
+    assert.equal(two.suspendedForMs(PROVIDER) > 0, isSuspended);
+  }
+});
+
+test('a provider that gives sessions at once is known to the other workers', async () => {
+  using machine = new Machine(3, { port: 25, limits: {} });
+  const [one, ...others] = machine.workers as [Connections, Connections, Connections];
+  const heard: string[] = [];
+  one.onPrompt(() => assert.fail('it said so itself'));
+  for (const [index, other] of others.entries()) {
+    other.onPrompt((provider) => heard.push(`${index} ${provider}`));
+  }
+  one.promptChanged('silent.test', false);
+  one.promptChanged('good.test', true);
+  await waitFor(() => heard.length >= 2, { what: 'the others to receive it' });
+  assert.deepEqual(heard.toSorted(), ['0 good.test', '1 good.test']);
+});
+
+test('a server that did not answer is skipped by all workers, except for urgent mail', async () => {
+  await using mx = await startFakeMx();
+  using machine = new Machine(2, { port: mx.port, limits: {} });
+  const [one, two] = machine.workers as [Connections, Connections];
+  one.markDead(mx.address, { timedOut: false });
+  await waitFor(() => two.deadForMs(mx.address) > 0, { what: 'the other worker to receive that' });
+  assert.equal((await two.acquire(targetOf(mx), request())).kind, 'postponed');
+  assert.equal((await two.acquire(targetOf(mx), request({ postponableMs: 60_000 }))).kind, 'ready');
+  assert.equal(two.deadForMs(mx.address), 0, 'it answers again');
+});
+
+test('while our uplink is down, a server that did not answer is skipped only briefly', () => {
+  const options = { world, port: 1, heloName: 'a.test', sources: [], shaping: USUAL_SHAPING };
+  const worker = new Connections({ ...options, send: () => {} });
+  worker.receive([{ kind: 'uplink', isDown: true, failedForMs: 0 }]);
+  worker.markDead('192.0.2.9', { timedOut: true });
+  const forMs = worker.deadForMs('192.0.2.9');
+  assert.ok(forMs > 0 && forMs <= USUAL_SHAPING.uplink.retryMs, `${forMs} ms`);
+});

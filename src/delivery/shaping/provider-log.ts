@@ -1,0 +1,114 @@
+/**
+ * Logs when no server of a provider answers, when a provider asks for less, and when that is over. One line each for as
+ * long as it lasts, however much mail it concerns.
+ *
+ * Anybody can have names whose servers do not answer, so beside the providers that have a name of their own at most 20
+ * begin with a line in a minute; the others are counted in one.
+ */
+import type { Logger } from 'pino';
+import type { World } from '../../lib/world.ts';
+import type { ProviderStatus } from '../broker/messages.ts';
+import { withoutAddresses } from '../../mail/logged-recipient.ts';
+import { isNamedProvider } from '../../net/providers.ts';
+
+/** `isInOutage`: suspended, or not answered since a suspension. */
+export type ProviderChange = Pick<ProviderStatus, 'provider' | 'slowedForMs' | 'reason'> & {
+  isInOutage: boolean;
+};
+
+type State = 'suspended' | 'slowed';
+
+const WINDOW_MS = 60_000;
+const OTHERS_PER_WINDOW = 20;
+/** Provider and state whose end is to be logged. */
+const OPEN_MAX = 2_000;
+
+const TEXTS = {
+  suspended: {
+    event: 'provider.suspended',
+    begins: 'no server of a provider answers; its mail waits, and one message at a time probes',
+    remedy:
+      'Nothing, if its servers are down. If other machines reach them, check network, firewall and DNS of this one; ' +
+      'letterhaus queue shows what waits.',
+    ended: 'a server of the provider answers again; its mail goes on',
+  },
+  slowed: {
+    event: 'provider.slowed',
+    begins: 'a provider asks for fewer connections or messages, and gets less',
+    remedy:
+      'Nothing: it gets more again by itself. If this repeats, send it less, or set its limits in LETTERHAUS_SHAPING ' +
+      '(docs/shaping.md).',
+    ended: 'the provider has its usual limits again',
+  },
+} as const;
+
+type Options = { log: Pick<Logger, 'warn' | 'info'>; world: Pick<World, 'monotonicMs'> };
+
+export class ProviderLog {
+  readonly #options: Options;
+  /** When it began, by state and provider. */
+  readonly #open: Record<State, Map<string, number>> = { suspended: new Map(), slowed: new Map() };
+  #others = 0;
+  readonly #more: Record<State, number> = { suspended: 0, slowed: 0 };
+  #isInWindow = false;
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  /** Called with every change of a provider, also with those that change nothing here. */
+  note({ provider, isInOutage, slowedForMs, reason }: ProviderChange): void {
+    this.#set('suspended', isInOutage, { provider, reason });
+    // The reason is the one of the outage while there is one.
+    this.#set('slowed', slowedForMs !== null, { provider, reason: isInOutage ? null : reason });
+  }
+
+  #set(state: State, holds: boolean, about: { provider: string; reason: string | null }): void {
+    const { provider } = about;
+    const open = this.#open[state];
+    const sinceMs = open.get(provider);
+    if (holds === (sinceMs !== undefined)) return;
+    if (sinceMs !== undefined) {
+      open.delete(provider);
+      const forS = Math.round((this.#options.world.monotonicMs() - sinceMs) / 1_000);
+      const { event, ended } = TEXTS[state];
+      this.#options.log.info({ event, state: 'cleared', provider, for_s: forS }, ended);
+      return;
+    }
+    if (this.#hasRoomFor(state, provider)) this.#begin(state, about);
+  }
+
+  #begin(state: State, { provider, reason }: { provider: string; reason: string | null }): void {
+    this.#open[state].set(provider, this.#options.world.monotonicMs());
+    const { event, remedy, begins } = TEXTS[state];
+    const facts = { provider, reason: reason === null ? undefined : withoutAddresses(reason) };
+    this.#options.log.warn({ event, state: 'raised', ...facts, remedy }, begins);
+  }
+
+  #hasRoomFor(state: State, provider: string): boolean {
+    if (isNamedProvider(provider)) return true;
+    if (!this.#isInWindow) setTimeout(() => this.#endWindow(), WINDOW_MS).unref();
+    this.#isInWindow = true;
+    if (this.#others < OTHERS_PER_WINDOW && this.#open[state].size < OPEN_MAX) {
+      this.#others += 1;
+      return true;
+    }
+    this.#more[state] += 1;
+    return false;
+  }
+
+  #endWindow(): void {
+    this.#isInWindow = false;
+    this.#others = 0;
+    for (const state of ['suspended', 'slowed'] as const) {
+      const count = this.#more[state];
+      if (count === 0) continue;
+      this.#more[state] = 0;
+      const { event } = TEXTS[state];
+      this.#options.log.warn(
+        { event: `${event}.more`, count },
+        'more providers have no line of their own; letterhaus queue lists them',
+      );
+    }
+  }
+}

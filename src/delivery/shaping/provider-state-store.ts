@@ -1,0 +1,121 @@
+/**
+ * The state of providers in each worker, stored for another process (`letterhaus queue`). Written every few
+ * seconds if changed (src/service/metrics/provider-report.ts); a worker's rows are deleted with its row in
+ * `nodes`. Delivery does not read them.
+ */
+import type { Queryable } from '../../database/database.ts';
+
+export type ProviderState = {
+  provider: string;
+  /**
+   * `open`: mail is sent. `full`: all permitted connections are busy. `slowed`: fewer or slower than
+   * usual at the provider's request. `suspended`: no mail is sent.
+   */
+  state: 'open' | 'full' | 'slowed' | 'suspended';
+  /** One sentence. */
+  reason: string | null;
+  /** Milliseconds until the suspension or the slowdown ends. */
+  forMs: number | null;
+  connectionsMax: number;
+  connectionsOpen: number;
+  /** It is suspended because no mail server anywhere answers that machine (delivery/queue/node-store.ts). */
+  isUplinkDown: boolean;
+  /** It refuses all mail from an address of ours (delivery/blocks/block-store.ts); `forMs`: until the next probe. */
+  isBlocked: boolean;
+};
+
+const WRITE = `
+insert into providers (node, provider, state, reason, until, connections_max, connections_open, updated_at)
+select n.id, i.provider, i.state, i.reason, app_now() + i.for_ms * interval '1 millisecond',
+       i.connections_max, i.connections_open, app_now()
+  from nodes n
+ cross join unnest($2::text[], $3::text[], $4::text[], $5::float8[], $6::int[], $7::int[])
+       as i(provider, state, reason, for_ms, connections_max, connections_open)
+ where n.id = $1::uuid
+    on conflict (node, provider) do update
+       set state = excluded.state, reason = excluded.reason, until = excluded.until,
+           connections_max = excluded.connections_max,
+           connections_open = excluded.connections_open, updated_at = excluded.updated_at`;
+
+const REMOVE = 'delete from providers where node = $1::uuid and provider = any($2::text[])';
+
+/** Writes the changes of one worker; does nothing for a worker that was expired. */
+export async function writeProviderStates(
+  db: Queryable,
+  node: string,
+  {
+    changed,
+    gone,
+  }: {
+    changed: readonly Omit<ProviderState, 'isUplinkDown' | 'isBlocked'>[];
+    gone: readonly string[];
+  },
+): Promise<void> {
+  if (gone.length > 0) await db.query(REMOVE, [node, gone]);
+  if (changed.length === 0) return;
+  await db.query(WRITE, [
+    node,
+    changed.map((one) => one.provider),
+    changed.map((one) => one.state),
+    changed.map((one) => one.reason),
+    changed.map((one) => one.forMs),
+    changed.map((one) => one.connectionsMax),
+    changed.map((one) => one.connectionsOpen),
+  ]);
+}
+
+/** The worst state of any machine; a suspension or slowdown that has ended counts as `open`. */
+const READ = `
+with current as (
+  select l.provider, n.instance, n.uplink_down, l.connections_max, l.connections_open,
+         case when l.until <= app_now() then 'open' else l.state end as state,
+         case when l.until <= app_now() then null else l.reason end as reason,
+         case when l.until <= app_now() then null else l.until end as until
+    from providers l join nodes n on n.id = l.node
+), machines as (
+  select provider, instance, max(connections_max) as connections_max,
+         sum(connections_open) as connections_open
+    from current group by provider, instance
+), totals as (
+  select provider, sum(connections_max)::int as "connectionsMax",
+         sum(connections_open)::int as "connectionsOpen"
+    from machines group by provider
+)
+select t.provider, w.state, w.reason, t."connectionsMax", t."connectionsOpen",
+       extract(epoch from w.until - app_now())::float8 * 1000 as "forMs",
+       w.state = 'suspended' and w.uplink_down as "isUplinkDown"
+  from totals t
+ cross join lateral (
+    select c.state, c.reason, c.until, c.uplink_down from current c where c.provider = t.provider
+     order by array_position(array['suspended', 'slowed', 'full', 'open'], c.state), c.until desc
+     limit 1) w
+ order by t.provider`;
+
+const BLOCKED = `
+select distinct on (b.provider) b.provider, b.subject, b.reply,
+       greatest(0, extract(epoch from b.next_probe_at - app_now()) * 1000)::float8 as "forMs"
+  from provider_blocks b
+ where b.since is not null and b.about = 'address'
+ order by b.provider, b.next_probe_at`;
+
+type Blocked = Pick<ProviderState, 'provider' | 'forMs'> & { subject: string; reply: string };
+
+/** All providers that any worker reported, each once over all machines, and those that refuse our mail. */
+export async function readProviderStates(db: Queryable): Promise<ProviderState[]> {
+  const rows = await db.query<Omit<ProviderState, 'isBlocked'>>(READ);
+  const states = new Map(rows.map((row) => [row.provider, { ...row, isBlocked: false }]));
+  for (const { provider, subject, reply, forMs } of await db.query<Blocked>(BLOCKED)) {
+    const { connectionsMax = 0, connectionsOpen = 0 } = states.get(provider) ?? {};
+    states.set(provider, {
+      provider,
+      state: 'suspended',
+      reason: `it refuses all mail from ${subject}: ${reply}`,
+      forMs,
+      connectionsMax,
+      connectionsOpen,
+      isUplinkDown: false,
+      isBlocked: true,
+    });
+  }
+  return [...states.values()];
+}

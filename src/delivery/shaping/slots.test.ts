@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type SlotKind, type Place, Slots } from './slots.ts';
+import { Turns } from '../queue/turns.ts';
+
+const KIB = 1024;
+
+function newSlots(waitingBytesMax = Infinity): Slots {
+  return new Slots({ waitingBytesMax });
+}
+
+function startAll(slots: Slots, project: string, slotKind: SlotKind = 'trial'): Place[] {
+  const places: Place[] = [];
+  while (slots.mayStart(slotKind, project)) places.push(slots.start(slotKind, project, 24 * KIB));
+  return places;
+}
+
+/** So many deliveries of a project that wait for silent servers. */
+function wait(slots: Slots, project: string, count: number): Place[] {
+  return Array.from({ length: count }, () => {
+    const place = slots.start('trial', project, 24 * KIB);
+    assert.ok(slots.leave(place));
+    return place;
+  });
+}
+
+test('when many projects use all they may, one with nothing under way still finds a slot', () => {
+  const slots = newSlots();
+  const taken = Array.from({ length: 20 }, (_, index) => startAll(slots, `p${index}`).length);
+  assert.deepEqual(taken.slice(0, 4), [128, 64, 32, 16]);
+  assert.equal(startAll(slots, 'victim').length, 2);
+});
+
+test('what is silent leaves its slot, and counts in no slot any more', () => {
+  const slots = newSlots();
+  const places = startAll(slots, 'a');
+  for (const place of places) assert.ok(slots.leave(place));
+  assert.equal(slots.waiting, 128);
+  assert.equal(startAll(slots, 'a').length, 128);
+  for (const place of places) slots.end(place);
+  assert.equal(slots.waiting, 0);
+});
+
+test('a session keeps its slot for five checks', () => {
+  const slots = newSlots();
+  const place = slots.start('prompt', 'a', 24 * KIB);
+  place.greeted();
+  const left = Array.from({ length: 6 }, () => slots.leave(place));
+  assert.deepEqual(left, [false, false, false, false, true, true]);
+});
+
+test('a project has a quarter of the budget: the oldest without a session is given up', () => {
+  const slots = newSlots();
+  const places = wait(slots, 'a', 500);
+  places[0]!.greeted();
+  wait(slots, 'a', 1);
+  const given = places.filter(({ signal }) => signal.aborted);
+  assert.deepEqual(given, [places[1]]);
+  assert.equal(slots.waiting, 500);
+});
+
+test('when the budget of all is full, the project that has most gives one up', () => {
+  const slots = newSlots();
+  const many = ['a', 'b', 'c'].map((project) => wait(slots, project, 500));
+  const less = [wait(slots, 'd', 499), wait(slots, 'e', 1)];
+  wait(slots, 'f', 1);
+  assert.equal(many.flat().filter(({ signal }) => signal.aborted).length, 1);
+  assert.ok(less.flat().every(({ signal }) => !signal.aborted));
+});
+
+test('the memory of what waits is limited, and a project with few gives nothing up', () => {
+  const slots = newSlots(100 * 24 * KIB);
+  const few = wait(slots, 'few', 10);
+  const many = wait(slots, 'many', 200);
+  assert.equal(slots.waiting, 100);
+  assert.equal(many.filter(({ signal }) => signal.aborted).length, 110);
+  assert.ok(few.every(({ signal }) => !signal.aborted));
+});
+
+test('deliveries with a session are never given up: others keep their slots', () => {
+  const slots = newSlots();
+  for (const place of wait(slots, 'a', 500)) place.greeted();
+  assert.equal(slots.leave(slots.start('trial', 'a', 24 * KIB)), false);
+});
+
+test('every second turn is that of the queue that came last', () => {
+  const turns = new Turns<string>();
+  for (const name of ['a', 'b', 'c', 'd']) turns.arrive(name);
+  assert.deepEqual(
+    Array.from({ length: 5 }, () => turns.take()),
+    ['a', 'd', 'b', 'c', null],
+  );
+});

@@ -1,0 +1,160 @@
+/**
+ * The DNS records that authorise this service to send for a domain. Pure.
+ *
+ * - DKIM, RSA and Ed25519: receivers check our signatures with them. Ed25519 is optional, because some
+ *   receivers do not support it and some DNS panels refuse it.
+ * - The return path `send.<domain>`: its MX names the host of the installation that receives bounces,
+ *   its SPF authorises the machines of the installation. A separate name leaves the domain's own MX
+ *   and SPF unchanged.
+ */
+import { isIPv6 } from 'node:net';
+import { isPublicAddress } from '../../net/addresses.ts';
+import type { MailHost } from '../mail-host-store.ts';
+
+/** A record as the API shows it; `name` and `value` are complete, without a trailing dot. */
+export type ExpectedRecord = {
+  record: 'DKIM' | 'SPF' | 'MX';
+  type: 'TXT' | 'MX';
+  name: string;
+  value: string;
+  /** Suggested TTL in seconds. */
+  ttl: number;
+  /** For MX only. */
+  priority?: number;
+  /** False: the domain is verified without it. */
+  required: boolean;
+  /** For DKIM records of other keys than the present ones: those that are to sign, or those that signed. */
+  key?: 'next' | 'previous';
+};
+
+export type RecordStatus = 'not_started' | 'verified' | 'missing' | 'mismatch' | 'dns_error';
+
+export type CheckedRecord = ExpectedRecord & {
+  status: RecordStatus;
+  /** The records in DNS at the name, MX as `10 host`. */
+  found: string[];
+  /** What is wrong and what to do, as one sentence; for a `verified` record, what can be improved. */
+  problem: string | null;
+};
+
+export type DomainSetup = {
+  name: string;
+  dkimSelectorRsa: string;
+  /** The whole TXT value: `v=DKIM1; k=rsa; p=...`. */
+  dkimRecordRsa: string;
+  dkimSelectorEd25519: string;
+  dkimRecordEd25519: string;
+  places: Places;
+  otherKeys?: readonly OtherKey[];
+};
+
+/** Of keys that do not sign now; `value` as the TXT record has it. */
+export type OtherKey = { key: 'next' | 'previous'; selector: string; value: string };
+
+/** Hosts of the installation, the same on every node. */
+export type Places = {
+  /** The hosts that receive bounces. */
+  returnPathHost: string;
+  /** The hosts and addresses that send mail, at least one. */
+  hosts: readonly MailHost[];
+};
+
+const TTL_S = 3_600;
+const MX_PRIORITY = 10;
+
+function returnPathDomain(domainName: string): string {
+  return `send.${domainName}`;
+}
+
+/** All records of a domain, in the order in which they are shown. */
+export function requiredRecords(domain: DomainSetup): ExpectedRecord[] {
+  const returnPath = returnPathDomain(domain.name);
+  const text = { type: 'TXT', ttl: TTL_S } as const;
+  return [
+    {
+      record: 'DKIM',
+      ...text,
+      name: dkimName(domain.dkimSelectorRsa, domain.name),
+      value: domain.dkimRecordRsa,
+      required: true,
+    },
+    {
+      record: 'DKIM',
+      ...text,
+      name: dkimName(domain.dkimSelectorEd25519, domain.name),
+      value: domain.dkimRecordEd25519,
+      required: false,
+    },
+    {
+      record: 'MX',
+      type: 'MX',
+      name: returnPath,
+      value: domain.places.returnPathHost,
+      ttl: TTL_S,
+      priority: MX_PRIORITY,
+      required: true,
+    },
+    { record: 'SPF', ...text, name: returnPath, value: spfValue(domain.places), required: true },
+    ...otherKeyRecords(domain.name, domain.otherKeys ?? []),
+  ];
+}
+
+export function otherKeyRecords(domainName: string, keys: readonly OtherKey[]): ExpectedRecord[] {
+  return keys.map(({ key, selector, value }) => ({
+    record: 'DKIM',
+    type: 'TXT',
+    name: dkimName(selector, domainName),
+    value,
+    ttl: TTL_S,
+    required: false,
+    key,
+  }));
+}
+
+function dkimName(selector: string, domainName: string): string {
+  return `${selector}._domainkey.${domainName}`;
+}
+
+/** Of records that were not looked up yet. */
+export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRecord[] {
+  return expected.map((record) => ({
+    ...record,
+    status: 'not_started',
+    found: [],
+    problem: null,
+  }));
+}
+
+/** Half of the ten look-ups of a receiver (RFC 7208 §4.6.4), because the owner may need others. */
+const SPF_NAMES_MAX = 5;
+
+/**
+ * `~all` and not `-all`: with `-all` some receivers refuse forwarded mail before they check its DKIM
+ * signature. With many hosts their common name is used, which must have the addresses of all of them.
+ */
+function spfValue(places: Places): string {
+  const mechanisms = [...new Set(places.hosts.flatMap(spfMechanismsOf))];
+  const names = mechanisms.filter((mechanism) => mechanism.startsWith('a:'));
+  const addresses = mechanisms.filter((mechanism) => !mechanism.startsWith('a:'));
+  const shown = names.length > SPF_NAMES_MAX ? [`a:${places.returnPathHost}`] : names;
+  return `v=spf1 ${[...addresses, ...shown].join(' ')} ~all`;
+}
+
+/**
+ * Any of these proves that the owner authorised this service, even if a machine that was added or renamed
+ * later is not included yet.
+ */
+export function sufficientSpf({ returnPathHost, hosts }: Places): string[][] {
+  return [[`a:${returnPathHost}`], ...hosts.map(spfMechanismsOf)];
+}
+
+/**
+ * Uses addresses if they are known, because `a:` uses one of the receiver's ten look-ups. Private
+ * addresses are left out: a NAT rewrites them, so receivers never see them.
+ */
+function spfMechanismsOf({ name, sourceIps }: MailHost): string[] {
+  const addresses = sourceIps
+    .filter(isPublicAddress)
+    .map((ip) => (isIPv6(ip) ? `ip6:${ip}` : `ip4:${ip}`));
+  return addresses.length > 0 ? addresses : [`a:${name}`];
+}

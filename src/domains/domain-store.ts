@@ -1,0 +1,421 @@
+/**
+ * Sending domains and their encrypted DKIM keys. A deleted domain keeps its row, so that the mail it
+ * signed can still be reproduced. Status changes and their events commit together (callers pass a
+ * transaction).
+ */
+import type { AlertFacts } from '../reputation/alert.ts';
+import type { Environment, Reach, Scope } from '../core/scope.ts';
+import type { Queryable } from '../database/database.ts';
+import { type Page, type PageOf, pageOf } from '../database/page.ts';
+
+export const DOMAIN_STATUSES = [
+  'not_started',
+  'pending',
+  'verified',
+  'degraded',
+  'failed',
+] as const;
+export type DomainStatus = (typeof DOMAIN_STATUSES)[number];
+
+/**
+ * A degraded domain is stored as `verified`, because it sends: statements that ask whether mail may be sent, and older
+ * versions, need not know of it. @param alias of `domains`
+ */
+export const SHOWN_STATUS = (alias: string): string => `
+  case when ${alias}.status = 'verified' and ${alias}.degraded_since >= ${alias}.failing_since then 'degraded'
+       else ${alias}.status end`;
+
+/** `enforced`: only to servers with a valid certificate, otherwise the email is not sent. */
+export const DOMAIN_TLS = ['opportunistic', 'enforced'] as const;
+export type DomainTls = (typeof DOMAIN_TLS)[number];
+
+export type StoredDomain = {
+  id: string;
+  projectId: string;
+  environment: Environment;
+  name: string;
+  status: DomainStatus;
+  createdAt: Date;
+  verifiedAt: Date | null;
+  checkedAt: Date | null;
+  /** Since when required records of a domain that was verified are missing. */
+  failingSince: Date | null;
+  rsaSelector: string;
+  /** The SubjectPublicKeyInfo in base64, as in the TXT record. */
+  rsaPublicKey: string;
+  ed25519Selector: string;
+  ed25519PublicKey: string;
+  ed25519Verified: boolean;
+  /** Since when its present DKIM keys sign. */
+  dkimSince: Date;
+  /** They have signed for DKIM_OLD_AFTER. */
+  isDkimOld: boolean;
+  /** Wait for their record to be published; null: no rotation is under way. */
+  nextKeys: OtherKeys | null;
+  /** Those that signed before the present ones; null: none did. */
+  previousKeys: OtherKeys | null;
+  /** Mail that they signed may be under way. */
+  isPreviousNeeded: boolean;
+  /** False: two checks in a row did not find the RSA record. */
+  rsaPublished: boolean;
+  /** For emails that do not set it themselves. */
+  tls: DomainTls;
+  /** For emails that do not set it themselves. */
+  trackOpens: boolean;
+  trackClicks: boolean;
+  /** The result of the last check, in the API's format. */
+  records: unknown[];
+  advice: unknown[];
+  /** The secret key does not open its DKIM keys (secrets/unusable-store.ts): nothing can be signed. */
+  isKeyUnusable: boolean;
+  /** Active reputation alerts (reputation/reputation-store.ts); `since` is a JSON text. */
+  alerts: (Omit<AlertFacts, 'since'> & { since: string })[];
+};
+
+/** DKIM keys beside the present ones; `since` (a JSON text): when they were made, or when they were replaced. */
+export type OtherKeys = Pick<
+  StoredDomain,
+  'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
+> & { since: string };
+
+export type NewDomain = Scope & {
+  id: string;
+  name: string;
+  status: DomainStatus;
+  rsaSelector: string;
+  rsaPublicKey: string;
+  rsaPrivateKey: Buffer;
+  ed25519Selector: string;
+  ed25519PublicKey: string;
+  ed25519PrivateKey: Buffer;
+  ed25519Verified: boolean;
+  tls?: DomainTls;
+  records: unknown[];
+  advice: unknown[];
+};
+
+/** How long the record of keys that were replaced has to stay: mail is queued for days, and receivers verify late. */
+export const PREVIOUS_NEEDED_DAYS = 7;
+/** The age at which keys should be replaced, as M3AAWG recommends. */
+const DKIM_OLD_AFTER = '180 days';
+
+const OTHER_KEYS = (name: 'next' | 'previous', since: string): string => `
+  case when ${since} is not null then
+    json_build_object('rsaSelector', ${name}_rsa_selector, 'rsaPublicKey', ${name}_rsa_public_key,
+                      'ed25519Selector', ${name}_ed25519_selector, 'ed25519PublicKey', ${name}_ed25519_public_key,
+                      'since', wire_time(${since})) end`;
+
+/** For `returning` and `select` of one table or alias `domains`. */
+export const DOMAIN_COLUMNS = `
+  id, project_id as "projectId", environment, name, ${SHOWN_STATUS('domains')} as status, created_at as "createdAt",
+  verified_at as "verifiedAt", checked_at as "checkedAt", failing_since as "failingSince",
+  rsa_selector as "rsaSelector", rsa_public_key as "rsaPublicKey",
+  ed25519_selector as "ed25519Selector", ed25519_public_key as "ed25519PublicKey",
+  ed25519_verified as "ed25519Verified", rsa_published as "rsaPublished",
+  coalesce(dkim_since, created_at) as "dkimSince",
+  coalesce(dkim_since, created_at) < app_now() - interval '${DKIM_OLD_AFTER}' as "isDkimOld",
+  ${OTHER_KEYS('next', 'next_since')} as "nextKeys",
+  ${OTHER_KEYS('previous', 'previous_until')} as "previousKeys",
+  coalesce(previous_until > app_now() - interval '${PREVIOUS_NEEDED_DAYS} days', false) as "isPreviousNeeded", tls, track_opens as "trackOpens",
+  track_clicks as "trackClicks", records, advice,
+  exists (select from unusable_secrets u
+           where u.kind = 'domain' and u.owner_id = domains.project_id
+             and u.id = domains.id) as "isKeyUnusable",
+  (select coalesce(json_agg(json_build_object('kind', g.kind, 'count', g.count, 'ended', g.ended,
+            'thresholdPpm', g.threshold_ppm, 'since', g.since, 'isPaused', g.paused) order by g.kind), '[]')
+     from reputation_alerts g
+    where g.project_id = domains.project_id and g.environment = domains.environment
+      and g.domain = domains.name) as alerts`;
+
+const ROOM = `
+select coalesce(p.domains_max, $3::int) as max,
+       (select count(*)::int from domains
+         where project_id = p.id and environment = $2 and deleted_at is null) as used,
+       exists (select from domains where project_id = p.id and environment = $2 and name = $4
+                                     and deleted_at is null) as "isThere"
+  from projects p where p.id = $1`;
+
+/**
+ * How many domains a project may have and has in this environment, and whether this is one of them.
+ * @param byDefault the limit of projects without their own
+ */
+export async function roomForDomain(
+  db: Queryable,
+  { projectId, environment, name }: Scope & { name: string },
+  byDefault: number,
+): Promise<{ max: number; used: number; isThere: boolean }> {
+  const values = [projectId, environment, byDefault, name];
+  const [row] = await db.query<{ max: number; used: number; isThere: boolean }>(ROOM, values);
+  if (!row) throw new Error('the project was not returned');
+  return row;
+}
+
+/** Prevents other transactions that take this lock from adding a domain until the transaction ends. */
+export async function lockForDomains(tx: Queryable, projectId: string): Promise<void> {
+  await tx.query('select from projects where id = $1 for no key update', [projectId]);
+}
+
+/** Null: the configured default. */
+export async function setDomainsMax(
+  db: Queryable,
+  projectId: string,
+  max: number | null,
+): Promise<void> {
+  await db.query('update projects set domains_max = $2 where id = $1', [projectId, max]);
+}
+
+const INSERT = `
+insert into domains (project_id, id, environment, name, status, created_at, verified_at,
+                     rsa_selector, rsa_public_key, rsa_private_key, ed25519_selector,
+                     ed25519_public_key, ed25519_private_key, ed25519_verified, records, advice,
+                     tls, paused_at)
+values ($1, $2, $3, $4, $5, app_now(), case when $5 = 'verified' then app_now() end,
+        $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+        (select min(g.since) from reputation_alerts g
+          where g.project_id = $1 and g.environment = $3 and g.domain = $4 and g.paused))
+on conflict (project_id, environment, name) where deleted_at is null do nothing
+returning ${DOMAIN_COLUMNS}`;
+
+/**
+ * Adds a domain. It is paused if a removed domain of that name was (reputation/reputation-store.ts), so that removing it
+ * does not end the pause. Null when the project already has the name in this environment.
+ */
+export async function insertDomain(db: Queryable, domain: NewDomain): Promise<StoredDomain | null> {
+  const [row] = await db.query<StoredDomain>(INSERT, [
+    domain.projectId,
+    domain.id,
+    domain.environment,
+    domain.name,
+    domain.status,
+    domain.rsaSelector,
+    domain.rsaPublicKey,
+    domain.rsaPrivateKey,
+    domain.ed25519Selector,
+    domain.ed25519PublicKey,
+    domain.ed25519PrivateKey,
+    domain.ed25519Verified,
+    JSON.stringify(domain.records),
+    JSON.stringify(domain.advice),
+    domain.tls ?? 'opportunistic',
+  ]);
+  return row ?? null;
+}
+
+const LIST = `
+select ${DOMAIN_COLUMNS} from domains
+ where project_id = $1 and environment = $2 and deleted_at is null
+   and ($6::text is null or name = $6)
+   and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
+ order by case when $4::uuid is null then id end desc, id
+ limit $5`;
+
+export async function listDomains(
+  db: Queryable,
+  { projectId, environment, domain = null }: Reach,
+  page: Page,
+): Promise<PageOf<StoredDomain>> {
+  const values = [projectId, environment, page.after, page.before, page.limit + 1, domain];
+  return pageOf(await db.query<StoredDomain>(LIST, values), page);
+}
+
+/** $4: the only domain within reach; null: any. */
+const PRESENT = `project_id = $1 and environment = $2 and id = $3 and deleted_at is null
+   and ($4::text is null or name = $4)`;
+
+const FIND = `
+select ${DOMAIN_COLUMNS} from domains
+ where ${PRESENT}`;
+
+export async function findDomain(
+  db: Queryable,
+  reach: Reach,
+  id: string,
+): Promise<StoredDomain | null> {
+  return (await db.query<StoredDomain>(FIND, which(reach, id)))[0] ?? null;
+}
+
+const IS_VERIFIED = `
+select exists (select from domains
+                where project_id = $1 and environment = $2 and name = $3 and deleted_at is null
+                  and status = 'verified') as "isVerified"`;
+
+/** Whether mail from this domain may be sent at this moment. The accept statement decides it. */
+export async function isVerifiedDomain(
+  db: Queryable,
+  { projectId, environment, name }: Scope & { name: string },
+): Promise<boolean> {
+  const values = [projectId, environment, name];
+  const [row] = await db.query<{ isVerified: boolean }>(IS_VERIFIED, values);
+  return row?.isVerified === true;
+}
+
+function which({ projectId, environment, domain = null }: Reach, id: string): unknown[] {
+  return [projectId, environment, id, domain];
+}
+
+const FIND_FOR_UPDATE = `${FIND} for update`;
+
+/** As findDomain, with a lock until the transaction ends, so that two checks do not report one change twice. */
+export async function lockDomain(
+  tx: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<StoredDomain | null> {
+  return (await tx.query<StoredDomain>(FIND_FOR_UPDATE, which(scope, id)))[0] ?? null;
+}
+
+/** The result of a check: the state by domains/dns/verify.ts and the records found. */
+export type CheckResult = Pick<
+  StoredDomain,
+  | 'status'
+  | 'verifiedAt'
+  | 'failingSince'
+  | 'ed25519Verified'
+  | 'rsaPublished'
+  | 'records'
+  | 'advice'
+>;
+
+const SAVE_CHECK = `
+update domains
+   set checked_at = app_now(), status = case $3::text when 'degraded' then 'verified' else $3::text end,
+       verified_at = $4, failing_since = $5,
+       degraded_since = case when $3::text <> 'degraded' then null
+                             when degraded_since >= $5 then degraded_since else app_now() end,
+       ed25519_verified = $6, rsa_published = $7, records = $8, advice = $9
+ where project_id = $1 and id = $2
+returning ${DOMAIN_COLUMNS}`;
+
+export async function saveCheck(
+  tx: Queryable,
+  domain: StoredDomain,
+  result: CheckResult,
+): Promise<StoredDomain> {
+  const [row] = await tx.query<StoredDomain>(SAVE_CHECK, [
+    domain.projectId,
+    domain.id,
+    result.status,
+    result.verifiedAt,
+    result.failingSince,
+    result.ed25519Verified,
+    result.rsaPublished,
+    JSON.stringify(result.records),
+    JSON.stringify(result.advice),
+  ]);
+  if (!row) throw new Error('a checked domain was not returned');
+  return row;
+}
+
+const CHANGE = `
+update domains
+   set tls = coalesce($5, tls), track_opens = coalesce($6, track_opens),
+       track_clicks = coalesce($7, track_clicks)
+ where ${PRESENT}
+returning ${DOMAIN_COLUMNS}`;
+
+/** Absent: stays as it is. */
+export type DomainChange = {
+  tls?: DomainTls | undefined;
+  tracking?: { opens?: boolean | undefined; clicks?: boolean | undefined } | undefined;
+};
+
+/** Applies to emails that are accepted from now on; null when there is no such domain. */
+export async function changeDomain(
+  db: Queryable,
+  reach: Reach,
+  { id, tls, tracking }: DomainChange & { id: string },
+): Promise<StoredDomain | null> {
+  const changes = [tls ?? null, tracking?.opens ?? null, tracking?.clicks ?? null];
+  return (await db.query<StoredDomain>(CHANGE, [...which(reach, id), ...changes]))[0] ?? null;
+}
+
+const DELETE = `
+update domains set deleted_at = app_now()
+ where ${PRESENT}
+returning ${DOMAIN_COLUMNS}`;
+
+/** Removes a domain at once; null when there is none. */
+export async function deleteDomain(
+  tx: Queryable,
+  reach: Reach,
+  id: string,
+): Promise<StoredDomain | null> {
+  return (await tx.query<StoredDomain>(DELETE, which(reach, id)))[0] ?? null;
+}
+
+/** How long after the last check the next one is due. */
+const RECHECK = {
+  daily: '1 day',
+  /** While required records are missing, for a week after they were last found. */
+  failing: '1 hour',
+  failingFor: '7 days',
+  /** While the record of new DKIM keys is waited for. */
+  rotating: '1 hour',
+  rotatingFor: '30 days',
+  /** After the first check that missed a record; the second makes the domain degraded. */
+  missing: '5 minutes',
+} as const;
+
+const TO_RECHECK = `
+select ${DOMAIN_COLUMNS} from (
+  select *, row_number() over (partition by project_id order by checked_at) as place
+    from domains
+   where deleted_at is null and environment = 'live' and status in ('pending', 'verified', 'failed')
+     and (checked_at < app_now() - interval '${RECHECK.daily}'
+          or next_since > app_now() - interval '${RECHECK.rotatingFor}'
+             and checked_at < app_now() - interval '${RECHECK.rotating}'
+          or failing_since is not null and checked_at < app_now() - interval '${RECHECK.missing}'
+             and (status = 'verified' and degraded_since is null
+                  or failing_since > app_now() - interval '${RECHECK.failingFor}'
+                     and checked_at < app_now() - interval '${RECHECK.failing}'))) domains
+ where place <= $2
+ order by place, checked_at
+ limit $1`;
+
+/** Live domains whose next check is due: the oldest of each project, then the second oldest of each. */
+export async function domainsToRecheck(
+  db: Queryable,
+  { max, perProjectMax }: { max: number; perProjectMax: number },
+): Promise<StoredDomain[]> {
+  return db.query<StoredDomain>(TO_RECHECK, [max, perProjectMax]);
+}
+
+/** The database's time, which decides how long records are missing. */
+export async function databaseNow(db: Queryable): Promise<Date> {
+  const [row] = await db.query<{ now: Date }>('select app_now() as now');
+  if (!row) throw new Error('the database returned no time');
+  return row.now;
+}
+
+export type SealedKeys = {
+  domain: string;
+  rsaSelector: string;
+  rsaPrivateKey: Buffer;
+  ed25519Selector: string;
+  ed25519PrivateKey: Buffer;
+  rsaPublished: boolean;
+  ed25519Verified: boolean;
+  /** Those that signed before; null: none did. */
+  previousRsaSelector: string | null;
+  previousRsaPrivateKey: Buffer | null;
+  previousEd25519Selector: string | null;
+  previousEd25519PrivateKey: Buffer | null;
+};
+
+const LOAD_KEYS = `
+select name as domain, rsa_selector as "rsaSelector", rsa_private_key as "rsaPrivateKey",
+       ed25519_selector as "ed25519Selector", ed25519_private_key as "ed25519PrivateKey",
+       rsa_published as "rsaPublished", ed25519_verified as "ed25519Verified",
+       previous_rsa_selector as "previousRsaSelector", previous_rsa_private_key as "previousRsaPrivateKey",
+       previous_ed25519_selector as "previousEd25519Selector",
+       previous_ed25519_private_key as "previousEd25519PrivateKey"
+  from domains where project_id = $1 and id = $2`;
+
+export async function loadSigningKeys(
+  db: Queryable,
+  projectId: string,
+  domainId: string,
+): Promise<SealedKeys | null> {
+  const rows = await db.query<SealedKeys>(LOAD_KEYS, [projectId, domainId]);
+  return rows[0] ?? null;
+}

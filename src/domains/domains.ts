@@ -1,0 +1,294 @@
+/**
+ * Management of sending domains for the HTTP API and the command line: add, list, read, verify, remove. check.ts checks
+ * one, recheck.ts all, view.ts shows it.
+ * Each domain has its own DKIM keys with selectors that no other project uses, so that only an owner who
+ * can publish them can send from it; or an existing RSA key with its selector, which only the holder of the
+ * private key can bring. A key limited to one domain cannot see or add others.
+ *
+ * No transaction is open during DNS queries: a check first queries DNS, then locks the row, decides, and
+ * writes state and event together.
+ */
+import type { AuthenticationFinding } from '../core/findings.ts';
+import { type Refusal, refuseFields } from '../core/refusals.ts';
+import type { Reach, Scope } from '../core/scope.ts';
+import type { World } from '../lib/world.ts';
+import {
+  findAuthentication,
+  testAuthentication,
+  unknownAuthentication,
+} from './dns/authentication.ts';
+import {
+  type CheckOptions,
+  clearDegraded,
+  notify,
+  placesOf,
+  setupOf,
+  verifyDomain,
+} from './check.ts';
+import { type Places, requiredRecords, uncheckedRecords } from './dns/records.ts';
+import { type DkimKeyPair, signingAlgorithms } from '../mail/dkim.ts';
+import { type DkimKeys, makeKeys, sealedKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
+import { cancelDkimRotation, NO_DOMAIN, rotateDkim } from './rotation.ts';
+import { readDkimKey, readSelector } from '../mail/dkim-import.ts';
+import { parseDomain } from '../mail/address.ts';
+import type { BoundedLook } from '../net/dns/allowance.ts';
+import { countWaiting } from './dkim-key-store.ts';
+import {
+  changeDomain,
+  deleteDomain,
+  type DomainChange,
+  type DomainTls,
+  findDomain,
+  insertDomain,
+  listDomains,
+  loadSigningKeys,
+  lockForDomains,
+  type NewDomain,
+  roomForDomain,
+  type StoredDomain,
+} from './domain-store.ts';
+import { isId } from '../database/ids.ts';
+import type { Page, PageOf } from '../database/page.ts';
+import type { Database } from '../database/database.ts';
+import type { SecretBox } from '../secrets/secret-store.ts';
+import { markUnusable, unmarkUnusable } from '../secrets/unusable-store.ts';
+
+type DomainServiceOptions = CheckOptions & {
+  world: Pick<World, 'newId'>;
+  secrets: SecretBox;
+  config: {
+    domainsMax: number;
+    /** All mail goes through it; absent: none. */
+    relay?: { host: string } | null;
+    /** Before the links of tracked emails; without one live mail cannot be tracked. */
+    trackingUrl?: string | null;
+    publicUrl?: string | null;
+    allowPrivateNetworks?: boolean;
+  };
+};
+
+export type DomainService = ReturnType<typeof createDomainService>;
+
+export function createDomainService(options: DomainServiceOptions) {
+  const { db } = options;
+  return {
+    /** Adds a domain; it can send once its records are published and verified. */
+    create: (
+      reach: Reach,
+      name: string,
+      settings: NewDomainSettings = {},
+    ): Promise<StoredDomain | Refusal> =>
+      createDomain(db, reach, { ...options, ...settings, name }),
+
+    list: (reach: Reach, page: Page): Promise<PageOf<StoredDomain>> => listDomains(db, reach, page),
+
+    get: async (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
+      (isId(id) ? await findDomain(db, reach, id) : null) ?? NO_DOMAIN,
+
+    /** Why a domain cannot have these settings here; null: it can. */
+    refuseChange: (reach: Reach, change: DomainChange): Refusal | null =>
+      refuseTracking(options.config, reach, change),
+
+    /** Applies to emails that are accepted from now on and do not set it themselves. */
+    async change(reach: Reach, id: string, change: DomainChange): Promise<StoredDomain | Refusal> {
+      const refusal = refuseTracking(options.config, reach, change);
+      if (refusal !== null) return refusal;
+      return (isId(id) ? await changeDomain(db, reach, { id, ...change }) : null) ?? NO_DOMAIN;
+    },
+
+    /** Looks up the records now and returns the result; a missing one is not an error. */
+    async verify(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
+      const domain = isId(id) ? await findDomain(db, reach, id) : null;
+      if (!domain) return NO_DOMAIN;
+      await openKeys(options, domain);
+      const checked = await verifyDomain(options, domain);
+      if (checked === null || checked.rsaSelector === domain.rsaSelector)
+        return checked ?? NO_DOMAIN;
+      // The next keys have taken the place of keys that perhaps did not open.
+      await openKeys(options, checked);
+      return (await findDomain(db, reach, id)) ?? NO_DOMAIN;
+    },
+
+    /**
+     * How receivers would judge its mail by the records that DNS has; nothing is stored.
+     * @param wanted.ask may refuse the look-ups (net/dns/allowance.ts)
+     * @returns null when there is no such domain
+     */
+    async authentication(
+      reach: Reach,
+      wanted: { id: string; dualSigned: boolean; ask: BoundedLook },
+    ): Promise<AuthenticationFinding | null> {
+      const domain = await findDomain(db, reach, wanted.id);
+      return domain && authenticationOf(options, domain, wanted);
+    },
+
+    /** Makes new DKIM keys beside the present ones, which sign until a check finds the record of the new. */
+    rotateDkim: (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
+      rotateDkim(options, reach, id),
+
+    /** Drops the new keys, which have signed nothing. */
+    cancelDkimRotation: (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
+      cancelDkimRotation(db, reach, id),
+
+    /** How many recipients would fail if the domain was removed now. */
+    countWaiting: (reach: Reach, id: string): Promise<number> => countWaiting(db, reach, id),
+
+    /** Removes the domain at once; mail that is still queued ends as failed. */
+    async delete(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
+      if (!isId(id)) return NO_DOMAIN;
+      const deleted = await db.transaction(async (tx) => {
+        const domain = await deleteDomain(tx, reach, id);
+        if (domain) await notify(tx, 'domain.deleted', domain);
+        if (domain) await clearDegraded(tx, domain, 'The domain was removed.');
+        return domain;
+      });
+      return deleted ?? NO_DOMAIN;
+    },
+  };
+}
+
+/** Live mail is tracked only through an address that recipients reach by https. */
+function refuseTracking(
+  { trackingUrl = null, publicUrl = null, allowPrivateNetworks }: DomainServiceOptions['config'],
+  { environment }: Scope,
+  { tracking }: DomainChange,
+): Refusal | null {
+  const url = trackingUrl ?? publicUrl;
+  const isServed = url?.startsWith('https://') || allowPrivateNetworks || environment === 'test';
+  const asked = (['opens', 'clicks'] as const).filter((name) => tracking?.[name]);
+  if (isServed || asked.length === 0) return null;
+  const message =
+    'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients reach this service';
+  return refuseFields(asked.map((name) => ({ field: `tracking.${name}`, message })));
+}
+
+/** An RSA key that is in use already; its record need not be changed. */
+export type ExistingDkim = { selector: string; private_key: string };
+
+type NewDomainSettings = {
+  tls?: DomainTls | undefined;
+  /** Absent: a new key. */
+  dkim?: ExistingDkim | undefined;
+};
+
+/** Adds a domain within a transaction (the first start) or in its own. */
+export async function createDomain(
+  db: Database,
+  scope: Reach,
+  options: Pick<DomainServiceOptions, 'world' | 'secrets' | 'config'> &
+    NewDomainSettings & { name: string },
+): Promise<StoredDomain | Refusal> {
+  const name = parseDomain(options.name);
+  if (name === null) {
+    const message = `${JSON.stringify(options.name.slice(0, 100))} is not a domain name; write it like acme.com`;
+    return refuseFields([{ field: 'name', message }]);
+  }
+  if (scope.domain != null && scope.domain !== name) {
+    const message = `This key is limited to ${scope.domain}; add ${name} with a key that is not.`;
+    return { refused: 'authorization_error', message };
+  }
+  const { domainsMax } = options.config;
+  const early = noRoom(scope, name, await roomForDomain(db, { ...scope, name }, domainsMax));
+  if (early) return early;
+  const existing = options.dkim === undefined ? null : await readExisting(options.dkim, name);
+  if (existing !== null && 'refused' in existing) return existing;
+  const made = await makeKeys(existing?.pair);
+  if (made === null) return TOO_MANY_AT_ONCE;
+  const keys = { ...made, rsaSelector: existing?.selector ?? null };
+  const places = await placesOf(db, options.config);
+  const domain = newDomain(scope, { ...options, name, places, keys });
+  return db.transaction(async (tx) => {
+    await lockForDomains(tx, scope.projectId);
+    const late = noRoom(scope, name, await roomForDomain(tx, { ...scope, name }, domainsMax));
+    if (late) return late;
+    const stored = await insertDomain(tx, domain);
+    if (!stored) throw new Error('a domain was added past the lock');
+    await notify(tx, 'domain.created', stored);
+    return stored;
+  });
+}
+
+/** The pair and the selector as they are stored. */
+async function readExisting(
+  dkim: ExistingDkim,
+  domain: string,
+): Promise<{ pair: DkimKeyPair; selector: string } | Refusal> {
+  const read = readSelector(dkim.selector, domain);
+  const pair = await readDkimKey(dkim.private_key);
+  const problems = [
+    ...('problem' in read ? [{ field: 'dkim.selector', message: read.problem }] : []),
+    ...('problem' in pair ? [{ field: 'dkim.private_key', message: pair.problem }] : []),
+  ];
+  if ('problem' in read || 'problem' in pair) return refuseFields(problems);
+  return { pair, selector: read.selector };
+}
+
+/** Null: the project may have another domain. */
+function noRoom(
+  { environment }: Scope,
+  name: string,
+  { max, used, isThere }: Awaited<ReturnType<typeof roomForDomain>>,
+): Refusal | null {
+  if (isThere) {
+    const message = `${name} is a domain of this project and environment already.`;
+    return { refused: 'conflict', message };
+  }
+  if (used < max) return null;
+  const message = `The project has ${used} domains in the ${environment} environment, and may have ${max}: remove one, or ask the operator to raise the limit (letterhaus projects set-domains-max).`;
+  return { refused: 'conflict', message };
+}
+
+type NewDomainParts = Parameters<typeof createDomain>[2] & {
+  places: Places;
+  /** `rsaSelector` null: of a new key. */
+  keys: DkimKeys & { rsaSelector: string | null };
+};
+
+function newDomain(
+  { projectId, environment }: Scope,
+  { name, tls, world, secrets, places, keys }: NewDomainParts,
+): NewDomain {
+  const id = world.newId();
+  const domain = {
+    projectId,
+    environment,
+    id,
+    name,
+    status: 'not_started' as const,
+    ...sealedKeys(keys, { id, secrets }),
+    ...(keys.rsaSelector !== null && { rsaSelector: keys.rsaSelector }),
+    ed25519Verified: false,
+    ...(tls && { tls }),
+    advice: [],
+  };
+  return { ...domain, records: uncheckedRecords(requiredRecords(setupOf(domain, places))) };
+}
+
+/** Whether the secret key opens its DKIM keys; without them nothing can be signed, whatever DNS has. */
+async function openKeys(
+  { db, secrets }: Pick<DomainServiceOptions, 'db' | 'secrets'>,
+  { projectId, id }: StoredDomain,
+): Promise<void> {
+  const sealed = await loadSigningKeys(db, projectId, id);
+  if (sealed === null) return;
+  const keys = [sealed.rsaPrivateKey, sealed.ed25519PrivateKey];
+  const change = keys.every((key) => secrets.opens(key, id)) ? unmarkUnusable : markUnusable;
+  await change(db, { kind: 'domain', ownerId: projectId, id });
+}
+
+async function authenticationOf(
+  { db, resolver, config }: DomainServiceOptions,
+  domain: StoredDomain,
+  { dualSigned, ask }: { dualSigned: boolean; ask: BoundedLook },
+): Promise<AuthenticationFinding> {
+  const places = await placesOf(db, config);
+  const expected = requiredRecords(setupOf(domain, places));
+  const algorithms = signingAlgorithms(domain, dualSigned);
+  const sender = { name: domain.name, expected, algorithms };
+  if (domain.environment === 'test') return testAuthentication(sender);
+  const relay = config.relay?.host ?? null;
+  const found = await ask(`sender ${domain.name}`, () =>
+    findAuthentication(sender, { lookups: resolver, places, relay }),
+  );
+  return found.kind === 'known' ? found.value : unknownAuthentication(sender, found.reason);
+}

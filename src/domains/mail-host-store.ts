@@ -1,0 +1,79 @@
+/**
+ * The hosts of the installation that the DNS records of sending domains name: the host that receives
+ * bounces, and the names and addresses that send mail. Stored in the database, so that every node shows
+ * the same records.
+ */
+import type { Queryable } from '../database/database.ts';
+
+/** `sourceIps`: the known ones (LETTERHAUS_SOURCE_IPS). */
+export type MailHost = { name: string; sourceIps: readonly string[] };
+
+export type Installation = {
+  /** null: no node with a full host name has started yet. */
+  returnPathHost: string | null;
+  /** Nodes that reported within a week, by name. */
+  hosts: MailHost[];
+};
+
+const SEEN_WITHIN = `seen_at > app_now() - interval '7 days'`;
+
+const READ = `
+select return_path_host as "returnPathHost",
+       (select coalesce(json_agg(json_build_object('name', name, 'sourceIps', source_ips)
+                                 order by name, instance), '[]')
+          from mail_hosts where ${SEEN_WITHIN}) as hosts
+  from installation`;
+
+export async function readInstallation(db: Queryable): Promise<Installation> {
+  const [row] = await db.query<Installation>(READ);
+  return row ?? { returnPathHost: null, hosts: [] };
+}
+
+const NOTE = `
+with forgotten as (delete from mail_hosts where not ${SEEN_WITHIN} and instance <> $1)
+insert into mail_hosts as m (instance, name, source_ips, seen_at) values ($1, $2, $3, app_now())
+on conflict (instance) do update
+   set name = excluded.name, source_ips = excluded.source_ips, seen_at = excluded.seen_at`;
+
+/** Records this node as present; has to be repeated, or the node is dropped after a week. */
+export async function noteMailHost(
+  db: Queryable,
+  { instance, name, sourceIps }: MailHost & { instance: string },
+): Promise<void> {
+  await db.query(NOTE, [instance, name, sourceIps]);
+}
+
+// While no domain has published the name, the only node may still correct it.
+const ADOPT = `
+update installation set return_path_host = $1
+ where return_path_host is distinct from $1 and not is_chosen
+   and (return_path_host is null
+        or not exists (select from domains where environment = 'live' and deleted_at is null
+                                             and verified_at is not null)
+       and not exists (select from mail_hosts where instance <> $2 and ${SEEN_WITHIN}))`;
+
+/** Called when a node with a full host name starts. @returns the host that the records name now */
+export async function adoptReturnPathHost(
+  db: Queryable,
+  { instance, name }: { instance: string; name: string },
+): Promise<string> {
+  await db.query(ADOPT, [name, instance]);
+  return (await readInstallation(db)).returnPathHost ?? name;
+}
+
+const SET = `
+with before as (select return_path_host from installation)
+update installation set return_path_host = $1, is_chosen = true from before
+returning before.return_path_host as before,
+          (select count(*)::int from domains
+            where environment = 'live' and deleted_at is null and status = 'verified') as verified`;
+
+/** @returns the previous host, and how many verified domains have it in their MX */
+export async function setReturnPathHost(
+  db: Queryable,
+  name: string,
+): Promise<{ before: string | null; verified: number }> {
+  const [row] = await db.query<{ before: string | null; verified: number }>(SET, [name]);
+  if (!row) throw new Error('the installation was not returned');
+  return row;
+}

@@ -1,0 +1,102 @@
+/** The macros of SPF records (RFC 7208 §7): `%{ir}.%{v}._spf.%{d2}`. */
+import { isIPv6 } from 'node:net';
+import { reverseName } from '../../net/dns/resolver.ts';
+
+type MacroContext = {
+  /** Of the host that sends. */
+  ip: string;
+  helo: string;
+  /** Of the record. */
+  domain: string;
+  /** Of the return path. */
+  sender: string;
+};
+
+/** The local part differs in each message; a record that depends on it cannot be checked beforehand. */
+const LOCAL_PART = 'postmaster';
+const NAME_LENGTH_MAX = 253;
+const MACRO = /%(?:\{([slodiphv])([1-9]\d{0,2})?(r?)([.+,/_=-]*)\}|([%_-]))/gi;
+const LITERALS: Readonly<Record<string, string>> = { '%': '%', _: ' ', '-': '%20' };
+/** Far more than a name has, even with macros. */
+const SPEC_LENGTH_MAX = 500;
+const MACRO_AT_END = /%(?:\{[^{}]*\}|[%_-])$/;
+const TOP_LABEL = /\.([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\.?$/i;
+
+/** Whether each `%` begins a macro, and all characters are printable. */
+export function isMacroString(text: string): boolean {
+  return /^[!-~]*$/.test(text) && !text.replace(MACRO, '').includes('%');
+}
+
+/** §7.1: whether the text is a domain name that ends in a macro or in a label that is no number. */
+export function isDomainSpec(text: string): boolean {
+  if (text.length > SPEC_LENGTH_MAX || !isMacroString(text)) return false;
+  const [, label = ''] = TOP_LABEL.exec(text) ?? [];
+  return MACRO_AT_END.test(text) || /[a-z-]/i.test(label);
+}
+
+/**
+ * The domain name, which need not exist. A name that is too long loses labels on the left.
+ * @param spec for which isDomainSpec is true
+ */
+export function expandMacros(spec: string, context: MacroContext): string {
+  let name = '';
+  let end = 0;
+  for (const macro of spec.matchAll(MACRO)) {
+    const [whole, letter] = macro;
+    name += spec.slice(end, macro.index);
+    name +=
+      letter === undefined ? (LITERALS[whole[1] ?? ''] ?? '') : expanded(macro, letter, context);
+    end = macro.index + whole.length;
+  }
+  return withinLength(name + spec.slice(end));
+}
+
+/** §7.3: the value, split, reversed and cut as the macro says; with a capital letter escaped for a URL. */
+function expanded(
+  [, , digits, reverse, delimiters]: RegExpExecArray,
+  letter: string,
+  context: MacroContext,
+): string {
+  const splitAt = escaped(delimiters || '.');
+  const parts = valueOf(letter.toLowerCase(), context).split(new RegExp(`[${splitAt}]`));
+  if (reverse) parts.reverse();
+  const kept = parts.slice(digits === undefined ? 0 : -Number(digits)).join('.');
+  return letter === letter.toLowerCase() ? kept : encodeURIComponent(kept);
+}
+
+function valueOf(letter: string, { ip, helo, domain, sender }: MacroContext): string {
+  switch (letter) {
+    case 's':
+      return `${LOCAL_PART}@${sender}`;
+    case 'l':
+      return LOCAL_PART;
+    case 'o':
+      return sender;
+    case 'i':
+      return isIPv6(ip) ? nibbles(ip) : ip;
+    case 'v':
+      return isIPv6(ip) ? 'ip6' : 'in-addr';
+    case 'h':
+      return helo;
+    // §7.3: "unknown" is what a receiver uses that does not look up names.
+    case 'p':
+      return 'unknown';
+    default:
+      return domain;
+  }
+}
+
+/** `2.0.0.1.…`, one digit a label. */
+function nibbles(ip: string): string {
+  return reverseName(ip).replace('.ip6.arpa', '').split('.').toReversed().join('.');
+}
+
+function escaped(delimiters: string): string {
+  return delimiters.replaceAll(/[.+,/_=-]/g, '\\$&');
+}
+
+function withinLength(name: string): string {
+  let rest = name;
+  while (rest.length > NAME_LENGTH_MAX) rest = rest.slice(rest.indexOf('.') + 1 || rest.length);
+  return rest;
+}

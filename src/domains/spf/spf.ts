@@ -1,0 +1,215 @@
+/**
+ * Evaluates an SPF record as receivers do (RFC 7208 §4 to §7): may this host send for the domain? Follows `include:` and
+ * `redirect=`, and looks up `a`, `mx`, `ptr` and `exists`, with the limits of a receiver: ten look-ups, two of them without
+ * an answer, ten names of an MX. A host is found by its address, or by its name where a record has just that name.
+ *
+ * Never throws. `temperror`: DNS gave no answer, so nothing is known.
+ */
+import { isIP, isIPv6 } from 'node:net';
+import type { Resolver } from '../../net/dns/resolver.ts';
+import { expandMacros } from './macros.ts';
+import { holds, isSpf, parseSpf, type SpfRecord, type Term } from './record.ts';
+
+export type SpfResult = { result: 'pass' | 'fail' | 'softfail' | 'neutral' | 'none' } | SpfError;
+
+/** `why` is the rest of a sentence that begins with "because". */
+type SpfError = { result: 'permerror' | 'temperror'; why: string };
+
+export type SpfLookups = Pick<Resolver, 'a' | 'aaaa' | 'mx' | 'ptr' | 'txt'>;
+
+/** Who sends: a host known by its address, or by its name, which an `a:` mechanism may have. */
+export type SpfClient = { helo: string } & (
+  | { ip: string; name: null }
+  | { ip: null; name: string }
+);
+
+/** RFC 7208 §4.6.4 */
+export const SPF_LOOKUPS_MAX = 10;
+const VOIDS_MAX = 2;
+const NAMES_MAX = 10;
+
+type Evaluation = {
+  client: SpfClient;
+  lookups: SpfLookups;
+  /** The domain of the return path. */
+  sender: string;
+  lookupCount: number;
+  voidCount: number;
+};
+
+/** @param texts the TXT records at the domain, the strings of each joined */
+export function checkHost(
+  client: SpfClient,
+  { domain, texts, lookups }: { domain: string; texts: readonly string[]; lookups: SpfLookups },
+): Promise<SpfResult> {
+  const evaluation = { client, lookups, sender: domain, lookupCount: 0, voidCount: 0 };
+  return evaluateTexts(evaluation, texts, [domain.toLowerCase()]);
+}
+
+/** @param path the domain of the record and those that led to it, the last one first */
+async function evaluateTexts(
+  evaluation: Evaluation,
+  texts: readonly string[],
+  path: readonly string[],
+): Promise<SpfResult> {
+  const records = texts.filter(isSpf);
+  const [text] = records;
+  if (text === undefined) return { result: 'none' };
+  if (records.length > 1) return permerror(`${path[0]} has ${records.length} SPF records`);
+  const record = parseSpf(text);
+  if ('problem' in record) return permerror(`the record of ${path[0]} has ${record.problem}`);
+  for (const term of record.terms) {
+    const match = await matches(evaluation, term, path);
+    if (match === true) return { result: RESULTS[term.qualifier] };
+    if (match !== false) return match;
+  }
+  return redirected(evaluation, record, path);
+}
+
+const RESULTS = { '+': 'pass', '-': 'fail', '~': 'softfail', '?': 'neutral' } as const;
+
+/** §6.1: `all` matches always, so a redirect counts only in a record without it. */
+async function redirected(
+  evaluation: Evaluation,
+  { redirect }: SpfRecord,
+  path: readonly string[],
+): Promise<SpfResult> {
+  if (redirect === null) return { result: 'neutral' };
+  const found = await evaluateAt(evaluation, redirect, path);
+  return found.result === 'none' ? permerror(`${redirect} has no SPF record`) : found;
+}
+
+/** The record at the domain that an `include:` or `redirect=` names. */
+async function evaluateAt(
+  evaluation: Evaluation,
+  spec: string,
+  path: readonly string[],
+): Promise<SpfResult> {
+  const target = targetOf(evaluation, spec, path);
+  if (typeof target !== 'string') return target;
+  if (path.includes(target)) return permerror(`${target} includes itself`);
+  const answer = await evaluation.lookups.txt(target);
+  if (answer.kind === 'error') return temperror(answer.message);
+  const texts = answer.kind === 'records' ? answer.records : [];
+  return evaluateTexts(evaluation, texts, [target, ...path]);
+}
+
+/** Counts the look-up and expands macros. */
+function targetOf(
+  evaluation: Evaluation,
+  spec: string,
+  [domain = '']: readonly string[],
+): string | SpfError {
+  evaluation.lookupCount += 1;
+  if (evaluation.lookupCount > SPF_LOOKUPS_MAX) {
+    return permerror(`it needs more than ${SPF_LOOKUPS_MAX} DNS look-ups`);
+  }
+  if (spec === '') return domain;
+  const { client, sender } = evaluation;
+  const target = expandMacros(spec, {
+    ip: client.ip ?? '0.0.0.0',
+    domain,
+    sender,
+    helo: client.helo,
+  });
+  return target.toLowerCase().replace(/\.$/, '');
+}
+
+async function matches(
+  evaluation: Evaluation,
+  term: Term,
+  path: readonly string[],
+): Promise<boolean | SpfError> {
+  const { client } = evaluation;
+  switch (term.name) {
+    case 'all':
+      return true;
+    case 'ip4':
+    case 'ip6':
+      return client.ip !== null && holds(term, [term.spec], client.ip);
+    case 'include': {
+      const found = await evaluateAt(evaluation, term.spec, path);
+      if (found.result === 'none') return permerror(`${term.spec} has no SPF record`);
+      return 'why' in found ? found : found.result === 'pass';
+    }
+    case 'a':
+    case 'mx':
+    case 'ptr':
+    case 'exists': {
+      const target = targetOf(evaluation, term.spec, path);
+      if (typeof target !== 'string') return target;
+      if (term.name === 'a' && target === client.name?.toLowerCase()) return true;
+      return client.ip === null
+        ? false
+        : matchesAddress(evaluation, term, { target, ip: client.ip });
+    }
+  }
+}
+
+async function matchesAddress(
+  evaluation: Evaluation,
+  term: Term,
+  { target, ip }: { target: string; ip: string },
+): Promise<boolean | SpfError> {
+  const { lookups } = evaluation;
+  if (term.name === 'ptr') return isNamedBelow(target, ip, lookups);
+  if (term.name === 'mx') return matchesMx(evaluation, term, { target, ip });
+  const isV6 = isIPv6(ip) && term.name === 'a';
+  const answer = await (isV6 ? lookups.aaaa(target) : lookups.a(target));
+  if (answer.kind === 'error') return temperror(answer.message);
+  if (answer.kind !== 'records') return countVoid(evaluation);
+  return term.name === 'exists' || holds(term, answer.records, ip);
+}
+
+async function matchesMx(
+  evaluation: Evaluation,
+  term: Term,
+  { target, ip }: { target: string; ip: string },
+): Promise<boolean | SpfError> {
+  const { lookups } = evaluation;
+  const answer = await lookups.mx(target);
+  if (answer.kind === 'error') return temperror(answer.message);
+  if (answer.kind !== 'records') return countVoid(evaluation);
+  if (answer.records.length > NAMES_MAX) {
+    return permerror(`${target} has more than ${NAMES_MAX} MX records`);
+  }
+  for (const { exchange } of answer.records) {
+    const hosts = await (isIPv6(ip) ? lookups.aaaa(exchange) : lookups.a(exchange));
+    if (hosts.kind === 'error') return temperror(hosts.message);
+    if (hosts.kind === 'records' && holds(term, hosts.records, ip)) return true;
+  }
+  return false;
+}
+
+/** §4.6.4: look-ups without an answer, which attacks use. */
+function countVoid(evaluation: Evaluation): false | SpfError {
+  evaluation.voidCount += 1;
+  if (evaluation.voidCount <= VOIDS_MAX) return false;
+  return permerror(`more than ${VOIDS_MAX} of the names in it do not exist`);
+}
+
+/** §5.5: a name of the address, which leads back to it, is the target or below it. Without an answer it is not. */
+async function isNamedBelow(target: string, ip: string, lookups: SpfLookups): Promise<boolean> {
+  const answer = await lookups.ptr(ip);
+  const names = answer.kind === 'records' ? answer.records.slice(0, NAMES_MAX) : [];
+  for (const name of names) {
+    const lowerCase = name.toLowerCase().replace(/\.$/, '');
+    if (lowerCase !== target && !lowerCase.endsWith(`.${target}`)) continue;
+    const back = await (isIPv6(ip) ? lookups.aaaa(name) : lookups.a(name));
+    if (back.kind === 'records' && back.records.some((one) => isSame(one, ip))) return true;
+  }
+  return false;
+}
+
+function isSame(one: string, other: string): boolean {
+  const bits = isIPv6(other) ? 128 : 32;
+  return isIP(one) === isIP(other) && holds({ bits4: bits, bits6: bits }, [one], other);
+}
+
+function permerror(why: string): SpfError {
+  return { result: 'permerror', why };
+}
+
+function temperror(why: string): SpfError {
+  return { result: 'temperror', why };
+}

@@ -1,0 +1,123 @@
+/** A sending domain as the API, events and the command line show it, with the advice about it. */
+import { describeAlert } from '../reputation/alert.ts';
+import type { Advice } from './dns/advice.ts';
+import type { CheckedRecord } from './dns/records.ts';
+import { adviseKeySize } from '../mail/dkim-import.ts';
+import { type OtherKeys, PREVIOUS_NEEDED_DAYS, type StoredDomain } from './domain-store.ts';
+
+export function presentDomain(domain: StoredDomain) {
+  return {
+    object: 'domain' as const,
+    id: domain.id,
+    name: domain.name,
+    status: domain.status,
+    can_sign: !domain.isKeyUnusable,
+    environment: domain.environment,
+    tls: domain.tls,
+    tracking: { opens: domain.trackOpens, clicks: domain.trackClicks },
+    created_at: domain.createdAt.toISOString(),
+    verified_at: domain.verifiedAt?.toISOString() ?? null,
+    checked_at: domain.checkedAt?.toISOString() ?? null,
+    failing_since: domain.failingSince?.toISOString() ?? null,
+    dkim: presentDkim(domain),
+    records: (domain.records as CheckedRecord[])
+      .filter(({ key }) => key !== 'previous' || domain.isPreviousNeeded)
+      .map(presentRecord),
+    advice: [
+      ...adviseUnusable(domain),
+      ...adviseKey(domain),
+      ...adviseRotation(domain),
+      ...(domain.advice as Advice[]),
+      ...domain.alerts.map(warning),
+    ],
+  };
+}
+
+function adviseUnusable({ isKeyUnusable }: StoredDomain): { about: 'dkim'; message: string }[] {
+  return isKeyUnusable ? [{ about: 'dkim', message: KEY_UNUSABLE }] : [];
+}
+
+export const KEY_UNUSABLE =
+  'the secret key of this service cannot open the DKIM keys of this domain, so its mail waits unsigned: the operator ' +
+  'has to restore the secret key or the stored row from a backup, or replace the keys, after which the waiting mail is ' +
+  'sent: letterhaus domains rotate-dkim, publish the new record, letterhaus domains verify';
+
+function adviseKey({ rsaPublicKey }: StoredDomain): { about: 'dkim'; message: string }[] {
+  const message = adviseKeySize(rsaPublicKey);
+  return message === null ? [] : [{ about: 'dkim', message }];
+}
+
+/** Its DKIM keys: those that sign, and those beside them. */
+function presentDkim({ rsaSelector, dkimSince, nextKeys, previousKeys, ...rest }: StoredDomain) {
+  return {
+    selector: rsaSelector,
+    since: dkimSince.toISOString(),
+    next: nextKeys && { selector: nextKeys.rsaSelector, since: nextKeys.since },
+    previous:
+      previousKeys && rest.isPreviousNeeded
+        ? {
+            selector: previousKeys.rsaSelector,
+            until: previousKeys.since,
+            keep_until: removableAt(previousKeys),
+          }
+        : null,
+  };
+}
+
+/** When no mail that the keys signed is under way any more. */
+export function removableAt({ since }: OtherKeys): string {
+  return new Date(Date.parse(since) + PREVIOUS_NEEDED_DAYS * 86_400_000).toISOString();
+}
+
+function adviseRotation(domain: StoredDomain): { about: 'dkim'; message: string }[] {
+  const { name, nextKeys, previousKeys, isPreviousNeeded, isDkimOld, dkimSince } = domain;
+  const messages: string[] = [];
+  if (nextKeys !== null) {
+    messages.push(
+      `new DKIM keys wait for their records: publish the one of ${nextKeys.rsaSelector}, and leave the present ones; a check that finds it lets the new keys sign`,
+    );
+  } else if (isDkimOld && domain.environment === 'live') {
+    messages.push(
+      `the DKIM keys sign since ${dkimSince.toISOString().slice(0, 10)}; keys should be replaced after half a year: letterhaus domains rotate-dkim ${name}`,
+    );
+  }
+  const previous = (domain.records as CheckedRecord[]).filter(({ key }) => key === 'previous');
+  const names = (of: CheckedRecord[]) => of.map((record) => record.name).join(' and ');
+  const [rsa] = previous;
+  if (previousKeys !== null && isPreviousNeeded && rsa?.status === 'missing') {
+    messages.push(
+      `${rsa.name} is missing, and mail that the previous DKIM key signed may be under way: leave it published until ${removableAt(previousKeys)}`,
+    );
+  }
+  const left = previous.filter(({ status }) => status === 'verified' || status === 'mismatch');
+  if (previousKeys !== null && !isPreviousNeeded && left.length > 0) {
+    messages.push(`the previous DKIM keys are not needed any more: remove ${names(left)}`);
+  }
+  return messages.map((message) => ({ about: 'dkim', message }));
+}
+
+/** Restores a fixed order of the members, which jsonb does not keep. */
+function presentRecord(stored: CheckedRecord): CheckedRecord {
+  const { record, type, name, value, ttl, priority, required, status, found, problem, key } =
+    stored;
+  const onlyOfMx = priority === undefined ? {} : { priority };
+  const ofOtherKey = key === undefined ? {} : { key };
+  return {
+    record,
+    type,
+    name,
+    value,
+    ttl,
+    ...onlyOfMx,
+    required,
+    status,
+    found,
+    problem,
+    ...ofOtherKey,
+  };
+}
+
+function warning(alert: StoredDomain['alerts'][number]) {
+  const message = describeAlert({ ...alert, since: new Date(alert.since) });
+  return { about: 'reputation' as const, message };
+}

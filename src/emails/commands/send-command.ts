@@ -1,0 +1,193 @@
+/**
+ * `letterhaus send`: sends one email, or a file of up to 100, through the API of a running service, so
+ * that the permissions and limits of the key apply.
+ */
+import { type Command, Option } from 'commander';
+import type { RequestInit } from 'undici';
+import { type Cli, type Outcome, readContent, runnable, usageFailure } from '../../cli/command.ts';
+import {
+  type ErrorAnswer,
+  noAnswer,
+  type OwnKeyOptions,
+  ownKeyOptions,
+  refusedBy,
+  type ServiceApi,
+  withApi,
+} from '../../cli/service-api.ts';
+import { type DryRunAnswer, dryRunText } from './dry-run-text.ts';
+import { addValue, allValues, type Values } from '../../templates/command-variables.ts';
+
+const TIMEOUT_MS = 30_000;
+
+const NOTES =
+  'On the machine of the service no key is needed; the email is a test email unless --mode live is given.';
+const EXAMPLES = [
+  "send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'",
+  "send --mode live --from 'Acme <hello@acme.com>' --to jo@example.org --subject Hello --html-file mail.html",
+  'send --mode live --from hello@acme.com --to jo@example.org --template receipt --variable name=Jo',
+  "send --dry-run --mode live --from hello@acme.com --to jo@example.org --subject Hello --text 'Hi!'",
+  'send --batch emails.jsonl --idempotency-key statements-2026-11',
+] as const;
+
+export function describeSend(send: Command, cli: Cli): void {
+  send
+    .option('--from <address>', "sender, as 'Acme <hello@acme.com>'")
+    .option('--to <address...>', 'recipients')
+    .option('--subject <text>', 'subject')
+    .option('--html <html>', 'content as HTML')
+    .option('--html-file <file>', 'HTML content from a file; - is standard input')
+    .option('--text <text>', 'content as plain text')
+    .option('--text-file <file>', 'plain text content from a file; - is standard input')
+    .option('--template <id>', 'instead of content, and of a subject: id or alias of a template')
+    .option(
+      '--variable <name=value>',
+      'of it: a text, or JSON as name:=json; once for each',
+      addValue,
+    )
+    .option('--variables-file <file>', 'a JSON object with its variables')
+    .option('--cc <address...>', 'copies')
+    .option('--bcc <address...>', 'blind copies')
+    .option('--reply-to <address...>', 'where replies go')
+    .addOption(
+      new Option('--track <what>', "instead of the domain's setting").choices([
+        'off',
+        'opens',
+        'clicks',
+        'both',
+      ]),
+    )
+    .option('--at <time>', 'send it later: ISO 8601 with an offset, at most 30 days ahead')
+    .option('--batch <file>', '1-100 emails instead, a line of JSON each; - is standard input')
+    .option('--permissive', 'with --batch: send the valid emails even if others are not')
+    .option(
+      '--idempotency-key <key>',
+      'repeating the command with the same key sends no second email',
+    )
+    .option('--dry-run', 'send nothing; print what would happen, with size, DNS and limits');
+  runnable(ownKeyOptions(send), cli, { examples: EXAMPLES, notes: NOTES, run });
+}
+
+type SendOptions = OwnKeyOptions & {
+  from?: string;
+  to?: string[];
+  subject?: string;
+  html?: string;
+  htmlFile?: string;
+  text?: string;
+  textFile?: string;
+  template?: string;
+  variable?: Values;
+  variablesFile?: string;
+  cc?: string[];
+  bcc?: string[];
+  replyTo?: string[];
+  track?: 'off' | 'opens' | 'clicks' | 'both';
+  at?: string;
+  batch?: string;
+  permissive?: true;
+  idempotencyKey?: string;
+  dryRun?: true;
+};
+
+async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
+  const { batch, permissive, idempotencyKey, dryRun } = options;
+  if (batch !== undefined && dryRun) {
+    return usageFailure('A dry run is about one email; leave out --batch or --dry-run.');
+  }
+  const body = await (batch === undefined ? emailOf(options) : emailsIn(batch));
+  if (typeof body === 'string') return usageFailure(body);
+  const headers = {
+    'content-type': 'application/json',
+    ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+    ...(batch !== undefined && permissive && { 'x-batch-validation': 'permissive' }),
+  };
+  const one = dryRun ? '/v1/emails?dry_run=true' : '/v1/emails';
+  const path = batch === undefined ? one : '/v1/emails/batch';
+  const request = { method: 'POST', headers, body: JSON.stringify(body) };
+  return withApi(cli, options, (api) => post(cli, api, { path, request }));
+}
+
+/** @returns the request's body; a sentence when the file cannot be read */
+async function emailsIn(file: string): Promise<object | string> {
+  try {
+    const lines = ((await readContent(file)) ?? '').split('\n');
+    return lines.filter((line) => line.trim() !== '').map((line) => JSON.parse(line) as unknown);
+  } catch (error) {
+    return `The batch cannot be read: ${(error as Error).message}; write one email as JSON on each line.`;
+  }
+}
+
+/** @returns the request's body; a sentence when a file cannot be read or an option is missing */
+async function emailOf(options: SendOptions): Promise<object | string> {
+  const { from, to, subject, template: id } = options;
+  if (!from || !to || (!subject && id === undefined)) {
+    return 'An email needs --from, --to, and --subject or --template; several are sent with --batch.';
+  }
+  const variables = await allValues(options);
+  if (typeof variables === 'string') return variables;
+  try {
+    return {
+      from,
+      to,
+      cc: options.cc,
+      bcc: options.bcc,
+      reply_to: options.replyTo,
+      tracking: trackingOf(options),
+      scheduled_at: options.at,
+      subject,
+      template: id === undefined ? undefined : { id, variables },
+      html: options.html ?? (await readContent(options.htmlFile)),
+      text: options.text ?? (await readContent(options.textFile)),
+    };
+  } catch (error) {
+    return `The content cannot be read: ${(error as Error).message}.`;
+  }
+}
+
+function trackingOf({ track }: SendOptions): object | undefined {
+  if (track === undefined) return undefined;
+  const isBoth = track === 'both';
+  return { opens: isBoth || track === 'opens', clicks: isBoth || track === 'clicks' };
+}
+
+async function post(
+  cli: Cli,
+  api: ServiceApi,
+  { path, request }: { path: string; request: RequestInit },
+): Promise<Outcome> {
+  try {
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const response = await api.request(path, { ...request, signal });
+    const answer = JSON.parse(await response.text()) as (Accepted | DryRunAnswer) & ErrorAnswer;
+    if (!response.ok) return refusedBy(answer);
+    if ('recipients' in answer) return { data: answer, text: dryRunText(cli, answer) };
+    return accepted(answer, response.status);
+  } catch (error) {
+    return noAnswer(api.origin, error);
+  }
+}
+
+type Accepted = {
+  id?: string;
+  data?: { id: string }[];
+  errors?: { index: number; message: string }[];
+};
+
+function accepted(answer: Accepted, status: number): Outcome {
+  if (answer.data) return acceptedBatch(answer.data, answer.errors ?? [], answer);
+  const what = status === 200 ? 'was accepted before with this idempotency key' : 'is accepted';
+  return {
+    data: answer,
+    text: `Email ${answer.id} ${what}; see letterhaus emails show ${answer.id}`,
+  };
+}
+
+function acceptedBatch(
+  { length }: { id: string }[],
+  errors: NonNullable<Accepted['errors']>,
+  answer: Accepted,
+): Outcome {
+  const refused = errors.map(({ index, message }) => `\nEmail ${index + 1}: ${message}`);
+  const text = `${length} of ${length + errors.length} emails are accepted; see letterhaus emails list`;
+  return { data: answer, text: text + refused.join('') };
+}

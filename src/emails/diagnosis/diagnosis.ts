@@ -1,0 +1,181 @@
+/**
+ * Why an email is slow or not there, in one answer: for each recipient the last attempt in words with its
+ * dialogue, the limit that holds it now, what DNS has of its domain, and what to do next; of the sender, how
+ * receivers judge its records. Reads only.
+ *
+ * The facts come from the queue, the timeline and the states of providers (store/); the words about a reply
+ * are those of the recipient's `reason` (mail/replies/meanings.ts). Look-ups are bounded
+ * (net/dns/allowance.ts) and made for recipients that did not get the email. The reason for which a provider
+ * is slowed or suspended is not shown: it can quote a reply to mail of another project.
+ */
+import {
+  type AuthenticationFinding,
+  type RouteFinding,
+  unknownRoute,
+} from '../../core/findings.ts';
+import { domainOf, parseAddress } from '../../mail/address.ts';
+import type { BoundedLook, LookupAllowance } from '../../net/dns/allowance.ts';
+import {
+  countAhead,
+  readRecipientStates,
+  readSenderState,
+  type RecipientState,
+  type SenderState,
+} from './diagnosis-store.ts';
+import { type EmailDetail, type EmailRef, findEmail, type RecipientView } from '../email-store.ts';
+import type { Database, Queryable } from '../../database/database.ts';
+import {
+  type ProviderState,
+  readProviderStates,
+} from '../../delivery/shaping/provider-state-store.ts';
+import {
+  explainWait,
+  lastAttemptOf,
+  nextStepOf,
+  type Wait,
+  wordsOnEmail,
+  wordsOnLastAttempt,
+} from './sentences.ts';
+
+export type DiagnosisOptions = {
+  db: Queryable & Pick<Database, 'transaction'>;
+  authenticate: (
+    email: EmailRef,
+    sender: Pick<SenderState, 'domainId' | 'dualSigned'>,
+    ask: BoundedLook,
+  ) => Promise<AuthenticationFinding | null>;
+  findRoute: (
+    email: EmailRef,
+    destination: string,
+    tls: SenderState['tls'],
+  ) => Promise<RouteFinding>;
+  allowance: Pick<LookupAllowance, 'forRequest'>;
+  /** Outcomes are not written at present, so no message is sent to its end. */
+  isDatabaseStuck: () => boolean;
+};
+
+export type Diagnosis = NonNullable<Awaited<ReturnType<Diagnose>>>;
+export type Diagnose = ReturnType<typeof createDiagnose>;
+
+/** @returns in the form of the API; null when there is no such email for the caller */
+export function createDiagnose(options: DiagnosisOptions) {
+  const { db, allowance } = options;
+  return async (ref: EmailRef) => {
+    const read = await db.transaction((tx) => readAtOneMoment(tx, ref));
+    if (read === null) return null;
+    const { email, sender, states, providers } = read;
+    const context = { ref, email, sender, providers, options };
+    const ask = allowance.forRequest(ref);
+    const routes = new Map<string, Promise<RouteFinding>>();
+    const [recipients, authentication] = await Promise.all([
+      Promise.all(
+        email.recipients.map((recipient, index) =>
+          diagnose(recipient, states[index], { ...context, ask, routes }),
+        ),
+      ),
+      options.authenticate(ref, sender, allowance.forRequest(ref)),
+    ]);
+    return {
+      object: 'diagnosis' as const,
+      id: email.id,
+      status: email.status,
+      summary: wordsOnEmail(email),
+      created_at: email.createdAt.toISOString(),
+      scheduled_at: email.scheduledAt?.toISOString() ?? null,
+      expires_at: sender.expiresAt.toISOString(),
+      sender: {
+        domain: domainOf(email.fromAddress),
+        status: sender.domainStatus ?? ('removed' as const),
+        authentication,
+      },
+      recipients,
+    };
+  };
+}
+
+/** In one snapshot: an attempt that is settled meanwhile is in all parts of the answer or in none. */
+async function readAtOneMoment(tx: Queryable, ref: EmailRef) {
+  await tx.query('set transaction isolation level repeatable read, read only');
+  const email = await findEmail(tx, ref, 0);
+  const sender = email && (await readSenderState(tx, ref));
+  if (!email || !sender) return null;
+  const states = await readRecipientStates(tx, ref);
+  return { email, sender, states, providers: await readProviderStates(tx) };
+}
+
+type Context = {
+  ref: EmailRef;
+  email: EmailDetail;
+  sender: SenderState;
+  providers: readonly ProviderState[];
+  options: DiagnosisOptions;
+  ask: BoundedLook;
+  routes: Map<string, Promise<RouteFinding>>;
+};
+
+async function diagnose(
+  recipient: RecipientView,
+  state: RecipientState | undefined,
+  context: Context,
+) {
+  const { address, kind, status, attempts, reason } = recipient;
+  const [wait, route] = await Promise.all([
+    state === undefined ? null : waitOf(recipient, state, context),
+    isOfInterest(recipient) ? routeOf(address, context) : null,
+  ]);
+  return {
+    address,
+    kind,
+    status,
+    attempts,
+    what_happened: wordsOnLastAttempt(recipient, state),
+    last_attempt: state ? lastAttemptOf(recipient, state) : null,
+    reason,
+    held_by: wait && {
+      limit: wait.limit,
+      message: wait.message,
+      until: wait.until?.toISOString() ?? null,
+    },
+    route,
+    next_step: nextStepOf(recipient, wait, route),
+  };
+}
+
+/** Of the others DNS says nothing that matters any more. */
+function isOfInterest({ status }: RecipientView): boolean {
+  return !['delivered', 'sent', 'complained', 'suppressed', 'canceled'].includes(status);
+}
+
+async function waitOf(
+  recipient: RecipientView,
+  state: RecipientState,
+  { ref, sender, email, providers, options }: Context,
+): Promise<Wait | null> {
+  const { provider, dueAt } = state;
+  if (provider === null || dueAt === null) return null;
+  const found = providers.find((one) => one.provider === provider) ?? null;
+  const isQueued = state.dueInMs <= 0 && !state.isWithWorker && !state.isHeld;
+  const ahead = isQueued ? await countAhead(options.db, { ...ref, provider, dueAt }) : 0;
+  return explainWait({
+    state: { ...state, provider, dueAt },
+    recipient,
+    sender,
+    scheduledAt: email.scheduledAt,
+    provider: found,
+    ahead,
+    isDatabaseStuck: options.isDatabaseStuck(),
+  });
+}
+
+function routeOf(address: string, context: Context): Promise<RouteFinding> {
+  const { ref, sender, options, ask, routes } = context;
+  const parsed = parseAddress(address);
+  const destination = parsed === null ? '' : domainOf(parsed);
+  const known = routes.get(destination);
+  if (known !== undefined) return known;
+  const finding = ask(destination, () => options.findRoute(ref, destination, sender.tls)).then(
+    (found) => (found.kind === 'known' ? found.value : unknownRoute(found.reason)),
+  );
+  routes.set(destination, finding);
+  return finding;
+}

@@ -1,0 +1,65 @@
+/** Schemas of diagnoses (emails/diagnosis/diagnosis.ts). */
+import { z } from 'zod';
+import { WAIT_LIMITS } from './sentences.ts';
+import { DOMAIN_STATUSES } from '../../domains/domain-store.ts';
+import { idSchema, time } from '../../http/schemas.ts';
+import { authentication, route } from '../../accept/dry-run-schemas.ts';
+import { reason, smtp, status } from '../schemas.ts';
+
+const attempt = z.object({
+  number: z.number().int().nullable(),
+  ended_at: time('When it ended.').nullable(),
+  duration_ms: z.number().int().nullable(),
+  phase: z
+    .string()
+    .nullable()
+    .meta({ description: 'The step it ended at.', examples: ['dns', 'connect', 'rcpt', 'data'] }),
+  in_doubt: z.boolean().describe('The message may have arrived: no reply came to its final dot.'),
+  smtp: smtp.nullable(),
+  dialogue: z.array(z.string()).describe('The conversation with the server, line by line.'),
+});
+
+const heldBy = z.object({
+  limit: z
+    .enum(WAIT_LIMITS)
+    .describe(
+      '`attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: ' +
+        'of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `signing_key`: the service cannot open its DKIM key. `project`: its turn.',
+    ),
+  message: z.string().describe('One sentence, with the figure.'),
+  until: time('When it ends; null: not known.').nullable(),
+});
+
+const recipient = z.object({
+  address: z.string(),
+  kind: z.enum(['to', 'cc', 'bcc']),
+  status,
+  attempts: z.number().int(),
+  what_happened: z.string().describe('The last attempt, in one sentence.'),
+  last_attempt: attempt.nullable(),
+  reason: reason.nullable(),
+  held_by: heldBy.nullable().describe('What it waits for now; null: it has ended.'),
+  route: route.nullable().describe('null: it has no further need of DNS.'),
+  next_step: z.string().describe('What to do, in one sentence.'),
+});
+
+export const diagnosis = z
+  .object({
+    object: z.literal('diagnosis'),
+    id: idSchema('The email.'),
+    status,
+    summary: z.string(),
+    created_at: time('When it was accepted.'),
+    scheduled_at: time('When it is, or was, to be sent; null: at once.').nullable(),
+    expires_at: time('Until when it is tried.'),
+    sender: z.object({
+      domain: z.string(),
+      status: z.enum([...DOMAIN_STATUSES, 'removed']),
+      authentication: z
+        .object(authentication)
+        .nullable()
+        .describe('As receivers judge it now; null: the domain was removed.'),
+    }),
+    recipients: z.array(recipient),
+  })
+  .meta({ id: 'Diagnosis' });

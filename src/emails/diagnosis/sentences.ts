@@ -1,0 +1,266 @@
+/**
+ * The words of a diagnosis (diagnosis.ts): what the last attempt met, which limit holds a recipient, what to do
+ * next. Pure.
+ *
+ * Of several limits the one is named that ends last, or that needs an action: a hold or a pause before any
+ * time, a suspension that postponed the delivery before the retry schedule, what the provider allows before the
+ * turns of the project's mail.
+ */
+import type { RouteFinding } from '../../core/findings.ts';
+import { waitForProvider } from '../../delivery/shaping/provider-wait.ts';
+import { AHEAD_MAX, type RecipientState, type SenderState } from './diagnosis-store.ts';
+import type { EmailDetail, RecipientView } from '../email-store.ts';
+import type { ProviderState } from '../../delivery/shaping/provider-state-store.ts';
+
+export const WAIT_LIMITS = [
+  'attempt',
+  'database',
+  'hold',
+  'pause',
+  'sender',
+  'signing_key',
+  'schedule',
+  'retry',
+  'suspension',
+  'rate',
+  'connections',
+  'project',
+  'service',
+  'installation',
+] as const;
+
+export type Wait = {
+  limit: (typeof WAIT_LIMITS)[number];
+  /** One sentence, with the figure and where the limit is set. */
+  message: string;
+  /** null: not known. */
+  until: Date | null;
+};
+
+type Waiting = {
+  state: RecipientState & { provider: string; dueAt: Date };
+  recipient: RecipientView;
+  sender: SenderState;
+  scheduledAt: Date | null;
+  /** As a worker reported it last; null: nothing is unusual. */
+  provider: ProviderState | null;
+  /** Recipients of the project that are due earlier at the provider. */
+  ahead: number;
+  isDatabaseStuck: boolean;
+};
+
+export function explainWait(waiting: Waiting): Wait {
+  const { state, sender, isDatabaseStuck } = waiting;
+  if (state.isWithWorker) {
+    if (isDatabaseStuck) return DATABASE;
+    return byProvider(waiting) ?? ATTEMPT;
+  }
+  return (
+    byHold(waiting) ??
+    byInstallation(waiting) ??
+    byTime(waiting) ??
+    (sender.hasWorkers ? null : NO_WORKER) ??
+    bySigningKey(waiting, null) ??
+    byProvider(waiting) ??
+    byTurn(waiting)
+  );
+}
+
+const ATTEMPT: Wait = {
+  limit: 'attempt',
+  message: 'A worker is delivering the email at this moment.',
+  until: null,
+};
+const DATABASE: Wait = {
+  limit: 'database',
+  message:
+    'Outcomes cannot be written to the database, so no message is finished until it accepts writes.',
+  until: null,
+};
+const NO_WORKER: Wait = {
+  limit: 'service',
+  message: 'No worker is running; start the service.',
+  until: null,
+};
+
+function byHold({ state, sender }: Waiting): Wait | null {
+  if (!state.isHeld) return null;
+  const expiry = `if it is not released, it expires at ${sender.expiresAt.toISOString()}`;
+  if (sender.isPaused) {
+    const message = `The sending domain is paused because of its bounces or complaints, and its mail is held; ${expiry} (projects set-reputation-alert --resume).`;
+    return { limit: 'pause', message, until: null };
+  }
+  if (state.dropsAt !== null) {
+    const message = `An operator drops it from the queue at ${state.dropsAt.toISOString()}; until then the drop can be undone.`;
+    return { limit: 'hold', message, until: null };
+  }
+  const message = `An operator holds it in the queue; ${expiry} (queue release).`;
+  return { limit: 'hold', message, until: null };
+}
+
+/** After a restore (backup/store/hold.ts). */
+function byInstallation({ sender }: Waiting): Wait | null {
+  if (sender.onHoldSince === null) return null;
+  const since = sender.onHoldSince.toISOString();
+  const message = `The service was restored from a backup and is on hold since ${since}: it sends nothing until it is released (letterhaus release).`;
+  return { limit: 'installation', message, until: null };
+}
+
+/**
+ * Deliveries resume within 10 s after a suspension (delivery/queue/dispatcher.ts), and the report of a provider's
+ * state is a few seconds old.
+ */
+const RESUMES_WITHIN_MS = 15_000;
+
+function byTime(waiting: Waiting): Wait | null {
+  const { state, recipient, sender, scheduledAt, provider } = waiting;
+  if (state.dueInMs <= 0) return null;
+  const { dueAt: until } = state;
+  const at = until.toISOString();
+  if (scheduledAt !== null && recipient.status === 'scheduled') {
+    return { limit: 'schedule', message: `It is scheduled for ${at}.`, until };
+  }
+  if (sender.domainStatus !== 'verified' && sender.domainStatus !== 'degraded') {
+    const message = `The sending domain is ${sender.domainStatus === null ? 'removed' : 'not verified'}; its records are checked again at the next attempt, ${at}.`;
+    return { limit: 'sender', message, until };
+  }
+  const unsigned = bySigningKey(waiting, until);
+  if (unsigned !== null) return unsigned;
+  const postponedForMs = provider?.state === 'suspended' ? (provider.forMs ?? 0) : 0;
+  if (state.dueInMs <= postponedForMs + RESUMES_WITHIN_MS) {
+    const suspension = byProvider(waiting);
+    if (suspension?.limit === 'suspension') return { ...suspension, until };
+  }
+  const message =
+    recipient.attempts === 0
+      ? `It is due at ${at}.`
+      : `Attempt ${recipient.attempts} was deferred; the retry schedule sets the next attempt to ${at}.`;
+  return { limit: 'retry', message, until };
+}
+
+function bySigningKey({ sender }: Waiting, until: Date | null): Wait | null {
+  if (!sender.isKeyUnusable) return null;
+  const next = until === null ? '' : ` It is tried again at ${until.toISOString()}.`;
+  const message = `The secret key of this service cannot open the DKIM key of the sending domain, so nothing can be signed.${next}`;
+  return { limit: 'signing_key', message, until };
+}
+
+function byProvider({ provider, state }: Waiting): Wait | null {
+  const wait = provider && waitForProvider(state.provider, provider);
+  return wait && { ...wait, until: null };
+}
+
+function byTurn({ ahead, state }: Waiting): Wait {
+  const count = ahead >= AHEAD_MAX ? `${AHEAD_MAX} or more` : String(ahead);
+  const message =
+    ahead === 0
+      ? 'It is due, and the next free worker takes it.'
+      : `${count} recipients of this project at ${state.provider} are due earlier; projects are served in turn.`;
+  return { limit: 'project', message, until: null };
+}
+
+const STEPS: Readonly<Record<string, string>> = {
+  dns: 'at the look-up of its mail servers',
+  connect: 'at the connection',
+  tls: 'at the TLS handshake',
+  greeting: 'in its greeting',
+  ehlo: 'to EHLO',
+  starttls: 'to STARTTLS',
+  auth: 'to AUTH',
+  mail: 'to MAIL, which names the sender',
+  rcpt: 'to RCPT, which names the recipient',
+  data_command: 'to DATA',
+  body: 'while the message was sent',
+  data: 'to the message',
+};
+
+/** One sentence; of an email that was not attempted, why. */
+export function wordsOnLastAttempt(
+  { attempts, smtp, status, reason }: RecipientView,
+  state: RecipientState | undefined,
+): string {
+  if (state?.attempt == null || smtp === null) {
+    if (reason !== null) return reason.advice;
+    if (status === 'canceled') return 'The email was canceled before it left.';
+    if (status === 'suppressed')
+      return 'The address is on the suppression list; no attempt is made.';
+    return attempts === 0
+      ? 'No attempt was made yet.'
+      : `Attempt ${attempts} ended without a reply of a mail server.`;
+  }
+  const step = STEPS[String(state.attempt['phase'])] ?? '';
+  const server = smtp.mx === null ? 'DNS' : smtp.ip === null ? smtp.mx : `${smtp.mx} [${smtp.ip}]`;
+  const code = [smtp.code, smtp.enhanced_code].filter((one) => one !== null).join(' ');
+  const said = smtp.message.replaceAll('\n', ' ');
+  if (smtp.code !== null) {
+    return `Attempt ${attempts}: ${server} replied ${step}: ${code} ${said}`;
+  }
+  return `Attempt ${attempts} failed ${step}${smtp.mx === null ? '' : ` of ${server}`}: ${said}`;
+}
+
+export function lastAttemptOf(
+  { smtp }: RecipientView,
+  { attempt, attemptedAt }: RecipientState,
+): {
+  number: number | null;
+  ended_at: string | null;
+  duration_ms: number | null;
+  phase: string | null;
+  in_doubt: boolean;
+  smtp: RecipientView['smtp'];
+  dialogue: string[];
+} | null {
+  if (attempt === null) return null;
+  const { number, duration_ms, phase, in_doubt, transcript } = attempt;
+  return {
+    number: typeof number === 'number' ? number : null,
+    ended_at: attemptedAt?.toISOString() ?? null,
+    duration_ms: typeof duration_ms === 'number' ? duration_ms : null,
+    phase: typeof phase === 'string' ? phase : null,
+    in_doubt: in_doubt === true,
+    smtp,
+    dialogue: Array.isArray(transcript) ? transcript.map(String) : [],
+  };
+}
+
+export function nextStepOf(
+  { status, reason }: RecipientView,
+  wait: Wait | null,
+  route: RouteFinding | null,
+): string {
+  if (status === 'delivered' || status === 'sent') {
+    return status === 'sent'
+      ? 'The relay accepted the email; its log has what happened next.'
+      : "The recipient's server accepted the email; if it is not in the mailbox, look in spam and quarantine there.";
+  }
+  if (status === 'canceled') return 'Nothing: it was canceled. Send it again if it is wanted.';
+  if (status === 'suppressed') {
+    return 'If the address works again, remove it from the suppression list and send the email again.';
+  }
+  const isWaiting = wait !== null;
+  if (isWaiting && BY_LIMIT[wait.limit] !== undefined) return BY_LIMIT[wait.limit]!;
+  if (reason !== null) return reason.advice;
+  if (route?.verdict === 'none') return `Check the address: ${route.problem}.`;
+  return isWaiting ? 'Nothing: it is attempted without further action.' : 'See the timeline.';
+}
+
+/** Where something besides waiting helps. */
+const BY_LIMIT: Partial<Record<Wait['limit'], string>> = {
+  database: 'The operator of the service has to restore the database.',
+  hold: 'Ask an admin to release it (the page Queue, or letterhaus queue release), or cancel it.',
+  pause: 'Remove the cause of the bounces or complaints, then have the domain resumed.',
+  sender: 'Publish the records of the sending domain and verify it.',
+  signing_key:
+    'The operator has to restore the secret key or the domain (letterhaus domains verify says how); it is then sent.',
+  schedule: 'Nothing: it is sent at its time. Reschedule it to send it earlier.',
+  service: 'The operator has to start the service.',
+  installation: 'The operator has to release the service (letterhaus release).',
+};
+
+export function wordsOnEmail({ status, recipients }: EmailDetail): string {
+  const counts = Object.entries(Object.groupBy(recipients, (one) => one.status)).map(
+    ([name, ones]) => `${ones.length} ${name}`,
+  );
+  const what = recipients.length === 1 ? '1 recipient' : `${recipients.length} recipients`;
+  return `The email is ${status}: of ${what}, ${counts.join(', ')}.`;
+}

@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import {
+  SETTLING,
+  newEmail,
+  newSender,
+  type Sender,
+  settlement,
+} from '../../test/support/mail-store.ts';
+import { address } from '../../test/support/deliveries.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { AcceptStore } from '../accept/store/accept.ts';
+import type { NewEmail } from '../accept/store/statement.ts';
+import {
+  type EmailFilter,
+  listEmails,
+  emailExists,
+  findEmail,
+  listTimeline,
+} from './email-store.ts';
+import { newId } from '../database/ids.ts';
+import { SettleStore } from '../settle/settle.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+
+const holder = newId();
+const accepting = new AcceptStore(db.accepting, {
+  limit: { max: 1_000_000, windowS: 60 },
+  holder: () => holder,
+  onNotified: () => {},
+  onUnknown: () => {},
+});
+const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+
+async function accepted(sender: Sender, changes: Parameters<typeof newEmail>[1] = {}) {
+  const email = newEmail(sender, changes);
+  assert.equal((await accepting.accept(email)).outcome, 'accepted');
+  return email;
+}
+
+const BOUNCED = { status: 'bounced', eventType: 'email.bounced' } as const;
+const DEFERRED = {
+  status: 'deferred',
+  eventType: 'email.delivery_delayed',
+  retryMs: 60_000,
+} as const;
+
+function refOf(email: NewEmail, keyId: string | null = null) {
+  const { projectId, environment, id } = email;
+  return { projectId, environment, id, keyId, domain: null };
+}
+
+const ALL: EmailFilter = {
+  status: null,
+  to: null,
+  from: null,
+  subject: null,
+  tag: null,
+  domain: null,
+  createdAfter: null,
+  createdBefore: null,
+  keyId: null,
+};
+
+/** Ids in the order they were made, 1 being the first, so that expectations can be read. */
+async function listed(
+  sender: Sender,
+  made: readonly NewEmail[],
+  { limit = 20, ...query }: Query = {},
+): Promise<number[]> {
+  const page = { limit, after: null, before: null, ...query };
+  const { rows } = await listEmails(db, sender, { page, filter: { ...ALL, ...query } });
+  return rows.map((row) => made.findIndex((email) => email.id === row.id) + 1);
+}
+
+type Query = Partial<EmailFilter> & {
+  limit?: number;
+  after?: string | null;
+  before?: string | null;
+};
+
+test('an email is read as it was sent, with the outcome of each recipient', async () => {
+  const sender = await newSender(db);
+  const email = await accepted(sender, {
+    to: ['jo@example.net', 'flo@example.net'],
+    tags: [{ name: 'kind', value: 'receipt' }],
+    metadata: { order: '4711' },
+  });
+  await settling.settle(
+    settlement(email, {
+      ...BOUNCED,
+      reason: { category: 'mailbox', blame: 'recipient', advice: 'Ask for another address.' },
+      smtp: { code: 550, enhanced_code: '5.1.1', message: 'No such user' },
+    }),
+  );
+  const found = await findEmail(db, refOf(email));
+  assert.ok(found);
+  assert.equal(found.subject, 'Hello');
+  assert.deepEqual(found.to, ['jo@example.net', 'flo@example.net']);
+  assert.deepEqual(found.tags, [{ name: 'kind', value: 'receipt' }]);
+  assert.deepEqual(found.metadata, { order: '4711' });
+  assert.equal(found.html, '<p>Hello</p>');
+  assert.equal(found.lastEvent, 'email.bounced');
+  const [jo, flo] = found.recipients;
+  assert.equal(jo?.status, 'bounced');
+  assert.equal(jo.attempts, 1);
+  assert.equal(jo.reason?.category, 'mailbox');
+  assert.equal(jo.smtp?.code, 550);
+  assert.match(jo.completed_at ?? '', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  assert.equal(flo?.completed_at, null);
+});
+
+test('the status is that of the most active open recipient, then the worst outcome', async () => {
+  const sender = await newSender(db);
+  const email = await accepted(sender, { to: ['a@example.net', 'b@example.net', 'c@example.net'] });
+  const statusNow = async () => (await findEmail(db, refOf(email)))?.status;
+  assert.equal(await statusNow(), 'sending');
+  await settling.settle(settlement(email, BOUNCED));
+  assert.equal(await statusNow(), 'sending');
+  await settling.settle(settlement(email, { ...DEFERRED, position: 1 }));
+  await db.query('update queue set holder = null where email_id = $1', [email.id]);
+  assert.equal(await statusNow(), 'queued');
+  await db.query('update queue set holder = $2 where email_id = $1', [email.id, holder]);
+  await settling.settle(settlement(email, { position: 2 }));
+  await db.query('update queue set holder = null where email_id = $1', [email.id]);
+  assert.equal(await statusNow(), 'deferred');
+  await db.query('update queue set holder = $2 where email_id = $1', [email.id, holder]);
+  await settling.settle(settlement(email, { position: 1 }));
+  assert.equal(await statusNow(), 'bounced');
+});
+
+test('the timeline is numbered, oldest first, and can be read from any number', async () => {
+  const sender = await newSender(db);
+  const email = await accepted(sender);
+  await settling.settle(settlement(email, { attempt: { number: 1, transcript: ['S: 250 ok'] } }));
+  const events = await listTimeline(db, refOf(email), { after: 0, limit: 10 });
+  assert.deepEqual(
+    events.map((event) => [event.number, event.type, event.recipient]),
+    [
+      [1, 'email.queued', null],
+      [2, 'email.delivered', 'jo@example.net'],
+    ],
+  );
+  assert.deepEqual(events[1]?.attempt, { number: 1, transcript: ['S: 250 ok'] });
+  const later = await listTimeline(db, refOf(email), { after: 1, limit: 10 });
+  assert.deepEqual(
+    later.map((event) => event.number),
+    [2],
+  );
+});
+
+test('emails of another project or environment are not found', async () => {
+  const sender = await newSender(db);
+  const email = await accepted(sender);
+  const stranger = await newSender(db);
+  const foreign = [{ ...refOf(email), projectId: stranger.projectId }];
+  const other = [{ ...refOf(email), environment: 'test' as const }];
+  for (const ref of [...foreign, ...other]) {
+    assert.equal(await findEmail(db, ref), null);
+    assert.equal(await emailExists(db, ref), false);
+    assert.deepEqual(await listTimeline(db, ref, { after: 0, limit: 10 }), []);
+    assert.deepEqual(await listed({ ...sender, ...ref } as Sender, [email]), []);
+  }
+});
+
+test('a sending key sees only emails that it sent', async () => {
+  const sender = await newSender(db);
+  const own = await accepted(sender);
+  const made = [own, await accepted(sender)];
+  await db.query('update emails set key_id = $2 where id = $1', [made[1]?.id, newId()]);
+  assert.deepEqual(await listed(sender, made, { keyId: sender.keyId }), [1]);
+  assert.equal(await emailExists(db, refOf(own, sender.keyId)), true);
+  assert.equal(await emailExists(db, refOf(own, newId())), false);
+  assert.equal(await findEmail(db, refOf(own, newId())), null);
+});
+
+test('lists are paged in both directions, newest first', async () => {
+  const sender = await newSender(db);
+  const made: NewEmail[] = [];
+  for (let count = 0; count < 5; count += 1) made.push(await accepted(sender));
+  const id = (number: number) => made[number - 1]?.id ?? null;
+  assert.deepEqual(await listed(sender, made, { limit: 2 }), [5, 4]);
+  assert.deepEqual(await listed(sender, made, { limit: 2, after: id(4) }), [3, 2]);
+  assert.deepEqual(await listed(sender, made, { limit: 2, after: id(2) }), [1]);
+  assert.deepEqual(await listed(sender, made, { limit: 2, before: id(2) }), [4, 3]);
+  assert.deepEqual(await listed(sender, made, { limit: 2, before: id(4) }), [5]);
+});
+
+test('every filter finds exactly the matching emails', async () => {
+  const sender = await newSender(db);
+  const from = { name: 'Acme', address: address('Billing@acme.com') };
+  const made = [
+    await accepted(sender, { to: ['jo@example.net'], subject: 'Invoice 100%' }),
+    await accepted(sender, { to: ['Flo@example.net'], from }),
+    await accepted(sender, { tags: [{ name: 'kind', value: 'receipt' }], to: ['x@example.net'] }),
+    await accepted(sender, { tags: [{ name: 'kind', value: 'login' }], to: ['y@example.net'] }),
+  ];
+  const cases: [Query, number[]][] = [
+    [{ to: 'jo@example.net' }, [1]],
+    [{ to: 'flo@example.net' }, [2]],
+    [{ to: 'nobody@example.net' }, []],
+    [{ from: 'billing@acme.com' }, [2]],
+    [{ subject: ['invoice 100%'] }, [1]],
+    [{ subject: ['%'] }, [1]],
+    [{ subject: ['_'] }, []],
+    [{ tag: { name: 'kind' } }, [4, 3]],
+    [{ tag: { name: 'kind', value: 'login' } }, [4]],
+    [{ domain: 'acme.com' }, [4, 3, 2, 1]],
+    [{ domain: 'cme.com' }, []],
+    [{ tag: { name: 'kind' }, to: 'x@example.net' }, [3]],
+  ];
+  for (const [query, expected] of cases) {
+    assert.deepEqual(await listed(sender, made, query), expected, JSON.stringify(query));
+  }
+});
+
+test('emails are found by status, open or ended', async () => {
+  const sender = await newSender(db);
+  const made: NewEmail[] = [];
+  for (let count = 0; count < 4; count += 1) made.push(await accepted(sender));
+  const [held, waiting, deferred, bounced] = made as [NewEmail, NewEmail, NewEmail, NewEmail];
+  await settling.settle(settlement(bounced, BOUNCED));
+  await settling.settle(settlement(deferred, DEFERRED));
+  await db.query('update queue set holder = null where email_id = $1', [waiting.id]);
+  const cases = { sending: [1], queued: [2], deferred: [3], bounced: [4], delivered: [] } as const;
+  for (const [status, expected] of Object.entries(cases)) {
+    const found = await listed(sender, made, { status: status as keyof typeof cases });
+    assert.deepEqual(found, expected, status);
+  }
+  assert.equal((await findEmail(db, refOf(held)))?.status, 'sending');
+});
+
+test('times include the first moment and exclude the last, even when a test moved the clock', async () => {
+  const sender = await newSender(db);
+  const made: NewEmail[] = [];
+  const times: Date[] = [];
+  for (let count = 0; count < 3; count += 1) {
+    made.push(await accepted(sender));
+    const found = await findEmail(db, refOf(made[count]!));
+    times.push(found?.createdAt ?? new Date(0));
+    await db.query(`update clock set skew = skew + interval '1 day'`);
+  }
+  const [first, second, third] = times as [Date, Date, Date];
+  assert.deepEqual(await listed(sender, made, { createdAfter: second }), [3, 2]);
+  assert.deepEqual(await listed(sender, made, { createdBefore: second }), [1]);
+  assert.deepEqual(
+    await listed(sender, made, { createdAfter: first, createdBefore: third }),
+    [2, 1],
+  );
+  assert.deepEqual(await listed(sender, made, { createdAfter: new Date(8.64e15) }), []);
+  assert.deepEqual(await listed(sender, made, { createdBefore: new Date(-1) }), []);
+  await db.query(`update clock set skew = '0'`);
+});
+
+/** Newer emails beside the one with this id: ids that differ in their last part only. */
+const COPY_OF_50_000 = `
+  insert into emails (project_id, environment, id, created_at, expires_at, domain_id, dual_signed,
+                      from_address, to_list, cc_list, bcc_list, reply_to, subject, tags, metadata,
+                      open_count, worst, event_count, last_event)
+  select project_id, environment, (left(e.id::text, 14) || '7fff-bfff-' || to_char(n, 'fm000000000000'))::uuid,
+         created_at, expires_at, domain_id, dual_signed, from_address, to_list, cc_list, bcc_list,
+         reply_to, 'hay', tags, metadata, 0, 1, event_count, last_event
+    from emails e, generate_series(1, 50000) n where e.id = $1`;
+
+test('a filter without an index reads 50,000 emails and returns where it stopped', async () => {
+  const sender = await newSender(db);
+  const oldest = await accepted(sender, { subject: 'needle' });
+  await db.query(COPY_OF_50_000, [oldest.id]);
+  const filter = { ...ALL, subject: ['needle'] };
+  const page = { limit: 20, after: null, before: null };
+  const look = await listEmails(db, sender, { page, filter });
+  assert.deepEqual(look.rows, []);
+  assert.equal(look.hasMore, true);
+  assert.ok(look.scannedUntil && look.scannedUntil > oldest.id);
+  const next = await listEmails(db, sender, {
+    page: { ...page, after: look.scannedUntil },
+    filter,
+  });
+  assert.deepEqual(
+    next.rows.map((row) => row.id),
+    [oldest.id],
+  );
+  assert.equal(next.scannedUntil, null);
+  assert.equal(next.hasMore, false);
+});

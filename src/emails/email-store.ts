@@ -1,0 +1,409 @@
+/**
+ * Reads emails: one with its recipients and timeline, lists with the newest first. The cost of a page does not depend on the amount of stored mail: the time in the id
+ * gives the position, recipients have an index, and other filters search at most 50,000 emails; the
+ * result has the position where the search stopped. `keyId` restricts to emails sent by this key.
+ */
+import type { EventType } from '../core/events.ts';
+import { emailStatus, type Status, isFinal, STATUS_RANK } from '../core/statuses.ts';
+import type { Environment, Scope } from '../core/scope.ts';
+import type { Address } from '../mail/address.ts';
+import type { Reason } from '../mail/replies/meanings.ts';
+import type { Queryable } from '../database/database.ts';
+import { type AddressIndex, BY_INDEX, indexesOf } from '../database/address-keys.ts';
+import { EVENT_DATA, EVENT_EMAIL } from '../events/event-store.ts';
+import { type Page, type PageOf, pageOf } from '../database/page.ts';
+import { firstUuidOf } from '../database/partitions.ts';
+
+/** The part of an email that lists show. */
+export type EmailSummary = {
+  id: string;
+  environment: Environment;
+  createdAt: Date;
+  scheduledAt: Date | null;
+  sentAt: Date | null;
+  completedAt: Date | null;
+  fromAddress: Address;
+  fromName: string | null;
+  to: string[];
+  cc: string[];
+  bcc: string[];
+  replyTo: string[];
+  subject: string;
+  /** null: derived from the id. */
+  messageId: string | null;
+  tags: { name: string; value: string }[];
+  metadata: Record<string, string>;
+  lastEvent: EventType;
+  status: Status;
+};
+
+/** In the API's format, built by the database. */
+export type RecipientView = {
+  address: string;
+  kind: 'to' | 'cc' | 'bcc';
+  status: Status;
+  attempts: number;
+  next_attempt_at: string | null;
+  completed_at: string | null;
+  /** Why it ended or is deferred. */
+  reason: Reason | null;
+  /** The last reply or error. */
+  smtp: {
+    code: number | null;
+    enhanced_code: string | null;
+    message: string;
+    mx: string | null;
+    ip: string | null;
+    tls: { version: string; cipher: string; verified: boolean; problem?: string | null } | null;
+    tls_policy?: string | null;
+  } | null;
+};
+
+export type EmailDetail = EmailSummary & {
+  /** Of html, text and the part of `raw` that is read: when it is more than was asked for, the three are null. */
+  contentBytes: number;
+  html: string | null;
+  /** null: derived from the html when composed. */
+  text: string | null;
+  /** The beginning of a submitted message, which is sent as written. */
+  raw: Buffer | null;
+  /** In the stored form. */
+  tracking: string | null;
+  recipients: RecipientView[];
+};
+
+export type TimelineEvent = {
+  id: string;
+  /** 1, 2, 3, … within the email. */
+  number: number;
+  type: EventType;
+  createdAt: Date;
+  /** null: the event concerns the whole email. */
+  recipient: string | null;
+  data: Record<string, unknown>;
+  /** The SMTP dialogue, if the event ended an attempt. */
+  attempt: Record<string, unknown> | null;
+};
+
+/** An email and the restrictions of the caller: the key that sent it, its domain; null: none. */
+export type EmailRef = Scope & { id: string; keyId: string | null; domain: string | null };
+
+/** `e` is an email; used together with OPEN_STATUSES. */
+export const SUMMARY_COLUMNS = `e.id, e.environment, e.created_at as "createdAt",
+       e.scheduled_at as "scheduledAt", e.sent_at as "sentAt", e.completed_at as "completedAt",
+       e.from_address as "fromAddress", e.from_name as "fromName", e.to_list as "to",
+       e.cc_list as "cc", e.bcc_list as "bcc", e.reply_to as "replyTo", e.subject,
+       e.message_id as "messageId", e.tags,
+       e.metadata, e.last_event as "lastEvent", e.worst, open.statuses as open`;
+
+/**
+ * The status of recipient `r` of `e`: `sending` while a worker holds it, and `queued` after its scheduled
+ * time, which no statement writes.
+ */
+const PRESENT_STATUS = `case when q.holder is not null then 'sending'
+                       when r.status <> 'scheduled' then r.status
+                       when e.scheduled_at <= app_now() then 'queued'
+                       else r.status end`;
+
+/** The statuses of the open recipients of `e`. */
+export const OPEN_STATUSES = `
+  left join lateral (
+    select array_agg(distinct ${PRESENT_STATUS}) as statuses
+      from recipients r
+      left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
+                         and q.position = r.position
+     where e.open_count > 0 and r.project_id = e.project_id and r.email_id = e.id
+       and r.status in ('scheduled', 'queued', 'deferred')) open on true`;
+
+export type SummaryRow = Omit<EmailSummary, 'status'> & { worst: number; open: Status[] | null };
+
+export function withStatus<Row extends SummaryRow>({ worst, open, ...row }: Row) {
+  return { ...row, status: emailStatus(new Set(open ?? []), worst) };
+}
+
+/**
+ * For an open recipient the queue is authoritative: a release without an attempt changes only the queue.
+ * Held mail has no next attempt.
+ */
+const NEXT_ATTEMPT_AT = `case when q.held then null
+                       when q.holder is null then coalesce(q.due_at, r.next_attempt_at)
+                       else r.next_attempt_at end`;
+
+/** The text parts precede attachments, so the rest is not needed to show an email. */
+const RAW_BYTES_READ = 2 * 1024 * 1024;
+
+/** Of `c`, a row of contents: one of the two is null. */
+const HTML = 'coalesce(c.html, c.large_html)';
+
+/** Lengths are known without reading the values. */
+const CONTENT_BYTES = `
+       coalesce(octet_length(${HTML}), 0) + coalesce(octet_length(c.body_text), 0)
+       + least(coalesce(octet_length(c.raw), 0), ${RAW_BYTES_READ})`;
+
+const FIND = `
+select ${SUMMARY_COLUMNS}, c.tracking, content.bytes as "contentBytes",
+       case when content.bytes <= $6 then ${HTML} end as html,
+       case when content.bytes <= $6 then c.body_text end as text,
+       case when content.bytes <= $6 then substring(c.raw from 1 for ${RAW_BYTES_READ}) end as raw,
+       (select json_agg(json_build_object(
+                 'address', r.address, 'kind', r.kind,
+                 'status', ${PRESENT_STATUS},
+                 'attempts', r.attempts, 'next_attempt_at', wire_time(${NEXT_ATTEMPT_AT}),
+                 'completed_at', wire_time(r.completed_at), 'reason', r.reason, 'smtp', r.smtp)
+                 order by r.position)
+          from recipients r
+          left join queue q on q.project_id = r.project_id and q.email_id = r.email_id
+                             and q.position = r.position
+         where r.project_id = $1 and r.email_id = $3) as recipients
+  from emails e${OPEN_STATUSES}
+  left join contents c on c.project_id = e.project_id and c.email_id = e.id and c.email_id = $3
+ cross join lateral (select (${CONTENT_BYTES})::int as bytes) content
+ where e.project_id = $1 and e.environment = $2 and e.id = $3
+   and ($4::uuid is null or e.key_id = $4)
+   and ($5::text is null or right(e.from_address, length($5) + 1) = '@' || $5)`;
+
+/** Of any length. */
+export const WHOLE_CONTENT = 2 ** 31 - 1;
+
+/**
+ * The email with its recipients; null when it does not exist for the caller.
+ * @param contentBytesMax longer content is not read
+ */
+export async function findEmail(
+  db: Queryable,
+  ref: EmailRef,
+  contentBytesMax = WHOLE_CONTENT,
+): Promise<EmailDetail | null> {
+  const values = [...valuesOf(ref), contentBytesMax];
+  const [row] = await db.query<SummaryRow & Omit<EmailDetail, 'status'>>(FIND, values);
+  return row ? withStatus(row) : null;
+}
+
+const EXISTS = `
+select from emails
+ where project_id = $1 and environment = $2 and id = $3 and ($4::uuid is null or key_id = $4)
+   and ($5::text is null or right(from_address, length($5) + 1) = '@' || $5)`;
+
+export async function emailExists(db: Queryable, ref: EmailRef): Promise<boolean> {
+  return (await db.query(EXISTS, valuesOf(ref))).length > 0;
+}
+
+const LAST_REASON = `
+select reason ->> 'category' as category, reason ->> 'advice' as advice from recipients
+ where project_id = $1 and email_id = $2 and position = $3 and reason is not null`;
+
+/** Why the last attempt at a recipient failed; null: none has. */
+export async function lastReason(
+  db: Queryable,
+  { projectId, emailId, position }: { projectId: string; emailId: string; position: number },
+): Promise<Pick<Reason, 'category' | 'advice'> | null> {
+  const which = [projectId, emailId, position];
+  const [row] = await db.query<Pick<Reason, 'category' | 'advice'>>(LAST_REASON, which);
+  return row ?? null;
+}
+
+const COUNT_DOUBTS = `
+select count(*)::int as doubts from events e
+ where e.project_id = $1 and e.environment = $2 and e.subject_id = $3 and e.position = $4
+   and e.attempt ->> 'in_doubt' = 'true'`;
+
+/** The number of attempts after which the receiver may have the message. */
+export async function countDoubts(
+  db: Queryable,
+  { projectId, environment, emailId, position }: Scope & { emailId: string; position: number },
+): Promise<number> {
+  const which = [projectId, environment, emailId, position];
+  return (await db.query<{ doubts: number }>(COUNT_DOUBTS, which))[0]?.doubts ?? 0;
+}
+
+const TIMELINE = `
+select e.id, e.seq as number, e.type, e.created_at as "createdAt", r.address as recipient,
+       ${EVENT_DATA('e')} as data, e.attempt
+  from events e${EVENT_EMAIL('e')}
+  left join recipients r on r.project_id = $1 and r.email_id = $3 and r.position = e.position
+ where e.project_id = $1 and e.environment = $2 and e.subject_id = $3 and e.seq > $4
+ order by e.seq
+ limit $5`;
+
+/** The events of an email, oldest first, after the number `after`. */
+export async function listTimeline(
+  db: Queryable,
+  ref: EmailRef,
+  page: { after: number; limit: number },
+): Promise<TimelineEvent[]> {
+  const { projectId, environment, id } = ref;
+  return db.query<TimelineEvent>(TIMELINE, [projectId, environment, id, page.after, page.limit]);
+}
+
+function valuesOf({ projectId, environment, id, keyId, domain }: EmailRef): unknown[] {
+  return [projectId, environment, id, keyId, domain];
+}
+
+const SCAN_MAX = 50_000;
+
+/** null: no restriction. */
+export type EmailFilter = {
+  status: Status | null;
+  /** A recipient in any role, in the form of addressKey. */
+  to: string | null;
+  /** In the form of addressKey. */
+  from: string | null;
+  /** Parts of the subject, case-insensitive; it has all of them. Each costs time for each email that is searched. */
+  subject: readonly string[] | null;
+  tag: { name: string; value?: string } | null;
+  /** Domain of the from address. */
+  domain: string | null;
+  /** Inclusive. */
+  createdAfter: Date | null;
+  /** Exclusive. */
+  createdBefore: Date | null;
+  /** Only emails sent by this key. */
+  keyId: string | null;
+};
+
+export type EmailPage = PageOf<EmailSummary> & {
+  /** The last email that was searched, if the search stopped before the end of the list. */
+  scannedUntil: string | null;
+};
+
+export async function listEmails(
+  db: Queryable,
+  scope: Scope,
+  { page, filter }: { page: Page; filter: EmailFilter },
+): Promise<EmailPage> {
+  const { projectId } = scope;
+  const by = filter.to === null ? [] : await indexesOf(db, { projectId, key: filter.to });
+  const look: Look = { by, order: page.before === null ? 'desc' : 'asc' };
+  const where = [
+    scope.projectId,
+    scope.environment,
+    ...(await idRange(db, page, filter)),
+    filter.to,
+  ];
+  const values = [...where, ...conditions(filter), page.limit + 1];
+  const found = pageOf((await db.query<SummaryRow>(list(look), values)).map(withStatus), page);
+  if (found.hasMore) return { ...found, scannedUntil: null };
+  const [last] = await db.query<{ id: string }>(lastScanned(look), where);
+  return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
+}
+
+/** `by`: the indexes of recipients to search; none: all emails. */
+type Look = { by: readonly AddressIndex[]; order: 'desc' | 'asc' };
+
+const IN_RANGE = `
+       and ($3::uuid is null or (email_id < $3 and uuid_send(email_id) < uuid_send($3)))
+       and ($4::uuid is null or (email_id > $4 and uuid_send(email_id) > uuid_send($4)))
+       and $2::text is not null`;
+
+/** Both indexes have the ids as bytes, which sort like ids. */
+const scanBy = (index: AddressIndex, order: Look['order']): string => `
+    select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
+     where ${BY_INDEX[index]('$5')}${IN_RANGE}
+     order by place ${order} limit ${SCAN_MAX}`;
+
+const scanRecipients = ({ by, order }: Look): string => {
+  const scans = by.map((index) => scanBy(index, order));
+  if (scans.length === 1) return scans[0]!;
+  return `
+    select distinct on (place) id, place from ((${scans.join(') union all (')})) found
+     order by place ${order} limit ${SCAN_MAX}`;
+};
+
+/** The ids to search, in order. $3 and $4: older and newer than these ids. $5: the recipient, or null. */
+const scan = (look: Look, columns = 'id'): string =>
+  look.by.length > 0
+    ? scanRecipients(look)
+    : `
+    select ${columns} from emails
+     where project_id = $1 and environment = $2 and $5::text is null
+       and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
+     order by id ${look.order} limit ${SCAN_MAX}`;
+
+/** The emails to search: with a recipient each is fetched by its id, otherwise they are read in order. */
+const scannedEmails = (look: Look): string =>
+  look.by.length > 0
+    ? `
+    select scanned.place, found.* from (${scanRecipients(look)}) scanned
+     cross join lateral (
+        select * from emails
+         where project_id = $1 and environment = $2 and id = scanned.id offset 0) found`
+    : scan(look, '*');
+
+const list = (look: Look) => `
+select ${SUMMARY_COLUMNS}
+  from (${scannedEmails(look)}) e${OPEN_STATUSES}
+ where ($6::text is null or coalesce(e.from_key, lower(e.from_address collate "C")) = $6)
+   and ($7::text[] is null or (strpos(lower(e.subject), lower($7[1])) > 0 and not exists (
+          select from unnest($7[2:]) part where strpos(lower(e.subject), lower(part)) = 0)))
+   and ($8::jsonb is null or e.tags @> $8)
+   and ($9::text is null or right(e.from_address, length($9) + 1) = '@' || $9)
+   and ($10::uuid is null or e.key_id = $10)
+   and ($11::timestamptz is null or e.created_at >= $11)
+   and ($12::timestamptz is null or e.created_at < $12)
+   and ($13::smallint is null or (e.open_count = 0 and e.worst = $13))
+   and ($14::text is null or ($14 = any(open.statuses) and not open.statuses && $15::text[]))
+ order by ${look.by.length > 0 ? 'e.place' : 'e.id'} ${look.order}
+ limit $16`;
+
+const lastScanned = (look: Look) => `
+select id from (${scan(look)}) scanned offset ${SCAN_MAX - 1}`;
+
+/** The status of an email with open recipients is the first of these that one of them has. */
+const OPEN_IN_ORDER: readonly Status[] = ['sending', 'queued', 'deferred', 'scheduled'];
+
+/** Parameters $6 to $15. */
+function conditions(filter: EmailFilter): unknown[] {
+  const { status } = filter;
+  const ended = status !== null && isFinal(status);
+  return [
+    filter.from,
+    filter.subject,
+    filter.tag && JSON.stringify([filter.tag]),
+    filter.domain,
+    filter.keyId,
+    filter.createdAfter,
+    filter.createdBefore,
+    ended ? STATUS_RANK[status] : null,
+    ended ? null : status,
+    status === null ? [] : OPEN_IN_ORDER.slice(0, Math.max(0, OPEN_IN_ORDER.indexOf(status))),
+  ];
+}
+
+/**
+ * Ids have the worker's time, created_at has the database's. The emails of this period are searched
+ * before a page begins, so it is short.
+ */
+const CLOCK_SLACK_MS = 5 * 60_000;
+
+/**
+ * The range of ids to search: older than, newer than. Times convert to ids only approximately, so
+ * created_at is compared as well; the skew of a test clock is added.
+ */
+async function idRange(
+  db: Queryable,
+  page: Page,
+  { createdAfter, createdBefore }: EmailFilter,
+): Promise<[string | null, string | null]> {
+  if (createdAfter === null && createdBefore === null) return [page.after, page.before];
+  const [clock] = await db.query<{ ms: number }>(
+    'select extract(epoch from skew)::float8 * 1000 as ms from clock',
+  );
+  const skewMs = clock?.ms ?? 0;
+  const lowest = idAt(createdAfter, -CLOCK_SLACK_MS - Math.max(0, skewMs));
+  const highest = idAt(createdBefore, CLOCK_SLACK_MS - Math.min(0, skewMs));
+  return [least(page.after, highest), greatest(page.before, lowest)];
+}
+
+function idAt(time: Date | null, shiftMs: number): string | null {
+  if (time === null) return null;
+  const ms = Math.round(time.getTime() + shiftMs);
+  return firstUuidOf(Math.min(Math.max(ms, 0), 2 ** 48 - 1));
+}
+
+function least(a: string | null, b: string | null): string | null {
+  return a !== null && (b === null || a < b) ? a : b;
+}
+
+function greatest(a: string | null, b: string | null): string | null {
+  return a !== null && (b === null || a > b) ? a : b;
+}

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { test } from 'node:test';
+import { Overloaded } from '../../core/refusals.ts';
+import { countAnswer, readInTurn } from './http-content-reads.ts';
+
+const MB = 1024 * 1024;
+
+function requestOf(owner: string) {
+  const raw = new EventEmitter() as ServerResponse;
+  return { owner, reply: { raw } };
+}
+
+function count(projectId: string, bytes: number) {
+  const { owner, reply } = requestOf(projectId);
+  countAnswer(owner, reply, bytes);
+  return { isSent: () => reply.raw.emit('close') };
+}
+
+test('large answers count until they are sent, and a project has a part of them', () => {
+  const open = [count('a', 40 * MB), count('a', 20 * MB)];
+  assert.throws(() => count('a', 10 * MB), Overloaded);
+  count('a', 100_000);
+  open.push(count('b', 60 * MB), count('c', 60 * MB));
+  assert.throws(() => count('d', 30 * MB), Overloaded);
+  for (const { isSent } of open) isSent();
+  count('a', 150 * MB).isSent();
+  count('a', 60 * MB).isSent();
+  count('d', 30 * MB).isSent();
+});
+
+test('a project has one read at a time, and a closed request reads nothing', async () => {
+  const first = requestOf('a');
+  const gone = requestOf('a');
+  const other = requestOf('b');
+  const order: string[] = [];
+  const release = Promise.withResolvers<void>();
+  const reading = readInTurn(first.owner, first.reply, async () => {
+    await release.promise;
+    order.push('first');
+  });
+  const waiting = readInTurn(gone.owner, gone.reply, async () => {
+    order.push('gone');
+  });
+  await readInTurn(other.owner, other.reply, async () => {
+    order.push('other');
+  });
+  gone.reply.raw.emit('close');
+  await assert.rejects(waiting, Overloaded);
+  release.resolve();
+  await reading;
+  assert.deepEqual(order, ['other', 'first']);
+});

@@ -1,0 +1,109 @@
+/**
+ * Requests that load the content of an email, compose it and look into it: up to 45 MB, and half a second of the
+ * process that everybody shares. A project has one of them in progress in a worker, and all projects together two;
+ * the others wait in order, and a project's after WAITING_MAX are refused. Large answers count until they are sent.
+ * An email with little content is read at once.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { FastifyReply } from 'fastify';
+import { Overloaded } from '../../core/refusals.ts';
+import { OwnTurns, Turns } from '../../lib/turns.ts';
+import { type EmailDetail, type EmailRef, findEmail } from '../email-store.ts';
+import type { Queryable } from '../../database/database.ts';
+import { BodyAccount, BodyBudget } from '../../http/socket/bodies.ts';
+import { JSON_TYPE } from '../../http/errors.ts';
+
+const MB = 1024 * 1024;
+const WAITING_MAX = 20;
+/** Answers that clients read slowly stay in memory. */
+const ANSWERS = { totalBytes: 192 * MB, ownerBytes: 64 * MB };
+/** Smaller answers do not count, and are never refused for their size. */
+const COUNTED_BYTES_MIN = 256 * 1024;
+
+const own = new OwnTurns(1);
+const all = new Turns(2);
+const budget = new BodyBudget(ANSWERS);
+
+/**
+ * @param owner whose turn it is: a project
+ * @param work what it returns is the answer
+ * @throws Overloaded when too many wait, or the client has gone
+ */
+export async function readInTurn<Result>(
+  owner: string,
+  reply: Pick<FastifyReply, 'raw'>,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  if (own.tasksOf(owner) > WAITING_MAX) {
+    throw new Overloaded('too many requests for the content of emails are waiting');
+  }
+  const gone = new AbortController();
+  reply.raw.once('close', () => gone.abort(new Overloaded('the client has disconnected')));
+  const inTurn = async () => {
+    // Between two of them the process answers others.
+    await nextTurn();
+    return work();
+  };
+  return own.take(owner, () => all.take(inTurn, gone.signal), gone.signal);
+}
+
+/**
+ * Counts an answer until it is sent.
+ * @throws Overloaded when those in progress leave no room for it
+ */
+export function countAnswer(owner: string, reply: Pick<FastifyReply, 'raw'>, bytes: number): void {
+  if (bytes < COUNTED_BYTES_MIN) return;
+  // One answer fits always: JSON of some characters is six times as long.
+  const counted = Math.min(bytes, ANSWERS.ownerBytes);
+  if (new BodyAccount(budget, owner, reply).take(counted)) return;
+  throw new Overloaded('too many large answers are being sent');
+}
+
+/** Has the text of an answer as this type; by default as JSON. */
+type Shown = { type: string; text: string };
+
+export function asJson(value: unknown): Shown {
+  return { type: JSON_TYPE, text: JSON.stringify(value) };
+}
+
+/**
+ * Sends an email with its content: at once when that is little, in turn otherwise.
+ * @param show null: there is nothing to show
+ * @returns null: the email does not exist for the caller, or has nothing to show
+ * @throws Overloaded
+ */
+export async function sendEmail(
+  { db, owner, reply }: { db: Queryable; owner: string; reply: FastifyReply },
+  ref: EmailRef,
+  show: (email: EmailDetail) => Promise<Shown | null> | Shown | null,
+): Promise<FastifyReply | null> {
+  const send = (shown: Shown | null) =>
+    shown && reply.header('content-type', shown.type).send(shown.text);
+  const found = await findEmail(db, ref, COUNTED_BYTES_MIN);
+  if (found === null) return null;
+  if (found.contentBytes <= COUNTED_BYTES_MIN) return send(await show(found));
+  return readInTurn(owner, reply, async () => {
+    const whole = await findEmail(db, ref);
+    const shown = whole && (await show(whole));
+    if (shown) countAnswer(owner, reply, Buffer.byteLength(shown.text));
+    return send(shown);
+  });
+}
+
+/**
+ * Changes an email and returns it with its content, in turn unless that is little. Nothing is changed before there
+ * is room for the answer.
+ * @throws Overloaded
+ */
+export async function changeEmail<Changed>(
+  { db, owner, reply }: { db: Queryable; owner: string; reply: FastifyReply },
+  ref: EmailRef,
+  change: () => Promise<Changed>,
+): Promise<Changed> {
+  const known = await findEmail(db, ref, 0);
+  if (known === null || known.contentBytes <= COUNTED_BYTES_MIN) return change();
+  return readInTurn(owner, reply, () => {
+    countAnswer(owner, reply, known.contentBytes);
+    return change();
+  });
+}

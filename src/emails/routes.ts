@@ -1,0 +1,375 @@
+/**
+ * Routes of emails: sending, reading, canceling and rescheduling. Sending checks the shape, has the
+ * content of a template rendered, files downloaded and a draft made (accept/http-draft.ts, accept/draft.ts);
+ * accept/accept.ts does the rest in the transaction that stores the email.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { fingerprintOf, isIdempotencyKey } from '../accept/fingerprint.ts';
+import type { LimitState } from '../core/limits.ts';
+import { isRefusal, type Refusal } from '../core/refusals.ts';
+import type { Caller } from '../core/scope.ts';
+import type { MessageRecipient } from '../delivery/attempt/message.ts';
+import { addressKey, parseAddress } from '../mail/address.ts';
+import type { AcceptOutcome } from '../accept/accept.ts';
+import { type DryRunOutcome, presentDryRun } from '../accept/dry-run.ts';
+import { cancel, reschedule } from './schedule.ts';
+import { presentEmail, presentEvent, presentSummary } from './view.ts';
+import {
+  listEmails,
+  type EmailDetail,
+  type EmailRef,
+  emailExists,
+  findEmail,
+  listTimeline,
+} from './email-store.ts';
+import { isId } from '../database/ids.ts';
+import { callerOf, KEY_REFUSED } from '../http/access.ts';
+import {
+  asJson,
+  changeEmail,
+  countAnswer,
+  readInTurn,
+  sendEmail,
+} from './inspection/http-content-reads.ts';
+import { draftsFor, replayOf } from '../accept/http-draft.ts';
+import {
+  BadRequest,
+  countToLimit,
+  JSON_TYPE,
+  malformed,
+  notFound,
+  refuse,
+  setLimitHeaders,
+} from '../http/errors.ts';
+import { filterFrom, listAnswer, pageAnswer, pageFrom } from '../http/list.ts';
+import { failures, idParams } from '../http/schemas.ts';
+import { diagnosis } from './diagnosis/schemas.ts';
+import { firstAnswerOrDryRun, sendQuery } from '../accept/dry-run-schemas.ts';
+import {
+  acceptedEmail,
+  contentQuery,
+  email,
+  emailList,
+  emailQuery,
+  messageBytes,
+  timeline,
+  timelineQuery,
+} from './schemas.ts';
+import { emailChange, emailCreation, idempotencyHeaders } from '../accept/schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+
+const TAGS = ['Emails'];
+const params = idParams('email');
+
+export function registerEmailRoutes(app: App, services: HttpServices): void {
+  registerSend(app, services);
+  registerList(app, services);
+  registerOne(app, services);
+  registerChanges(app, services);
+  registerTimeline(app, services);
+  registerContent(app, services);
+  registerDiagnosis(app, services);
+}
+
+function registerSend(app: App, services: HttpServices): void {
+  const { accept, dryRun } = services;
+  app.post('/v1/emails', {
+    config: { access: 'any_key', limit: 'sending', withinDomain: true },
+    schema: {
+      summary: 'Send an email',
+      description:
+        '202: it is on disk and will be attempted. 200: the Idempotency-Key was used within ' +
+        '24 hours; the first response is returned again, and nothing is sent a second time. 200 with ' +
+        '`dry_run=true`: what would happen. Nothing is stored or sent, and an email that would be ' +
+        'refused is refused. Dry runs have a limit of their own, of the size of that of sending.',
+      operationId: 'sendEmail',
+      tags: TAGS,
+      querystring: sendQuery,
+      headers: idempotencyHeaders,
+      body: emailCreation,
+      response: {
+        202: acceptedEmail,
+        200: firstAnswerOrDryRun,
+        ...failures(400, 409, 413, 415, 422),
+      },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const idempotency = idempotencyOf(request, 'POST /v1/emails');
+      const { body } = request;
+      const isDry = request.query.dry_run === 'true';
+      if (isDry && !(await countToLimit(services, request, reply, 'dry_runs'))) return reply;
+      const draft = await draftsFor(services, request)(body);
+      if (isRefusal(draft)) {
+        const emails = isDry ? [] : [body];
+        const replay = await replayOf(services, request, { emails, idempotency });
+        return replay === null ? refuse(reply, draft) : answerSending(reply, replay);
+      }
+      if (isDry) {
+        return answerDryRun(reply, await dryRun(caller, draft, idempotency));
+      }
+      return answerSending(reply, await accept(caller, draft, idempotency));
+    },
+  });
+}
+
+/** @throws BadRequest for a malformed header */
+export function idempotencyOf(
+  request: FastifyRequest,
+  endpoint: string,
+): { key: string; fingerprint: string } | null {
+  const key = request.headers['idempotency-key'];
+  if (key === undefined) return null;
+  const isOne = request.raw.headersDistinct['idempotency-key']?.length === 1;
+  if (typeof key !== 'string' || !isOne || !isIdempotencyKey(key)) {
+    const field = 'Idempotency-Key';
+    const message = 'must be one string of 1-256 printable ASCII characters';
+    const problem = malformed(`The ${field} header ${message}.`);
+    throw new BadRequest({ ...problem, details: [{ field, message }] });
+  }
+  return { key, fingerprint: fingerprintOf(endpoint, request.body) };
+}
+
+/** The headers have the limit of dry runs, unless that of sending is why it is refused. */
+function answerDryRun(reply: FastifyReply, outcome: DryRunOutcome): FastifyReply {
+  if (outcome.kind === 'refused') {
+    const { limit, ...refusal } = outcome;
+    return refuseSending(
+      reply,
+      refusal.refused === 'rate_limit_error' ? { ...refusal, limit } : refusal,
+    );
+  }
+  return reply
+    .code(200)
+    .header('content-type', JSON_TYPE)
+    .send(JSON.stringify(presentDryRun(outcome.report)));
+}
+
+export function refuseSending(
+  reply: FastifyReply,
+  outcome: Refusal & { limit?: LimitState | undefined },
+): FastifyReply {
+  const { refused } = outcome;
+  const message = refused === 'authentication_error' ? KEY_REFUSED : outcome.message;
+  return refuse(reply, { ...outcome, message });
+}
+
+export function answerSending(reply: FastifyReply, outcome: AcceptOutcome): FastifyReply {
+  if (outcome.kind === 'refused') return refuseSending(reply, outcome);
+  if (outcome.limit !== null) setLimitHeaders(reply, outcome.limit);
+  if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true');
+  return reply
+    .code(outcome.kind === 'accepted' ? 202 : 200)
+    .header('content-type', JSON_TYPE)
+    .send(outcome.body);
+}
+
+function registerList(app: App, { db }: HttpServices): void {
+  app.get('/v1/emails', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'List emails',
+      description:
+        'Newest first. A sending-only key sees the emails that it sent; a key for one domain sees ' +
+        'those of that domain.',
+      operationId: 'listEmails',
+      tags: TAGS,
+      querystring: emailQuery,
+      response: { 200: emailList, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const filter = filterFrom(request.query, { keyId: ownKeyOf(caller), domain: caller.domain });
+      if (isRefusal(filter)) return refuse(reply, filter);
+      const found = await listEmails(db.readsOf(caller.projectId), caller, { page, filter });
+      return { ...pageAnswer(found, presentSummary), scanned_until: found.scannedUntil };
+    },
+  });
+}
+
+function registerOne(app: App, { db }: HttpServices): void {
+  app.get('/v1/emails/:id', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Get an email',
+      description: 'With its present status and that of each recipient.',
+      operationId: 'getEmail',
+      tags: TAGS,
+      params,
+      response: { 200: email, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      const { projectId: owner } = callerOf(request);
+      const show = (found: EmailDetail) => asJson(presentEmail(found));
+      const sent = ref && (await sendEmail({ db, owner, reply }, ref, show));
+      return sent ?? notFound(reply, 'email');
+    },
+  });
+}
+
+function registerChanges(app: App, { db }: HttpServices): void {
+  // Not for sending-only keys: these can POST and read their own emails.
+  app.patch('/v1/emails/:id', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'Change when an email is sent',
+      description:
+        'Only before the first attempt at any recipient; afterwards 409. `expires_in` counts ' +
+        'from the new time.',
+      operationId: 'rescheduleEmail',
+      tags: TAGS,
+      params,
+      body: emailChange,
+      response: { 200: email, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (ref === null) return notFound(reply, 'email');
+      const { scheduled_at: time } = request.body;
+      const { projectId: owner } = callerOf(request);
+      const turn = { db, owner, reply };
+      const found = await changeEmail(turn, ref, () => reschedule(db, ref, time));
+      return 'refused' in found ? refuse(reply, found) : presentEmail(found);
+    },
+  });
+
+  app.post('/v1/emails/:id/cancel', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Cancel an email',
+      description:
+        'Recipients that are scheduled, queued or deferred end `canceled`, with one event ' +
+        '`email.canceled`; those that have ended stay as they are, and so do those that a worker is ' +
+        'sending to at this moment. 409: there was nothing left to cancel. A sending-only key ' +
+        'cancels only emails that it sent.',
+      operationId: 'cancelEmail',
+      tags: TAGS,
+      params,
+      response: { 200: email, ...failures(404, 409) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (ref === null) return notFound(reply, 'email');
+      const { projectId: owner } = callerOf(request);
+      const turn = { db, owner, reply };
+      const found = await changeEmail(turn, ref, () => cancel(db, ref));
+      return 'refused' in found ? refuse(reply, found) : presentEmail(found);
+    },
+  });
+}
+
+function registerTimeline(app: App, { db }: HttpServices): void {
+  app.get('/v1/emails/:id/events', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Get the timeline of an email',
+      description: 'Oldest first, with the conversation of every attempt.',
+      operationId: 'listEmailEvents',
+      tags: TAGS,
+      params,
+      querystring: timelineQuery,
+      response: { 200: timeline, ...failures(404, 422) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      if (!ref || !(await emailExists(db, ref))) return notFound(reply, 'email');
+      const { limit, after } = request.query;
+      const events = await listTimeline(db, ref, { after, limit: limit + 1 });
+      return listAnswer(events.map(presentEvent), limit);
+    },
+  });
+}
+
+function registerContent(app: App, { db, contentOf }: HttpServices): void {
+  app.get('/v1/emails/:id/content', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Get the exact bytes of an email',
+      description:
+        'As sent, with headers and signatures, while content is kept. They are the same for ' +
+        'every recipient, unless each has its own unsubscribe link.',
+      operationId: 'getEmailContent',
+      tags: TAGS,
+      params,
+      querystring: contentQuery,
+      response: { 200: messageBytes, ...failures(404, 422) },
+    },
+    handler: (request, reply) =>
+      readInTurn(callerOf(request).projectId, reply, async () => {
+        const ref = refOf(request);
+        const found = ref && (await findEmail(db, ref, 0));
+        if (!ref || !found) return notFound(reply, 'email');
+        const recipient = chosenRecipient(found, request.query.recipient);
+        if (recipient === null) return refuse(reply, NO_SUCH_RECIPIENT);
+        const bytes = await contentOf({ ...ref, recipient });
+        if (bytes === null) return refuse(reply, CONTENT_GONE);
+        countAnswer(callerOf(request).projectId, reply, bytes.length);
+        // A browser must not render the HTML of a customer.
+        return (reply as FastifyReply)
+          .headers({
+            'content-type': 'message/rfc822',
+            'content-disposition': `attachment; filename="${ref.id}.eml"`,
+            'x-content-type-options': 'nosniff',
+          })
+          .send(bytes);
+      }),
+  });
+}
+
+function registerDiagnosis(app: App, { diagnose }: HttpServices): void {
+  app.get('/v1/emails/:id/diagnosis', {
+    config: { access: 'any_key', withinDomain: true },
+    schema: {
+      summary: 'Find out why an email is slow or not there',
+      description:
+        'For each recipient the last attempt in words, the limit that holds it now, what DNS has of its ' +
+        'domain, and what to do next. What DNS does not say within seconds is `unknown`.',
+      operationId: 'diagnoseEmail',
+      tags: TAGS,
+      params,
+      response: { 200: diagnosis, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const ref = refOf(request);
+      const found = ref && (await diagnose(ref));
+      return found ?? notFound(reply, 'email');
+    },
+  });
+}
+
+const NO_SUCH_RECIPIENT: Refusal = {
+  refused: 'not_found',
+  message: 'The email has no recipient with this address; GET the email for its recipients.',
+};
+
+/** The requested recipient, by default the first; null: not a recipient. */
+function chosenRecipient(found: EmailDetail, wanted: string | undefined): MessageRecipient | null {
+  const recipients = found.recipients.flatMap(({ address }, position) => {
+    const parsed = parseAddress(address);
+    return parsed === null ? [] : [{ address: parsed, position }];
+  });
+  if (wanted === undefined) return recipients[0] ?? null;
+  const asked = parseAddress(wanted);
+  const key = asked && addressKey(asked);
+  return recipients.find(({ address }) => addressKey(address) === key) ?? null;
+}
+
+export const CONTENT_GONE: Refusal = {
+  refused: 'not_found',
+  message: 'The content of this email was removed after its retention; its record is kept.',
+};
+
+/** The email in the path, restricted to what the caller may see; null when it is not an id. */
+export function refOf(request: FastifyRequest<{ Params: { id: string } }>): EmailRef | null {
+  const { id } = request.params;
+  const caller = callerOf(request);
+  return isId(id) ? { ...caller, id, keyId: ownKeyOf(caller) } : null;
+}
+
+/** The key to which emails are restricted; null: none. */
+export function ownKeyOf({ permission, keyId }: Caller): string | null {
+  return permission === 'sending_access' ? keyId : null;
+}

@@ -1,0 +1,324 @@
+import assert from 'node:assert/strict';
+import { after, beforeEach, test } from 'node:test';
+import { newEmail, newSender, SETTLING, settlement } from '../../test/support/mail-store.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { AcceptStore } from '../accept/store/accept.ts';
+import type { NewEmail } from '../accept/store/statement.ts';
+import { newId } from '../database/ids.ts';
+import { expireWorker, registerNode, releaseOrphans } from '../delivery/queue/node-store.ts';
+import type { Queryable } from '../database/database.ts';
+import {
+  changeQueueStep,
+  QUEUE_START,
+  WHOLE_QUEUE,
+} from '../delivery/queue-control/change-store.ts';
+import { claimOldest, releaseClaims } from '../delivery/queue/queue-store.ts';
+import { cancelEmail, rescheduleEmail } from './schedule-store.ts';
+import { SettleStore } from '../settle/settle.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+beforeEach(() => db.query('delete from queue'));
+const sender = await newSender(db);
+
+const DAY_MS = 86_400_000;
+const fromNow = (ms: number) => new Date(Math.floor(Date.now()) + ms);
+
+async function accepted(
+  changes: Partial<Omit<NewEmail, 'to'>> & { to?: readonly string[]; holder?: string } = {},
+): Promise<NewEmail> {
+  const { holder = null, ...fields } = changes;
+  const store = new AcceptStore(db.accepting, {
+    limit: { max: 1_000_000, windowS: 60 },
+    holder: () => holder,
+    onNotified: () => {},
+    onUnknown: () => {},
+  });
+  const email = newEmail(sender, { handOver: holder !== null, ...fields });
+  assert.equal((await store.accept(email)).outcome, 'accepted');
+  return email;
+}
+
+async function newHolder(): Promise<string> {
+  const id = newId();
+  await registerNode(db, { id, instance: newId(), host: 'here', pid: 1 });
+  return id;
+}
+
+const refOf = ({ id }: NewEmail) => ({ ...sender, id, keyId: null, domain: null });
+const cancel = (email: NewEmail) => cancelEmail(db, refOf(email));
+const move = (email: NewEmail, at: Date) => rescheduleEmail(db, refOf(email), at);
+
+const claim = (holder: string) =>
+  claimOldest(db.settling, {
+    holder,
+    max: 1_000,
+    window: 1_001,
+    from: new Date(0),
+    fullProjects: [],
+    fullQueues: [],
+  });
+
+/** Of an email that its accept gave to a worker. */
+const released = ({ projectId, id }: NewEmail) => ({
+  projectId,
+  emailId: id,
+  claim: 1,
+  provider: 'x',
+  delayMs: 0,
+});
+
+/** The email's row against what its recipients, events and queue rows say. */
+async function checked(email: NewEmail) {
+  const [row] = await db.query<{
+    open: number;
+    is_open: number;
+    queued: number;
+    events: number;
+    last_seq: number;
+    event_count: number;
+    worst: number;
+    statuses: string[];
+    is_complete: boolean;
+    last_event: string;
+  }>(
+    `select e.open_count::int as open, e.event_count, e.worst, e.last_event,
+            e.completed_at is not null as is_complete,
+            (select count(*)::int from recipients r
+              where r.email_id = e.id and r.completed_at is null) as is_open,
+            (select array_agg(r.status order by r.position) from recipients r
+              where r.email_id = e.id) as statuses,
+            (select count(*)::int from queue q where q.email_id = e.id) as queued,
+            (select count(*)::int from events v where v.subject_id = e.id) as events,
+            (select max(v.seq) from events v where v.subject_id = e.id) as last_seq
+       from emails e where e.id = $1`,
+    [email.id],
+  );
+  assert.ok(row);
+  assert.deepEqual([row.is_open, row.queued], [row.open, row.open]);
+  assert.deepEqual([row.events, row.last_seq], [row.event_count, row.event_count]);
+  assert.equal(row.is_complete, row.open === 0);
+  return row;
+}
+
+test('a canceled email has ended, with one event that names its canceled recipients', async () => {
+  const email = await accepted({ to: ['jo@example.net', 'flo@example.org'] });
+  assert.deepEqual(await cancel(email), { canceled: 2, sending: 0, inDoubt: 0 });
+  const row = await checked(email);
+  assert.deepEqual(row.statuses, ['canceled', 'canceled']);
+  assert.deepEqual([row.open, row.worst, row.last_event], [0, 3, 'email.canceled']);
+  const [event] = await db.query<{ data: object; position: number | null }>(
+    'select data, position from events where subject_id = $1 and seq = 2',
+    [email.id],
+  );
+  assert.deepEqual(event, {
+    data: {
+      email_id: email.id,
+      status: 'canceled',
+      recipients: ['jo@example.net', 'flo@example.org'],
+    },
+    position: null,
+  });
+  assert.deepEqual(await cancel(email), { canceled: 0, sending: 0, inDoubt: 0 });
+  await checked(email);
+});
+
+test('of two concurrent cancels one succeeds, with one event', async () => {
+  for (let round = 0; round < 10; round += 1) {
+    const email = await accepted({ to: ['jo@example.net', 'flo@example.org'] });
+    const both = await Promise.all([cancel(email), cancel(email)]);
+    assert.deepEqual(new Set(both.map((one) => one?.canceled)), new Set([0, 2]));
+    assert.equal((await checked(email)).event_count, 2);
+  }
+});
+
+test('while two workers claim, each recipient is either claimed or canceled', async () => {
+  const workers = [await newHolder(), await newHolder()];
+  const emails = await Promise.all(
+    Array.from({ length: 60 }, () => accepted({ to: ['a@b.net', 'c@d.net'] })),
+  );
+  const [cancellations, ...claims] = await Promise.all([
+    Promise.all(emails.map((email) => cancel(email))),
+    ...[0, 1, 2, 3].map((index) => claim(workers[index % 2]!)),
+  ]);
+  const claimed = claims.flatMap((one) => one.claimed);
+  for (const [index, email] of emails.entries()) {
+    const own = claimed.filter(({ emailId }) => emailId === email.id).length;
+    assert.equal((cancellations[index]?.canceled ?? 0) + own, 2);
+    assert.equal((await checked(email)).open, own);
+  }
+});
+
+test('a recipient that a worker holds is not canceled; the others of the email are', async () => {
+  const holder = await newHolder();
+  const email = await accepted({ to: ['jo@example.net', 'flo@example.org'], holder });
+  await releaseClaims(db.settling, [{ ...released(email), position: 1, holder }]);
+  assert.deepEqual(await cancel(email), { canceled: 1, sending: 1, inDoubt: 0 });
+  assert.deepEqual((await checked(email)).statuses, ['queued', 'canceled']);
+  assert.deepEqual(await cancel(email), { canceled: 0, sending: 1, inDoubt: 0 });
+  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  assert.equal(await settling.settle(settlement(email)), true);
+  assert.deepEqual((await checked(email)).statuses, ['delivered', 'canceled']);
+});
+
+test('a deferral that is settled while a cancel waits for the email is canceled', async () => {
+  const holder = await newHolder();
+  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  const deferred = {
+    status: 'deferred',
+    eventType: 'email.delivery_delayed',
+    retryMs: 60_000,
+  } as const;
+  for (let round = 0; round < 10; round += 1) {
+    const email = await accepted({ holder });
+    const [settled, canceled] = await Promise.all([
+      settling.settle(settlement(email, deferred)),
+      cancel(email),
+    ]);
+    assert.equal(settled, true);
+    const { open, statuses } = await checked(email);
+    const expected = canceled?.canceled === 1 ? [0, 'canceled'] : [1, 'deferred'];
+    assert.deepEqual([open, statuses[0]], expected);
+    if (open === 1) assert.equal((await cancel(email))?.canceled, 1);
+  }
+});
+
+test('a recipient that a dead worker may have delivered is not canceled', async () => {
+  const dead = await newHolder();
+  const [expired, orphaned, retried] = [
+    await accepted({ holder: dead }),
+    await accepted({ holder: newId() }),
+    await accepted({ holder: newId(), to: ['jo@retried.test'] }),
+  ];
+  const selector = { ...WHOLE_QUEUE, domain: 'retried.test' };
+  await changeQueueStep(db, 'retry', { selector, from: QUEUE_START });
+  await expireWorker(db, { id: dead, beat: null });
+  await releaseOrphans(db);
+  for (const email of [expired, orphaned, retried]) {
+    assert.deepEqual(await cancel(email), { canceled: 0, sending: 0, inDoubt: 1 });
+    assert.equal((await move(email, fromNow(DAY_MS)))?.kind, 'left');
+    await checked(email);
+  }
+  const { claimed } = await claim(await newHolder());
+  assert.equal(claimed.length, 3, 'it is tried again');
+});
+
+test('a recipient released without an attempt can be canceled', async () => {
+  const holder = await newHolder();
+  const email = await accepted({ holder });
+  await releaseClaims(db.settling, [{ ...released(email), position: 0, holder }]);
+  assert.equal((await cancel(email))?.canceled, 1);
+});
+
+test('a cancel that is killed before its commit changes nothing', async () => {
+  const email = await accepted();
+  const dying = {
+    transaction: <Result>(work: (tx: Queryable) => Promise<Result>) =>
+      db.transaction((tx) => {
+        let statements = 0;
+        const query: Queryable['query'] = async (...given) => {
+          const rows = await tx.query(...given);
+          statements += 1;
+          if (statements === 2) await tx.query('select pg_terminate_backend(pg_backend_pid())');
+          return rows as never;
+        };
+        return work({ query });
+      }),
+  };
+  await assert.rejects(cancelEmail(dying, refOf(email)));
+  assert.deepEqual((await checked(email)).statuses, ['queued']);
+  assert.equal((await cancel(email))?.canceled, 1);
+});
+
+test('an email can be changed only by keys that may read it', async () => {
+  const email = await accepted();
+  const ref = refOf(email);
+  for (const other of [
+    { ...ref, keyId: newId() },
+    { ...ref, domain: 'other.com' },
+    { ...ref, environment: 'test' as const },
+    { ...ref, projectId: newId() },
+    { ...ref, id: newId() },
+  ]) {
+    assert.equal(await cancelEmail(db, other), null);
+    assert.equal(await rescheduleEmail(db, other, fromNow(DAY_MS)), null);
+  }
+  assert.deepEqual((await checked(email)).statuses, ['queued']);
+  const own = { ...ref, keyId: sender.keyId, domain: 'acme.com' };
+  assert.equal((await cancelEmail(db, own))?.canceled, 1);
+});
+
+async function timesOf(email: NewEmail) {
+  const [row] = await db.query<{ scheduled: Date; lifetimeS: number; due: Date; next: Date }>(
+    `select e.scheduled_at as scheduled, q.due_at as due, r.next_attempt_at as next,
+            extract(epoch from e.expires_at - e.scheduled_at)::int as "lifetimeS"
+       from emails e join queue q on q.email_id = e.id join recipients r on r.email_id = e.id
+      where e.id = $1`,
+    [email.id],
+  );
+  return row;
+}
+
+test('rescheduling moves the due time and the expiry', async () => {
+  const email = await accepted({ scheduledAt: fromNow(DAY_MS) });
+  for (const at of [fromNow(3 * DAY_MS), fromNow(DAY_MS / 2)]) {
+    assert.equal((await move(email, at))?.kind, 'moved');
+    const expected = { scheduled: at, due: at, next: at, lifetimeS: email.lifetimeS };
+    assert.deepEqual(await timesOf(email), expected);
+    assert.equal((await checked(email)).last_event, 'email.scheduled');
+    assert.equal((await move(email, at))?.kind, 'same');
+  }
+  assert.equal((await checked(email)).event_count, 3);
+  assert.equal((await claim(await newHolder())).claimed.length, 0);
+  assert.equal((await move(email, fromNow(-DAY_MS)))?.kind, 'moved');
+  const row = await checked(email);
+  assert.deepEqual([row.statuses, row.last_event], [['queued'], 'email.queued']);
+  assert.equal((await claim(await newHolder())).claimed.length, 1);
+});
+
+test('an email that waits in the queue can be scheduled', async () => {
+  const email = await accepted();
+  const at = fromNow(DAY_MS);
+  assert.equal((await move(email, at))?.kind, 'moved');
+  assert.deepEqual((await checked(email)).statuses, ['scheduled']);
+  assert.deepEqual((await timesOf(email))?.due, at);
+});
+
+test('a time more than 30 days ahead is refused', async () => {
+  const email = await accepted({ scheduledAt: fromNow(DAY_MS) });
+  assert.equal((await move(email, fromNow(30 * DAY_MS + 60_000)))?.kind, 'too_far');
+  assert.equal((await checked(email)).event_count, 1);
+});
+
+test('while a worker claims, an email is rescheduled as a whole or not at all', async () => {
+  const holder = await newHolder();
+  const emails = await Promise.all(
+    Array.from({ length: 40 }, () => accepted({ to: ['a@b.net', 'c@d.net', 'e@f.net'] })),
+  );
+  const [moves, ...claims] = await Promise.all([
+    Promise.all(emails.map((email) => move(email, fromNow(DAY_MS)))),
+    claim(holder),
+    claim(holder),
+  ]);
+  const claimed = new Set(claims.flatMap((one) => one.claimed).map(({ emailId }) => emailId));
+  for (const [index, email] of emails.entries()) {
+    const { statuses } = await checked(email);
+    const isMoved = moves[index]?.kind === 'moved';
+    assert.deepEqual(new Set(statuses), new Set([isMoved ? 'scheduled' : 'queued']));
+    assert.ok(!isMoved || !claimed.has(email.id));
+  }
+});
+
+test('an email with an attempt cannot be rescheduled', async () => {
+  const holder = await newHolder();
+  const settling = new SettleStore(db.settling, { ...SETTLING, holder: () => holder });
+  const email = await accepted({ to: ['a@b.net', 'c@d.net'], holder });
+  assert.deepEqual(await move(email, fromNow(DAY_MS)), { kind: 'left', sending: 2, inDoubt: 0 });
+  const retry = { status: 'deferred', eventType: 'email.delivery_delayed', retryMs: 1 } as const;
+  await settling.settle(settlement(email, retry));
+  await releaseClaims(db.settling, [{ ...released(email), position: 1, holder }]);
+  assert.deepEqual(await move(email, fromNow(DAY_MS)), { kind: 'left', sending: 0, inDoubt: 0 });
+  assert.equal((await cancel(email))?.canceled, 2);
+  assert.equal((await move(email, fromNow(DAY_MS)))?.kind, 'left');
+});

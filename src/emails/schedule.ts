@@ -1,0 +1,82 @@
+/**
+ * Cancels accepted emails and changes their time, for the HTTP API and the command line: the refusals and
+ * their sentences. The statements: emails/schedule-store.ts.
+ */
+import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
+import { isFinal } from '../core/statuses.ts';
+import { type EmailDetail, type EmailRef, findEmail } from './email-store.ts';
+import type { Database } from '../database/database.ts';
+import { cancelEmail, rescheduleEmail, type Unfree } from './schedule-store.ts';
+import { TOO_FAR_AHEAD } from '../accept/accept.ts';
+import { readScheduledAt } from '../accept/draft.ts';
+
+const NO_EMAIL: Refusal = {
+  refused: 'not_found',
+  message: 'There is no email with this id in this project and environment.',
+};
+
+/**
+ * Cancels the recipients of an email that have not been sent to.
+ * @param contentBytesMax longer content is not read
+ * @returns the email after the change
+ */
+export async function cancel(
+  db: Database,
+  ref: EmailRef,
+  contentBytesMax?: number,
+): Promise<EmailDetail | Refusal> {
+  const cancellation = await cancelEmail(db, ref);
+  const email = cancellation && (await findEmail(db, ref, contentBytesMax));
+  if (!cancellation || !email) return NO_EMAIL;
+  if (cancellation.canceled > 0) return email;
+  return conflict('There is nothing left to cancel', email, cancellation);
+}
+
+/**
+ * Changes the time of an email before its first attempt.
+ * @param contentBytesMax longer content is not read
+ * @returns the email after the change
+ */
+export async function reschedule(
+  db: Database,
+  ref: EmailRef,
+  text: string,
+  contentBytesMax?: number,
+): Promise<EmailDetail | Refusal> {
+  const scheduledAt = readTime(text);
+  if (!(scheduledAt instanceof Date)) return scheduledAt;
+  const rescheduling = await rescheduleEmail(db, ref, scheduledAt);
+  const email = rescheduling && (await findEmail(db, ref, contentBytesMax));
+  if (!rescheduling || !email) return NO_EMAIL;
+  switch (rescheduling.kind) {
+    case 'moved':
+    case 'same':
+      return email;
+    case 'too_far':
+      return refuseFields([{ field: 'scheduled_at', message: TOO_FAR_AHEAD }]);
+    case 'left':
+      return conflict('The time cannot be changed any more', email, rescheduling);
+  }
+}
+
+function readTime(text: string): Date | Refusal {
+  const problems: FieldProblem[] = [];
+  const time = readScheduledAt('scheduled_at', text, (field, message) => {
+    problems.push({ field, message });
+  });
+  return time ?? refuseFields(problems);
+}
+
+/** A temporary reason comes before a permanent one. */
+function conflict(what: string, { status }: EmailDetail, { sending, inDoubt }: Unfree): Refusal {
+  const refusal = (why: string): Refusal => ({ refused: 'conflict', message: `${what}: ${why}.` });
+  if (sending > 0) return refusal('a worker is sending the email; look at it again in a moment');
+  if (inDoubt > 0) {
+    return refusal(
+      'the worker that was sending the email died, and whether it was delivered is not known; ' +
+        'it is tried again',
+    );
+  }
+  if (isFinal(status)) return refusal(`the email is ${status}`);
+  return refusal('an attempt to deliver the email was made');
+}

@@ -1,0 +1,344 @@
+/**
+ * Schemas of emails in responses, and of the queries of their lists. New ones: accept/schemas.ts.
+ */
+import { z } from 'zod';
+import { EVENT_TYPES } from '../core/events.ts';
+import { FINAL_STATUSES, OPEN_STATUSES, STATUS_MEANINGS } from '../core/statuses.ts';
+import { SUBJECT_MAX } from '../accept/draft.ts';
+import { SEARCH_MAX } from './search.ts';
+import { environment, idSchema, listOf, listQuery, time } from '../http/schemas.ts';
+
+export const status = z
+  .enum(['sending', ...OPEN_STATUSES, ...FINAL_STATUSES])
+  .meta({ id: 'EmailStatus', description: meaningsInOneText() });
+
+function meaningsInOneText(): string {
+  return Object.entries(STATUS_MEANINGS)
+    .map(([name, meaning]) => `\`${name}\`: ${meaning}`)
+    .join(' ');
+}
+
+const created = (bound: string) =>
+  z.iso
+    .datetime({ offset: true })
+    .optional()
+    .meta({
+      description: `Only emails created ${bound} this time.`,
+      examples: ['2026-11-21T00:00:00Z'],
+    });
+
+export const emailQuery = listQuery({
+  q: z
+    .string()
+    .max(SEARCH_MAX)
+    .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
+    .optional()
+    .meta({
+      description:
+        'A search: words and quoted texts that the subject contains, all of them, and the filters as ' +
+        'operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` (created; a date, ' +
+        'in UTC, or a time).',
+      examples: ['receipt to:jo@example.com status:bounced after:2026-11-21'],
+    }),
+  status: status.optional().describe('Only with this status.'),
+  to: z
+    .string()
+    .optional()
+    .meta({ description: 'An address in `to`, `cc` or `bcc`.', examples: ['jo@example.com'] }),
+  from: z
+    .string()
+    .optional()
+    .meta({
+      description: 'The address of the sender, without the name.',
+      examples: ['hello@acme.com'],
+    }),
+  subject: z
+    .string()
+    .min(1)
+    .max(SUBJECT_MAX)
+    .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
+    .optional()
+    .meta({ description: 'A part of it, in any case.', examples: ['receipt'] }),
+  tag: z
+    .string()
+    .optional()
+    .meta({ description: '`name` or `name:value`.', examples: ['kind:receipt'] }),
+  domain: z
+    .string()
+    .optional()
+    .meta({ description: 'The sending domain.', examples: ['acme.com'] }),
+  created_after: created('at or after'),
+  created_before: created('before'),
+});
+
+export const contentQuery = z.strictObject({
+  recipient: z
+    .string()
+    .optional()
+    .meta({
+      description: 'The recipient of the message; default: the first one.',
+      examples: ['jo@example.com'],
+    }),
+});
+
+export const timelineQuery = z.strictObject({
+  limit: z.coerce
+    .number<string>()
+    .int()
+    .min(1)
+    .max(1_000)
+    .default(1_000)
+    .describe('How many to return at most.'),
+  after: z.coerce
+    .number<string>()
+    .int()
+    .min(0)
+    .default(0)
+    .describe('The number of the last event that was read.'),
+});
+
+export const acceptedEmail = z
+  .object({
+    object: z.literal('email'),
+    id: idSchema('The email.'),
+    status,
+    created_at: time('When it was accepted.'),
+  })
+  .meta({ id: 'AcceptedEmail' });
+
+export const acceptedBatch = z
+  .object({
+    data: z
+      .array(z.object({ id: idSchema('The email.') }))
+      .describe('The accepted emails, in the order of the request.'),
+    errors: z
+      .array(
+        z.object({
+          index: z
+            .int()
+            .min(0)
+            .meta({ description: 'The place in the request, from 0.', examples: [1] }),
+          code: z.string().meta({ description: 'For programs.', examples: ['suppressed'] }),
+          message: z.string().meta({
+            description: 'One sentence: what is wrong and what to do.',
+            examples: ['to: bob@example.com is suppressed: hard_bounce'],
+          }),
+        }),
+      )
+      .describe(
+        'The emails that were not accepted, in the order of the request; empty when strict.',
+      ),
+  })
+  .meta({ id: 'AcceptedBatch' });
+
+const addressList = (...example: string[]) => z.array(z.string()).meta({ examples: [example] });
+
+const summaryFields = {
+  object: z.literal('email'),
+  id: idSchema('The email.'),
+  message_id: z.string().meta({
+    description: 'The Message-ID header, with its angle brackets.',
+    examples: ['<0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa@acme.com>'],
+  }),
+  from: z.string().meta({ examples: ['Acme <hello@acme.com>'] }),
+  to: addressList('jo@example.com'),
+  cc: addressList(),
+  bcc: addressList(),
+  reply_to: addressList(),
+  subject: z.string().meta({ examples: ['Your receipt'] }),
+  status,
+  last_event: z.enum(EVENT_TYPES),
+  created_at: time('When it was accepted.'),
+  scheduled_at: time('When it is, or was, to be sent; null: at once.').nullable(),
+  sent_at: time('When the first recipient received it.').nullable(),
+  completed_at: time('When the last recipient reached its final status.').nullable(),
+  tags: z
+    .array(z.object({ name: z.string(), value: z.string() }))
+    .meta({ examples: [[{ name: 'kind', value: 'receipt' }]] }),
+  metadata: z.record(z.string(), z.string()).meta({ examples: [{ order: '4711' }] }),
+  environment,
+};
+
+export const reason = z
+  .object({
+    category: z.string().meta({
+      description: 'The kind of problem.',
+      examples: ['mailbox', 'quota', 'greylist', 'policy', 'reputation', 'content', 'expired'],
+    }),
+    blame: z.enum(['recipient', 'receiver', 'sender', 'us']).describe('Who can solve it.'),
+    advice: z.string().meta({
+      description: 'What to do, in one sentence.',
+      examples: ['The mailbox does not exist; remove the address from your list.'],
+    }),
+  })
+  .meta({ id: 'Reason' });
+
+export const smtp = z
+  .object({
+    code: z
+      .int()
+      .min(0)
+      .nullable()
+      .meta({ examples: [550] }),
+    enhanced_code: z
+      .string()
+      .nullable()
+      .meta({ examples: ['5.1.1'] }),
+    message: z
+      .string()
+      .meta({ examples: ['The email account that you tried to reach does not exist'] }),
+    mx: z
+      .string()
+      .nullable()
+      .meta({ description: 'The server that replied.', examples: ['mx1.example.com'] }),
+    ip: z
+      .string()
+      .nullable()
+      .meta({ examples: ['192.0.2.25'] }),
+    tls: z
+      .object({
+        version: z.string().meta({ examples: ['TLSv1.3'] }),
+        cipher: z.string().meta({ examples: ['TLS_AES_256_GCM_SHA384'] }),
+        verified: z.boolean().describe('The certificate of the server was valid.'),
+        problem: z
+          .string()
+          .nullable()
+          .optional()
+          .meta({ description: 'Why it was not.', examples: [null] }),
+      })
+      .nullable()
+      .describe('null: unencrypted.'),
+    tls_policy: z
+      .string()
+      .nullable()
+      .optional()
+      .meta({
+        description: 'The TLS rule that applied to the server; null: no server was chosen.',
+        examples: ['none', 'provider', 'enforced', 'mta-sts-testing', 'mta-sts', 'dane'],
+      }),
+  })
+  .meta({ id: 'SmtpAnswer', description: 'The last reply or error about the recipient.' });
+
+const recipient = z
+  .object({
+    address: z.string().meta({ examples: ['jo@example.com'] }),
+    kind: z.enum(['to', 'cc', 'bcc']),
+    status,
+    attempts: z
+      .int()
+      .min(0)
+      .meta({ examples: [1] }),
+    next_attempt_at: time('When it is retried.').nullable(),
+    completed_at: time('When it reached its final status.').nullable(),
+    reason: reason.nullable(),
+    smtp: smtp.nullable(),
+  })
+  .meta({ id: 'Recipient' });
+
+const emailSummary = z
+  .object(summaryFields)
+  .meta({ id: 'EmailSummary', description: 'An email without its content and recipients.' });
+
+export const email = z
+  .object({
+    ...summaryFields,
+    html: z
+      .string()
+      .nullable()
+      .meta({
+        description: 'null, like `text`, after the retention of content.',
+        examples: ['<p>Thank you.</p>'],
+      }),
+    text: z
+      .string()
+      .nullable()
+      .meta({ description: 'null: derived from the html. Empty: none.', examples: [null] }),
+    tracking: z
+      .object({ opens: z.boolean(), clicks: z.boolean() })
+      .describe(
+        'What is tracked, by the email or its domain. Both false after the retention of content.',
+      ),
+    recipients: z.array(recipient),
+  })
+  .meta({
+    id: 'Email',
+    description:
+      'Its status is that of the most active recipient while any is open, then the worst outcome.',
+  });
+
+export const emailList = listOf('EmailList', emailSummary, {
+  scanned_until: idSchema(
+    'With a filter that has no index, at most 50,000 emails are searched per call. If the list ' +
+      'continues, this is the position: continue with `after` (or `before`) this id.',
+  ).nullable(),
+});
+
+/** In seconds. */
+export const SHARED_FOR_S = { min: 60, max: 48 * 3_600 } as const;
+
+export const sharing = z
+  .strictObject({
+    expires_in: z.int().nullish().meta({
+      description: 'How long the link shows the email, in seconds; default: 48 hours.',
+      minimum: SHARED_FOR_S.min,
+      maximum: SHARED_FOR_S.max,
+      'x-null-is-absent': true,
+    }),
+  })
+  .meta({ id: 'EmailSharing', examples: [{ expires_in: 86_400 }] });
+
+export const sharedEmail = z
+  .object({
+    object: z.literal('email'),
+    id: idSchema('The email.'),
+    url: z.string().meta({
+      description: 'The page with the email.',
+      format: 'uri',
+      examples: ['https://mail.acme.com/s/AQEBogjKQAV0zpO0'],
+    }),
+    expires_at: time('From then on it shows nothing.'),
+  })
+  .meta({ id: 'SharedEmail' });
+
+export const emailPreview = sharedEmail
+  .extend({ object: z.literal('email_preview') })
+  .meta({ id: 'EmailPreview' });
+
+const timelineEvent = z
+  .object({
+    object: z.literal('event'),
+    number: z
+      .int()
+      .min(1)
+      .meta({ description: '1, 2, 3, … within the email.', examples: [2] }),
+    id: idSchema('The event, the same as `webhook-id`.'),
+    type: z.enum(EVENT_TYPES),
+    created_at: time('When it occurred.'),
+    recipient: z
+      .string()
+      .nullable()
+      .meta({
+        description: 'null: the event concerns the whole email.',
+        examples: ['jo@example.com'],
+      }),
+    data: z.looseObject({}).describe('As in the webhook of this event.'),
+    attempt: z
+      .looseObject({})
+      .nullable()
+      .describe('The attempt that caused it, with the SMTP dialogue.'),
+  })
+  .meta({ id: 'TimelineEvent' });
+
+export const timeline = listOf('TimelineEventList', timelineEvent);
+
+export const messageBytes = {
+  description: 'The message.',
+  content: {
+    'message/rfc822': {
+      schema: z.string().meta({
+        format: 'binary',
+        examples: ['From: Acme <hello@acme.com>\r\nTo: jo@example.com\r\n…'],
+      }),
+    },
+  },
+};

@@ -1,0 +1,150 @@
+/**
+ * The search in `GET /v1/emails?q=` and `letterhaus emails list --query`: words and operators with a value,
+ * like `to:jo@example.com after:2026-11-21 receipt "order 4711"`. Each operator is one of the filters of the
+ * list, with its bounds; words and quoted texts are parts of the subject, and an email has all of them.
+ */
+import { FINAL_STATUSES, OPEN_STATUSES, type Status } from '../core/statuses.ts';
+import { addressKey, parseDomain, parseMailbox } from '../mail/address.ts';
+import type { EmailFilter } from './email-store.ts';
+import { TAG_PATTERN } from '../accept/draft.ts';
+
+/** Characters. */
+export const SEARCH_MAX = 1_000;
+
+/** Each is looked for in 50,000 subjects: eight take 0.4 s, a hundred several seconds. */
+const WORDS_MAX = 8;
+
+/** What a search restricts; null: nothing. */
+export type Search = Omit<EmailFilter, 'keyId'>;
+
+const NOTHING: Search = {
+  to: null,
+  from: null,
+  status: null,
+  domain: null,
+  tag: null,
+  createdAfter: null,
+  createdBefore: null,
+  subject: null,
+};
+
+const STATUSES: readonly Status[] = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES];
+
+type Operator = {
+  field: Exclude<keyof Search, 'subject'>;
+  /** null: not a value of this operator. */
+  parse: (text: string) => Search[Operator['field']];
+  /** Completes "is not". */
+  what: string;
+};
+
+const A_DATE = 'a date or a time with its offset, like 2026-11-21 or 2026-11-21T09:00:00+01:00';
+
+const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
+  ['to', { field: 'to', parse: keyOfAddress, what: 'an email address' }],
+  ['from', { field: 'from', parse: keyOfAddress, what: 'an email address' }],
+  ['status', { field: 'status', parse: statusNamed, what: `one of ${STATUSES.join(', ')}` }],
+  ['domain', { field: 'domain', parse: parseDomain, what: 'a domain name, like acme.com' }],
+  ['tag', { field: 'tag', parse: parseTag, what: 'a tag, like kind or kind:receipt' }],
+  ['after', { field: 'createdAfter', parse: timeNamed, what: A_DATE }],
+  ['before', { field: 'createdBefore', parse: timeNamed, what: A_DATE }],
+]);
+
+const NAMES = [...OPERATORS.keys()].map((name) => `${name}:`).join(', ');
+
+/** A word up to white space, in which quotation marks hold text together: `"a b"`, `tag:"a"`. */
+const TERM = /(?:([a-z_]{1,32}):)?("[^"]*"|[^\s"]+|(?=\s|$))/giy;
+
+/** @returns the problems, each as the end of a sentence, when it cannot be read */
+export function readSearch(text: string): Search | { problems: string[] } {
+  const problems: string[] = [];
+  const found: Record<string, unknown> = {};
+  const words: string[] = [];
+  for (const term of termsOf(text, problems)) {
+    const { name, value } = term;
+    const operator = name === null ? undefined : OPERATORS.get(name.toLowerCase());
+    if (name === null || (operator === undefined && value === '')) {
+      words.push(name === null ? value : `${name}:`);
+    } else if (operator === undefined) problems.push(unknownOperator(name));
+    else if (operator.field in found) problems.push(`has ${name}: twice; leave one of them out`);
+    else {
+      found[operator.field] = operator.parse(value);
+      if (found[operator.field] === null) {
+        problems.push(`${name}: ${JSON.stringify(value)} is not ${operator.what}`);
+      }
+    }
+  }
+  if (words.length > WORDS_MAX) {
+    problems.push(
+      `has more than ${WORDS_MAX} words; put those that follow each other in quotation marks`,
+    );
+  }
+  if (problems.length > 0) return { problems };
+  return { ...NOTHING, ...found, subject: words.length === 0 ? null : words };
+}
+
+function unknownOperator(name: string): string {
+  return `${name}: is not an operator; use ${NAMES}, or put the text in quotation marks`;
+}
+
+type Term = { name: string | null; value: string };
+
+function* termsOf(text: string, problems: string[]): Generator<Term> {
+  for (let at = 0; at < text.length;) {
+    if (/\s/.test(text[at]!)) {
+      at += 1;
+      continue;
+    }
+    TERM.lastIndex = at;
+    const match = TERM.exec(text);
+    if (match === null) {
+      problems.push('has a quotation mark without its counterpart');
+      return;
+    }
+    const [whole, name = null, written = ''] = match;
+    const value = written.startsWith('"') ? written.slice(1, -1) : written;
+    if (name !== null || value !== '') yield { name, value };
+    at += whole.length;
+  }
+}
+
+/** Both restrict. @returns the operator that restricts what `filter` restricts already, or the filter */
+export function withSearch(filter: EmailFilter, search: Search): EmailFilter | { twice: string } {
+  const given = Object.entries(search).filter(([, value]) => value !== null);
+  const twice = given.find(([field]) => filter[field as keyof Search] !== null)?.[0];
+  if (twice === undefined) return { ...filter, ...Object.fromEntries(given) };
+  const operator = [...OPERATORS].find(([, { field }]) => field === twice);
+  return { twice: operator === undefined ? 'a part of the subject' : `${operator[0]}:` };
+}
+
+/** In the form of the filters. */
+export function keyOfAddress(text: string): string | null {
+  const mailbox = parseMailbox(text);
+  return mailbox && addressKey(mailbox.address);
+}
+
+/** `name` or `name:value`. */
+export function parseTag(text: string): EmailFilter['tag'] {
+  const [name = '', value, ...more] = text.split(':');
+  if (!TAG_PATTERN.test(name) || more.length > 0) return null;
+  if (value === undefined) return { name };
+  return TAG_PATTERN.test(value) ? { name, value } : null;
+}
+
+function statusNamed(text: string): Status | null {
+  return STATUSES.find((status) => status === text.toLowerCase()) ?? null;
+}
+
+const DATE_OR_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/i;
+
+/** A date is its beginning in UTC. */
+function timeNamed(text: string): Date | null {
+  if (!DATE_OR_TIME.test(text)) return null;
+  const time = new Date(text.toUpperCase());
+  if (Number.isNaN(time.getTime())) return null;
+  // 2026-02-30 would be a day in March.
+  const isReal = new Date(`${text.slice(0, 10)}T00:00:00Z`)
+    .toISOString()
+    .startsWith(text.slice(0, 10));
+  return isReal ? time : null;
+}

@@ -1,0 +1,67 @@
+/** Emails as JSON: the wire names, the same for the HTTP API and the command line's `--json`. */
+import { domainOf, formatMailbox } from '../mail/address.ts';
+import { bodyPartsOf } from '../mail/mime/body-parts.ts';
+import { messageIdOf } from '../mail/compose.ts';
+import { readMessage, textOfPart } from '../mail/mime/reader.ts';
+import { trackedIn, trackingOf } from '../mail/links/tracking-link.ts';
+import type { EmailDetail, EmailSummary, TimelineEvent } from './email-store.ts';
+
+export function presentSummary(email: EmailSummary) {
+  const from = { name: email.fromName, address: email.fromAddress };
+  return {
+    object: 'email' as const,
+    id: email.id,
+    message_id: email.messageId ?? messageIdOf(email.id, domainOf(from.address)),
+    from: formatMailbox(from),
+    to: email.to,
+    cc: email.cc,
+    bcc: email.bcc,
+    reply_to: email.replyTo,
+    subject: email.subject,
+    status: email.status,
+    last_event: email.lastEvent,
+    created_at: email.createdAt.toISOString(),
+    scheduled_at: wireTime(email.scheduledAt),
+    sent_at: wireTime(email.sentAt),
+    completed_at: wireTime(email.completedAt),
+    tags: email.tags,
+    metadata: email.metadata,
+    environment: email.environment,
+  };
+}
+
+export function presentEmail(email: EmailDetail) {
+  const { recipients, raw } = email;
+  const { html, text } = raw === null ? email : textsOf(raw);
+  const tracking = trackedIn(trackingOf(email.tracking));
+  return { ...presentSummary(email), html, text, tracking, recipients };
+}
+
+/** The first text and html of a message as it was written; null where there is none. */
+function textsOf(raw: Buffer): { html: string | null; text: string | null } {
+  const texts = [...bodyPartsOf(readMessage(raw))];
+  const first = (type: string): string | null => {
+    const part = texts.find(({ contentType }) => contentType.type === type);
+    // JSON has no lone surrogates, and some readers refuse NUL.
+    return part === undefined ? null : textOfPart(part).toWellFormed().replaceAll('\0', '');
+  };
+  return { html: first('text/html'), text: first('text/plain') };
+}
+
+export function presentEvent(event: TimelineEvent) {
+  const { number, id, type, createdAt, recipient, data, attempt } = event;
+  return {
+    object: 'event' as const,
+    number,
+    id,
+    type,
+    created_at: createdAt.toISOString(),
+    recipient,
+    data,
+    attempt,
+  };
+}
+
+function wireTime(time: Date | null): string | null {
+  return time?.toISOString() ?? null;
+}

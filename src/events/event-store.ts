@@ -1,0 +1,107 @@
+/**
+ * Events, as webhooks deliver them. Every statement that changes a status inserts its event and the
+ * webhook deliveries (`FAN_OUT`), so that they commit together. accept/store/statement.ts and settle/settle.ts write
+ * events of emails; this file writes those of domains and suppressions, in the caller's transaction.
+ */
+import type { EventType } from '../core/events.ts';
+import type { Scope } from '../core/scope.ts';
+import type { StoredStatus } from '../core/statuses.ts';
+import { formatMailbox, type Mailbox } from '../mail/address.ts';
+import type { Queryable } from '../database/database.ts';
+import { newId } from '../database/ids.ts';
+
+/** A change of an email; without `recipient` it concerns the whole email. */
+type EmailChange = {
+  recipient?: string;
+  status: StoredStatus;
+  reason?: object | null;
+  smtp?: object | null;
+};
+
+/** `data` of an event about an email as it is stored: EVENT_DATA adds the fields that the email's own row has. */
+export function emailEventData(
+  from: Mailbox,
+  { recipient, status, reason, smtp }: EmailChange,
+): object {
+  return {
+    ...(recipient !== undefined && { recipient }),
+    from: formatMailbox(from),
+    status,
+    ...(reason && { reason }),
+    ...(smtp && { smtp }),
+  };
+}
+
+/**
+ * The fan-out to webhooks, as part of the statements that change a status (accept/store/statement.ts,
+ * settle/settle.ts): a delivery and a queue row for every enabled endpoint that subscribes to the event. Change,
+ * event and deliveries commit together.
+ *
+ * Needs a step `t` with the time and a step `new_events` that returns the events' columns. The look-up is
+ * lateral with `offset 0`, which forces one index probe per event.
+ */
+export const FAN_OUT = `
+notification as (
+  insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
+                                  type, created_at)
+  select e.project_id, e.environment, w.id, e.id, e.subject_id, e.seq, e.type, t.now
+    from t, new_events e
+   cross join lateral (
+      select w.id from webhook_endpoints w
+       where w.project_id = e.project_id and w.environment = e.environment
+         and w.status = 'enabled' and (w.events is null or e.type = any(w.events)) offset 0) w
+  returning project_id, endpoint_id, event_id
+),
+notification_queue as (
+  insert into webhook_queue (project_id, endpoint_id, event_id, due_at)
+  select project_id, endpoint_id, event_id, t.now from notification, t
+  returning 1
+)`;
+
+/**
+ * What an event about an email has from the email's row `m`, as JSON without the last brace. These columns never
+ * change, so that an event is always read with the same bytes.
+ */
+const COMMON_DATA = `
+      select '{"email_id":"' || m.id || '","to":' || to_json(m.to_list) || ',"subject":' || to_json(m.subject)
+             || ',"tags":' || m.tags || ',"metadata":' || m.metadata || ',"message_id":'
+             || to_json(coalesce(m.message_id,
+                                 '<' || m.id || '@' || substring(m.from_address from '[^@]*$') || '>'))
+             || ',' as data
+        from emails m`;
+
+/** Joins the email of event `e`, by one index probe for each event. */
+export const EVENT_EMAIL = (e: string): string => `
+  left join lateral (${COMMON_DATA}
+       where m.project_id = ${e}.project_id and m.environment = ${e}.environment
+         and m.id = ${e}.subject_id limit 1) common on ${e}.type like 'email.%'`;
+
+/**
+ * `data` of event `e`, as webhooks and the timeline have it. Events that were stored whole, before this was
+ * introduced, are left as they are. While an old week is being removed, its events lack these fields.
+ */
+export const EVENT_DATA = (e: string): string => `
+       case when common.data is null or ${e}.data ->> 'email_id' is not null then ${e}.data
+            else (common.data || substr(${e}.data::text, 2))::json end`;
+
+// The event is its own subject, which puts it into the partition of its own week.
+const RECORD = `
+with t as materialized (select app_now() as now),
+new_events as (
+  insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
+  select $1, $2, $3, 1, $3, $4, t.now, $5::json from t
+  returning project_id, environment, subject_id, seq, id, type
+),
+${FAN_OUT}
+select count(*)::int as notified from notification_queue`;
+
+/**
+ * Records an event and queues it for every subscribed endpoint.
+ * @param event.data the `data` of the webhook; serialised once and never changed
+ */
+export async function recordEvent(
+  db: Queryable,
+  { scope, type, data }: { scope: Scope; type: EventType; data: object },
+): Promise<void> {
+  await db.query(RECORD, [scope.projectId, scope.environment, newId(), type, JSON.stringify(data)]);
+}

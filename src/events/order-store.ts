@@ -1,0 +1,107 @@
+/**
+ * The basis of the event stream's order (stream-store.ts): the era in which transaction numbers are
+ * counted, the index of the order (both created in the role of the owner), and the transaction that
+ * holds the stream back.
+ */
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from '../database/database.ts';
+import type { Watching } from '../database/server/session.ts';
+
+const HAS_ERAS = `select to_regproc('database_history') is not null as has`;
+
+const FIND_SYSTEM = `
+select nullif(split_part(database_history(), '/', 1), '') as present, system_id as noted
+  from installation`;
+
+/**
+ * Begins an era when the data is in another database system than before: the new system numbers its
+ * transactions independently, so that later events could sort before earlier ones. pg_upgrade also
+ * creates another system, where a new era does no harm. Run in a transaction.
+ */
+export async function noteDatabaseSystem(db: Queryable): Promise<void> {
+  const [eras] = await db.query<{ has: boolean }>(HAS_ERAS);
+  if (eras?.has !== true) return;
+  const [row] = await db.query<{ present: string | null; noted: string | null }>(FIND_SYSTEM);
+  const { present, noted } = row!;
+  if (present === null || present === noted) return;
+  if (noted === null) {
+    await db.query('update installation set system_id = $1', [present]);
+    return;
+  }
+  const [era] = await db.query<{ era: number }>(
+    `update installation set system_id = $1, xact_era = xact_era + 1 returning xact_era as era`,
+    [present],
+  );
+  await db.query(`alter table events alter column xact_era set default ${era!.era}`);
+}
+
+/** Whether every partition has the index; false: it is still being built. */
+export async function isStreamIndexed(db: Queryable): Promise<boolean> {
+  const [row] = await db.query<{ valid: boolean }>(
+    `select indisvalid as valid from pg_index where indexrelid = 'events_by_commit'::regclass`,
+  );
+  return row?.valid ?? false;
+}
+
+const HORIZON = `
+select stream_horizon()::text as horizon,
+       stream_horizon() < pg_snapshot_xmax(pg_current_snapshot()) as waits`;
+
+/** The number of the transaction that holds the stream back; null: none. */
+export async function streamWaitsFor(db: Queryable): Promise<string | null> {
+  const [row] = await db.query<{ horizon: string; waits: boolean }>(HORIZON);
+  return row?.waits === true ? row.horizon : null;
+}
+
+const FIND_UNINDEXED = `
+select p.relname as name, x.relname as half_built
+  from pg_inherits i
+  join pg_class p on p.oid = i.inhrelid
+  left join pg_class x on x.relname = p.relname || '_by_commit' and x.relnamespace = p.relnamespace
+ where i.inhparent = 'events'::regclass and not i.inhdetachpending
+   and not exists (select from pg_index c join pg_inherits a on a.inhrelid = c.indexrelid
+                    where c.indrelid = p.oid and a.inhparent = 'events_by_commit'::regclass)
+ order by p.relname desc`;
+
+/** One machine at a time; without waiting, since `concurrently` would wait for a waiting statement. */
+const LOCK_KEY = 0x6f726465; // "orde"
+
+/**
+ * Builds the index on partitions without it, newest first, without blocking writes. An index that an
+ * interruption left incomplete is rebuilt.
+ * @returns the number of indexes built; 0 also when another machine is building them
+ */
+export async function buildStreamIndexes(
+  address: DatabaseAddress,
+  watching: Watching = {},
+): Promise<number> {
+  const client = await connectAsOwner(address, 'indexes', watching);
+  try {
+    await client.query('set lock_timeout = 0');
+    const db = clientQueries(client);
+    const [lock] = await db.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
+      LOCK_KEY,
+    ]);
+    return lock?.got === true ? await buildAll(db) : 0;
+  } finally {
+    await client.end();
+  }
+}
+
+async function buildAll(db: Queryable): Promise<number> {
+  const [definition] = await db.query<{ text: string }>(
+    `select pg_get_indexdef('events_by_commit'::regclass) as text`,
+  );
+  const columns = definition!.text.replace(/^.*? USING /s, 'using ');
+  const partitions = await db.query<{ name: string; half_built: string | null }>(FIND_UNINDEXED);
+  for (const { name, half_built: halfBuilt } of partitions) {
+    if (halfBuilt !== null) await db.query(`drop index concurrently ${halfBuilt}`);
+    await db.query(`create index concurrently ${name}_by_commit on ${name} ${columns}`);
+    await db.query(`alter index events_by_commit attach partition ${name}_by_commit`);
+  }
+  return partitions.length;
+}

@@ -1,0 +1,151 @@
+/**
+ * The event stream: pages to poll, or a response that stays open. A key for one domain sees only the
+ * events of that domain and its mail.
+ */
+import { Readable } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+import { EVENT_TYPES, type EventType } from '../core/events.ts';
+import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import type { Caller } from '../core/scope.ts';
+import { mostSimilar } from '../lib/similar.ts';
+import { isStreamIndexed } from './order-store.ts';
+import { BEGINNING, latestPoint, type StreamPoint } from './stream-store.ts';
+import { isId } from '../database/ids.ts';
+import { callerOf } from '../http/access.ts';
+import { refuse } from '../http/errors.ts';
+import { parseCursor, cursorText } from './cursor.ts';
+import { EventStreams, presentStreamEvent, type StreamRequest } from './streams.ts';
+import { failures } from '../http/schemas.ts';
+import { eventHeaders, eventPage, eventQuery } from './schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+
+const INDEXING: Refusal = {
+  refused: 'service_unavailable',
+  message: 'The index of the event stream is being built after an upgrade; try again later.',
+};
+
+type Query = {
+  after?: string | undefined;
+  types?: string | undefined;
+  email_id?: string | undefined;
+};
+
+export function registerEventRoutes(app: App, services: HttpServices): void {
+  const { db, config } = services;
+  const streams = new EventStreams({
+    ...services,
+    retentionH: config.retention.metadataH,
+  });
+  app.addHook('preClose', (done) => {
+    streams.close();
+    done();
+  });
+  const isReady = untilTrue(() => isStreamIndexed(db));
+  app.get('/v1/events', {
+    config: { withinDomain: true },
+    // A HEAD would open a stream without sending it.
+    exposeHeadRoute: false,
+    schema: {
+      summary: 'Read the stream of events',
+      description:
+        'Everything that happens in this project and environment, in commit order and without a gap. ' +
+        'Pass the `cursor` of each response as `after` of the next request. With `Accept: text/event-stream` the ' +
+        'response stays open; `Last-Event-ID` resumes it. 409: the cursor is not valid any more.',
+      operationId: 'listEvents',
+      tags: ['Events'],
+      querystring: eventQuery,
+      headers: eventHeaders,
+      response: { 200: eventPage, ...failures(409, 422) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      if (!(await isReady())) return refuse(reply, INDEXING);
+      const wanted = wantedBy(caller, request.query);
+      if (isRefusal(wanted)) return refuse(reply, wanted);
+      const resumed = request.headers['last-event-id'];
+      const text = (resumed === '' ? undefined : resumed) ?? request.query.after;
+      const after = text === 'latest' ? await latestPoint(db, caller) : pointAt(text, caller);
+      if (isRefusal(after)) return refuse(reply, after);
+      const asked = { caller, callerAgain: app.callerAgain(request), filter: wanted, after };
+      const isOpen = /\btext\/event-stream\b/i.test(request.headers.accept ?? '');
+      if (isOpen) return openStream(streams, asked, reply);
+      const page = await streams.page(asked, request.query.limit);
+      if (typeof page === 'string') return refuse(reply, lost(page));
+      return {
+        object: 'list' as const,
+        data: page.events.map((event) => presentStreamEvent(event, caller)),
+        has_more: page.hasMore,
+        cursor: cursorText(page.next, caller),
+      };
+    },
+  });
+}
+
+async function openStream(
+  streams: EventStreams,
+  asked: StreamRequest,
+  answer: FastifyReply,
+): Promise<FastifyReply> {
+  const opened = await streams.open(asked);
+  if (typeof opened === 'string') return refuse(answer, lost(opened));
+  answer.raw.once('close', opened.leave);
+  if (answer.raw.closed) opened.leave();
+  return answer
+    .headers({
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      // Otherwise the connection would stay open after the last event and delay a stop.
+      connection: 'close',
+      // nginx would buffer the events.
+      'x-accel-buffering': 'no',
+    })
+    .send(Readable.from(opened.text, { objectMode: false }));
+}
+
+function wantedBy(caller: Caller, query: Query): StreamRequest['filter'] | Refusal {
+  const types = query.types === undefined ? null : parseTypes(query.types);
+  if (types !== null && isRefusal(types)) return types;
+  const { email_id: emailId = null } = query;
+  if (emailId !== null && !isId(emailId)) {
+    return refuseFields([{ field: 'email_id', message: 'is not the id of an email' }]);
+  }
+  return { types, emailId, domain: caller.domain };
+}
+
+function parseTypes(text: string): EventType[] | Refusal {
+  const types: EventType[] = [];
+  for (const word of text.split(',').map((one) => one.trim())) {
+    const type = EVENT_TYPES.find((known) => known === word);
+    if (type === undefined) {
+      const near = mostSimilar(word, EVENT_TYPES);
+      const hint = near === null ? '' : `; did you mean ${near}?`;
+      const message = `there is no event ${JSON.stringify(word)}${hint}`;
+      return refuseFields([{ field: 'types', message }]);
+    }
+    types.push(type);
+  }
+  return types;
+}
+
+function pointAt(text: string | undefined, caller: Caller): StreamPoint | Refusal {
+  if (text === undefined) return BEGINNING;
+  const message =
+    'is not a cursor of this project and environment; pass the cursor of an earlier response, or none';
+  return parseCursor(text, caller) ?? refuseFields([{ field: 'after', message }]);
+}
+
+/** States both ways to continue; which one fits depends on how the client has handled the events. */
+function lost(why: string): Refusal {
+  return {
+    refused: 'conflict',
+    message:
+      `This cursor is not valid any more: ${why}. Read again without after, from the oldest stored event, ` +
+      'and skip the ids that you know; or continue with after=latest.',
+  };
+}
+
+/** Calls `ask` until it returns true; then stays true. */
+function untilTrue(ask: () => Promise<boolean>): () => Promise<boolean> {
+  let isTrue = false;
+  return async () => (isTrue ||= await ask());
+}

@@ -1,0 +1,351 @@
+/**
+ * The events of a project and environment as a stream: in commit order, without gaps, from any position.
+ *
+ * Ids are made before their transactions commit, so they do not become visible in order: a reader that
+ * continues after the greatest id would miss events that commit later with a smaller one. Therefore the
+ * order is the number of the transaction (`xact_id`), and a page ends below the oldest running
+ * transaction (`stream_horizon`). Below that position no event is added any more. A transaction that
+ * began after another one committed has a greater number, so a cause precedes its effect. Two recipients
+ * of one email that two workers settle at the same moment may appear in either order; `number` is that
+ * of the timeline.
+ *
+ * A cursor names the last event that was read. A database that was restored or failed over may lack
+ * transactions and reuse their numbers, so a cursor is valid as long as its event exists (`whyInvalid`).
+ *
+ * A page costs one index probe in each partition and its rows, for any amount of stored events.
+ */
+import type { EventType } from '../core/events.ts';
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from '../database/database.ts';
+import { EVENT_DATA, EVENT_EMAIL } from './event-store.ts';
+import { NO_ID } from '../retention/retention-store.ts';
+
+/** The position of a reader. */
+export type StreamPoint = {
+  /** The order of the event at this position, or of the beginning. */
+  era: number;
+  xactId: bigint;
+  subjectId: string;
+  seq: number;
+  /** The event at this position; null: the beginning, before all events. */
+  eventId: string | null;
+  /** The history of transactions that the position belongs to: a hash of `database_history`, 64 bits. */
+  history: string;
+  /** Database time up to which a reader at this position has seen all events. */
+  asOfMs: number;
+};
+
+export type StreamEvent = {
+  id: string;
+  type: EventType;
+  createdAt: Date;
+  /** 1, 2, 3, … within its email. */
+  number: number;
+  data: Record<string, unknown>;
+  /** The position after this event. */
+  point: StreamPoint;
+};
+
+export type StreamFilter = {
+  /** null: all. */
+  types: readonly EventType[] | null;
+  /** Only events of this email. */
+  emailId: string | null;
+  /** Only events of this sending domain and its mail. */
+  domain: string | null;
+};
+
+export type StreamPage = {
+  /** In order. */
+  events: StreamEvent[];
+  /** The position to continue from, after events that the filter omitted. */
+  next: StreamPoint;
+  /** Whether there may be more at this moment. */
+  hasMore: boolean;
+};
+
+export const BEGINNING: StreamPoint = {
+  era: 0,
+  xactId: 0n,
+  subjectId: NO_ID,
+  seq: 0,
+  eventId: null,
+  history: '0',
+  asOfMs: 0,
+};
+
+/** The maximum number of events that one page searches with a filter. */
+const SCAN_MAX = 2_000;
+
+const ORDER = 'e.xact_era, e.xact_id, e.subject_id, e.seq';
+const ORDER_DESC = ORDER.replaceAll(',', ' desc,') + ' desc';
+
+/**
+ * The index `events_by_commit` has one hash of project and environment. Hashes may collide, so both are
+ * compared as well, but not in this condition: the planner would then expect few rows and read a whole
+ * partition instead of the first rows of the index.
+ */
+const OF_SCOPE = `
+hashtextextended(e.environment, uuid_hash_extended(e.project_id, 0))
+       = hashtextextended($2::text, uuid_hash_extended($1::uuid, 0))`;
+/** By the primary key: an email has few events. */
+const OF_EMAIL = `e.project_id = $1::uuid and e.environment = $2 and e.subject_id = $11::uuid`;
+
+const BELOW_HORIZON = `
+(e.xact_era, e.xact_id) < ((select xact_era from present), (select horizon from present))`;
+
+/** A test of a webhook is stored as an event but is not part of the stream. */
+const IS_WANTED = `
+e.project_id = $1 and e.environment = $2 and e.type <> 'webhook.test' and ($9::text[] is null or e.type = any($9))
+       and ($10::text is null or case
+             when e.type like 'email.%'
+               then right(rtrim(e.data ->> 'from', '>'), length($10) + 1) = '@' || $10
+             when e.type like 'domain.%' then e.data ->> 'name' = $10
+             when e.type = 'project.reputation_alert' then e.data ->> 'domain' = $10
+             else false end)`;
+
+const PRESENT = `
+present as materialized (
+  select i.xact_era, stream_horizon() as horizon,
+         hashtextextended(database_history(), 0)::text as history,
+         extract(epoch from app_now())::float8 * 1000 as now_ms
+    from installation i
+)`;
+
+// The last row that was searched is returned even if the filter omits it, as the position to continue
+// from. The start position is a separate step, so that the planner does not know it: with statistics
+// older than the newest events it would expect no rows, read all, and sort them.
+const readPage = (of: string) => `
+with ${PRESENT},
+place as materialized (
+  select $3::smallint as era, $4::xid8 as xact_id, $5::uuid as subject_id, $6::int as seq
+),
+scanned as materialized (
+  select e.project_id, e.environment, e.xact_era, e.xact_id, e.subject_id, e.seq, e.id, e.type,
+         e.created_at, w.is_wanted,
+         case when w.is_wanted then e.data end as data
+    from events e
+   cross join lateral (select coalesce(${IS_WANTED}, false) as is_wanted) w
+   where ${of}
+     and (${ORDER})
+         > ((select era from place), (select xact_id from place), (select subject_id from place),
+            (select seq from place))
+     and ${BELOW_HORIZON}
+   order by ${ORDER}
+   limit $7
+),
+numbered as (
+  select s.*, count(*) filter (where is_wanted) over passed as nth, row_number() over passed as row,
+         count(*) over () as total
+    from scanned s
+  window passed as (order by xact_era, xact_id, subject_id, seq rows unbounded preceding)
+)
+select p.history, p.now_ms as "nowMs", n.xact_era as era, n.xact_id::text as "xactId",
+       n.subject_id as "subjectId", n.seq, n.id, n.type, n.created_at as "createdAt",
+       case when n.nth <= $8::int then ${EVENT_DATA('n')} end as data,
+       n.is_wanted as "isWanted", n.nth::int, n.total::int,
+       exists (select from events e
+                where e.project_id = $1 and e.environment = $2 and e.subject_id = $5 and e.seq = $6
+                  and e.xact_era = $3 and e.xact_id = $4 and e.id = $12::uuid) as "isKnown",
+       (select least(retention_metadata_h, $13::int) from projects where id = $1) as "retentionH"
+  from present p
+  left join numbered n on (n.is_wanted and n.nth <= $8::int) or n.row = n.total${EVENT_EMAIL('n')}
+ order by n.row`;
+
+const READ = readPage(`${OF_SCOPE} and $11::uuid is null`);
+const READ_OF_EMAIL = readPage(OF_EMAIL);
+
+type Row = {
+  history: string;
+  nowMs: number;
+  /** Whether the event of the cursor exists. */
+  isKnown: boolean;
+  /** Of the project; null: forever. */
+  retentionH: number | null;
+} & (ScannedRow | { [Column in keyof ScannedRow]: null });
+
+type ScannedRow = {
+  era: number;
+  xactId: string;
+  subjectId: string;
+  seq: number;
+  id: string;
+  type: EventType;
+  createdAt: Date;
+  data: Record<string, unknown> | null;
+  isWanted: boolean;
+  /** The number of matching rows up to this one, and of all rows searched. */
+  nth: number;
+  total: number;
+};
+
+export type PageRequest = {
+  after: StreamPoint;
+  filter: StreamFilter;
+  limit: number;
+  /** Of the installation; null: forever. */
+  retentionH: number | null;
+};
+
+/** The events after a position; a text: why the stream cannot continue from there. */
+export async function readStream(
+  db: Queryable,
+  scope: Scope,
+  request: PageRequest,
+): Promise<StreamPage | string> {
+  const { after, filter, limit } = request;
+  const isFiltered = filter.types !== null || filter.domain !== null;
+  const scanMax = isFiltered ? Math.max(SCAN_MAX, limit + 1) : limit + 1;
+  const { text, name } =
+    filter.emailId === null
+      ? { text: READ, name: 'stream' }
+      : { text: READ_OF_EMAIL, name: 'stream_of_email' };
+  const rows = await db.query<Row>({ name, text }, [
+    scope.projectId,
+    scope.environment,
+    after.era,
+    String(after.xactId),
+    after.subjectId,
+    after.seq,
+    scanMax,
+    limit,
+    filter.types,
+    filter.domain,
+    filter.emailId,
+    after.eventId,
+    request.retentionH,
+  ]);
+  const { history, nowMs, isKnown, retentionH } = rows[0]!;
+  const present = { history, asOfMs: Math.round(nowMs) };
+  const problem = isKnown ? null : whyInvalid(after, present, retentionH);
+  return problem ?? pageOf(rows, { after, limit, scanMax, present });
+}
+
+type Present = Pick<StreamPoint, 'history' | 'asOfMs'>;
+
+function pageOf(
+  rows: readonly Row[],
+  options: { after: StreamPoint; limit: number; scanMax: number; present: Present },
+): StreamPage {
+  const { after, limit, scanMax, present } = options;
+  const scanned = rows.filter((row): row is Row & ScannedRow => row.id !== null);
+  const events = scanned
+    .filter(({ isWanted, nth }) => isWanted && nth <= limit)
+    .map((row) => ({
+      id: row.id,
+      type: row.type,
+      createdAt: row.createdAt,
+      number: row.seq,
+      data: row.data ?? {},
+      point: pointOf(row, present),
+    }));
+  const last = scanned.at(-1);
+  if (last === undefined) return { events, next: { ...after, ...present }, hasMore: false };
+  // More rows match than fit: the position is the last that fits, not the last searched.
+  if (last.nth > limit) return { events, next: events.at(-1)!.point, hasMore: true };
+  const next = pointOf(last, present);
+  return last.total === scanMax
+    ? { events, next, hasMore: true }
+    : { events, next: { ...next, asOfMs: present.asOfMs }, hasMore: false };
+}
+
+/** `asOf` is derived from the event's time, so that an event always has the same cursor. */
+function pointOf(row: ScannedRow, { history }: Present): StreamPoint {
+  const { era, xactId, subjectId, seq, id: eventId, createdAt } = row;
+  return {
+    era,
+    xactId: BigInt(xactId),
+    subjectId,
+    seq,
+    eventId,
+    history,
+    asOfMs: createdAt.getTime(),
+  };
+}
+
+const HOUR_MS = 3600_000;
+/** Retention is approximate: by weeks, and by the clock of the process that made an id. */
+const RETENTION_SLACK_MS = 24 * HOUR_MS;
+
+/**
+ * A position whose event exists is valid in any database: the database has everything up to the event's
+ * transaction and numbers new ones above it. If the event does not exist, it was removed by retention,
+ * which is acceptable while later events are kept, or its commit was lost.
+ */
+function whyInvalid(
+  after: StreamPoint,
+  { history, asOfMs }: Present,
+  retentionH: number | null,
+): string | null {
+  if (after.eventId === null) return null;
+  const keptSinceMs = retentionH === null ? -Infinity : asOfMs - retentionH * HOUR_MS;
+  const mayBeRemoved = timeInId(after.subjectId) < keptSinceMs + RETENTION_SLACK_MS;
+  if (history !== after.history || !mayBeRemoved) {
+    return 'the database does not have its event, since it was restored or failed over';
+  }
+  if (after.asOfMs >= keptSinceMs) return null;
+  return 'it is too old, and later events may have been removed after their retention';
+}
+
+/** The time in a UUIDv7, in milliseconds. */
+function timeInId(id: string): number {
+  return Number.parseInt(id.slice(0, 13).replace('-', ''), 16);
+}
+
+const LATEST = `
+with ${PRESENT},
+newest as (
+  select e.* from events e
+   where ${OF_SCOPE} and ${BELOW_HORIZON}
+   order by ${ORDER_DESC}
+   limit 1
+)
+select p.history, p.now_ms as "nowMs", n.xact_era as era, n.xact_id::text as "xactId",
+       n.subject_id as "subjectId", n.seq, n.id, n.created_at as "createdAt"
+  from present p left join newest n on n.project_id = $1 and n.environment = $2`;
+
+/** The position after all present events. */
+export async function latestPoint(db: Queryable, scope: Scope): Promise<StreamPoint> {
+  const [row] = await db.query<Row>(LATEST, [scope.projectId, scope.environment]);
+  const { history, nowMs } = row!;
+  const present = { history, asOfMs: Math.round(nowMs) };
+  if (row!.id === null) return { ...BEGINNING, ...present };
+  return { ...pointOf(row as ScannedRow, present), ...present };
+}
+
+const NEWER = `
+with ${PRESENT}
+select i.ord::int
+  from present p
+ cross join unnest($1::uuid[], $2::text[], $3::smallint[], $4::text[], $5::uuid[], $6::int[],
+                   $7::text[])
+       with ordinality as i(project_id, environment, era, xact_id, subject_id, seq, history, ord)
+  left join lateral (
+    select true as is_newer from events e
+     where hashtextextended(e.environment, uuid_hash_extended(e.project_id, 0))
+           = hashtextextended(i.environment, uuid_hash_extended(i.project_id, 0))
+       and (${ORDER}) > (i.era, i.xact_id::xid8, i.subject_id, i.seq)
+       and ${BELOW_HORIZON}
+     order by ${ORDER}
+     limit 1) e on true
+ where e.is_newer or i.history <> p.history`;
+
+/**
+ * Which of these readers have new events, in one statement for all waiting readers. After a fail-over it
+ * returns all of them, because events that they have read may be lost.
+ */
+export async function findNewer<Reader extends Scope & { at: StreamPoint }>(
+  db: Queryable,
+  readers: readonly Reader[],
+): Promise<Reader[]> {
+  const rows = await db.query<{ ord: number }>({ name: 'stream_newer', text: NEWER }, [
+    readers.map(({ projectId }) => projectId),
+    readers.map(({ environment }) => environment),
+    readers.map(({ at }) => at.era),
+    readers.map(({ at }) => String(at.xactId)),
+    readers.map(({ at }) => at.subjectId),
+    readers.map(({ at }) => at.seq),
+    readers.map(({ at }) => at.history),
+  ]);
+  return rows.flatMap(({ ord }) => readers[ord - 1] ?? []);
+}

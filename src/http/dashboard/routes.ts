@@ -1,0 +1,145 @@
+/**
+ * The dashboard: static files below /dashboard/, which talk to the API like any other client.
+ *
+ * Its pages have paths of their own within it (/dashboard/…/emails/ID), which all answer with the same
+ * document; web/src/router.tsx says which page that is. The API has the other paths of the root to itself.
+ */
+import { fileURLToPath } from 'node:url';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { chooseEncoding, type DashboardFile, readDashboard } from './files.ts';
+import { type HttpProblem, sendProblem } from '../errors.ts';
+import { strangersPolicy } from './html-page.ts';
+import type { App, HttpServices } from '../services.ts';
+
+const FOLDER = fileURLToPath(new URL('../../../web/dist', import.meta.url));
+const BASE = '/dashboard/';
+/** Their names contain the hash of their content. */
+const ASSETS = 'assets/';
+
+/** Scripts and styles are files of their own, and nothing is loaded from elsewhere. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  // Html of strangers: pages of emails/share-routes.ts and the frame below, with policies of their own.
+  "frame-src 'self'",
+  "form-action 'none'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const PAGE_HEADERS = {
+  'content-security-policy': POLICY,
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'x-robots-tag': 'noindex, nofollow',
+} as const;
+const ASSET_HEADERS = { 'cache-control': 'public, max-age=31536000, immutable' } as const;
+
+const NOT_BUILT: HttpProblem = {
+  status: 503,
+  code: 'service_unavailable',
+  message: 'The dashboard was not built: start the service once as the owner of its folder.',
+};
+const NO_SUCH_FILE: HttpProblem = {
+  status: 404,
+  code: 'not_found',
+  message: 'The dashboard has no such file; reload its page.',
+};
+
+/** Empty: the dashboard fills it (web/src/ui/html-frame.tsx), and its policy holds for what is put in. */
+const FRAME = '<!doctype html><title>Preview</title>';
+
+export function registerDashboardRoutes(app: App, { config }: HttpServices): void {
+  let files: Promise<Map<string, DashboardFile> | null> | null = null;
+  const open = { config: { access: 'public' }, schema: { hide: true } } as const;
+
+  app.get(BASE.slice(0, -1), { ...open, handler: (_request, reply) => reply.redirect(BASE) });
+  // The link of the first start; a browser keeps its fragment.
+  app.get('/sign-in', { ...open, handler: (_request, reply) => reply.redirect(`${BASE}sign-in`) });
+  registerFrame(app, config);
+  app.get(`${BASE}*`, {
+    ...open,
+    handler: async (request, reply) => {
+      files ??= readDashboard(FOLDER);
+      const all = await files;
+      if (isOfTrackingHost(request.host, config)) return sendProblem(reply, NO_SUCH_FILE);
+      if (all === null) {
+        files = null; // it may be built later
+        return sendProblem(reply, NOT_BUILT);
+      }
+      const { '*': path } = request.params as { '*': string };
+      const isAsset = path.startsWith(ASSETS);
+      const file = all.get(isAsset ? path : publicFile(path, all));
+      if (file === undefined) return sendProblem(reply, NO_SUCH_FILE);
+      return sendFile(reply.headers(isAsset ? ASSET_HEADERS : PAGE_HEADERS), file);
+    },
+  });
+}
+
+/** Only for the dashboard to reach into: it has an origin, but nothing in it runs. */
+function registerFrame(app: App, config: HttpServices['config']): void {
+  app.get(`${BASE}frame`, {
+    config: { access: 'public' },
+    schema: { hide: true, querystring: z.object({ remote: z.string().optional() }) },
+    handler: (request, reply) => {
+      if (isOfTrackingHost(request.host, config)) return sendProblem(reply, NO_SUCH_FILE);
+      const remote = request.query.remote === 'yes';
+      const policy = strangersPolicy({ remote }, 'allow-same-origin');
+      return (reply as FastifyReply)
+        .headers({
+          ...PAGE_HEADERS,
+          'x-content-type-options': 'nosniff',
+          'x-dns-prefetch-control': 'off',
+        })
+        .header('content-security-policy', policy)
+        .header('content-type', 'text/html; charset=utf-8')
+        .send(FRAME);
+    },
+  });
+}
+
+/** A browser that opens the root, which is no operation of the API. */
+export function isVisit({ method, url, headers }: FastifyRequest): boolean {
+  return method === 'GET' && url === '/' && headers.accept?.includes('text/html') === true;
+}
+
+export function leadToDashboard(reply: FastifyReply): FastifyReply {
+  return reply.header('vary', 'Accept').redirect(BASE);
+}
+
+/** Files beside the page (an icon) are served by their name; every other path is one of its pages. */
+function publicFile(path: string, all: ReadonlyMap<string, DashboardFile>): string {
+  return all.has(path) ? path : 'index.html';
+}
+
+function sendFile(reply: FastifyReply, file: DashboardFile): FastifyReply {
+  const { headers } = reply.request;
+  const { coding, content } = chooseEncoding(file, headers['accept-encoding']);
+  reply.headers({
+    'content-type': file.type,
+    'x-content-type-options': 'nosniff',
+    vary: 'Accept-Encoding',
+    etag: file.etag,
+    ...(coding !== null && { 'content-encoding': coding }),
+  });
+  const known = headers['if-none-match']?.split(',').map((tag) => tag.trim()) ?? [];
+  return known.includes(file.etag) ? reply.code(304).send() : reply.send(content);
+}
+
+/** A host that only counts opens and clicks shows nothing else. */
+function isOfTrackingHost(
+  host: string,
+  { trackingUrl, publicUrl }: Pick<HttpServices['config'], 'trackingUrl' | 'publicUrl'>,
+): boolean {
+  const tracking = hostOf(trackingUrl);
+  return host === tracking && tracking !== hostOf(publicUrl);
+}
+
+function hostOf(url: string | null): string | null {
+  return url === null ? null : new URL(url).host;
+}

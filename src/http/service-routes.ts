@@ -1,0 +1,162 @@
+/** Routes about the service itself: health, readiness, metrics, the API reference. No API key is needed. */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { FastifyReply } from 'fastify';
+import { z } from 'zod';
+import { type Unready, UNREADY_CODES, unreadySentence } from '../core/readiness.ts';
+import { bearerToken } from './access.ts';
+import { type HttpProblem, JSON_TYPE, sendProblem } from './errors.ts';
+import {
+  REFERENCE_HEADERS,
+  type ReferenceSource,
+  renderLlmsText,
+  renderReference,
+} from './openapi/reference-page.ts';
+import { failure } from './schemas.ts';
+import type { App, HttpServices } from './services.ts';
+
+const PROMETHEUS_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
+
+const OPENAPI = new URL('../../docs/openapi.json', import.meta.url);
+
+const state = z.object({ status: z.literal('ok') }).meta({ id: 'Health' });
+const readyState = z
+  .object({
+    status: z.literal('ok'),
+    warnings: z
+      .array(z.string())
+      .optional()
+      .describe('What is wrong although requests can be served; absent: nothing.'),
+    on_hold: z.literal(true).optional().meta({
+      description: 'Restored and not released yet: mail is accepted, and nothing is sent.',
+    }),
+  })
+  .meta({ id: 'Readiness' });
+
+const unreadySchema = failure
+  .extend({
+    status: z.literal('unready'),
+    reasons: z
+      .array(
+        z.object({
+          code: z.enum(UNREADY_CODES).describe('For programs.'),
+          message: z.string().meta({
+            description: 'One sentence: what is wrong and what to do.',
+            examples: ['The disk is nearly full; make room on it.'],
+          }),
+        }),
+      )
+      .describe('All reasons, each with its own code.'),
+  })
+  .meta({ id: 'Unready', description: 'Why no mail is accepted.' });
+
+export function registerServiceRoutes(app: App, services: HttpServices): void {
+  app.get('/healthz', {
+    config: { access: 'public' },
+    schema: {
+      summary: 'Is the process alive?',
+      description: 'Answers as long as the process serves requests, whatever the database does.',
+      operationId: 'getHealth',
+      tags: ['Service'],
+      response: { 200: state },
+    },
+    handler: () => ({ status: 'ok' as const }),
+  });
+
+  app.get('/readyz', {
+    config: { access: 'public' },
+    schema: {
+      summary: 'Would an email be accepted?',
+      description:
+        '200 while an email would be accepted and sent, else 503 with all reasons. Answers at once, whatever the database does: ' +
+        'what is known was found in the background, at most a few seconds ago.',
+      operationId: 'getReadiness',
+      tags: ['Service'],
+      response: { 200: readyState, 503: unreadySchema },
+    },
+    handler: async (_request, reply) => {
+      const reasons = services.unready();
+      if (reasons.length > 0) return sendUnready(reply, reasons);
+      const warnings = services.readyWarnings();
+      return {
+        status: 'ok' as const,
+        ...(warnings.length > 0 && { warnings: [...warnings] }),
+        ...(services.isOnHold() && { on_hold: true as const }),
+      };
+    },
+  });
+
+  registerReference(app);
+  registerMetrics(app, services);
+}
+
+/** With what every failure has, and the reasons for programs. */
+function sendUnready(reply: FastifyReply, unready: readonly Unready[]): FastifyReply {
+  const reasons = unready.map((one) => ({ code: one.code, message: unreadySentence(one) }));
+  const isAccepting = unready.every((one) => one.isAccepting === true);
+  const message = `No mail is ${isAccepting ? 'sent' : 'accepted'}: ${unready.map(({ reason }) => reason).join('; ')}.`;
+  const problem: HttpProblem = { status: 503, code: 'service_unavailable', message };
+  return sendProblem(reply, { ...problem, more: { status: 'unready', reasons } });
+}
+
+type Page = { headers: Readonly<Record<string, string>>; make: (openApi: Buffer) => Buffer };
+
+/** What the API is: for programs, for people, for language models. Made when it is first asked for. */
+const REFERENCE: Readonly<Record<string, Page>> = {
+  '/openapi.json': { headers: { 'content-type': JSON_TYPE }, make: (openApi) => openApi },
+  '/docs': {
+    headers: REFERENCE_HEADERS,
+    make: (openApi) => Buffer.from(renderReference(parsed(openApi))),
+  },
+  '/llms.txt': {
+    headers: { 'content-type': 'text/plain; charset=utf-8' },
+    make: (openApi) => Buffer.from(renderLlmsText(parsed(openApi))),
+  },
+};
+
+function registerReference(app: App): void {
+  for (const [path, { headers, make }] of Object.entries(REFERENCE)) {
+    // One buffer, shared by all responses.
+    let page: Buffer | null = null;
+    app.get(path, {
+      config: { access: 'public' },
+      schema: { hide: true },
+      handler: async (_request, reply) => {
+        page ??= make(await readFile(OPENAPI));
+        return reply.headers(headers).send(page);
+      },
+    });
+  }
+}
+
+function parsed(openApi: Buffer): ReferenceSource {
+  return JSON.parse(openApi.toString('utf8')) as ReferenceSource;
+}
+
+/** Requires the token; without a configured token the path does not exist. */
+function registerMetrics(app: App, { config, metricsText }: HttpServices): void {
+  if (config.metricsToken === null) return;
+  const expected = digest(config.metricsToken);
+  app.get('/metrics', {
+    config: { access: 'public' },
+    schema: { hide: true },
+    handler: async (request, reply) => {
+      const token = bearerToken(request.headers.authorization);
+      // Digests have equal length, so that the comparison discloses nothing about the token.
+      const isIt = token !== null && timingSafeEqual(digest(token), expected);
+      if (!isIt) return sendProblem(reply, NO_TOKEN);
+      return reply.header('content-type', PROMETHEUS_TEXT).send(await metricsText());
+    },
+  });
+}
+
+const NO_TOKEN: HttpProblem = {
+  status: 401,
+  code: 'authentication_error',
+  message:
+    'Metrics need their token; send LETTERHAUS_METRICS_TOKEN as Authorization: Bearer <token>.',
+};
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}

@@ -1,0 +1,229 @@
+/**
+ * Reads request bodies in one of two ways:
+ *
+ * - As a whole, within a memory budget. A body counts from the arrival of its bytes until its response
+ *   is sent; announced bytes do not count before they arrive. A request beyond the budget is refused, so
+ *   that a slow database does not exhaust memory. Requests with a valid key share one budget, routes
+ *   without a key a smaller one; each project or client gets a part of it. The body of a GET or HEAD is
+ *   dropped unread.
+ * - As an upload of any length, in pieces: for example a file with a million rows over a slow line. Node
+ *   limits the duration of a request; for uploads only the time between pieces is limited.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import {
+  errorCodes,
+  type FastifyReply,
+  type FastifyRequest,
+  type onRequestHookHandler,
+} from 'fastify';
+import { Pieces } from '../../lib/pieces.ts';
+import { Overloaded } from '../../core/refusals.ts';
+import type { World } from '../../lib/world.ts';
+import { clientOf } from '../../net/addresses.ts';
+
+const MB = 1024 * 1024;
+
+/**
+ * Two bodies of maximum size, one of them per project. While a body is parsed, it needs up to four times
+ * its size.
+ */
+const KEYED = { totalBytes: 96 * MB, ownerBytes: 48 * MB };
+/** For bodies of at most 16 KB each. */
+const PUBLIC = { totalBytes: 2 * MB, ownerBytes: MB / 4 };
+
+export class BodyBudget {
+  readonly #totalBytes: number;
+  readonly #ownerBytes: number;
+  readonly #usedBy = new Map<string, number>();
+  #usedBytes = 0;
+
+  constructor({ totalBytes, ownerBytes }: { totalBytes: number; ownerBytes: number }) {
+    this.#totalBytes = totalBytes;
+    this.#ownerBytes = ownerBytes;
+  }
+
+  room(owner: string): number {
+    const ownRoom = this.#ownerBytes - (this.#usedBy.get(owner) ?? 0);
+    return Math.min(ownRoom, this.#totalBytes - this.#usedBytes);
+  }
+
+  /** @param bytes negative: releases */
+  take(owner: string, bytes: number): void {
+    this.#usedBytes += bytes;
+    const used = (this.#usedBy.get(owner) ?? 0) + bytes;
+    if (used === 0) this.#usedBy.delete(owner);
+    else this.#usedBy.set(owner, used);
+  }
+}
+
+const DISCONNECTED = new Overloaded('the client has disconnected');
+
+/** The part of a budget that the body of one request, or its answer, holds, until its response is sent or the client disconnects. */
+export class BodyAccount {
+  readonly #budget: BodyBudget;
+  readonly #owner: string;
+  #takenBytes = 0;
+  #isClosed = false;
+  #closing: AbortController | null = null;
+
+  constructor(budget: BodyBudget, owner: string, reply: Pick<FastifyReply, 'raw'>) {
+    this.#budget = budget;
+    this.#owner = owner;
+    reply.raw.once('close', () => {
+      this.#isClosed = true;
+      budget.take(owner, -this.#takenBytes);
+      this.#closing?.abort(DISCONNECTED);
+    });
+  }
+
+  /** Aborted when the account is closed, for work that would hold memory without being counted. */
+  closed(): AbortSignal {
+    if (this.#isClosed) return AbortSignal.abort(DISCONNECTED);
+    this.#closing ??= new AbortController();
+    return this.#closing.signal;
+  }
+
+  take(bytes: number): boolean {
+    if (this.#isClosed || bytes > this.#budget.room(this.#owner)) return false;
+    this.#takenBytes += bytes;
+    this.#budget.take(this.#owner, bytes);
+    return true;
+  }
+}
+
+/** The hook that opens the account of a body, after the key was checked and before the body is read. */
+export function accountForBodies(): onRequestHookHandler {
+  const keyed = new BodyBudget(KEYED);
+  const open = new BodyBudget(PUBLIC);
+  return (request, reply, done) => {
+    const { headers, method, caller } = request;
+    if (method === 'GET' || method === 'HEAD') return done();
+    const announcedBytes = Number(headers['content-length'] ?? 0);
+    if (announcedBytes === 0 && headers['transfer-encoding'] === undefined) return done();
+    const budget = caller === null ? open : keyed;
+    const owner = caller === null ? clientOf(request.ip) : caller.projectId;
+    // A body whose announced length exceeds the budget is not read.
+    if (announcedBytes > budget.room(owner)) return done(tooMuch());
+    request.bodyAccount = new BodyAccount(budget, owner, reply);
+    done();
+  };
+}
+
+type Done = (error: Error | null, body?: unknown) => void;
+type ParseBytes = (request: FastifyRequest, bytes: Buffer, done: Done) => void;
+
+/** A Fastify parser that reads the whole body within its account and the limit of its route. */
+export function wholeBody(
+  parse: ParseBytes,
+): (request: FastifyRequest, payload: Readable, done: Done) => void {
+  return (request, payload, done) => {
+    const { bodyAccount: account } = request;
+    const limitBytes = request.routeOptions.bodyLimit;
+    const pieces = new Pieces();
+    const stop = (error: Error): void => {
+      payload.off('data', onData).off('end', onEnd).off('error', stop);
+      // Closing the connection now could discard the response, so the rest is read and dropped.
+      payload.on('error', () => {}).resume();
+      done(error);
+    };
+    const onData = (piece: Buffer): void => {
+      const isTooLarge = pieces.bytes + piece.length > limitBytes;
+      if (isTooLarge) return stop(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
+      if (account?.take(piece.length) !== true) return stop(tooMuch());
+      pieces.add(piece);
+      if (!pieces.areTiny) return;
+      stop(new TinyPieces());
+      dropRest(payload, TINY_LINGER_MS);
+    };
+    const onEnd = (): void => {
+      payload.off('error', stop);
+      // The listeners, and with them the pieces, live as long as the request.
+      parse(request, pieces.take(), done);
+    };
+    if (Number(request.headers['content-length']) > limitBytes) {
+      return stop(new errorCodes.FST_ERR_CTP_BODY_TOO_LARGE());
+    }
+    payload.on('data', onData).once('end', onEnd).once('error', stop);
+  };
+}
+
+/** http/errors.ts has its answer. */
+class TinyPieces extends Error {
+  readonly code = 'ERR_TINY_PIECES';
+}
+
+/** Not longer: that is the work which is refused. */
+const TINY_LINGER_MS = 1_000;
+
+function tooMuch(): Overloaded {
+  return new Overloaded('too many large requests are in progress');
+}
+
+const moving = new WeakSet<IncomingMessage>();
+
+/** Whether a request is exempt from the time limit for whole requests (raw-answers.ts). */
+export function isUpload(request: IncomingMessage): boolean {
+  return moving.has(request);
+}
+
+/** The average while waiting for the sender, after the first `silenceMs`. */
+const BYTES_PER_S_MIN = 1_000;
+
+/** The sender paused for too long within the body, or sends below the minimum rate. */
+export class UploadStalled extends Error {
+  override readonly name = 'UploadStalled';
+}
+
+type UploadOptions = { body: Readable; silenceMs: number; world: Pick<World, 'monotonicMs'> };
+
+/**
+ * The pieces of a body as they arrive. Only the time spent waiting for the sender is limited; reading
+ * pauses while a piece is processed.
+ * @throws UploadStalled; ECONNRESET when the sender has disconnected
+ */
+export async function* piecesOf(
+  request: IncomingMessage,
+  { body, silenceMs, world }: UploadOptions,
+): AsyncGenerator<Buffer> {
+  moving.add(request);
+  let bytes = 0;
+  let waitedMs = 0;
+  // Destroying the body would destroy the connection and with it the response.
+  const pieces = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
+  for (;;) {
+    const fromMs = world.monotonicMs();
+    const next = await inTime(pieces.next(), silenceMs);
+    if (next.done === true) return;
+    waitedMs += world.monotonicMs() - fromMs;
+    bytes += next.value.length;
+    const allowedMs = silenceMs + (bytes * 1_000) / BYTES_PER_S_MIN;
+    if (waitedMs > allowedMs) throw new UploadStalled('the body arrived too slowly');
+    yield next.value;
+  }
+}
+
+async function inTime<Value>(wanted: Promise<Value>, silenceMs: number): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined;
+  const silence = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(
+      () => reject(new UploadStalled('the body did not arrive completely')),
+      silenceMs,
+    );
+  });
+  try {
+    return await Promise.race([wanted, silence]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Reads and drops the rest of a body whose request was already answered: closing a connection with
+ * unread bytes sends a reset, which can discard the response. After `lingerMs` it is closed anyway.
+ */
+export function dropRest(body: Readable, lingerMs: number): void {
+  const cut = setTimeout(() => body.destroy(), lingerMs).unref();
+  body.on('error', () => {});
+  body.once('close', () => clearTimeout(cut)).resume();
+}

@@ -1,0 +1,255 @@
+/**
+ * Clients that hold connections and do nothing with them, as slowhttptest does: slow headers
+ * (slowloris), slow bodies (R-U-Dead-Yet), slow readers; and floods. Real sockets, short times.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { test } from 'node:test';
+import pino from 'pino';
+import { stubHttp, type StubHttp } from '../../../test/support/http.ts';
+import { DEFAULT_LIMITS } from '../../core/limits.ts';
+import { waitFor } from '../../../test/support/wait.ts';
+import { systemWorld } from '../../service/machine/system-world.ts';
+import { CONNECTION_LIMITS, Connections } from './connections.ts';
+import type { HttpServices } from '../services.ts';
+
+const QUICK = { headersMs: 300, requestMs: 600, silenceMs: 300, closeMs: 100 };
+const SLOW = { headersMs: 60_000, requestMs: 60_000, silenceMs: 60_000, closeMs: 100 };
+const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', html: '<p>Hi</p>' };
+const MB = 1024 * 1024;
+const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+
+type Client = { socket: Socket; heard: string; isClosed: boolean };
+
+function open(http: StubHttp, { bytes = '', from = '127.0.0.1' } = {}): Client {
+  const socket = connect({ port: http.port, host: '127.0.0.1', localAddress: from });
+  const client: Client = { socket, heard: '', isClosed: false };
+  socket.setEncoding('latin1').on('data', (text: string) => (client.heard += text));
+  socket.on('error', () => {}).once('close', () => (client.isClosed = true));
+  if (bytes !== '') socket.write(bytes);
+  return client;
+}
+
+const isConnected = ({ socket, isClosed }: Client) => isClosed || !socket.connecting;
+const allClosed = (clients: readonly Client[]) => () => clients.every(({ isClosed }) => isClosed);
+const openOf = (clients: readonly Client[]) => clients.filter(({ isClosed }) => !isClosed).length;
+
+/** Keeps writing, one byte every few milliseconds, until the other side has enough. */
+function drip({ socket }: Client, byte: string): void {
+  const timer = setInterval(() => socket.write(byte), 20);
+  socket.once('close', () => clearInterval(timer));
+}
+
+const head = (http: StubHttp, more: string) =>
+  `POST /v1/emails HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${http.keys.full}\r\n` +
+  `Content-Type: application/json\r\n${more}\r\n`;
+
+test('headers that arrive byte by byte are cut off, and other clients are served meanwhile', async () => {
+  await using http = await stubHttp({ timeouts: QUICK });
+  const slow = Array.from({ length: 300 }, () =>
+    open(http, { bytes: 'GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ' }),
+  );
+  for (const client of slow) drip(client, 'a');
+  assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
+  await waitFor(allClosed(slow), { what: 'all of them to be closed' });
+  assert.ok(slow.every(({ heard }) => heard.startsWith('HTTP/1.1 408 ')));
+});
+
+test('bodies that arrive byte by byte are cut off, and other clients are served meanwhile', async () => {
+  await using http = await stubHttp({ timeouts: QUICK });
+  const bytes = head(http, 'Content-Length: 100000\r\n');
+  const slow = Array.from({ length: 300 }, () => open(http, { bytes }));
+  for (const client of slow) drip(client, ' ');
+  assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
+  await waitFor(allClosed(slow), { what: 'all of them to be closed' });
+  assert.ok(slow.every(({ heard }) => heard.startsWith('HTTP/1.1 408 ')));
+});
+
+test('a connection without a request is closed', async () => {
+  await using http = await stubHttp({ timeouts: QUICK });
+  const silent = Array.from({ length: 50 }, () => open(http));
+  await waitFor(allClosed(silent), { what: 'all of them to be closed' });
+});
+
+/** 20 MB of answers: more than any socket takes by itself. */
+const ASKS_FOR_MUCH = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(90);
+
+/** Connected clients that ask for much and read nothing. */
+async function deafClients(http: StubHttp, count: number): Promise<Client[]> {
+  const clients = Array.from({ length: count }, () => open(http, { bytes: ASKS_FOR_MUCH }));
+  for (const { socket } of clients) socket.pause();
+  await waitFor(() => clients.every(isConnected), { what: 'all to be connected' });
+  return clients;
+}
+
+const destroyAll = (clients: readonly Client[]) =>
+  clients.forEach(({ socket }) => socket.destroy());
+
+test('unread responses are dropped with their connection, and other clients are served', async () => {
+  const unreadBytes = { anonymous: 1_000 * MB, known: MB };
+  const connections = { readMs: 300, lookEveryMs: 50, unreadBytes };
+  await using http = await stubHttp({ timeouts: SLOW, connections });
+  const deaf = await deafClients(http, 20);
+  assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
+  // Who does not read does not notice the end of its connection.
+  await waitFor(async () => (await countOf(http)) <= 1, { what: 'all of them to be closed' });
+  destroyAll(deaf);
+});
+
+test('responses that are read too slowly are dropped', async () => {
+  const unreadBytes = { anonymous: 1_000 * MB, known: MB };
+  const connections = { readMs: 2_000, readBytesPerS: 100 * MB, lookEveryMs: 50, unreadBytes };
+  await using http = await stubHttp({ timeouts: SLOW, connections });
+  const [slow] = await deafClients(http, 1);
+  assert.ok(slow);
+  // 4 MB a second at most, so that reading never pauses and 20 MB take longer than they may.
+  const timer = setInterval(() => slow.socket.read(80_000), 20);
+  await waitFor(async () => (await countOf(http)) === 0, { what: 'it to be closed' });
+  clearInterval(timer);
+  destroyAll([slow]);
+});
+
+test('beyond the limit for unread responses their clients are disconnected, and memory stays bounded', async () => {
+  const unreadBytes = { anonymous: 4 * MB, known: 4 * MB };
+  const connections = { readMs: 60_000, lookEveryMs: 50, unreadBytes };
+  await using http = await stubHttp({ timeouts: SLOW, connections });
+  const deaf = [];
+  for (let round = 0; round < 10; round += 1) deaf.push(...(await deafClients(http, 5)));
+  const readsAll = async () => {
+    const answer = await fetch(`${http.url}/openapi.json`);
+    return (await answer.text()).length > 100_000;
+  };
+  await waitFor(async () => (await countOf(http)) < 50, { what: 'some to be cut off' });
+  await waitFor(readsAll, { what: 'a client that reads to be served' });
+  destroyAll(deaf);
+});
+
+test('a response to a disconnected client uses no memory of others', async (t) => {
+  const limits = { ...CONNECTION_LIMITS, unreadBytes: { anonymous: MB, known: MB } };
+  const log = pino({ level: 'silent' });
+  const options = { limits, log, world: systemWorld, isShared: () => true, onLate: () => {} };
+  const connections = new Connections(options);
+  const answers: ServerResponse[] = [];
+  const server = createServer((_request, response) => answers.push(response));
+  connections.watch(server);
+  t.after(() => {
+    connections.stop();
+    server.close();
+    server.closeAllConnections();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const ask = () =>
+    connect(port, '127.0.0.1')
+      .on('error', () => {})
+      .end(GET);
+  for (let round = 1; round <= 10; round += 1) {
+    const client = ask();
+    await waitFor(() => answers.length === round, { what: 'the request' });
+    client.destroy();
+    await waitFor(() => answers.at(-1)?.destroyed, { what: 'the end of its connection' });
+    connections.answer(answers.at(-1)!, MB / 2);
+  }
+  ask();
+  await waitFor(() => answers.length === 11, { what: 'the last request' });
+  connections.answer(answers.at(-1)!, MB);
+});
+
+function countOf(http: StubHttp): Promise<number> {
+  return new Promise((resolve, reject) => {
+    http.app.server.getConnections((error, count) => (error ? reject(error) : resolve(count)));
+  });
+}
+
+test('a client keeps its newest connections, and other clients are not affected', async () => {
+  const connections = { connectionsOfClient: 20 };
+  await using http = await stubHttp({ timeouts: SLOW, connections, isShared: () => false });
+  const other = open(http, { from: '127.0.0.2' });
+  await waitFor(() => isConnected(other), { what: 'the other client' });
+  const flood = Array.from({ length: 100 }, () => open(http));
+  await waitFor(() => openOf(flood) === 20, { what: 'the oldest to be closed' });
+  other.socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+  await waitFor(() => other.heard.startsWith('HTTP/1.1 200 '), { what: 'the other to be served' });
+  assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
+});
+
+test('a client with a valid key keeps its connection during a flood', async () => {
+  await using http = await stubHttp({ timeouts: SLOW, connections: { connections: 30 } });
+  const get = `GET /v1/projects HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${http.keys.full}\r\n\r\n`;
+  const known = open(http, { bytes: get });
+  await waitFor(() => known.heard.startsWith('HTTP/1.1 200 '), { what: 'the first answer' });
+  const flood = Array.from({ length: 200 }, () => open(http));
+  await waitFor(() => openOf(flood) === 29, { what: 'all but the newest to be closed' });
+  known.heard = '';
+  known.socket.write(get);
+  await waitFor(() => known.heard.startsWith('HTTP/1.1 200 '), { what: 'the second answer' });
+  assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
+});
+
+test('one project with a key cannot fill all connections', async () => {
+  await using http = await stubHttp({ timeouts: SLOW, connections: { connections: 30 } });
+  const get = `GET /v1/projects HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${http.keys.full}\r\n\r\n`;
+  const flood = Array.from({ length: 60 }, () => open(http, { bytes: get }));
+  await waitFor(() => openOf(flood) <= 30 && flood.some(({ heard }) => heard !== ''), {
+    what: 'the rest to be closed',
+  });
+  const headers = { authorization: `Bearer ${http.keys.live}` };
+  assert.equal((await http.post('/v1/emails', EMAIL, headers)).status, 202);
+});
+
+test('behind a proxy each client has its own limit of requests, and the proxy has none', async () => {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const trustedProxies = ['127.0.0.1'];
+  const config = {
+    retention: { contentH: null, metadataH: null },
+    metricsToken: 'token',
+    trustedProxies,
+    limits: DEFAULT_LIMITS,
+  } as unknown as HttpServices['config'];
+  await using http = await stubHttp({
+    services: { metricsText: () => promise, config },
+    timeouts: SLOW,
+    connections: { requestsOfClient: 2 },
+  });
+  const ask = (client: string) => {
+    const from = `X-Forwarded-For: ${client}\r\n`;
+    const key = 'Authorization: Bearer token\r\n';
+    return open(http, { bytes: `GET /metrics HTTP/1.1\r\nHost: x\r\n${key}${from}\r\n` });
+  };
+  const greedy = Array.from({ length: 5 }, () => ask('2001:db8::7'));
+  const refused = () => greedy.filter(({ heard }) => heard.startsWith('HTTP/1.1 503 ')).length;
+  await waitFor(() => refused() === 3, { what: 'three of five to be refused' });
+  const sameNetwork = ask('2001:db8::8');
+  await waitFor(() => sameNetwork.heard.startsWith('HTTP/1.1 503 '), { what: 'a refusal' });
+  const others = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map(ask);
+  resolve('');
+  const served = (client: Client) => client.heard.startsWith('HTTP/1.1 200 ');
+  await waitFor(() => others.every(served), { what: 'other clients to be served' });
+  await waitFor(() => greedy.filter(served).length === 2, { what: 'its first two, too' });
+});
+
+test('a request whose handler does not finish gets an error', async () => {
+  const never = new Promise<never>(() => {});
+  await using http = await stubHttp({
+    services: { accept: () => never },
+    timeouts: SLOW,
+    connections: { answerMs: 200, lookEveryMs: 50 },
+  });
+  const response = await http.post('/v1/emails', EMAIL);
+  assert.equal(response.status, 503);
+  const { error } = (await response.json()) as { error: { code: string; message: string } };
+  assert.equal(error.code, 'service_unavailable');
+  assert.match(error.message, /may or may not have been executed/);
+});
+
+test('at most 100 requests may be pipelined on a connection', async () => {
+  await using http = await stubHttp({ timeouts: SLOW });
+  const get = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
+  const few = open(http, { bytes: get.repeat(100) });
+  await waitFor(() => few.heard.split('HTTP/1.1 200 ').length === 101, { what: 'all answers' });
+  const many = open(http, { bytes: get.repeat(1_000) });
+  await waitFor(() => many.isClosed, { what: 'it to be closed' });
+});

@@ -1,0 +1,334 @@
+/**
+ * Limits the connections of one worker: their number, their number per client, the time for each
+ * request, and the bytes of responses that clients have not read.
+ *
+ * A connection is known once a valid key was sent on it, and anonymous before. When a limit is reached,
+ * the oldest anonymous connection is closed for the newest. So a flood cannot exclude clients with a key:
+ * it would have to replace every anonymous connection in the milliseconds between connecting and sending
+ * the key. Shared addresses (trusted proxies, this machine) count only towards the total.
+ *
+ * Node itself limits headers, bodies, handshakes and idle connections (http/app.ts). This file limits the time
+ * for a response and for reading it.
+ */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import type { Logger } from 'pino';
+import { Overloaded } from '../../core/refusals.ts';
+import type { World } from '../../lib/world.ts';
+import { clientOf } from '../../net/addresses.ts';
+import { isUpload } from './bodies.ts';
+
+export type ConnectionLimits = {
+  connections: number;
+  /** Anonymous connections per client; known connections of one project may be half of all. */
+  connectionsOfClient: number;
+  /** Responses in progress on one connection, since a client may pipeline requests. */
+  pipelined: number;
+  /** Bytes of responses that were written and not read: to all anonymous and to all known connections. */
+  unreadBytes: { anonymous: number; known: number };
+  /** Requests without a key per client, until their responses are read. */
+  requestsOfClient: number;
+  /** From the complete head of a request to its response. */
+  answerMs: number;
+  /**
+   * A response must be read within this time plus its size divided by readBytesPerS, and without a pause
+   * of this length.
+   */
+  readMs: number;
+  /** The minimum rate of reading. */
+  readBytesPerS: number;
+  /** How often all connections are checked; time limits have this precision. */
+  lookEveryMs: number;
+};
+
+export const CONNECTION_LIMITS: ConnectionLimits = {
+  connections: 8_192,
+  connectionsOfClient: 512,
+  pipelined: 100,
+  unreadBytes: { anonymous: 16 * 1024 * 1024, known: 128 * 1024 * 1024 },
+  requestsOfClient: 64,
+  answerMs: 120_000,
+  readMs: 20_000,
+  readBytesPerS: 8_000,
+  lookEveryMs: 1_000,
+};
+
+/** A response up to this size is sent even above the limit for unread bytes, as the refusal itself. */
+const SMALL_ANSWER_BYTES = 4 * 1024;
+const WARN_EVERY_MS = 60_000;
+
+type Connection = {
+  socket: Socket;
+  /** null: a shared address. */
+  client: string | null;
+  /** The project of the key; null: anonymous. */
+  project: string | null;
+  underWay: number;
+  unreadBytes: number;
+  /** The pool of its unread bytes. */
+  pool: Pool;
+  untilMs: number;
+  /** Queued bytes at the last check, and the time since which the number has not changed. */
+  queuedBytes: number;
+  queuedSinceMs: number;
+};
+
+type Pool = { usedBytes: number; maxBytes: number };
+
+type Counted = ServerResponse & { unreadBytes?: number };
+
+type ConnectionsOptions = {
+  limits: ConnectionLimits;
+  isShared: (address: string) => boolean;
+  world: Pick<World, 'monotonicMs'>;
+  log: Logger;
+  /** Answers a request whose handler took too long. */
+  onLate: (socket: Socket) => void;
+};
+
+export class Connections {
+  readonly #options: ConnectionsOptions;
+  readonly #limits: ConnectionLimits;
+  readonly #open = new Set<Connection>();
+  /** Oldest first, like the sets in `#anonymousOf`. */
+  readonly #anonymous = new Set<Connection>();
+  readonly #anonymousOf = new Map<string, Set<Connection>>();
+  readonly #knownOf = new Map<string, number>();
+  readonly #bySocket = new WeakMap<Socket, Connection>();
+  readonly #requestsOf = new Map<string, number>();
+  readonly #pools: { anonymous: Pool; known: Pool };
+  readonly #timer: NodeJS.Timeout;
+  /** Time of the last check; avoids reading the clock. */
+  #nowMs: number;
+  #closed = 0;
+  #warnedAtMs = -Infinity;
+
+  constructor(options: ConnectionsOptions) {
+    this.#options = options;
+    this.#limits = options.limits;
+    this.#nowMs = options.world.monotonicMs();
+    const { anonymous, known } = options.limits.unreadBytes;
+    this.#pools = {
+      anonymous: { usedBytes: 0, maxBytes: anonymous },
+      known: { usedBytes: 0, maxBytes: known },
+    };
+    this.#timer = setInterval(() => this.#look(), options.limits.lookEveryMs).unref();
+  }
+
+  watch(server: Server): void {
+    // Runs first, so that a refused connection needs no handshake.
+    server.prependListener('connection', (socket: Socket) => this.#enter(socket));
+    server.on('secureConnection', (socket: TLSSocket) => this.#secured(socket));
+    server.on('request', this.#begin);
+  }
+
+  /** Called when a valid key of this project was sent. */
+  know(socket: Socket, project: string): void {
+    const connection = this.#bySocket.get(socket);
+    if (connection === undefined || connection.project !== null) return;
+    const known = this.#knownOf.get(project) ?? 0;
+    if (known >= this.#limits.connections / 2 || !this.#anonymous.has(connection)) return;
+    this.#forgetStranger(connection);
+    connection.project = project;
+    connection.pool.usedBytes -= connection.unreadBytes;
+    connection.pool = this.#pools.known;
+    connection.pool.usedBytes += connection.unreadBytes;
+    this.#knownOf.set(project, known + 1);
+  }
+
+  /** Called when a request without a key begins. @returns whether its client may have one more */
+  admit(address: string, response: ServerResponse): boolean {
+    if (this.#options.isShared(address)) return true;
+    const client = clientOf(address);
+    const count = this.#requestsOf.get(client) ?? 0;
+    if (count >= this.#limits.requestsOfClient) return false;
+    this.#requestsOf.set(client, count + 1);
+    response.once('close', () => {
+      const left = (this.#requestsOf.get(client) ?? 0) - 1;
+      if (left === 0) this.#requestsOf.delete(client);
+      else this.#requestsOf.set(client, left);
+    });
+    return true;
+  }
+
+  /**
+   * Counts a response until it is read.
+   * @param bytes null: a stream, which buffers little
+   * @throws Overloaded when too many bytes are unread and no other connection can be closed
+   */
+  answer(response: ServerResponse, bytes: number | null): void {
+    const connection = this.#bySocket.get(response.req.socket);
+    // A response on a closed connection is dropped; counting it would never be undone.
+    if (connection === undefined || !this.#open.has(connection)) return;
+    if (bytes === null) {
+      connection.untilMs = Infinity;
+      return;
+    }
+    const { pool } = connection;
+    const isTooMuch = pool.usedBytes + bytes > pool.maxBytes && !this.#makeRoom(pool, bytes);
+    if (isTooMuch && bytes > SMALL_ANSWER_BYTES) {
+      throw new Overloaded('too many responses have not been read');
+    }
+    const isFirst = connection.unreadBytes === 0;
+    if (isFirst) connection.untilMs = this.#nowMs + this.#limits.readMs;
+    connection.untilMs += (bytes * 1_000) / this.#limits.readBytesPerS;
+    (response as Counted).unreadBytes = bytes;
+    connection.unreadBytes += bytes;
+    pool.usedBytes += bytes;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #enter(socket: Socket): void {
+    const { remoteAddress = '' } = socket;
+    const client = this.#options.isShared(remoteAddress) ? null : clientOf(remoteAddress);
+    const connection: Connection = {
+      socket,
+      client,
+      project: null,
+      underWay: 0,
+      unreadBytes: 0,
+      pool: this.#pools.anonymous,
+      untilMs: Infinity,
+      queuedBytes: 0,
+      queuedSinceMs: 0,
+    };
+    if (!this.#makeWay(client)) return void socket.destroy();
+    this.#bySocket.set(socket, connection);
+    this.#open.add(connection);
+    this.#anonymous.add(connection);
+    if (client !== null) {
+      const own = this.#anonymousOf.get(client);
+      if (own) own.add(connection);
+      else this.#anonymousOf.set(client, new Set([connection]));
+    }
+    socket.once('close', () => this.#leave(connection));
+  }
+
+  /** From here on the TLS connection is counted instead of the TCP connection. */
+  #secured(socket: TLSSocket): void {
+    const raw = rawSocketOf(socket);
+    const connection = raw === null ? undefined : this.#bySocket.get(raw);
+    if (connection === undefined) return void socket.destroy();
+    connection.socket = socket;
+    this.#bySocket.set(socket, connection);
+    socket.once('close', () => this.#leave(connection));
+  }
+
+  /** Closes the oldest anonymous connection if there are too many. @returns whether there is room */
+  #makeWay(client: string | null): boolean {
+    const own = client === null ? undefined : this.#anonymousOf.get(client);
+    const isCrowded = own !== undefined && own.size >= this.#limits.connectionsOfClient;
+    if (!isCrowded && this.#open.size < this.#limits.connections) return true;
+    const [oldest] = isCrowded ? own : this.#anonymous;
+    if (oldest === undefined) return false;
+    this.#close(oldest);
+    return true;
+  }
+
+  #leave(connection: Connection): void {
+    if (!this.#open.delete(connection)) return;
+    this.#forgetStranger(connection);
+    connection.pool.usedBytes -= connection.unreadBytes;
+    const { project } = connection;
+    if (project === null) return;
+    const known = (this.#knownOf.get(project) ?? 0) - 1;
+    if (known === 0) this.#knownOf.delete(project);
+    else this.#knownOf.set(project, known);
+  }
+
+  #forgetStranger(connection: Connection): void {
+    this.#anonymous.delete(connection);
+    const { client } = connection;
+    const own = client === null ? undefined : this.#anonymousOf.get(client);
+    if (own?.delete(connection) && own.size === 0) this.#anonymousOf.delete(client!);
+  }
+
+  #close(connection: Connection): void {
+    this.#closed += 1;
+    connection.socket.destroy();
+    this.#leave(connection);
+  }
+
+  readonly #begin = (request: IncomingMessage, response: ServerResponse): void => {
+    const connection = this.#bySocket.get(request.socket);
+    if (connection === undefined) return;
+    if (connection.underWay === 0) connection.untilMs = this.#nowMs + this.#limits.answerMs;
+    connection.underWay += 1;
+    if (connection.underWay > this.#limits.pipelined) return this.#close(connection);
+    response.on('close', () => this.#end(connection, response));
+  };
+
+  #end(connection: Connection, { unreadBytes = 0 }: Counted): void {
+    connection.underWay -= 1;
+    // Bytes of a closed connection are no longer counted.
+    if (!this.#open.has(connection)) return;
+    connection.unreadBytes -= unreadBytes;
+    connection.pool.usedBytes -= unreadBytes;
+    if (connection.underWay === 0) connection.untilMs = Infinity;
+    else if (connection.unreadBytes === 0) {
+      connection.untilMs = this.#nowMs + this.#limits.answerMs;
+    }
+  }
+
+  /** Closes connections of a pool that read nothing since the last check, most unread bytes first. */
+  #makeRoom(pool: Pool, bytes: number): boolean {
+    const idle = [...this.#open].filter((connection) => {
+      const { socket, queuedBytes } = connection;
+      return connection.pool === pool && queuedBytes > 0 && queuedOf(socket) === queuedBytes;
+    });
+    for (const connection of idle.toSorted((a, b) => b.unreadBytes - a.unreadBytes)) {
+      if (pool.usedBytes + bytes <= pool.maxBytes) break;
+      this.#close(connection);
+    }
+    return pool.usedBytes + bytes <= pool.maxBytes;
+  }
+
+  #look(): void {
+    this.#nowMs = this.#options.world.monotonicMs();
+    for (const connection of this.#open) this.#lookAt(connection);
+    if (this.#closed === 0 || this.#nowMs - this.#warnedAtMs < WARN_EVERY_MS) return;
+    this.#options.log.warn(
+      { closed: this.#closed, open: this.#open.size },
+      'HTTP connections were closed: too many, or too slow to read',
+    );
+    this.#warnedAtMs = this.#nowMs;
+    this.#closed = 0;
+  }
+
+  #lookAt(connection: Connection): void {
+    const { socket } = connection;
+    const queuedBytes = queuedOf(socket);
+    if (queuedBytes !== connection.queuedBytes) {
+      connection.queuedBytes = queuedBytes;
+      connection.queuedSinceMs = this.#nowMs;
+    } else if (queuedBytes > 0 && this.#nowMs - connection.queuedSinceMs > this.#limits.readMs) {
+      return this.#close(connection);
+    }
+    if (this.#nowMs < connection.untilMs) return;
+    const pending = pendingOn(socket);
+    if (pending === null || isUpload(pending.req)) return;
+    if (pending.headersSent) return this.#close(connection);
+    connection.untilMs = Infinity;
+    this.#options.onLate(socket);
+  }
+}
+
+/** Bytes that wait to be sent. Node's own timeouts use the second number, too. */
+function queuedOf(socket: Socket): number {
+  const { _handle: handle } = socket as { _handle?: { writeQueueSize?: number } | null };
+  return socket.writableLength + (handle?.writeQueueSize ?? 0);
+}
+
+/** The response that is being sent on a connection; null between two requests. */
+export function pendingOn(socket: object): ServerResponse | null {
+  return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
+}
+
+/** The connection below a TLS connection. */
+export function rawSocketOf(socket: TLSSocket): Socket | null {
+  return (socket as { _parent?: Socket })._parent ?? null;
+}

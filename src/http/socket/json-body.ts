@@ -1,0 +1,147 @@
+/**
+ * Parses a JSON body: strict UTF-8, at most 32 levels deep, no NUL. Depth and members are counted before
+ * parsing: 40 MB of `[` would take seconds and gigabytes, and so would ten million invalid addresses with
+ * an error message for each.
+ */
+import type { FastifyRequest } from 'fastify';
+import { BadRequest, malformed, NOT_JSON } from '../errors.ts';
+import { packByteArrays } from '../../compat/resend/wire/byte-arrays.ts';
+import { isOfRootMount } from '../../compat/resend/wire/failures.ts';
+
+const DEPTH_MAX = 32;
+/** A batch of 100 emails with all fields has far fewer. */
+const MEMBERS_MAX = 50_000;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+/** `[` and `{` differ in one bit, and so do `]` and `}`. */
+const BRACE_BIT = 0x20;
+const OPENING = 0x7b;
+const CLOSING = 0x7d;
+
+const HALF_A_PAIR = 'A string contains half of a surrogate pair; send whole characters.';
+const TOO_DEEP = `The JSON is more than ${DEPTH_MAX} levels deep; make it flatter.`;
+const TOO_MANY = `The JSON has more than ${MEMBERS_MAX} members; send fewer at once.`;
+
+/**
+ * A body without these sequences needs no check of its parsed strings. A NUL or half of a surrogate pair
+ * (which PostgreSQL refuses) can only be an escape, and `__proto__`, also escaped, is the only name that
+ * JavaScript interprets.
+ */
+const MAY_HIDE_A_TRAP = /\\u(?:00|d)|__proto__/i;
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** The Fastify parser for the whole body. A charset other than UTF-8 is refused. */
+export function jsonBodyParser(
+  request: FastifyRequest,
+  bytes: Buffer,
+  done: (error: Error | null, body?: unknown) => void,
+): void {
+  const charset = /charset="?([^";\s]+)/i.exec(request.headers['content-type'] ?? '')?.[1];
+  if (charset && !/^(utf-?8|us-ascii)$/i.test(charset)) return done(new BadRequest(NOT_JSON));
+  try {
+    done(null, parseJsonBody(isOfRootMount(request.url) ? packByteArrays(bytes) : bytes));
+  } catch (error) {
+    done(error as Error);
+  }
+}
+
+/**
+ * The value that the bytes represent; an empty body is `{}`.
+ * @throws BadRequest
+ */
+export function parseJsonBody(bytes: Uint8Array): unknown {
+  if (bytes.length === 0) return {};
+  if (bytes.includes(0)) throw unprocessable('The body contains a NUL byte; leave it out.');
+  if (!isPlainlyFlat(bytes)) refuseShape(bytes);
+  const text = decode(bytes);
+  const value = parse(text);
+  if (MAY_HIDE_A_TRAP.test(text)) refuseHiddenTraps(value);
+  return value;
+}
+
+/**
+ * Whether refuseShape could refuse nothing: there are fewer bytes than members that are allowed, and no more
+ * opening brackets, inside of strings or outside, than levels. Most bodies with one email are, and native
+ * searches say so in a tenth of the time.
+ */
+function isPlainlyFlat(bytes: Uint8Array): boolean {
+  if (bytes.length >= MEMBERS_MAX) return false;
+  let left = DEPTH_MAX;
+  for (const opening of [OPENING, OPENING & ~BRACE_BIT]) {
+    for (let at = bytes.indexOf(opening); at !== -1; at = bytes.indexOf(opening, at + 1)) {
+      if (left === 0) return false;
+      left -= 1;
+    }
+  }
+  return true;
+}
+
+/**
+ * Counts brackets and commas outside of strings; the parser decides whether the text is well-formed.
+ * Hot: each byte and the length are read once.
+ */
+function refuseShape(bytes: Uint8Array): void {
+  const { length } = bytes;
+  let depth = 0;
+  let commas = 0;
+  for (let at = 0; at < length; at += 1) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE) at = endOfString(bytes, at + 1, length);
+    else if ((byte | BRACE_BIT) === OPENING) {
+      depth += 1;
+      if (depth > DEPTH_MAX) throw unprocessable(TOO_DEEP);
+    } else if ((byte | BRACE_BIT) === CLOSING) depth -= 1;
+    else if (byte === COMMA) commas += 1;
+  }
+  if (commas >= MEMBERS_MAX) throw unprocessable(TOO_MANY);
+}
+
+/** The offset of the closing quote of the string that starts at `from`. */
+function endOfString(bytes: Uint8Array, from: number, length: number): number {
+  let at = from;
+  while (at < length) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE) return at;
+    at += byte === BACKSLASH ? 2 : 1;
+  }
+  return at;
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    throw new BadRequest(malformed('The body is not valid UTF-8.'));
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new BadRequest(malformed('The body is not valid JSON.'));
+  }
+}
+
+function refuseHiddenTraps(value: unknown): void {
+  if (typeof value === 'string') {
+    if (value.includes('\0')) throw unprocessable('A string contains a NUL; leave it out.');
+    if (!value.isWellFormed()) throw unprocessable(HALF_A_PAIR);
+    return;
+  }
+  if (typeof value !== 'object' || value === null) return;
+  for (const [name, inner] of Object.entries(value)) {
+    if (name === '__proto__') {
+      throw unprocessable('__proto__ cannot be used as a name; choose another one.');
+    }
+    refuseHiddenTraps(name);
+    refuseHiddenTraps(inner);
+  }
+}
+
+function unprocessable(message: string): BadRequest {
+  return new BadRequest({ status: 422, code: 'validation_error', message });
+}

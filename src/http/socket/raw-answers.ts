@@ -1,0 +1,163 @@
+/**
+ * Answers input that does not become a request, in the shape of all failures: malformed HTTP, headers
+ * that are too large or too slow, an incomplete body, CONNECT, an unknown Expect. Node would answer in
+ * plain text or not at all.
+ */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { pendingOn } from './connections.ts';
+import {
+  errorBody,
+  type HttpProblem,
+  JSON_TYPE,
+  malformed,
+  PATH_TOO_LONG,
+  TOO_LARGE,
+} from '../errors.ts';
+import type { HttpServices } from '../services.ts';
+import { plainAddress } from '../../net/addresses.ts';
+import { isUpload } from './bodies.ts';
+
+// An import would evaluate every export of node:http: three of them load Node's own undici (25 ms).
+const { maxHeaderSize, STATUS_CODES } = process.getBuiltinModule('node:http');
+
+type Context = Pick<HttpServices, 'log' | 'world'>;
+type ParserError = Error & { code: string; rawPacket?: unknown };
+
+/** How long a client may take to read the response before the connection is closed. */
+const LINGER_MS = 2_000;
+
+/** Handles input that does not reach Fastify. */
+export function answerRawRequests(server: Server, context: Context): void {
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+    socket.on('error', () => socket.destroy());
+    answerRaw(socket, NO_TUNNEL, context);
+  });
+  server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
+    const requestId = context.world.newId();
+    const body = errorBody(UNKNOWN_EXPECTATION, requestId);
+    response.writeHead(UNKNOWN_EXPECTATION.status, {
+      'content-type': JSON_TYPE,
+      'content-length': Buffer.byteLength(body),
+      'x-request-id': requestId,
+    });
+    response.end(body);
+    logAnswer(UNKNOWN_EXPECTATION, { requestId, socket: response.socket }, context);
+  });
+}
+
+/** Fastify's clientErrorHandler, called after a parser error or a timeout. */
+export function answerClientError(error: ParserError, socket: Duplex, context: Context): void {
+  // Node has removed its listener; an error event without a listener would end the process.
+  socket.on('error', () => socket.destroy());
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const answer = (): void => answerRaw(socket, problemOf(error), context);
+  const pending = pendingOn(socket);
+  if (pending === null) return answer();
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUpload(pending.req)) return;
+  // The malformed input follows a complete request, whose response must be sent first.
+  if (pending.req.complete) return void pending.once('finish', answer);
+  // A response that has begun cannot be replaced: the client receives it truncated.
+  if (pending.headersSent) socket.destroy();
+  else answer();
+}
+
+/** Answers a request whose handler took too long. */
+export function answerLate(socket: Duplex, context: Context): void {
+  answerRaw(socket, TOO_LATE, context);
+}
+
+/** Answers plain HTTP on a TLS port. */
+export function answerClearText(socket: Duplex, context: Context): void {
+  answerRaw(socket, CLEAR_TEXT, context);
+}
+
+function answerRaw(socket: Duplex, problem: HttpProblem, context: Context): void {
+  const requestId = context.world.newId();
+  const body = errorBody(problem, requestId);
+  const head = [
+    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
+    `content-type: ${JSON_TYPE}`,
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${requestId}`,
+    ...(problem.status === 405 ? ['allow: GET, HEAD, POST, PATCH, DELETE'] : []),
+    'connection: close',
+  ];
+  if (!socket.writable) return;
+  // Half-closed, while further input is read and dropped: closing a socket with unread input sends a
+  // reset, which can discard the response.
+  socket.removeAllListeners('data');
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  socket.resume();
+  const linger = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.once('close', () => clearTimeout(linger));
+  logAnswer(problem, { requestId, socket }, context);
+}
+
+function logAnswer(
+  { status }: HttpProblem,
+  { requestId, socket }: { requestId: string; socket: Duplex | null },
+  { log }: Context,
+): void {
+  const { remoteAddress } = (socket ?? {}) as { remoteAddress?: string };
+  const client = remoteAddress && plainAddress(remoteAddress);
+  log.info({ method: null, route: null, status, request_id: requestId, client }, 'request');
+}
+
+function problemOf(error: ParserError): HttpProblem {
+  switch (error.code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return TOO_SLOW;
+    case 'HPE_HEADER_OVERFLOW':
+      return isRequestLineOpen(error.rawPacket) ? PATH_TOO_LONG : HEADERS_TOO_LARGE;
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return TOO_LARGE;
+    default:
+      return MALFORMED;
+  }
+}
+
+/** Whether the packet that overflowed starts a request whose first line alone is too long. */
+function isRequestLineOpen(packet: unknown): boolean {
+  if (!Buffer.isBuffer(packet) || !/^[A-Z]+ /.test(packet.toString('latin1', 0, 16))) return false;
+  const end = packet.indexOf('\r\n');
+  return end === -1 || end >= maxHeaderSize;
+}
+
+const MALFORMED = malformed(
+  'This is not well-formed HTTP/1.1; check what the client or a proxy in between sends.',
+);
+
+const CLEAR_TEXT = malformed('This port serves HTTPS; write https:// in place of http://.');
+
+const TOO_SLOW: HttpProblem = {
+  status: 408,
+  code: 'request_timeout',
+  message: 'The request did not arrive in time; send it again.',
+};
+
+const TOO_LATE: HttpProblem = {
+  status: 503,
+  code: 'service_unavailable',
+  message:
+    'The request took too long: it may or may not have been executed. ' +
+    'Check the present state before you repeat it.',
+};
+
+const HEADERS_TOO_LARGE: HttpProblem = {
+  status: 431,
+  code: 'validation_error',
+  message: 'The headers are larger than 16 KB; send fewer or shorter ones.',
+};
+
+const NO_TUNNEL: HttpProblem = {
+  status: 405,
+  code: 'method_not_allowed',
+  message: 'CONNECT is not supported: this is not a proxy.',
+};
+
+const UNKNOWN_EXPECTATION: HttpProblem = {
+  status: 417,
+  code: 'validation_error',
+  message: 'The only supported Expect is 100-continue; leave the header out.',
+};

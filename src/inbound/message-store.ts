@@ -1,0 +1,219 @@
+/**
+ * Messages received by SMTP, kept for operators until their retention ends, and unmatched mail.
+ *
+ * Unmatched mail has no effect and any sender can send it, so it is stored in a table of fixed size: a
+ * ring of eight segments (migrations/0009), the oldest of which is emptied when the current one is full.
+ * The ring has one writer at a time: group commit with one batch per worker, in separate transactions,
+ * so that reports never wait for the ring's lock.
+ */
+import { isId } from '../database/ids.ts';
+import { type Queryable, type Database, DatabaseUnavailable } from '../database/database.ts';
+import { firstUuidOf } from '../database/partitions.ts';
+import { messageRow, type NewInboundMessage } from './report-store.ts';
+import { GroupCommit } from '../database/group-commit.ts';
+
+export type InboundMessage = {
+  id: string;
+  receivedAt: Date;
+  remoteAddress: string;
+  sender: string;
+  recipient: string;
+  kind: string;
+  projectId: string | null;
+  environment: string | null;
+  emailId: string | null;
+  position: number | null;
+  /** The new status of its recipient; null: unchanged. */
+  change: string | null;
+  sizeBytes: number;
+};
+
+const COLUMNS = `id, received_at as "receivedAt", remote_address as "remoteAddress", sender, recipient,
+       kind, project_id as "projectId", environment, email_id as "emailId", position, change,
+       size_bytes as "sizeBytes"`;
+const UNMATCHED_COLUMNS = COLUMNS.replace('change', 'null::text as change');
+
+const PAGE = `where id < $1::uuid and ($2::text is null or kind = $2) order by id desc limit $3`;
+
+// Each part has its own limit, so that both are read by their index.
+const LIST = `
+select * from ((select ${COLUMNS} from inbound_messages ${PAGE})
+               union all (select ${UNMATCHED_COLUMNS} from inbound_unmatched ${PAGE})) m
+ order by id desc limit $3`;
+
+const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+/** Newest first. */
+export function listInbound(
+  db: Queryable,
+  { limit, kind, before }: { limit: number; kind: string | null; before: string | null },
+): Promise<InboundMessage[]> {
+  return db.query<InboundMessage>(LIST, [before ?? LAST_ID, kind, limit]);
+}
+
+const FIND = `
+select ${COLUMNS}, content from inbound_messages where id = $1
+ union all select ${UNMATCHED_COLUMNS}, content from inbound_unmatched where id = $1`;
+
+export async function findInbound(
+  db: Queryable,
+  id: string,
+): Promise<(InboundMessage & { content: Buffer }) | null> {
+  if (!isId(id)) return null;
+  const [row] = await db.query<InboundMessage & { content: Buffer }>(FIND, [id]);
+  return row ?? null;
+}
+
+const BATCH = 500;
+/** The maximum retention of unmatched mail. */
+const UNMATCHED_H = 7 * 24;
+
+type Table = 'inbound_messages' | 'inbound_unmatched';
+
+const forget = (table: Table) => `
+delete from ${table} where id = any(array(
+  select id from ${table} where id < $1::uuid order by id limit ${BATCH})) returning 1`;
+
+const forgetOfProject = (table: Table) => `
+delete from ${table} where id = any(array(
+  select id from ${table} where project_id = $2 and id < $1::uuid
+   order by project_id, id limit ${BATCH})) returning 1`;
+
+type Forgetting = {
+  /** Null: kept forever. */
+  contentH: number | null;
+  /** Only of this project; null: of all. */
+  projectId: string | null;
+};
+
+/**
+ * Removes one batch of messages older than the retention of content; of unmatched mail, older than a week.
+ * @returns whether there may be more
+ */
+export async function forgetInbound(
+  db: Queryable,
+  { contentH, projectId }: Forgetting,
+): Promise<boolean> {
+  const unmatchedH = Math.min(contentH ?? UNMATCHED_H, UNMATCHED_H);
+  const goneUnmatched = await forgetIn(db, 'inbound_unmatched', { projectId, ageH: unmatchedH });
+  if (contentH === null) return goneUnmatched === BATCH;
+  const gone = await forgetIn(db, 'inbound_messages', { projectId, ageH: contentH });
+  return Math.max(gone, goneUnmatched) === BATCH;
+}
+
+async function forgetIn(
+  db: Queryable,
+  table: Table,
+  { projectId, ageH }: { projectId: string | null; ageH: number },
+): Promise<number> {
+  const [now] = await db.query<{ ms: number }>(
+    `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,
+    [ageH],
+  );
+  const before = firstUuidOf(Math.max(0, Math.floor(now?.ms ?? 0)));
+  const gone =
+    projectId === null
+      ? await db.query(forget(table), [before])
+      : await db.query(forgetOfProject(table), [before, projectId]);
+  return gone.length;
+}
+
+/** As in migrations/0009. */
+const SEGMENTS = 8;
+/** Bytes of a row besides its text: header, four indexes, its part of half-full pages. */
+const ROW_BYTES = 600;
+/** The factor that TOAST adds to content: a header for every 2 KB and an index. */
+const TOAST_TIMES = 1.06;
+
+/** `no_room`: the oldest segment cannot be emptied now; nothing was written. */
+type UnmatchedResult = 'kept' | 'no_room';
+
+export class UnmatchedStore {
+  readonly #commits: GroupCommit<NewInboundMessage, UnmatchedResult>;
+
+  /** @param options.ringBytesMax maximum size of the table on disk; the same on all nodes */
+  constructor(db: Database['receiving'], { ringBytesMax }: { ringBytesMax: number }) {
+    const segmentBytesMax = Math.floor(ringBytesMax / SEGMENTS);
+    this.#commits = new GroupCommit({
+      commit: (batch) => db.transaction((tx) => commit(tx, batch, segmentBytesMax)),
+      sizeBytes: (message) => message.content.length + 2_000,
+      mayTryOneByOne: (error) => !(error instanceof DatabaseUnavailable),
+      concurrency: 1,
+    });
+  }
+
+  /** @throws DatabaseUnavailable */
+  keep(message: NewInboundMessage): Promise<UnmatchedResult> {
+    return this.#commits.add(message);
+  }
+}
+
+const TAKE_ROOM = `select take_unmatched_room($1::bigint, $2::bigint) as slot`;
+
+async function commit(
+  tx: Queryable,
+  batch: readonly NewInboundMessage[],
+  segmentBytesMax: number,
+): Promise<UnmatchedResult[]> {
+  const results: UnmatchedResult[] = [];
+  // A batch may be larger than a segment, so it is written in parts that fit.
+  for (const part of partsOf(batch, segmentBytesMax)) {
+    const bytes = part.reduce((sum, message) => sum + diskBytes(message), 0);
+    const [row] = await tx.query<{ slot: number | null }>(
+      { name: 'take_unmatched_room', text: TAKE_ROOM },
+      [bytes, segmentBytesMax],
+    );
+    const slot = row?.slot ?? null;
+    if (slot !== null) await insert(tx, part, slot);
+    results.push(...part.map((): UnmatchedResult => (slot === null ? 'no_room' : 'kept')));
+  }
+  return results;
+}
+
+function partsOf(
+  batch: readonly NewInboundMessage[],
+  bytesMax: number,
+): (readonly NewInboundMessage[])[] {
+  const parts: NewInboundMessage[][] = [];
+  let bytes = Infinity;
+  for (const message of batch) {
+    bytes += diskBytes(message);
+    if (bytes > bytesMax) {
+      parts.push([]);
+      bytes = diskBytes(message);
+    }
+    parts.at(-1)?.push(message);
+  }
+  return parts;
+}
+
+function diskBytes({ content, sender, recipient }: NewInboundMessage): number {
+  const text = Buffer.byteLength(sender) + Buffer.byteLength(recipient);
+  return Math.ceil(content.length * TOAST_TIMES) + text + ROW_BYTES;
+}
+
+// A repeated report that was stored with its effect is not stored here again.
+const INSERT = `
+insert into inbound_unmatched (slot, id, received_at, report_hash, remote_address, sender, recipient, kind,
+                               project_id, environment, email_id, position, size_bytes, content)
+select $4::smallint, i.id, app_now(), b.report_hash, i.remote_address, i.sender, i.recipient, i.kind,
+       i.project_id, i.environment, i.email_id, i.position, i.size_bytes, b.content
+  from json_to_recordset($1::json) as i(
+         n int, id uuid, remote_address text, sender text, recipient text, kind text,
+         project_id uuid, environment text, email_id uuid, position smallint, size_bytes int)
+  join unnest($2::bytea[], $3::bytea[]) with ordinality as b(report_hash, content, n) on b.n = i.n
+ where not exists (select from inbound_messages m where m.report_hash = b.report_hash)
+on conflict do nothing`;
+
+async function insert(
+  tx: Queryable,
+  messages: readonly NewInboundMessage[],
+  slot: number,
+): Promise<void> {
+  await tx.query({ name: 'insert_unmatched', text: INSERT }, [
+    JSON.stringify(messages.map(messageRow)),
+    messages.map(({ reportHash }) => reportHash),
+    messages.map(({ content }) => content),
+    slot,
+  ]);
+}

@@ -1,0 +1,329 @@
+/**
+ * Received reports: the recipient of a return path, and group commit of the messages with the changes of
+ * their recipients, in one transaction for all that arrived meanwhile.
+ *
+ * Guarantee: a message answered `kept` is on disk once, with its change, event and webhooks, however
+ * often the report is repeated. While the database is unavailable `keep` throws, and the reporting server
+ * keeps the message and retries. A report about a recipient that has not ended is not stored, because
+ * the outcome of its delivery may not be written yet.
+ */
+import { failpoint } from '../lib/failpoint.ts';
+import { isFinal, type StoredStatus, STATUS_RANK } from '../core/statuses.ts';
+import {
+  type Database,
+  type Queryable,
+  DatabaseUnavailable,
+  isLockTimeout,
+} from '../database/database.ts';
+import { GroupCommit } from '../database/group-commit.ts';
+import { queueReported } from '../notices/notice-store.ts';
+import { runSettle } from '../settle/settle.ts';
+import type { Settlement } from '../settle/settlement.ts';
+import type { Environment } from '../core/scope.ts';
+import { type Address, type Mailbox, parseMailbox } from '../mail/address.ts';
+import type { Dsn } from '../mail/dsn-parameters.ts';
+
+export type NewInboundMessage = {
+  id: string;
+  /** A hash of the whole message and the recipient. */
+  reportHash: Buffer;
+  remoteAddress: string;
+  sender: string;
+  recipient: string;
+  kind: string;
+  about: { projectId: string; environment: string; emailId: string; position: number } | null;
+  sizeBytes: number;
+  /** The part of it that is stored. */
+  content: Buffer;
+};
+
+export type InboundItem = {
+  message: NewInboundMessage;
+  settlement: Settlement | null;
+  /** Reports something that its sender asked for, and changes no status. */
+  reported?: Settlement;
+};
+
+/** `open`: the recipient has not ended; nothing was written. */
+export type InboundResult = { kind: 'kept'; change: StoredStatus | null } | { kind: 'open' };
+
+export type InboundStoreOptions = {
+  /** Called when webhook deliveries were queued. */
+  onNotified: () => void;
+  /** Called for each change after the commit. */
+  onSettled?: (settlement: Settlement) => void;
+};
+
+const BATCHES_AT_ONCE = 2;
+/** The lock timeout per message, after a batch waited in vain for one email's row. */
+const APART_LOCK_TIMEOUT_MS = 50;
+
+export class InboundStore {
+  readonly #commits: GroupCommit<InboundItem, InboundResult>;
+
+  constructor(db: Database['receiving'], options: InboundStoreOptions) {
+    this.#commits = new GroupCommit({
+      commit: (batch) => commitOrApart(db, batch, options),
+      sizeBytes: ({ message }) => message.content.length + 2_000,
+      mayTryOneByOne: (error) => !(error instanceof DatabaseUnavailable),
+      exclusiveKey: ({ message: { about } }) => about && `${about.emailId} ${about.position}`,
+      concurrency: BATCHES_AT_ONCE,
+    });
+  }
+
+  /** @throws DatabaseUnavailable */
+  keep(item: InboundItem): Promise<InboundResult> {
+    return this.#commits.add(item);
+  }
+}
+
+/** A locked row fails only its own report, which the sender retries. */
+async function commitOrApart(
+  db: Database['receiving'],
+  batch: readonly InboundItem[],
+  options: InboundStoreOptions,
+): Promise<(InboundResult | Promise<InboundResult>)[]> {
+  try {
+    return await commitBatch(db, batch, options);
+  } catch (error) {
+    if (batch.length === 1 || !isLockTimeout(error)) throw error;
+  }
+  const results: Promise<InboundResult>[] = [];
+  for (const item of batch) {
+    const apart = { ...options, lockTimeoutMs: APART_LOCK_TIMEOUT_MS };
+    const result = commitBatch(db, [item], apart).then(([only]) => only!);
+    await result.catch(() => {});
+    results.push(result);
+  }
+  return results;
+}
+
+async function commitBatch(
+  db: Database['receiving'],
+  batch: readonly InboundItem[],
+  { onNotified, onSettled, lockTimeoutMs }: InboundStoreOptions & { lockTimeoutMs?: number },
+): Promise<InboundResult[]> {
+  failpoint('inbound_before_commit');
+  const { results, notified } = await db.transaction(async (tx) => {
+    if (lockTimeoutMs !== undefined) await tx.query(`set local lock_timeout = ${lockTimeoutMs}`);
+    const settled = await settleLate(tx, batch);
+    const kept = batch.filter((_, index) => settled.results[index]?.kind === 'kept');
+    if (kept.length > 0) await insertMessages(tx, kept, settled.changed);
+    await queueReported(
+      tx,
+      kept.flatMap(({ reported }) => reported ?? []),
+    );
+    return settled;
+  });
+  failpoint('inbound_after_commit');
+  if (notified > 0) onNotified();
+  for (const [index, result] of results.entries()) {
+    const settlement = batch[index]?.settlement;
+    if (settlement && result.kind === 'kept' && result.change !== null) onSettled?.(settlement);
+  }
+  return results;
+}
+
+type Settled = { results: InboundResult[]; changed: ReadonlySet<string>; notified: number };
+
+async function settleLate(tx: Queryable, batch: readonly InboundItem[]): Promise<Settled> {
+  const settlements = batch.flatMap(({ settlement }) => settlement ?? []);
+  if (settlements.length === 0) {
+    return {
+      results: batch.map(() => ({ kind: 'kept', change: null })),
+      changed: new Set(),
+      notified: 0,
+    };
+  }
+  const { counted, notified } = await runSettle(tx, settlements, { holder: null, extent: 'all' });
+  const changed = new Set(settlements.filter((_, index) => counted[index]).map(keyOf));
+  await takeBackWorst(
+    tx,
+    settlements.filter((one) => one.status === 'delivered' && changed.has(keyOf(one))),
+  );
+  const unchanged = settlements.filter((one) => !changed.has(keyOf(one)));
+  const open = await openAmong(tx, unchanged);
+  return {
+    results: batch.map(({ settlement }): InboundResult => {
+      if (settlement === null) return { kind: 'kept', change: null };
+      if (open.has(keyOf(settlement))) return { kind: 'open' };
+      return { kind: 'kept', change: changed.has(keyOf(settlement)) ? settlement.status : null };
+    }),
+    changed,
+    notified,
+  };
+}
+
+function keyOf({ emailId, position }: { emailId: string; position: number }): string {
+  return `${emailId} ${position}`;
+}
+
+const STATUSES = `
+select r.email_id as "emailId", r.position, r.status
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[]) as i(project_id, email_id, position)
+ cross join lateral (
+    select * from recipients r
+     where r.project_id = i.project_id and r.email_id = i.email_id and r.position = i.position
+     offset 0) r`;
+
+async function openAmong(tx: Queryable, settlements: readonly Settlement[]): Promise<Set<string>> {
+  if (settlements.length === 0) return new Set();
+  const rows = await tx.query<{ emailId: string; position: number; status: StoredStatus }>(
+    { name: 'inbound_statuses', text: STATUSES },
+    [
+      settlements.map((one) => one.projectId),
+      settlements.map((one) => one.emailId),
+      settlements.map((one) => one.position),
+    ],
+  );
+  return new Set(rows.filter(({ status }) => !isFinal(status)).map(keyOf));
+}
+
+// `delivered` after `sent` is less severe: the only change that lowers `worst`. The settle statement has
+// locked the email, so its recipients do not change before the commit.
+const WORST = `
+update emails e
+   set worst = w.worst
+  from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
+ cross join lateral (
+    select coalesce(max(k.value::smallint), 0::smallint) as worst
+      from recipients r join json_each_text($4::json) k on k.key = r.status
+     where r.project_id = i.project_id and r.email_id = i.id) w
+ where e.project_id = i.project_id and e.environment = i.environment and e.id = i.id
+   and e.id = any($3::uuid[])`;
+
+async function takeBackWorst(tx: Queryable, delivered: readonly Settlement[]): Promise<void> {
+  if (delivered.length === 0) return;
+  await tx.query({ name: 'inbound_worst', text: WORST }, [
+    delivered.map((one) => one.projectId),
+    delivered.map((one) => one.environment),
+    delivered.map((one) => one.emailId),
+    JSON.stringify(STATUS_RANK),
+  ]);
+}
+
+// In the order of the hashes, so that concurrent transactions cannot deadlock.
+const INSERT_MESSAGES = `
+insert into inbound_messages (id, received_at, report_hash, remote_address, sender, recipient, kind,
+                              project_id, environment, email_id, position, change, size_bytes, content)
+select i.id, app_now(), b.report_hash, i.remote_address, i.sender, i.recipient, i.kind, i.project_id,
+       i.environment, i.email_id, i.position, i.change, i.size_bytes, b.content
+  from json_to_recordset($1::json) as i(
+         n int, id uuid, remote_address text, sender text, recipient text, kind text,
+         project_id uuid, environment text, email_id uuid, position smallint, change text,
+         size_bytes int)
+  join unnest($2::bytea[], $3::bytea[]) with ordinality as b(report_hash, content, n) on b.n = i.n
+ order by b.report_hash
+on conflict (report_hash) do nothing`;
+
+async function insertMessages(
+  tx: Queryable,
+  items: readonly InboundItem[],
+  changed: ReadonlySet<string>,
+): Promise<void> {
+  const rows = items.map(({ message, settlement }, index) => ({
+    ...messageRow(message, index),
+    change: settlement !== null && changed.has(keyOf(settlement)) ? settlement.status : null,
+  }));
+  await tx.query({ name: 'insert_inbound', text: INSERT_MESSAGES }, [
+    JSON.stringify(rows),
+    items.map(({ message }) => message.reportHash),
+    items.map(({ message }) => message.content),
+  ]);
+}
+
+/** The columns that both tables of received mail share; `n` counts from 1. */
+export function messageRow(message: NewInboundMessage, index: number): object {
+  const { id, remoteAddress, sender, recipient, kind, about, sizeBytes } = message;
+  return {
+    n: index + 1,
+    id,
+    remote_address: remoteAddress,
+    sender,
+    recipient,
+    kind,
+    project_id: about?.projectId ?? null,
+    environment: about?.environment ?? null,
+    email_id: about?.emailId ?? null,
+    position: about?.position ?? null,
+    size_bytes: sizeBytes,
+  };
+}
+
+/** Reports arrive within days; later mail to a return path is not a report. */
+export const RETURN_PATH_VALID_DAYS = 45;
+
+export type SentRecipient = {
+  projectId: string;
+  environment: Environment;
+  position: number;
+  address: Address;
+  status: StoredStatus;
+  email: { id: string; from: Mailbox; dsn?: Dsn };
+  /** Its return path has expired. */
+  isTooOld: boolean;
+};
+
+// Includes removed domains, whose mail may still bounce.
+const FIND_SENT = `
+select e.project_id as "projectId", e.environment, r.position, r.address, r.status, e.id,
+       e.from_address as "fromAddress", e.from_name as "fromName", k.dsn,
+       greatest(e.created_at, e.scheduled_at) + ${RETURN_PATH_VALID_DAYS} * interval '1 day'
+         < app_now() as "isTooOld"
+  from (select distinct project_id, environment from domains where name = $1) d
+ cross join lateral (
+    select * from emails e
+     where e.project_id = d.project_id and e.environment = d.environment and e.id = $2::uuid
+     offset 0) e
+ cross join lateral (
+    select * from recipients r
+     where r.project_id = d.project_id and r.email_id = $2::uuid and r.position = $3
+     offset 0) r
+  left join lateral (
+    select k.dsn from contents k
+     where k.project_id = d.project_id and k.email_id = $2::uuid
+     offset 0) k on true
+ limit 1`;
+
+type SentRow = Omit<SentRecipient, 'email'> & {
+  id: string;
+  fromAddress: string;
+  fromName: string | null;
+  dsn: Dsn | null;
+};
+
+/** Null when the recipient does not exist or was removed by retention. */
+export async function findSentRecipient(
+  db: Queryable,
+  { domain, emailId, position }: { domain: string; emailId: string; position: number },
+): Promise<SentRecipient | null> {
+  const statement = { name: 'find_sent_recipient', text: FIND_SENT };
+  const [row] = await db.query<SentRow>(statement, [domain, emailId, position]);
+  if (row === undefined) return null;
+  const { projectId, environment, address, status, isTooOld } = row;
+  const from = { name: row.fromName, address: mailbox(row.fromAddress).address };
+  return {
+    projectId,
+    environment,
+    position: row.position,
+    address,
+    status,
+    isTooOld,
+    email: { id: row.id, from, ...(row.dsn && { dsn: row.dsn }) },
+  };
+}
+
+/** Stored mailboxes were parsed at acceptance, so a parse error is a bug. */
+function mailbox(text: string) {
+  const parsed = parseMailbox(text);
+  if (!parsed) throw new Error('a stored mailbox cannot be parsed');
+  return parsed;
+}
+
+const HAS_DOMAIN = `select 1 from domains where name = $1 and deleted_at is null limit 1`;
+
+/** Whether any project has this sending domain now. */
+export async function hasDomain(db: Queryable, name: string): Promise<boolean> {
+  const rows = await db.query({ name: 'has_domain', text: HAS_DOMAIN }, [name]);
+  return rows.length > 0;
+}

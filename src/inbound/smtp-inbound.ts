@@ -1,0 +1,122 @@
+/**
+ * SMTP for received mail: which addresses are accepted at RCPT, and the reply to a message.
+ *
+ * A 250 to the message means that it is processed and on disk. Any uncertain result is a 451, so that
+ * the sending server keeps the message and retries. Nothing is relayed or answered by mail.
+ */
+import type { Logger } from 'pino';
+import { Overloaded } from '../core/refusals.ts';
+import type { World } from '../lib/world.ts';
+import type { Addressee, AddressBook } from './addresses.ts';
+import { addresseeOf, isOwnAddress } from './addresses.ts';
+import type { Receive, Received } from './receive.ts';
+import { plainAddress } from '../net/addresses.ts';
+import type { SmtpAnswer, SmtpHandlers, SmtpServerLimits } from '../net/smtp/server-types.ts';
+import { answerOf } from '../net/smtp/server-types.ts';
+import { DatabaseUnavailable } from '../database/database.ts';
+
+/** Per worker. The largest providers send reports from few addresses, over many connections. */
+export const INBOUND_LIMITS: Partial<SmtpServerLimits> = {
+  connections: 500,
+  anonymousConnections: 500,
+  messagesPerClientAndMinute: 30_000,
+  errorsPerSession: 10,
+  commandTimeoutMs: 60_000,
+  dataTimeoutMs: 60_000,
+  sessionTimeoutMs: 600_000,
+};
+
+const TAKEN = answerOf(250, '2.6.0', 'Message accepted');
+const LATER = answerOf(451, '4.3.0', 'The database is unavailable; try again later');
+const TOO_MANY = answerOf(451, '4.7.1', 'Too many messages that are no reports; try again later');
+const FULL = answerOf(452, '4.3.1', 'Insufficient storage; try again later');
+const TOO_EARLY = answerOf(451, '4.2.1', 'That email is still being delivered; try again later');
+const LOOPING = answerOf(554, '5.4.6', 'Mail loop detected');
+const OWN_SENDER = answerOf(550, '5.4.6', 'The sender is a return path of this service');
+
+const ANSWERS = {
+  kept: TAKEN,
+  looping: LOOPING,
+  too_early: TOO_EARLY,
+  too_many: TOO_MANY,
+} as const satisfies Record<Received, SmtpAnswer>;
+
+const REFUSED = {
+  forged: answerOf(550, '5.7.1', 'The return path has no valid signature'),
+  expired: answerOf(550, '5.7.1', 'The return path has expired'),
+  unknown: answerOf(550, '5.1.1', 'Unknown address; this server does not relay'),
+} as const;
+
+export function createInboundHandlers(options: {
+  book: AddressBook;
+  receive: Receive;
+  log: Logger;
+  world: Pick<World, 'monotonicMs'>;
+}): SmtpHandlers<null> {
+  const { book, receive, log, world } = options;
+  /** The addressees of the current transaction of each session. */
+  const known = new WeakMap<object, Map<string, Addressee>>();
+  return {
+    onMail(session, { from }) {
+      known.set(session, new Map());
+      return isOwnAddress(from, book.secrets()) ? OWN_SENDER : null;
+    },
+    onRcpt: (session, address) =>
+      orLater(async () => {
+        const addressee = await addresseeOf(address, book);
+        const { kind } = addressee;
+        if (kind === 'forged' || kind === 'expired' || kind === 'unknown') return REFUSED[kind];
+        known.get(session)?.set(address, addressee);
+        return null;
+      }),
+    onMessage: async (session, { from, recipients }, { content, sizeBytes }) => {
+      const startedMs = world.monotonicMs();
+      const addressees = known.get(session);
+      const answer = await orLater(async () => {
+        const received = await receive({
+          content,
+          sizeBytes,
+          remoteAddress: session.remoteAddress,
+          client: session.client,
+          sender: from,
+          recipients: recipients.map((address) => ({
+            address,
+            addressee: addressees?.get(address) ?? { kind: 'unknown' },
+          })),
+        });
+        return ANSWERS[received];
+      });
+      const { code, enhanced } = answer ?? TAKEN;
+      log.info(
+        {
+          session_id: session.id,
+          client: plainAddress(session.remoteAddress),
+          code,
+          enhanced_code: enhanced ?? undefined,
+          email_ids: emailIdsOf(addressees),
+          duration_ms: Math.round((world.monotonicMs() - startedMs) * 10) / 10,
+        },
+        'inbound',
+      );
+      return answer ?? TAKEN;
+    },
+  };
+}
+
+/** The emails whose signed addresses the message came to. */
+function emailIdsOf(addressees: ReadonlyMap<string, Addressee> | undefined): string[] {
+  const ids = [...(addressees?.values() ?? [])].flatMap((addressee) =>
+    'recipient' in addressee ? [addressee.recipient.email.id] : [],
+  );
+  return [...new Set(ids)];
+}
+
+async function orLater(work: () => Promise<SmtpAnswer | null>): Promise<SmtpAnswer | null> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) return LATER;
+    if (error instanceof Overloaded) return FULL;
+    throw error;
+  }
+}

@@ -1,0 +1,82 @@
+/** Html that repeats what its readers look for, given to all of them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { cpuMs } from '../../../test/support/cpu.ts';
+import { address } from '../../../test/support/deliveries.ts';
+import { EMAIL_DEFAULTS } from '../email.ts';
+import { reportHtml } from './html-support.ts';
+import { lintEmail } from './lint.ts';
+import { textFromHtml } from './text-from-html.ts';
+import { trackHtml } from './tracked-html.ts';
+import { TrackingTokens } from '../links/tracking-link.ts';
+
+const TRACKED = {
+  tracking: { opens: true, clicks: true, base: 'https://links.test' },
+  who: {
+    projectId: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
+    environment: 'live' as const,
+    emailId: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21ab',
+    position: 0,
+  },
+  tokens: new TrackingTokens([Buffer.alloc(32, 1)]),
+  isUntracked: () => false,
+};
+
+const READERS: Record<string, (html: string) => unknown> = {
+  lint: (html) =>
+    lintEmail({
+      ...EMAIL_DEFAULTS,
+      from: { name: null, address: address('hello@acme.com') },
+      to: [],
+      subject: 'Hello',
+      html,
+    }),
+  report: reportHtml,
+  text: textFromHtml,
+  // More than that is not tracked.
+  tracking: (html) => trackHtml(html.slice(0, 250_000), TRACKED),
+};
+
+/** What is before it, what is repeated, and what is after it. */
+const SHAPES: readonly (readonly [before: string, unit: string, after: string])[] = [
+  ['<img src=', ' ', 'x>'],
+  ['<a href="', ' ', 'x">'],
+  ['<a href = ', ' ', '>'],
+  ['<a', ' href', '>'],
+  ['<a', ' href=', '>'],
+  ["<a x='", ' href="', "'>"],
+  ['<p style="', 'display', '">'],
+  ['<p style="display', ' ', '">'],
+  ['<p style="', 'background:', '">'],
+  ['', '<style>', ''],
+  ['', '<style></style>', ''],
+  ['', '<script>', '</script'],
+  ['', '</title<title>', ''],
+  ['', '<!--', ''],
+  ['', '<a href="&lt;">', ''],
+  ['<a href="', '&lt;', '">x</a>'],
+  ['', '&lt;', ''],
+  ['', '&#x1f4a5', ';'],
+  ['', '&', ''],
+  ['', '<', ''],
+  ['', '<ol><li>', ''],
+  ['<pre>', '\r', '</pre>'],
+  ['', 'http:', ''],
+  ['', 'view in your ', ''],
+  ['', '\u00ad', ''],
+  ['', ' \u00a0', ''],
+];
+
+const LENGTH = 500_000;
+/** Quadratic time takes minutes. */
+const PATIENCE_MS = 2_000;
+
+for (const [name, read] of Object.entries(READERS)) {
+  test(`what readers of html repeat costs no more than other characters: ${name}`, () => {
+    for (const [before, unit, after] of SHAPES) {
+      const html = before + unit.repeat(LENGTH / unit.length) + after;
+      const tookMs = cpuMs(() => read(html));
+      assert.ok(tookMs < PATIENCE_MS, `${before}${unit}…: ${tookMs.toFixed(0)} ms`);
+    }
+  });
+}

@@ -1,0 +1,106 @@
+/**
+ * The html of a message that an SMTP client wrote, with the links of a tracked email. Only html that readers show as
+ * the text of the message (mail/mime/body-parts.ts) is encoded anew, and only where it changes; every other octet stays.
+ * Signed and encrypted messages are not changed at all, nor are files, messages within the message, and parts that
+ * readers may read differently.
+ */
+import { bodyPartsOf } from '../mime/body-parts.ts';
+import { headerLine } from '../mime/header.ts';
+import {
+  type MimePart,
+  type PlacedField,
+  readHeader,
+  readMessage,
+  valueOf,
+  valuesOf,
+} from '../mime/reader.ts';
+import { encodeText } from '../mime/transfer-encoding.ts';
+
+/** Multiparts whose parts are shown; those of others are evidence, or would become invalid. */
+const SHOWN = new Set(['multipart/alternative', 'multipart/related', 'multipart/mixed']);
+const DESCRIBING = ['content-type', 'content-transfer-encoding', 'content-disposition'];
+/** Fields about the octets of a part, which would be wrong once they change. */
+const OF_THE_OCTETS = new Set(['content-transfer-encoding', 'content-md5', 'content-length']);
+/** A signature of the client, which covers the body. */
+const SIGNATURES = ['dkim-signature', 'domainkey-signature', 'arc-seal'];
+const UTF8 = /^(?:utf-?8|us-ascii|)$/i;
+
+/** In the field or in a line that continues it; the value may have comments (`text/(x) html`). */
+const HTML_TYPE = /^content-type[ \t]*:(?:[^\r\n]|\r?\n[ \t]){0,998}html/im;
+
+/** Whether a part of the message could be html. Does not parse it: the usual spelling is found at once. */
+export function mayHaveHtml(content: Buffer): boolean {
+  return content.includes('text/html') || HTML_TYPE.test(content.toString('latin1'));
+}
+
+export function trackMessage(raw: Buffer, track: (html: string) => string): Buffer {
+  const message = readMessage(raw);
+  if (SIGNATURES.some((name) => valueOf(message.fields, name) !== undefined)) return raw;
+  const pieces: Buffer[] = [];
+  let copied = 0;
+  for (const part of htmlPartsOf(message)) {
+    const tracked = trackedPart(part, track);
+    if (tracked === null) continue;
+    const start = part.octets.byteOffset - raw.byteOffset;
+    pieces.push(raw.subarray(copied, start), tracked);
+    copied = start + part.octets.length;
+  }
+  return copied === 0 ? raw : Buffer.concat([...pieces, raw.subarray(copied)]);
+}
+
+function* htmlPartsOf(message: MimePart): Generator<MimePart> {
+  for (const part of bodyPartsOf(message, isRewritable)) {
+    const { type, parameters } = part.contentType;
+    if (type === 'text/html' && UTF8.test(parameters.get('charset') ?? '') && isCertain(part)) {
+      yield part;
+    }
+  }
+}
+
+/** RFC 2045 §6.4: a multipart has no encoding of its own. One that claims to is read in more than one way. */
+function isRewritable(multipart: MimePart): boolean {
+  const { encoding, contentType } = multipart;
+  return SHOWN.has(contentType.type) && encoding === 'identity' && hasNoTwin(multipart);
+}
+
+/** Whether all readers see the same html in a part, so that encoding it anew loses nothing. */
+function isCertain(part: MimePart): boolean {
+  return hasNoTwin(part) && (part.encoding !== 'base64' || isBase64(part.octets));
+}
+
+/** Which of two fields counts differs among readers. */
+function hasNoTwin({ fields }: MimePart): boolean {
+  return DESCRIBING.every((name) => valuesOf(fields, name).length < 2);
+}
+
+function isBase64(part: Buffer): boolean {
+  const body = part.toString('latin1', readHeader(part).bodyStart);
+  const end = body.search(/[^A-Za-z0-9+/\s]/);
+  return end < 0 || ['=', '=='].includes(body.slice(end).replaceAll(/\s+/g, ''));
+}
+
+/** The part with its header; null when nothing in it is tracked. */
+function trackedPart(part: MimePart, track: (html: string) => string): Buffer | null {
+  const html = part.body.toString('utf8');
+  const tracked = track(html);
+  // Octets that are not UTF-8 would not survive.
+  if (tracked === html || html.includes('\ufffd')) return null;
+  const { fields, octets } = part;
+  // Otherwise the header has more fields than were read.
+  if (!isLineEnd(octets[fields.at(-1)?.end ?? 0])) return null;
+  const { encoding, body } = encodeText(tracked);
+  const kept = fields
+    .filter(({ name }) => !OF_THE_OCTETS.has(name.toLowerCase()))
+    .map(({ start, end }: PlacedField) => octets.subarray(start, end));
+  const field = headerLine({ name: 'Content-Transfer-Encoding', value: encoding });
+  // The line end before a boundary belongs to the boundary.
+  const content = octets.at(-1) === LF ? body : body.subarray(0, -2);
+  return Buffer.concat([...kept, Buffer.from(`${field}\r\n`), content]);
+}
+
+const CR = 13;
+const LF = 10;
+
+function isLineEnd(octet: number | undefined): boolean {
+  return octet === CR || octet === LF;
+}

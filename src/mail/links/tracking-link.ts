@@ -1,0 +1,131 @@
+/**
+ * The links of tracked emails: `https://links.acme.com/t/<token>`. A token with a target is a link that redirects
+ * to it, a token without one is the pixel of an open.
+ *
+ * The token contains everything that an answer needs, the recipient and the target, so that links work while
+ * the database is unavailable and after the email was removed. It is authenticated: a link with another target
+ * cannot be made, so the service redirects only to what a tracked email contained. It is deterministic, so
+ * that every attempt sends the same bytes.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { UUID_BYTES, uuidBytes, uuidText } from '../../lib/uuid.ts';
+
+/** What an email asks for, and where its links lead. */
+export type Tracking = {
+  /** null: the domain's setting; of a stored email it is decided. */
+  opens: boolean | null;
+  clicks: boolean | null;
+  /** The URL before `/t/`; null: the email is not tracked. */
+  base: string | null;
+};
+
+export const NOT_TRACKED: Tracking = { opens: null, clicks: null, base: null };
+
+/** Longer html is not tracked: the rewriting is work of the process that also serves requests. */
+export const TRACKED_HTML_MAX_LENGTH = 256 * 1024;
+
+/** The stored form, which the accept statement writes: `opens+clicks:https://links.acme.com`. */
+const STORED = /^(opens)?\+?(clicks)?:(.*)$/;
+
+export function trackingOf(stored: string | null): Tracking {
+  const [, opens, clicks, base = null] = STORED.exec(stored ?? '') ?? [];
+  return { opens: opens !== undefined, clicks: clicks !== undefined, base };
+}
+
+/** What is tracked of a stored email, as the API shows it. */
+export function trackedIn({ opens, clicks }: Tracking): { opens: boolean; clicks: boolean } {
+  return { opens: opens === true, clicks: clicks === true };
+}
+
+/** The email and the recipient whose copy has the link. */
+export type TrackedRecipient = {
+  /** UUIDs in lower case. */
+  projectId: string;
+  environment: 'live' | 'test';
+  emailId: string;
+  /** Within the email, from 0. */
+  position: number;
+};
+
+/** @param target null: the pixel of an open */
+export type TrackedLink = TrackedRecipient & { target: string | null };
+
+/** The purpose of the secret that authenticates tokens. */
+export const TRACKING = 'tracking links';
+
+/** A longer target is not tracked: some programs cut long links, and servers refuse them. */
+export const TARGET_MAX_LENGTH = 1_400;
+
+const VERSION = 1;
+const MAC_BYTES = 16;
+const POSITION_AT = 2 + 2 * UUID_BYTES;
+const TARGET_AT = POSITION_AT + 2;
+const ENVIRONMENTS = ['live', 'test'] as const;
+
+export class TrackingTokens {
+  readonly #secrets: readonly [Buffer, ...Buffer[]];
+
+  /** @param secrets 32 bytes each, used for nothing else: the first makes tokens, all of them read */
+  constructor(secrets: readonly Buffer[]) {
+    const [first, ...others] = secrets;
+    if (first === undefined) throw new Error('tracking links need a secret');
+    this.#secrets = [first, ...others];
+  }
+
+  /** base64url. @throws for a target that `targetOf` did not return */
+  make(who: TrackedRecipient, target: string | null): string {
+    if (target !== null && targetOf(target) !== target) throw new Error('not a target of a link');
+    const head = Buffer.alloc(TARGET_AT);
+    head[0] = VERSION;
+    head[1] = ENVIRONMENTS.indexOf(who.environment);
+    uuidBytes(who.projectId).copy(head, 2);
+    uuidBytes(who.emailId).copy(head, 2 + UUID_BYTES);
+    head.writeUInt16BE(who.position, POSITION_AT);
+    const content = Buffer.concat([head, Buffer.from(target ?? '', 'latin1')]);
+    return Buffer.concat([macOf(content, this.#secrets[0]), content]).toString('base64url');
+  }
+
+  /** null when none of these secrets made the token. */
+  read(token: string): TrackedLink | null {
+    const bytes = Buffer.from(token, 'base64url');
+    // Accepts only one form of each token.
+    if (bytes.length < MAC_BYTES + TARGET_AT || bytes.toString('base64url') !== token) return null;
+    const content = bytes.subarray(MAC_BYTES);
+    const mac = bytes.subarray(0, MAC_BYTES);
+    const isOurs = this.#secrets.some((secret) => timingSafeEqual(macOf(content, secret), mac));
+    return isOurs ? decode(content) : null;
+  }
+}
+
+function macOf(content: Buffer, secret: Buffer): Buffer {
+  return createHmac('sha256', secret).update(content).digest().subarray(0, MAC_BYTES);
+}
+
+function decode(content: Buffer): TrackedLink | null {
+  const environment = ENVIRONMENTS[content[1] ?? -1];
+  if (content[0] !== VERSION || environment === undefined) return null;
+  const target = content.toString('latin1', TARGET_AT);
+  // A signed target is checked again: a redirect to a script must not depend on one check.
+  if (target !== '' && targetOf(target) !== target) return null;
+  return {
+    projectId: uuidText(content.subarray(2, 2 + UUID_BYTES)),
+    environment,
+    emailId: uuidText(content.subarray(2 + UUID_BYTES, POSITION_AT)),
+    position: content.readUInt16BE(POSITION_AT),
+    target: target === '' ? null : target,
+  };
+}
+
+const ABSOLUTE = /^[\0- ]*https?:[\\/]{2}/i;
+const PRINTABLE = /^[!-~]+$/;
+
+/**
+ * The URL to which a browser would go for this href: absolute, http or https, in printable ASCII. null: it is
+ * another kind of link, or too long to be tracked.
+ */
+export function targetOf(href: string): string | null {
+  if (href.length > TARGET_MAX_LENGTH || !ABSOLUTE.test(href)) return null;
+  const url = URL.parse(href);
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) return null;
+  return url.href.length <= TARGET_MAX_LENGTH && PRINTABLE.test(url.href) ? url.href : null;
+}

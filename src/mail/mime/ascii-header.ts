@@ -1,0 +1,52 @@
+/**
+ * A submitted message with its header in ASCII, for a server without SMTPUTF8. RFC 6531 §3.2 lets the server
+ * that took the submission transform a message in that case, instead of returning it.
+ *
+ * Only fields with octets above 127 are written anew: names and texts as encoded words (RFC 2047), addresses in
+ * To and Cc as names of empty groups (RFC 6857 §3.1.8). All other octets stay as they are.
+ */
+import { isAscii, isUtf8 } from 'node:buffer';
+import { readAddressList } from '../address-fields.ts';
+import { addressField, type HeaderField, headerLine, textField } from './header.ts';
+import { decodeWords } from './decode.ts';
+import { readHeader } from './reader.ts';
+
+/** Null when a field has no form in ASCII: an address in From or Reply-To, a Message-ID, a Content-Type. */
+export function withAsciiHeader(raw: Buffer): Buffer | null {
+  const { fields, isCut } = readHeader(raw);
+  const headerEnd = fields.at(-1)?.end ?? 0;
+  if (isCut || !isUtf8(raw.subarray(0, headerEnd))) return null;
+  const written: Buffer[] = [];
+  for (const { name, start, end } of fields) {
+    const octets = raw.subarray(start, end);
+    const field = isAscii(octets) ? octets : asciiField(name, octets.toString());
+    if (field === null) return null;
+    written.push(Buffer.isBuffer(field) ? field : Buffer.from(headerLine(field)));
+  }
+  return Buffer.concat([...written, raw.subarray(headerEnd)]);
+}
+
+const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
+const RECIPIENTS: ReadonlySet<string> = new Set(['to', 'cc']);
+const AUTHORS: ReadonlySet<string> = new Set(['from', 'sender', 'reply-to']);
+const TEXTS =
+  /^(?:subject|comments|keywords|organization|content-description|thread-topic|x-[\w-]+)$/;
+
+function asciiField(name: string, field: string): HeaderField | null {
+  const value = field
+    .slice(field.indexOf(':') + 1)
+    .replace(/\r?\n(?=[ \t]|$)/g, '')
+    .replaceAll('\t', ' ')
+    .trim();
+  if (CONTROL.test(value)) return null;
+  const key = name.toLowerCase();
+  if (TEXTS.test(key)) {
+    const text = decodeWords(value);
+    return CONTROL.test(text) ? null : textField(name, text);
+  }
+  const mailboxes = readAddressList(value);
+  if (mailboxes.length === 0) return null;
+  if (RECIPIENTS.has(key)) return addressField(name, mailboxes, { asciiOnly: true });
+  const isWritable = mailboxes.every(({ address }) => isAscii(Buffer.from(address)));
+  return AUTHORS.has(key) && isWritable ? addressField(name, mailboxes) : null;
+}

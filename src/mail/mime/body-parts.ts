@@ -1,0 +1,70 @@
+/**
+ * Which parts of a message its readers show as its text, and which are files. Follows JMAP (RFC 8621 §4.1.4), where
+ * mail programs have agreed on it, with the root of a multipart/related by RFC 2387.
+ *
+ * A text/plain or text/html part is shown unless it is a file: its disposition is neither absent nor
+ * `inline` (RFC 2183 §2.8), its transfer encoding is unknown (RFC 2045 §6.4), it belongs to the root of a related, or
+ * it has a file name. The name does not count where nothing else can be the text: for the whole message and the root of a
+ * related. JMAP also shows a file that comes first in a multipart/mixed; programs that put a file where the
+ * author dropped it write that, so that it stays a file here.
+ */
+import { readContentId, readDisposition } from './fields.ts';
+import { type MimePart, valueOf } from './reader.ts';
+
+/** @param isOpen whether to look into this multipart */
+export function* bodyPartsOf(
+  message: MimePart,
+  isOpen: (multipart: MimePart) => boolean = () => true,
+): Generator<MimePart> {
+  yield* within(message, true, isOpen);
+}
+
+function* within(
+  part: MimePart,
+  isWhole: boolean,
+  isOpen: (multipart: MimePart) => boolean,
+): Generator<MimePart> {
+  const { type } = part.contentType;
+  if (!type.startsWith('multipart/')) {
+    if (isText(part) && !isFile(part, isWhole)) yield part;
+  } else if (isOpen(part)) {
+    if (type === 'multipart/related') {
+      const root = rootOf(part);
+      if (root !== undefined) yield* within(root, true, isOpen);
+      return;
+    }
+    for (const one of part.parts) yield* within(one, false, isOpen);
+  }
+}
+
+function isText({ contentType: { type } }: MimePart): boolean {
+  return type === 'text/html' || type === 'text/plain';
+}
+
+function isFile(part: MimePart, isWhole: boolean): boolean {
+  const disposition = dispositionOf(part);
+  const isShown = disposition === '' || disposition === 'inline';
+  return !isShown || part.encoding === 'unknown' || (!isWhole && fileNameOf(part) !== null);
+}
+
+/** RFC 2387 §3.2: the part that `start` names, else the first. */
+function rootOf({ contentType, parts }: MimePart): MimePart | undefined {
+  const start = readContentId(contentType.parameters.get('start') ?? '');
+  const named = start === null ? undefined : parts.find((part) => contentIdOf(part) === start);
+  return named ?? parts[0];
+}
+
+function dispositionOf({ fields }: MimePart): string {
+  return readDisposition(valueOf(fields, 'content-disposition') ?? '').type;
+}
+
+/** The name to store the part under; null when it has none. */
+export function fileNameOf({ fields, contentType }: MimePart): string | null {
+  const { parameters } = readDisposition(valueOf(fields, 'content-disposition') ?? '');
+  return parameters.get('filename') || contentType.parameters.get('name') || null;
+}
+
+/** Without angle brackets. */
+export function contentIdOf({ fields }: MimePart): string | null {
+  return readContentId(valueOf(fields, 'content-id') ?? '');
+}

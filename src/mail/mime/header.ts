@@ -1,0 +1,289 @@
+/**
+ * Header fields (RFC 5322 §2.2), encoded words (RFC 2047) and parameters (RFC 2045 §5.1, RFC 2231). Header
+ * lines are written only here.
+ *
+ * Values are parsed and have no control characters; one that does is a bug upstream and throws, so that no
+ * string can add a header. Lines are folded before 76 columns at existing white space, but not directly
+ * after the name: relays repair an empty first line, which breaks the signature. Text without white space
+ * stays on one line, of at most 998 octets.
+ */
+import type { Mailbox } from '../address.ts';
+
+/** One field; `value` as transmitted, with folds, without the final CRLF. */
+export type HeaderField = { name: string; value: string };
+
+const COLUMNS_MAX = 76;
+/** RFC 5322 §2.1.1 */
+export const LINE_MAX = 998;
+/** The maximum length of a client's word, which leaves room for the field name. */
+export const WORD_MAX = 900;
+
+/** C0, DEL and C1. */
+export const CONTROL = /[\0-\x1f\x7f-\x9f]/;
+/** RFC 5322 §3.6.8: printable ASCII except the colon. */
+const FIELD_NAME = /^[!-9;-~]+$/;
+
+/** A field with human-readable text: Subject and unstructured custom fields. */
+export function textField(name: string, text: string): HeaderField {
+  refuseControls(name, text);
+  const words = wordsOf(text);
+  return field(name, isPlainText(text, words) ? words : spaced(encodedText(name, text)));
+}
+
+/**
+ * From, To, Cc, Reply-To.
+ * @param asciiOnly an address outside of ASCII becomes the name of an empty group (RFC 6857 §3.1.8): it can be
+ *   read, and not replied to
+ */
+export function addressField(
+  name: string,
+  mailboxes: readonly Mailbox[],
+  options: { asciiOnly?: boolean } = {},
+): HeaderField {
+  return field(name, addressWords(name, mailboxes, options));
+}
+
+/** The words of a list of addresses in the field of this name; see `addressField`. */
+export function addressWords(
+  name: string,
+  mailboxes: readonly Mailbox[],
+  { asciiOnly = false }: { asciiOnly?: boolean } = {},
+): string[] {
+  const last = mailboxes.length - 1;
+  const words = mailboxes.flatMap(({ name: phrase, address }, index) => {
+    const comma = index < last ? ',' : '';
+    if (asciiOnly && !isPrintableAscii(address)) {
+      const shown = phrase === null ? address : `${phrase} <${address}>`;
+      return [...encodedText(index === 0 ? name : '', shown), `:;${comma}`];
+    }
+    if (phrase === null) return [`${address}${comma}`];
+    return [...phraseWords(phrase, index === 0 ? name : ''), `<${address}>${comma}`];
+  });
+  return spaced(words);
+}
+
+/**
+ * A field from words at which it may be folded; every word after the first includes the preceding white
+ * space.
+ */
+export function field(name: string, words: readonly string[]): HeaderField {
+  for (const word of words) {
+    refuseControls(name, word);
+    if (name.length + 2 + word.length > LINE_MAX) throw new Error(`${name} has no room for a word`);
+  }
+  if (!FIELD_NAME.test(name)) throw new Error(`${JSON.stringify(name)} is not a header name`);
+  return { name, value: fold(words, name.length + 2) };
+}
+
+/** `Sat, 21 Nov 2026 08:30:00 +0000` (RFC 5322 §3.3). */
+export function dateText(date: Date): string {
+  return date.toUTCString().replace('GMT', '+0000');
+}
+
+/** `Name: value` with CRLF. */
+export function headerLine({ name, value }: HeaderField): string {
+  return `${name}: ${value}\r\n`;
+}
+
+function refuseControls(name: string, value: string): void {
+  if (CONTROL.test(value)) {
+    throw new Error(`The header ${JSON.stringify(name)} would have a control character in it.`);
+  }
+}
+
+/** @param column the start of the first word */
+function fold(words: readonly string[], column: number): string {
+  const oneLine = words.join('');
+  if (column + oneLine.length <= COLUMNS_MAX) return oneLine;
+  let folded = '';
+  for (const [index, word] of words.entries()) {
+    const fits = column + word.length <= COLUMNS_MAX;
+    folded += index === 0 || fits ? word : `\r\n${word}`;
+    column = index === 0 || fits ? column + word.length : word.length;
+  }
+  return folded;
+}
+
+/** Splits before each run of spaces, where a field may be folded. */
+export function wordsOf(text: string): string[] {
+  return text.split(/(?<! )(?= )/);
+}
+
+export function spaced(words: readonly string[]): string[] {
+  return words.map((word, index) => (index === 0 ? word : ` ${word}`));
+}
+
+/** Printable ASCII that needs no encoding: can be folded, no outer spaces, no encoded words. */
+function isPlainText(text: string, words: readonly string[]): boolean {
+  if (!isPrintableAscii(text) || text.includes('=?') || text.trim() !== text) return false;
+  return words.every((word) => word.length <= WORD_MAX);
+}
+
+export function isPrintableAscii(text: string): boolean {
+  return /^[ -~]*$/.test(text);
+}
+
+/** Encoded words that leave room for the field name on the first line; '' for a further line. */
+function encodedText(fieldName: string, text: string): string[] {
+  const taken =
+    fieldName === '' ? 0 : fieldName.length + 2 - (COLUMNS_MAX - ENCODED_WORD_OCTETS_MAX);
+  return encodedWords(text, ENCODED_WORD_OCTETS_MAX - Math.max(0, taken));
+}
+
+const ATOMS = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/;
+/** A longer quoted string would need folding, which can change its spaces. */
+const QUOTED_MAX = 60;
+
+/**
+ * A display name or another phrase (RFC 5322 §3.2.5): atoms, a quoted string, or encoded words.
+ * @param fieldName of the field that begins with it; '': it stands further on
+ */
+export function phraseWords(name: string, fieldName: string): string[] {
+  if (!isPrintableAscii(name) || name.includes('=?')) return encodedText(fieldName, name);
+  const words = name.split(' ');
+  if (ATOMS.test(name) && words.every((word) => word.length <= QUOTED_MAX)) return words;
+  if (name.length > QUOTED_MAX) return encodedText(fieldName, name);
+  return [`"${name.replace(/["\\]/g, '\\$&')}"`];
+}
+
+export const ENCODED_WORD_OCTETS_MAX = 75;
+/** `=?utf-8?Q?` and `?=` */
+const FRAME_OCTETS = 12;
+
+/** The capacity of an encoded word in octets, and the octets that a character takes. */
+type Encoding = {
+  letter: 'B' | 'Q';
+  room(octets: number): number;
+  cost(codePoint: number): number;
+};
+
+const B: Encoding = {
+  letter: 'B',
+  room: (octets) => Math.floor(octets / 4) * 3,
+  cost: utf8Length,
+};
+
+const Q: Encoding = {
+  letter: 'Q',
+  room: (octets) => octets,
+  cost: (codePoint) => (isPlainInQ(codePoint) ? 1 : 3 * utf8Length(codePoint)),
+};
+
+/**
+ * The text as encoded words, to be separated by white space, which readers drop.
+ * @param firstOctetsMax room for the first one, which follows the field's name
+ */
+export function encodedWords(text: string, firstOctetsMax: number): string[] {
+  const encoding = shorterEncoding(text);
+  let room = encoding.room(firstOctetsMax - FRAME_OCTETS);
+  const words: string[] = [];
+  let start = 0;
+  let used = 0;
+  for (let at = 0; at < text.length;) {
+    const codePoint = text.codePointAt(at)!;
+    const cost = encoding.cost(codePoint);
+    if (used + cost > room && at > start) {
+      words.push(encodedWord(text.slice(start, at), encoding));
+      room = encoding.room(ENCODED_WORD_OCTETS_MAX - FRAME_OCTETS);
+      start = at;
+      used = 0;
+    }
+    used += cost;
+    at += codePoint > 0xffff ? 2 : 1;
+  }
+  words.push(encodedWord(text.slice(start), encoding));
+  return words;
+}
+
+function shorterEncoding(text: string): Encoding {
+  let lengthInQ = 0;
+  for (const character of text) lengthInQ += Q.cost(character.codePointAt(0)!);
+  return lengthInQ <= Math.ceil(Buffer.byteLength(text) / 3) * 4 ? Q : B;
+}
+
+function encodedWord(text: string, { letter }: Encoding): string {
+  const bytes = Buffer.from(text);
+  const encoded = letter === 'B' ? bytes.toString('base64') : Array.from(bytes, inQ).join('');
+  return `=?utf-8?${letter}?${encoded}?=`;
+}
+
+function inQ(byte: number): string {
+  if (byte === SPACE) return '_';
+  if (isPlainInQ(byte)) return String.fromCharCode(byte);
+  return `=${byte.toString(16).toUpperCase().padStart(2, '0')}`;
+}
+
+const SPACE = 0x20;
+const PLAIN_IN_Q = /^[A-Za-z0-9!*+/ -]$/;
+
+/** Characters that Q does not encode (a space becomes `_`), also valid in a display name (RFC 2047 §5 (3)). */
+function isPlainInQ(codePoint: number): boolean {
+  return codePoint < 0x80 && PLAIN_IN_Q.test(String.fromCharCode(codePoint));
+}
+
+function utf8Length(codePoint: number): number {
+  if (codePoint < 0x80) return 1;
+  if (codePoint < 0x800) return 2;
+  return codePoint < 0x1_0000 ? 3 : 4;
+}
+
+/** The maximum length of a quoted value; longer ones are split into sections. */
+const PARAMETER_MAX = 60;
+/** The maximum of percent-encoded text, so that it fits a line after ` filename*0*=utf-8''`. */
+const PIECE_MAX = 54;
+
+/**
+ * The words of `value; name="text"`, or of `value; name*=utf-8''te%C3%A4t` if the text requires it, in
+ * sections if it is long, between which the field may be folded.
+ */
+export function withParameter(value: string, name: string, text: string): string[] {
+  // Without backslashes, because many readers do not undo escapes. Many decode encoded words in it.
+  if (text.length <= PARAMETER_MAX && /^[ !#-[\]-~]*$/.test(text) && !text.includes('=?')) {
+    return [`${value};`, ` ${name}="${text}"`];
+  }
+  const pieces = percentEncoded(text);
+  if (pieces.length === 1) return [`${value};`, ` ${name}*=utf-8''${pieces[0]}`];
+  const words = pieces.map((piece, index) => {
+    const charset = index === 0 ? "utf-8''" : '';
+    const end = index < pieces.length - 1 ? ';' : '';
+    return ` ${name}*${index}*=${charset}${piece}${end}`;
+  });
+  return [`${value};`, ...words];
+}
+
+/** Pieces of at most PIECE_MAX octets, split between characters. */
+function percentEncoded(text: string): string[] {
+  const pieces: string[] = [];
+  let piece = '';
+  for (const character of text) {
+    const encoded = /^[A-Za-z0-9._-]$/.test(character) ? character : percents(character);
+    if (piece.length + encoded.length > PIECE_MAX) {
+      pieces.push(piece);
+      piece = '';
+    }
+    piece += encoded;
+  }
+  return [...pieces, piece];
+}
+
+export function percents(character: string): string {
+  const octets = Array.from(Buffer.from(character), (octet) => octet.toString(16).toUpperCase());
+  return octets.map((octet) => `%${octet.padStart(2, '0')}`).join('');
+}
+
+const MEDIA_TYPE_MAX = 200;
+/** `type/subtype` with parameters that are tokens or quoted without escapes. */
+const MEDIA_TYPE =
+  /^[\w!#$&^+.-]+\/[\w!#$&^+.-]+(?: ?; ?[\w!#$&^+.*-]+=(?:[\w!#$%&'*+.^`{|}~-]+|"[ !#-[\]-~]*"))*$/;
+
+/** Whether the text is a valid Content-Type: `application/pdf`, `text/plain; charset=utf-8`. */
+export function isMediaType(text: string): boolean {
+  return text.length <= MEDIA_TYPE_MAX && MEDIA_TYPE.test(text);
+}
+
+const CONTENT_ID = /^[^\0-\x20\x7f-\uffff<>()[\]\\",;:]{1,200}$/;
+
+/** Whether the text can be written between `<` and `>` in Content-ID, for `cid:` links. */
+export function isContentId(text: string): boolean {
+  return CONTENT_ID.test(text);
+}

@@ -1,0 +1,161 @@
+/**
+ * The grammars of structured header fields that a client may give (RFC 5322 §2.2.2): each reads a value and
+ * writes it as the words of a field, between which it may be folded, or says why it cannot. The text that follows the
+ * name of the field is what its readers parse, so nothing is guessed: a value is completed (angle brackets, A-labels,
+ * percent-encoding) where only one meaning is possible, and refused otherwise.
+ *
+ * Values have no control characters and no outer white space (mail/custom-fields.ts), and at most 8,000 characters.
+ */
+import { domainToASCII } from 'node:url';
+import { explainAddress, type Mailbox, needsSmtpUtf8, parseMailbox } from '../address.ts';
+import { splitList } from '../address-fields.ts';
+import {
+  addressWords,
+  dateText,
+  isPrintableAscii,
+  phraseWords,
+  spaced,
+  wordsOf,
+} from './header.ts';
+import { asciiUrl } from './header-url.ts';
+
+type Problem = { problem: string };
+
+/** @param name of the field, which its first line has to have room for */
+export type Grammar = (value: string, name: string) => readonly string[] | Problem;
+
+const COMMENTS = String.raw`((?:\([ -'*-~]*\) *)*)`;
+const URL_ITEM = new RegExp(String.raw`^ *${COMMENTS}<([^<>]*)> *${COMMENTS}(,|$)`);
+
+/** RFC 2369 §2: URLs in angle brackets, separated by commas, with comments. */
+export function urls({ max = Infinity, orNo = false } = {}): Grammar {
+  return (value) => {
+    if (orNo && /^no(?: *\([ -~]*\))?$/i.test(value)) return wordsOf(value);
+    const isBare = !/[<>\s]|,[a-z]+:/i.test(value);
+    const items: string[] = [];
+    for (let rest = isBare ? `<${value}>` : value; /[^ ,]/.test(rest);) {
+      const match = URL_ITEM.exec(rest.replace(/^[ ,]+/, ''));
+      if (match === null)
+        return problem('must be URLs in angle brackets, like <https://acme.com/a>');
+      const [whole, before = '', text = '', after = ''] = match;
+      const url = asciiUrl(text.trim());
+      if (url === null) return problem(`has no absolute URL without spaces in ${cut(`<${text}>`)}`);
+      items.push(`${before}<${url}>${after === '' ? '' : ` ${after.trimEnd()}`}`);
+      rest = rest.replace(/^[ ,]+/, '').slice(whole.length);
+    }
+    if (items.length === 0) return problem('must have a URL in angle brackets');
+    if (items.length > max) return problem(`may have ${max} URL in angle brackets, not more`);
+    return listed(items);
+  };
+}
+
+/** RFC 5322 §3.6.4. An id without angle brackets gets them. An id is never changed, for it names a message. */
+export const messageIds: Grammar = (value) => {
+  const ids = value.match(/<[^<>\s]+>|[^\s<>,]+/g) ?? [];
+  const isAll = value.replace(/<[^<>\s]+>|[^\s<>,]+/g, '').replace(/[ ,]/g, '') === '';
+  const isEach = ids.every((id) => id.startsWith('<') || /^[^@]+@[^@]+$/.test(id));
+  if (ids.length > 0 && isAll && isEach && isPrintableAscii(value)) {
+    return spaced(ids.map((id) => (id.startsWith('<') ? id : `<${id}>`)));
+  }
+  return problem('must be message ids in ASCII in angle brackets, like <4711@acme.com>');
+};
+
+/** RFC 5322 §3.4: mailboxes, separated by commas. */
+export const addresses: Grammar = (value, name) => {
+  const mailboxes: Mailbox[] = [];
+  for (const item of splitList(value)) {
+    const mailbox = parseMailbox(item);
+    if (mailbox === null) return problem(`must be email addresses; ${explainAddress(item.trim())}`);
+    if (needsSmtpUtf8(mailbox.address)) {
+      return problem('has an address with characters outside of ASCII before its @');
+    }
+    mailboxes.push(mailbox);
+  }
+  return mailboxes.length === 0
+    ? problem('has no email address in it')
+    : addressWords(name, mailboxes);
+};
+
+const RFC_DATE =
+  /^(?:(?:mon|tue|wed|thu|fri|sat|sun), *)?\d{1,2} +(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) +\d{4} +\d\d:\d\d(?::\d\d)? +(?:[+-]\d{4}|GMT|UT|[ECMP][SD]T)(?: *\([ -'*-~]*\))?$/i;
+const ISO_DATE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
+
+/** RFC 5322 §3.3; a time in ISO 8601 is written so. */
+export const dateTime: Grammar = (value) => {
+  const date = new Date(value);
+  if (RFC_DATE.test(value) && !Number.isNaN(date.getTime())) return wordsOf(value);
+  if (ISO_DATE.test(value) && !Number.isNaN(date.getTime())) return [dateText(date)];
+  return problem('must be a date like Thu, 26 Nov 2026 08:30:00 +0000');
+};
+
+/** One of a few words, in any case; written as its standard spells it. */
+export function oneOf(...words: readonly string[]): Grammar {
+  return (value) => {
+    const word = words.find((one) => one.toLowerCase() === value.toLowerCase());
+    return word === undefined ? problem(`must be ${words.join(' or ')}`) : [word];
+  };
+}
+
+const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`{|}~-]+";
+const TOKEN_WITH_PARAMETERS = new RegExp(
+  `^${TOKEN}(?: *; *${TOKEN}=(?:${TOKEN}|"[ !#-[\\]-~]*"))*(?: *\\([ -'*-~]*\\))?$`,
+);
+
+/** A word, perhaps with parameters (RFC 3834 §5). */
+export const token: Grammar = (value) =>
+  TOKEN_WITH_PARAMETERS.test(value)
+    ? wordsOf(value)
+    : problem('must be one word of ASCII, like bulk or auto-generated');
+
+/** RFC 5322 §3.6.5: phrases, separated by commas. */
+export const phrases: Grammar = (value, name) => {
+  const parts = value.match(/(?:"(?:[^"\\]|\\.)*"|[^",])+/g) ?? [];
+  const texts = parts.map((part) => unquoted(part.trim())).filter((text) => text !== '');
+  if (texts.length === 0) return problem('has no word; leave it out');
+  const last = texts.length - 1;
+  const words = texts.flatMap((text, index) => {
+    const written = phraseWords(text, index === 0 ? name : '');
+    return index < last ? [...written.slice(0, -1), `${written.at(-1)},`] : written;
+  });
+  return spaced(words);
+};
+
+const LIST_ID = /^[A-Za-z0-9!#$%&'*+./=?^_`{|}~-]+$/;
+
+/** RFC 2919 §3: a phrase, then the id of the list in angle brackets. */
+export const listId: Grammar = (value, name) => {
+  const isBare = /^[^\s<>@]+\.[^\s<>@]+$/.test(value);
+  const [, phrase = '', id = ''] =
+    /^([^<>]*)<([^<>\s]+)>$/.exec(isBare ? `<${value}>` : value) ?? [];
+  const ascii = isPrintableAscii(id) ? id : domainToASCII(id);
+  if (!LIST_ID.test(ascii)) {
+    return problem('must be the id of a list in angle brackets, like Acme News <news.acme.com>');
+  }
+  const text = unquoted(phrase.trim());
+  return spaced([...(text === '' ? [] : phraseWords(text, name)), `<${ascii}>`]);
+};
+
+/** Machines read it, by a grammar that is not checked here: ASCII, as it is. */
+export const ascii: Grammar = (value) =>
+  isPrintableAscii(value)
+    ? wordsOf(value)
+    : problem('has characters outside of ASCII, which machines that read this field do not decode');
+
+function unquoted(text: string): string {
+  const [, quoted] = /^"((?:[^"\\]|\\.)*)"$/.exec(text) ?? [];
+  return quoted === undefined ? text : quoted.replace(/\\(.)/gu, '$1').trim();
+}
+
+function listed(items: readonly string[]): string[] {
+  return spaced(items.map((item, index) => (index < items.length - 1 ? `${item},` : item)));
+}
+
+function problem(text: string): Problem {
+  return { problem: text };
+}
+
+const SHOWN_MAX = 80;
+
+function cut(text: string): string {
+  return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
+}

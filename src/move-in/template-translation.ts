@@ -1,0 +1,147 @@
+/**
+ * A whole template of another service in Liquid: its parts are translated (translate.ts) and read, so that
+ * what has no problem can be stored. And the files in which services export templates.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { ALIAS, type TemplateVariable, VARIABLE_TYPES } from '../templates/template-store.ts';
+import { readPart, SOURCE_MAX } from '../templates/liquid.ts';
+import { type Syntax, translatePart, type TranslatedPart, variablesOfParts } from './translate.ts';
+
+const PARTS = ['subject', 'html', 'text'] as const;
+type PartName = (typeof PARTS)[number];
+
+export type ForeignContent = Readonly<Record<PartName, string | null>>;
+
+export type Translation = Record<PartName, string | null> & {
+  /** As the uses suggest, all that the parts read. */
+  variables: TemplateVariable[];
+  /** Tags and outputs. */
+  translated: number;
+  /** What is left out. */
+  problems: { field: PartName; line: number; message: string }[];
+};
+
+export async function translateTemplate(
+  content: ForeignContent,
+  syntax: Syntax,
+): Promise<Translation> {
+  const result: Translation = {
+    subject: null,
+    html: null,
+    text: null,
+    variables: [],
+    translated: 0,
+    problems: [],
+  };
+  const parts: TranslatedPart[] = [];
+  for (const field of PARTS) {
+    const source = content[field];
+    if (source === null) continue;
+    await nextTurn();
+    const isHtml = field === 'html';
+    const part = translatePart(source, { syntax, isHtml });
+    parts.push(part);
+    result[field] = part.liquid;
+    result.translated += part.translated;
+    result.problems.push(...part.problems.map((problem) => ({ field, ...problem })));
+    await nextTurn();
+    const read = readPart(part.liquid, { isHtml });
+    if ('problem' in read) {
+      result.problems.push({ field, line: 1, message: `the translation ${read.problem}` });
+    }
+  }
+  result.variables = variablesOfParts(parts);
+  return result;
+}
+
+/** As JSON, for the API and the command line. */
+export function presentTranslation(translation: Translation) {
+  return { object: 'translated_template' as const, ...translation };
+}
+
+export type ForeignTemplate = ForeignContent & {
+  name: string | null;
+  alias: string | null;
+  /** Declared there; those of Resend have types and fallbacks. */
+  variables: TemplateVariable[];
+};
+
+type Json = Record<string, unknown>;
+
+/**
+ * A template as the API of Resend, SendGrid (a version, or the template with its versions), Mailgun, Postmark
+ * or Amazon SES returns it; null: the text is none of these.
+ */
+export function readForeign(text: string): ForeignTemplate | null {
+  const json = parse(text);
+  if (json === null) return null;
+  const inner = objectIn(json, 'Template') ?? objectIn(json, 'template') ?? json;
+  const versions = Array.isArray(inner['versions']) ? inner['versions'].filter(isObject) : [];
+  const version =
+    objectIn(inner, 'version') ??
+    versions.find((one) => one['active'] === 1) ??
+    versions[0] ??
+    objectIn(inner, 'TemplateContent') ??
+    inner;
+  const first = (...names: string[]): string | null =>
+    names.map((name) => version[name] ?? inner[name]).find(isText) ?? null;
+  const headers = objectIn(version, 'headers') ?? {};
+  const found = {
+    name: first('name', 'Name', 'TemplateName'),
+    alias: first('alias', 'Alias'),
+    subject: first('subject', 'Subject', 'SubjectPart') ?? textIn(headers, 'Subject'),
+    html: first('html', 'html_content', 'template', 'HtmlBody', 'HtmlPart', 'Html'),
+    text: first('text', 'plain_content', 'TextBody', 'TextPart', 'Text'),
+  };
+  if (found.html === null && found.text === null) return null;
+  const alias = found.alias !== null && ALIAS.test(found.alias) ? found.alias : null;
+  return { ...found, alias, variables: declaredIn(inner['variables']) };
+}
+
+function parse(text: string): Json | null {
+  if (!text.trimStart().startsWith('{') || text.length > 4 * SOURCE_MAX) return null;
+  try {
+    const json: unknown = JSON.parse(text);
+    return isObject(json) ? json : null;
+  } catch {
+    return null;
+  }
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+function objectIn(json: Json, name: string): Json | null {
+  const value = json[name];
+  return isObject(value) ? value : null;
+}
+
+function textIn(json: Json, name: string): string | null {
+  const value = json[name];
+  return isText(value) ? value : null;
+}
+
+/** Of Resend: `{key, type, fallback_value}`. */
+function declaredIn(value: unknown): TemplateVariable[] {
+  if (!Array.isArray(value)) return [];
+  return value.filter(isObject).flatMap((variable) => {
+    const { key: name, type } = variable;
+    const fallback = variable['fallback_value'] ?? variable['fallbackValue'];
+    const known = VARIABLE_TYPES.find((one) => one === type);
+    if (!isText(name) || known === undefined) return [];
+    return [{ name, type: known, ...(fallback != null && { default: fallback }) }];
+  });
+}
+
+/** Those that the translation needs, as they are declared where they are. */
+export function declarationsOf(
+  needed: readonly TemplateVariable[],
+  declared: readonly TemplateVariable[],
+): TemplateVariable[] {
+  return needed.map((one) => declared.find(({ name }) => name === one.name) ?? one);
+}

@@ -1,0 +1,298 @@
+/**
+ * `letterhaus move`: moves the database to another server, or between the embedded one and a server, while the service
+ * runs. Run on a node, with its configuration; docs/moving-database.md is the guide.
+ */
+import type { Command } from 'commander';
+import { megabytes, PlaceProblem } from '../backup/places/place.ts';
+import type { Config } from '../config/config.ts';
+import { parseDatabaseUrl } from '../config/env-reader.ts';
+import {
+  moveDatabase,
+  type Moved,
+  MoveProblem,
+  type MoveOptions,
+  type MovePlan,
+  type MoveProgress,
+  type MoveStep,
+  planMove,
+  type Copying,
+} from './move.ts';
+import { armSupervisor } from '../service/machine/failpoints.ts';
+import { destinationOf, sealDestination } from './fence-store.ts';
+import { freeBytes, localDataDirectory } from '../database/server/capacity.ts';
+import { clientQueries, connectAsOwner, type DatabaseAddress } from '../database/database.ts';
+import { withoutPassword } from '../database/server/address.ts';
+import { openUnderLock } from '../database/embedded/engine.ts';
+import { prepareDataDir } from '../database/embedded/layout.ts';
+import { tryArrivalLock } from '../database/embedded/lock.ts';
+import { EMBEDDED, settingFor } from '../database/server/usable.ts';
+import { checkSecretKey } from '../secrets/check-store.ts';
+import { instanceOf, ownSecretKey, SecretBox } from '../secrets/secret-store.ts';
+import { backupFailure } from '../backup/commands/failure.ts';
+import { type Cli, type Outcome, readContent, runnable, usageFailure } from '../cli/command.ts';
+import { type Place, withAddress } from '../cli/store.ts';
+
+export function describeMove(command: Command, cli: Cli): void {
+  runnable(
+    command
+      .option('--to <place>', 'postgres://user:password@host:5432/name, or embedded')
+      .option('--to-file <path>', 'read that address from a file, which hides its password')
+      .option('--dry-run', 'say what would be moved, and move nothing')
+      .option('--undo', 'use the old database again, as it was at the switch, on hold')
+      .option(
+        '--new-is-lost',
+        'with --undo: the new database cannot be reached and will not be used',
+      ),
+    cli,
+    {
+      examples: [
+        'move --dry-run --to postgres://letterhaus:secret@db.example.com:5432/letterhaus',
+        'move --to postgres://letterhaus:secret@db.example.com:5432/letterhaus',
+        'move --to embedded',
+        'move --undo',
+      ],
+      run,
+    },
+  );
+}
+
+type Options = {
+  to?: string;
+  toFile?: string;
+  dryRun?: true;
+  undo?: true;
+  newIsLost?: true;
+  json?: boolean;
+};
+
+async function run(cli: Cli, options: Options): Promise<Outcome> {
+  const { undo = false, newIsLost = false } = options;
+  const to = options.to ?? (await readContent(options.toFile))?.trim();
+  if (undo) {
+    if (to !== undefined)
+      return usageFailure('--undo leads back to the old database: leave out --to.');
+    const { undoCommand } = await import('./undo-command.ts');
+    return undoCommand(cli, { isNewLost: newIsLost });
+  }
+  const url = to === undefined || to === EMBEDDED ? null : parseDatabaseUrl(to);
+  if (to === undefined || (url === null && to !== EMBEDDED)) return usageFailure(WRONG_PLACE);
+  const work = async (from: Place): Promise<Outcome> => {
+    const toPlace = url === null ? EMBEDDED : withoutPassword(url);
+    const fromPlace = placeOf(from.config);
+    if (toPlace === fromPlace) return usageFailure(`The database is at ${toPlace} already.`);
+    armSupervisor(from.config.failpoints);
+    try {
+      const move = { from, url, fromPlace, toPlace };
+      return options.dryRun === true ? await plan(move) : await moveTo(cli, move, options);
+    } catch (error) {
+      if (error instanceof MoveProblem) {
+        return { failed: error.message, code: 'conflict', exitCode: 1 };
+      }
+      return backupFailure(error);
+    }
+  };
+  return withAddress(cli, work, { mayBeOld: true });
+}
+
+const WRONG_PLACE =
+  '--to: write postgres://user:password@host:5432/name (through a socket: postgres://user@localhost/name?host=/folder), or embedded.';
+
+function placeOf({ databaseUrl }: Config): string {
+  return databaseUrl === null ? EMBEDDED : withoutPassword(databaseUrl);
+}
+
+/** `url` null: into the data directory of this node. */
+type Move = { from: Place; url: string | null; fromPlace: string; toPlace: string };
+
+async function plan({ from, url, fromPlace, toPlace }: Move): Promise<Outcome> {
+  const { config, address } = from;
+  const to = url === null ? null : { connectionString: url };
+  const planned = await planMove({
+    from: address,
+    to,
+    fromPlace,
+    toPlace,
+    acceptAnyDurability: config.acceptDatabaseDurability,
+    requireRoom: (bytes) => requireRoom(to, { bytes, config }),
+  });
+  return {
+    data: { object: 'move', ...planned, from: fromPlace, to: toPlace },
+    text: text(planned),
+  };
+
+  function text({ bytes, rows, open }: MovePlan): string {
+    const count = Object.values(rows).reduce((sum, one) => sum + one, 0);
+    return [
+      `From ${fromPlace} to ${toPlace}:`,
+      `${megabytes(bytes)} in ${count} rows, ${rows['emails'] ?? 0} emails with ${open} recipients that have not ended.`,
+      `The copy takes about ${seconds(bytes / COPY_BYTES_PER_S)}, while mail flows.`,
+      `Then nothing is sent until deliveries under way have ended, and requests that write wait about ${seconds(LOCK_S + count / COUNTED_PER_S)}.`,
+      'Nothing was changed.',
+    ].join('\n');
+  }
+}
+
+/** Measured on two cores, by the size of the tables on disk (docs/decisions/0037-move.md). */
+const COPY_BYTES_PER_S = 6 * 1024 ** 2;
+const COUNTED_PER_S = 2_000_000;
+const LOCK_S = 1;
+
+async function moveTo(cli: Cli, move: Move, { json = false }: Options): Promise<Outcome> {
+  const { from, url, fromPlace, toPlace } = move;
+  const { config, address } = from;
+  const secretKey = await checkedKey(address, config);
+  const dataDir = prepareDataDir(config.dataDir);
+  await using target = url === null ? await openEmbeddedTarget(cli, dataDir) : externalTarget(url);
+  const destination = destinationOf(url, instanceOf(dataDir));
+  const options: MoveOptions = {
+    from: address,
+    to: target.address,
+    fromPlace,
+    toPlace,
+    sealed: sealDestination(new SecretBox(secretKey), destination),
+    acceptAnyDurability: config.acceptDatabaseDurability,
+    world: cli.world,
+    requireRoom: (bytes) => requireRoom(url === null ? null : target.address, { bytes, config }),
+    beforePause: target.flush,
+    onProgress: reporting(cli, json),
+  };
+  return moved(await moveDatabase(options), toPlace);
+}
+
+/** A node with another key could not follow. @throws SecretKeyProblem */
+async function checkedKey(address: DatabaseAddress, config: Config): Promise<string> {
+  const client = await connectAsOwner(address, 'move');
+  try {
+    const place = { dataDir: config.dataDir, configured: config.secretKey };
+    await checkSecretKey(clientQueries(client), place);
+  } finally {
+    await client.end();
+  }
+  return ownSecretKey(config);
+}
+
+type OpenTarget = AsyncDisposable & {
+  address: DatabaseAddress;
+  /** Writes to disk what was copied, so that the commit is short. */
+  flush: () => Promise<void>;
+};
+
+function externalTarget(url: string): OpenTarget {
+  return {
+    address: { connectionString: url },
+    flush: () => Promise.resolve(),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+/** An engine beside the service of this data directory, which has another database. */
+async function openEmbeddedTarget({ world, err }: Cli, dataDir: string): Promise<OpenTarget> {
+  const lock = tryArrivalLock(dataDir);
+  if (lock === null) {
+    throw new MoveProblem(`Another move into ${dataDir} is running: wait for its end.`);
+  }
+  const log = (line: string): void => err(`${line}\n`);
+  const engine = await openUnderLock(lock, { dataDir, world, log, mayReplaceLost: true });
+  const address = engine.connection();
+  return {
+    address,
+    flush: async () => {
+      const client = await connectAsOwner(address, 'checkpoint');
+      try {
+        await client.query('set statement_timeout = 0');
+        await client.query('checkpoint');
+      } finally {
+        await client.end();
+      }
+    },
+    [Symbol.asyncDispose]: () => engine.stop('fast'),
+  };
+}
+
+/** Rows with their indexes, and WAL. */
+const DISK_PER_BYTE = 2.5;
+
+/** @param to null: the embedded database. The disk of another machine is not visible from here. */
+async function requireRoom(
+  to: DatabaseAddress | null,
+  { bytes, config }: { bytes: number; config: Config },
+): Promise<void> {
+  const folder = to === null ? config.dataDir : await folderOf(to);
+  if (folder === null) return;
+  const free = await freeBytes(folder);
+  const needed = bytes * DISK_PER_BYTE;
+  if (free >= needed) return;
+  throw new PlaceProblem(
+    `There is too little room in ${folder}: the move may take ${megabytes(needed)}, and ${megabytes(free)} are free.`,
+  );
+}
+
+async function folderOf(address: DatabaseAddress): Promise<string | null> {
+  const client = await connectAsOwner(address, 'room');
+  try {
+    return await localDataDirectory(clientQueries(client));
+  } finally {
+    await client.end();
+  }
+}
+
+function moved({ wasCopied, rows, bytes, pauseMs, lockMs }: Moved, toPlace: string): Outcome {
+  const text = [
+    wasCopied
+      ? `Moved ${rows['emails'] ?? 0} emails, ${megabytes(bytes)}, to ${toPlace}. Sending paused for ${seconds(pauseMs / 1_000)}, writing for ${seconds(lockMs / 1_000)}.`
+      : `The move to ${toPlace} is complete.`,
+    `Running nodes follow by themselves. For the next start, ${settingFor(toPlace)}.`,
+    'The old database is unchanged and takes no more writes; docs/moving-database.md says how to go back.',
+  ].join('\n');
+  return {
+    data: {
+      object: 'move',
+      to: toPlace,
+      rows,
+      bytes,
+      pause_ms: Math.round(pauseMs),
+      lock_ms: Math.round(lockMs),
+    },
+    text,
+  };
+}
+
+function seconds(value: number): string {
+  return value < 10 ? `${value.toFixed(1)} s` : `${Math.round(value)} s`;
+}
+
+const STEPS: Record<MoveStep, string> = {
+  log: 'noting changes',
+  copy: 'copying',
+  rounds: 'copying what has changed since',
+  pause: 'nodes finish what they are sending',
+  lock: 'writing is paused; copying the last changes and counting',
+  depart: 'closing the old database',
+  open: 'the new database is open',
+};
+
+const REPORT_EVERY_MS = 2_000;
+
+/** A line on stderr for each step, and every two seconds of the copy; as JSON with --json. */
+function reporting({ world, err }: Cli, json: boolean): MoveProgress {
+  let last: MoveStep | null = null;
+  let reportedMs = -Infinity;
+  return ({ step, copying }) => {
+    const nowMs = world.monotonicMs();
+    if (step === last && nowMs - reportedMs < REPORT_EVERY_MS) return;
+    last = step;
+    reportedMs = nowMs;
+    if (json) return err(`${JSON.stringify(asJson(step, copying))}\n`);
+    err(`${STEPS[step]}${copying === undefined ? '' : shown(copying)}\n`);
+  };
+}
+
+function shown({ table, nth, ofTables, bytes }: Copying): string {
+  return ` ${table} (table ${nth} of ${ofTables}): ${megabytes(bytes)} so far`;
+}
+
+function asJson(step: MoveStep, copying: Copying | undefined): object {
+  if (copying === undefined) return { step };
+  const { table, nth, ofTables, bytes } = copying;
+  return { step, table, nth, of_tables: ofTables, bytes };
+}

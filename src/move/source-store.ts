@@ -1,0 +1,385 @@
+/**
+ * The old database as a mover uses it: its copy, the changes since, the pause, and the end of its use.
+ *
+ * One connection lives as long as the move. It holds the advisory locks that say that a move runs (`MOVE_LOCK`) and
+ * that nodes shall pause (`PAUSE_LOCK`), and later the transaction that locks all tables against writes and becomes the
+ * fence by its commit. So whatever ends the mover before that commit, the server undoes all of it: nodes go on.
+ */
+import type { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import type pg from 'pg';
+import {
+  type BackupTable,
+  copyOut,
+  listTables,
+  machineTables,
+  openSnapshot,
+  readTable,
+  type Snapshot,
+} from '../backup/store/source.ts';
+import { expireWorker, listNodes, releaseOrphans } from '../delivery/queue/node-store.ts';
+import { readWeeks, RETENTION_LOCK, type Weeks } from '../database/partitions.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from '../database/database.ts';
+import { versionOf } from '../database/migration/migrate.ts';
+import { MigrationRefused, SCHEMA_KNOWN } from '../database/migration/schema-version.ts';
+import { type Departure, refuseUnusable } from '../database/server/usable.ts';
+import {
+  installLog,
+  isContended,
+  LOCK_TIMEOUT_MS,
+  type Key,
+  logOf,
+  MOVE_LOCK,
+  readKeys,
+  removeLog,
+} from './change-log-store.ts';
+import { raiseFence } from './fence-store.ts';
+
+/** Held by the mover while nodes shall neither send nor claim. */
+const PAUSE_LOCK = 0x70617573; // "paus"
+
+export type KeyedTable = BackupTable & { key: Key };
+
+/** The changes of one table since the last round. */
+export type Change = {
+  table: KeyedTable & { key: readonly string[] };
+  /** The rows as they are now, in the binary form of COPY. */
+  rows: () => Readable;
+  /** The keys of rows that are gone. */
+  gone: () => Readable;
+};
+
+export type Round = { changes: Change[]; keys: number; weeks: Weeks };
+
+/** Statements wait as long as the tables are large; only locks have a limit. */
+const WITHOUT_LIMITS = `
+set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set idle_session_timeout = 0`;
+
+/** Changed rows are few of many: they are found by their keys. */
+const BY_INDEX = 'set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off';
+
+const BEAT_EVERY_MS = 5_000;
+const LOOK_EVERY_MS = 100;
+/** As long as other nodes take to see that one is dead (service/maintenance). */
+const SILENT_MS = 15_000;
+
+/** Of the session that holds the locks, in `pg_stat_activity`. */
+const NAME = 'move';
+const LOCK_TRIES_MAX = 300;
+
+const LOCK_HOLDER = `
+select a.application_name as name
+  from pg_locks l join pg_stat_activity a on a.pid = l.pid
+ where l.locktype = 'advisory' and l.granted and l.classid = 0 and l.objid = ${MOVE_LOCK}
+   and a.datname = current_database()`;
+
+export class MoveSource implements AsyncDisposable {
+  readonly #address: DatabaseAddress;
+  readonly #keeper: pg.Client;
+  readonly #reader: pg.Client;
+  readonly #db: Queryable;
+  /** Tables that are copied, those that others refer to first. */
+  tables: KeyedTable[] = [];
+  #isLogged = false;
+  #hasLeft = false;
+
+  private constructor(address: DatabaseAddress, keeper: pg.Client, reader: pg.Client) {
+    this.#address = address;
+    this.#keeper = keeper;
+    this.#reader = reader;
+    this.#db = clientQueries(keeper);
+  }
+
+  /** @throws MigrationRefused when another move runs; DatabaseUnavailable */
+  static async open(address: DatabaseAddress): Promise<MoveSource> {
+    const keeper = await connectAsOwner(address, NAME);
+    const reader = await connectAsOwner(address, 'move reader').catch(async (error: unknown) => {
+      await keeper.end();
+      throw error;
+    });
+    const source = new MoveSource(address, keeper, reader);
+    try {
+      await source.#begin();
+      return source;
+    } catch (error) {
+      await source[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async #begin(): Promise<void> {
+    await this.#db.query(WITHOUT_LIMITS);
+    await clientQueries(this.#reader).query(`${WITHOUT_LIMITS}; ${BY_INDEX}`);
+    await refuseUnusable(this.#db);
+    await this.#requireSchema();
+    await this.#takeMoveLock();
+    // Weeks that are removed meanwhile would be missing in the copy.
+    await this.#db.query('set lock_timeout = 0');
+    await this.#db.query('select pg_advisory_lock($1)', [RETENTION_LOCK]);
+  }
+
+  /** Waits for a node that removes what a killed mover has left, and not for another mover. */
+  async #takeMoveLock(): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      const [lock] = await this.#db.query<{ got: boolean }>(
+        'select pg_try_advisory_lock($1) as got',
+        [MOVE_LOCK],
+      );
+      if (lock?.got === true) return;
+      const [holder] = await this.#db.query<{ name: string }>(LOCK_HOLDER);
+      if (holder?.name === `letterhaus ${NAME}` || attempt === LOCK_TRIES_MAX) {
+        throw new MigrationRefused('Another move of this database is running: wait for its end.');
+      }
+      await pause(LOOK_EVERY_MS);
+    }
+  }
+
+  /** The copy is made by the migrations of this version, and so are its rows. */
+  async #requireSchema(): Promise<void> {
+    const schema = await versionOf(this.#db);
+    if (schema === SCHEMA_KNOWN) return;
+    throw new MigrationRefused(
+      schema === 0
+        ? 'The database is empty: there is nothing to move.'
+        : `The database has schema ${schema}, and this version of Letterhaus ${SCHEMA_KNOWN}: move it with the version that runs on it.`,
+    );
+  }
+
+  /** How many connections nodes have open. */
+  async sessions(): Promise<number> {
+    const [row] = await this.#db.query<{ count: number }>(SESSIONS);
+    return row?.count ?? 0;
+  }
+
+  /** What there is to copy. */
+  async look(): Promise<{ bytes: number; open: number; tables: Map<string, number> }> {
+    await using snapshot = await openSnapshot(this.#address);
+    const { bytes, open, facts } = snapshot;
+    return { bytes, open: open.queued, tables: await countRows(this.#db, facts.tables) };
+  }
+
+  /** Notes changes from now on, and opens the snapshot that is copied. The caller disposes of it. */
+  async openCopy(): Promise<Snapshot> {
+    await removeLog(this.#db); // of a mover that was killed
+    const tables = await listTables(this.#db);
+    const keys = await readKeys(
+      this.#db,
+      tables.map(({ name }) => name),
+    );
+    this.tables = tables.map((table) => ({ ...table, key: keys.get(table.name) ?? null }));
+    this.#isLogged = true;
+    await installLog(this.#db, keys);
+    return openSnapshot(this.#address);
+  }
+
+  /** Keeps the locks of the move while other connections work. @throws when they are lost */
+  async whileHeld<Result>(work: Promise<Result>): Promise<Result> {
+    work.catch(() => {}); // awaited below, unless the locks are lost before
+    for (;;) {
+      const timer = new AbortController();
+      const tick = pause(BEAT_EVERY_MS, false as const, { signal: timer.signal }).catch(
+        () => false as const,
+      );
+      const isDone = await Promise.race([work.then(() => true), tick]);
+      timer.abort();
+      if (isDone) return await work;
+      await this.#db.query('select 1');
+    }
+  }
+
+  /** The changes since the last round, from one snapshot, while mail flows. */
+  async round(work: (round: Round) => Promise<void>): Promise<number> {
+    const db = clientQueries(this.#reader);
+    await db.query('begin isolation level repeatable read');
+    try {
+      const round = await this.#changes(this.#reader);
+      await work(round);
+      for (const { table } of round.changes) await db.query(`delete from ${logOf(table.name)}`);
+      await db.query('commit');
+      return round.keys;
+    } catch (error) {
+      await db.query('rollback').catch(() => {});
+      throw error;
+    }
+  }
+
+  async #changes(client: pg.Client): Promise<Round> {
+    const db = clientQueries(client);
+    const changes: Change[] = [];
+    let keys = 0;
+    for (const { key, ...table } of this.tables) {
+      if (key === null) continue;
+      const noted = `(select distinct ${key.join(', ')} from ${logOf(table.name)})`;
+      const [row] = await db.query<{ count: number }>(
+        `select count(*)::int as count from ${noted} k`,
+      );
+      if (row === undefined || row.count === 0) continue;
+      keys += row.count;
+      const columns = table.columns.map(({ name }) => `t.${name}`).join(', ');
+      const on = key.map((column) => `t.${column} = k.${column}`).join(' and ');
+      const own = key.map((column) => `k.${column}`).join(', ');
+      const read = (text: string) => copyOut(client, text);
+      changes.push({
+        table: { ...table, key },
+        rows: () => read(`select ${columns} from ${noted} k join ${table.name} t on ${on}`),
+        gone: () =>
+          read(
+            `select ${own} from ${noted} k where not exists (select from ${table.name} t where ${on})`,
+          ),
+      });
+    }
+    return { changes, keys, weeks: await readWeeks(db) };
+  }
+
+  /** Nodes stop to claim and send, and give back what they have not begun. They accept mail. */
+  async pauseNodes(): Promise<void> {
+    await this.#db.query('select pg_advisory_lock($1)', [PAUSE_LOCK]);
+  }
+
+  /**
+   * Waits until no node has mail or webhooks in hand. Work of dead nodes is released as others would do it.
+   * @returns how many recipients and webhooks are still under way at the end of the time
+   */
+  async untilIdle(timeoutMs: number): Promise<number> {
+    const beats = new Map<string, { beat: number; sinceMs: number }>();
+    let waitedMs = 0;
+    for (;;) {
+      const held = await countHeld(this.#db);
+      if (held === 0 || waitedMs >= timeoutMs) return held;
+      await this.#releaseDead(beats, waitedMs);
+      await pause(LOOK_EVERY_MS);
+      waitedMs += LOOK_EVERY_MS;
+    }
+  }
+
+  async #releaseDead(
+    beats: Map<string, { beat: number; sinceMs: number }>,
+    nowMs: number,
+  ): Promise<void> {
+    if (nowMs < SILENT_MS) {
+      for (const { id, beat } of await listNodes(this.#db)) {
+        if (beats.get(id)?.beat !== beat) beats.set(id, { beat, sinceMs: nowMs });
+      }
+      return;
+    }
+    for (const { id, beat } of await listNodes(this.#db)) {
+      const seen = beats.get(id);
+      if (seen?.beat !== beat) beats.set(id, { beat, sinceMs: nowMs });
+      else if (nowMs - seen.sinceMs >= SILENT_MS) await expireWorker(this.#db, { id, beat });
+    }
+    await releaseOrphans(this.#db);
+  }
+
+  /**
+   * Locks all tables against writes until `depart` or `goOn`. Requests that write wait.
+   * @returns false when a node has taken work in hand meanwhile, or a lock was not to be had: nothing is locked
+   */
+  async lock(): Promise<boolean> {
+    await this.#db.query('begin');
+    try {
+      await this.#db.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
+      await this.#db.query(`lock table ${this.#fenced.join(', ')} in share row exclusive mode`);
+      await this.#requireSchema();
+      if ((await countHeld(this.#db)) === 0) return true;
+    } catch (error) {
+      if (!isContended(error)) throw error;
+    }
+    await this.goOn();
+    return false;
+  }
+
+  get #fenced(): string[] {
+    return [...this.tables.map(({ name }) => name), ...machineTables()];
+  }
+
+  /** The changes that are left, under the lock. */
+  async lastRound(): Promise<Round> {
+    await this.#db.query(BY_INDEX);
+    return this.#changes(this.#keeper);
+  }
+
+  /** The rows of a table without a key, under the lock. */
+  read(table: BackupTable): Readable {
+    return readTable(this.#keeper, table);
+  }
+
+  /** Of each table, under the lock. */
+  async count(): Promise<Map<string, number>> {
+    await this.#db.query('reset enable_seqscan');
+    return countRows(this.#db, this.tables);
+  }
+
+  /** Ends the lock without consequences. */
+  async goOn(): Promise<void> {
+    await this.#db.query('rollback');
+  }
+
+  /** From this commit on nothing is written here. */
+  async depart(departure: Omit<Departure, 'at'>): Promise<void> {
+    await raiseFence(this.#db, this.#fenced, departure);
+    await this.#db.query('commit');
+    this.#hasLeft = true;
+  }
+
+  /** Unless it has left: nodes go on, and nothing of the move remains. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      if (!this.#hasLeft) {
+        await this.#db.query('rollback');
+        await this.#db.query('select pg_advisory_unlock($1)', [PAUSE_LOCK]);
+        if (this.#isLogged) await removeLog(this.#db);
+      }
+    } catch {
+      // A node removes it (change-log-store.ts).
+    } finally {
+      await this.#reader.end();
+      await this.#keeper.end();
+    }
+  }
+}
+
+const SESSIONS = `
+select count(*)::int as count from pg_stat_activity
+ where datname = current_database() and application_name ~ '^letterhaus (?!move)'`;
+
+const HELD = `
+select ((select count(*) from queue where holder is not null)
+        + (select count(*) from webhook_queue where holder is not null))::int as held`;
+
+async function countHeld(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ held: number }>(HELD);
+  return row?.held ?? 0;
+}
+
+export async function countRows(
+  db: Queryable,
+  tables: readonly BackupTable[],
+): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
+  for (const { name } of tables) {
+    const [row] = await db.query<{ count: number }>(`select count(*) as count from ${name}`);
+    counts.set(name, row?.count ?? 0);
+  }
+  return counts;
+}
+
+/** Seen by nodes without asking the mover: the lock of a mover that dies is gone with it. */
+const STATE = `
+select to_regclass('letterhaus_departure') is not null as "hasMoved",
+       exists (select from pg_locks l
+                where l.locktype = 'advisory' and l.granted and l.classid = 0 and l.objid = ${PAUSE_LOCK}
+                  and l.database = (select oid from pg_database where datname = current_database()))
+         as "isPaused"`;
+
+export type MoveState = { hasMoved: boolean; isPaused: boolean };
+
+/** What a move asks of nodes. */
+export async function readMoveState(db: Queryable): Promise<MoveState> {
+  const [row] = await db.query<MoveState>({ name: 'move', text: STATE });
+  return row ?? { hasMoved: false, isPaused: false };
+}

@@ -1,0 +1,232 @@
+/**
+ * The database that is moved into. All rows arrive in one transaction; before it a mark is committed
+ * (database/server/usable.ts), and after it the mark stays, now with the number of the move, until the old database is fenced.
+ * So whatever ends the mover, the target is empty, or complete, and in both cases unusable until the move is repeated.
+ */
+import type { Readable, Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type pg from 'pg';
+import { copyIn, makeSchema, takeLock, writeTable } from '../backup/store/target.ts';
+import {
+  type BackupTable,
+  createdByMigrations,
+  type SnapshotFacts,
+} from '../backup/store/source.ts';
+import { makeWeeks, readWeeks, type Weeks } from '../database/partitions.ts';
+import { isUnsuitable, requireSessions } from '../database/server/connect.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+  translated,
+} from '../database/database.ts';
+import { refuseServer, versionOf } from '../database/migration/migrate.ts';
+import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { ARRIVAL, isThere } from '../database/server/usable.ts';
+import { type Change, countRows, type KeyedTable } from './source-store.ts';
+
+const WITHOUT_LIMITS = `
+set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set idle_session_timeout = 0;
+set lock_timeout = 0`;
+
+const CONNECTIONS = `
+select current_setting('max_connections')::int as max,
+       (current_setting('max_connections')::int
+        - current_setting('superuser_reserved_connections')::int
+        - (select coalesce(sum(numbackends), 0) from pg_stat_database where datname is not null))::int
+         as free`;
+
+/** Changed rows are few of many: they are found by their keys. */
+const BY_INDEX = `
+set local enable_hashjoin = @; set local enable_mergejoin = @; set local enable_seqscan = @`;
+
+/** Events of the new system come after all of the old one (event-order.ts). */
+const NEW_ERA = `
+update installation
+   set xact_era = xact_era + 1, system_id = nullif(split_part(database_history(), '/', 1), '')
+returning xact_era as era`;
+
+export class MoveTarget implements AsyncDisposable {
+  readonly #client: pg.Client;
+  readonly #db: Queryable;
+
+  private constructor(client: pg.Client) {
+    this.#client = client;
+    this.#db = clientQueries(client);
+  }
+
+  /** @throws MigrationRefused when this server or database cannot be moved into; nothing was changed */
+  static async open(
+    address: DatabaseAddress,
+    options: { acceptAnyDurability: boolean },
+  ): Promise<MoveTarget> {
+    const client = await connectAsOwner(address, 'move');
+    try {
+      await requireSessions(client, () => connectAsOwner(address, 'move')).catch(
+        (error: unknown) => {
+          throw isUnsuitable(error) ? error : translated(error);
+        },
+      );
+      const target = new MoveTarget(client);
+      await refuseServer(target.#db, options);
+      await target.#db.query(WITHOUT_LIMITS);
+      await takeLock(target.#db);
+      return target;
+    } catch (error) {
+      await client.end();
+      throw error;
+    }
+  }
+
+  /** Whether this move has filled it already, so that only the last step is missing. */
+  async isFilledBy(moveId: string): Promise<boolean> {
+    if (!(await isThere(this.#db, ARRIVAL))) return false;
+    const rows = await this.#db.query(`select from ${ARRIVAL} where filled_by = $1`, [moveId]);
+    return rows.length > 0;
+  }
+
+  /**
+   * Rows of an earlier move from the same place, which ended before that was fenced, count as none: they are old.
+   * @throws MigrationRefused when it has data
+   */
+  async refuseData(fromPlace: string): Promise<void> {
+    if ((await versionOf(this.#db)) === 0) return;
+    if (!(await isThere(this.#db, ARRIVAL))) {
+      throw new MigrationRefused(
+        'The target has data, and a move needs an empty database: name another one.',
+      );
+    }
+    const others = await this.#db.query(`select from ${ARRIVAL} where from_place <> $1`, [
+      fromPlace,
+    ]);
+    if (others.length === 0) return;
+    throw new MigrationRefused(
+      'The target has the rows of an unfinished move from another database: repeat that move, or name an empty database.',
+    );
+  }
+
+  /** Nodes could not follow to a server that has too few. @throws MigrationRefused */
+  async requireConnections(needed: number): Promise<void> {
+    const [room] = await this.#db.query<{ max: number; free: number }>(CONNECTIONS);
+    if (room === undefined || room.free >= needed) return;
+    throw new MigrationRefused(
+      `The target has ${room.free} free connections (max_connections ${room.max}), and the nodes have ${needed} open: raise the limit there.`,
+    );
+  }
+
+  /** Commits the mark, and begins the transaction with the tables. */
+  async begin(facts: SnapshotFacts): Promise<void> {
+    await this.#db.query(
+      `create table if not exists ${ARRIVAL} (filled_by uuid not null, from_place text not null)`,
+    );
+    await this.#db.query('begin');
+    if ((await versionOf(this.#db)) > 0) await this.#empty();
+    await makeSchema(this.#db, facts);
+  }
+
+  /** Removes what an earlier move has left, and nothing that migrations have not made. */
+  async #empty(): Promise<void> {
+    await this.#db.query(`delete from ${ARRIVAL}`);
+    await this.#db.query(`drop table if exists ${createdByMigrations('table').join(', ')} cascade`);
+    const functions = await this.#db.query<{ name: string }>(
+      `select oid::regprocedure::text as name from pg_proc
+        where pronamespace = current_schema()::regnamespace and proname = any($1)`,
+      [createdByMigrations('function')],
+    );
+    for (const { name } of functions) await this.#db.query(`drop function ${name} cascade`);
+    await this.#db.query('drop table if exists schema_migrations');
+  }
+
+  write(table: BackupTable): Writable & { rowCount: number } {
+    return writeTable(this.#client, table);
+  }
+
+  /** So that the first statements after the switch have good plans. */
+  async analyze(tables: readonly BackupTable[]): Promise<void> {
+    await this.#db.query(`analyze ${tables.map(({ name }) => name).join(', ')}`);
+  }
+
+  /** The changes of a round: what is gone leaves, from the last table to the first, and then the others come. */
+  async apply(changes: readonly Change[], weeks: Weeks): Promise<void> {
+    await this.#addWeeks(weeks);
+    for (const { table, rows, gone } of changes) {
+      const { name, key, columns } = table;
+      const lists = { rows: columns.map((column) => column.name), gone: [...key] };
+      await this.#load(`moved_rows_${name}`, { of: name, columns: lists.rows, from: rows });
+      await this.#load(`moved_gone_${name}`, { of: name, columns: lists.gone, from: gone });
+    }
+    await this.#db.query(BY_INDEX.replaceAll('@', 'off'));
+    for (const { table } of changes.toReversed()) await this.#db.query(deleteGone(table));
+    for (const { table } of changes) await this.#db.query(upsertRows(table));
+    for (const { table } of changes) {
+      await this.#db.query(`drop table moved_rows_${table.name}, moved_gone_${table.name}`);
+    }
+    await this.#db.query(BY_INDEX.replaceAll('@', 'on'));
+  }
+
+  async #addWeeks(weeks: Weeks): Promise<void> {
+    const present = await readWeeks(this.#db);
+    const missing = Object.entries(weeks).map(([table, list]) => [
+      table,
+      list.filter((week) => !present[table]?.includes(week)),
+    ]);
+    await makeWeeks(this.#db, Object.fromEntries(missing) as Weeks);
+  }
+
+  async #load(
+    name: string,
+    { of, columns, from }: { of: string; columns: string[]; from: () => Readable },
+  ): Promise<void> {
+    const list = columns.join(', ');
+    await this.#db.query(
+      `create temporary table ${name} on commit drop as select ${list} from ${of} with no data`,
+    );
+    await pipeline(from(), copyIn(this.#client, name));
+  }
+
+  /** The rows of a table without a key, in place of those that came before. */
+  async replace(table: BackupTable, rows: Readable): Promise<void> {
+    await this.#db.query(`delete from ${table.name}`);
+    await pipeline(rows, this.write(table));
+  }
+
+  count(tables: readonly BackupTable[]): Promise<Map<string, number>> {
+    return countRows(this.#db, tables);
+  }
+
+  /** Commits all rows. The mark stays until `open`. */
+  async complete({ moveId, fromPlace }: { moveId: string; fromPlace: string }): Promise<void> {
+    const [row] = await this.#db.query<{ era: number }>(NEW_ERA);
+    await this.#db.query(`alter table events alter column xact_era set default ${row!.era}`);
+    await this.#db.query(`insert into ${ARRIVAL} values ($1, $2)`, [moveId, fromPlace]);
+    await this.#db.query('commit');
+  }
+
+  /** From now on nodes may use it: the old database is fenced. */
+  async open(): Promise<void> {
+    await this.#db.query(`drop table ${ARRIVAL}`);
+  }
+
+  /** What is not committed is undone by the server. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#client.end();
+  }
+}
+
+function deleteGone({ name, key }: Change['table']): string {
+  const on = key.map((column) => `t.${column} = g.${column}`).join(' and ');
+  return `delete from ${name} t using moved_gone_${name} g where ${on}`;
+}
+
+function upsertRows({ name, key, columns }: KeyedTable & { key: readonly string[] }): string {
+  const list = columns.map((column) => column.name);
+  const others = list.filter((column) => !key.includes(column));
+  const change =
+    others.length === 0
+      ? 'nothing'
+      : `update set ${others.map((column) => `${column} = excluded.${column}`).join(', ')}`;
+  return `
+    insert into ${name} (${list.join(', ')}) select ${list.join(', ')} from moved_rows_${name}
+    on conflict (${key.join(', ')}) do ${change}`;
+}

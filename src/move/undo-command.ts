@@ -1,0 +1,48 @@
+/** `letterhaus move --undo`: the old database is used again as it was at the switch, on hold (src/move/undo.ts). */
+import type { Config } from '../config/config.ts';
+import { undoMove } from './undo.ts';
+import { destinationOf, openDestination, sealDestination } from './fence-store.ts';
+import type { DatabaseAddress } from '../database/database.ts';
+import { withoutPassword } from '../database/server/address.ts';
+import { connectRunning, type RunningConnection } from '../database/embedded/engine.ts';
+import { type Departure, EMBEDDED } from '../database/server/usable.ts';
+import { instanceOf, ownSecretKey, SecretBox } from '../secrets/secret-store.ts';
+import { type Cli, type Outcome } from '../cli/command.ts';
+import { withAddress } from '../cli/store.ts';
+
+export function undoCommand(cli: Cli, { isNewLost }: { isNewLost: boolean }): Promise<Outcome> {
+  const work = async ({ address, config }: { address: DatabaseAddress; config: Config }) => {
+    const secrets = new SecretBox(ownSecretKey(config));
+    const { databaseUrl, dataDir } = config;
+    await using engines = new AsyncDisposableStack();
+    const openNew = async ({ sealed }: Departure): Promise<DatabaseAddress | null> => {
+      if (isNewLost) return null;
+      const to = openDestination(secrets, sealed);
+      if ('url' in to) return { connectionString: to.url };
+      const engine: RunningConnection = engines.use(
+        await connectRunning({ dataDir, world: cli.world, log: (line) => cli.err(`${line}\n`) }),
+      );
+      return engine.connection();
+    };
+    const departure = await undoMove({
+      old: address,
+      oldPlace: databaseUrl === null ? EMBEDDED : withoutPassword(databaseUrl),
+      sealed: sealDestination(secrets, destinationOf(databaseUrl, instanceOf(dataDir))),
+      openNew,
+    });
+    return undone(cli, departure);
+  };
+  return withAddress(cli, work, { mayBeOld: true });
+}
+
+function undone({ program }: Cli, { place, at }: Departure): Outcome {
+  return {
+    data: { object: 'move', undone: true, from: place, moved_at: at.toISOString() },
+    text: [
+      `The database is used again as it was at ${at.toISOString()}; ${place} takes no more writes.`,
+      'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
+      `What it would send:  ${program} release --dry-run`,
+      `Let it send:         ${program} release --except-in-doubt`,
+    ].join('\n'),
+  };
+}

@@ -1,0 +1,91 @@
+/**
+ * What a node does while its database is moved (src/move/move.ts): it stops to send while the mover asks for a pause,
+ * and when the database takes no more writes, it ends its workers and begins again with the new one.
+ *
+ * The pause is an advisory lock of the mover, so it ends with the mover, too.
+ */
+import type { Logger } from 'pino';
+import type { Config } from '../config/config.ts';
+import type { World } from '../lib/world.ts';
+import { openDestination } from './fence-store.ts';
+import { type MoveState, readMoveState } from './source-store.ts';
+import type { Queryable } from '../database/database.ts';
+import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { DatabaseMoved, type Departure } from '../database/server/usable.ts';
+import { instanceOf, readSecretKey, SecretBox, SecretUnopenable } from '../secrets/secret-store.ts';
+import type { WorkerPool } from '../service/worker/pool.ts';
+
+const LOOK_EVERY_MS = 500;
+/** The pause ends by itself when the database has not been readable for so long: its mover is gone, too. */
+const UNREADABLE_MAX_MS = 30_000;
+
+type MoveWatchOptions = {
+  db: Queryable;
+  pool: Pick<WorkerPool, 'pauseSending'>;
+  world: Pick<World, 'monotonicMs'>;
+  log: Pick<Logger, 'info' | 'warn'>;
+};
+
+export type MoveWatch = Disposable & {
+  /** Resolves when the database has moved. */
+  moved: Promise<'moved'>;
+};
+
+export function watchMove({ db, pool, world, log }: MoveWatchOptions): MoveWatch {
+  const { promise: moved, resolve } = Promise.withResolvers<'moved'>();
+  let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
+  let isPaused = false;
+  let seenMs = world.monotonicMs();
+  const note = ({ hasMoved, isPaused: isAsked }: MoveState): void => {
+    if (hasMoved) {
+      log.warn('the database was moved; this node continues with the new one');
+      return resolve('moved');
+    }
+    if (isAsked === isPaused) return;
+    isPaused = isAsked;
+    pool.pauseSending(isPaused);
+    if (isPaused) log.warn('the database is being moved; nothing is sent for some seconds');
+    else log.info('the database was not moved; mail and webhooks are sent again');
+  };
+  const look = async (): Promise<void> => {
+    const state = await readMoveState(db).catch(() => null);
+    if (isStopped) return;
+    const nowMs = world.monotonicMs();
+    if (state !== null) {
+      seenMs = nowMs;
+      note(state);
+    } else if (isPaused && nowMs - seenMs > UNREADABLE_MAX_MS) {
+      note({ hasMoved: false, isPaused: false });
+    }
+    timer = setTimeout(() => void look(), LOOK_EVERY_MS);
+  };
+  void look();
+  return {
+    moved,
+    [Symbol.dispose]: () => {
+      isStopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/**
+ * The configuration with which this node continues.
+ * @throws DatabaseMoved when it does not know the secret key; MigrationRefused when it cannot reach the new place
+ */
+export function followMove(config: Config, departure: Departure): Config {
+  const secretKey = config.secretKey ?? readSecretKey(config.dataDir);
+  if (secretKey === null) throw new DatabaseMoved(departure);
+  try {
+    const to = openDestination(new SecretBox(secretKey), departure.sealed);
+    if ('url' in to) return { ...config, databaseUrl: to.url };
+    if (to.instance === instanceOf(config.dataDir)) return { ...config, databaseUrl: null };
+  } catch (error) {
+    if (error instanceof SecretUnopenable) throw new DatabaseMoved(departure);
+    throw error;
+  }
+  throw new MigrationRefused(
+    'The database was moved into the data directory of another node, which this node cannot reach: stop this node, or move the database to a server of its own with `letterhaus move --to postgres://…` there.',
+  );
+}

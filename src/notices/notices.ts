@@ -1,0 +1,198 @@
+/**
+ * Sends the notices about delivery that senders of submitted messages ask for (RFC 3461), as ordinary mail of the project from
+ * the null reverse-path.
+ *
+ * Each look claims what is due (notices/notice-store.ts), has it accepted under an idempotency key, and then takes it off the queue.
+ * A worker that dies in between leaves it to the next look of any worker, whose request is answered as a repetition.
+ * Only a sender of the project's own verified domains gets notices, so that nobody else can be mailed by naming them in an
+ * envelope; and notices ask for none themselves.
+ */
+import { createHash } from 'node:crypto';
+import type { Logger } from 'pino';
+import { atMost } from '../lib/at-most.ts';
+import type { Config } from '../config/config.ts';
+import { Overloaded, type RefusalCode } from '../core/refusals.ts';
+import type { World } from '../lib/world.ts';
+import { messageIdOf } from '../mail/compose.ts';
+import { EMAIL_DEFAULTS } from '../mail/email.ts';
+import { composeNotice, noticeSender, SUBJECTS } from '../mail/notice.ts';
+import type { AcceptEmail, AcceptOutcome } from '../accept/accept.ts';
+import type { EmailDraft } from '../accept/draft.ts';
+import { AcceptedUnknown } from '../accept/store/accept.ts';
+import {
+  loadMessages,
+  messageIdIn,
+  type StoredMessage,
+} from '../delivery/attempt/message-store.ts';
+import { claimNotices, type DueNotice, endNotice } from './notice-store.ts';
+import { type Database, DatabaseUnavailable } from '../database/database.ts';
+import { domainOf } from '../mail/address.ts';
+
+const LOOK_EVERY_MS = 3_000;
+const STOP_WITHIN_MS = 3_000;
+const CLAIMED_MAX = 20;
+/** Room for signatures. */
+const ADDED_BYTES = 5_000;
+
+/** Refusals that pass; after others, such as of a revoked key, nobody gets the notice. */
+const PASSING = new Set<RefusalCode>([
+  'rate_limit_error',
+  'service_unavailable',
+  'domain_not_verified',
+]);
+
+type NoticesOptions = {
+  db: Database;
+  config: Pick<Config, 'hostname'>;
+  accept: AcceptEmail;
+  world: Pick<World, 'now' | 'newId'>;
+  log: Pick<Logger, 'warn' | 'info'>;
+};
+
+export class Notices {
+  readonly #options: NoticesOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> = Promise.resolve();
+  #isStopped = true;
+  #hasFailed = false;
+
+  constructor(options: NoticesOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    if (!this.#isStopped) return;
+    this.#isStopped = false;
+    this.#lookLater(LOOK_EVERY_MS);
+  }
+
+  /** A look that a silent database holds up is left behind: what it has claimed is claimed again. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    await atMost(STOP_WITHIN_MS, this.#looking);
+  }
+
+  #lookLater(waitMs: number): void {
+    if (this.#isStopped) return;
+    this.#timer = setTimeout(() => {
+      this.#looking = this.#look()
+        .then((hasMore) => {
+          this.#hasFailed = false;
+          this.#lookLater(hasMore ? 0 : LOOK_EVERY_MS);
+        })
+        .catch((error: unknown) => {
+          this.#failed(error);
+          this.#lookLater(LOOK_EVERY_MS);
+        });
+    }, waitMs).unref();
+  }
+
+  /** A failure that lasts is logged once. */
+  #failed(error: unknown): void {
+    const isExpected = [DatabaseUnavailable, Overloaded, AcceptedUnknown].some(
+      (known) => error instanceof known,
+    );
+    if (isExpected || this.#hasFailed) return;
+    this.#hasFailed = true;
+    this.#options.log.warn({ err: error }, 'sending notices about delivery failed; it is retried');
+  }
+
+  /** One that fails waits for its next claim; the others are sent. @returns whether there may be more */
+  async #look(): Promise<boolean> {
+    const due = await claimNotices(this.#options.db, CLAIMED_MAX);
+    const failures: unknown[] = [];
+    for (const notice of due) {
+      if (this.#isStopped) return false;
+      await this.#send(notice).catch((error: unknown) => failures.push(error));
+    }
+    if (failures.length > 0) throw failures[0];
+    return due.length === CLAIMED_MAX;
+  }
+
+  async #send(notice: DueNotice): Promise<void> {
+    const { db, log } = this.#options;
+    const { projectId, environment, emailId, kind } = notice;
+    const message = (await loadMessages(db, [{ projectId, environment, id: emailId }])).get(
+      emailId,
+    );
+    const draft = message === undefined ? null : this.#draftOf(notice, message);
+    if (draft === null) return endNotice(db, notice);
+    const outcome = await this.#accept(notice, draft);
+    if (outcome.kind === 'refused' && PASSING.has(outcome.refused)) return;
+    await endNotice(db, notice);
+    const facts = { email_id: emailId, project_id: projectId, notice: kind };
+    if (outcome.kind === 'refused') {
+      log.warn({ ...facts, reason: outcome.message }, 'a notice about delivery is not sent');
+    } else {
+      log.info(facts, 'a notice about delivery is sent');
+    }
+  }
+
+  /** Null: nobody may get it. */
+  #draftOf(notice: DueNotice, original: StoredMessage): EmailDraft | null {
+    const { world, config } = this.#options;
+    const { dsn: request, written } = original;
+    if (request?.kind !== 'request' || request.sender === null || written === null) return null;
+    if (!notice.isAllowed || notice.isTooOld) return null;
+    const { facts, createdAt: at, recipient } = notice;
+    const from = noticeSender(original.from);
+    const to = request.sender;
+    const emailId = world.newId();
+    const messageId = messageIdOf(emailId, domainOf(from.address));
+    const raw = composeNotice({
+      facts,
+      at,
+      request,
+      recipient,
+      from,
+      to,
+      messageId,
+      hostname: config.hostname,
+      original: {
+        raw: written.raw,
+        messageId: messageIdIn(original),
+        arrivedAt: original.createdAt,
+        expiresAt: original.expiresAt,
+      },
+      now: new Date(world.now()),
+    });
+    return {
+      email: {
+        ...EMAIL_DEFAULTS,
+        from,
+        to: [{ name: null, address: to }],
+        subject: SUBJECTS[facts.action],
+        text: '',
+        tags: [{ name: 'letterhaus_notice', value: facts.action }],
+        written: { raw, messageId },
+        dsn: { kind: 'notice' },
+      },
+      bcc: [],
+      recipients: [{ kind: 'to', address: to }],
+      emailId,
+      scheduledAt: null,
+      expiresInS: null,
+      sizeBytes: raw.length + ADDED_BYTES,
+    };
+  }
+
+  #accept(notice: DueNotice, draft: EmailDraft): Promise<AcceptOutcome> {
+    const { projectId, environment, organizationId, keyId, emailId, position, kind } = notice;
+    const key = `notice-${emailId}-${position}-${kind}`;
+    const fingerprint = createHash('sha256').update(key).digest('hex');
+    return this.#options.accept(
+      {
+        projectId,
+        environment,
+        organizationId,
+        keyId,
+        permission: 'sending_access',
+        domain: null,
+        expiresAt: null,
+      },
+      draft,
+      { key, fingerprint },
+    );
+  }
+}

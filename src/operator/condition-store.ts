@@ -1,0 +1,155 @@
+/**
+ * Open conditions of the installation (core/operator-events.ts), with the events at their beginning and end.
+ *
+ * Guarantee: each statement changes the condition, records the event, and queues webhooks and mail together. Of several
+ * callers at the same moment one opens or ends it, and is told so.
+ */
+import {
+  CONDITIONS,
+  type ConditionKey,
+  type ConditionType,
+  type EndedCondition,
+  type NewCondition,
+  OPERATOR_PROJECT_ID,
+} from '../core/operator-events.ts';
+import type { Environment, Scope } from '../core/scope.ts';
+import { FAN_OUT } from '../events/event-store.ts';
+import { newId } from '../database/ids.ts';
+import { QUEUE_MAIL } from './mail-store.ts';
+import type { Queryable } from '../database/database.ts';
+
+/** Where the events of the installation are. */
+export const OPERATOR_SCOPE: Scope & { environment: Environment } = {
+  projectId: OPERATOR_PROJECT_ID,
+  environment: 'live',
+};
+
+export type Condition = ConditionKey & {
+  message: string;
+  remedy: string;
+  details: Readonly<Record<string, unknown>>;
+  since: Date;
+  lastSeen: Date;
+};
+
+const COLUMNS = `type, subject, message, remedy, details, since, last_seen as "lastSeen"`;
+
+/**
+ * The event of the rows of step `changed`, its webhooks, and its mail to the operator. $1 is its id, $2 its type, $3 the state in its data. The
+ * time in the id is that of the database: a machine with a wrong clock has to be able to report it, and its own ids may
+ * be of a week without a partition.
+ */
+const RECORD = `
+new_events as (
+  insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
+  select '${OPERATOR_SCOPE.projectId}', '${OPERATOR_SCOPE.environment}', i.id, 1, i.id, $2::text, t.now,
+         json_build_object('subject', c.subject, 'state', $3::text, 'message', c.message, 'remedy', c.remedy,
+                           'since', wire_time(c.since), 'details', c.details)
+    from t, changed c, lateral (
+      select (lpad(to_hex(floor(extract(epoch from t.now) * 1000)::bigint), 12, '0')
+              || substr(replace($1::text, '-', ''), 13))::uuid as id) i
+  returning project_id, environment, subject_id, seq, id, type
+),
+${FAN_OUT},${QUEUE_MAIL}`;
+
+const RAISE = `
+with t as materialized (select app_now() as now),
+condition as (
+  insert into operator_conditions as c (type, subject, since, last_seen, lapses_at, message, remedy, details)
+  select $2::text, $4::text, t.now, t.now, t.now + $5::float8 * interval '1 millisecond', $6::text, $7::text,
+         $8::jsonb
+    from t
+  on conflict (type, subject) do update
+     set last_seen = excluded.last_seen, lapses_at = excluded.lapses_at, message = excluded.message,
+         remedy = excluded.remedy, details = excluded.details
+  returning c.*, xmax = 0 as is_new
+),
+changed as (select * from condition where is_new),
+${RECORD}
+select ${COLUMNS}, is_new as "isNew" from condition`;
+
+/**
+ * Opens a condition, or notes that it still holds.
+ * @returns `isNew` for the one call that opened it
+ */
+export async function raiseCondition(
+  db: Queryable,
+  condition: NewCondition,
+): Promise<Condition & { isNew: boolean }> {
+  const { type, subject, message, remedy, details = {}, lapsesAfterMs = null } = condition;
+  const values = [newId(), type, 'raised', storable(subject), lapsesAfterMs];
+  const [row] = await db.query<Condition & { isNew: boolean }>(RAISE, [
+    ...values,
+    storable(message),
+    storable(remedy),
+    storable(JSON.stringify(details)),
+  ]);
+  if (!row) throw new Error('a condition was not returned');
+  return row;
+}
+
+// The event says what has ended in the words of the end, with the facts of the end if there are any.
+const CLEAR = `
+with t as materialized (select app_now() as now),
+ended as (
+  delete from operator_conditions c using t
+   where c.type = $5::text and c.subject = $4::text and (not $8::boolean or c.lapses_at <= t.now)
+  returning c.*
+),
+changed as (
+  select type, subject, $6::text as message, null::text as remedy, coalesce($7::jsonb, details) as details, since,
+         last_seen
+    from ended
+),
+${RECORD}
+select type, subject, message, details, since, last_seen as "lastSeen" from changed`;
+
+/**
+ * Ends a condition.
+ * @param options.ifLapsed only if it was not reported for as long as it said
+ * @returns what has ended; null when it was not open
+ */
+export async function clearCondition(
+  db: Queryable,
+  ended: EndedCondition,
+  { ifLapsed = false }: { ifLapsed?: boolean } = {},
+): Promise<Omit<Condition, 'remedy'> | null> {
+  const { type, subject, details } = ended;
+  const { endsAs, ended: sentence } = CONDITIONS[type];
+  const [row] = await db.query<Omit<Condition, 'remedy'>>(CLEAR, [
+    newId(),
+    endsAs,
+    'cleared',
+    storable(subject),
+    type,
+    storable(ended.endMessage ?? sentence),
+    details === undefined ? null : storable(JSON.stringify(details)),
+    ifLapsed,
+  ]);
+  return row ?? null;
+}
+
+const LIST = `select ${COLUMNS} from operator_conditions order by since desc, type, subject limit $1`;
+
+/** Open conditions, newest first. */
+export function listConditions(db: Queryable, limit: number): Promise<Condition[]> {
+  return db.query<Condition>(LIST, [limit]);
+}
+
+const COUNT = `select type, count(*)::int as open from operator_conditions group by type`;
+
+export function countConditions(db: Queryable): Promise<{ type: ConditionType; open: number }[]> {
+  return db.query(COUNT);
+}
+
+const LAPSED = `select type, subject from operator_conditions where lapses_at <= app_now() order by lapses_at`;
+
+/** Conditions that were not reported for as long as they said; end each with `ifLapsed`. */
+export function lapsedConditions(db: Queryable): Promise<ConditionKey[]> {
+  return db.query<ConditionKey>(LAPSED);
+}
+
+/** PostgreSQL stores no NUL, as itself or as an escape of JSON. */
+function storable(text: string): string {
+  return text.replaceAll('\0', '\uFFFD').replace(/(?<!\\)((?:\\\\)*)\\u0000/g, '$1\\uFFFD');
+}

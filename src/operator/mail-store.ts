@@ -1,0 +1,177 @@
+/**
+ * What is to be mailed to the operator: beginnings and ends of conditions, queued by the statement that records
+ * them (condition-store.ts). operator/mail.ts writes the mail and has it accepted.
+ *
+ * Guarantees: nothing that was recorded while an address was set is left out. Each mail is planned once, whatever the number
+ * of nodes, and at most one an hour for each type of condition. A planned mail keeps its id until it is accepted, so
+ * that accepting it again is recognised as a repetition.
+ */
+import type { ConditionType } from '../core/operator-events.ts';
+import type { Scope } from '../core/scope.ts';
+import { type Address, addressKey } from '../mail/address.ts';
+import { createKey } from '../accounts/keys/key-store.ts';
+import type { Database, Queryable } from '../database/database.ts';
+
+/** Mail about the failure of this mail would not arrive, and would queue the next one. */
+export const NOT_MAILED: ConditionType = 'operator.unreachable';
+
+/**
+ * A step of the statements that record a condition, with their steps `t`, `changed` and `new_events`; $3 is the
+ * state.
+ */
+export const QUEUE_MAIL = `
+queued_mail as (
+  insert into operator_mail_queue (event_id, kind, subject, state, message, remedy, since, at)
+  select e.id, c.type, c.subject, $3::text, c.message, c.remedy, c.since, t.now
+    from t, changed c, new_events e
+   where c.type <> '${NOT_MAILED}' and exists (select from operator_mail)
+)`;
+
+/** Sets the address for mail to the operator; null: nothing is queued any more, and what waits is deleted. */
+export async function setOperatorAddress(db: Queryable, address: Address | null): Promise<void> {
+  if (address !== null) {
+    const text = `insert into operator_mail (address) values ($1)
+                  on conflict (only_row) do update set address = excluded.address`;
+    return void (await db.query(text, [address]));
+  }
+  await db.query('with unset as (delete from operator_mail) delete from operator_mail_queue');
+}
+
+/** Whether anything is still to be mailed. */
+export async function hasOperatorMail(db: Queryable): Promise<boolean> {
+  return (await db.query('select from operator_mail_queue limit 1')).length > 0;
+}
+
+// A node whose statement began earlier than the one that has just planned must not take that for a clock that
+// was set back.
+const PLAN = `
+with t as materialized (select app_now() as now),
+waiting as (
+  select distinct q.kind from operator_mail_queue q
+   where q.mail_id is null
+     and not exists (select from operator_mail_queue p where p.kind = q.kind and p.mail_id is not null)
+),
+due as (
+  insert into operator_mailed as m (kind, at)
+  select w.kind, t.now from waiting w, t order by w.kind
+  on conflict (kind) do update set at = excluded.at
+   where m.at <= excluded.at - interval '1 hour' or m.at > excluded.at + interval '1 minute'
+  returning m.kind
+),
+mails as materialized (select kind, gen_random_uuid() as id from due)
+update operator_mail_queue q set mail_id = m.id from mails m where q.kind = m.kind and q.mail_id is null`;
+
+/** Plans a mail for each type of condition that has something to report and had none within an hour. */
+export async function planOperatorMail(db: Queryable): Promise<void> {
+  await db.query(PLAN);
+}
+
+export type Report = {
+  subject: string;
+  state: 'raised' | 'cleared';
+  message: string;
+  remedy: string | null;
+  since: Date;
+  at: Date;
+};
+
+/** @property reports the newest ones, oldest first @property total of all reports */
+export type PlannedMail = { id: string; kind: ConditionType; total: number; reports: Report[] };
+
+const PLANNED = `
+select mail_id as "mailId", kind, subject, state, message, remedy, since, at, total
+  from (select q.*, count(*) over (partition by mail_id)::int as total,
+               row_number() over (partition by mail_id order by at desc, event_id desc) as place
+          from operator_mail_queue q where mail_id is not null) q
+ where place <= $1
+ order by mail_id, place desc`;
+
+/** Mails that are planned and not known to be accepted. @param reportsMax of each mail */
+export async function plannedOperatorMail(
+  db: Queryable,
+  reportsMax: number,
+): Promise<PlannedMail[]> {
+  type Row = Report & { mailId: string; kind: ConditionType; total: number };
+  const mails = new Map<string, PlannedMail>();
+  for (const { mailId: id, kind, total, ...report } of await db.query<Row>(PLANNED, [reportsMax])) {
+    const mail = mails.get(id) ?? { id, kind, total, reports: [] };
+    mail.reports.push(report);
+    mails.set(id, mail);
+  }
+  return [...mails.values()];
+}
+
+/** The mail was accepted. */
+export async function endPlannedMail(db: Queryable, mailId: string): Promise<void> {
+  await db.query('delete from operator_mail_queue where mail_id = $1', [mailId]);
+}
+
+/** A live domain that can send. */
+export type OperatorSender = Scope & {
+  organizationId: string;
+  domain: string;
+  /** The operator's address is on the project's suppression list. */
+  isSuppressed: boolean;
+};
+
+const FIND_SENDER = `
+select d.project_id as "projectId", d.environment, p.organization_id as "organizationId", d.name as domain,
+       exists (select from suppressions s
+                where s.project_id = d.project_id and s.environment = d.environment
+                  and s.address_key = $2 and (s.expires_at is null or s.expires_at > app_now()))
+         as "isSuppressed"
+  from (select d.* from domains d
+         where d.environment = 'live' and d.deleted_at is null and d.status = 'verified'
+           and d.paused_at is null and ($1::text is null or d.name = $1)
+           and not exists (select from unusable_secrets u
+                            where u.kind = 'domain' and u.owner_id = d.project_id and u.id = d.id)
+         order by d.created_at, d.id limit 1) d
+  join projects p on p.id = d.project_id`;
+
+/** The oldest verified live domain that is not paused. @param wanted.domain only this one; null: any */
+export async function findOperatorSender(
+  db: Queryable,
+  wanted: { domain: string | null; to: Address },
+): Promise<OperatorSender | null> {
+  const values = [wanted.domain, addressKey(wanted.to)];
+  const [row] = await db.query<OperatorSender>(FIND_SENDER, values);
+  return row ?? null;
+}
+
+const KEY_NAME = 'Letterhaus, mail to the operator';
+
+const FIND_KEY = `
+select id from api_keys
+ where project_id = $1 and environment = $2 and name = $3 and domain = $4 and permission = 'sending_access'
+   and revoked_at is null and expires_at is null
+ order by id limit 1`;
+
+/**
+ * The key that the mail is accepted with, made when there is none: nobody has its text. Only one is made, because the row of
+ * the address is locked.
+ */
+export function operatorMailKey(
+  db: Pick<Database, 'transaction'>,
+  { projectId, environment, domain }: OperatorSender,
+): Promise<string> {
+  const scope = { projectId, environment };
+  return db.transaction(async (tx) => {
+    await tx.query('select from operator_mail for update');
+    const values = [projectId, environment, KEY_NAME, domain];
+    const [known] = await tx.query<{ id: string }>(FIND_KEY, values);
+    if (known) return known.id;
+    const limits = { permission: 'sending_access', domain, expiresAt: null } as const;
+    return (await createKey(tx, scope, { name: KEY_NAME, ...limits })).key.id;
+  });
+}
+
+// The events stay in the stream of the operator's keys.
+const FORGET = `
+delete from operator_mail_queue where event_id in (
+  select event_id from operator_mail_queue where at < app_now() - interval '30 days' limit $1)
+returning event_id`;
+
+/** Deletes reports that could not be mailed for 30 days. @returns their number */
+export async function forgetOperatorMail(db: Queryable, limit: number): Promise<number> {
+  return (await db.query(FORGET, [limit])).length;
+}

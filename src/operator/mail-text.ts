@@ -1,0 +1,58 @@
+/** The words of mail to the operator: what happened, since when, what to do, and with which command. */
+import type { ConditionType } from '../core/operator-events.ts';
+import type { PlannedMail, Report } from './mail-store.ts';
+
+const SUBJECT_CHARACTERS_MAX = 150;
+
+/** @param machine the host name of the installation */
+export function operatorText(
+  { kind, total, reports }: PlannedMail,
+  machine: string,
+): { subject: string; text: string } {
+  const [first] = reports;
+  const subject =
+    total === 1 && first !== undefined
+      ? `${first.state === 'cleared' ? 'Over: ' : ''}${first.message}`
+      : `${total} reports of ${kind}`;
+  const left = total - reports.length;
+  const parts = [
+    ...(left > 0
+      ? [`There are ${left} more reports; these are the newest ${reports.length}.`]
+      : []),
+    ...reports.map((report) => paragraph(kind, report)),
+    closing(kind, machine),
+  ];
+  return { subject: `Letterhaus: ${cut(subject)}`, text: `${parts.join('\n\n')}\n` };
+}
+
+function paragraph(kind: ConditionType, report: Report): string {
+  const { subject, state, message, remedy, since, at } = report;
+  const isOver = state === 'cleared';
+  const lines = [
+    ['What', `${kind}, ${subject}`],
+    ['Since', time(since)],
+    ...(isOver ? [['Until', time(at)]] : []),
+    ...(remedy === null ? [] : [['To do', remedy]]),
+  ];
+  const facts = lines.map(([name = '', value = '']) => `  ${`${name}:`.padEnd(7)}${value}`);
+  return [`${isOver ? 'Over: ' : ''}${message}`, ...facts].join('\n');
+}
+
+function closing(kind: ConditionType, machine: string): string {
+  return [
+    `What is open now is listed by: letterhaus attention`,
+    `This is from the installation of ${machine}. It mails about ${kind} once an hour at most; what happens`,
+    'meanwhile is in the next mail. LETTERHAUS_OPERATOR_ADDRESS names who gets it.',
+  ].join('\n');
+}
+
+/** `2026-11-25 22:41 UTC` */
+function time(at: Date): string {
+  return `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+}
+
+function cut(text: string): string {
+  const characters = [...text.replace(/[\p{Cc}\s]+/gu, ' ').trim()];
+  if (characters.length <= SUBJECT_CHARACTERS_MAX) return characters.join('');
+  return `${characters.slice(0, SUBJECT_CHARACTERS_MAX - 1).join('')}…`;
+}

@@ -1,0 +1,189 @@
+/**
+ * Mail to the operator's address about conditions (core/operator-events.ts), sent by a worker as ordinary live mail.
+ *
+ * Each look plans what is due (operator/mail-store.ts), has it accepted under an idempotency key, and then takes it off the
+ * queue. A worker that dies in between leaves it to the next look of any worker, whose request is then answered as
+ * a repetition. While no mail can be accepted everything waits, and the condition `operator.unreachable` says why.
+ */
+import { createHash } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { Config } from '../config/config.ts';
+import type { OperatorEvents } from '../core/operator-events.ts';
+import type { UnreadyCode } from '../core/readiness.ts';
+import { isRefusal } from '../core/refusals.ts';
+import type { Caller } from '../core/scope.ts';
+import type { World } from '../lib/world.ts';
+import { type Address, domainOf, formatMailbox } from '../mail/address.ts';
+import type { AcceptEmail, AcceptOutcome } from '../accept/accept.ts';
+import { makeDraft } from '../accept/draft.ts';
+import {
+  endPlannedMail,
+  findOperatorSender,
+  hasOperatorMail,
+  NOT_MAILED,
+  operatorMailKey,
+  type OperatorSender,
+  type PlannedMail,
+  plannedOperatorMail,
+  planOperatorMail,
+} from './mail-store.ts';
+import { type Database, DatabaseUnavailable } from '../database/database.ts';
+import { operatorText } from './mail-text.ts';
+
+const LOOK_EVERY_MS = 2_000;
+/** How often it is looked whether mail could be sent, while there is none. */
+const CHECK_EVERY_MS = 60_000;
+const REPORTS_SHOWN_MAX = 50;
+/** The condition is reported at every check. */
+const LAPSES_AFTER_MS = 10 * 60_000;
+/**
+ * In these states other mail is refused, to leave room for outcomes or because nothing can be signed. A few kilobytes an hour
+ * about just that are accepted.
+ */
+const ACCEPTED_DURING: readonly UnreadyCode[] = ['disk_full', 'database_full', 'secret_key'];
+/** Refusals that pass by themselves. */
+const PASSING = new Set(['rate_limit_error', 'service_unavailable']);
+
+const CONDITION = { type: NOT_MAILED, subject: 'mail to the operator' } as const;
+
+type OperatorMailOptions = {
+  db: Database;
+  config: Pick<Config, 'hostname' | 'allowPrivateNetworks'>;
+  to: Address;
+  /** null: postmaster at the domain that sends. */
+  from: Config['operatorFrom'];
+  /** Accepts an email without the refusals of readiness. */
+  accept: AcceptEmail;
+  /** Why mail is not accepted at present. */
+  unready: () => readonly { code: UnreadyCode }[];
+  operatorEvents: OperatorEvents;
+  world: Pick<World, 'monotonicMs'>;
+  log: Pick<Logger, 'warn' | 'info'>;
+};
+
+export class OperatorMail {
+  readonly #options: OperatorMailOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> = Promise.resolve();
+  #isStopped = true;
+  #checkedAtMs = -Infinity;
+  #hasFailed = false;
+
+  constructor(options: OperatorMailOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    if (!this.#isStopped) return;
+    this.#isStopped = false;
+    this.#lookLater(0);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    await this.#looking;
+  }
+
+  #lookLater(waitMs: number): void {
+    if (this.#isStopped) return;
+    this.#timer = setTimeout(() => {
+      this.#looking = this.#look()
+        .then(() => void (this.#hasFailed = false))
+        .catch((error: unknown) => this.#failed(error))
+        .finally(() => this.#lookLater(LOOK_EVERY_MS));
+    }, waitMs).unref();
+  }
+
+  /** A failure that lasts is logged once. */
+  #failed(error: unknown): void {
+    if (error instanceof DatabaseUnavailable || this.#hasFailed) return;
+    this.#hasFailed = true;
+    this.#options.log.warn({ err: error }, 'mailing the operator failed; it will be tried again');
+  }
+
+  async #look(): Promise<void> {
+    const { db, from, to, unready, world, operatorEvents } = this.#options;
+    if (unready().some(({ code }) => !ACCEPTED_DURING.includes(code))) return;
+    const nowMs = world.monotonicMs();
+    const isChecked = nowMs - this.#checkedAtMs < CHECK_EVERY_MS;
+    if (isChecked && !(await hasOperatorMail(db))) return;
+    this.#checkedAtMs = nowMs;
+    const domain = from === null ? null : domainOf(from.address);
+    const sender = await findOperatorSender(db, { domain, to });
+    const problem = problemOf(sender, domain);
+    if (sender === null || problem !== null) return this.#raise(problem ?? NO_DOMAIN);
+    await planOperatorMail(db);
+    for (const mail of await plannedOperatorMail(db, REPORTS_SHOWN_MAX)) {
+      const outcome = await this.#send(mail, sender);
+      if (outcome.kind === 'refused') return this.#refused(outcome);
+      await endPlannedMail(db, mail.id);
+    }
+    operatorEvents.clear(CONDITION);
+  }
+
+  async #send(mail: PlannedMail, sender: OperatorSender): Promise<AcceptOutcome> {
+    const { db, config, to, from, accept, log } = this.#options;
+    const { subject, text } = operatorText(mail, config.hostname);
+    const input = {
+      from: from === null ? `Letterhaus <postmaster@${sender.domain}>` : formatMailbox(from),
+      to,
+      subject,
+      text,
+      headers: { 'Auto-Submitted': 'auto-generated' },
+    };
+    const { allowPrivateNetworks } = config;
+    const draft = makeDraft(input, { environment: 'live', allowPrivateNetworks });
+    if (isRefusal(draft)) return { kind: 'refused', ...draft };
+    const caller: Caller = {
+      ...sender,
+      keyId: await operatorMailKey(db, sender),
+      permission: 'sending_access',
+      expiresAt: null,
+    };
+    const key = `operator-mail-${mail.id}`;
+    const fingerprint = createHash('sha256').update(key).digest('hex');
+    const outcome = await accept(caller, draft, { key, fingerprint });
+    if (outcome.kind === 'accepted') {
+      log.info({ event: mail.kind, reports: mail.total }, 'the operator is mailed');
+    }
+    return outcome;
+  }
+
+  #refused({ refused, message }: Extract<AcceptOutcome, { kind: 'refused' }>): void {
+    if (PASSING.has(refused)) return;
+    this.#raise({ message: `Mail to the operator is refused: ${message}`, remedy: REMEDY });
+  }
+
+  #raise(problem: Problem): void {
+    this.#options.operatorEvents.raise({
+      ...CONDITION,
+      ...problem,
+      lapsesAfterMs: LAPSES_AFTER_MS,
+    });
+  }
+}
+
+type Problem = { message: string; remedy: string };
+
+const REMEDY = 'Conditions wait to be mailed meanwhile; letterhaus attention lists them.';
+
+const NO_DOMAIN: Problem = {
+  message: 'Mail to the operator cannot be sent: no live domain is verified, or all are paused.',
+  remedy: `Add and verify a domain (letterhaus domains add). ${REMEDY}`,
+};
+
+function problemOf(sender: OperatorSender | null, domain: string | null): Problem | null {
+  if (sender === null) {
+    if (domain === null) return NO_DOMAIN;
+    return {
+      message: `Mail to the operator cannot be sent: ${domain} is no verified live domain, or is paused.`,
+      remedy: `Verify it (letterhaus domains verify ${domain}), or change LETTERHAUS_OPERATOR_FROM. ${REMEDY}`,
+    };
+  }
+  if (!sender.isSuppressed) return null;
+  return {
+    message: `Mail to the operator cannot be sent: its address is on the suppression list of the project that has ${sender.domain}.`,
+    remedy: `Remove it (letterhaus suppressions remove <address> --project ${sender.projectId}), or change LETTERHAUS_OPERATOR_ADDRESS. ${REMEDY}`,
+  };
+}

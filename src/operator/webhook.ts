@@ -1,0 +1,93 @@
+/**
+ * The webhook of LETTERHAUS_OPERATOR_WEBHOOK: an endpoint of the operator's project that each start brings into line
+ * with the configuration. It is signed, retried and disabled like all others; a start enables it again.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { OperatorConfig } from '../config/operator.ts';
+import { checkOutboundUrl } from '../net/http/guarded-client.ts';
+import type { Database, Queryable } from '../database/database.ts';
+import { OPERATOR_SCOPE } from './condition-store.ts';
+import { makeOperatorProject } from '../accounts/projects/project-store.ts';
+import type { SecretBox } from '../secrets/secret-store.ts';
+import {
+  createEndpoint,
+  deleteEndpoint,
+  findEndpoint,
+  findSecrets,
+  rotateSecret,
+  updateEndpoint,
+} from '../webhooks/endpoint-store.ts';
+import { SECRET_BYTES, secretText } from '../webhooks/sending/attempt.ts';
+
+/** Of the endpoint that the configuration names. */
+const ID = 'ffffffff-ffff-7fff-bfff-fffffffffffe';
+
+type Options = {
+  config: OperatorConfig & { allowPrivateNetworks: boolean };
+  secrets: SecretBox;
+  log: Pick<Logger, 'info' | 'warn'>;
+};
+
+export async function keepOperatorWebhook(db: Database, options: Options): Promise<void> {
+  const { config, log } = options;
+  const { operatorWebhook: wanted, allowPrivateNetworks: allowPrivate } = config;
+  if (wanted === null) return void (await deleteEndpoint(db, OPERATOR_SCOPE, ID));
+  const problem = checkOutboundUrl(wanted.url, { allowPrivate });
+  if (problem !== null) {
+    log.warn(`LETTERHAUS_OPERATOR_WEBHOOK gets no events: ${problem}`);
+    return void (await deleteEndpoint(db, OPERATOR_SCOPE, ID));
+  }
+  await db.transaction(async (tx) => {
+    // Locks the row of the project: nodes that start at the same moment do this one after the other.
+    await makeOperatorProject(tx);
+    const present = await findEndpoint(tx, OPERATOR_SCOPE, ID);
+    if (present === null) return create(tx, wanted, options);
+    await updateEndpoint(tx, OPERATOR_SCOPE, { id: ID, url: wanted.url, status: 'enabled' });
+    if (wanted.secret !== null) await useSecret(tx, wanted.secret, options);
+  });
+}
+
+async function create(
+  tx: Queryable,
+  { url, secret }: NonNullable<OperatorConfig['operatorWebhook']>,
+  { secrets, log }: Options,
+): Promise<void> {
+  const sealed = secrets.seal(secret ?? secretText(randomBytes(SECRET_BYTES)), ID);
+  const made = await createEndpoint(tx, OPERATOR_SCOPE, {
+    id: ID,
+    url,
+    events: null,
+    secret: sealed,
+  });
+  if (made === null) {
+    return log.warn(
+      'LETTERHAUS_OPERATOR_WEBHOOK gets no events: the operator has as many webhooks as a project may have; delete one',
+    );
+  }
+  if (secret === null) {
+    log.info(
+      `a signing secret was made for LETTERHAUS_OPERATOR_WEBHOOK; \`letterhaus webhooks rotate-secret ${ID}\` shows a new one`,
+    );
+  }
+}
+
+/** The earlier secret signs, too, for 24 hours. */
+async function useSecret(tx: Queryable, wanted: string, { secrets, log }: Options): Promise<void> {
+  const sealed = await findSecrets(tx, OPERATOR_SCOPE, ID);
+  if (sealed !== null && opened(secrets, sealed.secret) === wanted) return;
+  const secret = secrets.seal(wanted, ID);
+  if ((await rotateSecret(tx, OPERATOR_SCOPE, { id: ID, secret })) !== null) return;
+  log.warn(
+    'LETTERHAUS_OPERATOR_WEBHOOK_SECRET is not used yet: the secret was changed twice within 24 hours',
+  );
+}
+
+/** Null when it was sealed with a secret key that is lost. */
+function opened(secrets: SecretBox, sealed: Buffer): string | null {
+  try {
+    return secrets.open(sealed, ID);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,129 @@
+/** What the daily proof has found (reconciliation-store.ts): for the operator, and for the condition that reports it. */
+import type { Difference, Statuses } from './differences.ts';
+import type { Queryable } from '../database/database.ts';
+
+export type ReconciledDay = {
+  projectId: string;
+  projectName: string;
+  day: string;
+  /** null: it waits for its first check, or the retention removed its mail before. */
+  checkedAt: Date | null;
+  /** It is checked again. */
+  isWaiting: boolean;
+  emails: number;
+  recipients: number;
+  statuses: Partial<Statuses>;
+  differences: Difference[];
+  acknowledgedAt: Date | null;
+};
+
+const COLUMNS = `
+d.project_id as "projectId", p.name as "projectName", d.day::text, d.checked_at as "checkedAt",
+       d.next_check_at is not null as "isWaiting", d.emails, d.recipients, d.statuses, d.differences,
+       d.acknowledged_at as "acknowledgedAt"`;
+
+const LIST = `
+select ${COLUMNS} from reconciled_days d join projects p on p.id = d.project_id
+ where d.day >= $1::date and d.day <= $2::date and ($3::uuid is null or d.project_id = $3)
+ order by d.day desc, p.name, d.project_id
+ limit $4`;
+
+/** The newest first. @param of.projectId null: of all projects */
+export function listReconciledDays(
+  db: Queryable,
+  of: { from: string; to: string; projectId: string | null },
+  limit: number,
+): Promise<ReconciledDay[]> {
+  return db.query<ReconciledDay>(LIST, [of.from, of.to, of.projectId, limit]);
+}
+
+const LIST_DIFFERENCES = `
+select ${COLUMNS} from reconciled_days d join projects p on p.id = d.project_id
+ where d.differences <> '[]' and d.acknowledged_at is null and ($2::uuid is null or d.project_id = $2)
+ order by d.day desc, p.name, d.project_id
+ limit $1`;
+
+/** Days with differences that no operator has acknowledged, the newest first. @param projectId null: of all projects */
+export function listDifferences(
+  db: Queryable,
+  limit: number,
+  projectId: string | null = null,
+): Promise<ReconciledDay[]> {
+  return db.query<ReconciledDay>(LIST_DIFFERENCES, [limit, projectId]);
+}
+
+const ACKNOWLEDGE = `
+update reconciled_days set acknowledged_at = app_now()
+ where day = $1::date and ($2::uuid is null or project_id = $2) and differences <> '[]'
+   and acknowledged_at is null
+returning project_id as "projectId"`;
+
+/** @returns the projects whose differences of the day are acknowledged now */
+export async function acknowledgeDay(
+  db: Queryable,
+  { day, projectId }: { day: string; projectId: string | null },
+): Promise<string[]> {
+  const rows = await db.query<{ projectId: string }>(ACKNOWLEDGE, [day, projectId]);
+  return rows.map((row) => row.projectId);
+}
+
+/** Days that a summary is about. */
+const SUMMED_DAYS = 30;
+
+const SUMMARY = `
+select r.first_day::text as "firstDay", r.through::text, r.finished_at as "finishedAt",
+       (app_now() at time zone 'UTC')::date::text as today,
+       greatest(r.first_day, r.through - ${SUMMED_DAYS - 1})::text as from,
+       (select count(*) from reconciled_days d
+         where d.differences <> '[]' and d.acknowledged_at is null)::int as differing,
+       (select count(*) from reconciled_days d
+         where d.next_check_at <= app_now() or d.checked_at is null and d.next_check_at is not null)::int
+         as waiting,
+       (select count(*) from reconciled_days d
+         where d.checked_at is null and d.next_check_at is null
+           and d.day >= greatest(r.first_day, r.through - ${SUMMED_DAYS - 1}))::int as removed
+  from reconciliation r`;
+
+/** Days are those of a project each. */
+export type ReconciliationSummary = {
+  /** The first day that is compared with the counters, and the last one that is over. */
+  firstDay: string;
+  through: string;
+  /** By the clock of the database. */
+  today: string;
+  /** The first of the last 30 days that can be proven. */
+  from: string;
+  /** When everything that was due had been checked; null: never. */
+  finishedAt: Date | null;
+  /** With differences that are not acknowledged. */
+  differing: number;
+  /** To be checked now. */
+  waiting: number;
+  /** Of these 30 days: removed by the retention before they could be checked. */
+  removed: number;
+};
+
+export async function readReconciliation(db: Queryable): Promise<ReconciliationSummary> {
+  const [row] = await db.query<ReconciliationSummary>(SUMMARY);
+  if (!row) throw new Error('the state of the reconciliation is missing');
+  return row;
+}
+
+const NOTE_FINISHED = `
+update reconciliation set finished_at = app_now()
+ where finished_at is null or finished_at < app_now() - interval '10 minutes' or $1`;
+
+/** Everything that was due is checked. @param isNews something was checked since the last call */
+export async function noteFinished(db: Queryable, isNews: boolean): Promise<void> {
+  await db.query(NOTE_FINISHED, [isNews]);
+}
+
+/** As long as the counters of days are kept (stats/counts.ts). */
+const FORGET = `
+delete from reconciled_days where ctid = any(array(
+  select ctid from reconciled_days where day < (app_now() - interval '400 days')::date limit $1))
+returning 1`;
+
+export async function forgetReconciledDays(db: Queryable, limit: number): Promise<number> {
+  return (await db.query(FORGET, [limit])).length;
+}

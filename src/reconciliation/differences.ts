@@ -1,0 +1,163 @@
+/**
+ * The daily proof that no accepted mail is missing: which differences there may be, and what each means.
+ *
+ * For each project and day (UTC) of acceptance the recipients of the stored emails are counted by status:
+ *
+ *   accepted = delivered + sent + bounced + failed + suppressed + canceled + complained + open
+ *
+ * `accepted` is what the counters of statistics counted when the mail was accepted. Outcomes, which these count on the day
+ * on which they happen, are compared with the events of that day. Each email is also compared with
+ * its recipients, its places in the queue and its events. reconciliation/reconciliation-store.ts has the statements.
+ */
+import { FINAL_STATUSES, type FinalStatus } from '../core/statuses.ts';
+
+/** The most severe first. */
+export const DIFFERENCE_KINDS = [
+  'accepted_differs',
+  'outcome_differs',
+  'email_missing',
+  'recipient_missing',
+  'not_queued',
+  'queued_after_end',
+  'open_count_differs',
+  'event_missing',
+  'status_unexplained',
+] as const;
+export type DifferenceKind = (typeof DIFFERENCE_KINDS)[number];
+
+type Meaning = {
+  /** Completes "3 emails …"; of counters it is not used. */
+  says: string;
+  toDo: string;
+};
+
+const LOOK = 'Look at it with `letterhaus emails show ID`';
+const LOST =
+  'Rows were lost or removed by hand: ask who changed the database, check its disk and its log, and compare with the newest backup (docs/reconciliation.md).';
+
+export const DIFFERENCES: Readonly<Record<DifferenceKind, Meaning>> = {
+  accepted_differs: { says: 'differ from what was counted at acceptance', toDo: LOST },
+  outcome_differs: { says: 'differ from what was counted', toDo: LOST },
+  email_missing: {
+    says: 'left recipients, events or places in the queue without an email',
+    toDo: LOST,
+  },
+  recipient_missing: { says: 'lack a recipient', toDo: LOST },
+  not_queued: {
+    says: 'have a recipient that has not ended and has no place in the queue, so it is never sent',
+    toDo: `${LOOK}, and send the email again if it is still wanted.`,
+  },
+  queued_after_end: {
+    says: 'have a place in the queue for a recipient that has ended, so it may be sent twice',
+    toDo: 'Hold it at once with `letterhaus queue hold --email ID`, then see docs/reconciliation.md.',
+  },
+  open_count_differs: {
+    says: 'count another number of open recipients than they have',
+    toDo: `${LOOK}: its status may be wrong.`,
+  },
+  event_missing: {
+    says: 'lack an event, so the timeline and the event stream are incomplete',
+    toDo: `${LOOK}. ${LOST}`,
+  },
+  status_unexplained: {
+    says: 'have a recipient whose status is not that of its last event',
+    toDo: `${LOOK}. ${LOST}`,
+  },
+};
+
+/** @property emails how many have it; of counters 0 */
+export type Difference = {
+  kind: DifferenceKind;
+  emails: number;
+  /** Ids of some of them. */
+  examples: readonly string[];
+  /** Of counters: which one, what it counted, and what is stored. */
+  counter?: 'emails' | 'recipients' | Outcome;
+  counted?: number;
+  stored?: number;
+};
+
+/** What happens to recipients, by the status that they reach; a recipient may be deferred several times. */
+export const OUTCOMES = [
+  'sent',
+  'delivered',
+  'deferred',
+  'bounced',
+  'failed',
+  'suppressed',
+  'canceled',
+  'complained',
+] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+export type Outcomes = Readonly<Record<Outcome, number>>;
+
+export const NO_OUTCOMES: Outcomes = {
+  sent: 0,
+  delivered: 0,
+  deferred: 0,
+  bounced: 0,
+  failed: 0,
+  suppressed: 0,
+  canceled: 0,
+  complained: 0,
+};
+
+export function addOutcomes(one: Outcomes, other: Outcomes): Outcomes {
+  const sums = OUTCOMES.map((outcome) => [outcome, one[outcome] + other[outcome]] as const);
+  return Object.fromEntries(sums) as Record<Outcome, number>;
+}
+
+/** @param isPartial the retention may have removed events of the day before they were counted */
+export function outcomeDifferences(
+  { counted, stored }: { counted: Outcomes; stored: Outcomes },
+  isPartial: boolean,
+): Difference[] {
+  return OUTCOMES.filter((outcome) =>
+    isPartial ? counted[outcome] < stored[outcome] : counted[outcome] !== stored[outcome],
+  ).map((outcome) => ({
+    kind: 'outcome_differs',
+    emails: 0,
+    examples: [],
+    counter: outcome,
+    counted: counted[outcome],
+    stored: stored[outcome],
+  }));
+}
+
+/** Ids that a difference names. */
+export const EXAMPLES_MAX = 5;
+
+export type Statuses = Readonly<Record<FinalStatus | 'open', number>>;
+export const STATUS_COLUMNS = [...FINAL_STATUSES, 'open'] as const;
+
+/** Mail of a day is compared with the counters once this long has passed: no transaction of the day still runs. */
+export const DAY_SETTLES_MS = 3_600_000;
+
+/** One sentence. */
+export function describeDifference(difference: Difference): string {
+  const { kind, emails, examples, counter, counted, stored } = difference;
+  if (kind === 'accepted_differs') {
+    return `${counted} ${counter} were accepted, and ${stored} are stored.`;
+  }
+  if (kind === 'outcome_differs') {
+    return `${counted} recipients were counted as ${counter}, and ${stored} have such an event.`;
+  }
+  const named = examples.length === 0 ? '' : `: ${examples.join(', ')}`;
+  return `${emails} ${emails === 1 ? 'email' : 'emails'} ${inNumber(DIFFERENCES[kind].says, emails)}${named}.`;
+}
+
+function inNumber(says: string, emails: number): string {
+  if (emails !== 1) return says;
+  return says.replace(/^(have|lack|count)/, (verb) => (verb === 'have' ? 'has' : `${verb}s`));
+}
+
+/** How much it is: an acknowledgement holds for no more. */
+export function weightOf({ emails, counted = 0, stored = 0 }: Difference): number {
+  return Math.max(emails, Math.abs(counted - stored));
+}
+
+/** In the order of DIFFERENCE_KINDS. */
+export function sortDifferences(differences: readonly Difference[]): Difference[] {
+  const rank = ({ kind }: Difference): number => DIFFERENCE_KINDS.indexOf(kind);
+  return differences.toSorted((a, b) => rank(a) - rank(b));
+}

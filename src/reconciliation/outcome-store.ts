@@ -1,0 +1,196 @@
+/**
+ * A second count of the outcomes of a day, from the stored events: the daily proof compares it with the counters of
+ * statistics (reconciliation/differences.ts).
+ *
+ * Events are found by the index of the event stream (events/stream-store.ts), which has them in the order of their transactions
+ * and thereby nearly in that of their times: a binary search finds the beginning of the day, from where each event is
+ * read once, whenever its email was accepted. The day has been over for an hour, so none of its transactions still runs.
+ */
+import { EVENT_OF_STATUS } from '../core/events.ts';
+import { type Outcomes, OUTCOMES } from './differences.ts';
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from '../database/database.ts';
+import type { ProjectDay } from './reconciliation-store.ts';
+import { NO_ID } from '../retention/retention-store.ts';
+
+const DAY_MS = 86_400_000;
+/** Times of transactions whose numbers follow one another differ by far less. */
+const DISORDER_MS = 10 * 60_000;
+
+/** A place in the order of the event stream; before all events of the transaction without an email. */
+export type EventPlace = { era: number; xactId: string; subjectId: string; seq: number };
+
+const ORDER = 'e.xact_era, e.xact_id, e.subject_id, e.seq';
+/** One hash in the index, and the place in a step of its own, as in events/stream-store.ts. */
+const OF_SCOPE = `
+hashtextextended(e.environment, uuid_hash_extended(e.project_id, 0))
+       = hashtextextended($2::text, uuid_hash_extended($1::uuid, 0))`;
+const PLACE = `
+place as materialized (
+  select $3::smallint as era, $4::xid8 as xact_id, $5::uuid as subject_id, $6::int as seq
+)`;
+const AFTER_PLACE = `
+${OF_SCOPE}
+     and (${ORDER})
+         > ((select era from place), (select xact_id from place), (select subject_id from place),
+            (select seq from place))`;
+
+const FIRST_AFTER = `
+with ${PLACE}
+select e.xact_era as era, e.xact_id::text as "xactId", e.created_at as "createdAt" from events e
+ where ${AFTER_PLACE}
+ order by ${ORDER} limit 1`;
+
+const LAST_OF_ERA = `
+select max(e.xact_id)::text as "xactId" from (
+  select e.xact_id from events e
+   where ${OF_SCOPE} and e.xact_era <= $3::smallint
+   order by e.xact_era desc, e.xact_id desc, e.subject_id desc, e.seq desc limit 1) e`;
+
+type FoundEvent = { era: number; xactId: string; createdAt: Date };
+
+const before = (era: number, xactId: bigint): EventPlace => ({
+  era,
+  xactId: String(xactId),
+  subjectId: NO_ID,
+  seq: 0,
+});
+
+async function firstAfter(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  { era, xactId, subjectId, seq }: EventPlace,
+): Promise<FoundEvent | null> {
+  const values = [projectId, environment, era, xactId, subjectId, seq];
+  const [row] = await db.query<FoundEvent>(FIRST_AFTER, values);
+  return row ?? null;
+}
+
+/**
+ * Where the events of the day begin, or somewhat before.
+ * @returns null: there are no later events
+ */
+export async function findBeginning(
+  db: Queryable,
+  scope: Scope,
+  day: string,
+): Promise<EventPlace | null> {
+  const fromMs = Date.parse(day) - DISORDER_MS;
+  const isBefore = ({ createdAt }: FoundEvent): boolean => createdAt.getTime() < fromMs;
+  let found = await firstAfter(db, scope, before(0, 0n));
+  // An era that began before the day and ended within it is searched like the others.
+  while (found !== null) {
+    const { era } = found;
+    const place = await searchEra(db, scope, { era, first: found, isBefore });
+    if (place !== null) return place;
+    found = await firstAfter(db, scope, before(era + 1, 0n));
+  }
+  return null;
+}
+
+type Search = { era: number; first: FoundEvent; isBefore: (one: FoundEvent) => boolean };
+
+/** The first transaction of the era that is not before. */
+async function searchEra(
+  db: Queryable,
+  scope: Scope,
+  { era, first, isBefore }: Search,
+): Promise<EventPlace | null> {
+  if (!isBefore(first)) return before(era, BigInt(first.xactId));
+  const { projectId, environment } = scope;
+  const [last] = await db.query<{ xactId: string }>(LAST_OF_ERA, [projectId, environment, era]);
+  let low = BigInt(first.xactId);
+  let high = BigInt(last?.xactId ?? first.xactId) + 1n;
+  const end = high;
+  // `low` is before the day; everything from `high` on is not, or there is nothing.
+  while (high - low > 1n) {
+    const middle = (low + high) / 2n;
+    const found = await firstAfter(db, scope, before(era, middle));
+    if (found !== null && found.era === era && isBefore(found)) low = BigInt(found.xactId);
+    else high = middle;
+  }
+  return high === end ? null : before(era, high);
+}
+
+export const OUTCOME_STEP_EVENTS = 1_000;
+
+const SUMS = OUTCOMES.map(
+  (status) =>
+    `'${status}', coalesce(sum(recipients) filter (where type = '${EVENT_OF_STATUS[status]}'), 0)`,
+).join();
+
+// Canceling an email by request is one event of several recipients.
+const COUNT = `
+with ${PLACE},
+scanned as materialized (
+  select e.project_id, e.environment, e.xact_era, e.xact_id, e.subject_id, e.seq, e.type, e.created_at,
+         case when e.position is not null then 1
+              when e.type = 'email.canceled' then json_array_length(e.data -> 'recipients')
+              else 0 end as recipients
+    from events e
+   where ${AFTER_PLACE}
+   order by ${ORDER}
+   limit ${OUTCOME_STEP_EVENTS}
+)
+select (select count(*) from scanned)::int as passed, (select min(created_at) from scanned) as earliest,
+       (select json_build_object('era', s.xact_era, 'xactId', s.xact_id::text, 'subjectId', s.subject_id, 'seq', s.seq)
+          from scanned s
+         order by s.xact_era desc, s.xact_id desc, s.subject_id desc, s.seq desc limit 1) as last,
+       (select json_build_object(${SUMS}) from scanned
+         where project_id = $1 and environment = $2 and created_at >= $7 and created_at < $8) as outcomes`;
+
+/** @property next null: the day has ended */
+export type OutcomeStep = { outcomes: Outcomes; next: EventPlace | null };
+
+/** Counts the events of the day among the next ones. */
+export async function countOutcomes(
+  db: Queryable,
+  { projectId, environment, day }: Scope & { day: string },
+  { era, xactId, subjectId, seq }: EventPlace,
+): Promise<OutcomeStep> {
+  const startMs = Date.parse(day);
+  const endMs = startMs + DAY_MS;
+  type Row = { passed: number; earliest: Date | null; last: EventPlace; outcomes: Outcomes };
+  const [row] = await db.query<Row>(COUNT, [
+    projectId,
+    environment,
+    era,
+    xactId,
+    subjectId,
+    seq,
+    new Date(startMs),
+    new Date(endMs),
+  ]);
+  if (!row) throw new Error('a step over events returned nothing');
+  const { passed, earliest, last, outcomes } = row;
+  const isOver = earliest === null || earliest.getTime() > endMs + DISORDER_MS;
+  return { outcomes, next: isOver || passed < OUTCOME_STEP_EVENTS ? null : last };
+}
+
+const COLUMNS = OUTCOMES.map((status) => `coalesce(sum(${status}), 0)::int as ${status}`).join();
+const OF_STATS = OUTCOMES.map((status) => `coalesce(sum(s.${status}), 0)::int as ${status}`).join();
+const OF_DELTAS = OUTCOMES.map((status) =>
+  status === 'suppressed'
+    ? `coalesce(sum(case when d.what = 'suppressed' then d.recipients else 0 end + d.suppressed), 0)::int`
+    : `coalesce(sum(d.recipients) filter (where d.what = '${status}'), 0)::int`,
+).join();
+
+const READ_COUNTED = `
+select ${COLUMNS}
+  from (select ${OF_STATS} from stats s
+         where s.project_id = $1 and s.environment in ('live', 'test') and s.granularity = 'day'
+           and s.dimension = 'total' and s.period = $2
+         union all
+        select ${OF_DELTAS} from stats_deltas d
+         where d.project_id = $1 and d.environment in ('live', 'test') and d.at >= $2
+           and d.at < $2::timestamptz + interval '1 day') x`;
+
+/** What the counters counted on the day. */
+export async function readCountedOutcomes(
+  db: Queryable,
+  { projectId, day }: ProjectDay,
+): Promise<Outcomes> {
+  const [row] = await db.query<Outcomes>(READ_COUNTED, [projectId, new Date(day)]);
+  if (!row) throw new Error('the counters of a day returned nothing');
+  return row;
+}

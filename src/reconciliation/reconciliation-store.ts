@@ -1,0 +1,398 @@
+/**
+ * The statements of the daily proof (reconciliation/differences.ts): days that are to be checked, a walk over the mail of one
+ * day, and what was counted at acceptance.
+ *
+ * Mail that is accepted, sent or canceled meanwhile is no difference: each step of the walk is one statement, which sees
+ * an email with its recipients, places in the queue and events at one moment, and these change together. What the
+ * retention removes is none either: it notes first what it is about to remove, and the walk reads that note last.
+ *
+ * A step reads a few hundred emails by index probes, with its own time limit, and leaves no lock.
+ */
+import {
+  DAY_SETTLES_MS,
+  type Difference,
+  EXAMPLES_MAX,
+  STATUS_COLUMNS,
+  type Statuses,
+  weightOf,
+} from './differences.ts';
+import { EVENT_OF_STATUS } from '../core/events.ts';
+import { ENVIRONMENTS } from '../core/scope.ts';
+import { FINAL_STATUSES, OPEN_STATUSES } from '../core/statuses.ts';
+import { firstUuidOf } from '../database/partitions.ts';
+import type { Database, Queryable } from '../database/database.ts';
+
+/** A project's mail of a day. @property day as 2026-11-25 */
+export type ProjectDay = { projectId: string; day: string };
+
+const DAY_MS = 86_400_000;
+/** The time in an id is that of a node, which accepts no mail from an hour of difference on (service/readiness/clock-watch.ts). */
+const CLOCKS_DIFFER_MS = 2 * 3_600_000;
+/** A check that has died is taken up by another process after this time. */
+const CLAIM = '10 minutes';
+const SETTLES = `interval '${DAY_SETTLES_MS} milliseconds'`;
+
+const quoted = (values: readonly string[]): string => values.map((one) => `'${one}'`).join();
+const OF_BOTH = `environment in (${quoted(ENVIRONMENTS)})`;
+/** The beginning of a date. */
+const beginning = (day: string): string => `(${day})::timestamp at time zone 'UTC'`;
+const idFrom = (time: string): string =>
+  `(lpad(to_hex(floor(extract(epoch from ${time}) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid`;
+
+// Projects with mail or outcomes of the day: counted, counted and not added up yet, or stored.
+const LIST_NEXT_DAY = `
+with next as (
+  update reconciliation set through = through + 1
+   where app_now() >= ${beginning('through + 2')} + ${SETTLES}
+  returning through as day
+),
+listed as (
+  insert into reconciled_days (project_id, day, next_check_at)
+  select p.id, n.day, app_now()
+    from next n
+   cross join lateral (select ${beginning('n.day')} as starts, ${beginning('n.day + 1')} as ends) d
+   cross join projects p
+   where exists (select from stats s
+                  where s.project_id = p.id and s.${OF_BOTH} and s.granularity = 'day'
+                    and s.dimension = 'total' and s.period = d.starts)
+      or exists (select from stats_deltas s
+                  where s.project_id = p.id and s.${OF_BOTH}
+                    and s.at >= d.starts and s.at < d.ends)
+      or exists (select from emails e
+                  where e.project_id = p.id and e.${OF_BOTH} and e.id >= ${idFrom('d.starts')}
+                    and e.id < ${idFrom('d.ends')})
+  on conflict (project_id, day) do update set next_check_at = excluded.next_check_at
+)
+select day::text from next`;
+
+/** Lists the projects of the next day that is over. @returns the day; null: there is none */
+export async function listNextDay(db: Queryable): Promise<string | null> {
+  const [row] = await db.query<{ day: string }>(LIST_NEXT_DAY);
+  return row?.day ?? null;
+}
+
+const CHECK_SOON = `
+insert into reconciled_days (project_id, day, next_check_at) values ($1, $2::date, app_now())
+on conflict (project_id, day) do update set next_check_at = app_now()`;
+
+/** The day is checked next, even if it is not over or was proven. */
+export async function checkSoon(db: Queryable, { projectId, day }: ProjectDay): Promise<void> {
+  await db.query(CHECK_SOON, [projectId, day]);
+}
+
+// Nobody else takes it until the claim ends.
+const CLAIM_DAY = `
+update reconciled_days c
+   set next_check_at = app_now() + interval '${CLAIM}'
+  from (select d.project_id, d.day from reconciled_days d
+         where d.next_check_at <= app_now() and ($1::uuid is null or d.project_id = $1)
+         order by d.next_check_at, d.day limit 1
+           for update skip locked) due
+ where c.project_id = due.project_id and c.day = due.day
+returning c.project_id as "projectId", c.day::text,
+          app_now() >= ${beginning('c.day + 1')} + ${SETTLES} as "isOver",
+          c.day >= (select first_day from reconciliation) as "isCounted"`;
+
+/**
+ * @property isOver no more mail of this day is accepted
+ * @property isCounted the counters have all mail of this day
+ */
+export type ClaimedDay = ProjectDay & { isOver: boolean; isCounted: boolean };
+
+/** Takes a day that is to be checked, for ten minutes. @param projectId null: of any project */
+export async function claimDay(
+  db: Queryable,
+  projectId: string | null = null,
+): Promise<ClaimedDay | null> {
+  const [row] = await db.query<ClaimedDay>(CLAIM_DAY, [projectId]);
+  return row ?? null;
+}
+
+const KEEP = `
+update reconciled_days set next_check_at = app_now() + $3::interval
+ where project_id = $1 and day = $2::date`;
+
+/** Renews the claim. @param isLeft it is checked by the next run instead, from its beginning */
+export async function keepDay(
+  db: Queryable,
+  { projectId, day }: ProjectDay,
+  isLeft = false,
+): Promise<void> {
+  await db.query(KEEP, [projectId, day, isLeft ? '0' : CLAIM]);
+}
+
+const STEP_EMAILS = 250;
+
+/** Emails, and ids of emails of which only something else is left; in order, by an index each. */
+const candidates = (table: string, id: string, also = ''): string => `
+    (select distinct x.${id} as id from ${table} x
+      where x.project_id = $1 and x.${id} > $2 and x.${id} < $3 ${also}
+      order by x.${id} limit ${STEP_EMAILS})`;
+
+const IS_OPEN = `r.status in (${quoted(OPEN_STATUSES)})`;
+const EVENT_OF = `case r.status ${[...FINAL_STATUSES, 'deferred' as const]
+  .map((status) => `when '${status}' then '${EVENT_OF_STATUS[status]}'`)
+  .join(' ')} end`;
+const HAS_RECIPIENT = (of: string, id: string): string => `
+exists (select from recipients r
+         where r.project_id = $1 and r.email_id = ${of}.${id} and r.position = ${of}.position)`;
+
+const ENDED = FINAL_STATUSES.map(
+  (status) => `count(*) filter (where r.status = '${status}')::int as ${status}`,
+).join();
+
+// Canceling an email by request is one event of all its recipients, without a position.
+const RECIPIENTS = `
+select count(*)::int as recipients, count(*) filter (where ${IS_OPEN})::int as open,
+       ${ENDED},
+       coalesce(bool_or(${IS_OPEN} and not x.is_queued), false) as is_unqueued,
+       coalesce(bool_or(not ${IS_OPEN} and x.is_queued), false) as is_queued_after_end,
+       coalesce(bool_or(x.last_event is distinct from ${EVENT_OF}
+                        and not (r.status = 'canceled' and x.last_event is distinct from 'email.canceled'
+                                 and x.was_canceled_whole)), false) as is_unexplained
+  from recipients r
+ cross join lateral (
+    select exists (select from queue q
+                    where q.project_id = $1 and q.email_id = r.email_id and q.position = r.position)
+             as is_queued,
+           (select v.type from events v
+             where v.project_id = $1 and v.subject_id = r.email_id and v.position = r.position
+               and v.type not in ('email.opened', 'email.clicked')
+             order by v.seq desc limit 1) as last_event,
+           exists (select from events v
+                    where v.project_id = $1 and v.subject_id = r.email_id and v.position is null
+                      and v.type = 'email.canceled' limit 1) as was_canceled_whole) x
+ where r.project_id = $1 and r.email_id = i.id`;
+
+const STRAYS = `
+select (select count(*) from queue q
+         where q.project_id = $1 and q.email_id = i.id and not ${HAS_RECIPIENT('q', 'email_id')})
+       + count(*) filter (where v.position is not null and not ${HAS_RECIPIENT('v', 'subject_id')})
+         as strays,
+       count(*)::int as events, coalesce(max(v.seq), 0) as last_seq
+  from events v
+ where v.project_id = $1 and v.subject_id = i.id`;
+
+/** What makes an email a difference of a kind. */
+const PROBLEMS = {
+  email_missing: 'created_at is null',
+  recipient_missing: 'created_at is not null and (strays > 0 or recipients = 0)',
+  not_queued: 'is_unqueued',
+  queued_after_end: 'is_queued_after_end',
+  open_count_differs: 'open_count <> open',
+  event_missing: 'event_count <> events or last_seq <> events',
+  status_unexplained: 'created_at is not null and is_unexplained',
+} as const;
+type Problem = keyof typeof PROBLEMS;
+
+const CANDIDATES = [
+  ...ENVIRONMENTS.map((one) => candidates('emails', 'id', `and x.environment = '${one}'`)),
+  candidates('recipients', 'email_id'),
+  candidates('events', 'subject_id', `and x.type like 'email.%'`),
+  candidates('queue', 'email_id'),
+].join(' union ');
+const SUMS = STATUS_COLUMNS.map((one) => `'${one}', coalesce(sum(${one}), 0)`).join();
+const KINDS = Object.entries(PROBLEMS)
+  .map(([kind, condition]) => `case when ${condition} then '${kind}' end`)
+  .join();
+
+const STEP = `
+with ids as materialized (
+  select x.id from (${CANDIDATES}) x order by x.id limit ${STEP_EMAILS}
+),
+looked as materialized (
+  select i.id, e.created_at, e.open_count, e.event_count, r.*, s.*
+    from ids i
+    left join lateral (
+      select e.created_at, e.open_count, e.event_count from emails e
+       where e.project_id = $1 and e.${OF_BOTH} and e.id = i.id limit 1) e on true
+   cross join lateral (${RECIPIENTS}) r
+   cross join lateral (${STRAYS}) s
+   where coalesce(e.created_at >= $4 and e.created_at < $5, i.id >= $6 and i.id < $7)
+),
+problems as (
+  select id, array_remove(array[${KINDS}], null) as kinds from looked
+)
+select (select count(*) from ids)::int as passed, (select id from ids order by id desc limit 1) as last,
+       (select json_build_object('emails', count(*), 'recipients', coalesce(sum(recipients), 0), ${SUMS})
+          from looked where created_at is not null) as counts,
+       (select coalesce(json_agg(json_build_object('id', p.id, 'kinds', p.kinds) order by p.id), '[]')
+          from problems p where cardinality(p.kinds) > 0) as problems`;
+
+/**
+ * Index probes, whatever is known of the tables: a plan that reads a whole partition would disturb delivery. `read
+ * only` because nothing here may change mail.
+ */
+const STEP_SETTINGS = `
+set transaction read only;
+set local statement_timeout = '15s';
+set local work_mem = '4MB';
+set local jit = off;
+set local enable_seqscan = off;
+set local enable_bitmapscan = off;
+set local enable_hashjoin = off;
+set local enable_mergejoin = off;
+set local enable_hashagg = off`;
+
+type Counts = Record<keyof Statuses | 'emails' | 'recipients', number>;
+export type DayStep = {
+  counts: Counts;
+  problems: { id: string; kinds: Problem[] }[];
+  /** The id to continue from; null: this was the last step. */
+  next: string | null;
+};
+
+export const firstOfDay = ({ day }: ProjectDay): string =>
+  firstUuidOf(Date.parse(day) - CLOCKS_DIFFER_MS);
+
+/** Reads the emails after this id. */
+export function walkDay(
+  db: Pick<Database, 'transaction'>,
+  { projectId, day }: ProjectDay,
+  after: string,
+): Promise<DayStep> {
+  const startMs = Date.parse(day);
+  const endMs = startMs + DAY_MS;
+  return db.transaction(async (tx) => {
+    await tx.query(STEP_SETTINGS);
+    const [row] = await tx.query<Omit<DayStep, 'next'> & { passed: number; last: string }>(STEP, [
+      projectId,
+      after,
+      firstUuidOf(endMs + CLOCKS_DIFFER_MS),
+      new Date(startMs),
+      new Date(endMs),
+      firstUuidOf(startMs),
+      firstUuidOf(endMs),
+    ]);
+    if (!row) throw new Error('a step over a day returned nothing');
+    const { counts, problems, passed, last } = row;
+    return { counts, problems, next: passed < STEP_EMAILS ? null : last };
+  });
+}
+
+/** What the walk over a day has found. */
+export class Findings {
+  readonly counts: Counts = {
+    emails: 0,
+    recipients: 0,
+    ...(Object.fromEntries(STATUS_COLUMNS.map((one) => [one, 0])) as Record<
+      keyof Statuses,
+      number
+    >),
+  };
+  readonly #problems = new Map<Problem, { emails: number; examples: string[] }>();
+
+  add({ counts, problems }: DayStep): void {
+    for (const name of Object.keys(counts) as (keyof Counts)[]) this.counts[name] += counts[name];
+    for (const { id, kinds } of problems) {
+      for (const kind of kinds) {
+        const found = this.#problems.get(kind) ?? { emails: 0, examples: [] };
+        found.emails += 1;
+        if (found.examples.length < EXAMPLES_MAX) found.examples.push(id);
+        this.#problems.set(kind, found);
+      }
+    }
+  }
+
+  /** @param accepted null: the counters do not have all mail of the day */
+  differences(accepted: Accepted | null): Difference[] {
+    const problems = [...this.#problems].map(([kind, found]) => ({ kind, ...found }));
+    const counters = (['recipients', 'emails'] as const).flatMap((counter): Difference[] => {
+      const [counted, stored] = [accepted?.[counter], this.counts[counter]];
+      if (counted === undefined || counted === stored) return [];
+      return [{ kind: 'accepted_differs', emails: 0, examples: [], counter, counted, stored }];
+    });
+    return [...counters, ...problems];
+  }
+}
+
+const ACCEPTED = `
+select coalesce(sum(emails), 0)::int as emails, coalesce(sum(recipients), 0)::int as recipients
+  from (select s.emails, s.recipients from stats s
+         where s.project_id = $1 and s.${OF_BOTH} and s.granularity = 'day' and s.dimension = 'total'
+           and s.period = $2
+         union all
+        select d.emails, d.recipients from stats_deltas d
+         where d.project_id = $1 and d.${OF_BOTH} and d.what = 'accepted' and d.at >= $2 and d.at < $3) x`;
+
+export type Accepted = { emails: number; recipients: number };
+
+/** What was counted when the mail of the day was accepted. */
+export async function readAccepted(
+  db: Queryable,
+  { projectId, day }: ProjectDay,
+): Promise<Accepted> {
+  const startMs = Date.parse(day);
+  const values = [projectId, new Date(startMs), new Date(startMs + DAY_MS)];
+  const [row] = await db.query<Accepted>(ACCEPTED, values);
+  return row ?? { emails: 0, recipients: 0 };
+}
+
+const REMOVED = `
+select coalesce(x.before > $2, false) as "isRemoved", coalesce(x.before > $3, false) as "isEarlierRemoved"
+  from projects p cross join retention_clock c
+ cross join lateral (select greatest(p.mail_removed_before, c.mail_removed_before) as before) x
+ where p.id = $1`;
+
+/** A report about an email is accepted for 45 days (inbound/report-store.ts), and one is scheduled at most 30 days ahead. */
+const CHANGES_FOR_MS = 80 * DAY_MS;
+
+/**
+ * Whether the retention may have removed mail of the day, or earlier mail to which something happened on the day. Read
+ * after the walk.
+ */
+export async function readRemoved(
+  db: Queryable,
+  { projectId, day }: ProjectDay,
+): Promise<{ isRemoved: boolean; isEarlierRemoved: boolean }> {
+  const startMs = Date.parse(day) - CLOCKS_DIFFER_MS;
+  const values = [projectId, new Date(startMs), new Date(startMs - CHANGES_FOR_MS)];
+  const [row] = await db.query<{ isRemoved: boolean; isEarlierRemoved: boolean }>(REMOVED, values);
+  return row ?? { isRemoved: true, isEarlierRemoved: true };
+}
+
+/** How much the stored differences are, which is compared with that of the new ones. */
+const WEIGHT = `
+(select coalesce(sum(greatest((x ->> 'emails')::int, abs((x ->> 'counted')::int - (x ->> 'stored')::int))), 0)
+   from jsonb_array_elements(d.differences) x)`;
+
+// What waits long is checked at growing intervals: a day with millions of emails is not counted every day because one is
+// scheduled for the next month. An acknowledgement holds for as many differences as there were.
+const SAVE = `
+update reconciled_days d
+   set checked_at = app_now(), emails = $3, recipients = $4, statuses = $5::jsonb, differences = $6::jsonb,
+       acknowledged_at = case when $7::int between 1 and ${WEIGHT} then d.acknowledged_at end,
+       next_check_at = case
+         when app_now() < ${beginning('d.day + 1')} + ${SETTLES} then ${beginning('d.day + 1')} + ${SETTLES}
+         when $6::jsonb <> '[]' then app_now() + interval '1 day'
+         when ($5::jsonb ->> 'open')::int > 0
+           then app_now() + greatest(interval '1 day', app_now() - ${beginning('d.day + 1')}) end
+ where d.project_id = $1 and d.day = $2::date`;
+
+/** Keeps what a check has found. */
+export async function saveDay(
+  db: Queryable,
+  of: ProjectDay,
+  { counts, differences }: { counts: Counts; differences: readonly Difference[] },
+): Promise<void> {
+  const { emails, recipients, ...statuses } = counts;
+  const weight = differences.reduce((sum, one) => sum + weightOf(one), 0);
+  await db.query(SAVE, [
+    of.projectId,
+    of.day,
+    emails,
+    recipients,
+    JSON.stringify(statuses),
+    JSON.stringify(differences),
+    weight,
+  ]);
+}
+
+const SAVE_REMOVED = `
+update reconciled_days set next_check_at = null, differences = '[]', acknowledged_at = null
+ where project_id = $1 and day = $2::date`;
+
+/** Its mail is not checked any more; what was counted before stays. */
+export async function saveRemoved(db: Queryable, { projectId, day }: ProjectDay): Promise<void> {
+  await db.query(SAVE_REMOVED, [projectId, day]);
+}

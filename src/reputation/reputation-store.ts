@@ -1,0 +1,265 @@
+/**
+ * Outcomes of recipients counted by sending domain and hour, the reputation rules of projects, and active
+ * alerts. reputation/alert.ts has the rule; src/reputation/watch.ts applies it.
+ *
+ * Counts are summed in memory and written every few seconds. A crash loses the last seconds, which does
+ * not matter for a rate over a day.
+ */
+import type { OutcomeCounts, AlertKind, OwnAlertRule } from './alert.ts';
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from '../database/database.ts';
+import type { Settlement } from '../settle/settlement.ts';
+import { Sums } from '../database/sums.ts';
+
+export type SenderDomain = Scope & { domain: string };
+export type ReputationCount = SenderDomain & OutcomeCounts;
+
+/** In one order, so that concurrent workers cannot deadlock. */
+const ADD = `
+insert into reputation_counts as r (project_id, environment, domain, hour, ended, bounced,
+                                    complained, changed_at)
+select i.project_id, i.environment, i.domain, date_trunc('hour', app_now(), 'UTC'), i.ended,
+       i.bounced, i.complained, app_now()
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[])
+       as i(project_id, environment, domain, ended, bounced, complained)
+ order by 1, 2, 3
+on conflict (project_id, environment, domain, hour) do update
+   set ended = r.ended + excluded.ended, bounced = r.bounced + excluded.bounced,
+       complained = r.complained + excluded.complained, changed_at = excluded.changed_at`;
+
+/** Adds to the counts of this hour; each domain at most once per call. */
+export async function addReputation(
+  db: Queryable,
+  counts: readonly ReputationCount[],
+): Promise<void> {
+  await db.query({ name: 'add_reputation', text: ADD }, [
+    counts.map(({ projectId }) => projectId),
+    counts.map(({ environment }) => environment),
+    counts.map(({ domain }) => domain),
+    counts.map(({ ended }) => ended),
+    counts.map(({ bounced }) => bounced),
+    counts.map(({ complained }) => complained),
+  ]);
+}
+
+/** The period of counts that is kept. */
+const KEPT_DAYS = 30;
+
+const FORGET = `
+delete from reputation_counts where ctid = any(array(
+  select ctid from reputation_counts where hour < app_now() - interval '${KEPT_DAYS} days'
+   limit $1)) returning 1`;
+
+/** @returns the number of rows deleted, at most `limit` */
+export async function forgetReputation(db: Queryable, limit: number): Promise<number> {
+  return (await db.query(FORGET, [limit])).length;
+}
+
+/** A domain whose counts changed or that has an active alert, as the input of the rule. */
+export type Standing = SenderDomain &
+  OutcomeCounts & {
+    alerts: { kind: AlertKind; belowForMs: number | null; isPaused: boolean }[];
+    now: Date;
+  };
+
+const STANDINGS = `
+with changed as (
+  select project_id, environment, domain from reputation_counts where changed_at >= $1
+  union
+  select project_id, environment, domain from reputation_alerts
+)
+select c.project_id as "projectId", c.environment, c.domain, s.ended, s.bounced, s.complained,
+       coalesce(t.alerts, '[]') as alerts, app_now() as now
+  from changed c
+ cross join lateral (
+    select coalesce(sum(r.ended), 0)::int as ended, coalesce(sum(r.bounced), 0)::int as bounced,
+           coalesce(sum(r.complained), 0)::int as complained
+      from reputation_counts r
+     where r.project_id = c.project_id and r.environment = c.environment and r.domain = c.domain
+       and r.hour > app_now() - interval '24 hours') s
+ cross join lateral (
+    select json_agg(json_build_object('kind', g.kind, 'isPaused', g.paused,
+             'belowForMs', extract(epoch from app_now() - g.below_since) * 1000)) as alerts
+      from reputation_alerts g
+     where g.project_id = c.project_id and g.environment = c.environment and g.domain = c.domain) t`;
+
+/** @param since only domains with counts changed since then, and those with active alerts */
+export function readStandings(db: Queryable, since: Date): Promise<Standing[]> {
+  return db.query<Standing>(STANDINGS, [since]);
+}
+
+const ENDED = `
+select app_now() as now, coalesce(sum(ended), 0)::int as month,
+       coalesce(sum(ended) filter (where hour >= date_trunc('day', app_now(), 'UTC')), 0)::int as today
+  from reputation_counts
+ where project_id = $1 and environment = $2 and hour >= date_trunc('month', app_now(), 'UTC')`;
+
+export type EndedCounts = { now: Date; today: number; month: number };
+
+/**
+ * How many recipients got an outcome today and this month, in UTC. The last seconds are missing, and on the
+ * 31st the first of the month (KEPT_DAYS).
+ */
+export async function readEnded(
+  db: Queryable,
+  { projectId, environment }: Scope,
+): Promise<EndedCounts> {
+  const [row] = await db.query<EndedCounts>(ENDED, [projectId, environment]);
+  if (!row) throw new Error('the counts were not returned');
+  return row;
+}
+
+/** An active alert, with the figures of the last check. */
+export type Alert = SenderDomain & {
+  kind: AlertKind;
+  since: Date;
+  count: number;
+  ended: number;
+  thresholdPpm: number;
+  /** Mail of the domain is held until it is released. */
+  isPaused: boolean;
+};
+
+const COLUMNS = `project_id as "projectId", environment, domain, kind, since, count, ended,
+       threshold_ppm as "thresholdPpm", paused as "isPaused"`;
+
+const SAVE = `
+insert into reputation_alerts as g (project_id, environment, domain, kind, since, count, ended,
+                              threshold_ppm, paused)
+values ($1, $2, $3, $4, app_now(), $5, $6, $7, $9)
+on conflict (project_id, environment, domain, kind) do update
+   set count = excluded.count, ended = excluded.ended, threshold_ppm = excluded.threshold_ppm,
+       below_since = case when $8 = 'keep' then g.below_since
+                          when $8 = 'better' then coalesce(g.below_since, app_now()) end
+returning ${COLUMNS}, xmax = 0 as "isNew"`;
+
+/**
+ * Creates or updates an alert.
+ * @param alert.isPaused used for a new alert
+ * @param below whether the share is clearly lower: since now at the latest, not, or unchanged
+ * @returns `isNew` for the one caller that created it, which sends the notification
+ */
+export async function saveAlert(
+  tx: Queryable,
+  alert: Omit<Alert, 'since'>,
+  below: 'better' | 'not' | 'keep',
+): Promise<Alert & { isNew: boolean }> {
+  const { projectId, environment, domain, kind, count, ended, thresholdPpm, isPaused } = alert;
+  const numbers = [count, ended, thresholdPpm];
+  const values = [projectId, environment, domain, kind, ...numbers, below, isPaused];
+  const [row] = await tx.query<Alert & { isNew: boolean }>(SAVE, values);
+  if (!row) throw new Error('a reputation alert was not returned');
+  return row;
+}
+
+const END = `
+delete from reputation_alerts where project_id = $1 and environment = $2 and domain = $3 and kind = $4
+returning ${COLUMNS}`;
+
+/** Ends an alert; null: another process has ended it. */
+export async function endAlert(
+  tx: Queryable,
+  { projectId, environment, domain, kind }: SenderDomain & { kind: AlertKind },
+): Promise<Alert | null> {
+  const [row] = await tx.query<Alert>(END, [projectId, environment, domain, kind]);
+  return row ?? null;
+}
+
+const LIST = `
+select ${COLUMNS} from reputation_alerts
+ where $1::uuid is null or project_id = $1
+ order by since desc, domain, kind limit $2`;
+
+/** Active alerts of a project or of all, newest first. */
+export function listAlerts(
+  db: Queryable,
+  { projectId, limit }: { projectId: string | null; limit: number },
+): Promise<Alert[]> {
+  return db.query<Alert>(LIST, [projectId, limit]);
+}
+
+const RULE_COLUMNS = `project_id as "projectId", is_on as "isOn", bounces_ppm as "bouncesPpm",
+       complaints_ppm as "complaintsPpm", emails_min as "emailsMin", pauses`;
+
+/** The rules of projects that have their own. */
+export function listAlertRules(db: Queryable): Promise<(OwnAlertRule & { projectId: string })[]> {
+  return db.query(`select ${RULE_COLUMNS} from reputation_rules`);
+}
+
+const SET_RULE = `
+insert into reputation_rules (project_id, is_on, bounces_ppm, complaints_ppm, emails_min, pauses)
+values ($1, $2, $3, $4, $5, $6)
+on conflict (project_id) do update
+   set is_on = excluded.is_on, bounces_ppm = excluded.bounces_ppm,
+       complaints_ppm = excluded.complaints_ppm, emails_min = excluded.emails_min,
+       pauses = excluded.pauses`;
+
+export async function setAlertRule(
+  db: Queryable,
+  projectId: string,
+  { isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: OwnAlertRule,
+): Promise<void> {
+  await db.query(SET_RULE, [projectId, isOn, bouncesPpm, complaintsPpm, emailsMin, pauses]);
+}
+
+const PAUSE = `
+update domains set paused_at = coalesce(paused_at, app_now())
+ where project_id = $1 and environment = $2 and name = $3 and deleted_at is null`;
+
+/** From its commit on, accepted and claimed mail of the domain is held. */
+export async function pauseSender(
+  tx: Queryable,
+  { projectId, environment, domain }: SenderDomain,
+): Promise<void> {
+  await tx.query(PAUSE, [projectId, environment, domain]);
+}
+
+const RESUME = `
+with alerts as (
+  update reputation_alerts set paused = false where project_id = $1 and paused
+)
+update domains set paused_at = null where project_id = $1 and paused_at is not null
+returning name`;
+
+/** Ends all pauses of a project; held mail is released separately (delivery/queue-control/change-store.ts). */
+export async function resumeSenders(tx: Queryable, projectId: string): Promise<string[]> {
+  return (await tx.query<{ name: string }>(RESUME, [projectId])).map(({ name }) => name);
+}
+
+const ENDINGS: ReadonlySet<string> = new Set(['delivered', 'sent', 'bounced', 'failed']);
+
+function isOurs(reason: object | null): boolean {
+  return reason !== null && 'blame' in reason && reason.blame === 'us';
+}
+
+export class ReputationCounters {
+  readonly #sums: Sums<ReputationCount>;
+
+  constructor(write: (counts: readonly ReputationCount[]) => Promise<void>) {
+    this.#sums = new Sums({
+      write,
+      keyOf: ({ projectId, environment, domain }) => `${projectId} ${environment} ${domain}`,
+      merge: (sum, { ended, bounced, complained }) => {
+        sum.ended += ended;
+        sum.bounced += bounced;
+        sum.complained += complained;
+      },
+    });
+  }
+
+  /**
+   * A late report adds a bounce or a complaint, but not another ended recipient. A bounce because of this service says
+   * nothing about the sender or the list.
+   */
+  count({ projectId, environment, senderDomain: domain, status, reason, late }: Settlement): void {
+    const ended = !late && ENDINGS.has(status) ? 1 : 0;
+    const bounced = status === 'bounced' && !isOurs(reason) ? 1 : 0;
+    const complained = status === 'complained' ? 1 : 0;
+    if (ended + bounced + complained === 0) return;
+    this.#sums.add({ projectId, environment, domain, ended, bounced, complained });
+  }
+
+  flush(): Promise<void> {
+    return this.#sums.flush();
+  }
+}

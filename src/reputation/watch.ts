@@ -1,0 +1,113 @@
+/**
+ * Checks every 30 seconds the senders whose mail has ended since the last check, and reports when
+ * bounces or complaints are beyond the rule (reputation/alert.ts): an event `project.reputation_alert`, a warning in
+ * lists, a metric. Several machines may check at once: the first to record it reports it.
+ */
+import type { Logger } from 'pino';
+import {
+  countOf,
+  ALERT_KINDS,
+  alertRule,
+  type AlertKind,
+  type AlertRule,
+  judgeReputation,
+  showPercent,
+  ratePpm,
+  thresholdOf,
+} from './alert.ts';
+import type { Database } from '../database/database.ts';
+import { recordEvent } from '../events/event-store.ts';
+import {
+  endAlert,
+  listAlertRules,
+  pauseSender,
+  readStandings,
+  saveAlert,
+  type Standing,
+  type Alert,
+} from './reputation-store.ts';
+
+/** A worker may commit counts later than others that were already read. */
+const LOOK_BACK_MS = 60_000;
+
+export class ReputationWatch {
+  readonly #db: Database;
+  readonly #log: Pick<Logger, 'warn' | 'info'>;
+  #since = new Date(0);
+
+  constructor(db: Database, log: Pick<Logger, 'warn' | 'info'>) {
+    this.#db = db;
+    this.#log = log;
+  }
+
+  async run(): Promise<void> {
+    const standings = await readStandings(this.#db, this.#since);
+    const [first] = standings;
+    if (first === undefined) return;
+    const own = new Map((await listAlertRules(this.#db)).map((rule) => [rule.projectId, rule]));
+    for (const standing of standings) {
+      const rule = alertRule(own.get(standing.projectId));
+      for (const kind of ALERT_KINDS) await this.#look(standing, kind, rule);
+    }
+    this.#since = new Date(first.now.getTime() - LOOK_BACK_MS);
+  }
+
+  async #look(standing: Standing, kind: AlertKind, rule: AlertRule): Promise<void> {
+    const alert = standing.alerts.find((one) => one.kind === kind);
+    const active = alert ? { isPaused: alert.isPaused, belowForMs: alert.belowForMs } : null;
+    const judgement = judgeReputation(kind, standing, { rule, active });
+    if (active === null && judgement !== 'raises') return;
+    const now = {
+      ...standing,
+      kind,
+      count: countOf(kind, standing),
+      thresholdPpm: thresholdOf(kind, rule),
+      isPaused: rule.pauses,
+    };
+    if (judgement === 'recovers') return this.#recovered(now);
+    const below = BELOW[judgement];
+    await this.#db.transaction(async (tx) => {
+      const saved = await saveAlert(tx, now, below);
+      if (!saved.isNew) return;
+      if (saved.isPaused) await pauseSender(tx, saved);
+      const data = eventData(saved, 'raised');
+      await recordEvent(tx, { scope: standing, type: 'project.reputation_alert', data });
+      this.#log.warn({ ...data, remedy: REMEDY }, 'a sender has too many bounces or complaints');
+    });
+  }
+
+  async #recovered(now: Omit<Alert, 'since'>): Promise<void> {
+    await this.#db.transaction(async (tx) => {
+      const ended = await endAlert(tx, now);
+      if (ended === null) return;
+      const data = eventData({ ...now, since: ended.since, isPaused: false }, 'cleared');
+      await recordEvent(tx, { scope: now, type: 'project.reputation_alert', data });
+      this.#log.info(data, 'the bounces and complaints of a sender are below the threshold again');
+    });
+  }
+}
+
+const REMEDY =
+  'Ask the sender where its addresses come from; `letterhaus projects set-reputation-alert --pause` holds its mail ' +
+  '(docs/reputation.md).';
+
+const BELOW = { raises: 'not', stays: 'keep', gets_better: 'better', gets_worse: 'not' } as const;
+
+/** `data` of the event, as webhooks get it. */
+function eventData(alert: Alert, state: 'raised' | 'cleared'): object {
+  const { projectId, environment, domain, kind, count, ended, thresholdPpm, since, isPaused } =
+    alert;
+  return {
+    project_id: projectId,
+    environment,
+    domain,
+    kind,
+    state,
+    rate: showPercent(ratePpm(count, ended)),
+    threshold: showPercent(thresholdPpm),
+    count,
+    ended,
+    paused: isPaused,
+    since: since.toISOString(),
+  };
+}

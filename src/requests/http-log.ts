@@ -1,0 +1,107 @@
+/**
+ * Notes requests for the API log (requests/request-store.ts): every failure of a caller with a key or a session, and
+ * changes that succeeded, of both mounts. Not sending, whose emails say when and by which key they came, and not reading: the
+ * mail path must not pay for a log. A request that fails before its key was checked is in nobody's log.
+ */
+import type { FastifyReply, FastifyRequest, onResponseHookHandler, RouteOptions } from 'fastify';
+import type { World } from '../lib/world.ts';
+import type { Caller } from '../core/scope.ts';
+import { networkOf } from '../net/addresses.ts';
+import { addApiRequests, type NewApiRequest } from './request-store.ts';
+import { outlineOf } from './body-outline.ts';
+import { Notes } from './http-notes.ts';
+import type { Access, App, HttpServices } from '../http/services.ts';
+
+/** Of a project, by this process. A program in a loop fills no disk. */
+const NOTED_PER_MINUTE = 100;
+const MINUTE_MS = 60_000;
+const PATH_MAX = 300;
+const MESSAGE_MAX = 1_000;
+const USER_AGENT_MAX = 200;
+
+/** Their requests are nobody's business in a project; the audit log has those that changed something. */
+const ABOUT_MEMBERS: ReadonlySet<Access> = new Set<Access>(['session', 'sign_in']);
+
+/** Before the routes are registered. */
+export function noteRequests(app: App, { db, world }: Pick<HttpServices, 'db' | 'world'>): void {
+  const notes = new Notes<NewApiRequest>((rows) => addApiRequests(db, rows));
+  const turns = new TurnsPerMinute(world);
+  const note: onResponseHookHandler = (request, reply, done) => {
+    const { caller } = request;
+    const isOfProject = caller !== null && !ABOUT_MEMBERS.has(accessOf(request));
+    if (isOfProject && turns.take(caller.projectId)) notes.add(noteOf(request, reply, caller));
+    done();
+  };
+  app.decorateRequest('problem', null);
+  app.addHook('onResponse', (request, reply, done) => {
+    if (reply.statusCode >= 400) note.call(app, request, reply, done);
+    else done();
+  });
+  app.addHook('onRoute', (route) => {
+    if (!isNotedChange(route)) return;
+    const onSuccess: onResponseHookHandler = (request, reply, done) => {
+      if (reply.statusCode < 400) note.call(app, request, reply, done);
+      else done();
+    };
+    route.onResponse = [...[route.onResponse ?? []].flat(), onSuccess];
+  });
+  app.addHook('onClose', () => notes.write());
+}
+
+function accessOf({ routeOptions }: FastifyRequest): Access {
+  return routeOptions.config.access ?? 'full_access';
+}
+
+function isNotedChange({ method, config }: RouteOptions): boolean {
+  const isRead = [method].flat().every((one) => one === 'GET' || one === 'HEAD');
+  return !isRead && config?.limit !== 'sending';
+}
+
+export class TurnsPerMinute {
+  readonly #world: Pick<World, 'monotonicMs'>;
+  readonly #taken = new Map<string, number>();
+  #startedMs = 0;
+
+  constructor(world: Pick<World, 'monotonicMs'>) {
+    this.#world = world;
+  }
+
+  take(projectId: string): boolean {
+    const nowMs = this.#world.monotonicMs();
+    if (nowMs - this.#startedMs >= MINUTE_MS) {
+      this.#taken.clear();
+      this.#startedMs = nowMs;
+    }
+    const taken = this.#taken.get(projectId) ?? 0;
+    this.#taken.set(projectId, taken + 1);
+    return taken < NOTED_PER_MINUTE;
+  }
+}
+
+function noteOf(request: FastifyRequest, reply: FastifyReply, caller: Caller): NewApiRequest {
+  const { id, method, problem, body, headers, session } = request;
+  const { projectId, environment } = caller;
+  const { statusCode: status } = reply;
+  return {
+    projectId,
+    environment,
+    id,
+    keyId: session === null ? caller.keyId : null,
+    memberId: session?.memberId ?? null,
+    method,
+    // A query has what was searched for, and tokens of links.
+    path: stored(request.url.split('?', 1)[0], PATH_MAX) ?? '',
+    status,
+    durationMs: Math.round(reply.elapsedTime),
+    network: networkOf(request.ip),
+    userAgent: stored(headers['user-agent'], USER_AGENT_MAX),
+    errorCode: problem?.code ?? null,
+    errorMessage: stored(problem?.message, MESSAGE_MAX),
+    body: problem === null || body === undefined || body === null ? null : outlineOf(body),
+  };
+}
+
+/** PostgreSQL stores no NUL, and no half of a surrogate pair. */
+function stored(text: string | undefined, max: number): string | null {
+  return text?.slice(0, max).replaceAll('\0', '').toWellFormed() ?? null;
+}

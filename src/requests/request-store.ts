@@ -1,0 +1,140 @@
+/**
+ * The API log: requests of callers with a key or a session that failed or changed something. Kept for a week.
+ * A crash loses the last second of it.
+ */
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from '../database/database.ts';
+import { type Page, type PageOf, pageOf } from '../database/page.ts';
+
+export type ApiRequest = {
+  /** X-Request-Id. */
+  id: string;
+  /** The key, or of a session the member. */
+  keyId: string | null;
+  memberId: string | null;
+  method: string;
+  path: string;
+  status: number;
+  durationMs: number;
+  /** A /24, or a /48 of IPv6. */
+  network: string;
+  userAgent: string | null;
+  /** Of failures. */
+  errorCode: string | null;
+  errorMessage: string | null;
+};
+
+/** `body`: JSON, an outline. */
+export type NewApiRequest = Scope & ApiRequest & { body: string | null };
+
+const ADD = `
+insert into api_requests (project_id, environment, id, created_at, key_id, member_id, method, path, status,
+                          duration_ms, network, user_agent, error_code, error_message, body)
+select i.project_id, i.environment, i.id, app_now(), i.key_id, i.member_id, i.method, i.path, i.status,
+       i.duration_ms, i.network, i.user_agent, i.error_code, i.error_message, i.body
+  from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::smallint[],
+              $9::int[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[])
+       as i(project_id, environment, id, key_id, member_id, method, path, status, duration_ms, network,
+            user_agent, error_code, error_message, body)
+on conflict do nothing`;
+
+const FIELDS = [
+  'projectId',
+  'environment',
+  'id',
+  'keyId',
+  'memberId',
+  'method',
+  'path',
+  'status',
+  'durationMs',
+  'network',
+  'userAgent',
+  'errorCode',
+  'errorMessage',
+  'body',
+] as const satisfies readonly (keyof NewApiRequest)[];
+
+export async function addApiRequests(
+  db: Queryable,
+  requests: readonly NewApiRequest[],
+): Promise<void> {
+  const columns = FIELDS.map((field) => requests.map((request) => request[field]));
+  await db.query(ADD, columns);
+}
+
+export type StoredApiRequest = ApiRequest & {
+  /** When it was written, a second after its answer at most. */
+  createdAt: Date;
+  /** Of the key or the member, as of now. */
+  name: string | null;
+  keyHint: string | null;
+};
+
+const COLUMNS = `
+       r.id, r.key_id as "keyId", r.member_id as "memberId", r.method, r.path, r.status,
+       r.duration_ms as "durationMs", r.network,
+       r.user_agent as "userAgent", r.error_code as "errorCode", r.error_message as "errorMessage",
+       r.created_at as "createdAt", coalesce(m.name, k.name) as name, k.hint as "keyHint"`;
+const ACTOR = `
+  left join api_keys k on k.project_id = r.project_id and k.id = r.key_id
+  left join members m on m.id = r.member_id`;
+
+/** Each null: any. */
+export type ApiRequestFilter = {
+  statuses: { from: number; to: number } | null;
+  method: string | null;
+  keyId: string | null;
+};
+
+const list = (order: 'desc' | 'asc') => `
+select ${COLUMNS}
+  from (select * from api_requests
+         where project_id = $1 and environment = $2
+           and ($4::uuid is null or id < $4) and ($5::uuid is null or id > $5)
+           and ($6::int is null or status between $6 and $7)
+           and ($8::text is null or method = $8) and ($9::uuid is null or key_id = $9)
+         order by id ${order} limit $3) r
+  ${ACTOR}
+ order by r.id ${order}`;
+
+/** Newest first. */
+export async function listApiRequests(
+  db: Queryable,
+  scope: Scope,
+  page: Page,
+  { statuses, method, keyId }: ApiRequestFilter,
+): Promise<PageOf<StoredApiRequest>> {
+  const place = [scope.projectId, scope.environment, page.limit + 1, page.after, page.before];
+  const values = [...place, statuses?.from ?? null, statuses?.to ?? null, method, keyId];
+  const statement = list(page.before === null ? 'desc' : 'asc');
+  return pageOf(await db.query<StoredApiRequest>(statement, values), page);
+}
+
+const FIND = `
+select ${COLUMNS}, r.body
+  from api_requests r ${ACTOR}
+ where r.project_id = $1 and r.environment = $2 and r.id = $3`;
+
+export async function findApiRequest(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<(StoredApiRequest & { body: string | null }) | null> {
+  const values = [scope.projectId, scope.environment, id];
+  const [found] = await db.query<StoredApiRequest & { body: string | null }>(FIND, values);
+  return found ?? null;
+}
+
+const KEPT_DAYS = 7;
+
+const FORGET = `
+delete from api_requests where ctid = any(array(
+  select ctid from api_requests
+   where created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at limit $1))
+returning 1`;
+
+/** @returns the number of rows deleted, at most `limit` */
+export async function forgetApiRequests(db: Queryable, limit: number): Promise<number> {
+  return (await db.query(FORGET, [limit])).length;
+}

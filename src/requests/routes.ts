@@ -1,0 +1,165 @@
+/** The API log of a project and environment. */
+import { z } from 'zod';
+import { isRefusal } from '../core/refusals.ts';
+import { isId } from '../database/ids.ts';
+import {
+  type ApiRequestFilter,
+  findApiRequest,
+  listApiRequests,
+  type StoredApiRequest,
+} from './request-store.ts';
+import { callerOf } from '../http/access.ts';
+import { notFound, refuse } from '../http/errors.ts';
+import { pageAnswer, pageFrom } from '../http/list.ts';
+import { failures, idParams, idSchema, listOf, listQuery, time } from '../http/schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+
+const TAGS = ['API log'];
+const WHAT_IS_LOGGED =
+  'Requests with a key or a session that failed, and changes other than sending; at most 100 a minute of each process of the ' +
+  'service. Kept for a week.';
+
+export function registerRequestRoutes(app: App, { db }: HttpServices): void {
+  app.get('/v1/requests', {
+    schema: {
+      summary: 'List requests',
+      description: `Newest first. ${WHAT_IS_LOGGED}`,
+      operationId: 'listRequests',
+      tags: TAGS,
+      querystring: requestQuery,
+      response: { 200: requestList, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const filter = filterFrom(request.query);
+      const caller = callerOf(request);
+      const reads = db.readsOf(caller.projectId);
+      return pageAnswer(await listApiRequests(reads, caller, page, filter), toWire);
+    },
+  });
+
+  app.get('/v1/requests/:id', {
+    schema: {
+      summary: 'Read a request',
+      description: `By the id that its answer has in \`X-Request-Id\`, a second later. ${WHAT_IS_LOGGED}`,
+      operationId: 'getRequest',
+      tags: TAGS,
+      params: idParams('request'),
+      response: { 200: requestDetail, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const found = isId(id) ? await findApiRequest(db, callerOf(request), id) : null;
+      if (found === null) return notFound(reply, 'request');
+      return { ...toWire(found), body: JSON.parse(found.body ?? 'null') as unknown };
+    },
+  });
+}
+
+const STATUS_MAX = 599;
+
+function filterFrom(query: z.output<typeof requestQuery>): ApiRequestFilter {
+  const { status, method = null, key_id: keyId = null } = query;
+  return { statuses: status === undefined ? null : statusesOf(status), method, keyId };
+}
+
+/** `failed`, `4xx` or `422`. */
+function statusesOf(text: string): { from: number; to: number } {
+  if (text === 'failed') return { from: 400, to: STATUS_MAX };
+  if (!text.endsWith('xx')) return { from: Number(text), to: Number(text) };
+  const from = Number(text[0]) * 100;
+  return { from, to: from + 99 };
+}
+
+function toWire(request: StoredApiRequest) {
+  const { errorCode: code, errorMessage: message } = request;
+  return {
+    object: 'request' as const,
+    id: request.id,
+    method: request.method,
+    path: request.path,
+    status: request.status,
+    duration_ms: request.durationMs,
+    actor: {
+      type: request.memberId === null ? ('api_key' as const) : ('member' as const),
+      id: request.memberId ?? request.keyId ?? '',
+      name: request.name,
+      hint: request.keyHint,
+    },
+    network: request.network,
+    user_agent: request.userAgent,
+    error: code === null ? null : { code, message: message ?? '' },
+    created_at: request.createdAt.toISOString(),
+  };
+}
+
+const requestQuery = listQuery({
+  status: z
+    .string()
+    .regex(/^(failed|[1-5]xx|[1-5]\d\d)$/, 'must be like 422, 4xx or failed')
+    .optional()
+    .meta({ description: 'A status, all of a kind, or `failed`.', examples: ['4xx'] }),
+  method: z
+    .enum(['GET', 'POST', 'PATCH', 'PUT', 'DELETE'])
+    .optional()
+    .describe('Only requests with this method.'),
+  key_id: z
+    .uuid()
+    .optional()
+    .meta({
+      description: 'Only requests with this key.',
+      examples: ['0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa'],
+    }),
+});
+
+const apiRequest = z
+  .object({
+    object: z.literal('request'),
+    id: idSchema('X-Request-Id.'),
+    method: z.string().meta({ examples: ['POST'] }),
+    path: z.string().meta({ description: 'Without the query.', examples: ['/v1/emails'] }),
+    status: z.int().meta({ description: 'Of the answer.', examples: [422] }),
+    duration_ms: z.int().meta({ description: 'Until the answer was sent.', examples: [3] }),
+    actor: z.object({
+      type: z.enum(['api_key', 'member']).describe('Who asked.'),
+      id: idSchema('The key or the member.'),
+      name: z
+        .string()
+        .nullable()
+        .meta({ description: 'As of now.', examples: ['Shop'] }),
+      hint: z
+        .string()
+        .nullable()
+        .meta({ description: 'What may be shown of a key.', examples: ['lh_live_abcd…'] }),
+    }),
+    network: z.string().meta({
+      description: 'The network that the request came from.',
+      examples: ['203.0.113.0'],
+    }),
+    user_agent: z
+      .string()
+      .nullable()
+      .meta({ description: 'The program.', examples: ['curl/8.9.1'] }),
+    error: z
+      .object({
+        code: z.string().meta({ examples: ['validation_error'] }),
+        message: z.string().meta({ examples: ['to[2]: "bob@" is not an email address'] }),
+      })
+      .nullable()
+      .describe('Of a failure, as it was answered by `/v1`.'),
+    created_at: time('When it was written, a second after its answer at most.'),
+  })
+  .meta({ id: 'ApiRequest' });
+
+const requestList = listOf('ApiRequestList', apiRequest);
+
+const requestDetail = apiRequest
+  .extend({
+    body: z.unknown().meta({
+      description:
+        'Of a failure: the outline of the body. Texts of content, secrets and unknown fields are replaced by their size.',
+      examples: [{ to: 'bob@', html: '(text, 2,048 characters)' }],
+    }),
+  })
+  .meta({ id: 'ApiRequestDetail' });

@@ -1,0 +1,95 @@
+/**
+ * Guards the removal of old data against a wrong clock and a wrong setting (database/partitions.ts, retention-store.ts).
+ *
+ * - After the clock of the database moved by more than a day since the last run, nothing is removed until it
+ *   has run steadily for a day. So a clock that is a year ahead for some minutes removes nothing, and a service that
+ *   was stopped for a week removes one day later.
+ * - In a day at most a tenth of the stored weeks is removed, and at least one: usually one a week is due.
+ *
+ * `letterhaus retention confirm` lifts both for an hour.
+ */
+import type { Queryable } from '../database/database.ts';
+
+/** The last jump of the clock, within the last day. */
+export type Hold = { since: Date; until: Date; movedS: number };
+
+const HOLD = `case when held_since is null then null else json_build_object(
+  'since', held_since, 'until', held_since + interval '1 day', 'movedS', moved_s) end as hold`;
+
+const NOTE_RUN = `
+update retention_clock
+   set held_since = case when abs(extract(epoch from app_now() - ran_at)) > 86400 then app_now()
+                         when app_now() - held_since >= interval '1 day' then null
+                         else held_since end,
+       moved_s = case when abs(extract(epoch from app_now() - ran_at)) > 86400
+                      then extract(epoch from app_now() - ran_at) else moved_s end,
+       ran_at = app_now()
+returning ${HOLD}`;
+
+type HoldRow = { hold: { since: string; until: string; movedS: number } | null };
+
+/** Called before each removal. @returns why nothing may be removed; null when it may */
+export async function noteRun(db: Queryable): Promise<Hold | null> {
+  const [row] = await db.query<HoldRow>(NOTE_RUN);
+  return holdOf(row);
+}
+
+function holdOf(row: HoldRow | undefined): Hold | null {
+  if (!row?.hold) return null;
+  const { since, until, movedS } = row.hold;
+  return { since: new Date(since), until: new Date(until), movedS };
+}
+
+const CONFIRM = `
+update retention_clock
+   set ran_at = app_now(), held_since = null, confirmed_until = app_now() + interval '1 hour'`;
+
+/** The clock is right, and all that is due may be removed, by the runs of the next hour. */
+export async function confirmRemoval(db: Queryable): Promise<void> {
+  await db.query(CONFIRM);
+}
+
+export type Allowance = { isConfirmed: boolean; spent: number };
+
+const IS_SAME_DAY = `coalesce(spent_since between app_now() - interval '1 day' and app_now(), false)`;
+
+const READ_ALLOWANCE = `
+select coalesce(confirmed_until > app_now(), false) as "isConfirmed",
+       case when ${IS_SAME_DAY} then spent else 0 end as spent
+  from retention_clock`;
+
+export async function readAllowance(db: Queryable): Promise<Allowance> {
+  const [row] = await db.query<Allowance>(READ_ALLOWANCE);
+  return row ?? { isConfirmed: false, spent: 0 };
+}
+
+/** How many weeks with data may still be removed today. */
+export function weeksAllowed(storedWeeks: number, { isConfirmed, spent }: Allowance): number {
+  if (isConfirmed) return Infinity;
+  return Math.max(0, Math.max(1, Math.floor(storedWeeks / 10)) - spent);
+}
+
+const NOTE_SPENT = `
+update retention_clock
+   set spent = case when ${IS_SAME_DAY} then spent + 1 else 1 end,
+       spent_since = case when ${IS_SAME_DAY} then spent_since else app_now() end`;
+
+/** A week was removed. */
+export async function noteSpent(db: Queryable): Promise<void> {
+  await db.query(NOTE_SPENT);
+}
+
+/** @param waiting first days of weeks */
+export async function noteWaiting(db: Queryable, waiting: readonly string[]): Promise<void> {
+  await db.query('update retention_clock set waiting = $1 where waiting <> $1', [waiting]);
+}
+
+export type RetentionState = { ranAt: Date | null; hold: Hold | null; waiting: string[] };
+
+const READ_STATE = `select ran_at as "ranAt", waiting, ${HOLD} from retention_clock`;
+
+export async function readRetentionState(db: Queryable): Promise<RetentionState> {
+  type Row = { ranAt: Date | null; waiting: string[] } & HoldRow;
+  const [row] = await db.query<Row>(READ_STATE);
+  return { ranAt: row?.ranAt ?? null, waiting: row?.waiting ?? [], hold: holdOf(row) };
+}

@@ -1,0 +1,134 @@
+/**
+ * Removes data past its retention: whole weeks for all projects, small batches for projects with a shorter
+ * retention. Rate-limited and logged; an interrupted removal resumes at the next
+ * run.
+ */
+import type { Logger } from 'pino';
+import type { Retention } from '../core/retention.ts';
+import type { Database, DatabaseAddress } from '../database/database.ts';
+import { forgetInbound } from '../inbound/message-store.ts';
+import { removeOldPartitions } from '../database/partitions.ts';
+import { noteRun } from './clock-store.ts';
+import {
+  type ProjectRetention,
+  projectsToTrim,
+  trimLogs,
+  trimProject,
+  type Trimmed,
+} from './retention-store.ts';
+
+export type RetentionOptions = {
+  retention: Retention;
+  log: Pick<Logger, 'info' | 'warn'>;
+  /** Between two batches; shorter in tests. */
+  restMs?: number;
+};
+
+/** With batches of 500: at most 5,000 emails a second, with pauses for other statements. */
+const REST_MS = 100;
+/** Progress of a long removal: about once a minute. */
+const LOG_EVERY_BATCHES = 500;
+
+export class MailRemoval {
+  readonly #database: { db: Database; address: DatabaseAddress };
+  readonly #options: RetentionOptions;
+  #heldSinceMs: number | null = null;
+  #waiting = '';
+
+  constructor(database: { db: Database; address: DatabaseAddress }, options: RetentionOptions) {
+    this.#database = database;
+    this.#options = options;
+  }
+
+  /**
+   * @param isStopping called after every batch; true leaves the rest to the next run
+   * @param signal ends the removal of a week
+   */
+  async run(isStopping: () => boolean, signal?: AbortSignal): Promise<void> {
+    const { retention } = this.#options;
+    if (await this.#isHeld()) return;
+    await this.#removeWeeks(signal);
+    await this.#forgetInbound({ projectId: null, contentH: retention.contentH }, isStopping);
+    for (const project of await projectsToTrim(this.#database.db, retention)) {
+      const batches = trimProject(this.#database.db, project);
+      await this.#trim(batches, { project_id: project.projectId }, isStopping);
+      await this.#forgetInbound(project, isStopping);
+      if (isStopping()) return;
+    }
+    await this.#trim(trimLogs(this.#database.db), {}, isStopping);
+  }
+
+  /** After a jump of the clock. Each is logged once. */
+  async #isHeld(): Promise<boolean> {
+    const hold = await noteRun(this.#database.db);
+    if (hold !== null && hold.since.getTime() !== this.#heldSinceMs) {
+      this.#options.log.warn(
+        { moved_h: Math.round(hold.movedS / 3600), until: hold.until },
+        'the clock of the database moved by more than a day since the last removal of old data; ' +
+          'nothing is removed until it has been steady for a day; if it is right, ' +
+          '`letterhaus retention confirm` removes what is due at once (docs/scale.md)',
+      );
+    }
+    this.#heldSinceMs = hold?.since.getTime() ?? null;
+    return hold !== null;
+  }
+
+  async #removeWeeks(signal: AbortSignal | undefined): Promise<void> {
+    const { retention, log } = this.#options;
+    if (retention.contentH === null && retention.metadataH === null) return;
+    const removal = await removeOldPartitions(this.#database.address, retention, { signal });
+    if (removal === null) return;
+    const { removed, kept, waiting } = removal;
+    this.#reportWaiting(waiting);
+    if (removed.length > 0) log.info({ removed }, 'partitions past their retention are removed');
+    if (kept.length > 0) log.warn({ kept }, 'partitions past their retention are still needed');
+  }
+
+  #reportWaiting(waiting: readonly string[]): void {
+    const before = this.#waiting;
+    this.#waiting = waiting.join();
+    if (waiting.length === 0 || this.#waiting === before) return;
+    this.#options.log.warn(
+      { waiting },
+      'more than a tenth of all weeks is past its retention; in a day so many are removed at most, ' +
+        'and all at once after `letterhaus retention confirm` (docs/scale.md)',
+    );
+  }
+
+  /** Messages that came back are content and are removed with it. */
+  async #forgetInbound(
+    { projectId, contentH }: { projectId: string | null; contentH: number | null },
+    isStopping: () => boolean,
+  ): Promise<void> {
+    while (!isStopping()) {
+      if (!(await forgetInbound(this.#database.db, { projectId, contentH }))) return;
+      await this.#rest();
+    }
+  }
+
+  async #trim(
+    steps: AsyncGenerator<Trimmed>,
+    about: { project_id?: ProjectRetention['projectId'] },
+    isStopping: () => boolean,
+  ): Promise<void> {
+    const removed: Record<string, number> = {};
+    const logProgress = (message: string): void => {
+      if (Object.values(removed).some((count) => count > 0)) {
+        this.#options.log.info({ ...about, ...removed }, message);
+      }
+    };
+    let batches = 0;
+    for await (const batch of steps) {
+      removed[batch.what] = (removed[batch.what] ?? 0) + batch.removed;
+      batches += 1;
+      if (isStopping()) break;
+      if (batches % LOG_EVERY_BATCHES === 0) logProgress('removing data past its retention');
+      await this.#rest();
+    }
+    logProgress('data past its retention was removed');
+  }
+
+  #rest(): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, this.#options.restMs ?? REST_MS));
+  }
+}

@@ -1,0 +1,321 @@
+/**
+ * Deletes expired data in small batches: emails of projects whose retention is shorter than the
+ * installation's, oldest first (database/partitions.ts removes whole weeks); rows with their own expiry; and the
+ * oldest entries of long webhook logs.
+ *
+ * Guarantee: no data of an email is deleted before it has ended and its webhooks have ended. Every batch
+ * is its own transaction and reads the present state, so it may be interrupted at any point and run on
+ * several machines at once.
+ */
+import type { Retention } from '../core/retention.ts';
+import type { Queryable } from '../database/database.ts';
+import { firstUuidOf } from '../database/partitions.ts';
+import { purgeAuthWindows } from '../accounts/limits/limit-store.ts';
+import { forgetEndedKeys } from '../accounts/keys/key-store.ts';
+import { forgetHistory } from '../suppressions/history-store.ts';
+import { forgetNotices } from '../notices/notice-store.ts';
+import { forgetOperatorMail } from '../operator/mail-store.ts';
+import { forgetQuotaFailures } from '../suppressions/suppression-store.ts';
+import { forgetReputation } from '../reputation/reputation-store.ts';
+import { forgetApiRequests } from '../requests/request-store.ts';
+import { forgetRequests } from '../compat/resend/wire/request-log-store.ts';
+import { forgetAuditEvents } from '../accounts/audit/audit-store.ts';
+import { forgetInvitations } from '../accounts/members/invitation-store.ts';
+import { forgetSessions } from '../accounts/sessions/session-store.ts';
+import { forgetLinks } from '../accounts/sign-in/link-store.ts';
+import { forgetStats } from '../stats/stats-store.ts';
+import { forgetTlsResults } from '../delivery/route/transport-security-store.ts';
+import { forgetReplays } from '../webhooks/replay-store.ts';
+
+export type ProjectRetention = Retention & { projectId: string };
+
+const FIND_RETENTION = `
+select retention_content_h as "contentH", retention_metadata_h as "metadataH"
+  from projects where id = $1`;
+
+/** The project's own settings; null: those of the installation. */
+export async function findRetention(db: Queryable, projectId: string): Promise<Retention> {
+  const [row] = await db.query<Retention>(FIND_RETENTION, [projectId]);
+  return row ?? { contentH: null, metadataH: null };
+}
+
+const SET_RETENTION = `
+update projects set retention_content_h = $2, retention_metadata_h = $3 where id = $1`;
+
+/** Sets how long a project keeps its mail; null restores the installation's setting. */
+export async function setRetention(
+  db: Queryable,
+  { projectId, contentH, metadataH }: ProjectRetention,
+): Promise<void> {
+  await db.query(SET_RETENTION, [projectId, contentH, metadataH]);
+}
+
+const FIND_SHORTER = `
+select id as "projectId", least(retention_content_h, $1::int) as "contentH",
+       least(retention_metadata_h, $2::int) as "metadataH"
+  from projects
+ where retention_content_h < coalesce($1, 2147483647)
+    or retention_metadata_h < coalesce($2, 2147483647)
+    or least($1, $2) < $3::int
+ order by id`;
+
+/** Below this the weeks of database/partitions.ts are too coarse, so every project is trimmed. */
+export const SHORT_H = 14 * 24;
+
+/** The projects with a shorter retention than the installation, each with its effective retention. */
+export function projectsToTrim(db: Queryable, longest: Retention): Promise<ProjectRetention[]> {
+  return db.query<ProjectRetention>(FIND_SHORTER, [longest.contentH, longest.metadataH, SHORT_H]);
+}
+
+/** One batch: up to BATCH objects were checked, and those that had ended were deleted. */
+export type Trimmed = { what: 'contents' | 'emails' | 'events' | 'deliveries'; removed: number };
+
+const BATCH = 500;
+
+/** Deletes data of a project that is past its retention. The caller pauses between batches. */
+export async function* trimProject(
+  db: Queryable,
+  { projectId, contentH, metadataH }: ProjectRetention,
+): AsyncGenerator<Trimmed> {
+  if (contentH !== null) {
+    const before = await idBefore(db, contentH);
+    yield* trim('contents', (after) => run(db, TRIM_CONTENTS, [projectId, after, before]));
+  }
+  if (metadataH === null) return;
+  await db.query(NOTE_REMOVAL, [projectId, metadataH]);
+  const before = await idBefore(db, metadataH);
+  for (const environment of ['live', 'test']) {
+    yield* trim('emails', (after) => run(db, TRIM_EMAILS, [projectId, after, before, environment]));
+  }
+  yield* trim('events', (after) => run(db, TRIM_EVENTS, [projectId, after, before]));
+  for (let endpoint = await nextEndpoint(db, projectId, NO_ID); endpoint !== null;) {
+    const id = endpoint;
+    yield* trim('deliveries', (after) => run(db, TRIM_DELIVERIES, [projectId, after, before, id]));
+    endpoint = await nextEndpoint(db, projectId, id);
+  }
+}
+
+// Before anything is removed, for the daily proof (reconciliation/reconciliation-store.ts). In whole hours, so that it is rarely written.
+const NOTE_REMOVAL = `
+update projects p set mail_removed_before = n.before
+  from (select date_trunc('hour', app_now() - ($2::int - 1) * interval '1 hour') as before) n
+ where p.id = $1 and coalesce(p.mail_removed_before < n.before, true)`;
+
+export const NO_ID = '00000000-0000-0000-0000-000000000000';
+
+/** The least id of an email of this age. */
+async function idBefore(db: Queryable, ageH: number): Promise<string> {
+  const [row] = await db.query<{ ms: number }>(
+    `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,
+    [ageH],
+  );
+  return firstUuidOf(Math.max(0, Math.floor(row?.ms ?? 0)));
+}
+
+type Batch = { looked: number; removed: number; last: string | null };
+
+/** Steps through the old ids; objects that cannot be deleted yet are skipped until the next run. */
+async function* trim(
+  what: Trimmed['what'],
+  step: (after: string) => Promise<Batch>,
+): AsyncGenerator<Trimmed> {
+  for (let after: string | null = NO_ID; after !== null;) {
+    const { looked, removed, last }: Batch = await step(after);
+    if (looked > 0) yield { what, removed };
+    after = looked === BATCH ? last : null;
+  }
+}
+
+async function run(db: Queryable, sql: string, values: readonly unknown[]): Promise<Batch> {
+  const [row] = await db.query<Batch>(sql, values);
+  return row ?? { looked: 0, removed: 0, last: null };
+}
+
+// Parameters of all: $1 the project, $2 and $3 the range of ids. Rows locked by another transaction are
+// left for the next run. Look-ups are scalar with a limit: one index probe per id, whereas a join would
+// read all emails of the project.
+const RESULT = `
+select (select count(*) from old)::int as looked, (select count(*) from gone)::int as removed,
+       (select id from old order by id desc limit 1) as last`;
+
+const TRIM_CONTENTS = `
+with old as materialized (
+  select c.email_id as id from contents c
+   where c.project_id = $1 and c.email_id > $2 and c.email_id < $3
+   order by c.email_id limit ${BATCH}
+),
+ended as materialized (
+  select o.id from old o
+   where (select q.email_id from queue q
+           where q.project_id = $1 and q.email_id = o.id limit 1) is null
+     and (select e.id from emails e
+           where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id
+             and e.open_count > 0 limit 1) is null
+),
+gone as (
+  delete from contents
+   where project_id = $1 and email_id = any(array(select id from ended)) returning 1
+)${RESULT}`;
+
+const TRIM_EMAILS = `
+with old as materialized (
+  select e.id, e.open_count from emails e
+   where e.project_id = $1 and e.environment = $4 and e.id > $2 and e.id < $3
+   order by e.id limit ${BATCH}
+),
+ended as materialized (
+  select o.id from old o
+   where o.open_count = 0
+     and (select q.email_id from queue q
+           where q.project_id = $1 and q.email_id = o.id limit 1) is null
+     and (select v.id from events v
+           cross join lateral (
+              select from webhook_queue q
+               where q.project_id = $1 and q.event_id = v.id limit 1) q
+           where v.project_id = $1 and v.subject_id = o.id limit 1) is null
+),
+locked as materialized (
+  select e.id from emails e
+   where e.project_id = $1 and e.environment = $4 and e.id = any(array(select id from ended))
+     for update skip locked
+),
+contents_gone as (
+  delete from contents where project_id = $1 and email_id = any(array(select id from locked))
+),
+recipients_gone as (
+  delete from recipients where project_id = $1 and email_id = any(array(select id from locked))
+),
+events_gone as (
+  delete from events where project_id = $1 and subject_id = any(array(select id from locked))
+),
+gone as (
+  delete from emails
+   where project_id = $1 and environment = $4 and id = any(array(select id from locked)) returning 1
+)${RESULT}`;
+
+// Events of domains and suppressions; an event of an email is kept as long as its email.
+const TRIM_EVENTS = `
+with old as materialized (
+  select distinct on (v.subject_id) v.subject_id as id, v.id as event_id from events v
+   where v.project_id = $1 and v.subject_id > $2 and v.subject_id < $3
+   order by v.subject_id limit ${BATCH}
+),
+ended as materialized (
+  select o.id from old o
+   where (select q.event_id from webhook_queue q
+           where q.project_id = $1 and q.event_id = o.event_id limit 1) is null
+     and (select e.id from emails e
+           where e.project_id = $1 and e.environment in ('live', 'test') and e.id = o.id limit 1)
+         is null
+),
+gone as (
+  delete from events
+   where project_id = $1 and subject_id = any(array(select id from ended)) returning 1
+)${RESULT}`;
+
+const TRIM_DELIVERIES = `
+with old as materialized (
+  select d.event_id as id from webhook_deliveries d
+   where d.project_id = $1 and d.endpoint_id = $4 and d.event_id > $2 and d.event_id < $3
+   order by d.event_id limit ${BATCH}
+),
+ended as materialized (
+  select o.id from old o
+   where (select q.event_id from webhook_queue q
+           where q.project_id = $1 and q.event_id = o.id and q.endpoint_id = $4 limit 1) is null
+),
+gone as (
+  delete from webhook_deliveries
+   where project_id = $1 and endpoint_id = $4 and event_id = any(array(select id from ended))
+  returning 1
+)${RESULT}`;
+
+// Includes deleted endpoints, whose ids are found in their deliveries.
+const NEXT_ENDPOINT = `
+select endpoint_id as id from webhook_deliveries
+ where project_id = $1 and endpoint_id > $2 order by endpoint_id limit 1`;
+
+async function nextEndpoint(
+  db: Queryable,
+  projectId: string,
+  after: string,
+): Promise<string | null> {
+  const [row] = await db.query<{ id: string }>(NEXT_ENDPOINT, [projectId, after]);
+  return row?.id ?? null;
+}
+
+/** Per endpoint: older deliveries that have ended are deleted, independently of the retention. */
+const LOG_DELIVERIES_MAX = 1_000_000;
+/** Logs checked per batch: counting a long one takes about half a second. */
+const LOGS_BATCH = 10;
+
+// Null for a log that is short enough.
+const FIND_LOGS = `
+select w.project_id as "projectId", w.id as "endpointId",
+       (select d.event_id from webhook_deliveries d
+         where d.project_id = w.project_id and d.endpoint_id = w.id
+         order by d.event_id desc offset $3 - 1 limit 1) as "oldestKept"
+  from (select project_id, id from webhook_endpoints
+         where (project_id, id) > ($1, $2) order by project_id, id limit ${LOGS_BATCH}) w
+ order by 1, 2`;
+
+type Log = { projectId: string; endpointId: string; oldestKept: string | null };
+
+/** Shortens the logs of webhook endpoints to their newest deliveries, in batches like trimProject. */
+export async function* trimLogs(
+  db: Queryable,
+  deliveriesMax = LOG_DELIVERIES_MAX,
+): AsyncGenerator<Trimmed> {
+  let last: Pick<Log, 'projectId' | 'endpointId'> | undefined = {
+    projectId: NO_ID,
+    endpointId: NO_ID,
+  };
+  while (last !== undefined) {
+    const logs: Log[] = await db.query<Log>(FIND_LOGS, [
+      last.projectId,
+      last.endpointId,
+      deliveriesMax,
+    ]);
+    for (const { projectId, endpointId, oldestKept } of logs) {
+      if (oldestKept === null) continue;
+      yield* trim('deliveries', (after) =>
+        run(db, TRIM_DELIVERIES, [projectId, after, oldestKept, endpointId]),
+      );
+    }
+    last = logs.length < LOGS_BATCH ? undefined : logs.at(-1);
+  }
+}
+
+const EXPIRED_BATCH = 5_000;
+
+const FORGET_KEYS = `
+delete from idempotency where ctid = any(array(
+  select ctid from idempotency where expires_at <= app_now() limit $1)) returning 1`;
+
+/**
+ * Deletes idempotency keys after 24 hours, windows of failed authentications, old TLS results and outcome
+ * counts, full mailboxes after a week, the history of suppressions after 400 days, ended replays of
+ * webhooks after 30 days, the oldest API keys that have ended, the logs of requests after a week, and counts of mail (stats/counts.ts).
+ */
+export async function forgetExpired(db: Queryable): Promise<void> {
+  let forgotten: number;
+  do {
+    forgotten = (await db.query(FORGET_KEYS, [EXPIRED_BATCH])).length;
+  } while (forgotten === EXPIRED_BATCH);
+  await purgeAuthWindows(db);
+  await forgetTlsResults(db, EXPIRED_BATCH);
+  await forgetReputation(db, EXPIRED_BATCH);
+  await forgetQuotaFailures(db, EXPIRED_BATCH);
+  while ((await forgetHistory(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetEndedKeys(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
+  while ((await forgetOperatorMail(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetNotices(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetReplays(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetApiRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetStats(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
+  while ((await forgetSessions(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
+  while ((await forgetLinks(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetAuditEvents(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  while ((await forgetInvitations(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+}

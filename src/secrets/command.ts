@@ -1,0 +1,226 @@
+/**
+ * `letterhaus secrets rotate`: replaces the secret key while the service runs, in steps that can be
+ * repeated:
+ * 1. Every node reads the new key, before anything is sealed with it.
+ * 2. All secrets are sealed with the new key.
+ * 3. The old key continues to verify return paths and links until `--finish`.
+ * The order of the keys and the database record the progress, so that a second call continues a
+ * rotation that was interrupted.
+ */
+import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Command, InvalidArgumentError } from 'commander';
+import { prepareDataDir } from '../database/embedded/layout.ts';
+import { readRunning } from '../database/embedded/lock.ts';
+import { sealCheckAnew, takeSecretKey } from './check-store.ts';
+import {
+  instanceOf,
+  replaceSecretKey,
+  keysInUse,
+  listKeyHolders,
+  noteFirstKey,
+  sealAnew,
+  SecretBox,
+  secretKeyId as idOf,
+  secretKeysOf,
+} from './secret-store.ts';
+import {
+  addCommand,
+  type Cli,
+  type Failure,
+  isFailure,
+  type Outcome,
+  type Success,
+} from '../cli/command.ts';
+import { type Store, withStore } from '../cli/store.ts';
+import { describeStartOver } from './start-over-command.ts';
+
+/** Bounces are accepted for 45 days after delivery, and mail can wait in the queue for 5 days. */
+const RETURN_PATHS_DAYS = 50;
+const DAY_MS = 24 * 3600_000;
+const KEY_BYTES = 32;
+const NODES_EVERY_MS = 500;
+/** A worker without a heartbeat for this time is dead (delivery/queue/node-store.ts). */
+const SILENT_FOR_MS = 20_000;
+
+export function describeSecrets(secrets: Command, cli: Cli): void {
+  addCommand(secrets, cli, {
+    name: 'rotate',
+    about: 'replace the secret key, while the service runs',
+    examples: ['secrets rotate', 'secrets rotate --finish'],
+    run: rotate,
+  })
+    .option('--finish', 'remove the old key once it is no longer needed')
+    .option('--force', 'with --finish: remove it now, if it was disclosed')
+    .option('--wait <seconds>', 'how long to wait for nodes to read the keys', parseSeconds, 60);
+  describeStartOver(secrets, cli);
+}
+
+type Options = { finish?: true; force?: true; wait: number };
+
+type Rotation = {
+  cli: Cli;
+  store: Store;
+  dataDir: string;
+  /** The first key seals and signs. */
+  keys: readonly string[];
+  /** How long to wait for the nodes. */
+  waitMs: number;
+  /** True: the key is in the data directory. False: LETTERHAUS_SECRET_KEY, which this command cannot change. */
+  isOurs: boolean;
+};
+
+function rotate(cli: Cli, options: Options): Promise<Outcome> {
+  return withStore(cli, async (store) => {
+    const dataDir = prepareDataDir(store.config.dataDir);
+    const configured = store.config.secretKey;
+    const keys = secretKeysOf(await takeSecretKey(store.db, { dataDir, configured }));
+    const waitMs = options.wait * 1_000;
+    const rotation = { cli, store, dataDir, keys, waitMs, isOurs: configured === null };
+    return options.finish === true ? finish(rotation, options) : begin(rotation);
+  });
+}
+
+/** Continues from the recorded progress. */
+async function begin(rotation: Rotation): Promise<Outcome> {
+  const { store, keys, isOurs } = rotation;
+  const [first = ''] = keys;
+  await noteFirstKey(store.db, idOf(first));
+  if (keys.length === 1) {
+    const fresh = randomBytes(KEY_BYTES).toString('base64url');
+    if (!isOurs) return step('add', ADD_KEY(fresh), { new_key: fresh });
+    return begin(write(rotation, [first, fresh]));
+  }
+  const used = await keysInUse(store.db);
+  const fresh = keys.find((key) => !used.has(idOf(key)));
+  if (fresh === undefined) return seal(rotation);
+  const unready = await whileAnyNode(rotation, ({ keys: known }) => !known.includes(idOf(fresh)));
+  if (unready !== null) return unready;
+  if (!isOurs) return step('switch', SWITCH_KEY);
+  return seal(write(rotation, [fresh, ...keys.filter((key) => key !== fresh)]));
+}
+
+async function seal(rotation: Rotation): Promise<Outcome> {
+  const { store, keys } = rotation;
+  const done = await sealAll(rotation);
+  if (isFailure(done)) return done;
+  const { sealed } = done;
+  const since = (await keysInUse(store.db)).get(idOf(keys[0]!)) ?? new Date();
+  const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
+  const day = finishAt.toISOString().slice(0, 10);
+  const text =
+    `All secrets are sealed with the new key (${sealed} in this call). Bounces and unsubscribe links of ` +
+    `mail sent before still work, with the old key.\n` +
+    `From ${day} on, when bounces of that mail are no longer accepted:  ${rotation.cli.program} secrets rotate --finish`;
+  return step('sealed', text, { sealed, finish_from: finishAt.toISOString() });
+}
+
+async function finish(
+  rotation: Rotation,
+  { force = false }: { force?: boolean },
+): Promise<Outcome> {
+  const { store, keys, isOurs } = rotation;
+  const [first = '', ...old] = keys;
+  if (old.length === 0) return failed('There is one secret key: nothing has to be finished.');
+  const used = await keysInUse(store.db);
+  const since = used.get(idOf(first));
+  if (since === undefined || keys.some((key) => !used.has(idOf(key)))) {
+    return failed(`The rotation is not complete; call ${rotation.cli.program} secrets rotate.`);
+  }
+  const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
+  if (!force && finishAt.getTime() > rotation.cli.world.now()) {
+    return failed(
+      `Bounces of mail sent with the old key are accepted until ${finishAt.toISOString().slice(0, 10)}: finish then. ` +
+        'If the old key was disclosed, add --force, which also invalidates its unsubscribe links.',
+    );
+  }
+  const done = await sealAll(rotation);
+  if (isFailure(done)) return done;
+  if (!isOurs) return step('remove', REMOVE_KEY);
+  write(rotation, [first]);
+  return step('finished', 'The old key is removed: signatures made with it are no longer valid.');
+}
+
+/** `sealed`: the number of secrets that were sealed with the new key. */
+async function sealAll(rotation: Rotation): Promise<{ sealed: number } | Failure> {
+  const { store, keys } = rotation;
+  const [first = ''] = keys;
+  const unready = await whileAnyNode(rotation, ({ keys: known }) => known[0] !== idOf(first));
+  if (unready !== null) return unready;
+  await noteFirstKey(store.db, idOf(first));
+  const secrets = new SecretBox(keys.join(','));
+  await sealCheckAnew(store.db, secrets);
+  const { sealed, unreadable } = await sealAnew(store.db, secrets);
+  if (unreadable === 0) return { sealed };
+  return failed(
+    `${unreadable} secrets are sealed with a key that is not configured; add it after the others, as new,old,older. ` +
+      `${sealed} were sealed with the new key.`,
+  );
+}
+
+function write(rotation: Rotation, keys: readonly string[]): Rotation {
+  replaceSecretKey(rotation.dataDir, keys);
+  return { ...rotation, keys };
+}
+
+type Node = { host: string; keys: readonly string[] };
+
+/** Waits until no living node matches; nodes without a heartbeat are ignored. */
+async function whileAnyNode(
+  { cli: { world }, store: { db }, dataDir, isOurs, waitMs }: Rotation,
+  isUnready: (node: Node) => boolean,
+): Promise<Failure | null> {
+  // Rows of a service that was killed do not count as nodes.
+  const dead = readRunning(dataDir)?.kind === 'service' ? null : instanceOf(dataDir);
+  const heard = new Map<string, { beats: number; atMs: number }>();
+  const fromMs = world.monotonicMs();
+  for (;;) {
+    const holders = (await listKeyHolders(db)).filter(({ instance }) => instance !== dead);
+    const nowMs = world.monotonicMs();
+    const unready = holders.filter(({ instance, beats, host, keys }) => {
+      const before = heard.get(instance);
+      if (before?.beats !== beats) heard.set(instance, { beats, atMs: nowMs });
+      const silentMs = nowMs - (heard.get(instance)?.atMs ?? nowMs);
+      return silentMs < SILENT_FOR_MS && isUnready({ host, keys: keys ?? [] });
+    });
+    if (unready.length === 0) return null;
+    if (nowMs - fromMs > waitMs) return failed(notReady(unready, isOurs));
+    await pause(NODES_EVERY_MS);
+  }
+}
+
+function notReady(nodes: readonly { host: string }[], isOurs: boolean): string {
+  const hosts = [...new Set(nodes.map(({ host }) => host))].join(', ');
+  return (
+    `These nodes do not use the same secret keys: ${hosts}. ` +
+    (isOurs
+      ? 'Copy secrets/secret-key of this data directory into theirs, and call this again.'
+      : 'Give all nodes the same LETTERHAUS_SECRET_KEY, restart them one after the other, and call this again.')
+  );
+}
+
+const ADD_KEY = (fresh: string) =>
+  'The secret key comes from LETTERHAUS_SECRET_KEY, so this takes three changes of it.\n' +
+  `1. Append this key to the present one, after a comma, on every node:  ,${fresh}\n` +
+  '2. Restart the nodes one after the other.\n' +
+  '3. Call this command again; it prints the next step.';
+const SWITCH_KEY =
+  'Every node has the new key. Put it before the old one in LETTERHAUS_SECRET_KEY (new,old) on every ' +
+  'node, restart them one after the other, and call this command again.';
+const REMOVE_KEY =
+  'No secret is sealed with an old key any more. Keep only the first key in LETTERHAUS_SECRET_KEY on every node, ' +
+  'and restart them one after the other.';
+
+function step(name: string, text: string, more: object = {}): Success {
+  return { data: { object: 'secret_rotation', step: name, ...more }, text };
+}
+
+function parseSeconds(text: string): number {
+  const seconds = /^\d{1,4}$/.test(text) ? Number(text) : -1;
+  if (seconds >= 0) return seconds;
+  throw new InvalidArgumentError('Write a number of seconds, as 60.');
+}
+
+function failed(message: string): Failure {
+  return { failed: message, code: 'conflict', exitCode: 1 };
+}

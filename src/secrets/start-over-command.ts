@@ -1,0 +1,184 @@
+/**
+ * `letterhaus secrets start-over`: for an installation whose secret key is lost for good. It makes a new key the one of
+ * the database, and marks everything that the lost one has sealed. Mail stays in the queue and waits for the new DKIM
+ * keys of its domain; nothing is deleted.
+ *
+ * Refused while the key at hand opens the database, and while a node runs, which has the key in memory and writes its
+ * file again. The steps can be repeated: a key that was written without the check in the database is put aside by the
+ * next call.
+ */
+import { readFileSync } from 'node:fs';
+import type { Command } from 'commander';
+import { lockMigrations, versionOf } from '../database/migration/migrate.ts';
+import {
+  clientQueries,
+  connectAsOwner,
+  type DatabaseAddress,
+  type Queryable,
+} from '../database/database.ts';
+import { prepareDataDir } from '../database/embedded/layout.ts';
+import { SCHEMA_KNOWN } from '../database/migration/schema-version.ts';
+import { checkSecretKey, readCheck, replaceCheck } from './check-store.ts';
+import {
+  makeSecretKey,
+  noteFirstKey,
+  putSecretKeyAside,
+  SecretBox,
+  secretKeyFile,
+  SecretKeyProblem,
+} from './secret-store.ts';
+import { listToRenew, markAllUnusable, type ToRenew } from './unusable-store.ts';
+import { addCommand, type Cli, type Failure, type Outcome } from '../cli/command.ts';
+import { watchNodes } from '../cli/living-nodes.ts';
+import { type Place, withAddress, withStore } from '../cli/store.ts';
+
+export function describeStartOver(secrets: Command, cli: Cli): void {
+  addCommand(secrets, cli, {
+    name: 'start-over',
+    about: 'make a new secret key when the present one is lost for good',
+    notes: `DKIM keys, signing secrets of webhooks and second factors have to be renewed afterwards; mail waits
+meanwhile. Look for the key first: in a backup, on another node, in an earlier data directory.`,
+    examples: ['secrets start-over', 'secrets start-over --yes'],
+    run: (called, options) => startOver(called, options),
+  }).option('--yes', 'do not ask');
+}
+
+type Options = { yes?: true };
+
+async function startOver(cli: Cli, options: Options): Promise<Outcome> {
+  // Migrates first, and tells why a database cannot be used.
+  const opened = await withStore(cli, () => Promise.resolve({ data: null, text: '' }));
+  if ('failed' in opened) return opened;
+  return withAddress(cli, async (place) => {
+    const before = await asOwner(place.address, readCheck);
+    const refusal = place.isInService ? conflict(RUNS) : await whyNot(cli, place);
+    if (refusal !== null) return refusal;
+    if (!(await isConfirmed(cli, options))) {
+      return conflict(`${LOST} Nothing was changed; add --yes.`);
+    }
+    return replace(cli, place, before);
+  });
+}
+
+const RUNS =
+  'A node runs, and it has the secret key: it writes the file again within seconds when that is missing. ' +
+  'Copy it from there. If it is another key than that of the database, stop the node first.';
+
+const LOST =
+  'DKIM keys, signing secrets of webhooks and second factors are lost with the key and have to be renewed, mail waits ' +
+  'until then; unsubscribe and tracking links of mail that was sent stop working, and its late bounces are not matched.';
+
+async function whyNot(cli: Cli, { address, config }: Place): Promise<Failure | null> {
+  return asOwner(address, async (db) => {
+    const present = await versionOf(db);
+    if (present > SCHEMA_KNOWN) {
+      return conflict(`The database has schema ${present}: use the version that runs on it.`);
+    }
+    const { dataDir, secretKey: configured } = config;
+    const unreadable = configured === null ? unreadableFile(secretKeyFile(dataDir)) : null;
+    if (unreadable !== null) return conflict(unreadable);
+    if (await opens(db, { dataDir, configured })) return conflict(NOTHING_LOST);
+    const running = (await watchNodes(db, cli.world)).filter(({ isRunning }) => isRunning);
+    if (running.length === 0) return null;
+    return conflict(`${RUNS} It is on ${running.map(({ host }) => host).join(', ')}.`);
+  });
+}
+
+/** A file that only cannot be read may have the key. */
+function unreadableFile(file: string): string | null {
+  try {
+    readFileSync(file);
+    return null;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return null;
+    return `${file} cannot be read (${code}): make it readable first, the key may be there.`;
+  }
+}
+
+const NOTHING_LOST =
+  'The secret key opens what is sealed in the database, or nothing is sealed: nothing is lost. `letterhaus secrets rotate` replaces it.';
+
+async function opens(
+  db: Queryable,
+  key: { dataDir: string; configured: string | null },
+): Promise<boolean> {
+  try {
+    await checkSecretKey(db, key);
+    return true;
+  } catch (error) {
+    if (error instanceof SecretKeyProblem) return false;
+    throw error;
+  }
+}
+
+async function isConfirmed({ confirm }: Cli, { yes }: Options): Promise<boolean> {
+  if (yes === true) return true;
+  return confirm !== undefined && confirm(`${LOST} Make a new key?`);
+}
+
+const NO_CHECK = Buffer.alloc(0);
+const OTHER_CALL =
+  'A key was made for this database by another call in this moment: copy it from that data directory.';
+
+/** Under the lock of migrations: no start checks or makes a key meanwhile, and no other call of this. */
+async function replace(
+  cli: Cli,
+  { address, config }: Place,
+  before: Buffer | null,
+): Promise<Outcome> {
+  return asOwner(address, async (db) => {
+    await lockMigrations(db);
+    const check = await readCheck(db);
+    if (!(check ?? NO_CHECK).equals(before ?? NO_CHECK)) return conflict(OTHER_CALL);
+    const dataDir = prepareDataDir(config.dataDir);
+    const configured = config.secretKey;
+    const aside = configured === null ? putSecretKeyAside(dataDir, cli.world.now()) : null;
+    const key = configured ?? makeSecretKey(dataDir);
+    const secrets = new SecretBox(key);
+    await replaceCheck(db, secrets);
+    await noteFirstKey(db, secrets.keyIds[0]!);
+    await markAllUnusable(db, secrets);
+    const toRenew = await listToRenew(db);
+    const where = configured === null ? secretKeyFile(dataDir) : 'LETTERHAUS_SECRET_KEY';
+    return {
+      data: { object: 'secret_start_over', key: secrets.keyIds[0], kept_as: aside, ...toRenew },
+      text: textOf(cli, { where, aside, toRenew }),
+    };
+  });
+}
+
+type Done = { where: string; aside: string | null; toRenew: ToRenew };
+
+function textOf({ program }: Cli, { where, aside, toRenew }: Done): string {
+  const { domains, webhooks, members } = toRenew;
+  return [
+    `The key in ${where} is the one of the database now. Keep a copy of it.`,
+    ...(aside === null ? [] : [`The key that was there is kept as ${aside}.`]),
+    'Other nodes need the same key. Start the service, and renew what the lost key had sealed:',
+    ...domains.flatMap((name) => [
+      `  ${program} domains rotate-dkim ${name}    (publish the record that it prints)`,
+      `  ${program} domains verify ${name}`,
+    ]),
+    ...webhooks.map((id) => `  ${program} webhooks rotate-secret ${id}`),
+    ...members.map((email) => `  ${program} owner reset ${email} --remove-totp`),
+    ...(domains.length + webhooks.length + members.length === 0 ? ['  nothing was sealed'] : []),
+    `If the lost key turns up, append it to the new one after a comma and call ${program} secrets rotate.`,
+  ].join('\n');
+}
+
+async function asOwner<Result>(
+  address: DatabaseAddress,
+  work: (db: Queryable) => Promise<Result>,
+): Promise<Result> {
+  const client = await connectAsOwner(address, 'start over');
+  try {
+    return await work(clientQueries(client));
+  } finally {
+    await client.end();
+  }
+}
+
+function conflict(message: string): Failure {
+  return { failed: message, code: 'conflict', exitCode: 1 };
+}

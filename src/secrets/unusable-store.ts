@@ -1,0 +1,208 @@
+/**
+ * Sealed values that the secret key does not open, because the row is damaged or another key has sealed it. Whoever
+ * meets one marks its row in `unusable_secrets`; the supervisor looks at all values from time to time and removes marks
+ * of rows that open again. So all nodes and the API know without opening anything.
+ */
+import type { Logger } from 'pino';
+import type { Queryable } from '../database/database.ts';
+import type { SecretBox } from './secret-store.ts';
+
+export const SECRET_KINDS = ['domain', 'webhook', 'member'] as const;
+export type SecretKind = (typeof SECRET_KINDS)[number];
+
+/** `ownerId`: the project, or the organization of a member. */
+export type SecretRow = { kind: SecretKind; ownerId: string; id: string };
+
+const MARK = `
+insert into unusable_secrets (kind, owner_id, id, since) values ($1, $2, $3, app_now())
+on conflict do nothing
+returning 1`;
+
+/** @returns whether it was not marked before */
+export async function markUnusable(
+  db: Queryable,
+  { kind, ownerId, id }: SecretRow,
+): Promise<boolean> {
+  return (await db.query(MARK, [kind, ownerId, id])).length > 0;
+}
+
+const MEANS: Readonly<Record<SecretKind, string>> = {
+  domain: 'the secret key does not open the DKIM key of a domain: its mail waits unsent',
+  webhook: 'the secret key does not open the signing secret of a webhook: nothing is posted to it',
+  member: 'the secret key does not open the second factor of a member: no code of it is accepted',
+};
+
+/** Marks a row that somebody has met, and logs it unless it was known. Never throws. */
+export async function noteUnusable(
+  { db, log }: { db: Queryable; log: Pick<Logger, 'warn'> },
+  row: SecretRow,
+): Promise<void> {
+  try {
+    if (await markUnusable(db, row)) warnUnusable(log, row);
+  } catch (error) {
+    log.warn({ err: error, kind: row.kind, id: row.id }, 'an unusable secret was not marked');
+  }
+}
+
+export function warnUnusable(log: Pick<Logger, 'warn'>, { kind, ownerId, id }: SecretRow): void {
+  const owner = kind === 'member' ? { organization_id: ownerId } : { project_id: ownerId };
+  log.warn(
+    { kind, id, ...owner },
+    `${MEANS[kind]}; see "The secret key does not open" in docs/troubleshooting.md`,
+  );
+}
+
+const UNMARK = `
+delete from unusable_secrets where kind = $1 and owner_id = $2 and id = $3
+returning 1`;
+
+/** @returns whether it was marked */
+export async function unmarkUnusable(
+  db: Queryable,
+  { kind, ownerId, id }: SecretRow,
+): Promise<boolean> {
+  return (await db.query(UNMARK, [kind, ownerId, id])).length > 0;
+}
+
+export type UnusableCounts = Record<SecretKind, number>;
+
+/** The number of marked rows. */
+export async function countUnusable(db: Queryable): Promise<UnusableCounts> {
+  const rows = await db.query<{ kind: SecretKind; count: number }>(
+    'select kind, count(*)::int as count from unusable_secrets group by kind',
+  );
+  const counts = { domain: 0, webhook: 0, member: 0 };
+  for (const { kind, count } of rows) counts[kind] = count;
+  return counts;
+}
+
+const ALL_UNUSABLE = `
+select exists (select from domains d
+                where d.environment = 'live' and d.status = 'verified' and d.deleted_at is null)
+       and not exists (select from domains d
+                        where d.environment = 'live' and d.status = 'verified'
+                          and d.deleted_at is null
+                          and not exists (select from unusable_secrets u
+                                           where u.kind = 'domain' and u.owner_id = d.project_id
+                                             and u.id = d.id)) as "isAll"`;
+
+/** Whether there are live domains, and none of them can sign. Asked only while a domain is marked. */
+export async function areAllDomainsUnusable(db: Queryable): Promise<boolean> {
+  const [row] = await db.query<{ isAll: boolean }>(ALL_UNUSABLE);
+  return row?.isAll === true;
+}
+
+const DOMAIN = `
+select exists (select from unusable_secrets
+                where kind = 'domain' and owner_id = $1 and id = $2) as "isUnusable"`;
+
+export async function isDomainUnusable(
+  db: Queryable,
+  { projectId, domainId }: { projectId: string; domainId: string },
+): Promise<boolean> {
+  const [row] = await db.query<{ isUnusable: boolean }>(DOMAIN, [projectId, domainId]);
+  return row?.isUnusable === true;
+}
+
+type Values = { ownerId: string; id: string; values: Buffer[] };
+
+const VALUES = {
+  domain: `
+select project_id as "ownerId", id, array[rsa_private_key, ed25519_private_key] as values
+  from domains
+ where (project_id, id) > ($1, $2) and deleted_at is null
+ order by project_id, id limit $3`,
+  webhook: `
+select project_id as "ownerId", id, array[secret] as values
+  from webhook_endpoints
+ where (project_id, id) > ($1, $2)
+ order by project_id, id limit $3`,
+  member: `
+select organization_id as "ownerId", id, array[totp_secret] as values
+  from members
+ where (organization_id, id) > ($1, $2) and totp_secret is not null
+ order by organization_id, id limit $3`,
+} as const satisfies Record<SecretKind, string>;
+
+const FIRST_UUID = '00000000-0000-0000-0000-000000000000';
+const BATCH = 100;
+
+/** Opens all sealed values, in small batches, and marks the rows that do not open. @returns those newly marked */
+export async function markAllUnusable(
+  db: Queryable,
+  secrets: Pick<SecretBox, 'opens'>,
+  { isStopping = () => false, batch = BATCH }: { isStopping?: () => boolean; batch?: number } = {},
+): Promise<SecretRow[]> {
+  const marked: SecretRow[] = [];
+  for (const kind of SECRET_KINDS) {
+    let after: Pick<Values, 'ownerId' | 'id'> | undefined = { ownerId: FIRST_UUID, id: FIRST_UUID };
+    while (after !== undefined && !isStopping()) {
+      const rows: Values[] = await db.query<Values>(VALUES[kind], [after.ownerId, after.id, batch]);
+      const damaged = rows.filter(
+        ({ id, values }) => !values.every((value) => secrets.opens(value, id)),
+      );
+      marked.push(...(await markEach(db, kind, damaged)));
+      after = rows.length < batch ? undefined : rows.at(-1);
+    }
+  }
+  return marked;
+}
+
+/** @returns those that were not marked before */
+async function markEach(
+  db: Queryable,
+  kind: SecretKind,
+  rows: readonly Pick<SecretRow, 'ownerId' | 'id'>[],
+): Promise<SecretRow[]> {
+  const marked: SecretRow[] = [];
+  for (const { ownerId, id } of rows) {
+    const row = { kind, ownerId, id };
+    if (await markUnusable(db, row)) marked.push(row);
+  }
+  return marked;
+}
+
+export type ToRenew = { domains: string[]; webhooks: string[]; members: string[] };
+
+const TO_RENEW = `
+select array(select distinct d.name from unusable_secrets u
+               join domains d on d.project_id = u.owner_id and d.id = u.id
+              where u.kind = 'domain' and d.deleted_at is null order by 1) as domains,
+       array(select u.id::text from unusable_secrets u where u.kind = 'webhook' order by 1) as webhooks,
+       array(select m.email from unusable_secrets u join members m on m.id = u.id
+              where u.kind = 'member' order by 1) as members`;
+
+/** The marked rows by the names that commands take. */
+export async function listToRenew(db: Queryable): Promise<ToRenew> {
+  const [row] = await db.query<ToRenew>(TO_RENEW);
+  return row!;
+}
+
+type Marked = SecretRow & { values: (Buffer | null)[] | null };
+
+const MARKED = `
+select u.kind, u.owner_id as "ownerId", u.id,
+       case u.kind
+         when 'domain' then (select array[d.rsa_private_key, d.ed25519_private_key] from domains d
+                              where d.project_id = u.owner_id and d.id = u.id and d.deleted_at is null)
+         when 'webhook' then (select array[w.secret] from webhook_endpoints w
+                               where w.project_id = u.owner_id and w.id = u.id)
+         else (select array[m.totp_secret] from members m where m.id = u.id)
+       end as values
+  from unusable_secrets u
+ order by u.kind, u.owner_id, u.id limit 1000`;
+
+/** Removes the marks of rows that open again or are gone. @returns those that open */
+export async function unmarkUsable(
+  db: Queryable,
+  secrets: Pick<SecretBox, 'opens'>,
+): Promise<SecretRow[]> {
+  const opened: SecretRow[] = [];
+  for (const { values, ...row } of await db.query<Marked>(MARKED)) {
+    const present = values?.filter((value) => value !== null) ?? [];
+    if (present.some((value) => !secrets.opens(value, row.id))) continue;
+    await unmarkUnusable(db, row);
+    if (present.length > 0) opened.push(row);
+  }
+  return opened;
+}

@@ -1,0 +1,95 @@
+/**
+ * Looks whether the secret keys in use open what the database holds. A key that is not the database's ends this node, so
+ * that others deliver its mail. Rows that do not open are marked and logged once; they are looked for rarely, because
+ * all sealed values are opened. The rows that are marked are looked at again each time.
+ */
+import type { Logger } from 'pino';
+import type { Config } from '../config/config.ts';
+import type { OperatorEvents } from '../core/operator-events.ts';
+import type { World } from '../lib/world.ts';
+import type { ServiceDatabase } from '../service/service-database.ts';
+import { foreignKeyProblem } from './check-store.ts';
+import type { SecretBox } from './secret-store.ts';
+import {
+  areAllDomainsUnusable,
+  countUnusable,
+  markAllUnusable,
+  unmarkUsable,
+  type UnusableCounts,
+  warnUnusable,
+} from './unusable-store.ts';
+import type { WorkerPool } from '../service/worker/pool.ts';
+
+const ALL_EVERY_MS = 10 * 60_000;
+
+type SecretWatchOptions = {
+  database: Pick<ServiceDatabase, 'db' | 'dataDir'>;
+  secrets: SecretBox;
+  config: Pick<Config, 'secretKey'>;
+  /** Hears what the service is to say of it. */
+  pool: Pick<WorkerPool, 'refuseMail' | 'warn'>;
+  operatorEvents: OperatorEvents;
+  log: Logger;
+  world: Pick<World, 'monotonicMs'>;
+};
+
+export class SecretWatch {
+  readonly #options: SecretWatchOptions;
+  #allSinceMs: number | null = null;
+
+  constructor(options: SecretWatchOptions) {
+    this.#options = options;
+  }
+
+  /** @returns why this node must not work with its key; null: it may */
+  async run(isStopping: () => boolean): Promise<string | null> {
+    const { database, secrets, config, log, world } = this.#options;
+    const { db, dataDir } = database;
+    const problem = await foreignKeyProblem(db, { dataDir, configured: config.secretKey }, secrets);
+    if (problem !== null) return problem;
+    for (const { kind, id } of await unmarkUsable(db, secrets)) {
+      log.info({ kind, id }, 'the secret key opens a secret again that it did not open');
+    }
+    const nowMs = world.monotonicMs();
+    if (this.#allSinceMs === null || nowMs - this.#allSinceMs >= ALL_EVERY_MS) {
+      for (const row of await markAllUnusable(db, secrets, { isStopping })) warnUnusable(log, row);
+      this.#allSinceMs = nowMs;
+    }
+    await this.#tell();
+    return null;
+  }
+
+  async #tell(): Promise<void> {
+    const { database, pool, operatorEvents } = this.#options;
+    const counts = await countUnusable(database.db);
+    const isAll = counts.domain > 0 && (await areAllDomainsUnusable(database.db));
+    pool.refuseMail('secret_key', isAll ? NOTHING_OPENS : null);
+    const warnings = warningsOf(counts);
+    pool.warn(warnings);
+    for (const message of warnings) {
+      operatorEvents.raise({ ...CONDITION, message, remedy: REMEDY, details: counts });
+    }
+    if (warnings.length === 0) operatorEvents.clear(CONDITION);
+  }
+}
+
+const CONDITION = { type: 'secret_key.unusable', subject: 'stored secrets' } as const;
+const REMEDY =
+  'Start with the secret key that sealed them; letterhaus domains list names the domains. See docs/troubleshooting.md.';
+
+const NOTHING_OPENS = {
+  code: 'secret_key',
+  reason: 'the secret key does not open the DKIM key of any live domain',
+  isAccepting: true,
+} as const;
+
+/** Without names: /readyz needs no key. */
+function warningsOf({ domain, webhook, member }: UnusableCounts): string[] {
+  const counts = { 'sending domains': domain, webhooks: webhook, 'second factors': member };
+  const some = Object.entries(counts).flatMap(([what, count]) =>
+    count > 0 ? [`${count} ${what}`] : [],
+  );
+  return some.length === 0
+    ? []
+    : [`The secret key does not open the secrets of: ${some.join(', ')}.`];
+}

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import type { NewCondition } from '../../core/operator-events.ts';
+import { makeSelfSigned } from '../../net/tls/self-signed.ts';
+import { CertificateWatch, certificateUses } from './certificate-watch.ts';
+
+const NOW_MS = Date.parse('2026-11-21T08:00:00Z');
+const DAY_MS = 24 * 3_600_000;
+
+const NAMES = {
+  host: '127.0.0.1',
+  hostname: 'mail.example.org',
+  hostnameAsked: true,
+  publicUrl: null,
+  trackingUrl: null,
+  trustedProxies: [],
+};
+
+/** Files of a certificate, and a watch with a clock of its own. */
+function watched(t: TestContext, changed: Partial<Parameters<typeof certificateUses>[0]> = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-certificate-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const files = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') };
+  const clock = { ms: NOW_MS };
+  const open = new Map<string, NewCondition>();
+  const write = (name: string, days: number): void => {
+    const validity = { fromMs: clock.ms - DAY_MS, untilMs: clock.ms + days * DAY_MS };
+    const made = makeSelfSigned(name, validity);
+    writeFileSync(files.cert, made.certificate);
+    writeFileSync(files.key, made.privateKey);
+  };
+  write('mail.example.org', 90);
+  const config = { ...NAMES, apiTlsFiles: null, tlsFiles: files, ...changed };
+  const isApi = changed.publicUrl !== undefined || changed.host !== undefined;
+  const uses = isApi
+    ? certificateUses({ ...config, apiTlsFiles: files }, null)
+    : certificateUses(config, files);
+  const watch = new CertificateWatch(uses, {
+    world: { now: () => clock.ms },
+    operatorEvents: {
+      raise: (condition) => void open.set(condition.type, condition),
+      clear: ({ type }) => void open.delete(type),
+    },
+  });
+  const look = (): string[] => {
+    watch.look();
+    return [...open.keys()].toSorted();
+  };
+  return { files, clock, open, write, look };
+}
+
+test('a certificate is reported from 21 days before its end until it is renewed', (t) => {
+  const { clock, open, write, look } = watched(t);
+  assert.deepEqual(look(), []);
+  clock.ms += 68 * DAY_MS;
+  assert.deepEqual(look(), []);
+  clock.ms += DAY_MS;
+  assert.deepEqual(look(), ['certificate.expiring']);
+  const { subject, message, details, lapsesAfterMs } = open.get('certificate.expiring')!;
+  assert.equal(subject, `${hostname()}, mail`);
+  assert.match(message, /ends on 2027-02-19, in 21 days\.$/);
+  assert.equal(details?.['ends_at'], '2027-02-19T08:00:00.000Z');
+  assert.ok(lapsesAfterMs! > 60_000, 'it ends when this machine is removed');
+  clock.ms += 22 * DAY_MS;
+  assert.deepEqual(look(), ['certificate.expiring']);
+  assert.match(open.get('certificate.expiring')!.message, /has ended on 2027-02-19/);
+  write('mail.example.org', 90);
+  assert.deepEqual(look(), []);
+});
+
+test('a certificate for another name is reported with both names; a wildcard is for the name', (t) => {
+  const { open, write, look } = watched(t);
+  write('other.example.org', 90);
+  assert.deepEqual(look(), ['certificate.mismatch']);
+  const { message, details } = open.get('certificate.mismatch')!;
+  assert.match(message, /is for other\.example\.org, and clients connect to mail\.example\.org/);
+  assert.deepEqual(details?.['missing'], ['mail.example.org']);
+  write('*.example.org', 90);
+  assert.deepEqual(look(), []);
+});
+
+test('the API needs the names of the public and of the tracking URL, or that of HOST', (t) => {
+  const urls = {
+    publicUrl: 'https://mail.example.org:8443',
+    trackingUrl: 'https://links.example.org',
+  };
+  const { open, look } = watched(t, urls);
+  assert.deepEqual(look(), ['certificate.mismatch']);
+  assert.deepEqual(open.get('certificate.mismatch')?.details?.['missing'], ['links.example.org']);
+  assert.deepEqual(watched(t, { host: 'api.example.org' }).look(), ['certificate.mismatch']);
+  assert.deepEqual(watched(t, { publicUrl: 'https://192.0.2.7' }).look(), ['certificate.mismatch']);
+  const behindProxy = { publicUrl: 'https://x.example.org', trustedProxies: ['127.0.0.1'] };
+  assert.deepEqual(watched(t, behindProxy).look(), []);
+  assert.deepEqual(watched(t, { host: '0.0.0.0' }).look(), []);
+});
+
+test('files that cannot be used count at the second look, because a renewal replaces one after the other', (t) => {
+  const { files, open, write, look } = watched(t);
+  write('mail.example.org', 10);
+  assert.deepEqual(look(), ['certificate.expiring']);
+  const before = readFileSync(files.key);
+  write('mail.example.org', 90);
+  writeFileSync(files.key, before);
+  assert.deepEqual(look(), ['certificate.expiring'], 'the renewal may be half done');
+  assert.deepEqual(look(), ['certificate.expiring', 'certificate.mismatch']);
+  assert.match(
+    open.get('certificate.mismatch')!.message,
+    /LETTERHAUS_TLS_KEY: .* is not the key of/,
+  );
+  rmSync(files.cert);
+  assert.deepEqual(look(), ['certificate.expiring', 'certificate.mismatch']);
+  assert.match(open.get('certificate.mismatch')!.message, /cert\.pem does not exist/);
+  write('mail.example.org', 90);
+  assert.deepEqual(look(), []);
+});
+
+test('a file whose other certificates have not issued the first is reported', (t) => {
+  const certs = join(import.meta.dirname, '../../../test/support/certs');
+  const pem = (name: string) => readFileSync(join(certs, name), 'utf8');
+  const { files, open, look } = watched(t, { hostname: 'other.test' });
+  const withChain = (...names: string[]): string[] => {
+    writeFileSync(files.cert, ['other-name.pem', ...names].map(pem).join(''));
+    writeFileSync(files.key, pem('other-name.pem'));
+    return look();
+  };
+  assert.deepEqual(withChain('ca.pem'), []);
+  assert.deepEqual(withChain('trusted.pem'), ['certificate.mismatch']);
+  assert.match(open.get('certificate.mismatch')!.message, /none of them has issued it/);
+  assert.match(open.get('certificate.mismatch')!.remedy, /its issuer: CN=ca/);
+  assert.deepEqual(withChain(), [], 'clients may know the authority');
+});
+
+test('a certificate is of no use after the end of the one that issued it', (t) => {
+  const { files, clock, look } = watched(t);
+  const validity = { fromMs: clock.ms, untilMs: clock.ms + 10 * DAY_MS };
+  const issuer = makeSelfSigned('mail.example.org', validity).certificate;
+  writeFileSync(files.cert, readFileSync(files.cert, 'utf8') + issuer);
+  assert.deepEqual(look(), ['certificate.expiring']);
+});

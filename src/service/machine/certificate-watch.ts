@@ -1,0 +1,213 @@
+/**
+ * Looks at the certificates that this machine serves, at the start and every few seconds, and so within the same time
+ * after a renewal: whether they end within 21 days, are for another name, or cannot be used.
+ *
+ * The conditions `certificate.expiring` and `certificate.mismatch` end at the first look that finds nothing. Mail and
+ * requests are accepted meanwhile: what a client does with such a certificate is its decision.
+ */
+import type { X509Certificate } from 'node:crypto';
+import { hostname as machineName } from 'node:os';
+import { isIP } from 'node:net';
+import type { Config } from '../../config/config.ts';
+import type { NewCondition, OperatorEvents } from '../../core/operator-events.ts';
+import type { World } from '../../lib/world.ts';
+import {
+  API_VARIABLES,
+  type CertificateFiles,
+  type CertificatePair,
+  endOfChain,
+  MAIL_VARIABLES,
+  readPair,
+} from './certificates.ts';
+
+const DAY_MS = 24 * 3_600_000;
+const EXPIRING_MS = 21 * DAY_MS;
+/** A renewal replaces two files one after the other, so files that do not belong together count at the second look. */
+const UNUSABLE_LOOKS = 2;
+/** The conditions of a machine that is gone end then. */
+const LAPSES_AFTER_MS = 10 * 60_000;
+const NAMES_SHOWN = 5;
+
+/** One certificate and where it is served. */
+export type CertificateUse = {
+  of: 'api' | 'mail';
+  files: CertificateFiles;
+  /** The names that clients connect to and verify; none: they are not known here. */
+  names: readonly string[];
+  /** Made by the service itself, which makes a new one at the start. */
+  isOwn: boolean;
+};
+
+type CertificateCondition = 'certificate.expiring' | 'certificate.mismatch';
+type Finding = Pick<NewCondition, 'message' | 'remedy' | 'details'>;
+type Findings = Record<CertificateCondition, Finding | null>;
+
+const SERVED = {
+  api: { what: 'the API', variables: API_VARIABLES, nameVariable: 'LETTERHAUS_PUBLIC_URL' },
+  mail: { what: 'the mail ports', variables: MAIL_VARIABLES, nameVariable: 'LETTERHAUS_HOSTNAME' },
+} as const;
+
+type WatchOptions = { operatorEvents: OperatorEvents; world: Pick<World, 'now'> };
+
+/** @property pair null: there was none since the start */
+type Seen = { pair: CertificatePair | null; unusableLooks: number };
+
+export class CertificateWatch {
+  readonly #seen: ReadonlyMap<CertificateUse, Seen>;
+  readonly #options: WatchOptions;
+
+  constructor(uses: readonly CertificateUse[], options: WatchOptions) {
+    this.#seen = new Map(uses.map((use) => [use, { pair: null, unusableLooks: 0 }]));
+    this.#options = options;
+  }
+
+  look(): void {
+    for (const [use, seen] of this.#seen) this.#lookAt(use, seen);
+  }
+
+  #lookAt(use: CertificateUse, seen: Seen): void {
+    const read = readPair(use.files, SERVED[use.of].variables);
+    const isUnusable = 'problem' in read;
+    seen.unusableLooks = isUnusable ? seen.unusableLooks + 1 : 0;
+    // While the files cannot be used, the service serves what it read before.
+    if (!isUnusable) seen.pair = read;
+    if (seen.pair === null) return;
+    const findings = findingsOf(use, seen.pair, this.#options.world.now());
+    if (isUnusable && seen.unusableLooks >= UNUSABLE_LOOKS) {
+      findings['certificate.mismatch'] = unusable(use, read);
+    }
+    for (const type of ['certificate.expiring', 'certificate.mismatch'] as const) {
+      this.#report(use, type, findings[type]);
+    }
+  }
+
+  #report(use: CertificateUse, type: CertificateCondition, finding: Finding | null): void {
+    const { operatorEvents } = this.#options;
+    const subject = subjectOf(use);
+    if (finding === null) return operatorEvents.clear({ type, subject });
+    const details = { certificate: use.of, file: use.files.cert, ...finding.details };
+    operatorEvents.raise({ ...finding, type, subject, details, lapsesAfterMs: LAPSES_AFTER_MS });
+  }
+}
+
+/** What is wrong with a certificate that can be used. */
+function findingsOf(use: CertificateUse, { chain }: CertificatePair, nowMs: number): Findings {
+  return {
+    'certificate.expiring': expiring(use, endOfChain(chain), nowMs),
+    'certificate.mismatch': wrongName(use, chain[0]) ?? wrongChain(use, chain),
+  };
+}
+
+function expiring(use: CertificateUse, end: Date, nowMs: number): Finding | null {
+  const leftMs = end.getTime() - nowMs;
+  if (leftMs > EXPIRING_MS) return null;
+  const endsAt = end.toISOString();
+  const day = endsAt.slice(0, 10);
+  const days = Math.floor(leftMs / DAY_MS);
+  const when = days > 1 ? `in ${days} days` : 'within two days';
+  const message =
+    leftMs <= 0
+      ? `${nameOf(use)} has ended on ${day}; clients that verify it do not connect.`
+      : `${nameOf(use)} ends on ${day}, ${when}.`;
+  const remedy = use.isOwn
+    ? 'Restart the service, which makes a new one at the start.'
+    : `Renew it in ${use.files.cert}; the service reads changed files within seconds, without a restart.`;
+  return { message, remedy, details: { ends_at: endsAt } };
+}
+
+function wrongName(use: CertificateUse, certificate: X509Certificate): Finding | null {
+  const missing = use.names.filter((name) => !covers(certificate, name));
+  if (missing.length === 0) return null;
+  const { variables, nameVariable } = SERVED[use.of];
+  const has = namesOf(certificate);
+  const shown = has.slice(0, NAMES_SHOWN).join(', ') || 'no host';
+  const wanted = missing.join(', ');
+  return {
+    message: `${nameOf(use)} is for ${shown}, and clients connect to ${wanted}: those that verify it refuse it.`,
+    remedy: `Give ${variables.cert} a certificate for ${wanted}, or set ${nameVariable} to a name that it is for.`,
+    details: { names: has, missing },
+  };
+}
+
+/** Clients that know only the root need the certificate between it and ours. */
+function wrongChain(use: CertificateUse, chain: CertificatePair['chain']): Finding | null {
+  const [certificate, ...others] = chain;
+  if (others.length === 0 || others.some((one) => certificate.checkIssued(one))) return null;
+  return {
+    message: `${nameOf(use)} is followed by ${others.length} others in its file, and none of them has issued it: clients cannot verify it.`,
+    remedy: `Write the certificate and then the one that issued it to ${use.files.cert} (its issuer: ${oneLine(certificate.issuer)}).`,
+    details: { issuer: oneLine(certificate.issuer) },
+  };
+}
+
+function unusable(use: CertificateUse, { problem }: { problem: string }): Finding {
+  return {
+    message: `${nameOf(use)} cannot be read again: ${problem}`,
+    remedy:
+      'The previous one stays in use until the service stops; the next start needs both files.',
+  };
+}
+
+function subjectOf({ of }: CertificateUse): string {
+  return `${machineName()}, ${of}`;
+}
+
+function nameOf({ of }: CertificateUse): string {
+  return `The certificate of ${SERVED[of].what} on ${machineName()}`;
+}
+
+/** By the names of the certificate alone, as clients do (RFC 9525): the common name does not count. */
+function covers(certificate: X509Certificate, name: string): boolean {
+  if (isIP(name) > 0) return certificate.checkIP(name) !== undefined;
+  return certificate.checkHost(name, { subject: 'never' }) !== undefined;
+}
+
+function namesOf({ subjectAltName = '' }: X509Certificate): string[] {
+  return subjectAltName
+    .split(', ')
+    .flatMap((one) => /^(?:DNS|IP Address):(.+)$/.exec(one)?.[1] ?? []);
+}
+
+/** The lines of a distinguished name. */
+function oneLine(name: string): string {
+  return name.trim().split('\n').join(', ');
+}
+
+type Names = Pick<
+  Config,
+  'host' | 'hostname' | 'hostnameAsked' | 'publicUrl' | 'trackingUrl' | 'trustedProxies'
+>;
+
+/** The certificates of this machine, with the names that they need. */
+export function certificateUses(
+  { apiTlsFiles, tlsFiles, ...names }: Names & Pick<Config, 'apiTlsFiles' | 'tlsFiles'>,
+  mail: CertificateFiles | null,
+): CertificateUse[] {
+  const isOwn = tlsFiles === null;
+  return [
+    ...(apiTlsFiles === null
+      ? []
+      : [{ of: 'api', files: apiTlsFiles, names: apiNames(names), isOwn: false } as const]),
+    ...(mail === null
+      ? []
+      : [{ of: 'mail', files: mail, names: isOwn ? [] : mailNames(names), isOwn } as const]),
+  ];
+}
+
+/** A proxy has the certificate for clients, and decides which name it expects here. */
+function apiNames({ host, publicUrl, trackingUrl, trustedProxies }: Names): string[] {
+  if (trustedProxies.length > 0) return [];
+  const urls = [publicUrl ?? urlOfHost(host), trackingUrl];
+  const names = urls.flatMap((url) => (url?.startsWith('https:') ? new URL(url).hostname : []));
+  return [...new Set(names.map((name) => name.replace(/^\[(.+)\]$/, '$1')))];
+}
+
+/** An address to listen on says nothing about the name that clients know. */
+function urlOfHost(host: string): string | null {
+  return isIP(host) > 0 || host === 'localhost' ? null : `https://${host}`;
+}
+
+/** A system's name without a dot is none that clients connect to. */
+function mailNames({ hostname, hostnameAsked }: Names): string[] {
+  return hostnameAsked || hostname.includes('.') ? [hostname] : [];
+}

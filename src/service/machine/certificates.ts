@@ -1,0 +1,194 @@
+/**
+ * The certificates of this service: the operator's files for the API and for the ports of mail, or for
+ * mail a self-signed one in the data directory. Files that have changed are read again at the next
+ * handshake, so that a renewal needs no restart. Invalid files are logged, and the last valid ones stay in use.
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createSecureContext, type SecureContext } from 'node:tls';
+import type { Logger } from 'pino';
+import type { World } from '../../lib/world.ts';
+import { makeSelfSigned } from '../../net/tls/self-signed.ts';
+
+export type CertificateFiles = { cert: string; key: string };
+
+const LOOK_EVERY_MS = 2_000;
+const DAY_MS = 24 * 3_600_000;
+const OWN_VALID_MS = 3_650 * DAY_MS;
+/** Tolerance for clocks that differ. */
+const OWN_VALID_BEFORE_MS = DAY_MS;
+const RENEW_BEFORE_MS = 30 * DAY_MS;
+
+const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** The variables that name the files. */
+export const MAIL_VARIABLES = { cert: 'LETTERHAUS_TLS_CERT', key: 'LETTERHAUS_TLS_KEY' };
+export const API_VARIABLES = { cert: 'LETTERHAUS_API_TLS_CERT', key: 'LETTERHAUS_API_TLS_KEY' };
+
+/** @property chain the certificate, then all others of its file */
+export type CertificatePair = { chain: readonly [X509Certificate, ...X509Certificate[]] };
+
+/** Reads the operator's files. @returns the problem, a sentence with the name of the variable, unless they can be used */
+export function readPair(
+  files: CertificateFiles,
+  names = MAIL_VARIABLES,
+): CertificatePair | { problem: string } {
+  const cert = readOr(files.cert);
+  if (typeof cert !== 'string') return { problem: `${names.cert}: ${cert.problem}` };
+  const key = readOr(files.key);
+  if (typeof key !== 'string') return { problem: `${names.key}: ${key.problem}` };
+  const chain = parse(() => readChain(cert));
+  if (chain === null) {
+    return {
+      problem: `${names.cert}: ${files.cert} is no certificate in PEM; give the full chain.`,
+    };
+  }
+  const privateKey = parse(() => createPrivateKey(key));
+  if (privateKey === null) {
+    return {
+      problem: `${names.key}: ${files.key} is no private key in PEM without a passphrase.`,
+    };
+  }
+  if (chain[0].checkPrivateKey(privateKey)) return { chain };
+  return {
+    problem: `${names.key}: ${files.key} is not the key of ${files.cert}; give those that belong together.`,
+  };
+}
+
+/** Checks the operator's files at the start. @returns what is wrong, a sentence with the name of the variable */
+export function problemOf(
+  files: CertificateFiles,
+  nowMs: number,
+  names = MAIL_VARIABLES,
+): string | null {
+  const pair = readPair(files, names);
+  if ('problem' in pair) return pair.problem;
+  const [certificate] = pair.chain;
+  if (certificate.validToDate.getTime() > nowMs) return null;
+  return `${names.cert}: ${files.cert} has ended on ${certificate.validTo}; renew it.`;
+}
+
+/** @throws when the text has no certificate, or one that is damaged */
+export function readChain(pem: string): CertificatePair['chain'] {
+  const [first, ...others] = pem.match(PEM_CERTIFICATE) ?? [pem];
+  return [new X509Certificate(first), ...others.map((one) => new X509Certificate(one))];
+}
+
+/**
+ * When clients begin to refuse the certificate: it has ended, or the one that issued it. Others of the file do not
+ * count, because authorities hand out chains with an old root that clients ignore.
+ */
+export function endOfChain([certificate, ...others]: CertificatePair['chain']): Date {
+  const issuer = others.find((one) => certificate.checkIssued(one));
+  if (issuer === undefined || issuer.validToDate > certificate.validToDate) {
+    return certificate.validToDate;
+  }
+  return issuer.validToDate;
+}
+
+/** Makes a certificate for this host in the data directory, unless there is a valid one. */
+export function keepOwnCertificate(
+  options: { dataDir: string; hostname: string },
+  { world, log }: { world: Pick<World, 'now'>; log: Logger },
+): CertificateFiles {
+  const { dataDir, hostname } = options;
+  const path = join(dataDir, 'secrets', 'mail-tls.pem');
+  const nowMs = world.now();
+  const known = parse(() => new X509Certificate(readFileSync(path)));
+  const isGood =
+    known?.checkHost(hostname) !== undefined &&
+    known.validToDate.getTime() > nowMs + RENEW_BEFORE_MS;
+  if (!isGood) {
+    const validity = { fromMs: nowMs - OWN_VALID_BEFORE_MS, untilMs: nowMs + OWN_VALID_MS };
+    const { certificate, privateKey } = makeSelfSigned(hostname, validity);
+    writeFileSync(`${path}.new`, certificate + privateKey, { mode: 0o600 });
+    chmodSync(`${path}.new`, 0o600);
+    renameSync(`${path}.new`, path);
+  }
+  log.warn(
+    { certificate: path },
+    'mail comes in with a self-signed certificate; set LETTERHAUS_TLS_CERT and LETTERHAUS_TLS_KEY for one that clients can verify',
+  );
+  return { cert: path, key: path };
+}
+
+/** The contents of the files when they were last read. */
+type Pems = { cert: Buffer; key: Buffer };
+
+type ReloadedOptions = {
+  /** For the log: `the mail ports`. */
+  of: string;
+  world: Pick<World, 'monotonicMs'>;
+  log: Logger;
+};
+
+export class ReloadedCertificate {
+  readonly #files: CertificateFiles;
+  readonly #options: ReloadedOptions;
+  #pems: Pems | null = null;
+  #context: SecureContext | null = null;
+  #seen = '';
+  #lookedAtMs = -Infinity;
+
+  constructor(files: CertificateFiles, options: ReloadedOptions) {
+    this.#files = files;
+    this.#options = options;
+    this.#look();
+  }
+
+  /** For one handshake; null while there is no valid one. */
+  context(): SecureContext | null {
+    this.#look();
+    return this.#context;
+  }
+
+  /** The same as PEM; a new object after the files have changed. */
+  pems(): Pems | null {
+    this.#look();
+    return this.#pems;
+  }
+
+  #look(): void {
+    const { world, log, of } = this.#options;
+    const nowMs = world.monotonicMs();
+    if (nowMs - this.#lookedAtMs < LOOK_EVERY_MS) return;
+    this.#lookedAtMs = nowMs;
+    try {
+      const seen = `${stamp(this.#files.cert)} ${stamp(this.#files.key)}`;
+      if (seen !== this.#seen) this.#load();
+      this.#seen = seen;
+    } catch (error) {
+      log.error({ err: error, ...this.#files }, `the certificate of ${of} cannot be read`);
+    }
+  }
+
+  #load(): void {
+    const [cert, key] = [readFileSync(this.#files.cert), readFileSync(this.#files.key)];
+    this.#context = createSecureContext({ cert, key, minVersion: 'TLSv1.2' });
+    this.#pems = { cert, key };
+  }
+}
+
+function stamp(path: string): string {
+  const { ino, size, mtimeMs } = statSync(path);
+  return `${ino} ${size} ${mtimeMs}`;
+}
+
+function readOr(path: string): string | { problem: string } {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`;
+    return { problem: `${path} ${why}; write the path of a file that this user may read.` };
+  }
+}
+
+function parse<Value>(read: () => Value): Value | null {
+  try {
+    return read();
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
+import { test } from 'node:test';
+import { startFakeDns } from '../../../test/support/fake-dns.ts';
+import { createNetwork } from './network.ts';
+import { systemWorld } from './system-world.ts';
+
+test('the AD flag is trusted only with LETTERHAUS_DNS_TRUST_AD', async () => {
+  await using dns = await startFakeDns({ 'a.test': { A: ['192.0.2.1'] } }, { authenticated: true });
+  for (const dnsTrustAd of [true, false]) {
+    const config = { allowPrivateNetworks: false, dnsServers: [dns.server], dnsTrustAd };
+    const { resolver } = createNetwork(config, systemWorld);
+    const answer = await resolver.a('a.test');
+    resolver.close();
+    assert.equal(answer.kind === 'records' && answer.authenticated, dnsTrustAd);
+  }
+});
+
+test('addresses of this machine and of private networks are refused unless they are allowed', () => {
+  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const config = { dnsServers: [], dnsTrustAd: false };
+  const strict = createNetwork({ ...config, allowPrivateNetworks: false }, systemWorld);
+  const lenient = createNetwork({ ...config, allowPrivateNetworks: true }, systemWorld);
+  for (const ip of ['10.0.0.1', ...own.map(({ address }) => address)]) {
+    assert.notEqual(strict.guard.refuses(ip), null);
+  }
+  assert.equal(lenient.guard.refuses('10.0.0.1'), null);
+});
+
+test('workers, maintenance and commands use one resolver and address check', () => {
+  const src = new URL('../../', import.meta.url);
+  const callers = globSync('{service,cli,http,smtp}/**/*.ts', { cwd: src })
+    .filter((path) => !path.endsWith('.test.ts'))
+    .filter((path) =>
+      /create(Resolver|AddressGuard)\(\{/.test(readFileSync(new URL(path, src), 'utf8')),
+    );
+  // The first start verifies a domain of the test environment, for which nothing is looked up.
+  assert.deepEqual(callers.toSorted(), ['service/first-start.ts', 'service/network.ts']);
+});

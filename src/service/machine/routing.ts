@@ -1,0 +1,59 @@
+/**
+ * Constructs mail routing and TLS rules, for a worker and for the commands that diagnose.
+ */
+import type { Config } from '../../config/config.ts';
+import { MailRouting } from '../../delivery/route/mail-routing.ts';
+import { TlsCounters, TlsRules } from '../../delivery/route/tls-rules.ts';
+import { StsCache } from '../../net/tls/mta-sts.ts';
+import { addTlsResults, StsPolicies } from '../../delivery/route/transport-security-store.ts';
+import { systemWorld } from './system-world.ts';
+import type { WorkerContext } from '../worker/context.ts';
+
+export type RoutingContext = Pick<WorkerContext, 'config' | 'db' | 'resolver' | 'guard' | 'log'>;
+
+/** Mail routing and TLS rules. */
+export function createRouting(context: RoutingContext) {
+  const { config } = context;
+  const mailRouting = new MailRouting({
+    ...context,
+    world: systemWorld,
+    relayHost: config.relay?.host ?? null,
+    ownNames: [config.hostname, ...config.sources.map(({ heloName }) => heloName)],
+    providerSuffixes: config.shaping.suffixes,
+  });
+  return { mailRouting, leastTls: tlsFor(config), ...createTls(context) };
+}
+
+/** A password is sent only to a relay with a verified certificate, or within this machine. */
+function tlsFor({ relay }: Config): 'opportunistic' | 'enforced' {
+  const isHere = /^(?:localhost|127\.[\d.]+|::1)$/.test(relay?.host ?? '');
+  return relay?.auth && !isHere ? 'enforced' : 'opportunistic';
+}
+
+function createTls(context: RoutingContext): { tls: TlsRules; stopTls: () => Promise<void> } {
+  const { config, db, resolver, guard, log } = context;
+  const counters = new TlsCounters((counts) => addTlsResults(db, counts));
+  const policies = new StsCache({
+    resolver,
+    guard,
+    world: systemWorld,
+    port: config.mtaStsPort,
+    store: new StsPolicies(db),
+    onFailure: (domain, result, message) => {
+      counters.add({ domain, policy: 'sts', result });
+      log.info({ domain, result, problem: message }, 'an MTA-STS policy could not be fetched');
+    },
+  });
+  const tls = new TlsRules({
+    resolver,
+    policies: config.relay === null ? policies : null,
+    counters,
+    port: config.mxPort,
+    world: systemWorld,
+  });
+  const stopTls = async (): Promise<void> => {
+    await policies.settled();
+    await counters.flush();
+  };
+  return { tls, stopTls };
+}

@@ -1,0 +1,167 @@
+/**
+ * What is true of this machine and of its installation, as gauges: queue, database, disk, domains, webhooks, certificates,
+ * workers, version. The supervisor has them, so that they are read once for all workers.
+ *
+ * Nothing here is read by a scrape. Figures from the database are read every 5 s, or less often where reading takes long:
+ * at most a twentieth of the time, up to once a minute. Those of a scrape may be as old as `letterhaus_figures_age_seconds` says, which is
+ * how a scrape never waits for a frozen database.
+ */
+import { readFile, statfs } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import type { Config } from '../../config/config.ts';
+import { databaseFigures, domainFigures, webhookFigures } from './installation-store.ts';
+import { countConditions } from '../../operator/condition-store.ts';
+import { queueDepth } from '../../delivery/queue-control/depth-store.ts';
+import { listAlerts } from '../../reputation/reputation-store.ts';
+import { readReconciliation } from '../../reconciliation/day-store.ts';
+import { countUnusable } from '../../secrets/unusable-store.ts';
+import type { CertificateUse } from '../machine/certificate-watch.ts';
+import { endOfChain, readChain } from '../machine/certificates.ts';
+import {
+  type Disk,
+  diskSamples,
+  type Expiry,
+  expirySamples,
+  type Figures,
+  figureSamples,
+  processSamples,
+  readingSamples,
+  type Sample,
+} from './installation-samples.ts';
+import { ProviderLabels } from './provider-label.ts';
+import type { ServiceDatabase } from '../service-database.ts';
+import { systemWorld } from '../machine/system-world.ts';
+
+const READ_EVERY_MS = 5_000;
+const READ_EVERY_MAX_MS = 60_000;
+/** Of the time: what reading may take. */
+const READ_SHARE = 0.05;
+/** The database is down for metrics when a reading takes longer; a busy one answers later and counts again. */
+const SILENT_MAX_MS = 10_000;
+const ALERTS_SHOWN = 100;
+
+export type InstallationMetricsOptions = {
+  database: Pick<ServiceDatabase, 'db' | 'dataDir' | 'freeBytes'>;
+  config: Pick<Config, 'shaping' | 'databaseBytesMax' | 'metrics' | 'metricsToken'>;
+  certificates: readonly CertificateUse[];
+  log: Pick<Logger, 'debug'>;
+};
+
+export class InstallationMetrics implements Disposable {
+  readonly #options: InstallationMetricsOptions;
+  readonly #labels: ProviderLabels;
+  readonly #startedMs = systemWorld.now();
+  #figures: Figures | null = null;
+  #disks: Disk[] = [];
+  #expiries: Expiry[] = [];
+  /** When the last complete reading ended, on the monotonic clock. */
+  #readAtMs: number | null = null;
+  #beganMs = 0;
+  #hasFailed = false;
+  #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
+
+  constructor(options: InstallationMetricsOptions) {
+    this.#options = options;
+    this.#labels = new ProviderLabels(options.config.shaping);
+    this.#look();
+  }
+
+  [Symbol.dispose](): void {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  #look(): void {
+    this.#beganMs = systemWorld.monotonicMs();
+    void this.#read().finally(() => {
+      if (this.#isStopped) return;
+      const tookMs = systemWorld.monotonicMs() - this.#beganMs;
+      // A failure took as long as its timeout, and says nothing about the next one.
+      const shareMs = this.#hasFailed ? 0 : Math.min(READ_EVERY_MAX_MS, tookMs / READ_SHARE);
+      const waitMs = Math.max(READ_EVERY_MS, shareMs);
+      this.#timer = setTimeout(() => this.#look(), waitMs).unref();
+    });
+  }
+
+  async #read(): Promise<void> {
+    const { log } = this.#options;
+    await this.#readCertificates();
+    // Where the folder of the database is, the database says once.
+    await this.#readDisks();
+    try {
+      this.#figures = await this.#readDatabase();
+      this.#readAtMs = systemWorld.monotonicMs();
+      this.#hasFailed = false;
+    } catch (error) {
+      this.#hasFailed = true;
+      log.debug({ err: error }, 'the figures for metrics could not be read');
+    }
+  }
+
+  async #readDisks(): Promise<void> {
+    const { dataDir, freeBytes } = this.#options.database;
+    const disks: Disk[] = [];
+    const data = await statfs(dataDir).catch(() => null);
+    if (data !== null) {
+      const { bavail, blocks, bsize } = data;
+      disks.push({ of: 'data', freeBytes: bavail * bsize, sizeBytes: blocks * bsize });
+    }
+    const free = await freeBytes().catch(() => null);
+    if (free !== null) disks.push({ of: 'database', freeBytes: free, sizeBytes: null });
+    this.#disks = disks;
+  }
+
+  async #readCertificates(): Promise<void> {
+    const expiries: Expiry[] = [];
+    for (const { of, files } of this.#options.certificates) {
+      const pem = await readFile(files.cert, 'utf8').catch(() => null);
+      const atMs = pem === null ? null : expiryOf(pem);
+      if (atMs !== null) expiries.push({ of, atMs });
+    }
+    this.#expiries = expiries;
+  }
+
+  /** One after the other, on one connection at a time. */
+  async #readDatabase(): Promise<Figures> {
+    const { db } = this.#options.database;
+    const queue = await queueDepth(db, this.#labels.names);
+    const database = await databaseFigures(db);
+    const domains = await domainFigures(db);
+    const webhooks = await webhookFigures(db);
+    const alerts = await listAlerts(db, { projectId: null, limit: ALERTS_SHOWN });
+    const conditions = await countConditions(db);
+    const secrets = await countUnusable(db);
+    const reconciliation = await readReconciliation(db);
+    return { queue, database, domains, webhooks, alerts, conditions, secrets, reconciliation };
+  }
+
+  samples(): Sample[] {
+    const nowMs = systemWorld.monotonicMs();
+    const { databaseBytesMax } = this.#options.config;
+    return [
+      ...processSamples({ startedMs: this.#startedMs, figures: this.#figures }),
+      ...readingSamples({
+        isUp: this.#isDatabaseUp(nowMs),
+        ageS: this.#readAtMs === null ? null : (nowMs - this.#readAtMs) / 1_000,
+      }),
+      ...diskSamples(this.#disks),
+      ...expirySamples(this.#expiries),
+      ...(this.#figures === null ? [] : figureSamples(this.#figures, { databaseBytesMax })),
+    ];
+  }
+
+  #isDatabaseUp(nowMs: number): boolean {
+    if (this.#readAtMs === null || this.#hasFailed) return false;
+    const isReading = this.#readAtMs < this.#beganMs;
+    return !isReading || nowMs - this.#beganMs < SILENT_MAX_MS;
+  }
+}
+
+function expiryOf(pem: string): number | null {
+  try {
+    return endOfChain(readChain(pem)).getTime();
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,309 @@
+/**
+ * The figures of installation-metrics.ts as Prometheus gets them: names, help and labels, in the form in which a worker's
+ * registry gives its own, because the supervisor has no registry.
+ */
+import packageFile from '../../../package.json' with { type: 'json' };
+import { CONDITION_TYPES, type ConditionType } from '../../core/operator-events.ts';
+import { DOMAIN_STATUSES } from '../../domains/domain-store.ts';
+import type { DatabaseFigures, DomainFigures, WebhookFigures } from './installation-store.ts';
+import type { ProviderDepth } from '../../delivery/queue-control/depth-store.ts';
+import type { ReconciliationSummary } from '../../reconciliation/day-store.ts';
+import type { Alert } from '../../reputation/reputation-store.ts';
+import type { UnusableCounts } from '../../secrets/unusable-store.ts';
+import type { Metrics } from '../worker/messages.ts';
+
+export type Sample = Metrics[number];
+type Labels = Readonly<Record<string, string>>;
+type Value = { labels: Labels; value: number };
+
+/** The types of the library describe its objects, not the JSON that it makes of them. */
+export function sample(
+  type: 'counter' | 'gauge',
+  { name, help }: { name: string; help: string },
+  given: number | readonly Value[],
+): Sample {
+  const values = typeof given === 'number' ? [{ labels: {}, value: given }] : given;
+  return { name, help, type, aggregator: 'sum', values } as unknown as Sample;
+}
+
+const gauge = (name: string, help: string, given: number | readonly Value[]): Sample =>
+  sample('gauge', { name: `letterhaus_${name}`, help }, given);
+
+export type Figures = {
+  queue: readonly ProviderDepth[];
+  database: DatabaseFigures;
+  domains: DomainFigures;
+  webhooks: WebhookFigures;
+  alerts: readonly Alert[];
+  conditions: readonly { type: ConditionType; open: number }[];
+  secrets: UnusableCounts;
+  reconciliation: ReconciliationSummary;
+};
+
+export function figureSamples(
+  figures: Figures,
+  limits: { databaseBytesMax: number | null },
+): Sample[] {
+  return [
+    ...queueSamples(figures.queue),
+    ...databaseSamples(figures.database, limits),
+    ...domainSamples(figures.domains),
+    ...webhookSamples(figures.webhooks),
+    ...reputationSamples(figures.alerts),
+    conditionSample(figures.conditions),
+    secretSample(figures.secrets),
+    ...reconciliationSamples(figures.reconciliation),
+  ];
+}
+
+/** Also of workers (activity-metrics.ts). */
+export const CPU_SECONDS = {
+  name: 'letterhaus_process_cpu_seconds_total',
+  help: 'CPU time of the supervisor and of the workers that run now, in user and system mode.',
+} as const;
+
+export const RESIDENT_BYTES = {
+  name: 'letterhaus_process_resident_memory_bytes',
+  help: 'Resident memory of the supervisor and of all workers.',
+} as const;
+
+export function cpuSeconds(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+}
+
+export function processSamples({
+  startedMs,
+  figures,
+}: {
+  startedMs: number;
+  figures: Figures | null;
+}): Sample[] {
+  const { version } = packageFile;
+  const postgres = figures?.database.serverVersion ?? '';
+  const build = { version, node: process.versions.node, postgres };
+  const labels = { process: 'supervisor' };
+  return [
+    gauge('build_info', 'The version of Letterhaus, Node and PostgreSQL; always 1.', [
+      { labels: build, value: 1 },
+    ]),
+    gauge('start_timestamp_seconds', 'When the service was started.', startedMs / 1_000),
+    sample('counter', CPU_SECONDS, [{ labels, value: cpuSeconds() }]),
+    sample('gauge', RESIDENT_BYTES, [{ labels, value: process.memoryUsage.rss() }]),
+  ];
+}
+
+/** `ageS` null: nothing was read yet. */
+export function readingSamples({ isUp, ageS }: { isUp: boolean; ageS: number | null }): Sample[] {
+  const up = gauge(
+    'database_up',
+    'Whether the database answered the last questions for these figures.',
+    isUp ? 1 : 0,
+  );
+  if (ageS === null) return [up];
+  return [up, gauge('figures_age_seconds', 'How old the figures from the database are.', ageS)];
+}
+
+function queueSamples(queue: readonly ProviderDepth[]): Sample[] {
+  const sum = (of: (one: ProviderDepth) => number) =>
+    queue.reduce((total, one) => total + of(one), 0);
+  const by = (of: (one: ProviderDepth) => number): Value[] =>
+    queue.map((one) => ({ labels: { provider: one.provider }, value: of(one) }));
+  const states = {
+    due: sum(({ due }) => due),
+    with_workers: sum(({ withWorkers }) => withWorkers),
+    held: sum(({ held }) => held),
+  };
+  const depth = sum((one) => one.depth);
+  const later = Math.max(0, depth - states.due - states.with_workers - states.held);
+  const oldest = 'How long the oldest recipient that could be sent has been waiting';
+  return [
+    gauge('queue_depth', 'Recipients that have not ended.', depth),
+    gauge(
+      'queue_recipients',
+      'The same by state: due, in the memory of workers, held, or waiting for its time.',
+      Object.entries({ ...states, later }).map(([state, value]) => ({ labels: { state }, value })),
+    ),
+    gauge(
+      'queue_oldest_due_seconds',
+      `${oldest}, also at a suspended provider.`,
+      Math.max(0, ...queue.map(({ oldestS }) => oldestS)),
+    ),
+    gauge(
+      'queue_provider_depth',
+      'The depth by provider.',
+      by((one) => one.depth),
+    ),
+    gauge(
+      'queue_provider_oldest_due_seconds',
+      `${oldest}, by provider.`,
+      by(({ oldestS }) => oldestS),
+    ),
+  ];
+}
+
+function databaseSamples(
+  database: DatabaseFigures,
+  { databaseBytesMax }: { databaseBytesMax: number | null },
+): Sample[] {
+  const { sizeBytes, connections, connectionsMax, frozenXidAge, replicationLagS } = database;
+  return [
+    gauge('database_size_bytes', 'The size of the database.', sizeBytes),
+    ...(databaseBytesMax === null
+      ? []
+      : [
+          gauge(
+            'database_size_limit_bytes',
+            'LETTERHAUS_DATABASE_MAX_MB: at this size no mail is accepted.',
+            databaseBytesMax,
+          ),
+        ]),
+    gauge('database_connections', 'Connections to the server, of all programs.', connections),
+    gauge('database_connections_limit', 'max_connections of the server.', connectionsMax),
+    gauge(
+      'database_frozen_transaction_age',
+      'Transactions since the oldest frozen row version; the server stops at two billion.',
+      frozenXidAge,
+    ),
+    gauge(
+      'database_oldest_transaction_seconds',
+      'The age of the oldest transaction in the database, as far as the role may see it.',
+      database.oldestTransactionS,
+    ),
+    ...(replicationLagS === null
+      ? []
+      : [
+          gauge(
+            'database_replication_lag_seconds',
+            'By how much the slowest standby is behind.',
+            replicationLagS,
+          ),
+        ]),
+  ];
+}
+
+function domainSamples({ byStatus, named }: DomainFigures): Sample[] {
+  const counts = new Map<string, number>(DOMAIN_STATUSES.map((status) => [status, 0]));
+  for (const { status, count } of byStatus) counts.set(status, count);
+  return [
+    gauge(
+      'domains',
+      'Live sending domains by status.',
+      [...counts].map(([status, value]) => ({ labels: { status }, value })),
+    ),
+    ...(named.length === 0
+      ? []
+      : [
+          gauge(
+            'domain_verified',
+            'Whether a live sending domain is verified, where there are 200 at most.',
+            named.map(({ name, isVerified }) => ({
+              labels: { domain: name },
+              value: isVerified ? 1 : 0,
+            })),
+          ),
+        ]),
+  ];
+}
+
+function webhookSamples(webhooks: WebhookFigures): Sample[] {
+  const { enabled, failing, disabled, waiting, oldestDueS } = webhooks;
+  const states = { enabled, failing, disabled };
+  return [
+    gauge(
+      'webhook_endpoints',
+      'Endpoints by state; failing: those of the enabled ones whose last attempts failed.',
+      Object.entries(states).map(([state, value]) => ({ labels: { state }, value })),
+    ),
+    gauge('webhook_queue_depth', 'Webhook deliveries that have not ended.', waiting),
+    gauge(
+      'webhook_queue_oldest_due_seconds',
+      'How long the oldest due webhook delivery has been waiting for its attempt.',
+      oldestDueS,
+    ),
+  ];
+}
+
+function reputationSamples(alerts: readonly Alert[]): Sample[] {
+  if (alerts.length === 0) return [];
+  return [
+    gauge(
+      'reputation_rate',
+      'The share of bounces or complaints in 24 hours where it is beyond the rule.',
+      alerts.map(({ projectId: project, environment, domain, kind, count, ended }) => ({
+        labels: { project, environment, domain, kind },
+        value: ended === 0 ? 0 : count / ended,
+      })),
+    ),
+  ];
+}
+
+/** Types without an open condition are 0, not absent. */
+function conditionSample(open: Figures['conditions']): Sample {
+  const counts = new Map(CONDITION_TYPES.map((type) => [type, 0]));
+  for (const { type, open: count } of open) counts.set(type, count);
+  return gauge(
+    'operator_conditions',
+    'Open conditions that an operator has to act on, by type (letterhaus attention lists them).',
+    [...counts].map(([type, value]) => ({ labels: { type }, value })),
+  );
+}
+
+function secretSample(counts: UnusableCounts): Sample {
+  return gauge(
+    'unusable_secrets',
+    'Stored secrets that the secret key does not open: DKIM keys by domain, webhooks, second factors of members.',
+    Object.entries(counts).map(([kind, value]) => ({ labels: { kind }, value })),
+  );
+}
+
+function reconciliationSamples({ differing, finishedAt }: ReconciliationSummary): Sample[] {
+  return [
+    gauge(
+      'reconciliation_differences',
+      'Days of a project whose mail is not accounted for, and not acknowledged (letterhaus reconcile lists them).',
+      differing,
+    ),
+    ...(finishedAt === null
+      ? []
+      : [
+          gauge(
+            'reconciliation_finished_timestamp_seconds',
+            'When all days that were due had been checked.',
+            finishedAt.getTime() / 1_000,
+          ),
+        ]),
+  ];
+}
+
+export type Disk = { of: 'data' | 'database'; freeBytes: number; sizeBytes: number | null };
+
+export function diskSamples(disks: readonly Disk[]): Sample[] {
+  const sizes = disks.flatMap(({ of, sizeBytes }) =>
+    sizeBytes === null ? [] : [{ labels: { of }, value: sizeBytes }],
+  );
+  if (disks.length === 0) return [];
+  return [
+    gauge(
+      'disk_free_bytes',
+      'Free bytes for this service on the disk of the data directory and of a database on this machine.',
+      disks.map(({ of, freeBytes }) => ({ labels: { of }, value: freeBytes })),
+    ),
+    ...(sizes.length === 0
+      ? []
+      : [gauge('disk_size_bytes', 'The size of the disk of the data directory.', sizes)]),
+  ];
+}
+
+export type Expiry = { of: 'api' | 'mail'; atMs: number };
+
+export function expirySamples(expiries: readonly Expiry[]): Sample[] {
+  if (expiries.length === 0) return [];
+  return [
+    gauge(
+      'certificate_expiry_timestamp_seconds',
+      'When the certificate of the API or of the mail ports ends.',
+      expiries.map(({ of, atMs }) => ({ labels: { of }, value: atMs / 1_000 })),
+    ),
+  ];
+}

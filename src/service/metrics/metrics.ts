@@ -1,0 +1,238 @@
+/**
+ * The metrics of a worker. The supervisor adds up the metrics of the workers (service/worker/pool.ts) for
+ * `GET /metrics` of the API and for a port of its own (listener.ts).
+ */
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { ProviderFacts } from '../../delivery/shaping/connection-pool.ts';
+import { UNREADY_CODES } from '../../core/readiness.ts';
+import { OTHER, type ProviderLabels } from './provider-label.ts';
+
+const SECONDS = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
+];
+
+export type ServiceMetrics = {
+  registry: Registry;
+  /** Emails that got a 202. */
+  accepted: Counter<'environment'>;
+  acceptSeconds: Histogram;
+  /** Accepted, and lost by a fail-over to an asynchronous standby. */
+  lost: Counter;
+  /**
+   * Attempts by the status that they led to, also when the outcome was fenced off. A recipient that ends without an
+   * attempt (expired, suppressed) is not counted.
+   */
+  attempts: Counter<'status'>;
+  attemptSeconds: Histogram;
+  /** Outcomes that the database refused, by SQLSTATE; each is kept and tried again. */
+  settleFailures: Counter<'sqlstate'>;
+  /** Opens and clicks by what became of them. */
+  visits: Counter<'result'>;
+  /** From the commit of an email to the start of its first attempt. */
+  firstAttemptSeconds: Histogram;
+};
+
+/** Values that are read when the metrics are requested. */
+type MetricsState = {
+  waiting: () => number;
+  underWay: () => number;
+  /** Outcomes that are kept because the database refuses them. */
+  unsettled: () => { delivery: number; webhook: number };
+  /** No mail server anywhere answers (delivery/outage/uplink.ts). */
+  isUplinkDown: () => boolean;
+  providers: () => ProviderFacts[];
+};
+
+export function createMetrics(
+  registry: Registry,
+  labels: ProviderLabels,
+  state: MetricsState,
+): ServiceMetrics {
+  const registers = [registry];
+  const gauge = (name: string, help: string, read: () => number): void => {
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read());
+      },
+    });
+  };
+  gauge('letterhaus_memory_waiting', 'Recipients that wait in memory.', state.waiting);
+  gauge('letterhaus_under_way', 'Recipients that are being delivered now.', state.underWay);
+  gauge('letterhaus_smtp_connections', 'Open connections to mail servers.', () =>
+    state.providers().reduce((sum, { open }) => sum + open, 0),
+  );
+  addUplinkGauge(registry, state.isUplinkDown);
+  addUnsettledGauge(registry, state.unsettled);
+  addProviderGauges(registry, labels, state.providers);
+  return {
+    registry,
+    accepted: new Counter({
+      name: 'letterhaus_emails_accepted_total',
+      help: 'Emails accepted and committed.',
+      labelNames: ['environment'],
+      registers,
+    }),
+    lost: new Counter({
+      name: 'letterhaus_emails_lost_total',
+      help: 'Accepted emails that the server the database failed over to does not have.',
+      registers,
+    }),
+    acceptSeconds: new Histogram({
+      name: 'letterhaus_accept_seconds',
+      help: 'From a checked request to its commit.',
+      buckets: SECONDS,
+      registers,
+    }),
+    attempts: new Counter({
+      name: 'letterhaus_attempts_total',
+      help: 'Delivery attempts by what they made of the recipient.',
+      labelNames: ['status'],
+      registers,
+    }),
+    settleFailures: new Counter({
+      name: 'letterhaus_settle_failures_total',
+      help: 'Outcomes of deliveries that the database refused to store, by SQLSTATE.',
+      labelNames: ['sqlstate'],
+      registers,
+    }),
+    visits: visitCounter(registry),
+    attemptSeconds: new Histogram({
+      name: 'letterhaus_attempt_seconds',
+      help: 'Duration of one delivery attempt, settled.',
+      buckets: SECONDS,
+      registers,
+    }),
+    firstAttemptSeconds: new Histogram({
+      name: 'letterhaus_first_attempt_after_seconds',
+      help: 'From the commit of an email to the start of its first attempt, when handed over.',
+      buckets: SECONDS,
+      registers,
+    }),
+  };
+}
+
+function visitCounter(registry: Registry): Counter<'result'> {
+  return new Counter({
+    name: 'letterhaus_tracking_visits_total',
+    help: 'Opens and clicks of tracked emails by what became of them.',
+    labelNames: ['result'],
+    registers: [registry],
+  });
+}
+
+function addUnsettledGauge(
+  registry: Registry,
+  read: () => { delivery: number; webhook: number },
+): void {
+  new Gauge({
+    name: 'letterhaus_unsettled_outcomes',
+    help: 'Outcomes of deliveries and webhooks that the database refuses to store; kept in memory.',
+    labelNames: ['of'],
+    registers: [registry],
+    collect() {
+      for (const [of, count] of Object.entries(read())) this.set({ of }, count);
+    },
+  });
+}
+
+/** The same for every worker of a machine. */
+function addUplinkGauge(registry: Registry, isDown: () => boolean): void {
+  new Gauge({
+    name: 'letterhaus_uplink_down',
+    help: 'Whether no mail server anywhere answers this machine.',
+    registers: [registry],
+    aggregator: 'max',
+    collect() {
+      this.set(Number(isDown()));
+    },
+  });
+}
+
+/**
+ * Open and idle are this worker's; window and suspension are the machine's, the same for every
+ * worker.
+ */
+function addProviderGauges(
+  registry: Registry,
+  labels: ProviderLabels,
+  read: () => ProviderFacts[],
+): void {
+  const gauge = (
+    name: string,
+    { help, aggregator }: { help: string; aggregator: 'sum' | 'max' },
+    of: (provider: ProviderFacts) => number,
+  ): void => {
+    new Gauge({
+      name,
+      help,
+      labelNames: ['provider'],
+      registers: [registry],
+      aggregator,
+      collect() {
+        this.reset();
+        this.inc({ provider: OTHER }, 0);
+        for (const provider of read())
+          this.inc({ provider: labels.of(provider.provider) }, of(provider));
+      },
+    });
+  };
+  gauge(
+    'letterhaus_provider_connections',
+    { help: 'Open connections by provider.', aggregator: 'sum' },
+    ({ open }) => open,
+  );
+  gauge(
+    'letterhaus_provider_idle',
+    { help: 'Of these, those without a message.', aggregator: 'sum' },
+    ({ idle }) => idle,
+  );
+  gauge(
+    'letterhaus_provider_window',
+    { help: 'Connections that are allowed at present.', aggregator: 'max' },
+    ({ window }) => window,
+  );
+  gauge(
+    'letterhaus_provider_slowed',
+    {
+      help: 'Providers with this label that get less because they asked for that.',
+      aggregator: 'max',
+    },
+    ({ state }) => (state === 'slowed' ? 1 : 0),
+  );
+  gauge(
+    'letterhaus_provider_suspended',
+    { help: 'Providers with this label that are left alone.', aggregator: 'max' },
+    ({ state }) => (state === 'suspended' ? 1 : 0),
+  );
+}
+
+/** The worst of all workers; codes are those of `GET /readyz`. */
+export function addReadiness(
+  registry: Registry,
+  read: () => { codes: readonly string[]; unwrittenS: number },
+): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'letterhaus_unready',
+    help: 'Whether a worker accepts no mail for this reason, as GET /readyz has it.',
+    labelNames: ['reason'],
+    registers,
+    aggregator: 'max',
+    collect() {
+      const { codes } = read();
+      for (const reason of UNREADY_CODES) this.set({ reason }, codes.includes(reason) ? 1 : 0);
+    },
+  });
+  new Gauge({
+    name: 'letterhaus_database_unwritten_seconds',
+    help: 'For how long the database has confirmed no heartbeat of a worker; they come every 2 s.',
+    registers,
+    aggregator: 'max',
+    collect() {
+      this.set(read().unwrittenS);
+    },
+  });
+}

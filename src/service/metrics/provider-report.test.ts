@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ProviderFacts } from '../../delivery/shaping/connection-pool.ts';
+import { mostImportantFirst } from './provider-report.ts';
+
+const REPORTED = 200;
+
+function providers(
+  count: number,
+  nameOf: (n: number) => string,
+  facts: Partial<ProviderFacts>,
+): ProviderFacts[] {
+  const usual = {
+    state: 'open',
+    reason: null,
+    untilMs: null,
+    window: 2,
+    open: 0,
+    idle: 0,
+  } as const;
+  return Array.from({ length: count }, (_, n) => ({ ...usual, ...facts, provider: nameOf(n) }));
+}
+
+test('thousands of suspended names of a stranger hide neither large providers nor those that take mail', () => {
+  const strangers = providers(5_000, (n) => `mx${n}.stranger.test`, { state: 'suspended' });
+  const large = [
+    ...providers(1, () => 'google', { state: 'suspended' }),
+    ...providers(1, () => 'outlook', { open: 1 }),
+  ];
+  const busy = providers(60, (n) => `mx.customer${n}.test`, { open: 1 });
+  const took = providers(20, (n) => `mx.down${n}.test`, { state: 'suspended', window: 5 });
+  const shown = mostImportantFirst([...strangers, ...busy, ...took, ...large]).slice(0, REPORTED);
+  const names = new Set(shown.map(({ provider }) => provider));
+  for (const { provider } of [...large, ...busy, ...took]) assert.ok(names.has(provider), provider);
+  assert.equal(names.size, REPORTED);
+  assert.deepEqual(new Set(shown.slice(0, 2)), new Set(large));
+});
+
+test('of the others the busiest come first, and each is in the list once', () => {
+  const all = [
+    ...providers(50, (n) => `mx${n}.test`, { open: 1 }),
+    ...providers(1, () => 'busy.test', { open: 9 }),
+  ];
+  const sorted = mostImportantFirst(all);
+  assert.equal(sorted[0]?.provider, 'busy.test');
+  assert.deepEqual(new Set(sorted), new Set(all));
+  assert.equal(sorted.length, all.length);
+});

@@ -1,0 +1,116 @@
+/**
+ * Compares the clock of this machine with that of the database, at the start and every few seconds.
+ *
+ * Ids are made from the clock of the machine, and the time in an id decides in which week its email is stored, while
+ * the retention goes by the clock of the database. Mail accepted by a machine that is months behind would
+ * be removed with the next old weeks. Therefore a difference is reported from a minute, and from an hour no mail is
+ * accepted.
+ */
+import { hostname } from 'node:os';
+import type { Logger } from 'pino';
+import type { OperatorEvents } from '../../core/operator-events.ts';
+import type { World } from '../../lib/world.ts';
+import { databaseClockMs } from '../../delivery/queue/node-store.ts';
+import type { Queryable } from '../../database/database.ts';
+
+const REPORTED_MS = 60_000;
+const REFUSED_MS = 3_600_000;
+/** A level ends below this share of its limit, so that a clock at the limit is not reported again and again. */
+const ENDS_AT = 0.8;
+/** The condition of a machine that is gone ends then. */
+const LAPSES_AFTER_MS = 10 * 60_000;
+
+export type ClockState = {
+  /** By how much this machine is ahead at the least; negative: behind. */
+  skewMs: number;
+  /** Why no mail is accepted; null when it is. */
+  refusal: string | null;
+};
+
+type Level = 'right' | 'wrong' | 'refusing';
+
+type ClockWatchOptions = {
+  db: Queryable;
+  world: Pick<World, 'now'>;
+  log: Pick<Logger, 'warn'>;
+  operatorEvents: OperatorEvents;
+  onLook: (state: ClockState) => void;
+};
+
+export class ClockWatch {
+  readonly #options: ClockWatchOptions;
+  #level: Level = 'right';
+
+  constructor(options: ClockWatchOptions) {
+    this.#options = options;
+  }
+
+  /** @throws when the database does not answer; what was found before remains */
+  async look(): Promise<void> {
+    const { db, world, onLook } = this.#options;
+    const begunMs = world.now();
+    const databaseMs = await databaseClockMs(db);
+    if (databaseMs === null) return;
+    const skewMs = leastSkewMs({ begunMs, databaseMs, endedMs: world.now() });
+    this.#report(skewMs);
+    const isRefusing = this.#level === 'refusing';
+    onLook({ skewMs, refusal: isRefusing ? `the ${sentence(skewMs)}` : null });
+  }
+
+  /** The condition is logged when it begins and ends; a change from one wrong level to the other is logged here. */
+  #report(skewMs: number): void {
+    const before = this.#level;
+    this.#level = levelOf(Math.abs(skewMs), before);
+    const { log, operatorEvents } = this.#options;
+    const host = hostname();
+    const condition = { type: 'clock.skewed', subject: host } as const;
+    if (this.#level === 'right') return operatorEvents.clear(condition);
+    const details = { skew_s: Math.round(skewMs / 1_000) };
+    const message = `The ${sentence(skewMs, `of ${host}`)}.`;
+    const remedy = this.#remedy();
+    const lapsesAfterMs = LAPSES_AFTER_MS;
+    operatorEvents.raise({ ...condition, message, remedy, details, lapsesAfterMs });
+    if (this.#level === before || before === 'right') return;
+    log.warn({ event: condition.type, subject: host, remedy, ...details }, message);
+  }
+
+  #remedy(): string {
+    const what = this.#level === 'refusing' ? 'No mail is accepted here until it is right. ' : '';
+    return `${what}Have both clocks set by NTP (timedatectl, chronyc tracking; docs/scale.md, "Clocks").`;
+  }
+}
+
+/** The database read its clock at some moment between the two of this machine, so a slow answer is no skew. */
+export function leastSkewMs(read: {
+  begunMs: number;
+  databaseMs: number;
+  endedMs: number;
+}): number {
+  const { begunMs, databaseMs, endedMs } = read;
+  if (databaseMs < begunMs) return begunMs - databaseMs;
+  return Math.min(0, endedMs - databaseMs);
+}
+
+export function levelOf(differenceMs: number, before: Level): Level {
+  const refusedMs = REFUSED_MS * (before === 'refusing' ? ENDS_AT : 1);
+  const reportedMs = REPORTED_MS * (before === 'right' ? 1 : ENDS_AT);
+  if (differenceMs >= refusedMs) return 'refusing';
+  return differenceMs >= reportedMs ? 'wrong' : 'right';
+}
+
+function sentence(skewMs: number, ofWhich = 'of this machine'): string {
+  const direction = skewMs > 0 ? 'ahead of' : 'behind';
+  return `clock ${ofWhich} is ${period(Math.abs(skewMs))} ${direction} that of its database`;
+}
+
+const UNITS = [
+  { name: 'days', ms: 86_400_000 },
+  { name: 'hours', ms: 3_600_000 },
+  { name: 'minutes', ms: 60_000 },
+] as const;
+
+/** `200 days`, `90 minutes`: in the largest unit that gives two or more. */
+function period(ms: number): string {
+  const unit = UNITS.find((one) => ms >= 2 * one.ms) ?? { name: 'seconds', ms: 1_000 };
+  return `${Math.round(ms / unit.ms)} ${unit.name}`;
+}

@@ -1,0 +1,114 @@
+/**
+ * Whether this worker accepts mail, from what is known already: nothing here waits for the database or a disk.
+ *
+ * The supervisor knows the disk, the size of the database, its schema and the clock (service/maintenance/maintenance.ts,
+ * clock-watch.ts); the worker knows its database (database-probe.ts), its heartbeat, and its queue of emails to store.
+ */
+import { Overloaded } from '../../core/refusals.ts';
+import { type Unready, type UnreadyCode, UNREADY_CODES } from '../../core/readiness.ts';
+import { DiskFullMemory } from '../../database/server/capacity.ts';
+import type { Database } from '../../database/database.ts';
+import type { Lease } from '../../delivery/queue/lease.ts';
+import type { World } from '../../lib/world.ts';
+import { DatabaseProbe } from './database-probe.ts';
+
+/** Beats come every 2 s, and from then on this worker sends nothing either (delivery/queue/lease.ts). */
+const UNWRITTEN_MAX_MS = 10_000;
+const LOOK_EVERY_MS = 1_000;
+
+type ReadinessOptions = {
+  db: Pick<Database, 'beating'>;
+  lease: Pick<Lease, 'unwrittenMs'>;
+  world: Pick<World, 'monotonicMs'>;
+  /** What the supervisor knows. */
+  refusals: () => readonly Unready[];
+  isOverloaded: () => boolean;
+  /** The reasons are others than before: for the log of the machine (readiness-log.ts). */
+  onChange: (reasons: readonly Unready[]) => void;
+};
+
+export class Readiness {
+  isStopping = false;
+  readonly diskFull: DiskFullMemory;
+  readonly #options: ReadinessOptions;
+  readonly #probe: DatabaseProbe;
+  #timer: NodeJS.Timeout | undefined;
+  /** The codes of the last change. */
+  #reported = '';
+
+  constructor(options: ReadinessOptions) {
+    const { db, world } = options;
+    this.#options = options;
+    this.diskFull = new DiskFullMemory(world);
+    this.#probe = new DatabaseProbe({ db: db.beating });
+  }
+
+  start(): void {
+    this.#probe.look();
+    this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+  }
+
+  /** Called when a request failed because of it. */
+  lookAtDatabase(): void {
+    this.#probe.look();
+  }
+
+  /** From now on it is not ready: it is stopping. */
+  stop(): void {
+    this.isStopping = true;
+    clearInterval(this.#timer);
+    this.#probe.stop();
+  }
+
+  #look(): void {
+    const reasons = this.reasons();
+    const codes = reasons.map(({ code }) => code).join();
+    if (codes === this.#reported) return;
+    this.#reported = codes;
+    this.#options.onChange(reasons);
+  }
+
+  /** Runs `work`, which stores new mail. @throws Overloaded when there is a reason not to */
+  async whileRoom<Result>(work: () => Promise<Result>): Promise<Result> {
+    const reason = this.refusal();
+    if (reason !== null) throw new Overloaded(reason);
+    return this.diskFull.guard(work);
+  }
+
+  /** Why nothing is stored, known before the database is asked; null when it may be. */
+  refusal(): string | null {
+    const refused = this.#options.refusals().find(({ isAccepting }) => isAccepting !== true);
+    return refused?.reason ?? this.diskFull.refusal();
+  }
+
+  /** Empty while mail is accepted and sent. The first of each code. */
+  reasons(): Unready[] {
+    const first = new Map<UnreadyCode, Unready>();
+    for (const reason of this.#all()) {
+      if (!first.has(reason.code)) first.set(reason.code, reason);
+    }
+    return UNREADY_CODES.flatMap((code) => first.get(code) ?? []);
+  }
+
+  *#all(): Generator<Unready> {
+    const { refusals, lease, isOverloaded } = this.#options;
+    yield* refusals();
+    const full = this.diskFull.refusal();
+    if (full !== null) yield { code: 'disk_full', reason: full };
+    const { problem } = this.#probe;
+    if (problem !== null) yield problem;
+    else if (lease.unwrittenMs() > UNWRITTEN_MAX_MS) yield UNWRITTEN;
+    if (isOverloaded()) yield OVERLOADED;
+    if (this.isStopping) yield STOPPING;
+  }
+}
+
+const UNWRITTEN: Unready = {
+  code: 'database_unavailable',
+  reason: 'the database does not answer to writes',
+};
+const OVERLOADED: Unready = {
+  code: 'overloaded',
+  reason: 'too many messages are waiting to be stored',
+};
+const STOPPING: Unready = { code: 'shutting_down', reason: 'the service is stopping' };

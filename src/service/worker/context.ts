@@ -1,0 +1,92 @@
+/** Shared by all parts of a worker: database, log, resolver, secrets, the lease on its mail. */
+import { hostname } from 'node:os';
+import type { Logger } from 'pino';
+import { Registry } from 'prom-client';
+import { RefusedLogIns } from '../../accounts/sign-in/refused-log-ins.ts';
+import type { Config } from '../../config/config.ts';
+import { Lease } from '../../delivery/queue/lease.ts';
+import { MessageBuilder } from '../../delivery/attempt/message.ts';
+import { Activity } from '../metrics/activity-metrics.ts';
+import { ProviderLabels } from '../metrics/provider-label.ts';
+import { createLog } from '../machine/log.ts';
+import { Database } from '../../database/database.ts';
+import { addReputation, ReputationCounters } from '../../reputation/reputation-store.ts';
+import type { Settlement } from '../../settle/settlement.ts';
+import { SecretBox } from '../../secrets/secret-store.ts';
+import { createNetwork, type Network } from '../machine/network.ts';
+import { OperatorEventLog } from '../../operator/events.ts';
+import { ResolverWatch } from '../machine/resolver-watch.ts';
+import { systemWorld } from '../machine/system-world.ts';
+import type { WorkerSetup } from './messages.ts';
+
+export type WorkerContext = Network & {
+  setup: WorkerSetup;
+  config: Config;
+  log: Logger;
+  db: Database;
+  secrets: SecretBox;
+  lease: Lease;
+  builder: MessageBuilder;
+  /** Counts every outcome that is written. */
+  reputation: ReputationCounters;
+  operatorEvents: OperatorEventLog;
+  /** Of this worker. */
+  registry: Registry;
+  labels: ProviderLabels;
+  activity: Activity;
+  refusedLogIns: RefusedLogIns;
+  /** Logs what was only counted, and asks nothing any more. */
+  stopWatching: () => void;
+  /** Counts an outcome that was written. */
+  onSettled: (settlement: Settlement) => void;
+};
+
+export function createWorkerContext(
+  setup: WorkerSetup,
+  onHolder: (id: string) => void,
+): WorkerContext {
+  const { config, instance } = setup;
+  const world = systemWorld;
+  const log = createLog({ level: config.logLevel, forPeople: process.stderr.isTTY });
+  const { address, role } = setup.database;
+  const db = new Database(address, { role, name: 'worker', sizes: setup.poolSizes });
+  const secrets = new SecretBox(setup.secretKey);
+  const registry = new Registry();
+  const labels = new ProviderLabels(config.shaping);
+  const activity = new Activity(registry, labels);
+  const reputation = new ReputationCounters((counts) => addReputation(db, counts));
+  const onSettled = (settlement: Settlement): void => {
+    reputation.count(settlement);
+    activity.settled(settlement);
+  };
+  const refusedLogIns = new RefusedLogIns(log);
+  const operatorEvents = new OperatorEventLog({ db, log, world });
+  const network = createNetwork(config, world, (lookup) => {
+    activity.lookedUp(lookup);
+    resolverWatch.lookedUp(lookup.result);
+  });
+  const watched = { operatorEvents, host: hostname(), servers: network.servers };
+  const resolverWatch = new ResolverWatch({ ...watched, resolver: network.resolver });
+  const who = { instance, host: hostname(), pid: process.pid };
+  return {
+    setup,
+    config,
+    log,
+    db,
+    secrets,
+    registry,
+    labels,
+    activity,
+    refusedLogIns,
+    stopWatching: () => {
+      refusedLogIns.flush();
+      resolverWatch.stop();
+    },
+    ...network,
+    lease: new Lease({ db: db.beating, world, log, ...who, onHolder }),
+    builder: new MessageBuilder(db, secrets, { world }),
+    operatorEvents,
+    reputation,
+    onSettled,
+  };
+}

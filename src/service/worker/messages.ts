@@ -1,0 +1,110 @@
+/**
+ * The messages between the supervisor (pool.ts) and its workers (worker.ts), and the request
+ * for metrics with its answer, which both sides send.
+ */
+import type { MetricObjectWithValues, MetricValue } from 'prom-client';
+import type { ArmedFailpoint } from '../../lib/failpoint.ts';
+import type { Config } from '../../config/config.ts';
+import type { Unready } from '../../core/readiness.ts';
+import type { CertificateFiles } from '../machine/certificates.ts';
+import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/messages.ts';
+import type { User } from '../machine/privileges.ts';
+import type { DatabaseAddress, PoolSizes } from '../../database/database.ts';
+
+/** The tasks of a worker; by default all. */
+export const PARTS = ['api', 'delivery', 'webhooks', 'inbound'] as const;
+export type Part = (typeof PARTS)[number];
+
+export type WorkerSetup = {
+  config: Config;
+  database: { address: DatabaseAddress; role: string | null };
+  secretKey: string;
+  /** The user to drop to; null: the worker stays as it is. */
+  user: User | null;
+  instance: string;
+  parts: readonly Part[];
+  /** The installation is on hold: neither mail nor webhooks are sent until `released`. */
+  isOnHold: boolean;
+  /** The certificate of the mail ports; null: none listens here. */
+  certificate: CertificateFiles | null;
+  workerCount: number;
+  /** Connections to the database. */
+  poolSizes: PoolSizes;
+  /** For tests: the failpoint to arm (service/machine/failpoints.ts). */
+  failpoint: ArmedFailpoint | null;
+};
+
+export type Metrics = MetricObjectWithValues<MetricValue<string>>[];
+
+/** A worker requests the text of all metrics from the supervisor, which requests it from each worker. */
+type Asked = { type: 'ask_metrics'; id: number };
+type Answered = { type: 'answer'; id: number; value: unknown };
+
+export type ToWorker =
+  | { type: 'setup'; setup: WorkerSetup }
+  | { type: 'stop' }
+  /** Answered at once by its event loop, which shows that the worker is not frozen (watch.ts). */
+  | { type: 'ping' }
+  /** All reasons of the machine for which emails are not accepted or sent at present, and warnings. Sent before the setup. */
+  | { type: 'readiness'; refusals: readonly Unready[]; warnings: readonly string[] }
+  /** The hold of the installation has ended. */
+  | { type: 'released' }
+  /** true: finish what is under way, and neither claim nor send until false (move/watch.ts). */
+  | { type: 'paused'; isPaused: boolean }
+  /** Work of a dead worker was released: poll now. */
+  | { type: 'look' }
+  /** The database is another server than before, which may lack the last commits. */
+  | { type: 'failed_over' }
+  /** About connections to mail servers: delivery/broker/messages.ts. */
+  | { type: 'broker'; messages: readonly BrokerMessage[] }
+  /** Secret keys to use from now on: `new,old`. */
+  | { type: 'secret_keys'; secretKey: string }
+  /** A client has logged in by SMTP at another worker. */
+  | { type: 'smtp_log_in'; client: string }
+  | Asked
+  | Answered;
+
+export type FromWorker =
+  | { type: 'hello' }
+  | { type: 'pong' }
+  | { type: 'ready'; port: number | null }
+  /** The worker could not start; the sentence is for the operator. */
+  | { type: 'failed'; message: string }
+  /** The id under which the worker holds work, which is released at once when it dies. */
+  | { type: 'holder'; id: string }
+  | { type: 'broker'; messages: readonly WorkerMessage[] }
+  /** Why it accepts or sends no mail now, when that has changed. */
+  | { type: 'unready'; reasons: readonly Unready[] }
+  /** It uses the secret keys that were sent. */
+  | { type: 'secret_keys_used' }
+  /** A client has logged in by SMTP: the other workers reserve room for it, too. */
+  | { type: 'smtp_log_in'; client: string }
+  | Asked
+  | Answered;
+
+const ANSWER_WITHIN_MS = 2_000;
+
+/** Requests of this process that wait for an answer. */
+export class Questions {
+  readonly #waiting = new Map<number, (value: unknown) => void>();
+  #count = 0;
+
+  /** @returns the answer; null when none came in time */
+  ask(send: (message: Asked) => void): Promise<unknown> {
+    this.#count += 1;
+    const id = this.#count;
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.answered({ id, value: null }), ANSWER_WITHIN_MS);
+      this.#waiting.set(id, (value) => {
+        clearTimeout(timer);
+        resolve(value);
+      });
+      send({ type: 'ask_metrics', id });
+    });
+  }
+
+  answered({ id, value }: { id: number; value: unknown }): void {
+    this.#waiting.get(id)?.(value);
+    this.#waiting.delete(id);
+  }
+}

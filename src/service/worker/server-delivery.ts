@@ -1,0 +1,351 @@
+/**
+ * Constructs the delivery half of a worker, from the accept statement to the settle statement.
+ */
+import type { Logger } from 'pino';
+import type { Config } from '../../config/config.ts';
+import { Broker, BrokerTimer } from '../../delivery/broker/broker.ts';
+import { Connections } from '../../delivery/shaping/connections.ts';
+import { Contents } from '../../delivery/attempt/contents.ts';
+import { createDeliver, type DeliverOptions } from '../../delivery/attempt/deliver.ts';
+import { Dispatcher } from '../../delivery/queue/dispatcher.ts';
+import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/messages.ts';
+import { PutOff } from '../../delivery/queue/put-off.ts';
+import { ProviderBlocks } from '../../delivery/blocks/provider-blocks.ts';
+import { createFindRoute, type FindRoute } from '../../delivery/route/route-finding.ts';
+import type { ShapingSettings } from '../../delivery/shaping/settings.ts';
+import { timeoutsWithin } from '../../net/smtp/session.ts';
+import {
+  type AcceptEmail,
+  type AcceptOptions,
+  type AcceptOutcome,
+  createAccept,
+} from '../../accept/accept.ts';
+import { type AcceptBatch, createAcceptBatch } from '../../accept/email-batch.ts';
+import { StorageAccount } from '../../accounts/limits/storage-account.ts';
+import { createMetrics, type ServiceMetrics } from '../metrics/metrics.ts';
+import { addBlockGauge } from '../metrics/block-metrics.ts';
+import { ProviderLog } from '../../delivery/shaping/provider-log.ts';
+import { ProviderReport } from '../metrics/provider-report.ts';
+import { createRouting } from '../machine/routing.ts';
+import { logUplink } from '../../delivery/outage/uplink-log.ts';
+import { systemWorld } from '../machine/system-world.ts';
+import type { WorkerContext } from './context.ts';
+import { AcceptStore } from '../../accept/store/accept.ts';
+import { RecentlyAccepted } from '../../database/server/failover.ts';
+import { loadMessages } from '../../delivery/attempt/message-store.ts';
+import { SettleStore } from '../../settle/settle.ts';
+
+type Accepting = {
+  accept: AcceptEmail;
+  acceptBatch: AcceptBatch;
+  /** Emails are refused because so many wait to be stored. */
+  isOverloaded: () => boolean;
+};
+
+type Delivery = Accepting & {
+  dispatcher: Dispatcher;
+  connections: Connections;
+  findRoute: FindRoute;
+  /** Outcomes cannot be written at present. */
+  isDatabaseStuck: () => boolean;
+  metrics: ServiceMetrics;
+  /** After a fail-over of the database. */
+  sayWhatIsLost(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+type DeliveryListeners = {
+  /** Webhook deliveries were queued by an accepted email or a settled outcome. */
+  onNotified: () => void;
+  /** Outcomes of webhooks that the database refuses, for metrics. */
+  unsettledWebhooks: () => number;
+  /** Sends messages to the broker of the machine. */
+  sendToBroker: (messages: readonly WorkerMessage[]) => void;
+};
+
+export function createDelivery(context: WorkerContext, listeners: DeliveryListeners): Delivery {
+  const { onNotified } = listeners;
+  const { config, db, lease, log } = context;
+  const world = systemWorld;
+  const settling = new SettleStore(db.settling, {
+    holder: lease.holder,
+    onNotified,
+    onSettled: context.onSettled,
+    onFailure: (sqlState) => metrics.settleFailures.inc({ sqlstate: sqlState }),
+    log,
+    world,
+  });
+  const connections = connectionsOf(context, listeners.sendToBroker);
+  const { mailRouting, tls, leastTls, stopTls } = createRouting(context);
+  const contents = contentsOf(context);
+  const onDue = () => dispatcher.look();
+  const { putOff, blocks } = waitingOf(context, connections, onDue);
+  const deliver = createDeliver({
+    ...context,
+    blocks,
+    world,
+    contents,
+    putOff,
+    attempted: (delivery) => dispatcher.attempted(delivery),
+    holds: (delivery) => dispatcher.holds(delivery),
+    connections,
+    mailRouting,
+    ...surroundingsOf(config),
+    logRecipients: config.logRecipients,
+    leastTls,
+    retryWaitsMs: config.retryWaitsMs,
+    tls,
+    settling,
+    returnPathSecret: () => context.secrets.derive('return path'),
+    onAttempt: (attempt) => countAttempt(metrics, context, attempt),
+  });
+  const dispatcher = new Dispatcher({
+    db: db.settling,
+    world,
+    log,
+    lease,
+    deliver,
+    contents,
+    connections,
+    mailRouting,
+    putOff,
+    unsettled: settling,
+  });
+  const metrics = metricsOf(context, listeners, { dispatcher, settling, connections });
+  const report = reportOf(context, connections);
+  const stop = async (): Promise<void> => {
+    report.stop();
+    blocks.stop();
+    const released = storage.stop();
+    const stoppingSinceMs = world.monotonicMs();
+    await dispatcher.stop();
+    const leftMs = STOP_SETTLE_WITHIN_MS - (world.monotonicMs() - stoppingSinceMs);
+    await settling.stop(Math.max(STOP_SETTLE_MIN_MS, leftMs));
+    await connections.close();
+    await Promise.all([stopTls(), released]);
+  };
+  const recent = new RecentlyAccepted();
+  const storage = new StorageAccount(db.checking, { world, log });
+  const accepting = acceptInto(dispatcher, context, { metrics, onNotified, recent, storage });
+  const sayWhatIsLost = () => sayLost(recent, { db, log, metrics });
+  const findRoute = createFindRoute({ mailRouting, tls, leastTls });
+  const inquiring = { findRoute, isDatabaseStuck: () => settling.health.isStuck };
+  return { ...accepting, ...inquiring, dispatcher, connections, metrics, sayWhatIsLost, stop };
+}
+
+type Measured = { dispatcher: Dispatcher; settling: SettleStore; connections: Connections };
+
+function metricsOf(
+  { registry, labels }: WorkerContext,
+  { unsettledWebhooks }: DeliveryListeners,
+  { dispatcher, settling, connections }: Measured,
+): ServiceMetrics {
+  return createMetrics(registry, labels, {
+    waiting: () => dispatcher.waiting,
+    underWay: () => dispatcher.underWay,
+    unsettled: () => ({ delivery: settling.keptCount, webhook: unsettledWebhooks() }),
+    isUplinkDown: () => connections.uplink.isDown,
+    providers: () => [...connections.providers].map((provider) => provider.describe()),
+  });
+}
+
+function reportOf({ db, log, lease }: WorkerContext, connections: Connections): ProviderReport {
+  const report = new ProviderReport({ db, log, holder: lease.holder, connections });
+  report.start();
+  return report;
+}
+
+/** What waits because of our uplink, or because a provider refuses us. */
+function waitingOf(
+  context: WorkerContext,
+  { uplink }: Connections,
+  onDue: () => void,
+): { putOff: PutOff; blocks: ProviderBlocks } {
+  const world = systemWorld;
+  const { db, log, registry, labels, config } = context;
+  const { shaping, sources, hostname } = config;
+  const blocks = new ProviderBlocks({
+    db: db.settling,
+    world,
+    log,
+    rules: shaping.block,
+    sources,
+    heloName: hostname,
+    onDue,
+  });
+  addBlockGauge(registry, labels, () => blocks.blocks);
+  blocks.start();
+  const onNoted: ProviderBlocks['noted'] = (...noted) => blocks.noted(...noted);
+  const putOff = new PutOff({ db: db.settling, world, log, uplink, onDue, onNoted });
+  return { putOff, blocks };
+}
+
+function contentsOf({ db }: WorkerContext): Contents {
+  return new Contents({
+    world: systemWorld,
+    load: async (head) => {
+      const message = (await loadMessages(db.settling, [head])).get(head.id);
+      if (!message) throw new Error(`queued email ${head.id} has no content`);
+      return message;
+    },
+  });
+}
+
+const LOST_IDS_PER_LINE = 100;
+const ASK_AGAIN_MS = 2_000;
+
+/** Logs the emails that were accepted and lost, because their senders got a 202. */
+async function sayLost(
+  recent: RecentlyAccepted,
+  context: Pick<WorkerContext, 'db' | 'log'> & { metrics: ServiceMetrics },
+): Promise<void> {
+  const { db, log, metrics } = context;
+  const lost = await recent.lost(db).catch((error: unknown) => {
+    log.warn(
+      { err: error },
+      'the emails lost by the fail-over cannot be read yet; this is retried',
+    );
+    return null;
+  });
+  if (lost === null) {
+    setTimeout(() => void sayLost(recent, context), ASK_AGAIN_MS).unref();
+    return;
+  }
+  metrics.lost.inc(lost.length);
+  for (let from = 0; from < lost.length; from += LOST_IDS_PER_LINE) {
+    log.error(
+      { lost: lost.length, email_ids: lost.slice(from, from + LOST_IDS_PER_LINE) },
+      'these emails were accepted, and the server that the database failed over to does not have them',
+    );
+  }
+}
+
+function acceptInto(
+  dispatcher: Dispatcher,
+  context: WorkerContext,
+  {
+    metrics,
+    onNotified,
+    recent,
+    storage,
+  }: {
+    metrics: ServiceMetrics;
+    onNotified: () => void;
+    recent: RecentlyAccepted;
+    storage: StorageAccount;
+  },
+): Accepting {
+  const { db, config, lease } = context;
+  const store = new AcceptStore(db.accepting, {
+    limit: config.limits.sending,
+    recipientLimit: config.limits.recipients,
+    holder: lease.holder,
+    onNotified,
+    onUnknown: (emails) => dispatcher.releaseLater(emails),
+  });
+  const options: AcceptOptions = {
+    store,
+    world: systemWorld,
+    dispatcher,
+    storage,
+    db: db.checking,
+    onAccepted: ({ projectId, environment, id }) => {
+      recent.note(projectId, id);
+      metrics.accepted.inc({ environment });
+    },
+  };
+  const timed = async (work: () => Promise<AcceptOutcome>): Promise<AcceptOutcome> => {
+    const startedMs = systemWorld.monotonicMs();
+    const outcome = await work();
+    if (outcome.kind === 'accepted') {
+      metrics.acceptSeconds.observe((systemWorld.monotonicMs() - startedMs) / 1000);
+    }
+    return outcome;
+  };
+  const accept = createAccept(options);
+  const acceptBatch = createAcceptBatch(options);
+  return {
+    accept: (...request) => timed(() => accept(...request)),
+    acceptBatch: (...request) => timed(() => acceptBatch(...request)),
+    isOverloaded: () => store.isOverloaded(),
+  };
+}
+
+/** The only worker of a machine has a broker of its own. */
+function connectionsOf(
+  { config, setup, log }: WorkerContext,
+  sendToBroker: DeliveryListeners['sendToBroker'],
+): Connections {
+  const { relay, smtpTimeoutMs, shaping } = config;
+  const isAlone = setup.workerCount === 1;
+  const sendToOwn = isAlone
+    ? ownBroker({ shaping, log }, (messages) => connections.receive(messages))
+    : null;
+  const connections = new Connections({
+    world: systemWorld,
+    port: relay?.port ?? config.mxPort,
+    heloName: config.hostname,
+    sources: config.sources,
+    shaping,
+    send: sendToOwn ?? sendToBroker,
+    session: {
+      ...(relay ? { auth: relay.auth ?? undefined, implicitTls: relay.implicitTls } : {}),
+      ...(smtpTimeoutMs === null ? {} : { timeouts: timeoutsWithin(smtpTimeoutMs) }),
+    },
+  });
+  return connections;
+}
+
+/** How long a stop tries to write refused outcomes, and the least time after a slow stop. */
+const STOP_SETTLE_WITHIN_MS = 10_000;
+const STOP_SETTLE_MIN_MS = 1_000;
+const ONLY_WORKER = 0;
+
+/** @returns sends messages to a broker in this process */
+function ownBroker(
+  { shaping: settings, log }: { shaping: ShapingSettings; log: Logger },
+  send: (messages: readonly BrokerMessage[]) => void,
+): DeliveryListeners['sendToBroker'] {
+  const providerLog = new ProviderLog({ log, world: systemWorld });
+  const broker = new Broker({
+    settings,
+    world: systemWorld,
+    send: (_, messages) => send(messages),
+    onUplink: (change) => logUplink(log, change),
+    onProvider: (change) => providerLog.note(change),
+  });
+  const ticks = new BrokerTimer(broker);
+  broker.join(ONLY_WORKER);
+  return (messages) => {
+    broker.receive(ONLY_WORKER, messages);
+    ticks.schedule();
+  };
+}
+
+function surroundingsOf(
+  config: Config,
+): Pick<DeliverOptions, 'viaRelay' | 'takesReports' | 'hasHostName'> {
+  return {
+    viaRelay: config.relay !== null,
+    takesReports: config.inboundPort !== null,
+    hasHostName: mayIntroduceItself(config),
+  };
+}
+
+/** A relay identifies this host by password or address, and private networks often have no full names. */
+function mayIntroduceItself({ hostname, relay, allowPrivateNetworks }: Config): boolean {
+  return hostname.includes('.') || relay !== null || allowPrivateNetworks;
+}
+
+function countAttempt(
+  metrics: ServiceMetrics,
+  { activity }: WorkerContext,
+  attempt: Parameters<DeliverOptions['onAttempt']>[0],
+): void {
+  activity.attempted(attempt);
+  metrics.attempts.inc({ status: attempt.status });
+  metrics.attemptSeconds.observe(attempt.durationMs / 1000);
+  if (attempt.firstAfterMs !== null) {
+    metrics.firstAttemptSeconds.observe(attempt.firstAfterMs / 1000);
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * Constructs dry runs and diagnoses. They use the parts that accepting and delivery use, and share one
+ * allowance of look-ups.
+ */
+import type { Environment } from '../../core/scope.ts';
+import { type FindRoute, SIMULATED_ROUTE } from '../../delivery/route/route-finding.ts';
+import type { DomainService } from '../../domains/domains.ts';
+import { LookupAllowance } from '../../net/dns/allowance.ts';
+import type { AcceptOptions } from '../../accept/accept.ts';
+import { createDiagnose, type Diagnose } from '../../emails/diagnosis/diagnosis.ts';
+import { createDryRun, type DryRun } from '../../accept/dry-run.ts';
+import { rehearse } from '../../accept/store/dry-run.ts';
+import type { Database, Queryable } from '../../database/database.ts';
+import { systemWorld } from '../machine/system-world.ts';
+import type { WorkerContext } from './context.ts';
+
+/** The parts of a worker or a command that are used. */
+type DiagnosisParts = {
+  findRoute: FindRoute;
+  domains: DomainService;
+  isDatabaseStuck: () => boolean;
+};
+type Parts = DiagnosisParts & { dispatcher: AcceptOptions['dispatcher'] };
+
+export function createInquiries(
+  context: WorkerContext,
+  parts: Parts,
+): { dryRun: DryRun; diagnose: Diagnose } {
+  const { builder, config, db } = context;
+  const { dispatcher, domains, findRoute } = parts;
+  const { sending: limit, recipients: recipientLimit } = config.limits;
+  const allowance = new LookupAllowance(systemWorld);
+  const routeFor = routesOf(findRoute);
+  const dryRun = createDryRun({
+    dispatcher,
+    world: systemWorld,
+    rehearse: (email) => rehearse(db, email, { limit, recipientLimit }),
+    compose: (message, recipient) => builder.build(message, recipient),
+    authenticate: (message, ask) =>
+      domains.authentication(message, {
+        id: message.domainId,
+        dualSigned: message.dualSigned,
+        ask,
+      }),
+    findRoute: ({ environment, tls }, destination) => routeFor(environment, destination, tls),
+    allowance,
+  });
+  return { dryRun, diagnose: createDiagnosis(db, allowance, parts) };
+}
+
+/** Also for a command, which has no worker. */
+export function createDiagnosis(
+  db: Queryable & Pick<Database, 'transaction'>,
+  allowance: LookupAllowance,
+  { domains, findRoute, isDatabaseStuck }: DiagnosisParts,
+): Diagnose {
+  const routeFor = routesOf(findRoute);
+  return createDiagnose({
+    db,
+    allowance,
+    isDatabaseStuck,
+    authenticate: ({ projectId, environment }, { domainId: id, dualSigned }, ask) =>
+      domains.authentication({ projectId, environment }, { id, dualSigned, ask }),
+    findRoute: ({ environment }, destination, tls) => routeFor(environment, destination, tls),
+  });
+}
+
+/** Test mail goes to the simulator. */
+function routesOf(findRoute: FindRoute) {
+  return (environment: Environment, ...wanted: Parameters<FindRoute>) =>
+    environment === 'test' ? Promise.resolve(SIMULATED_ROUTE) : findRoute(...wanted);
+}

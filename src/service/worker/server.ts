@@ -1,0 +1,337 @@
+/**
+ * Constructs one worker: HTTP, accepting, delivery and webhooks, with one database.
+ *
+ * Here, in server-delivery.ts and in service/machine/mail-ports.ts the parts are constructed and connected; features
+ * never import one another. An email comes in at emails/routes.ts.
+ */
+import type { Registry } from 'prom-client';
+import { ReloadedCertificate } from '../machine/certificates.ts';
+import type { Unready } from '../../core/readiness.ts';
+import type { Scope } from '../../core/scope.ts';
+import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/messages.ts';
+import type { MessageBuilder, MessageRecipient } from '../../delivery/attempt/message.ts';
+import { createDomainService } from '../../domains/domains.ts';
+import { buildApp } from '../../http/app.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { ownUrl } from '../machine/own-host.ts';
+import { Notices } from '../../notices/notices.ts';
+import { OperatorMail } from '../../operator/mail.ts';
+import { addWebhookCounter } from '../metrics/activity-metrics.ts';
+import { addReadiness } from '../metrics/metrics.ts';
+import { Readiness } from '../readiness/readiness.ts';
+import type { AcceptEmail } from '../../accept/accept.ts';
+import type { DryRun } from '../../accept/dry-run.ts';
+import { AttachmentUrls } from '../../accept/content/attachment-urls.ts';
+import type { AcceptBatch } from '../../accept/email-batch.ts';
+import { createDelivery } from './server-delivery.ts';
+import { createInquiries } from './server-inquiries.ts';
+import { listenForMail, type SmtpPorts } from '../machine/mail-ports.ts';
+import type { Database } from '../../database/database.ts';
+import { SuppressionRoom } from '../../accounts/limits/maximum-store.ts';
+import { loadMessages, sentSha256 } from '../../delivery/attempt/message-store.ts';
+import { recordVisits } from '../../tracking/tracking-store.ts';
+import { systemWorld } from '../machine/system-world.ts';
+import { Visits } from '../../tracking/visits.ts';
+import { createTemplateService } from '../../templates/templates.ts';
+import { createWebhookLoop, type WebhookLoop } from '../../webhooks/sending/loop.ts';
+import { createWebhookService } from '../../webhooks/endpoints.ts';
+import { createWorkerContext, type WorkerContext } from './context.ts';
+import type { WorkerSetup } from './messages.ts';
+
+export type WorkerServer = {
+  /** null when this worker does not serve HTTP. */
+  port: number | null;
+  registry: Registry;
+  /** The hold has ended: sends mail and webhooks. */
+  release(): void;
+  /** true: sends nothing more, and releases what is not under way. false: sends again. */
+  pause(isPaused: boolean): void;
+  /** Polls now for mail and webhooks that wait. */
+  look(): void;
+  /** After a fail-over of the database: logs which accepted emails it lacks. */
+  failedOver(): Promise<void>;
+  /** Seals with the first of these from now on (secrets/secret-store.ts). */
+  useSecretKeys(secretKey: string): void;
+  receiveFromBroker(messages: readonly BrokerMessage[]): void;
+  /** A client has logged in by SMTP at another worker. */
+  noteLogIn(client: string): void;
+  /** Stops accepting, waits for work in progress, and releases the rest. */
+  stop(): Promise<void>;
+};
+
+/** Functions of the supervisor that a worker calls. */
+export type SupervisorLink = {
+  /** All code is loaded, nothing is open yet. */
+  onBuilt: () => void;
+  onHolder: (id: string) => void;
+  /** All reasons of the machine for which mail is not accepted at present. */
+  refusals: () => readonly Unready[];
+  /** What is wrong although mail is accepted. */
+  warnings: () => readonly string[];
+  sendToBroker: (messages: readonly WorkerMessage[]) => void;
+  /** The reasons why this worker accepts or sends no mail have changed. */
+  onReadiness: (reasons: readonly Unready[]) => void;
+  /** Notifies the other workers. */
+  onSmtpLogIn: (client: string) => void;
+  metricsText: () => Promise<string>;
+};
+
+export async function createServer(
+  setup: WorkerSetup,
+  supervisor: SupervisorLink,
+): Promise<WorkerServer> {
+  const context = createWorkerContext(setup, supervisor.onHolder);
+  const { config, db, lease, resolver } = context;
+  const { holder, isFresh, checksWanted } = lease;
+  const leased = { holder, isFresh, checksWanted };
+  const webhooks = createWebhookLoop({ ...context, world: systemWorld, ...leased });
+  const delivery = createDelivery(context, {
+    onNotified: () => webhooks.wake(),
+    unsettledWebhooks: () => webhooks.unsettled,
+    sendToBroker: supervisor.sendToBroker,
+  });
+  const unready = () => readiness.reasons();
+  const operatorMail = createOperatorMail(context, { accept: delivery.accept, unready });
+  const { isOverloaded } = delivery;
+  const readiness = readinessOf(context, { isOverloaded }, supervisor);
+  const whileRoom: Readiness['whileRoom'] = (work) => readiness.whileRoom(work);
+  const accept: AcceptEmail = (...request) => whileRoom(() => delivery.accept(...request));
+  const acceptBatch: AcceptBatch = (...request) =>
+    whileRoom(() => delivery.acceptBatch(...request));
+  const notices = new Notices({ ...context, world: systemWorld, accept });
+  const mailing = operatorMail === null ? [notices] : [notices, operatorMail];
+  const sending = createSending(setup, { delivery, webhooks, mailing });
+  const domains = createDomainService({ ...context, world: systemWorld });
+  const inquiries = createInquiries(context, { ...delivery, domains });
+  const dryRun: DryRun = (...request) => whileRoom(() => inquiries.dryRun(...request));
+  const visits = createVisits(context, { webhooks, delivery });
+  const features = { accept, acceptBatch, dryRun, diagnose: inquiries.diagnose, domains, visits };
+  addMetrics(context, { webhooks, readiness });
+  const app = createApp(context, { readiness, sending, features, supervisor });
+
+  await app.ready();
+  supervisor.onBuilt();
+  await Promise.all([db.reserve(), lease.start()]);
+  readiness.start();
+  sending.begin();
+  const isServing = setup.parts.includes('api');
+  if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
+  const smtp = await listenForMail(context, {
+    accept,
+    onNotified: () => webhooks.wake(),
+    refusal: () => readiness.refusal(),
+    diskFull: readiness.diskFull,
+    onLogIn: supervisor.onSmtpLogIn,
+  });
+
+  const stop = async (): Promise<void> => {
+    readiness.stop();
+    await stopTaking({ app, smtp, delivery, webhooks, visits, mailing });
+    await lease.stop();
+    await writeDown(context);
+    resolver.close();
+    await db.close();
+  };
+  return {
+    port: isServing ? config.port : null,
+    registry: context.registry,
+    release: () => sending.release(),
+    pause: (isPaused) => sending.pause(isPaused),
+    look: () => {
+      delivery.dispatcher.look();
+      webhooks.wake();
+    },
+    failedOver: () => delivery.sayWhatIsLost(),
+    useSecretKeys: (secretKey) => context.secrets.use(secretKey),
+    receiveFromBroker: (messages) => delivery.connections.receive(messages),
+    noteLogIn: (client) => smtp.noteLogIn(client),
+    stop,
+  };
+}
+
+function addMetrics(
+  { registry, lease }: WorkerContext,
+  { webhooks, readiness }: { webhooks: WebhookLoop; readiness: Readiness },
+): void {
+  addWebhookCounter(registry, () => webhooks.stats);
+  addReadiness(registry, () => ({
+    codes: readiness.reasons().map(({ code }) => code),
+    unwrittenS: lease.unwrittenMs() / 1_000,
+  }));
+}
+
+/** What was counted and not written yet. */
+async function writeDown(context: WorkerContext): Promise<void> {
+  const { reputation, operatorEvents } = context;
+  context.stopWatching();
+  await Promise.all([reputation.flush(), operatorEvents.flush()]);
+}
+
+function readinessOf(
+  context: WorkerContext,
+  { isOverloaded }: Pick<ReturnType<typeof createDelivery>, 'isOverloaded'>,
+  { refusals, onReadiness: onChange }: SupervisorLink,
+): Readiness {
+  return new Readiness({ ...context, world: systemWorld, refusals, isOverloaded, onChange });
+}
+
+type Sending = {
+  readonly isOnHold: boolean;
+  /** Sends mail and webhooks, unless the installation is on hold. */
+  begin(): void;
+  /** The hold has ended. */
+  release(): void;
+  /** While the database is moved (move/watch.ts). */
+  pause(isPaused: boolean): void;
+};
+
+function createSending(
+  { parts, isOnHold }: WorkerSetup,
+  {
+    delivery,
+    webhooks,
+    mailing,
+  }: {
+    delivery: ReturnType<typeof createDelivery>;
+    webhooks: WebhookLoop;
+    mailing: readonly Mailing[];
+  },
+): Sending {
+  let isHeld = isOnHold;
+  let isPaused = false;
+  let isBegun = false;
+  /** One change after the other: a pause takes seconds. */
+  let changing: Promise<void> = Promise.resolve();
+  const start = (): void => {
+    isBegun = true;
+    if (isPaused) return;
+    if (parts.includes('delivery')) {
+      delivery.dispatcher.start();
+      for (const one of mailing) one.start();
+    }
+    if (parts.includes('webhooks')) webhooks.start();
+  };
+  const pause = async (): Promise<void> => {
+    if (!isBegun) return;
+    await stopMailing(mailing);
+    await Promise.all([delivery.dispatcher.pause(), webhooks.pause()]);
+  };
+  const resume = (): void => {
+    if (isBegun) start();
+  };
+  return {
+    get isOnHold() {
+      return isHeld;
+    },
+    begin: () => {
+      if (!isHeld) start();
+    },
+    release: () => {
+      if (isHeld) start();
+      isHeld = false;
+    },
+    pause: (wanted) => {
+      if (wanted === isPaused) return;
+      isPaused = wanted;
+      changing = changing.then(wanted ? pause : resume);
+    },
+  };
+}
+
+/** Null without an address. */
+function createOperatorMail(
+  context: WorkerContext,
+  mail: Pick<ConstructorParameters<typeof OperatorMail>[0], 'accept' | 'unready'>,
+): OperatorMail | null {
+  const { operatorAddress: to, operatorFrom: from } = context.config;
+  return to === null
+    ? null
+    : new OperatorMail({ ...context, ...mail, world: systemWorld, to, from });
+}
+
+function createVisits(
+  context: WorkerContext,
+  { webhooks, delivery }: { webhooks: WebhookLoop; delivery: ReturnType<typeof createDelivery> },
+): Visits {
+  return new Visits({
+    ...context,
+    world: systemWorld,
+    write: (batch) => recordVisits(context.db, batch),
+    onNotified: () => webhooks.wake(),
+    onResult: (result, count) => delivery.metrics.visits.inc({ result }, count),
+  });
+}
+
+function createApp(
+  context: WorkerContext,
+  parts: {
+    readiness: Readiness;
+    sending: Sending;
+    features: Pick<
+      HttpServices,
+      'accept' | 'acceptBatch' | 'dryRun' | 'diagnose' | 'domains' | 'visits'
+    >;
+    supervisor: SupervisorLink;
+  },
+): App {
+  const { db, builder } = context;
+  const { readiness, sending, features, supervisor } = parts;
+  const world = systemWorld;
+  return buildApp({
+    ...context,
+    ...features,
+    world,
+    templates: createTemplateService(context),
+    suppressionRoom: new SuppressionRoom(world, context.config.suppressionsMax),
+    attachmentUrls: new AttachmentUrls({ ...context, world }),
+    webhooks: createWebhookService({ ...context, world }),
+    localUrl: ownUrl(context.config),
+    contentOf: (wanted) => contentOf(db, builder, wanted),
+    unready: () => readiness.reasons(),
+    readyWarnings: supervisor.warnings,
+    onAnswered: context.activity.answered,
+    onLogInRefused: (logIn) => context.refusedLogIns.note(logIn),
+    onDatabaseFailure: () => readiness.lookAtDatabase(),
+    isStopping: () => readiness.isStopping,
+    isOnHold: () => sending.isOnHold,
+    certificate: apiCertificate(context),
+    metricsText: supervisor.metricsText,
+  });
+}
+
+function apiCertificate({ config, log }: WorkerContext): ReloadedCertificate | null {
+  if (config.apiTlsFiles === null) return null;
+  return new ReloadedCertificate(config.apiTlsFiles, { of: 'the API', world: systemWorld, log });
+}
+
+/** The exact bytes of an email, composed again from the stored content. */
+async function contentOf(
+  db: Database,
+  builder: MessageBuilder,
+  wanted: Scope & { id: string; recipient: MessageRecipient },
+): Promise<Buffer | null> {
+  const message = (await loadMessages(db, [wanted])).get(wanted.id);
+  if (!message) return null;
+  const sha256 = await sentSha256(db, { ...wanted, position: wanted.recipient.position });
+  return Buffer.concat((await builder.buildSent(message, wanted.recipient, sha256)).parts);
+}
+
+/** Mail of the service itself. */
+type Mailing = { start(): void; stop(): Promise<void> };
+
+async function stopMailing(mailing: readonly Mailing[]): Promise<void> {
+  await Promise.all(mailing.map((one) => one.stop()));
+}
+
+async function stopTaking(parts: {
+  app: App;
+  smtp: SmtpPorts;
+  delivery: ReturnType<typeof createDelivery>;
+  webhooks: WebhookLoop;
+  visits: Visits;
+  mailing: readonly Mailing[];
+}): Promise<void> {
+  // The dispatcher stops last, because it releases emails that are accepted while requests end.
+  await Promise.all([parts.app.close(), parts.smtp.close(), stopMailing(parts.mailing)]);
+  await Promise.all([parts.delivery.stop(), parts.webhooks.stop(), parts.visits.stop()]);
+}

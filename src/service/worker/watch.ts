@@ -1,0 +1,105 @@
+/**
+ * Ends workers that are frozen: the event loop of a worker answers a ping each second, and one that stays silent
+ * is killed. Its mail is then released at once (pool.ts) and its clients connect again, whereas a
+ * frozen process would keep both until it woke up.
+ *
+ * Silence counts in ticks of this process, not by a clock: a machine that was suspended, or a supervisor that
+ * was itself stopped or blocked, counts one tick for the whole pause, and its workers have time to answer.
+ */
+import type { Logger } from 'pino';
+
+const TICK_MS = 1_000;
+/**
+ * The upper bound is the lease: at 10 s without a heartbeat a worker sends no final dot any more
+ * (delivery/queue/lease.ts), at 15 s another node takes its mail over. With 8 a worker dies 9 s after its last answer
+ * at the latest. The lower bound is the longest pause of a healthy worker: 1 s was the most on two busy cores.
+ */
+const SILENT_TICKS_MAX = 8;
+/** Loading code blocks the event loop, for seconds on a busy machine; nothing is held yet. */
+const LOADING_TICKS_MAX = 60;
+
+/** A worker process, as the cluster module has it. */
+type Watched = {
+  readonly id: number;
+  readonly process: { readonly pid?: number | undefined; kill(signal: 'SIGKILL'): unknown };
+};
+
+type State = { silentTicks: number; isReady: boolean; isKilled: boolean };
+
+type WorkerWatchOptions = {
+  workers: () => readonly Watched[];
+  ping: (id: number) => void;
+  log: Pick<Logger, 'warn'>;
+};
+
+export class WorkerWatch {
+  /** Workers that were killed because they were silent. */
+  killed = 0;
+  readonly #options: WorkerWatchOptions;
+  readonly #states = new Map<number, State>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: WorkerWatchOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.tick(), TICK_MS).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Any message of a worker shows that its event loop runs. */
+  heard(id: number): void {
+    this.#stateOf(id).silentTicks = 0;
+  }
+
+  /** From now on its silence may not last long. */
+  isReady(id: number): void {
+    this.#stateOf(id).isReady = true;
+  }
+
+  /** @returns whether the worker, which has ended, was killed for its silence */
+  ended(id: number): boolean {
+    const isKilled = this.#states.get(id)?.isKilled ?? false;
+    this.#states.delete(id);
+    return isKilled;
+  }
+
+  tick(): void {
+    for (const worker of this.#options.workers()) {
+      const state = this.#stateOf(worker.id);
+      state.silentTicks += 1;
+      if (state.silentTicks > maxOf(state)) this.#kill(worker, state);
+      else this.#options.ping(worker.id);
+    }
+  }
+
+  /** Once: a process that waits for a disk ends only when the disk has answered. */
+  #kill({ process }: Watched, state: State): void {
+    if (state.isKilled) return;
+    state.isKilled = true;
+    this.killed += 1;
+    this.#options.log.warn(
+      { pid: process.pid, silent_s: (maxOf(state) * TICK_MS) / 1_000 },
+      'a worker did not answer and is killed; its work is released and another worker starts; ' +
+        'if this repeats, see docs/scale.md, "Frozen workers"',
+    );
+    process.kill('SIGKILL');
+  }
+
+  #stateOf(id: number): State {
+    let state = this.#states.get(id);
+    if (state === undefined) {
+      state = { silentTicks: 0, isReady: false, isKilled: false };
+      this.#states.set(id, state);
+    }
+    return state;
+  }
+}
+
+function maxOf({ isReady }: State): number {
+  return isReady ? SILENT_TICKS_MAX : LOADING_TICKS_MAX;
+}

@@ -1,0 +1,133 @@
+/**
+ * The entry of one worker process: receives its setup from the supervisor, runs until the stop
+ * message, and exits at once when the supervisor is gone.
+ */
+import cluster from 'node:cluster';
+import { flushCompileCache } from 'node:module';
+import { armWorker } from '../machine/failpoints.ts';
+import { errorText, logUncaught } from '../machine/log.ts';
+import type { Unready } from '../../core/readiness.ts';
+import { dropTo, loadLazyCode } from '../machine/privileges.ts';
+import { createServer } from './server.ts';
+import { DatabaseUnavailable } from '../../database/database.ts';
+import { type FromWorker, Questions, type ToWorker } from './messages.ts';
+
+/** Skips messages to a supervisor that was killed; `disconnect` reports its end. */
+function send(message: FromWorker): void {
+  if (process.connected) process.send?.(message, undefined, undefined, () => {});
+}
+
+logUncaught();
+// A Ctrl-C in the terminal reaches the whole process group; only the supervisor handles it.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+// A worker without a supervisor ends, because nothing would stop it; the next start reclaims its work.
+process.on('disconnect', () => process.exit(1));
+// The cluster module writes to the supervisor as well, and its write may fail first.
+cluster.worker?.on('error', () => process.exit(1));
+
+/** Why emails are not accepted; known before the setup. */
+let refusals: readonly Unready[] = [];
+let warnings: readonly string[] = [];
+let server: Awaited<ReturnType<typeof createServer>> | undefined;
+/** May arrive before the server exists; passed to it before this worker confirms it. */
+let secretKey: string | null = null;
+/** Likewise: the hold may end before the server exists. */
+let isReleased = false;
+/** Likewise: the database may be moved before the server exists. */
+let isPaused = false;
+const questions = new Questions();
+
+process.on('message', (message: ToWorker) => {
+  switch (message.type) {
+    case 'setup':
+      void start(message.setup);
+      break;
+    case 'stop':
+      void stop();
+      break;
+    case 'ping':
+      send({ type: 'pong' });
+      break;
+    case 'readiness':
+      ({ refusals, warnings } = message);
+      break;
+    case 'secret_keys':
+      ({ secretKey } = message);
+      useSecretKeys();
+      break;
+    case 'released':
+      isReleased = true;
+      server?.release();
+      break;
+    case 'paused':
+      ({ isPaused } = message);
+      server?.pause(isPaused);
+      break;
+    case 'look':
+      server?.look();
+      break;
+    case 'failed_over':
+      void server?.failedOver();
+      break;
+    case 'broker':
+      server?.receiveFromBroker(message.messages);
+      break;
+    case 'smtp_log_in':
+      server?.noteLogIn(message.client);
+      break;
+    case 'ask_metrics':
+      void server?.registry.getMetricsAsJSON().then((value) => {
+        send({ type: 'answer', id: message.id, value });
+      });
+      break;
+    case 'answer':
+      questions.answered(message);
+      break;
+  }
+});
+
+async function start(setup: Extract<ToWorker, { type: 'setup' }>['setup']): Promise<void> {
+  try {
+    if (setup.user !== null) await loadLazyCode();
+    armWorker(setup.failpoint);
+    server = await createServer(setup, {
+      onBuilt: () => {
+        // Written now, for the next start: not at all when this process is killed, and at exit the user that
+        // root's worker becomes has no permission.
+        flushCompileCache();
+        if (setup.user) dropTo(setup.user);
+      },
+      refusals: () => refusals,
+      warnings: () => warnings,
+      onHolder: (id) => send({ type: 'holder', id }),
+      sendToBroker: (messages) => send({ type: 'broker', messages }),
+      onReadiness: (reasons) => send({ type: 'unready', reasons }),
+      onSmtpLogIn: (client) => send({ type: 'smtp_log_in', client }),
+      metricsText: async () => ((await questions.ask(send)) as string | null) ?? '',
+    });
+    if (isReleased) server.release();
+    if (isPaused) server.pause(true);
+    useSecretKeys();
+    send({ type: 'ready', port: server.port });
+  } catch (error) {
+    send({ type: 'failed', message: whyNotStarted(error) });
+  }
+}
+
+function useSecretKeys(): void {
+  if (server === undefined || secretKey === null) return;
+  server.useSecretKeys(secretKey);
+  send({ type: 'secret_keys_used' });
+}
+
+function whyNotStarted(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error instanceof DatabaseUnavailable ? error.message : errorText(error);
+}
+
+async function stop(): Promise<void> {
+  await server?.stop();
+  process.exit(0);
+}
+
+send({ type: 'hello' });

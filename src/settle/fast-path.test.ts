@@ -1,0 +1,366 @@
+/**
+ * The short settle statement against the full one: each generated batch of outcomes is written by both, from the
+ * same state at the same time, and the answers and all rows are compared.
+ */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import fc from 'fast-check';
+import { newEmail, newSender, type Sender, settlement } from '../../test/support/mail-store.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { EVENT_OF_STATUS } from '../core/events.ts';
+import { type NewEmail, runBatch } from '../accept/store/statement.ts';
+import { newId } from '../database/ids.ts';
+import { type Queryable, sqlStateOf } from '../database/database.ts';
+import { runSettle } from './settle.ts';
+import type { Settlement } from './settlement.ts';
+import { runUsual, usualOf } from './fast-path.ts';
+import { createEndpoint } from '../webhooks/endpoint-store.ts';
+
+const database = await testDatabase();
+after(() => database[Symbol.asyncDispose]());
+const { db } = database;
+
+const RUNS = 40;
+const EMAILS_MAX = 8;
+const [HOLDER, OTHER] = [newId(), newId()];
+
+/** One of `others` once in `of` times, so that most batches have some that the short statement writes. */
+const either = <Value>(usual: Value, others: readonly Value[], of = 20): fc.Arbitrary<Value> =>
+  fc.oneof(
+    { weight: of - 1, arbitrary: fc.constant(usual) },
+    { weight: 1, arbitrary: fc.constantFrom(...others) },
+  );
+/** What makes the statements refuse a whole batch. */
+const RARELY = 120;
+
+/** What is stored of a recipient before its outcome. */
+const RECIPIENT = fc.record({
+  status: either('queued', ['failed', 'delivered'], RARELY).chain((status) =>
+    status === 'queued' ? fc.constantFrom('queued', 'deferred', 'scheduled') : fc.constant(status),
+  ),
+  isCompleted: either(false, [true], RARELY),
+  attempts: fc.constantFrom(0, 3),
+  smtp: fc.constantFrom(null, '{"code": 450}'),
+  reason: fc.constantFrom(null, '{"category": "greylisted"}'),
+  holder: either<string | null>(HOLDER, [OTHER, null]),
+  claim: either(1, [2]),
+});
+
+const EMAIL = fc.record({
+  scope: fc.constantFrom(0, 0, 1, 2),
+  from: fc.constantFrom('hello@acme.com', '"a@b"@acme.com'),
+  tags: fc.constantFrom<(readonly string[])[]>([], ['receipt']),
+  recipients: fc.oneof(
+    { weight: 4, arbitrary: fc.tuple(RECIPIENT) },
+    fc.array(RECIPIENT, { minLength: 2, maxLength: 3 }),
+  ),
+  /** One without a key was accepted by SMTP, say. */
+  hasKey: fc.boolean(),
+  ageS: fc.constantFrom(0, 4, 90, 100_000),
+  wasScheduled: fc.boolean(),
+  wasSent: fc.boolean(),
+  worst: fc.constantFrom(0, 1, 6),
+  /** Of the counter, as after a bug. */
+  openMissing: either(0, [5], RARELY),
+});
+
+const TEXT = fc.oneof(
+  { weight: RARELY, arbitrary: fc.constantFrom('250 OK', 'a "quoted" \\ ü {}', 'escape \u001b') },
+  { weight: 1, arbitrary: fc.constantFrom('zero \0', 'half \ud800') },
+);
+
+const OUTCOME = fc.record({
+  email: fc.nat({ max: EMAILS_MAX - 1 }),
+  position: either(0, [1, 2], 10),
+  claim: either(1, [2]),
+  status: either<Settlement['status']>('delivered', ['deferred', 'bounced', 'sent', 'complained']),
+  late: either(false, [true]),
+  isAttempt: either(true, [false]),
+  text: TEXT,
+  hasSmtp: fc.boolean(),
+  reason: either<string | null>(null, ['greylisted']),
+  provider: fc.constantFrom('example.net', 'a "b" \\,{c}'),
+  suppresses: either(false, [true]),
+});
+type Wanted = typeof OUTCOME extends fc.Arbitrary<infer Value> ? Value : never;
+
+const HISTORY = fc.record({
+  /** Then `sent` and `delivered` change places: the usual outcome is `sent`. */
+  hasRelay: fc.boolean(),
+  emails: fc.array(EMAIL, { minLength: 4, maxLength: EMAILS_MAX, size: 'max' }),
+  endpoint: fc.constantFrom(null, [], ['email.delivered', 'email.sent'], ['email.bounced']),
+  batches: fc.array(
+    fc.uniqueArray(OUTCOME, {
+      minLength: 1,
+      maxLength: EMAILS_MAX,
+      size: 'max',
+      // One recipient has one outcome in a batch.
+      selector: ({ email, position }) => `${email} ${position}`,
+    }),
+    { minLength: 2, maxLength: 4, size: 'max' },
+  ),
+});
+type History = typeof HISTORY extends fc.Arbitrary<infer Value> ? Value : never;
+type StoredEmail = History['emails'][number];
+
+const QUEUED: StoredEmail['recipients'][number] = {
+  status: 'queued',
+  isCompleted: false,
+  attempts: 0,
+  smtp: null,
+  reason: null,
+  holder: HOLDER,
+  claim: 1,
+};
+const STORED: StoredEmail = {
+  scope: 0,
+  from: 'hello@acme.com',
+  tags: [],
+  recipients: [QUEUED],
+  hasKey: true,
+  ageS: 4,
+  wasScheduled: false,
+  wasSent: false,
+  worst: 0,
+  openMissing: 0,
+};
+const DELIVERED: Wanted = {
+  email: 0,
+  position: 0,
+  claim: 1,
+  status: 'delivered',
+  late: false,
+  isAttempt: true,
+  text: '250 OK',
+  hasSmtp: true,
+  reason: null,
+  provider: 'example.net',
+  suppresses: false,
+};
+const ENDED: StoredEmail = {
+  ...STORED,
+  recipients: [{ ...QUEUED, status: 'delivered', isCompleted: true }],
+};
+/**
+ * The short statement fails: a recipient that has ended, which is still in the queue. Not every run generates
+ * one.
+ */
+const FAILING: History = {
+  hasRelay: false,
+  emails: [STORED, ENDED],
+  endpoint: null,
+  batches: [[DELIVERED, { ...DELIVERED, email: 1 }]],
+};
+type Scoped = Omit<Sender, 'environment'> & { environment: NewEmail['environment'] };
+
+/** Of one project both environments. */
+async function newScopes(endpoint: History['endpoint']): Promise<Scoped[]> {
+  const [one, other] = [await newSender(db), await newSender(db)];
+  if (endpoint !== null) {
+    const events = endpoint.length === 0 ? null : (endpoint as ['email.delivered', 'email.sent']);
+    const rest = { url: 'https://x.test', events, secret: Buffer.from('x') };
+    await createEndpoint(db, one, { id: newId(), ...rest });
+    await createEndpoint(db, one, { id: newId(), ...rest });
+  }
+  return [one, { ...one, environment: 'test' }, other];
+}
+
+async function store(tx: Queryable, wanted: StoredEmail, scope: Scoped): Promise<NewEmail> {
+  const to = wanted.recipients.map((_, index) => `jo${index}@example.net`);
+  const email: NewEmail = {
+    ...newEmail(scope as Sender, { to }),
+    environment: 'live',
+    tags: wanted.tags.map((value) => ({ name: 'kind', value })),
+  };
+  const options = { limit: { max: 1_000, windowS: 60 }, holder: HOLDER, onNotified: () => {} };
+  const [row] = await runBatch(tx, [email], options);
+  assert.equal(row?.outcome, 'accepted');
+  await tx.query(
+    `update emails set created_at = created_at - $2::int * interval '1 second', from_address = $3,
+            scheduled_at = case when $4 then created_at - interval '2 seconds' end,
+            sent_at = case when $5 then created_at end, worst = $6, open_count = open_count - $7,
+            key_id = case when $8 then key_id end, environment = $9
+      where id = $1`,
+    [
+      email.id,
+      wanted.ageS,
+      wanted.from,
+      wanted.wasScheduled,
+      wanted.wasSent,
+      wanted.worst,
+      Math.min(wanted.openMissing, to.length),
+      wanted.hasKey,
+      scope.environment,
+    ],
+  );
+  for (const [position, one] of wanted.recipients.entries()) {
+    await tx.query(
+      `update recipients set status = $3, attempts = $4, smtp = $5, reason = $6,
+              completed_at = case when $7 then app_now() end
+        where email_id = $1 and position = $2`,
+      [email.id, position, one.status, one.attempts, one.smtp, one.reason, one.isCompleted],
+    );
+    await tx.query(
+      `update queue set holder = $3, claim = $4, environment = $5
+        where email_id = $1 and position = $2`,
+      [email.id, position, one.holder, one.claim, scope.environment],
+    );
+  }
+  return { ...email, environment: scope.environment };
+}
+
+function throughRelay(wanted: Wanted): Wanted {
+  const swapped = { delivered: 'sent', sent: 'delivered' } as const;
+  const { status } = wanted;
+  return status === 'delivered' || status === 'sent'
+    ? { ...wanted, status: swapped[status] }
+    : wanted;
+}
+
+function outcomeOf(wanted: Wanted, email: NewEmail): Settlement {
+  const { status, text, late } = wanted;
+  const suppress = { reason: 'hard_bounce', days: 7, eventId: newId() } as const;
+  return settlement(email, {
+    position: wanted.position,
+    claim: wanted.claim,
+    status,
+    eventType: EVENT_OF_STATUS[status],
+    data: { email_id: email.id, subject: text, status },
+    attempt: wanted.isAttempt ? { number: 1, transcript: [text] } : null,
+    smtp: wanted.hasSmtp ? { code: 250, message: text } : null,
+    reason: wanted.reason === null ? null : { category: wanted.reason },
+    retryMs: status === 'deferred' ? 60_000 : null,
+    provider: wanted.provider,
+    suppress: wanted.suppresses ? { ...suppress, address: email.to[0]!.address } : null,
+    late,
+  });
+}
+
+const TABLES = [
+  'emails',
+  'recipients',
+  'queue',
+  'events',
+  'suppressions',
+  'suppression_history',
+  'webhook_deliveries',
+  'webhook_queue',
+  'stats_deltas',
+];
+
+const ROWS = TABLES.map(
+  (table) => `select '${table}' as name, to_jsonb(x)::text as row from ${table} x
+               where project_id = any($1)`,
+).join(' union all ');
+
+/** All rows of the projects. */
+function rowsOf(tx: Queryable, scopes: readonly Scoped[]): Promise<object[]> {
+  const projects = scopes.map(({ projectId }) => projectId);
+  return tx.query(`select * from (${ROWS}) order by name, row`, [projects]);
+}
+
+type Written = { counted: boolean[]; isNotified: boolean };
+
+/** @returns the SQLSTATE if it fails, which undoes it */
+async function orUndone<Result>(
+  tx: Queryable,
+  write: () => Promise<Result>,
+): Promise<Result | string> {
+  await tx.query('savepoint written');
+  try {
+    const result = await write();
+    await tx.query('release savepoint written');
+    return result;
+  } catch (error) {
+    await tx.query('rollback to savepoint written');
+    return sqlStateOf(error) ?? 'none';
+  }
+}
+
+async function full(tx: Queryable, batch: readonly Settlement[]): Promise<Written> {
+  const { counted, notified } = await runSettle(tx, batch, { holder: HOLDER, extent: 'all' });
+  return { counted, isNotified: notified > 0 };
+}
+
+const seen = { written: 0, left: 0, failed: 0, refused: 0, notified: 0 };
+
+/** Usual outcomes first; what is left alone goes to the full statement, as in the store. */
+async function shortThenFull(tx: Queryable, batch: readonly Settlement[]): Promise<Written> {
+  const usual = usualOf(batch);
+  const short = usual.length > 0 && (await orUndone(tx, () => runUsual(tx, usual, HOLDER)));
+  const { written, notified } = typeof short === 'object' ? short : { written: [], notified: 0 };
+  if (typeof short === 'string') seen.failed += 1;
+  const left = batch.filter((one) => !written.includes(one));
+  const rest = left.length > 0 ? await full(tx, left) : { counted: [], isNotified: false };
+  seen.written += written.length;
+  seen.left += usual.length - written.length;
+  if (notified > 0) seen.notified += 1;
+  return {
+    counted: batch.map((one) => written.includes(one) || rest.counted[left.indexOf(one)]!),
+    isNotified: notified > 0 || rest.isNotified,
+  };
+}
+
+test('both statements have the same answers and leave the same rows', async () => {
+  await fc.assert(
+    fc.asyncProperty(HISTORY, async ({ emails: wanted, endpoint, hasRelay, batches }) => {
+      const scopes = await newScopes(endpoint);
+      const emails = await db.accepting.transaction(async (tx) => {
+        const stored: NewEmail[] = [];
+        for (const one of wanted) stored.push(await store(tx, one, scopes[one.scope]!));
+        return stored;
+      });
+      for (const outcomes of batches) {
+        const batch = outcomes
+          .filter(({ email }) => email < emails.length)
+          .map((one) => (hasRelay ? throughRelay(one) : one))
+          .map((one) => outcomeOf(one, emails[one.email]!));
+        if (batch.length === 0) continue;
+        await db.accepting.transaction(async (tx) => {
+          const tried = async (write: typeof full): Promise<object> => {
+            await tx.query('savepoint tried');
+            const result = await orUndone(tx, () => write(tx, batch));
+            const rows = await rowsOf(tx, scopes);
+            await tx.query('rollback to savepoint tried');
+            return { result, rows };
+          };
+          assert.deepEqual(await tried(shortThenFull), await tried(full));
+          const result = await orUndone(tx, () => full(tx, batch));
+          if (typeof result === 'string') seen.refused += 1;
+        });
+      }
+    }),
+    { numRuns: RUNS, examples: [[FAILING]] },
+  );
+  for (const [what, count] of Object.entries(seen)) assert.ok(count > 0, `nothing ${what}`);
+});
+
+test('what a relay took is usual, in batches that have nothing else', async () => {
+  const sender = await newSender(db);
+  const emails = [0, 1, 2].map(() => newEmail(sender));
+  const sent = emails.map((email) =>
+    settlement(email, { status: 'sent', eventType: EVENT_OF_STATUS.sent }),
+  );
+  assert.equal(usualOf(sent).length, 3);
+  assert.deepEqual(
+    usualOf([...sent, settlement(newEmail(sender))]).map(({ status }) => status),
+    ['sent', 'sent', 'sent'],
+  );
+});
+
+test('an email that is locked is left alone, without waiting for it', async () => {
+  const sender = await newSender(db);
+  const emails = [0, 1, 2].map(() => newEmail(sender));
+  const options = { limit: { max: 1_000, windowS: 60 }, holder: HOLDER, onNotified: () => {} };
+  await runBatch(db.accepting, emails, options);
+  const [, locked] = emails;
+  const usual = usualOf(emails.map((email) => settlement(email)));
+  const { written } = await db.transaction(async (tx) => {
+    await tx.query('select from emails where id = $1 for update', [locked!.id]);
+    return runUsual(db.settling, usual, HOLDER);
+  });
+  assert.deepEqual(
+    written.map(({ emailId }) => emailId).toSorted(),
+    emails.filter((email) => email !== locked).map(({ id }) => id),
+  );
+});

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SettleHealth } from './health.ts';
+
+test('settling is healthy until the database is unreachable, and again when a batch is written', async () => {
+  const health = new SettleHealth();
+  health.batchStarted();
+  assert.equal(health.isStuck, false);
+  assert.equal(await health.recovers(0), true);
+  health.stuck();
+  assert.equal(health.isStuck, true);
+  assert.equal(await health.recovers(1), false);
+  const waiting = [health.recovers(60_000), health.recovers(60_000)];
+  health.batchWritten();
+  assert.deepEqual(await Promise.all(waiting), [true, true]);
+  assert.equal(health.isStuck, false);
+});
+
+test('a batch that takes more than two seconds is reported as stuck', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const health = new SettleHealth();
+  health.batchStarted();
+  t.mock.timers.tick(1_999);
+  assert.equal(health.isStuck, false);
+  t.mock.timers.tick(1);
+  assert.equal(health.isStuck, true);
+  health.batchWritten();
+  health.batchStarted();
+  t.mock.timers.tick(1_999);
+  assert.equal(health.isStuck, false);
+  health.batchWritten();
+});

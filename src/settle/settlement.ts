@@ -1,0 +1,82 @@
+/** An outcome of a recipient, as the store settles it (settle.ts). */
+import { EVENT_OF_STATUS, type EventType } from '../core/events.ts';
+import type { Environment } from '../core/scope.ts';
+import type { StoredStatus } from '../core/statuses.ts';
+import type { World } from '../lib/world.ts';
+import { type Address, domainOf, type Mailbox } from '../mail/address.ts';
+import type { Dsn } from '../mail/dsn-parameters.ts';
+import { type NextServer, type Notice, noticeFor } from '../mail/notice.ts';
+import { emailEventData } from '../events/event-store.ts';
+
+export type Settlement = {
+  projectId: string;
+  environment: Environment;
+  emailId: string;
+  /** Whose reputation it is about: the domain of the From address. */
+  senderDomain: string;
+  position: number;
+  claim: number;
+  status: StoredStatus;
+  eventId: string;
+  eventType: EventType;
+  /** `data` of the event, as webhooks get it. */
+  data: object;
+  /** What the timeline shows of the attempt; null when nothing was attempted. */
+  attempt: object | null;
+  smtp: object | null;
+  reason: object | null;
+  /** Wait before the next attempt, for `deferred`. */
+  retryMs: number | null;
+  /** The provider of the next attempt. */
+  provider: string;
+  /** Puts the address on the suppression list; `days` null: without expiry. */
+  suppress: {
+    address: string;
+    reason: 'hard_bounce' | 'complaint';
+    days: number | null;
+    eventId: string;
+  } | null;
+  /** About a recipient that has ended already: a report that came back after delivery. */
+  late: boolean;
+  /** Mail about it to the sender of the envelope, who asked for it. */
+  notice?: Notice;
+};
+
+/** What became of a recipient, by an attempt or by a report that came back later. */
+type Change = Pick<Settlement, 'status' | 'smtp' | 'reason'> & {
+  suppress: { reason: 'hard_bounce' | 'complaint'; days: number | null } | null;
+  /** Of an email that asks for notices: what the next server does with that. */
+  nextServer?: NextServer;
+};
+
+type SettledRecipient = Pick<Settlement, 'projectId' | 'environment' | 'position'> & {
+  address: Address;
+  email: { id: string; from: Mailbox; dsn?: Dsn };
+};
+
+/** The change as the store settles it. */
+export function newSettlement(
+  { projectId, environment, position, address, email }: SettledRecipient,
+  change: Change,
+  world: Pick<World, 'newId'>,
+  claimed: Pick<Settlement, 'claim' | 'attempt' | 'retryMs' | 'provider' | 'late'>,
+): Settlement {
+  const { status, smtp, reason, suppress } = change;
+  const notice = email.dsn && noticeFor(email.dsn, address, change);
+  return {
+    projectId,
+    environment,
+    emailId: email.id,
+    senderDomain: domainOf(email.from.address),
+    position,
+    status,
+    eventId: world.newId(),
+    eventType: EVENT_OF_STATUS[status],
+    data: emailEventData(email.from, { recipient: address, status, reason, smtp }),
+    smtp,
+    reason,
+    suppress: suppress && { address, ...suppress, eventId: world.newId() },
+    ...claimed,
+    ...(notice && { notice }),
+  };
+}

@@ -1,0 +1,144 @@
+/** `letterhaus stats`: counts emails by delivery status, as a table that fits the terminal. */
+import { type Command, Option } from 'commander';
+import { isRefusal } from '../core/refusals.ts';
+import {
+  COUNTERS,
+  type Counter,
+  STATS_DIMENSIONS,
+  STATS_GRANULARITIES,
+  type StatsDimension,
+  type StatsGranularity,
+} from './counts.ts';
+import { reportStats, type StatsReport } from './stats.ts';
+import { type Cli, failure, isFailure, type Outcome, parseTime, runnable } from '../cli/command.ts';
+import { shortTime, table } from '../cli/table.ts';
+import {
+  chooseScope,
+  modeOption,
+  projectOption,
+  type ScopeOptions,
+  withStore,
+} from '../cli/store.ts';
+
+export function describeStats(stats: Command, cli: Cli): void {
+  const time = (text: string): Date => parseTime(text, cli.world.now());
+  stats
+    .addOption(projectOption())
+    .addOption(modeOption().default('live'))
+    .option('--from <time>', '6h, 7d ago, or a time or date (default: 24 hours, 30 days)', time)
+    .option('--to <time>', 'the same (default: now)', time)
+    .addOption(
+      new Option('--granularity <period>', 'hour or day')
+        .choices(STATS_GRANULARITIES)
+        .default('day'),
+    )
+    .addOption(
+      new Option('--by <what>', 'sums of each sending domain, provider, tag or API key').choices(
+        STATS_DIMENSIONS,
+      ),
+    );
+  runnable(stats, cli, {
+    examples: ['stats --granularity hour --from 6h', 'stats --from 7d --by provider'],
+    notes:
+      'Without --by a line for each hour or day, with it the sums of each value. Times are in UTC.',
+    run,
+  });
+}
+
+type Options = ScopeOptions & {
+  from?: Date;
+  to?: Date;
+  granularity: StatsGranularity;
+  by?: StatsDimension;
+};
+
+function run(cli: Cli, options: Options): Promise<Outcome> {
+  return withStore(cli, async ({ db }) => {
+    const scope = await chooseScope(db, options);
+    if (isFailure(scope)) return scope;
+    const report = await reportStats(db, scope, options, cli.world.now());
+    if (isRefusal(report)) return failure(report);
+    return { data: report, text: statsText(cli, report, options.mode) };
+  });
+}
+
+/** Always shown, the others where they are not zero. In the order in which they are dropped, last first. */
+const ALWAYS: ReadonlySet<Counter> = new Set(['emails', 'recipients', 'delivered', 'bounced']);
+const FIRST_COLUMNS: readonly Counter[] = [...ALWAYS];
+const NAME_WIDTH_MAX = 40;
+
+type Terminal = Pick<Cli, 'program' | 'widthColumns'>;
+type Line = { name: string; counts: StatsReport['totals'][number] | StatsReport['data'][number] };
+
+/** A table that fits the terminal. */
+export function statsText(cli: Terminal, report: StatsReport, mode: string): string {
+  const { by, from, to, granularity, data, totals } = report;
+  const range = `${shortTime(from).slice(0, 16)} to ${shortTime(to).slice(0, 16)}`;
+  if (data.length === 0) return `Nothing was counted from ${range} (UTC) in mode ${mode}.`;
+  const lines: Line[] =
+    by === null
+      ? [
+          ...data.map((counts) => ({ name: periodName(counts.period, granularity), counts })),
+          ...totals.map((counts) => ({ name: 'total', counts })),
+        ]
+      : totals.map((counts) => ({ name: clipped(counts.name ?? counts.value ?? ''), counts }));
+  const others = COUNTERS.filter((name) => !ALWAYS.has(name));
+  const columns = [...FIRST_COLUMNS, ...others].filter((name) =>
+    ALWAYS.has(name)
+      ? lines.some(({ counts }) => counts[name] !== null)
+      : lines.some(({ counts }) => (counts[name] ?? 0) > 0),
+  );
+  const heading = by === null ? granularity : by;
+  const shown = fitting(
+    columns,
+    (names) => render(cli, heading, { lines, names }),
+    cli.widthColumns,
+  );
+  const missing = columns.slice(shown.count).map((name) => name.toUpperCase());
+  const note = missing.length > 0 ? `\n(no room for ${missing.join(', ')}; --json has all)` : '';
+  return `${range} (UTC), ${mode}\n\n${shown.text}${note}`;
+}
+
+function periodName(period: string, granularity: StatsGranularity): string {
+  return granularity === 'day' ? period.slice(0, 10) : shortTime(period).slice(0, 16);
+}
+
+function clipped(name: string): string {
+  return name.length <= NAME_WIDTH_MAX ? name : `${name.slice(0, NAME_WIDTH_MAX - 1)}…`;
+}
+
+/** As many columns as fit, at least one. */
+function fitting(
+  columns: readonly Counter[],
+  draw: (names: readonly Counter[]) => string,
+  width = Infinity,
+): { text: string; count: number } {
+  for (let count = columns.length; ; count -= 1) {
+    const text = draw(columns.slice(0, count));
+    const widest = Math.max(...text.split('\n').map((line) => line.length));
+    if (widest <= width || count <= 1) return { text, count };
+  }
+}
+
+function render(
+  { program }: Terminal,
+  heading: string,
+  { lines, names }: { lines: readonly Line[]; names: readonly Counter[] },
+): string {
+  const columns = [heading, ...names, 'p95'].map((name) => name.toUpperCase());
+  const rows = lines.map(({ name, counts }) => [
+    name,
+    ...names.map((column) => (counts[column] === null ? '-' : String(counts[column]))),
+    latency(counts.time_to_delivery),
+  ]);
+  return table({ program }, { columns, rows, none: '' });
+}
+
+/** `≤ 5 s`; `-` when nothing was delivered. */
+function latency({
+  count,
+  p95_at_most_s: seconds,
+}: StatsReport['totals'][number]['time_to_delivery']): string {
+  if (count === 0) return '-';
+  return seconds === null ? '> 5 days' : `≤ ${seconds} s`;
+}

@@ -1,0 +1,36 @@
+/** Counts of mail by hour or by day (stats/stats.ts). A key for one domain sees those of that domain. */
+import { isRefusal } from '../core/refusals.ts';
+import { reportStats } from './stats.ts';
+import { callerOf } from '../http/access.ts';
+import { refuse } from '../http/errors.ts';
+import { failures } from '../http/schemas.ts';
+import { statsQuery, statsReport } from './schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+
+export function registerStatsRoutes(app: App, { db, world }: HttpServices): void {
+  app.get('/v1/stats', {
+    config: { withinDomain: true },
+    schema: {
+      summary: 'Count what became of mail',
+      description:
+        'By hour or by day (UTC), each thing in the period in which it happened. All but `emails` count ' +
+        'recipients. Counted in the transaction of each change, so the cost does not depend on the number of ' +
+        'emails. A key for one domain sees the counts of that domain.',
+      operationId: 'getStats',
+      tags: ['Stats'],
+      querystring: statsQuery,
+      response: { 200: statsReport, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const { from, to, granularity, by } = request.query;
+      const asked = { granularity, by, from: timeOf(from), to: timeOf(to) };
+      const caller = callerOf(request);
+      const report = await reportStats(db.readsOf(caller.projectId), caller, asked, world.now());
+      return isRefusal(report) ? refuse(reply, report) : report;
+    },
+  });
+}
+
+function timeOf(text: string | undefined): Date | undefined {
+  return text === undefined ? undefined : new Date(text);
+}

@@ -1,0 +1,110 @@
+/** Counts of mail in API responses. */
+import { z } from 'zod';
+import { STATS_DIMENSIONS, STATS_GRANULARITIES } from './counts.ts';
+import { time } from '../http/schemas.ts';
+
+const statsTime = (description: string, example: string) =>
+  z
+    .union([z.iso.datetime({ offset: true }), z.iso.date()])
+    .optional()
+    .meta({ description, examples: [example] });
+
+export const statsQuery = z.strictObject({
+  from: statsTime(
+    'A time or a date, in the first period. Default: 24 hours or 30 days before `to`.',
+    '2026-11-01',
+  ),
+  to: statsTime('The end; default: now. A period that it cuts is included whole.', '2026-11-22'),
+  granularity: z
+    .enum(STATS_GRANULARITIES)
+    .default('day')
+    .describe('The length of a period. Hours are kept for 31 days, days for 400.'),
+  by: z
+    .enum(STATS_DIMENSIONS)
+    .optional()
+    .describe(
+      'Counts each value separately: the sending domain, the provider of the recipient, each tag as ' +
+        '`name:value`, or the API key.',
+    ),
+});
+
+const count = (description: string, example: number) =>
+  z.int().meta({ description, examples: [example] });
+
+const countUnlessByProvider = (description: string, example: number) =>
+  z
+    .int()
+    .nullable()
+    .meta({ description: `${description} Null by provider.`, examples: [example] });
+
+const atMost = (percent: number, example: number) =>
+  z
+    .number()
+    .nullable()
+    .meta({
+      description: `An upper bound: ${percent} % took at most as many seconds. Null: none, or more than 5 days.`,
+      examples: [example],
+    });
+
+const counts = {
+  value: z
+    .string()
+    .nullable()
+    .meta({
+      description:
+        'The domain, the provider, the tag or the id of the key. `*`: further ones together.',
+      examples: ['acme.com'],
+    }),
+  name: z
+    .string()
+    .nullable()
+    .meta({ description: 'Of the key.', examples: [null] }),
+  emails: countUnlessByProvider('Accepted emails.', 1_200),
+  recipients: countUnlessByProvider('Recipients of accepted emails.', 1_250),
+  sent: count('Taken by a relay.', 0),
+  delivered: count("Taken by the recipient's mail server.", 1_210),
+  deferred: count('Attempts that failed for the moment.', 35),
+  bounced: count('Refused permanently, at once or by a report later.', 18),
+  failed: count('Given up.', 4),
+  suppressed: countUnlessByProvider('Not attempted: on the suppression list.', 15),
+  canceled: countUnlessByProvider('Canceled.', 3),
+  complained: count('Reported as spam.', 1),
+  opened: count('Recipients who opened it, machines excluded, where opens are tracked.', 610),
+  clicked: count('Recipients who clicked, machines excluded, where clicks are tracked.', 140),
+  time_to_delivery: z
+    .object({
+      count: count('Deliveries by an attempt of this service, `sent` or `delivered`.', 1_210),
+      p50_at_most_s: atMost(50, 1),
+      p95_at_most_s: atMost(95, 5),
+      p99_at_most_s: atMost(99, 300),
+    })
+    .describe('Between acceptance, or the scheduled time, and delivery.'),
+};
+
+const histogram = z
+  .array(
+    z.object({
+      at_most_s: z
+        .number()
+        .nullable()
+        .meta({ description: 'Null: more than the last bound.', examples: [5] }),
+      count: count('Deliveries that took at most so long, and longer than the bound before.', 310),
+    }),
+  )
+  .describe('Deliveries by the time that they took.');
+
+export const statsReport = z
+  .object({
+    object: z.literal('stats'),
+    from: time('The beginning of the first period.'),
+    to: time('The end of the last period.'),
+    granularity: z.enum(STATS_GRANULARITIES),
+    by: z.enum(STATS_DIMENSIONS).nullable(),
+    totals: z
+      .array(z.object({ ...counts, histogram }))
+      .describe('Each value over all periods, the largest first; without `by` one or none.'),
+    data: z
+      .array(z.object({ period: time('When the period begins.'), ...counts }))
+      .describe('Each period, and in it each value, of which something was counted.'),
+  })
+  .meta({ id: 'Stats' });

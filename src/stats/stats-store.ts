@@ -1,0 +1,319 @@
+/**
+ * Counts of what became of mail, by hour and by day (stats/counts.ts).
+ *
+ * Guarantee: the counts are those of committed changes. The statement that accepts, settles, cancels or
+ * tracks also inserts what it adds (`stats_deltas`), a row for each email or recipient: grouping them there costs
+ * more than the rows. Workers never wait for one another here: rows are only appended. `foldStats` adds them to
+ * the rows of `stats` and removes them in one transaction; reading adds both up in one snapshot, so that it
+ * neither misses nor repeats a row and its cost does not depend on the number of emails.
+ *
+ * The number of values of a dimension is limited per day when folding, so that made-up tags or domains do not
+ * fill the disk.
+ */
+import {
+  type Counts,
+  COUNTERS,
+  LATENCY_BOUNDS_S,
+  LATENCY_CLASSES,
+  RECIPIENT_COUNTERS,
+  STATS_GRANULARITIES,
+  STATS_KEPT_DAYS,
+  STATS_VALUES_MAX,
+  type StatsDimension,
+  type StatsRange,
+  TAG_VALUES_MAX,
+} from './counts.ts';
+import type { Scope } from '../core/scope.ts';
+import type { Database, Queryable } from '../database/database.ts';
+
+/** The domain of a stored address; a quoted local part may have an @ as well. */
+export const SENDER_DOMAIN = `split_part(e.from_address, '@', -1)`;
+
+/** Of a delivery that was just stored: how long it took since the email was due. */
+export const latencyClass = (now: string): string =>
+  `width_bucket(extract(epoch from ${now} - greatest(e.created_at, e.scheduled_at))::float8,
+                '{${LATENCY_BOUNDS_S.join()}}'::float8[])`;
+
+/** Steps of the statements that change something, after `t`. This one needs `accepted`. */
+export const COUNT_ACCEPTED = `
+new_counts as (
+  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
+                            recipients, suppressed)
+  select a.project_id, a.environment, t.now, 'accepted', a.domain, a.key_id, a.tags, 1,
+         a.open + a.suppressed, a.suppressed
+    from t, accepted a
+)`;
+
+/** Needs `numbered` and `email`. A report that came later says nothing about the time to delivery. */
+export const COUNT_SETTLED = `
+new_counts as (
+  insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
+                            latency_class, recipients)
+  select n.project_id, n.environment, t.now, n.status, ${SENDER_DOMAIN}, e.key_id,
+         n.counted_provider, e.tags,
+         case when n.status in ('delivered', 'sent') and not n.late then
+           ${latencyClass('t.now')} end,
+         1
+    from t, numbered n join email e on e.id = n.email_id
+)`;
+
+/** Needs `counted` with the email, and `change` with the number of its recipients. */
+export const COUNT_CANCELED = `
+new_counts as (
+  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, recipients)
+  select e.project_id, e.environment, t.now, 'canceled', ${SENDER_DOMAIN}, e.key_id, e.tags,
+         x.count
+    from t, counted e, change x
+)`;
+
+/** Needs `stored` and `email`. Counts the first visit of a person, in the hour in which it was. */
+export const COUNT_VISITS = `
+new_counts as (
+  insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,
+                            recipients)
+  select v.project_id, v.environment, v.at, v.what, ${SENDER_DOMAIN}, e.key_id, v.provider, e.tags,
+         1
+    from email e join (
+      select project_id, environment, email_id, position, provider, min(at) as at,
+             case type when 'email.opened' then 'opened' else 'clicked' end as what
+        from stored
+       where reason is null and first_at is null
+       group by project_id, environment, email_id, position, provider, type) v
+      on v.email_id = e.id
+)`;
+
+/** Each delta once for each dimension, and for each of its tags. The cut keeps it within an index entry. */
+const expanded = (deltas: string): string => `
+  select d.project_id, d.environment, v.dimension, v.value,
+         date_trunc('hour', d.at, 'UTC') as hour, d.what, d.latency_class, d.emails, d.recipients,
+         d.suppressed
+    from ${deltas} d
+   cross join lateral (
+      select 'total', ''
+       union all
+      select 'domain', d.domain
+       union all
+      select 'key', d.key_id::text where d.key_id is not null
+       union all
+      select 'provider', left(d.provider, 255) where d.provider <> ''
+       union all
+      select distinct 'tag', tag.name || ':' || tag.value
+        from jsonb_to_recordset(d.tags) as tag(name text, value text)) v(dimension, value)`;
+
+const CLASSES = Array.from({ length: LATENCY_CLASSES }, (_, index) => index);
+const sumWhere = (condition: string): string =>
+  `coalesce(sum(recipients) filter (where ${condition}), 0)::int`;
+
+/** The counters of expanded deltas. */
+const SUMS = [
+  'sum(emails)::int as emails',
+  `${sumWhere(`what = 'accepted'`)} as recipients`,
+  ...RECIPIENT_COUNTERS.map((name) =>
+    name === 'suppressed'
+      ? `${sumWhere(`what = 'suppressed'`)} + sum(suppressed)::int as suppressed`
+      : `${sumWhere(`what = '${name}'`)} as ${name}`,
+  ),
+  `array[${CLASSES.map((one) => sumWhere(`latency_class = ${one}`)).join()}] as latencies`,
+].join();
+
+/** Counters that were summed before, added up. */
+const summed = (row: string, type: 'int' | 'float8'): string => {
+  const latencies = CLASSES.map((one) => `sum(${row}.latencies[${one + 1}])::${type}`).join();
+  const sums = COUNTERS.map((name) => `sum(${row}.${name})::${type} as ${name}`);
+  return [...sums, `array[${latencies}] as latencies`].join();
+};
+
+const added = (counter: string): string => `${counter} = s.${counter} + excluded.${counter}`;
+const LATENCIES_ADDED = CLASSES.map(
+  (one) => `s.latencies[${one + 1}] + excluded.latencies[${one + 1}]`,
+).join();
+const ADDED = [...COUNTERS.map(added), `latencies = array[${LATENCIES_ADDED}]`].join();
+
+/** What a value counts as: a tag as its name, of which only so many values are kept apart. */
+const nameOf = (dimension: string, value: string): string =>
+  `case ${dimension} when 'tag' then split_part(${value}, ':', 1) else ${value} end`;
+
+const VALUES_MAX = `case f.dimension ${Object.entries(STATS_VALUES_MAX)
+  .map(([dimension, max]) => `when '${dimension}' then ${max}`)
+  .join(' ')} end`;
+
+/** The value under which a row of `hours` is counted, if it is new to its day. */
+const ADMITTED = `
+fresh as materialized (
+  select distinct e.project_id, e.environment, e.dimension, x.day, e.value, ${nameOf('e.dimension', 'e.value')} as name
+    from hours e
+   cross join lateral (select date_trunc('day', e.hour, 'UTC') as day) x
+   where e.dimension <> 'total'
+     and not exists (select from stats s
+                      where s.project_id = e.project_id and s.environment = e.environment
+                        and s.granularity = 'day' and s.dimension = e.dimension
+                        and s.period = x.day and s.value = e.value)
+),
+present as materialized (
+  select g.*, s.value, ${nameOf('g.dimension', 's.value')} as name
+    from (select distinct project_id, environment, dimension, day from fresh) g
+   cross join lateral (
+      select s.value from stats s
+       where s.project_id = g.project_id and s.environment = g.environment
+         and s.granularity = 'day' and s.dimension = g.dimension and s.period = g.day
+         and right(s.value, 1) <> '*' offset 0) s
+),
+of_names as (
+  select project_id, environment, dimension, day, name, count(*) as count
+    from present group by 1, 2, 3, 4, 5
+),
+of_days as (
+  select project_id, environment, dimension, day, count(*) as count
+    from present group by 1, 2, 3, 4
+),
+ranked as (
+  select f.*, coalesce(n.count, 0) + row_number() over (
+           partition by f.project_id, f.environment, f.dimension, f.day, f.name
+           order by f.value) > ${TAG_VALUES_MAX} as is_beyond_name
+    from fresh f
+    left join of_names n using (project_id, environment, dimension, day, name)
+),
+admitted as materialized (
+  select f.project_id, f.environment, f.dimension, f.day, f.value,
+         case when f.is_beyond_name then f.name || ':*'
+              when coalesce(o.count, 0) + row_number() over (
+                     partition by f.project_id, f.environment, f.dimension, f.day, f.is_beyond_name
+                     order by f.value) > ${VALUES_MAX} then '*'
+              else f.value end as kept
+    from ranked f
+    left join of_days o using (project_id, environment, dimension, day)
+)`;
+
+const FOLD = `
+with gone as (
+  delete from stats_deltas
+   where ctid = any(array(select ctid from stats_deltas limit $1 for update))
+  returning *
+),
+collapsed as materialized (
+  select project_id, environment, date_trunc('hour', at, 'UTC') as at, what, domain, key_id, provider,
+         tags, latency_class, sum(emails) as emails, sum(recipients) as recipients,
+         sum(suppressed) as suppressed
+    from gone group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+),
+hours as materialized (
+  select project_id, environment, dimension, value, hour, ${SUMS}
+    from (${expanded('collapsed')}) x
+   group by 1, 2, 3, 4, 5
+),${ADMITTED},
+added as (
+  insert into stats as s (project_id, environment, granularity, dimension, period, value,
+                          ${COUNTERS.join()}, latencies)
+  select e.project_id, e.environment, g.granularity, e.dimension,
+         date_trunc(g.granularity, e.hour, 'UTC'), coalesce(a.kept, e.value), ${summed('e', 'int')}
+    from (values ('hour'), ('day')) g(granularity)
+   cross join hours e
+    left join admitted a on a.project_id = e.project_id and a.environment = e.environment
+                        and a.dimension = e.dimension and a.value = e.value
+                        and a.day = date_trunc('day', e.hour, 'UTC')
+   group by 1, 2, 3, 4, 5, 6
+  on conflict (project_id, environment, granularity, dimension, period, value) do update
+     set ${ADDED}
+)
+select count(*)::int as folded from gone`;
+
+/** Chosen at random; other locks are in other files. */
+const FOLD_LOCK = 7_306_144_021;
+
+/** Without mail there is nothing to add up, and planning FOLD costs more than this look-up. */
+const TAKE_FOLD_LOCK = {
+  name: 'stats_fold_lock',
+  text: 'select pg_try_advisory_xact_lock($1) as got where exists (select from stats_deltas)',
+};
+
+/**
+ * Adds up to `limit` deltas to the counts. One process at a time: the others need not, and the number of values
+ * is then exact.
+ * @returns the number of deltas
+ */
+export function foldStats(db: Pick<Database, 'transaction'>, limit: number): Promise<number> {
+  return db.transaction(async (tx) => {
+    const [lock] = await tx.query<{ got: boolean }>(TAKE_FOLD_LOCK, [FOLD_LOCK]);
+    if (!lock?.got) return 0;
+    const [row] = await tx.query<{ folded: number }>(FOLD, [limit]);
+    return row?.folded ?? 0;
+  });
+}
+
+/** Rows of one answer. */
+export const STATS_ROWS_MAX = 10_000;
+
+/** Deltas of the project that were not added up yet. */
+const OWN_DELTAS = '(select * from stats_deltas where project_id = $1 and environment = $2)';
+
+const READ = `
+with counted as (
+  select s.period, s.value, ${COUNTERS.join()}, latencies
+    from stats s
+   where s.project_id = $1 and s.environment = $2 and s.granularity = $3 and s.dimension = $4
+     and s.period >= $5 and s.period < $6 and ($7::text is null or s.value = $7)
+  union all
+  select date_trunc($3, x.hour, 'UTC'), x.value, ${SUMS}
+    from (${expanded(OWN_DELTAS)}) x
+   where x.dimension = $4 and x.hour >= $5 and x.hour < $6 and ($7::text is null or x.value = $7)
+   group by 1, 2
+)
+select c.period, c.value, ${summed('c', 'float8')}
+  from counted c
+ group by c.period, c.value
+ order by c.period, c.value
+ limit ${STATS_ROWS_MAX + 1}`;
+
+/** The counts of one value in one period; the value of the total is empty. */
+export type StatsRow = Counts & { period: Date; value: string };
+
+export type StatsQuery = StatsRange & {
+  by: StatsDimension | null;
+  /** Only of this sending domain, with `by` null or domain. */
+  domain: string | null;
+};
+
+/** In order of period and value. null: more than STATS_ROWS_MAX rows. */
+export async function readStats(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  { granularity, from, to, by, domain }: StatsQuery,
+): Promise<StatsRow[] | null> {
+  const dimension = domain === null ? (by ?? 'total') : 'domain';
+  const values = [projectId, environment, granularity, dimension, from, to, domain];
+  const rows = await db.query<StatsRow>(READ, values);
+  return rows.length > STATS_ROWS_MAX ? null : rows;
+}
+
+const KEY_NAMES = `
+select id, name from api_keys where project_id = $1 and environment = $2 and id = any($3::uuid[])`;
+
+/** The names of API keys, by id, of revoked ones too. */
+export async function keyNames(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  ids: readonly string[],
+): Promise<Map<string, string>> {
+  if (ids.length === 0) return new Map();
+  const rows = await db.query<{ id: string; name: string }>(KEY_NAMES, [
+    projectId,
+    environment,
+    ids,
+  ]);
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
+const FORGET = `
+delete from stats where ctid = any(array(
+  select ctid from stats
+   where granularity = $1 and period < app_now() - $2::int * interval '1 day' limit $3)) returning 1`;
+
+/** @returns the number of rows deleted, at most `limit` of each granularity */
+export async function forgetStats(db: Queryable, limit: number): Promise<number> {
+  let forgotten = 0;
+  for (const granularity of STATS_GRANULARITIES) {
+    const rows = await db.query(FORGET, [granularity, STATS_KEPT_DAYS[granularity], limit]);
+    forgotten += rows.length;
+  }
+  return forgotten;
+}

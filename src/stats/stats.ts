@@ -1,0 +1,124 @@
+/**
+ * Counts of mail as the API and the command line show them: rows of periods, and the sums of each value over
+ * all periods.
+ */
+import { type Refusal, isRefusal, refuseFields } from '../core/refusals.ts';
+import type { Reach } from '../core/scope.ts';
+import {
+  addCounts,
+  type Counts,
+  LATENCY_BOUNDS_S,
+  NO_COUNTS,
+  NOT_BY_PROVIDER,
+  percentileAtMostS,
+  type StatsDimension,
+  type StatsGranularity,
+  statsRange,
+} from './counts.ts';
+import { isId } from '../database/ids.ts';
+import type { Queryable } from '../database/database.ts';
+import { keyNames, readStats, STATS_ROWS_MAX } from './stats-store.ts';
+
+export type StatsRequest = {
+  granularity: StatsGranularity;
+  from?: Date | undefined;
+  to?: Date | undefined;
+  by?: StatsDimension | null | undefined;
+};
+
+type WireCounts = Omit<Counts, keyof typeof NOT_BY_PROVIDER | 'latencies'> &
+  Record<keyof typeof NOT_BY_PROVIDER, number | null> & {
+    time_to_delivery: {
+      count: number;
+      p50_at_most_s: number | null;
+      p95_at_most_s: number | null;
+      p99_at_most_s: number | null;
+    };
+  };
+
+type Named = { value: string | null; name: string | null };
+
+export type StatsReport = {
+  object: 'stats';
+  from: string;
+  to: string;
+  granularity: StatsGranularity;
+  by: StatsDimension | null;
+  totals: (Named & WireCounts & { histogram: { at_most_s: number | null; count: number }[] })[];
+  data: ({ period: string } & Named & WireCounts)[];
+};
+
+/** @param reach with a domain: only the mail of that sending domain */
+export async function reportStats(
+  db: Queryable,
+  reach: Reach,
+  { by = null, ...request }: StatsRequest,
+  nowMs: number,
+): Promise<StatsReport | Refusal> {
+  const { domain = null } = reach;
+  if (domain !== null && by !== null && by !== 'domain') return onlyItsDomain(domain, by);
+  const range = statsRange(request, nowMs);
+  if (isRefusal(range)) return range;
+  const rows = await readStats(db, reach, { ...range, by, domain });
+  if (rows === null) return TOO_MANY;
+  const keyIds =
+    by === 'key' ? new Set(rows.map(({ value }) => value).filter(isId)) : new Set<string>();
+  const names = await keyNames(db, reach, [...keyIds]);
+  const named = (value: string): Named => ({
+    value: by === null ? null : value,
+    name: names.get(value) ?? null,
+  });
+  const totals = [...Map.groupBy(rows, ({ value }) => value)]
+    .map(([value, own]) => ({ value, counts: own.reduce<Counts>(addCounts, NO_COUNTS) }))
+    .toSorted((one, other) => weightOf(other.counts) - weightOf(one.counts));
+  return {
+    object: 'stats',
+    from: range.from.toISOString(),
+    to: range.to.toISOString(),
+    granularity: range.granularity,
+    by,
+    totals: totals.map(({ value, counts }) => ({
+      ...named(value),
+      ...presentCounts(counts, by),
+      histogram: counts.latencies.map((count, at) => ({
+        at_most_s: LATENCY_BOUNDS_S[at] ?? null,
+        count,
+      })),
+    })),
+    data: rows.map(({ period, value, ...counts }) => ({
+      period: period.toISOString(),
+      ...named(value),
+      ...presentCounts(counts, by),
+    })),
+  };
+}
+
+function onlyItsDomain(domain: string, by: StatsDimension): Refusal {
+  const message = `This key is limited to ${domain}, whose mail is not counted by ${by}; leave out by, or use a key without a domain.`;
+  return { refused: 'authorization_error', message };
+}
+
+const TOO_MANY = refuseFields([
+  {
+    field: 'from',
+    message: `the answer would have more than ${STATS_ROWS_MAX} rows; choose a later time, or use granularity=day`,
+  },
+]);
+
+/** By provider nothing is accepted, so it is what was attempted. */
+function weightOf({ recipients, sent, delivered, deferred, bounced, failed }: Counts): number {
+  return Math.max(recipients, sent + delivered + deferred + bounced + failed);
+}
+
+function presentCounts({ latencies, ...counts }: Counts, by: StatsDimension | null): WireCounts {
+  return {
+    ...counts,
+    ...(by === 'provider' && NOT_BY_PROVIDER),
+    time_to_delivery: {
+      count: latencies.reduce((sum, count) => sum + count, 0),
+      p50_at_most_s: percentileAtMostS(latencies, 50),
+      p95_at_most_s: percentileAtMostS(latencies, 95),
+      p99_at_most_s: percentileAtMostS(latencies, 99),
+    },
+  };
+}

@@ -1,0 +1,155 @@
+/**
+ * What happened to an address: the events of the emails to it, and its additions to suppression lists and removals.
+ * For the operator, over any projects.
+ *
+ * The cost does not grow with the stored mail: of each project the index entries of the mail to the address are read, at most
+ * 50,000, and then the events of the newest `limit` emails.
+ */
+import type { Environment } from '../core/scope.ts';
+import { type AddressIndex, BY_INDEX, indexesOf, keyOf } from '../database/address-keys.ts';
+import { isSimulated } from './held-back-store.ts';
+import type { Queryable } from '../database/database.ts';
+import type { SuppressionReason } from './suppression-store.ts';
+
+export type AddressLogEntry = {
+  at: Date;
+  projectId: string;
+  environment: Environment;
+  /** Null: a suppression that no email caused. */
+  emailId: string | null;
+  /** Of the event, or `suppression.added` and `suppression.removed`. */
+  type: string;
+  /** What the mail server answered. */
+  code: number | null;
+  enhancedCode: string | null;
+  message: string | null;
+  mx: string | null;
+  category: string | null;
+  blame: string | null;
+  advice: string | null;
+  /** Of a suppression: why, and who changed it. */
+  reason: SuppressionReason | null;
+  by: string | null;
+};
+
+/** `addressKey`: as mail/address.ts makes it. `environment` null: both. */
+export type AddressLogQuery = {
+  projectIds: readonly string[];
+  environment: Environment | null;
+  addressKey: string;
+  limit: number;
+};
+
+/** Of one email and recipient; retries go on for days, and a mailbox may be full for all of them. */
+const EVENTS_PER_EMAIL_MAX = 200;
+
+const SCAN_MAX = 50_000;
+
+// As scanBy in emails/email-store.ts, and with its bound: the indexes have the emails of one project to the address in their order.
+const newestBy = (index: AddressIndex): string => `
+select $1::uuid as "projectId", id from (
+  select distinct on (place) email_id as id, uuid_send(email_id) as place from recipients
+   where ${BY_INDEX[index]('$2')}
+   order by place desc limit ${SCAN_MAX}) scanned
+ limit $3`;
+
+// $5 and $6: the newest emails to the address.
+const LOG = `
+with sent as (
+  select e.* from unnest($5::uuid[], $6::uuid[]) mail(project_id, email_id)
+   cross join lateral (
+     select array_agg(r.position) as positions from recipients r
+      where r.project_id = mail.project_id and r.email_id = mail.email_id
+        and ${keyOf('r')} = $2::text) own
+   cross join lateral (
+     select e.created_at as at, e.project_id, e.environment, e.subject_id as email_id, e.type,
+            e.data -> 'smtp' as smtp, e.data -> 'reason' as reason
+       from events e
+      where e.project_id = mail.project_id and e.subject_id = mail.email_id
+        and (e.position = any(own.positions) or e.position is null)
+        and ($3::text is null or e.environment = $3::text)
+      order by e.seq desc
+      limit ${EVENTS_PER_EMAIL_MAX}) e
+),
+suppressed as (
+  select h.* from unnest($1::uuid[]) asked(project_id)
+   cross join unnest(array['live', 'test']) mode(environment)
+   cross join lateral (
+     select h.at, h.project_id, h.environment, h.source_email_id as email_id,
+            'suppression.' || h.action as type, h.reason, h.by
+       from suppression_history h
+      where h.project_id = asked.project_id and h.environment = mode.environment
+        and h.address_key = $2::text collate "C"
+      order by h.at desc
+      limit $4) h
+   where $3::text is null or mode.environment = $3::text
+)
+select at, project_id as "projectId", environment, email_id as "emailId", type,
+       (smtp ->> 'code')::int as code, smtp ->> 'enhanced_code' as "enhancedCode", smtp ->> 'message' as message,
+       smtp ->> 'mx' as mx, reason ->> 'category' as category, reason ->> 'blame' as blame,
+       reason ->> 'advice' as advice, null::text as reason, null::text as by
+  from sent
+ union all
+select at, project_id, environment, email_id, type, null, null, null, null, null, null, null, reason, by
+  from suppressed
+ order by at desc, type
+ limit $4`;
+
+type Mail = { projectId: string; id: string };
+
+/** Newest first. */
+export async function readAddressLog(
+  db: Queryable,
+  { projectIds, environment, addressKey, limit }: AddressLogQuery,
+): Promise<AddressLogEntry[]> {
+  // By id: an email may have several recipients with this form.
+  const found = new Map<string, Mail>();
+  for (const projectId of projectIds) {
+    for (const index of await indexesOf(db, { projectId, key: addressKey })) {
+      const newest = await db.query<Mail>(newestBy(index), [projectId, addressKey, limit]);
+      for (const mail of newest) found.set(mail.id, mail);
+    }
+  }
+  // Ids sort by time.
+  const mail = [...found.values()]
+    .toSorted((one, other) => (one.id < other.id ? 1 : -1))
+    .slice(0, limit);
+  return db.query<AddressLogEntry>(LOG, [
+    projectIds,
+    addressKey,
+    environment,
+    limit,
+    mail.map(({ projectId }) => projectId),
+    mail.map(({ id }) => id),
+  ]);
+}
+
+export type SuppressedIn = {
+  projectId: string;
+  environment: Environment;
+  reason: SuppressionReason;
+  createdAt: Date;
+  expiresAt: Date | null;
+  sourceEmailId: string | null;
+  /** It holds nothing back. */
+  isSimulated: boolean;
+};
+
+const SUPPRESSED_IN = `
+select s.project_id as "projectId", s.environment, s.reason, s.created_at as "createdAt",
+       s.expires_at as "expiresAt", s.source_email_id as "sourceEmailId",
+       ${isSimulated('s.')} as "isSimulated"
+  from suppressions s
+ where s.project_id = any($1::uuid[]) and s.environment in ('live', 'test')
+   and s.address_key = $2::text collate "C"
+   and ($3::text is null or s.environment = $3::text)
+   and (s.expires_at is null or s.expires_at > app_now())
+ order by s.created_at desc`;
+
+/** The lists that the address is on now. */
+export function suppressedIn(
+  db: Queryable,
+  { projectIds, environment, addressKey }: Omit<AddressLogQuery, 'limit'>,
+): Promise<SuppressedIn[]> {
+  return db.query<SuppressedIn>(SUPPRESSED_IN, [projectIds, addressKey, environment]);
+}

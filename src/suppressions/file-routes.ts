@@ -1,0 +1,211 @@
+/**
+ * The suppression list as a file: import of CSV or JSON and export as CSV, both streamed
+ * (suppressions/files.ts). An import is the only request whose body may be CSV, may be larger
+ * than 45 MB and has no time limit as long as data arrives.
+ */
+import { Readable } from 'node:stream';
+import type {
+  FastifyReply,
+  FastifyRequest,
+  FastifySchemaCompiler,
+  onRequestHookHandler,
+} from 'fastify';
+import { MaximumReached, Overloaded } from '../core/refusals.ts';
+import { DatabaseUnavailable } from '../database/database.ts';
+import {
+  exportCsv,
+  importFile,
+  type ImportResult,
+  IMPORT_ROWS_MAX,
+  newImportResult,
+  presentImport,
+  TooManyRows,
+} from './files.ts';
+import { ReasonNeeded, UnusableFile } from '../move-in/entries.ts';
+import { callerOf } from '../http/access.ts';
+import { type HttpProblem, refusesEncoding, sendProblem } from '../http/errors.ts';
+import { failures } from '../http/schemas.ts';
+import {
+  csvFile,
+  suppressionExportQuery,
+  suppressionImport,
+  suppressionImportFile,
+  suppressionImportQuery,
+} from './routes.ts';
+import { validatorCompiler } from '../http/validation.ts';
+import type { App, HttpServices } from '../http/services.ts';
+import { dropRest, piecesOf, UploadStalled } from '../http/socket/bodies.ts';
+
+const TAGS = ['Suppressions'];
+
+/** The body of an import is a stream, of which importFile checks each entry. */
+const allButBody: FastifySchemaCompiler<unknown> = (route) =>
+  route.httpPart === 'body'
+    ? () => true
+    : validatorCompiler(route as Parameters<typeof validatorCompiler>[0]);
+
+/**
+ * At most 3 imports run at a time in a worker, and 2 of one project, so that other requests keep a
+ * database connection.
+ */
+const IMPORTS_MAX = 3;
+const IMPORTS_OF_PROJECT_MAX = 2;
+
+type FileOptions = {
+  /** How long a sender may pause within the body, or continue to send after the response. */
+  silenceMs: number;
+};
+
+export function registerSuppressionFileRoutes(
+  app: App,
+  services: HttpServices,
+  options: FileOptions,
+): void {
+  registerExport(app, services);
+  // In its own scope, since no other route accepts CSV, or JSON as a stream.
+  app.register(async (scope: App) => {
+    scope.removeAllContentTypeParsers();
+    const types = ['text/csv', 'application/json', 'application/x-ndjson'];
+    scope.addContentTypeParser(types, (_request, body, done) => done(null, body));
+    registerImport(scope, services, options);
+  });
+}
+
+function registerExport(app: App, { db }: HttpServices): void {
+  app.get('/v1/suppressions/export', {
+    // A HEAD would read the whole list.
+    exposeHeadRoute: false,
+    schema: {
+      summary: 'Export suppressed addresses',
+      description:
+        'As CSV. A cell that a spreadsheet would take for a formula is prefixed by a quote, which ' +
+        'an import removes.',
+      operationId: 'exportSuppressions',
+      tags: TAGS,
+      querystring: suppressionExportQuery,
+      response: { 200: csvFile, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const { reason = null, address: prefix = null } = request.query;
+      const pieces = exportCsv(db.readsOf(caller.projectId), caller, {
+        filter: { reason, prefix },
+      });
+      // An unavailable database can be reported only before the first byte.
+      const first = await pieces.next();
+      const name = `suppressions-${caller.environment}.csv`;
+      return (reply as FastifyReply)
+        .headers({
+          'content-type': 'text/csv; charset=utf-8',
+          'content-disposition': `attachment; filename="${name}"`,
+          'x-content-type-options': 'nosniff',
+        })
+        .send(Readable.from(prepend(first.done ? '' : first.value, pieces), { objectMode: false }));
+    },
+  });
+}
+
+async function* prepend(first: string, rest: AsyncIterable<string>): AsyncGenerator<string> {
+  yield first;
+  yield* rest;
+}
+
+function registerImport(
+  app: App,
+  { db, world, suppressionRoom: room }: HttpServices,
+  { silenceMs }: FileOptions,
+): void {
+  /** The project of each import. */
+  let underWay: string[] = [];
+  app.post('/v1/suppressions/import', {
+    config: { streams: onlyLists },
+    validatorCompiler: allButBody,
+    schema: {
+      summary: 'Import suppressed addresses',
+      description:
+        `A CSV file of up to ${IMPORT_ROWS_MAX} rows with the columns address, reason (default ` +
+        'manual), created_at and expires_at: named in the first row, or in this order. The lists of Resend, ' +
+        'Postmark, SendGrid, Mailgun and Amazon SES are recognised by their columns, as CSV or as the JSON ' +
+        'of their APIs (Content-Type: application/json); bounces that would not have suppressed an address here are left out. Valid rows are ' +
+        'added even if others are rejected; repeating an import changes nothing.',
+      operationId: 'importSuppressions',
+      tags: TAGS,
+      consumes: ['text/csv'],
+      querystring: suppressionImportQuery,
+      body: suppressionImportFile,
+      response: { 200: suppressionImport, ...failures(409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const body = (request.body as unknown as Readable | undefined) ?? Readable.from([]);
+      const caller = callerOf(request);
+      const own = underWay.filter((projectId) => projectId === caller.projectId);
+      if (underWay.length >= IMPORTS_MAX || own.length >= IMPORTS_OF_PROJECT_MAX) {
+        dropRest(body, silenceMs);
+        throw new Overloaded('two imports of this project or three in total are in progress');
+      }
+      underWay.push(caller.projectId);
+      const result = newImportResult();
+      try {
+        const pieces = piecesOf(request.raw, { body, silenceMs, world });
+        const reason = request.query.reason ?? null;
+        await importFile(db, caller, { pieces, result, reason, room });
+        return presentImport(result);
+      } catch (error) {
+        dropRest(body, silenceMs);
+        const problem = problemOf(error, result);
+        if (problem === null) throw error;
+        return await sendProblem(reply, problem);
+      } finally {
+        underWay = underWay.toSpliced(underWay.indexOf(caller.projectId), 1);
+      }
+    },
+  });
+}
+
+const NO_LIST: HttpProblem = {
+  status: 415,
+  code: 'unsupported_media_type',
+  message:
+    'The body must be CSV or JSON in UTF-8; send it with Content-Type: text/csv or application/json.',
+};
+
+const onlyLists: onRequestHookHandler = (request: FastifyRequest, reply, done) => {
+  const { 'content-type': type = '' } = request.headers;
+  const isKnown = /^(?:text\/csv|application\/(?:x-nd)?json) *(?:;|$)/i.test(type);
+  const charset = /charset="?([^";\s]+)/i.exec(type)?.[1] ?? 'utf-8';
+  if (refusesEncoding(request, reply)) return;
+  if (isKnown && /^(utf-?8|us-ascii)$/i.test(charset)) return done();
+  sendProblem(reply, NO_LIST);
+};
+
+/** The error that ended an import, with the number of rows added before; null: another error. */
+function problemOf(error: unknown, { added }: ImportResult): HttpProblem | null {
+  const done = `${added} addresses were added before; importing the file again adds only what is missing`;
+  if (error instanceof TooManyRows) {
+    const message = `The file has more than ${IMPORT_ROWS_MAX} rows; send the rest in another file. ${done}.`;
+    return { status: 413, code: 'payload_too_large', message };
+  }
+  if (error instanceof MaximumReached) {
+    return { status: 409, code: 'conflict', message: `${error.message} ${done}.` };
+  }
+  if (error instanceof UploadStalled) {
+    const message = `The file did not arrive completely; ${done}.`;
+    return { status: 408, code: 'request_timeout', message };
+  }
+  if (error instanceof ReasonNeeded) {
+    const choices = error.reasons.map((reason) => `?reason=${reason}`).join(' or ');
+    return refusedFile(`${error.message}; say which with ${choices}.`);
+  }
+  if (error instanceof UnusableFile) {
+    return refusedFile(added === 0 ? `${error.message}.` : `${error.message}. ${done}.`);
+  }
+  if (error instanceof DatabaseUnavailable) {
+    const message = `The connection to the database was lost; ${done}.`;
+    return { status: 503, code: 'service_unavailable', message };
+  }
+  return null;
+}
+
+function refusedFile(message: string): HttpProblem {
+  return { status: 422, code: 'validation_error', message };
+}

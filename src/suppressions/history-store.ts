@@ -1,0 +1,94 @@
+/**
+ * What was added to the list of suppressions and removed from it: read by address, and kept for 400 days, but no more
+ * than a number of rows for each project and environment. suppression-store.ts writes the rows (`remember`).
+ */
+import type { Environment, Scope } from '../core/scope.ts';
+import { addressKey } from '../mail/address.ts';
+import type { Queryable } from '../database/database.ts';
+import type { ChangedBy, SuppressionReason } from './suppression-store.ts';
+
+export type HistoryEntry = {
+  action: 'added' | 'removed';
+  reason: SuppressionReason;
+  sourceEmailId: string | null;
+  at: Date;
+  by: ChangedBy;
+};
+
+const LIST_HISTORY = `
+select action, reason, source_email_id as "sourceEmailId", at, by from suppression_history
+ where project_id = $1 and environment = $2 and address_key = $3
+ order by at desc
+ limit $4`;
+
+/** The history of an address, newest first. */
+export function listHistory(
+  db: Queryable,
+  scope: Scope,
+  { address, limit }: { address: string; limit: number },
+): Promise<HistoryEntry[]> {
+  return db.query<HistoryEntry>(LIST_HISTORY, [
+    scope.projectId,
+    scope.environment,
+    addressKey(address),
+    limit,
+  ]);
+}
+
+/** As JSON, for the API and the command line. */
+export function presentHistory(entry: HistoryEntry) {
+  return {
+    action: entry.action,
+    reason: entry.reason,
+    source_email_id: entry.sourceEmailId,
+    at: entry.at.toISOString(),
+    by: entry.by,
+  };
+}
+
+const FORGET_HISTORY = `
+delete from suppression_history where ctid = any(array(
+  select ctid from suppression_history
+   where at <= app_now() - interval '400 days' order by at limit $1)) returning 1`;
+
+/** Deletes a batch of history older than 400 days. @returns rows */
+export async function forgetHistory(db: Queryable, limit: number): Promise<number> {
+  return (await db.query(FORGET_HISTORY, [limit])).length;
+}
+
+const FIND_LONG = `
+select h.project_id as "projectId", h.environment
+  from projects p
+  join suppression_history h on h.project_id = p.id
+ group by 1, 2 having count(*) > $1`;
+
+// The limit of what a recipient may undo in a day counts its rows of that day (removeSuppression).
+const SHORTEN = `
+with beyond as materialized (
+  select at from suppression_history
+   where project_id = $1 and environment = $2 order by at desc offset $3 limit 1
+)
+delete from suppression_history where ctid = any(array(
+  select h.ctid from suppression_history h
+   where h.project_id = $1 and h.environment = $2 and h.at <= (select at from beyond)
+     and (h.by <> 'recipient' or h.at < app_now() - interval '1 day')
+   limit $4)) returning 1`;
+
+/**
+ * Shortens histories to their newest rows. It reads all of them, so it is for every hour.
+ * @returns rows that were deleted
+ */
+export async function shortenHistories(
+  db: Queryable,
+  { rowsMax, batch }: { rowsMax: number; batch: number },
+): Promise<number> {
+  let deleted = 0;
+  for (const { projectId, environment } of await db.query<LongHistory>(FIND_LONG, [rowsMax])) {
+    for (let last = batch; last === batch; deleted += last) {
+      last = (await db.query(SHORTEN, [projectId, environment, rowsMax, batch])).length;
+    }
+  }
+  return deleted;
+}
+
+type LongHistory = { projectId: string; environment: Environment };

@@ -1,0 +1,160 @@
+/**
+ * The page of an unsubscribe link: one question, one button. Self-contained: no script, no external
+ * resources, no cookies, no referrer that would disclose the link.
+ */
+import { domainOf, localPartOf } from '../mail/address.ts';
+import type { Unsubscriber } from '../mail/links/unsubscribe-link.ts';
+import { escapeHtml as escape, pageHeaders } from '../http/dashboard/html-page.ts';
+
+export type Page = {
+  status: number;
+  title: string;
+  /** Paragraphs of HTML. */
+  text: readonly string[];
+  button?: { label: string; name: string; value: string; isQuiet?: true };
+};
+
+const UNSUBSCRIBE = { name: 'List-Unsubscribe', value: 'One-Click' };
+
+export function askPage(who: Unsubscriber): Page {
+  return {
+    status: 200,
+    title: 'Unsubscribe?',
+    text: [`${sender(who)} will send no more email to ${recipient(who)}.`],
+    button: { label: 'Unsubscribe', ...UNSUBSCRIBE },
+  };
+}
+
+/** @param canUndo the address is suppressed only because of such a link */
+export function donePage(who: Unsubscriber, { canUndo }: { canUndo: boolean }): Page {
+  return {
+    status: 200,
+    title: 'You are unsubscribed',
+    text: [`${sender(who)} sends no more email to ${recipient(who)}.`],
+    ...(canUndo && {
+      button: { label: 'Undo', name: 'action', value: 'undo', isQuiet: true as const },
+    }),
+  };
+}
+
+export function undonePage(who: Unsubscriber): Page {
+  return {
+    status: 200,
+    title: 'You are subscribed again',
+    text: [`${recipient(who)} can get email from ${sender(who)} again.`],
+    button: { label: 'Unsubscribe', ...UNSUBSCRIBE, isQuiet: true },
+  };
+}
+
+export function keptPage(who: Unsubscriber): Page {
+  return {
+    status: 200,
+    title: 'Nothing was changed',
+    text: [
+      `${sender(who)} does not send email to ${recipient(who)} for another reason. ` +
+        'If you want it again, please ask the sender.',
+    ],
+  };
+}
+
+/** The undo limit is exceeded: the address stays unsubscribed. */
+export function stillDonePage(who: Unsubscriber): Page {
+  return {
+    status: 429,
+    title: 'Still unsubscribed',
+    text: [
+      `This was changed many times today, so ${sender(who)} sends no more email to ` +
+        `${recipient(who)}. You can change it again tomorrow.`,
+    ],
+  };
+}
+
+export const BAD_LINK_PAGE: Page = {
+  status: 404,
+  title: 'This link does not work',
+  text: [
+    'It may be incomplete. Please use the link in the email itself, or that of a newer email.',
+  ],
+};
+
+export const TOO_MUCH_PAGE: Page = {
+  status: 413,
+  title: 'Request too large',
+  text: ['Please open the link of the email and press the button there.'],
+};
+
+export const AWAY_PAGE: Page = {
+  status: 503,
+  title: 'Please try again in a moment',
+  text: [
+    'Your request cannot be saved right now. Please go back and press the button again; repeating it is safe.',
+  ],
+};
+
+function sender({ fromDomain }: Unsubscriber): string {
+  return `<strong>${escape(fromDomain)}</strong>`;
+}
+
+/** `j•••@example.com`: the owner can recognise it, others who have the link cannot read it. */
+function recipient({ address }: Unsubscriber): string {
+  const [first = ''] = localPartOf(address);
+  return `<strong><bdi>${escape(first)}•••@${escape(domainOf(address))}</bdi></strong>`;
+}
+
+const STYLE = `
+:root{color-scheme:light dark;--ground:#f4f4f1;--card:#fff;--text:#1c1c1a;--soft:#5c5c57;
+--line:#dcdcd5;--button:#1c1c1a;--on-button:#fff}
+@media (prefers-color-scheme:dark){:root{--ground:#161615;--card:#20201e;--text:#f2f2ee;
+--soft:#b0b0a8;--line:#3a3a36;--button:#f2f2ee;--on-button:#161615}}
+*{box-sizing:border-box}
+body{margin:0;min-height:100vh;min-height:100dvh;display:grid;place-items:center;padding:1.5rem;
+background:var(--ground);color:var(--text);
+font:1.0625rem/1.6 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{width:100%;max-width:28rem;padding:2.5rem 2rem;background:var(--card);
+border:1px solid var(--line);border-radius:1rem;text-align:center;overflow-wrap:anywhere}
+h1{margin:0 0 .75rem;font-size:1.5rem;line-height:1.3;text-wrap:balance}
+p{margin:0;color:var(--soft);text-wrap:pretty}
+strong{color:var(--text);font-weight:600}
+form{margin:1.75rem 0 0}
+button{min-height:3rem;padding:0 1.75rem;font:inherit;font-weight:600;cursor:pointer;
+border:1px solid var(--button);border-radius:.625rem;background:var(--button);
+color:var(--on-button)}
+button:hover{opacity:.88}
+button:focus-visible{outline:3px solid var(--soft);outline-offset:3px}
+button.quiet{background:none;border-color:var(--line);color:var(--text)}
+`;
+
+/** Sent with every page, so that the link does not leak by Referer and the page is not indexed, framed or cached. */
+export const PAGE_HEADERS = {
+  ...pageHeaders(STYLE, "'self'"),
+  'cache-control': 'no-store',
+  'x-robots-tag': 'noindex, nofollow',
+} as const;
+
+export function renderPage({ title, text, button }: Page): string {
+  const form = button === undefined ? '' : renderForm(button);
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex, nofollow">
+<title>${title}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<main>
+<h1>${title}</h1>
+${text.map((paragraph) => `<p>${paragraph}</p>`).join('\n')}
+${form}</main>
+</body>
+</html>
+`;
+}
+
+/** The form has no action, so that it posts to the URL of the page behind any proxy. */
+function renderForm({ label, name, value, isQuiet }: NonNullable<Page['button']>): string {
+  const look = isQuiet === true ? ' class="quiet"' : '';
+  return `<form method="post"><button${look} name="${name}" value="${value}">${label}</button></form>
+`;
+}

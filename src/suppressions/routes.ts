@@ -1,0 +1,357 @@
+/** Suppressions: list, add, read and remove. For files see suppressions/file-routes.ts. */
+import { z } from 'zod';
+import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import type { World } from '../lib/world.ts';
+import { callerOf } from '../http/access.ts';
+import { refuse } from '../http/errors.ts';
+import { listAnswer, pageAnswer } from '../http/list.ts';
+import { failures, idSchema, limitField, listOf, time } from '../http/schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+import { explainAddress, parseAddress } from '../mail/address.ts';
+import {
+  listSuppressions,
+  type SuppressionPage,
+  addSuppression,
+  findSuppression,
+  type NewSuppression,
+  presentSuppression,
+  removeSuppression,
+  type Suppression,
+  SUPPRESSION_REASONS,
+} from './suppression-store.ts';
+import { listHistory, presentHistory } from './history-store.ts';
+import { IMPORT_FORMATS, LEFT_OUT } from '../move-in/suppression-services.ts';
+
+const TAGS = ['Suppressions'];
+const HISTORY_MAX = 100;
+
+/** One response for an invalid address, one that is not suppressed, and one on another project's list. */
+const NOT_SUPPRESSED: Refusal = {
+  refused: 'not_found',
+  message: 'This address is not suppressed in this project and environment.',
+};
+
+export function registerSuppressionRoutes(app: App, services: HttpServices): void {
+  registerListAndAdd(app, services);
+  registerOne(app, services);
+}
+
+function registerListAndAdd(app: App, { db, world, suppressionRoom }: HttpServices): void {
+  app.get('/v1/suppressions', {
+    schema: {
+      summary: 'List suppressed addresses',
+      description: 'Those of this project and environment, in the order of the addresses.',
+      operationId: 'listSuppressions',
+      tags: TAGS,
+      querystring: suppressionQuery,
+      response: { 200: suppressionList, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const page = pageOfAddresses(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const { reason = null, address: prefix = null } = request.query;
+      const filter = { reason, prefix };
+      const caller = callerOf(request);
+      const reads = db.readsOf(caller.projectId);
+      const found = await listSuppressions(reads, caller, { page, filter });
+      return pageAnswer(found, toWire);
+    },
+  });
+
+  app.post('/v1/suppressions', {
+    schema: {
+      summary: 'Suppress an address',
+      description:
+        '201 when it is new, 200 when it was already suppressed: the entry does not change, unless ' +
+        'it expires and the new one does not.',
+      operationId: 'createSuppression',
+      tags: TAGS,
+      body: suppressionCreation,
+      response: { 200: suppression, 201: suppression, ...failures(400, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const entry = entryFrom(request.body, world);
+      if (isRefusal(entry)) return refuse(reply, entry);
+      const added = await addSuppression(db, callerOf(request), entry, suppressionRoom);
+      return reply.code(added.isNew ? 201 : 200).send(toWire(added.suppression));
+    },
+  });
+}
+
+function registerOne(app: App, { db }: HttpServices): void {
+  app.get('/v1/suppressions/:address', {
+    schema: {
+      summary: 'Get a suppression',
+      description: 'With the history of the address.',
+      operationId: 'getSuppression',
+      tags: TAGS,
+      params: suppressionParams,
+      response: { 200: suppressionWithHistory, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const address = parseAddress(request.params.address);
+      const found = address && (await findSuppression(db, caller, address));
+      if (!address || !found) return refuse(reply, NOT_SUPPRESSED);
+      const history = await listHistory(db, caller, { address, limit: HISTORY_MAX });
+      return { ...toWire(found), history: history.map(presentHistory) };
+    },
+  });
+
+  app.get('/v1/suppressions/:address/history', {
+    schema: {
+      summary: 'List the history of an address',
+      description:
+        'Newest first, at most 100, of the last 400 days; also for an address that is not suppressed.',
+      operationId: 'listSuppressionHistory',
+      tags: TAGS,
+      params: suppressionParams,
+      response: { 200: suppressionHistory, ...failures() },
+    },
+    handler: async (request) => {
+      const address = parseAddress(request.params.address);
+      const wanted = address && { address, limit: HISTORY_MAX + 1 };
+      const found = wanted ? await listHistory(db, callerOf(request), wanted) : [];
+      return listAnswer(found.map(presentHistory), HISTORY_MAX);
+    },
+  });
+
+  app.delete('/v1/suppressions/:address', {
+    schema: {
+      summary: 'Remove a suppression',
+      description: 'Ends the suppression at once. The history of the address is kept.',
+      operationId: 'deleteSuppression',
+      tags: TAGS,
+      params: suppressionParams,
+      response: { 200: suppressionDeleted, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const address = parseAddress(request.params.address);
+      const removed =
+        address && (await removeSuppression(db, callerOf(request), { address, by: 'api' }));
+      if (!removed) return refuse(reply, NOT_SUPPRESSED);
+      return {
+        object: 'suppression' as const,
+        address: removed.address,
+        deleted: true as const,
+      };
+    },
+  });
+}
+
+function entryFrom(
+  body: z.output<typeof suppressionCreation>,
+  world: Pick<World, 'now'>,
+): NewSuppression | Refusal {
+  const address = parseAddress(body.address);
+  if (address === null) {
+    return refuseFields([{ field: 'address', message: explainAddress(body.address) }]);
+  }
+  const expiresAt = body.expires_at ? new Date(body.expires_at) : null;
+  if (expiresAt !== null && expiresAt.getTime() <= world.now()) {
+    return refuseFields([{ field: 'expires_at', message: 'is in the past; give a later time' }]);
+  }
+  return { address, reason: body.reason ?? 'manual', sourceEmailId: null, expiresAt, by: 'api' };
+}
+
+function pageOfAddresses(query: z.output<typeof suppressionQuery>): SuppressionPage | Refusal {
+  const { limit, after = null, before = null } = query;
+  const wrong = Object.entries({ after, before }).find(
+    ([, text]) => text !== null && parseAddress(text) === null,
+  );
+  if (wrong) {
+    return refuseFields([{ field: wrong[0], message: 'must be an address from this list' }]);
+  }
+  if (after !== null && before !== null) {
+    const message = 'cannot be used together with after; leave one of them out';
+    return refuseFields([{ field: 'before', message }]);
+  }
+  return { limit, after, before };
+}
+
+function toWire(entry: Suppression) {
+  return { object: 'suppression' as const, ...presentSuppression(entry) };
+}
+
+const address = z.string().meta({
+  description: 'As written when it was added; case-insensitive.',
+  examples: ['jo@example.com'],
+});
+const reason = z
+  .enum(SUPPRESSION_REASONS)
+  .describe(
+    '`hard_bounce`: the mailbox or its domain does not exist, or was full for a long time.',
+  );
+const source = idSchema('The email whose reply, report or link caused it; null: none.').nullable();
+
+const cursor = (direction: string) =>
+  z
+    .string()
+    .optional()
+    .meta({
+      description: `Only what comes ${direction} this address of the list.`,
+      examples: ['jo@example.com'],
+    });
+
+const filters = {
+  reason: reason.optional(),
+  address: z
+    .string()
+    .max(254)
+    .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'must not have control characters')
+    .optional()
+    .meta({ description: 'Only addresses that begin with this.', examples: ['jo@'] }),
+};
+
+const suppressionQuery = z.strictObject({
+  limit: limitField,
+  after: cursor('after'),
+  before: cursor('before'),
+  ...filters,
+});
+
+export const suppressionExportQuery = z.strictObject(filters);
+
+export const suppressionImportQuery = z.strictObject({
+  reason: reason
+    .optional()
+    .describe(
+      'The reason of entries that have none: required for lists of SendGrid and Mailgun whose columns do ' +
+        'not tell complaints from unsubscribes. hard_bounce: a bounce whose reply is not known is added as ' +
+        'well; unsubscribe: so is who unsubscribed from a group or tag only.',
+    ),
+});
+
+const suppressionParams = z.object({ address });
+
+const suppressionCreation = z
+  .strictObject({
+    address,
+    reason: reason.default('manual').optional(),
+    expires_at: z.iso
+      .datetime({ offset: true })
+      .meta({ examples: ['2027-01-31T00:00:00Z'] })
+      .nullable()
+      .optional()
+      .describe('When it expires; null: never.'),
+  })
+  .meta({ id: 'SuppressionCreation' });
+
+const fields = {
+  object: z.literal('suppression'),
+  address,
+  reason,
+  source_email_id: source,
+  created_at: time('Since when.'),
+  expires_at: time('When it expires; null: never.').nullable(),
+  simulated: z.boolean().meta({
+    description:
+      'The address is one of the simulator for test mail: it is listed, and gets mail all the same.',
+    examples: [false],
+  }),
+};
+
+const suppression = z.object(fields).meta({ id: 'Suppression' });
+const suppressionList = listOf('SuppressionList', suppression);
+
+const change = z
+  .object({
+    action: z.enum(['added', 'removed']),
+    reason,
+    source_email_id: source,
+    at: time('When.'),
+    by: z
+      .enum(['delivery', 'recipient', 'api', 'import', 'command_line'])
+      .describe('`delivery`: the reply of a mail server; `recipient`: the unsubscribe page.'),
+  })
+  .meta({ id: 'SuppressionChange' });
+
+const suppressionHistory = listOf('SuppressionHistory', change);
+
+const suppressionWithHistory = z
+  .object({ ...fields, history: z.array(change).describe('Newest first, at most 100.') })
+  .meta({ id: 'SuppressionWithHistory' });
+
+const suppressionDeleted = z
+  .object({ object: z.literal('suppression'), address, deleted: z.literal(true) })
+  .meta({ id: 'DeletedSuppression' });
+
+export const suppressionImport = z
+  .object({
+    object: z.literal('suppression_import'),
+    format: z
+      .enum(IMPORT_FORMATS)
+      .nullable()
+      .meta({
+        description: 'The list that was recognised; null: the file has no entries.',
+        examples: ['sendgrid'],
+      }),
+    added: z
+      .int()
+      .min(0)
+      .meta({ examples: [120] }),
+    already_there: z
+      .int()
+      .min(0)
+      .meta({ description: 'Includes repeated rows of the file.', examples: [4] }),
+    rejected: z
+      .int()
+      .min(0)
+      .meta({ examples: [1] }),
+    left_out: z
+      .array(
+        z.object({
+          because: z.enum(['not_permanent', 'expired', 'not_all_mail']),
+          rows: z
+            .int()
+            .min(1)
+            .meta({ examples: [12] }),
+          first_line: z
+            .int()
+            .min(1)
+            .meta({ examples: [3] }),
+          message: z.string().meta({ examples: [LEFT_OUT.not_permanent] }),
+        }),
+      )
+      .describe("Entries of another service's list that would not be suppressed here, and why."),
+    errors: z
+      .array(
+        z.object({
+          line: z
+            .int()
+            .min(1)
+            .meta({ description: 'The first is 1.', examples: [7] }),
+          item: z
+            .int()
+            .min(1)
+            .nullable()
+            .meta({
+              description: 'Its position among the entries of a JSON file; null: CSV.',
+              examples: [null],
+            }),
+          message: z.string().meta({ examples: ['"bob@" is not an email address'] }),
+        }),
+      )
+      .describe('The first 100 of the rejected rows.'),
+  })
+  .meta({ id: 'SuppressionImport' });
+
+export const csvFile = {
+  description: 'The list, in the order of the addresses.',
+  content: {
+    'text/csv': {
+      schema: z.string().meta({
+        examples: [
+          'address,reason,created_at,expires_at,source_email_id\njo@example.com,manual,…\n',
+        ],
+      }),
+    },
+  },
+};
+
+export const suppressionImportFile = z.string().meta({
+  description: 'CSV or JSON.',
+  examples: [
+    'email,created,reason,status\njo@example.com,1785225600,550 5.1.1 User unknown,5.1.1\n',
+  ],
+});

@@ -1,0 +1,443 @@
+/**
+ * Suppressed addresses per project and environment. Each change is in the history (history-store.ts), too. settle/settle.ts writes the
+ * entries that a receiver's reply causes; single ones and files are written here, each with its event and
+ * its history entry in one statement. An expired entry is treated as absent; its expiry adds no history
+ * entry, because the first one has the time. Entries of simulator addresses hold nothing back (held-back-store.ts).
+ *
+ * Full mailboxes are counted here as well: after five emails within a week failed permanently with
+ * `quota`, the address is suppressed as a hard bounce for two weeks. An email counts once, whether it
+ * bounced with this reply or expired with it as its last reply.
+ */
+import { hash } from 'node:crypto';
+import type { Scope } from '../core/scope.ts';
+import type { Database, Queryable } from '../database/database.ts';
+import { recordEvent, FAN_OUT } from '../events/event-store.ts';
+import { isSimulated } from './held-back-store.ts';
+import type { SuppressionRoom } from '../accounts/limits/maximum-store.ts';
+import type { PageOf } from '../database/page.ts';
+import { addressKey } from '../mail/address.ts';
+import { newId } from '../database/ids.ts';
+
+export const SUPPRESSION_REASONS = ['hard_bounce', 'complaint', 'unsubscribe', 'manual'] as const;
+export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
+
+export type Suppression = {
+  /** As written when it was added; compared by its addressKey. */
+  address: string;
+  reason: SuppressionReason;
+  /** The email whose reply or report caused it; null when it was added manually. */
+  sourceEmailId: string | null;
+  createdAt: Date;
+  /** null: never. */
+  expiresAt: Date | null;
+  /** The entry is listed and holds nothing back: the address is one of the simulator. */
+  isSimulated: boolean;
+};
+
+export type NewSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt'> & {
+  /** null: added without one. */
+  sourceEmailId: string | null;
+  by: ChangedBy;
+};
+
+/** The columns of a suppression. */
+export const SUPPRESSION_COLUMNS = `address, reason, source_email_id as "sourceEmailId",
+       created_at as "createdAt", expires_at as "expiresAt", ${isSimulated('')} as "isSimulated"`;
+
+/**
+ * The rule for an existing entry `s`: it is kept, unless it has expired, or it expires and the new one does
+ * not. A recipient who unsubscribes while suppressed for a week must not get mail after that week.
+ */
+export const UNLESS_OUTLASTED = `
+  on conflict (project_id, environment, address_key) do update
+     set address = excluded.address, reason = excluded.reason,
+         source_email_id = excluded.source_email_id, created_at = excluded.created_at,
+         expires_at = excluded.expires_at
+   where s.expires_at <= app_now() or (s.expires_at is not null and excluded.expires_at is null)`;
+
+/**
+ * `delivery`: a reply or report of a mail server; `recipient`: the unsubscribe page; `api`, `import`,
+ * `command_line`: a user of the list.
+ */
+export type ChangedBy = 'delivery' | 'recipient' | 'api' | 'import' | 'command_line';
+
+/**
+ * A step that adds rows of `suppressions` to the history. Needs a step `t` with the time.
+ * @param change.from the step that returns the added or removed rows
+ * @param change.by SQL: a parameter or a literal
+ */
+export const remember = (change: { action: 'added' | 'removed'; from: string; by: string }) => `
+remembered as (
+  insert into suppression_history (project_id, environment, address_key, at, action, reason,
+                                   source_email_id, by)
+  select c.project_id, c.environment, c.address_key, t.now, '${change.action}', c.reason,
+         c.source_email_id, ${change.by}
+    from ${change.from} c, t
+)`;
+
+const FIND_ENTRY = `
+select ${SUPPRESSION_COLUMNS} from suppressions
+ where project_id = $1 and environment = $2 and address_key = $3
+   and (expires_at is null or expires_at > app_now())`;
+
+/** The entry of an address; null when it is not suppressed. */
+export async function findSuppression(
+  db: Queryable,
+  scope: Scope,
+  address: string,
+): Promise<Suppression | null> {
+  const [found] = await db.query<Suppression>(FIND_ENTRY, [
+    scope.projectId,
+    scope.environment,
+    addressKey(address),
+  ]);
+  return found ?? null;
+}
+
+const ADD = `
+with t as materialized (select app_now() as now),
+added as (
+  insert into suppressions as s (project_id, environment, address_key, address, reason,
+                                 source_email_id, created_at, expires_at)
+  select $1, $2, $8, $3, $4, $5::uuid, t.now, $6::timestamptz from t
+  ${UNLESS_OUTLASTED}
+  returning s.*
+),
+${remember({ action: 'added', from: 'added', by: '$7' })}
+select ${SUPPRESSION_COLUMNS} from added`;
+
+/**
+ * Suppresses an address. An existing entry does not change, unless it expires and this one does not.
+ * @param entry.address as mail/address.ts writes it: its domain as A-labels
+ * @param room absent: there may be any number
+ * @throws MaximumReached
+ */
+export function addSuppression(
+  db: Database,
+  scope: Scope,
+  entry: NewSuppression,
+  room?: SuppressionRoom,
+): Promise<{ suppression: Suppression; isNew: boolean }> {
+  return db.transaction(async (tx) => {
+    const added = await addSuppressionIn(tx, scope, entry);
+    if (added.isNew) await room?.check(tx, scope, 1);
+    return added;
+  });
+}
+
+/** addSuppression within a transaction. */
+export async function addSuppressionIn(
+  tx: Queryable,
+  scope: Scope,
+  entry: NewSuppression,
+): Promise<{ suppression: Suppression; isNew: boolean }> {
+  const { address, reason, sourceEmailId, expiresAt, by } = entry;
+  const [added] = await tx.query<Suppression>(ADD, [
+    scope.projectId,
+    scope.environment,
+    address,
+    reason,
+    sourceEmailId,
+    expiresAt,
+    by,
+    addressKey(address),
+  ]);
+  if (added) {
+    await recordEvent(tx, { scope, type: 'suppression.added', data: presentSuppression(added) });
+    return { suppression: added, isNew: true };
+  }
+  const present = await findSuppression(tx, scope, address);
+  if (!present) throw new Error('a suppression was neither added nor found');
+  return { suppression: present, isNew: false };
+}
+
+const REMOVE = `
+with t as materialized (select app_now() as now),
+removed as (
+  delete from suppressions
+   where project_id = $1 and environment = $2 and address_key = $3
+     and (expires_at is null or expires_at > app_now()) and reason = any($4::text[])
+     and ($6::int is null or $6 > (
+           select count(*) from suppression_history h
+            where h.project_id = $1 and h.environment = $2 and h.address_key = $3
+              and h.at > app_now() - interval '1 day' and h.action = 'removed' and h.by = $5))
+  returning *
+),
+${remember({ action: 'removed', from: 'removed', by: '$5' })}
+select ${SUPPRESSION_COLUMNS} from removed`;
+
+/**
+ * Removes a suppression; null when the address was not suppressed.
+ * @param entry.reasons only an entry with one of these is removed
+ * @param entry.perDayMax only if `by` has removed the address fewer times in the last 24 hours. A removal
+ *   sees all earlier removals of the entry, so the limit holds under concurrency
+ */
+export function removeSuppression(
+  db: Database,
+  scope: Scope,
+  entry: {
+    address: string;
+    by: ChangedBy;
+    reasons?: readonly SuppressionReason[];
+    perDayMax?: number;
+  },
+): Promise<Suppression | null> {
+  const { address, by, reasons = SUPPRESSION_REASONS, perDayMax = null } = entry;
+  return db.transaction(async (tx) => {
+    const [removed] = await tx.query<Suppression>(REMOVE, [
+      scope.projectId,
+      scope.environment,
+      addressKey(address),
+      reasons,
+      by,
+      perDayMax,
+    ]);
+    if (!removed) return null;
+    await recordEvent(tx, {
+      scope,
+      type: 'suppression.removed',
+      data: presentSuppression(removed),
+    });
+    return removed;
+  });
+}
+
+/** Conditions that only suppressions_by_id can serve: plans for empty tables would take another index. */
+const FIND_BY_ID = `
+select ${SUPPRESSION_COLUMNS} from suppressions
+ where md5(address_key) || project_id::text || environment = $3 || $1::uuid::text || $2
+   and project_id::text = $1::uuid::text and environment || '' = $2
+   and (expires_at is null or expires_at > app_now())
+ limit 1`;
+
+/** The entry with this id (suppressionId). */
+export async function findSuppressionById(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  id: string,
+): Promise<Suppression | null> {
+  const values = [projectId, environment, id.replaceAll('-', '')];
+  return (await db.query<Suppression>(FIND_BY_ID, values))[0] ?? null;
+}
+
+/** For clients that need an id besides the address: the same for the same addressKey. */
+export function suppressionId(address: string): string {
+  const digest = hash('md5', addressKey(address), 'hex');
+  return digest.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+/** The JSON in events and API responses. Statements that write many rows produce the same. */
+export function presentSuppression(suppression: Suppression) {
+  return {
+    address: suppression.address,
+    reason: suppression.reason,
+    source_email_id: suppression.sourceEmailId,
+    created_at: suppression.createdAt.toISOString(),
+    expires_at: suppression.expiresAt?.toISOString() ?? null,
+    simulated: suppression.isSimulated,
+  };
+}
+
+/** presentSuppression in SQL, for a row `s`. */
+export const SUPPRESSION_JSON = `
+         json_build_object('address', s.address, 'reason', s.reason,
+                           'source_email_id', s.source_email_id,
+                           'created_at', wire_time(s.created_at),
+                           'expires_at', wire_time(s.expires_at),
+                           'simulated', ${isSimulated('s.')})`;
+
+export type SuppressionPage = {
+  /** Maximum number of rows. */
+  limit: number;
+  /** Only addresses after this one. Not together with `before`. */
+  after: string | null;
+  /** Only addresses before this one: the page that ends directly before it. */
+  before: string | null;
+};
+
+export type SuppressionFilter = {
+  /** The beginning of the address, compared as whole addresses are. */
+  prefix: string | null;
+  reason: SuppressionReason | null;
+};
+
+export const NO_SUPPRESSION_FILTER: SuppressionFilter = { prefix: null, reason: null };
+
+/** Sorts after every other character. */
+const LAST_CHARACTER = `chr(1114111)`;
+
+const pageOn = (key: string) => `
+   and (expires_at is null or expires_at > app_now())
+   and ${key} > $3 and ${key} < $4 and ${key} >= $5 and ${key} < $5 || ${LAST_CHARACTER}`;
+
+/** The expression of the index suppressions_by_reason. */
+const KEY_OF_REASON = "(address_key || '')";
+
+const PAGE_OF_ALL = pageOn('address_key');
+const PAGE_OF_REASON = pageOn(KEY_OF_REASON);
+
+const OF_ALL = `
+select ${SUPPRESSION_COLUMNS} from suppressions
+ where project_id = $1 and environment = $2${PAGE_OF_ALL}`;
+
+const OF_REASON = `
+select ${SUPPRESSION_COLUMNS} from suppressions
+ where hashtextextended(project_id::text || environment || reason, 0)
+       = hashtextextended($1::uuid::text || $2 || $7, 0)
+   and project_id = $1 and environment = $2 and reason = $7${PAGE_OF_REASON}`;
+
+/** Sorts after all addresses. */
+const BEYOND = '\u{10ffff}';
+
+/** One page, in the order of the addresses. */
+export async function listSuppressions(
+  db: Queryable,
+  scope: Scope,
+  { page, filter }: { page: SuppressionPage; filter: SuppressionFilter },
+): Promise<PageOf<Suppression>> {
+  const { limit, after, before } = page;
+  const { prefix, reason } = filter;
+  const direction = before === null ? 'asc' : 'desc';
+  const statement =
+    reason === null
+      ? `${OF_ALL} order by address_key ${direction} limit $6`
+      : `${OF_REASON} order by ${KEY_OF_REASON} ${direction} limit $6`;
+  const found = await db.query<Suppression>(statement, [
+    scope.projectId,
+    scope.environment,
+    addressKey(after ?? ''),
+    before === null ? BEYOND : addressKey(before),
+    addressKey(prefix ?? ''),
+    limit + 1,
+    ...(reason === null ? [] : [reason]),
+  ]);
+  const rows = found.slice(0, limit);
+  return { rows: before === null ? rows : rows.toReversed(), hasMore: found.length > limit };
+}
+
+export type ImportedSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt'> & {
+  /** null or in the future: now. */
+  createdAt: Date | null;
+};
+
+export type ImportedBatch = {
+  added: number;
+  /** Indexes of the rows that have already expired, which were skipped. */
+  expired: readonly number[];
+};
+
+// In the order of the keys, so that concurrent imports of a file cannot deadlock.
+const IMPORT = `
+with t as materialized (select app_now() as now),
+input as materialized (
+  select distinct on (i.address_key collate "C") i.*
+    from json_to_recordset($3::json) as i(
+      ord int, address_key text, address text, reason text, created_at timestamptz,
+      expires_at timestamptz, event_id uuid)
+   order by i.address_key collate "C", i.ord
+),
+added as (
+  insert into suppressions as s (project_id, environment, address_key, address, reason,
+                                 created_at, expires_at)
+  select $1::uuid, $2, i.address_key, i.address, i.reason,
+         least(coalesce(i.created_at, t.now), t.now), i.expires_at
+    from t, input i
+   where i.expires_at is null or i.expires_at > t.now
+   order by i.address_key collate "C"
+  ${UNLESS_OUTLASTED}
+  returning s.*
+),
+${remember({ action: 'added', from: 'added', by: `'import'` })},
+new_events as (
+  insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
+  select s.project_id, s.environment, i.event_id, 1, i.event_id, 'suppression.added', t.now,
+         ${SUPPRESSION_JSON}
+    from t, added s join input i on i.address_key collate "C" = s.address_key
+  returning project_id, environment, subject_id, seq, id, type
+),
+${FAN_OUT}
+select (select count(*) from added)::int as added, (select count(*) from notification_queue)::int as notified,
+       (select coalesce(array_agg(i.ord), '{}') from input i, t where i.expires_at <= t.now) as expired`;
+
+/** Adds the missing addresses. A repeated address counts once. */
+export async function importSuppressions(
+  db: Queryable,
+  scope: Scope,
+  entries: readonly ImportedSuppression[],
+): Promise<ImportedBatch> {
+  const rows = entries.map((entry, index) => ({
+    ord: index,
+    address_key: addressKey(entry.address),
+    address: entry.address,
+    reason: entry.reason,
+    created_at: entry.createdAt,
+    expires_at: entry.expiresAt,
+    event_id: newId(),
+  }));
+  const [result] = await db.query<ImportedBatch>(IMPORT, [
+    scope.projectId,
+    scope.environment,
+    JSON.stringify(rows),
+  ]);
+  if (!result) throw new Error('an import returned no result for its batch');
+  return result;
+}
+
+/** Emails to one address that have to fail within QUOTA_DAYS. */
+export const QUOTA_FAILURES = 5;
+export const QUOTA_DAYS = 7;
+const SUPPRESSED_DAYS = 14;
+
+// Serialised, because two concurrent counts would each miss the other's failure.
+const ONE_AT_A_TIME = `
+select pg_advisory_xact_lock(hashtextextended($1::uuid::text || $2 || $3, 0))`;
+
+const NOTE = `
+insert into quota_failures (project_id, environment, address_key, email_id, failed_at)
+values ($1, $2, $3, $4, app_now())
+on conflict do nothing
+returning app_now() + interval '${SUPPRESSED_DAYS} days' as until`;
+
+const COUNT = `
+select count(*)::int as failures from quota_failures
+ where project_id = $1 and environment = $2 and address_key = $3
+   and failed_at > app_now() - interval '${QUOTA_DAYS} days'`;
+
+/**
+ * Records that an email failed permanently because of a full mailbox; called after settling. Idempotent per
+ * email.
+ * @returns whether the address was suppressed because of it
+ */
+export function noteQuotaFailure(
+  db: Pick<Database, 'transaction'>,
+  failure: Scope & { emailId: string; address: string },
+): Promise<boolean> {
+  const { address, emailId } = failure;
+  const scope = { projectId: failure.projectId, environment: failure.environment };
+  const who = [scope.projectId, scope.environment, addressKey(address)];
+  return db.transaction(async (tx) => {
+    await tx.query(ONE_AT_A_TIME, who);
+    const [noted] = await tx.query<{ until: Date }>(NOTE, [...who, emailId]);
+    if (!noted) return false;
+    const [count] = await tx.query<{ failures: number }>(COUNT, who);
+    if (!count || count.failures < QUOTA_FAILURES) return false;
+    const { isNew } = await addSuppressionIn(tx, scope, {
+      address,
+      reason: 'hard_bounce',
+      sourceEmailId: emailId,
+      expiresAt: noted.until,
+      by: 'delivery',
+    });
+    return isNew;
+  });
+}
+
+const FORGET_QUOTA_FAILURES = `
+delete from quota_failures where ctid = any(array(
+  select ctid from quota_failures
+   where failed_at <= app_now() - interval '${QUOTA_DAYS} days' order by failed_at limit $1))`;
+
+/** Deletes a batch of failures that no longer count. */
+export async function forgetQuotaFailures(db: Queryable, limit: number): Promise<void> {
+  await db.query(FORGET_QUOTA_FAILURES, [limit]);
+}

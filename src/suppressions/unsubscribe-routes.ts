@@ -1,0 +1,159 @@
+/**
+ * Hosted unsubscribe links (RFC 8058): `/u/<token>`, outside of /v1 and without a key, for recipients
+ * and for mail programs that send the one-click request.
+ *
+ * RFC 8058 asks a mail program for a POST to the link, and only the token in it counts: a body of any type and
+ * encoding, or none, unsubscribes.
+ *
+ * Guarantees: GET and HEAD change nothing and do not use the database, since scanners follow links. POST
+ * suppresses only the address in the token and may be repeated without limit; it can be undone a few
+ * times a day. A forged token is refused first.
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Overloaded } from '../core/refusals.ts';
+import {
+  UNSUBSCRIBE,
+  type Unsubscriber,
+  UnsubscribeTokens,
+} from '../mail/links/unsubscribe-link.ts';
+import { DatabaseUnavailable } from '../database/database.ts';
+import { addSuppression, findSuppression, removeSuppression } from './suppression-store.ts';
+import type { App, HttpServices } from '../http/services.ts';
+import { wholeBody } from '../http/socket/bodies.ts';
+import {
+  askPage,
+  AWAY_PAGE,
+  BAD_LINK_PAGE,
+  donePage,
+  keptPage,
+  type Page,
+  PAGE_HEADERS,
+  renderPage,
+  stillDonePage,
+  TOO_MUCH_PAGE,
+  undonePage,
+} from './http-unsubscribe-page.ts';
+
+/** `List-Unsubscribe=One-Click`, in any encoding. */
+const BODY_MAX_BYTES = 16 * 1024;
+const RETRY_AFTER_S = 30;
+/**
+ * Per address: each undoing adds an entry to the history, an event and webhooks. Unsubscribing itself is
+ * not limited.
+ */
+const UNDONE_PER_DAY_MAX = 5;
+
+type LinkParams = { token: string };
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The recipient in the link of this request. */
+    unsubscriber: Unsubscriber | null;
+    /** The body is that of the form of the page, if its type says the truth. */
+    isUnsubscribeForm: boolean;
+  }
+}
+
+export function registerUnsubscribeRoutes(app: App, services: HttpServices): void {
+  const tokens = () => new UnsubscribeTokens(services.secrets.deriveAll(UNSUBSCRIBE));
+  const config = { access: 'public', isForRecipients: true, takesAnyBody: true } as const;
+  const schema = { hide: true };
+
+  // In its own scope, since no other route accepts such bodies or answers in HTML.
+  app.register(async (scope: App) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser(
+      '*',
+      wholeBody((_request, bytes, done) => done(null, bytes)),
+    );
+    // Before the body is read, so that a forged link needs no memory.
+    scope.decorateRequest('unsubscriber', null);
+    scope.decorateRequest('isUnsubscribeForm', false);
+    scope.addHook('onRequest', (request, reply, done) => {
+      request.unsubscriber = tokens().read((request.params as LinkParams).token);
+      if (request.unsubscriber === null) return void sendPage(reply, BAD_LINK_PAGE);
+      request.isUnsubscribeForm = takeType(request);
+      done();
+    });
+    scope.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
+      const page = pageOfError(error);
+      // Other errors are bugs, answered as on every route.
+      if (page === null) throw error;
+      return sendPage(reply, page);
+    });
+
+    scope.get('/u/:token', {
+      config,
+      schema,
+      handler: (request, reply) => sendPage(reply, askPage(namedBy(request))),
+    });
+
+    scope.post('/u/:token', {
+      config,
+      schema,
+      bodyLimit: BODY_MAX_BYTES,
+      handler: async (request, reply) => {
+        const who = namedBy(request);
+        const page = wantsUndo(request) ? await undo(services, who) : await note(services, who);
+        return sendPage(reply, page);
+      },
+    });
+  });
+}
+
+function namedBy({ unsubscriber }: FastifyRequest): Unsubscriber {
+  if (unsubscriber === null) throw new Error('the token of the link was not checked');
+  return unsubscriber;
+}
+
+async function note({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
+  const { suppression } = await addSuppression(db, who, {
+    address: who.address,
+    reason: 'unsubscribe',
+    sourceEmailId: who.emailId,
+    expiresAt: null,
+    by: 'recipient',
+  });
+  return donePage(who, { canUndo: suppression.reason === 'unsubscribe' });
+}
+
+/** Removes a suppression that such a link added. The recipient cannot undo one with another reason. */
+async function undo({ db }: HttpServices, who: Unsubscriber): Promise<Page> {
+  const { address } = who;
+  await removeSuppression(db, who, {
+    address,
+    by: 'recipient',
+    reasons: ['unsubscribe'],
+    perDayMax: UNDONE_PER_DAY_MAX,
+  });
+  const left = await findSuppression(db, who, address);
+  if (left === null) return undonePage(who);
+  return left.reason === 'unsubscribe' ? stillDonePage(who) : keptPage(who);
+}
+
+/**
+ * Replaces the type of the body, since Fastify refuses bodies with a type that is none (`text`, `;`).
+ * @returns whether it was that of a form
+ */
+function takeType({ headers }: FastifyRequest): boolean {
+  const { 'content-type': type, 'content-encoding': encoding } = headers;
+  if (type === undefined) return false;
+  headers['content-type'] = 'application/octet-stream';
+  return encoding === undefined && /^application\/x-www-form-urlencoded\b/i.test(type);
+}
+
+/** Only the form of the page sends this; every other POST unsubscribes. */
+function wantsUndo({ body, isUnsubscribeForm }: FastifyRequest): boolean {
+  if (!isUnsubscribeForm || !Buffer.isBuffer(body)) return false;
+  return new URLSearchParams(body.toString('utf8')).get('action') === 'undo';
+}
+
+function pageOfError(error: Error & { code?: string }): Page | null {
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return TOO_MUCH_PAGE;
+  return error instanceof DatabaseUnavailable || error instanceof Overloaded ? AWAY_PAGE : null;
+}
+
+function sendPage(reply: FastifyReply, page: Page): FastifyReply {
+  if (page.status === 503) reply.header('retry-after', RETRY_AFTER_S);
+  return reply.code(page.status).headers(PAGE_HEADERS).send(renderPage(page));
+}

@@ -1,0 +1,264 @@
+/** Routes of templates: management, versions, previews. The logic is in templates/templates.ts. */
+import type { z } from 'zod';
+import { isRefusal } from '../core/refusals.ts';
+import { callerOf } from '../http/access.ts';
+import { refuse } from '../http/errors.ts';
+import { pageAnswer, pageFrom } from '../http/list.ts';
+import { failures } from '../http/schemas.ts';
+import {
+  renderedTemplate,
+  template,
+  templateChange,
+  templateCreation,
+  templateDeleted,
+  templateList,
+  templateParams,
+  templatePreview,
+  templatePublication,
+  templateQuery,
+  templateTranslation,
+  templateVersionList,
+  translatedTemplate,
+  versionParams,
+} from './schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+import type { TemplateVariable } from './template-store.ts';
+import { presentRendered, presentTemplate, presentTemplateHead, presentVersion } from './view.ts';
+import { presentTranslation } from '../move-in/template-translation.ts';
+
+const TAGS = ['Templates'];
+const params = templateParams;
+
+export function registerTemplateRoutes(app: App, services: HttpServices): void {
+  registerCreateAndList(app, services);
+  registerOne(app, services);
+  registerVersions(app, services);
+  registerPublishAndPreview(app, services);
+  registerTranslation(app, services);
+}
+
+function registerCreateAndList(app: App, { templates }: HttpServices): void {
+  app.post('/v1/templates', {
+    schema: {
+      summary: 'Make a template',
+      description:
+        'Its first version is a draft: look at it with a preview, then publish it. 422: a part cannot ' +
+        'be read, or reads a variable that is not declared.',
+      operationId: 'createTemplate',
+      tags: TAGS,
+      body: templateCreation,
+      response: { 201: template, ...failures(400, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const { name, alias = null, subject, html = null, text = null } = request.body;
+      const variables = declared(request.body.variables ?? []);
+      const wanted = { name, alias, subject: subject ?? '', html, text, variables };
+      const made = await templates.create(caller, wanted);
+      if (isRefusal(made)) return refuse(reply, made);
+      return reply.code(201).send(presentTemplate(made, caller));
+    },
+  });
+
+  app.get('/v1/templates', {
+    schema: {
+      summary: 'List templates',
+      description: 'Those of this project and environment, newest first, without their contents.',
+      operationId: 'listTemplates',
+      tags: TAGS,
+      querystring: templateQuery,
+      response: { 200: templateList, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const found = await templates.list(caller, { ...page, part: request.query.q ?? null });
+      return pageAnswer(found, (head) => presentTemplateHead(head, caller));
+    },
+  });
+}
+
+function registerOne(app: App, { templates }: HttpServices): void {
+  app.get('/v1/templates/:id', {
+    schema: {
+      summary: 'Get a template',
+      description: 'With the content of its latest version, published or not.',
+      operationId: 'getTemplate',
+      tags: TAGS,
+      params,
+      response: { 200: template, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const found = await templates.get(caller, request.params.id);
+      return isRefusal(found) ? refuse(reply, found) : presentTemplate(found, caller);
+    },
+  });
+
+  app.patch('/v1/templates/:id', {
+    schema: {
+      summary: 'Change a template',
+      description:
+        'Only what is given changes. Content that is published stays: its change is the next version, a ' +
+        'draft until it is published. Of the versions before the last 50 only the published one is kept.',
+      operationId: 'updateTemplate',
+      tags: TAGS,
+      params,
+      body: templateChange,
+      response: { 200: template, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const { name, alias, ...content } = request.body;
+      const change = { name: name ?? undefined, alias, ...changeOf(content) };
+      const changed = await templates.update(caller, request.params.id, change);
+      return isRefusal(changed) ? refuse(reply, changed) : presentTemplate(changed, caller);
+    },
+  });
+
+  app.delete('/v1/templates/:id', {
+    schema: {
+      summary: 'Delete a template',
+      description: 'With its versions. Emails that were made of it stay, scheduled ones as well.',
+      operationId: 'deleteTemplate',
+      tags: TAGS,
+      params,
+      response: { 200: templateDeleted, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const gone = await templates.delete(callerOf(request), request.params.id);
+      if (isRefusal(gone)) return refuse(reply, gone);
+      return { object: 'template' as const, id: gone.id, deleted: true as const };
+    },
+  });
+}
+
+function registerVersions(app: App, { templates }: HttpServices): void {
+  app.get('/v1/templates/:id/versions', {
+    schema: {
+      summary: 'List the versions of a template',
+      description: 'Newest first, without their contents.',
+      operationId: 'listTemplateVersions',
+      tags: TAGS,
+      params,
+      response: { 200: templateVersionList, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const found = await templates.versions(callerOf(request), request.params.id);
+      if (isRefusal(found)) return refuse(reply, found);
+      return { object: 'list' as const, data: found.map(presentVersion), has_more: false };
+    },
+  });
+
+  app.get('/v1/templates/:id/versions/:version', {
+    schema: {
+      summary: 'Get a version of a template',
+      description: 'The template with the content of this version.',
+      operationId: 'getTemplateVersion',
+      tags: TAGS,
+      params: versionParams,
+      response: { 200: template, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const { id, version } = request.params;
+      const found = await templates.get(caller, id, numberOf(version));
+      return isRefusal(found) ? refuse(reply, found) : presentTemplate(found, caller);
+    },
+  });
+}
+
+/** 0, which no version has, for what is no number. */
+function numberOf(version: string): number {
+  return /^[1-9]\d{0,8}$/.test(version) ? Number(version) : 0;
+}
+
+function registerPublishAndPreview(app: App, { templates }: HttpServices): void {
+  app.post('/v1/templates/:id/publish', {
+    schema: {
+      summary: 'Publish a version of a template',
+      description: 'Emails that are accepted from now on are made of it.',
+      operationId: 'publishTemplate',
+      tags: TAGS,
+      params,
+      body: templatePublication,
+      response: { 200: template, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const caller = callerOf(request);
+      const version = request.body.version ?? undefined;
+      const found = await templates.publish(caller, request.params.id, version);
+      return isRefusal(found) ? refuse(reply, found) : presentTemplate(found, caller);
+    },
+  });
+
+  app.post('/v1/templates/:id/preview', {
+    schema: {
+      summary: 'Render a template',
+      description:
+        'As an email would have it; with `content`, as it would have it after a change. Nothing is stored or sent.',
+      operationId: 'previewTemplate',
+      tags: TAGS,
+      params,
+      body: templatePreview,
+      response: { 200: renderedTemplate, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { variables, version, content } = request.body;
+      const wanted = {
+        variables: variables ?? {},
+        version: version ?? undefined,
+        content: changeOf(content ?? {}),
+      };
+      const rendered = await templates.preview(callerOf(request), request.params.id, wanted);
+      return isRefusal(rendered) ? refuse(reply, rendered) : presentRendered(rendered);
+    },
+  });
+}
+
+function registerTranslation(app: App, { templates }: HttpServices): void {
+  app.post('/v1/templates/translate', {
+    schema: {
+      summary: 'Translate a template of another service',
+      description:
+        'From Handlebars or the syntax of Resend to Liquid. Nothing is evaluated and nothing is stored: the ' +
+        'result, with what its `problems` leave out put right, is the body of a request that makes a template.',
+      operationId: 'translateTemplate',
+      tags: TAGS,
+      body: templateTranslation,
+      response: { 200: translatedTemplate, ...failures(400, 413, 415, 422) },
+    },
+    handler: async (request) => {
+      const { syntax, subject = null, html = null, text = null } = request.body;
+      const foreign = { subject, html, text };
+      return presentTranslation(await templates.translate(callerOf(request), foreign, syntax));
+    },
+  });
+}
+
+type Declared = NonNullable<z.output<typeof templateCreation>['variables']>;
+
+/** A variable whose type is left out is a string. A default of null is none: no type has that value. */
+function declared(variables: Declared): TemplateVariable[] {
+  return variables.map(({ name, type, default: fallback }) => ({
+    name,
+    type: type ?? 'string',
+    ...(fallback != null && { default: fallback }),
+  }));
+}
+
+/** null takes html and text away; of the others, nothing changes. */
+function changeOf({
+  subject,
+  html,
+  text,
+  variables,
+}: Omit<z.output<typeof templateChange>, 'name' | 'alias'>) {
+  return {
+    subject: subject ?? undefined,
+    html,
+    text,
+    variables: variables ? declared(variables) : undefined,
+  };
+}

@@ -1,0 +1,271 @@
+/** Schemas of templates in requests and responses. What a source may be: templates/liquid.ts. */
+import { z } from 'zod';
+import { ALIAS, VARIABLE_TYPES } from './template-store.ts';
+import { SOURCE_MAX } from './liquid.ts';
+import { SYNTAXES } from '../move-in/translate.ts';
+import { VARIABLE_NAME, VARIABLES_MAX } from './variables.ts';
+import {
+  deleted,
+  environment,
+  idSchema,
+  label,
+  listOf,
+  listQuery,
+  optional,
+  time,
+} from '../http/schemas.ts';
+
+const SUBJECT_SOURCE_MAX = 2_000;
+
+const name = label(100).meta({ description: 'For people.', examples: ['Receipt'] });
+
+const alias = z
+  .string()
+  .regex(ALIAS, 'must be 1-64 of a-z, 0-9, _ and -, with a letter first')
+  .meta({
+    description: 'A name for programs, in place of the id; unique in its project and environment.',
+    examples: ['receipt'],
+  });
+
+const named = {
+  name: z
+    .string()
+    .regex(VARIABLE_NAME, 'must be 1-64 letters, digits and _, not a digit first')
+    .meta({ examples: ['name'] }),
+  default: z
+    .unknown()
+    .optional()
+    .describe('Its value when a request leaves it out; without one it is required.'),
+};
+const type = z.enum(VARIABLE_TYPES).meta({ default: 'string' });
+const variable = z.object({ ...named, type: type.optional() }).meta({ id: 'TemplateVariable' });
+const variableDefinition = z
+  .strictObject({ ...named, type: optional(type) })
+  .meta({ id: 'TemplateVariableDefinition' });
+
+const subject = label(SUBJECT_SOURCE_MAX, 0).meta({
+  description: 'One line in Liquid. Empty: each email brings its own.',
+  examples: ['Your receipt, {{ name }}'],
+});
+
+const source = (description: string, example: string | null) =>
+  z
+    .string()
+    .max(SOURCE_MAX)
+    .nullable()
+    .meta({ description, examples: [example] });
+
+const html = source(
+  'In Liquid; what variables bring is escaped. `html` or `text` is needed.',
+  '<p>Thank you, {{ name }}.</p>',
+);
+const text = source('In Liquid; derived from the html when null.', null);
+
+const variables = z
+  .array(variableDefinition)
+  .max(VARIABLES_MAX)
+  .describe('Every variable that the subject, html or text reads.');
+
+export const templateQuery = listQuery({
+  q: label(100)
+    .optional()
+    .meta({ description: 'A part of the name or alias, in any case.', examples: ['receipt'] }),
+});
+
+export const templateCreation = z
+  .strictObject({
+    name,
+    alias: alias.nullish(),
+    subject: optional(subject),
+    html: html.optional(),
+    text: text.optional(),
+    variables: optional(variables),
+  })
+  .meta({
+    id: 'TemplateCreation',
+    examples: [
+      {
+        name: 'Receipt',
+        alias: 'receipt',
+        subject: 'Your receipt, {{ name }}',
+        html: '<p>Thank you, {{ name }}.</p>',
+        variables: [{ name: 'name' }],
+      },
+    ],
+  });
+
+const changedContent = {
+  subject: optional(subject),
+  html: html.optional(),
+  text: text.optional(),
+  variables: optional(variables),
+};
+
+export const templateChange = z
+  .strictObject({
+    name: optional(name),
+    alias: alias.nullish().describe('null takes it away.'),
+    ...changedContent,
+  })
+  .meta({ id: 'TemplateChange', examples: [{ subject: 'Thank you, {{ name }}' }] });
+
+const version = z.int().meta({ description: 'Counted from 1.', examples: [1] });
+const wantedVersion = (description: string) =>
+  optional(z.int().min(1).max(2_147_483_647).describe(description));
+
+export const templatePublication = z
+  .strictObject({
+    version: wantedVersion('Default: the latest. An older one takes a change back.'),
+  })
+  .meta({ id: 'TemplatePublication', examples: [{ version: 1 }] });
+
+export const templatePreview = z
+  .strictObject({
+    variables: optional(z.record(z.string(), z.unknown())),
+    version: wantedVersion('Default: the latest, published or not.'),
+    content: optional(
+      z
+        .strictObject(changedContent)
+        .describe(
+          'A change that is not stored yet: its fields are rendered in place of those of the version.',
+        ),
+    ),
+  })
+  .meta({ id: 'TemplatePreview', examples: [{ variables: { name: 'Jo' } }] });
+
+const headFields = {
+  object: z.literal('template'),
+  id: idSchema('The template.'),
+  name,
+  alias: alias.nullable(),
+  latest_version: version,
+  published_version: version.nullable().describe('What emails are made of; null: nothing yet.'),
+  environment,
+  created_at: time('When it was made.'),
+  updated_at: time('When it was last changed or published.'),
+};
+
+const summary = z.object(headFields).meta({ id: 'TemplateSummary' });
+export const templateList = listOf('TemplateList', summary);
+
+const contentFields = { subject, html, text };
+
+const publishedAt = time('When it was first published; null: it is a draft.').nullable();
+
+export const template = z
+  .object({
+    ...headFields,
+    version: version.describe('The one whose content this is.'),
+    ...contentFields,
+    variables: z.array(variable),
+    published_at: publishedAt,
+  })
+  .meta({ id: 'Template' });
+
+const templateVersion = z
+  .object({
+    object: z.literal('template_version'),
+    version,
+    subject,
+    created_at: time('When it was made.'),
+    published_at: publishedAt,
+  })
+  .meta({ id: 'TemplateVersion' });
+
+export const templateVersionList = listOf('TemplateVersionList', templateVersion);
+
+export const renderedTemplate = z
+  .object({
+    object: z.literal('rendered_template'),
+    subject: z.string().meta({ examples: ['Your receipt, Jo'] }),
+    html: z
+      .string()
+      .nullable()
+      .meta({ examples: ['<p>Thank you, Jo.</p>'] }),
+    text: z
+      .string()
+      .nullable()
+      .meta({ examples: [null] }),
+  })
+  .meta({ id: 'RenderedTemplate' });
+
+export const templateDeleted = deleted('DeletedTemplate', 'template');
+
+export const templateParams = z.object({
+  id: z.string().meta({ description: 'The id of the template, or its alias.' }),
+});
+
+export const versionParams = templateParams.extend({
+  version: z.string().meta({ description: 'Counted from 1.', examples: ['1'] }),
+});
+
+/** `template` of a new email. */
+export const emailTemplate = z
+  .strictObject({
+    id: z.string().min(1).max(64).describe('The id of a template, or its alias.'),
+    variables: optional(
+      z.record(z.string(), z.unknown()).describe('The values of its variables, by name.'),
+    ),
+  })
+  .meta({
+    description:
+      'Makes subject, html and text of the published version of a template; `html` and `text` are left out then. A ' +
+      '`subject` of the email takes the place of the template’s, as it is written.',
+    examples: [{ id: 'receipt', variables: { name: 'Jo' } }],
+  });
+
+const foreign = (example: string) =>
+  z
+    .string()
+    .max(SOURCE_MAX)
+    .nullish()
+    .meta({ examples: [example] });
+
+export const templateTranslation = z
+  .strictObject({
+    syntax: z.enum(SYNTAXES).describe('`resend`: variables in three braces, nothing else.'),
+    subject: foreign('Your receipt, {{name}}'),
+    html: foreign('<p>Thank you, {{name}}.</p>'),
+    text: foreign('Thank you, {{name}}.'),
+  })
+  .refine(({ syntax: _syntax, ...parts }) => Object.values(parts).some((part) => part != null), {
+    error: 'There is nothing to translate; give subject, html or text.',
+  })
+  .meta({
+    id: 'TemplateTranslation',
+    examples: [{ syntax: 'handlebars', html: '<p>Thank you, {{{name}}}.</p>' }],
+  });
+
+const translatedPart = (example: string | null) =>
+  z
+    .string()
+    .nullable()
+    .meta({ examples: [example] });
+
+export const translatedTemplate = z
+  .object({
+    object: z.literal('translated_template'),
+    subject: translatedPart(null),
+    html: translatedPart('<p>Thank you, {{ name | raw }}.</p>'),
+    text: translatedPart(null),
+    variables: z
+      .array(variable)
+      .describe('All that it reads, with the types that their uses suggest.'),
+    translated: z
+      .int()
+      .min(0)
+      .meta({ description: 'Tags and outputs that were translated.', examples: [1] }),
+    problems: z
+      .array(
+        z.object({
+          field: z.enum(['subject', 'html', 'text']),
+          line: z
+            .int()
+            .min(1)
+            .meta({ description: 'The first is 1.', examples: [3] }),
+          message: z.string().meta({ examples: ['the helper formatDate is not known to Liquid'] }),
+        }),
+      )
+      .describe('What has no translation and is left out; at most 100 of each part.'),
+  })
+  .meta({ id: 'TranslatedTemplate' });

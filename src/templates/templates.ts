@@ -1,0 +1,379 @@
+/**
+ * Templates for the HTTP API and the command line: kept in versions (templates/template-store.ts), rendered for
+ * previews and for emails as they are accepted.
+ *
+ * Promise: a template that is stored can be rendered, with every variable that it reads declared; what
+ * is refused names the field. Emails are made of the published version. Reading and rendering a part
+ * takes some 20 ms at most (liquid.ts), a project reads or renders one at a time, and other work of the process gets its
+ * turn in between.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import type { Scope } from '../core/scope.ts';
+import { OwnTurns } from '../lib/turns.ts';
+import type { Database, Queryable } from '../database/database.ts';
+import type { Page, PageOf } from '../database/page.ts';
+import * as store from './template-store.ts';
+import { readPart, type TemplatePart } from './liquid.ts';
+import type { Syntax } from '../move-in/translate.ts';
+import {
+  type ForeignContent,
+  translateTemplate,
+  type Translation,
+} from '../move-in/template-translation.ts';
+import { checkDeclarations, fillIn, type Given } from './variables.ts';
+import { type RequestWork, Work, WORK_MAX } from './work.ts';
+
+/** `content`: of the version that is meant, the latest unless it was asked for another. */
+export type Template = { head: store.TemplateHead; content: store.TemplateVersion };
+
+export type NewTemplate = store.TemplateContent & Pick<store.TemplateHead, 'name' | 'alias'>;
+export type TemplateChange = { [Field in keyof NewTemplate]?: NewTemplate[Field] | undefined };
+type ContentChange = Omit<TemplateChange, 'name' | 'alias'>;
+
+/** The content of an email. */
+export type RenderedTemplate = { subject: string; html: string | null; text: string | null };
+
+type Values = Readonly<Record<string, unknown>>;
+
+export type TemplateService = ReturnType<typeof createTemplateService>;
+
+export function createTemplateService({ db }: { db: Database }) {
+  const published = new PublishedTemplates(db);
+  return {
+    create: (scope: Scope, template: NewTemplate): Promise<Template | Refusal> =>
+      create(db, scope, template),
+
+    /** @param page.part of name or alias, in any case; null: all */
+    list: (
+      scope: Scope,
+      page: Page & { part?: string | null },
+    ): Promise<PageOf<store.TemplateHead>> =>
+      store.listTemplates(db.readsOf(scope.projectId), scope, page),
+
+    /** @param named here and below: its id or its alias */
+    get: (scope: Scope, named: string, version?: number): Promise<Template | Refusal> =>
+      find(db, scope, { named, version }),
+
+    /** Newest first. */
+    async versions(scope: Scope, named: string): Promise<store.VersionSummary[] | Refusal> {
+      const head = await store.findTemplate(db, scope, named);
+      return head === null ? NO_TEMPLATE : store.listVersions(db, scope, head.id);
+    },
+
+    /** Omitted fields stay. Content that is published is not changed: the change is the next version. */
+    update: (scope: Scope, named: string, change: TemplateChange): Promise<Template | Refusal> =>
+      update(db, scope, { named, change }),
+
+    /** Has emails made of a version, the latest unless another one is named. */
+    publish: (scope: Scope, named: string, version?: number): Promise<Template | Refusal> =>
+      publish(db, scope, { named, version }),
+
+    /** Emails that were made of it stay, scheduled ones as well. */
+    async delete(scope: Scope, named: string): Promise<{ id: string } | Refusal> {
+      const id = await store.deleteTemplate(db, scope, named);
+      return id === null ? NO_TEMPLATE : { id };
+    },
+
+    /** @param wanted.content in place of the version's, as a change of it would be stored */
+    async preview(
+      scope: Scope,
+      named: string,
+      wanted: { variables: Values; version?: number | undefined; content?: ContentChange },
+    ): Promise<RenderedTemplate | Refusal> {
+      const { variables, version, content: change = {} } = wanted;
+      const found = await find(db, scope, { named, version });
+      if (isRefusal(found)) return found;
+      const content = contentWith(found.content, change);
+      const parts = await read(scope, content);
+      if (isRefusal(parts)) return parts;
+      const { variables: declared } = content;
+      const given = { values: variables, field: 'variables' };
+      return inTurn(scope, () => render(parts, { declared, given }));
+    },
+
+    /** A template of another service in Liquid; nothing is stored. */
+    translate: (scope: Scope, foreign: ForeignContent, syntax: Syntax): Promise<Translation> =>
+      inTurn(scope, () => translateTemplate(foreign, syntax)),
+
+    /**
+     * The content of an email that a request asks for with `template`.
+     * @param template.withSubject false: the email brings its own, and that of the template is not rendered
+     * @param of.refuse why the email is refused whatever its content is; asked before it is rendered
+     * @param of.gone aborted when its client has gone
+     * @throws the reason of `gone`
+     */
+    async render(
+      scope: Scope,
+      template: {
+        id: string;
+        variables: Values;
+        withSubject: boolean;
+        numbersAsText?: boolean | undefined;
+      },
+      of: { work: RequestWork; gone: AbortSignal; refuse: () => Promise<Refusal | null> },
+    ): Promise<RenderedTemplate | Refusal> {
+      const found = await published.find(scope, template.id);
+      if (isRefusal(found)) return found;
+      const refusal = await of.refuse();
+      if (refusal !== null) return refusal;
+      const { variables: values, withSubject, numbersAsText } = template;
+      const { key, size, declared } = found;
+      if (withSubject && found.parts.subject === undefined) return NO_SUBJECT;
+      const parts = withSubject ? found.parts : { ...found.parts, subject: undefined };
+      of.work.useForReading(key, size);
+      const given = { values, field: 'template.variables', numbersAsText };
+      return inTurn(scope, () => renderWithin(of.work, parts, { declared, given }), of.gone);
+    },
+  };
+}
+
+/** For what keeps the thread busy, here and in every service of the process. */
+const turns = new OwnTurns(1);
+
+function inTurn<Result>(
+  { projectId }: Scope,
+  work: () => Result | Promise<Result>,
+  signal?: AbortSignal,
+): Promise<Result> {
+  const next = async () => {
+    await nextTurn();
+    return work();
+  };
+  return turns.take(projectId, next, signal);
+}
+
+const NO_TEMPLATE: Refusal = {
+  refused: 'not_found',
+  message: 'There is no template with this id or alias.',
+};
+
+const NO_SUBJECT: Refusal = refuseFields([
+  { field: 'subject', message: 'is required, since the template has none' },
+]);
+
+const NO_VERSION: Refusal = {
+  refused: 'not_found',
+  message: 'The template has no such version.',
+};
+
+function takenAlias(alias: string | null): Refusal {
+  const message =
+    alias === null
+      ? `A project has at most ${store.TEMPLATES_MAX} templates; delete one first.`
+      : `The alias ${alias} is taken, or there are ${store.TEMPLATES_MAX} templates; choose another, or delete one.`;
+  return { refused: 'conflict', message };
+}
+
+async function create(
+  db: Database,
+  scope: Scope,
+  template: NewTemplate,
+): Promise<Template | Refusal> {
+  const parts = await read(scope, template);
+  if (isRefusal(parts)) return parts;
+  const head = await store.createTemplate(db, scope, template);
+  return head === null ? takenAlias(template.alias) : withContent(db, scope, head);
+}
+
+async function find(
+  db: Queryable,
+  scope: Scope,
+  { named, version }: { named: string; version?: number | undefined },
+): Promise<Template | Refusal> {
+  const head = await store.findTemplate(db, scope, named);
+  return head === null ? NO_TEMPLATE : withContent(db, scope, head, version);
+}
+
+async function withContent(
+  db: Queryable,
+  scope: Scope,
+  head: store.TemplateHead,
+  version = head.latestVersion,
+): Promise<Template | Refusal> {
+  const content = await store.findVersion(db, scope, { id: head.id, version });
+  return content === null ? NO_VERSION : { head, content };
+}
+
+/** Read outside of the transaction, which looks whether it is still the content that was changed. */
+async function update(
+  db: Database,
+  scope: Scope,
+  { named, change }: { named: string; change: TemplateChange },
+): Promise<Template | Refusal> {
+  const before = await find(db, scope, { named });
+  if (isRefusal(before)) return before;
+  const { name = before.head.name, alias = before.head.alias, ...changed } = change;
+  const content = contentWith(before.content, changed);
+  const isChanged = Object.values(changed).some((value) => value !== undefined);
+  if (isChanged) {
+    const parts = await read(scope, content);
+    if (isRefusal(parts)) return parts;
+  }
+  return db.transaction(async (tx) => {
+    const head = await store.lockTemplate(tx, scope, before.head.id);
+    if (head === null) return NO_TEMPLATE;
+    if (head.updatedAt.getTime() !== before.head.updatedAt.getTime()) return CHANGED_MEANWHILE;
+    const { id } = head;
+    const renamed = await store.renameTemplate(tx, scope, { id, name, alias });
+    if (renamed === null) return takenAlias(alias);
+    if (!isChanged) return withContent(tx, scope, renamed);
+    const version = head.latestVersion + (before.content.publishedAt === null ? 0 : 1);
+    const written = await store.writeDraft(tx, scope, { ...content, id, version });
+    return withContent(tx, scope, written);
+  });
+}
+
+/** What is undefined stays. */
+function contentWith(content: store.TemplateContent, change: ContentChange): store.TemplateContent {
+  const given = Object.entries(change).filter(([, value]) => value !== undefined);
+  return { ...content, ...Object.fromEntries(given) };
+}
+
+const CHANGED_MEANWHILE: Refusal = {
+  refused: 'conflict',
+  message:
+    'The template was changed by another request at the same time; look at it and try again.',
+};
+
+async function publish(
+  db: Database,
+  scope: Scope,
+  { named, version }: { named: string; version?: number | undefined },
+): Promise<Template | Refusal> {
+  return db.transaction(async (tx) => {
+    const head = await store.lockTemplate(tx, scope, named);
+    if (head === null) return NO_TEMPLATE;
+    const wanted = { id: head.id, version: version ?? head.latestVersion };
+    const published = await store.publishVersion(tx, scope, wanted);
+    return published === null ? NO_VERSION : withContent(tx, scope, published, wanted.version);
+  });
+}
+
+type Parts = { [Part in keyof RenderedTemplate]?: TemplatePart | undefined };
+const PARTS = ['subject', 'html', 'text'] as const;
+
+/** Reads the parts; every variable they read has to be declared. */
+function read(scope: Scope, content: store.TemplateContent): Promise<Parts | Refusal> {
+  return inTurn(scope, () => readParts(content));
+}
+
+async function readParts(content: store.TemplateContent): Promise<Parts | Refusal> {
+  const problems: FieldProblem[] = checkDeclarations(content.variables, 'variables');
+  const declared = new Set(content.variables.map(({ name }) => name));
+  if (!content.html && !content.text) {
+    problems.push({ field: 'html', message: 'is required, unless there is text' });
+  }
+  const parts: Parts = {};
+  for (const field of PARTS) {
+    const source = content[field];
+    // An email brings the subject that its template does not have.
+    if (source === null || (field === 'subject' && source === '')) continue;
+    await nextTurn();
+    const part = readPart(source, { isHtml: field === 'html' });
+    if ('problem' in part) {
+      problems.push({ field, message: part.problem });
+      continue;
+    }
+    parts[field] = part;
+    for (const name of part.variables.filter((one) => !declared.has(one))) {
+      const message = `uses ${name}, which is not declared in variables`;
+      problems.push({ field, message });
+    }
+  }
+  return problems.length > 0 ? refuseFields(problems) : parts;
+}
+
+type Filling = { declared: readonly store.TemplateVariable[]; given: Given };
+
+/** One budget of work for all parts (work.ts). */
+function render(
+  parts: Parts,
+  { declared, given }: Filling,
+  work = new Work(),
+): RenderedTemplate | Refusal {
+  const filled = fillIn(declared, given);
+  if ('problems' in filled) return refuseFields(filled.problems);
+  const rendered: RenderedTemplate = { subject: '', html: null, text: null };
+  for (const name of PARTS) {
+    const result = parts[name]?.render(filled.values, work);
+    if (result === undefined) continue;
+    if ('problem' in result) {
+      return refuseFields([{ field: 'template', message: `its ${name} ${result.problem}` }]);
+    }
+    rendered[name] = result.text;
+  }
+  return rendered;
+}
+
+/** Within what the other emails of the request have left. */
+function renderWithin(of: RequestWork, parts: Parts, filling: Filling): RenderedTemplate | Refusal {
+  const limit = of.next();
+  if (limit === null) return TOO_MUCH_AT_ONCE;
+  const work = new Work(limit);
+  const rendered = render(parts, filling, work);
+  of.use(limit - work.left);
+  return work.isExceeded && limit < WORK_MAX ? TOO_MUCH_AT_ONCE : rendered;
+}
+
+const TOO_MUCH_AT_ONCE: Refusal = refuseFields([
+  {
+    field: 'template',
+    message:
+      'the templates of this request take too much work to render; send fewer emails in one request',
+  },
+]);
+
+type Published = {
+  key: string;
+  parts: Parts;
+  declared: readonly store.TemplateVariable[];
+  /** In characters. */
+  size: number;
+};
+
+/** Characters of sources that a worker keeps read. */
+const KEPT_SOURCE_MAX = 4 * 1024 * 1024;
+
+/** Published versions in their parsed form. They do not change, so they need not be asked for again. */
+class PublishedTemplates {
+  readonly #db: Queryable;
+  readonly #kept = new LRUCache<string, Published>({
+    maxSize: KEPT_SOURCE_MAX,
+    sizeCalculation: ({ size }) => size,
+  });
+
+  constructor(db: Queryable) {
+    this.#db = db;
+  }
+
+  async find(scope: Scope, named: string): Promise<Published | Refusal> {
+    const head = await store.findTemplate(this.#db, scope, named);
+    if (head === null) return refuseId('there is no template with this id or alias');
+    if (head.publishedVersion === null) return refuseId('has no published version; publish it');
+    const key = `${head.id} ${head.publishedVersion}`;
+    return this.#kept.get(key) ?? this.#load(scope, head, key);
+  }
+
+  async #load(
+    scope: Scope,
+    { id, publishedVersion }: store.TemplateHead,
+    key: string,
+  ): Promise<Published | Refusal> {
+    const version = publishedVersion ?? 0;
+    const content = await store.findVersion(this.#db, scope, { id, version });
+    if (content === null) return refuseId('there is no template with this id or alias');
+    const parts = await read(scope, content);
+    if (isRefusal(parts)) return parts;
+    const { subject, html, text, variables } = content;
+    const size = 1_000 + subject.length + (html?.length ?? 0) + (text?.length ?? 0);
+    const published = { key, parts, declared: variables, size };
+    this.#kept.set(key, published);
+    return published;
+  }
+}
+
+function refuseId(message: string): Refusal {
+  return refuseFields([{ field: 'template.id', message }]);
+}

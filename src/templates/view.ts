@@ -1,0 +1,45 @@
+/** Templates as answers of the API and of the command line show them. */
+import type { Scope } from '../core/scope.ts';
+import type { TemplateHead, VersionSummary } from './template-store.ts';
+import type { RenderedTemplate, Template } from './templates.ts';
+
+export function presentTemplateHead(head: TemplateHead, { environment }: Scope) {
+  return {
+    object: 'template' as const,
+    id: head.id,
+    name: head.name,
+    alias: head.alias,
+    latest_version: head.latestVersion,
+    published_version: head.publishedVersion,
+    environment,
+    created_at: head.createdAt.toISOString(),
+    updated_at: head.updatedAt.toISOString(),
+  };
+}
+
+export function presentTemplate({ head, content }: Template, scope: Scope) {
+  const { version, subject, html, text, variables, publishedAt } = content;
+  return {
+    ...presentTemplateHead(head, scope),
+    version,
+    subject,
+    html,
+    text,
+    variables: [...variables],
+    published_at: publishedAt?.toISOString() ?? null,
+  };
+}
+
+export function presentVersion({ version, subject, createdAt, publishedAt }: VersionSummary) {
+  return {
+    object: 'template_version' as const,
+    version,
+    subject,
+    created_at: createdAt.toISOString(),
+    published_at: publishedAt?.toISOString() ?? null,
+  };
+}
+
+export function presentRendered(rendered: RenderedTemplate) {
+  return { object: 'rendered_template' as const, ...rendered };
+}

@@ -1,0 +1,251 @@
+/**
+ * The log of webhook deliveries: one per event and endpoint, with its attempts and the event's id. Written
+ * with the event (events/event-store.ts) and with each outcome (webhooks/sending/queue-store.ts), sent again by replay-store.ts,
+ * deleted by retention/retention-store.ts.
+ */
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from '../database/database.ts';
+import { EVENT_DATA, EVENT_EMAIL } from '../events/event-store.ts';
+import { type Page, type PageOf, pageOf } from '../database/page.ts';
+import { firstUuidOf } from '../database/partitions.ts';
+
+export type DeliveryStatus = 'pending' | 'delivered' | 'failed';
+
+export type WebhookDelivery = {
+  id: string;
+  type: string;
+  status: DeliveryStatus;
+  /** Number of attempts, including replays. */
+  attempts: number;
+  createdAt: Date;
+  completedAt: Date | null;
+  /** Null after it has ended. */
+  nextAttemptAt: Date | null;
+};
+
+/** One attempt as stored and shown; the newest 20 of a delivery are kept. */
+export type LoggedAttempt = {
+  /** ISO 8601, when it began. */
+  at: string;
+  /** The HTTP status of the response; null: no response. */
+  status: number | null;
+  latency_ms: number;
+  /** The first 4 KB of the response's body. */
+  answer: string | null;
+  /** Why there was no response, as a sentence. */
+  error: string | null;
+};
+
+/** The parts of the request body, as stored. */
+export type StoredEvent = {
+  type: string;
+  /** ISO 8601. */
+  createdAt: string;
+  /** JSON text, the same bytes each time. */
+  data: string;
+};
+
+export type WebhookDeliveryDetail = WebhookDelivery & {
+  log: LoggedAttempt[];
+  /** Null when the event is past its retention. */
+  event: StoredEvent | null;
+};
+
+const DELIVERY_COLUMNS = `d.event_id as id, d.type, d.status, d.attempts, d.created_at as "createdAt",
+       d.completed_at as "completedAt", q.due_at as "nextAttemptAt"`;
+
+const WAITING = `
+  left join lateral (select q.due_at from webhook_queue q
+                      where q.project_id = d.project_id and q.event_id = d.event_id
+                        and q.endpoint_id = d.endpoint_id limit 1) q on true`;
+
+/** The number of deliveries searched for a status without an index. */
+const SCAN_MAX = 50_000;
+
+/** A literal, so that the planner uses the index of failed deliveries. */
+const onlyFailed = (failed: boolean): string => (failed ? "status = 'failed'" : 'true');
+
+type Look = { order: 'desc' | 'asc'; failed: boolean };
+
+/** The deliveries to search; failed ones have their own index. */
+const scan = ({ order, failed }: Look) => `
+  select * from webhook_deliveries
+   where project_id = $1 and environment = $2 and endpoint_id = $3
+     and ($4::uuid is null or event_id ${order === 'desc' ? '<' : '>'} $4)
+     and ${onlyFailed(failed)}
+   order by event_id ${order} limit ${SCAN_MAX}`;
+
+const list = (look: Look) => `
+select ${DELIVERY_COLUMNS} from (${scan(look)}) d${WAITING}
+ where ($5::text is null or d.status = $5) and ($6::text is null or d.type = $6)
+ order by d.event_id ${look.order}
+ limit $7`;
+
+const lastScanned = (look: Look) => `
+select event_id as id from (${scan(look)}) scanned offset ${SCAN_MAX - 1}`;
+
+/** Null: any. */
+export type DeliveryFilter = { status: DeliveryStatus | null; type: string | null };
+
+export type DeliveryPage = PageOf<WebhookDelivery> & {
+  /** The last delivery that was searched, if the search stopped before the end of the list. */
+  scannedUntil: string | null;
+};
+
+/** Newest first. */
+export async function listDeliveries(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, status, type, page }: DeliveryFilter & { endpointId: string; page: Page },
+): Promise<DeliveryPage> {
+  const order = page.before === null ? 'desc' : 'asc';
+  const look: Look = { order, failed: status === 'failed' };
+  const where = [scope.projectId, scope.environment, endpointId, page.before ?? page.after];
+  const values = [...where, status, type, page.limit + 1];
+  const found = pageOf(await db.query<WebhookDelivery>(list(look), values), page);
+  const isFiltered = status !== null || type !== null;
+  if (found.hasMore || !isFiltered) return { ...found, scannedUntil: null };
+  const [last] = await db.query<{ id: string }>(lastScanned(look), where);
+  return { ...found, hasMore: last !== undefined, scannedUntil: last?.id ?? null };
+}
+
+/** The events of an email whose deliveries are looked up. */
+const EVENTS_MAX = 200;
+
+/** One index probe for each event and endpoint, of which a project has few (ENDPOINTS_MAX). */
+const LIST_OF_EMAIL = `
+select ${DELIVERY_COLUMNS}, w.id as "endpointId", w.url
+  from (select id from events
+         where project_id = $1 and environment = $2 and subject_id = $3
+         order by seq desc limit ${EVENTS_MAX}) e
+ cross join (select id, url from webhook_endpoints
+              where project_id = $1 and environment = $2) w
+ cross join lateral (
+    select * from webhook_deliveries d
+     where d.project_id = $1 and d.endpoint_id = w.id and d.event_id = e.id offset 0) d${WAITING}
+ order by d.event_id desc, w.id
+ limit $4`;
+
+export type EmailDelivery = WebhookDelivery & { endpointId: string; url: string };
+
+/** The deliveries of an email's newest events, newest first; deleted endpoints have none. */
+export async function listDeliveriesOfEmail(
+  db: Queryable,
+  { projectId, environment, id }: Scope & { id: string },
+  limit: number,
+): Promise<EmailDelivery[]> {
+  return db.query<EmailDelivery>(LIST_OF_EMAIL, [projectId, environment, id, limit]);
+}
+
+const FIND_DELIVERY = `
+select ${DELIVERY_COLUMNS}, d.log, e.event
+  from webhook_deliveries d${WAITING}
+  left join lateral (
+    select json_build_object('type', e.type, 'createdAt', wire_time(e.created_at),
+                             'data', (${EVENT_DATA('e')})::text) as event
+      from events e${EVENT_EMAIL('e')}
+     where e.project_id = d.project_id and e.subject_id = d.subject_id and e.seq = d.seq
+     limit 1) e on true
+ where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3 and d.event_id = $4`;
+
+export async function findDelivery(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, id }: { endpointId: string; id: string },
+): Promise<WebhookDeliveryDetail | null> {
+  const values = [scope.projectId, scope.environment, endpointId, id];
+  const [row] = await db.query<WebhookDeliveryDetail>(FIND_DELIVERY, values);
+  return row ?? null;
+}
+
+// Ids have the process's time, created_at the database's; the margin covers the difference.
+const ID_MARGIN_MS = 5 * 60_000;
+
+const inRange = (failed: boolean) => `
+  from webhook_deliveries d
+ where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3
+   and d.event_id > $4 and d.event_id < $5 and d.created_at >= $6 and d.created_at < $7
+   and ($8::text is null or d.status = $8) and ${onlyFailed(failed)}`;
+
+const findRange = (failed: boolean) => `
+select d.event_id as id ${inRange(failed)}
+ order by d.event_id
+ limit $9`;
+
+const countRange = (failed: boolean) => `
+select count(*)::int as count from (select ${inRange(failed)} limit $9) d`;
+
+/** Deliveries of events from `since` (inclusive) to `until`. */
+export type DeliveryRange = {
+  endpointId: string;
+  since: Date;
+  until: Date;
+  /** Only deliveries with this status; null: all. */
+  status: DeliveryStatus | null;
+};
+
+/** In the order of ids, which is chronological except for differences between clocks. */
+export async function findDeliveryIds(
+  db: Queryable,
+  scope: Scope,
+  { after, limit, ...range }: DeliveryRange & { after: string | null; limit: number },
+): Promise<string[]> {
+  const values = rangeValues(scope, range, after);
+  const failed = range.status === 'failed';
+  const rows = await db.query<{ id: string }>(findRange(failed), [...values, limit]);
+  return rows.map((row) => row.id);
+}
+
+/** The number of deliveries, up to `limit`. */
+export async function countDeliveries(
+  db: Queryable,
+  scope: Scope,
+  { limit, ...range }: DeliveryRange & { limit: number },
+): Promise<number> {
+  const values = rangeValues(scope, range, null);
+  const failed = range.status === 'failed';
+  const [row] = await db.query<{ count: number }>(countRange(failed), [...values, limit]);
+  return row?.count ?? 0;
+}
+
+function rangeValues(scope: Scope, range: DeliveryRange, after: string | null): unknown[] {
+  const { endpointId, since, until, status } = range;
+  const first = firstUuidOf(Math.max(0, since.getTime() - ID_MARGIN_MS));
+  const last = firstUuidOf(until.getTime() + ID_MARGIN_MS);
+  const ids = [after !== null && after > first ? after : first, last];
+  return [scope.projectId, scope.environment, endpointId, ...ids, since, until, status];
+}
+
+const RECORD_TEST = `
+with new_event as (
+  insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
+  values ($1, $2, $4, 1, $4, $5, $6, $7::json)
+)
+insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
+                                type, status, attempts, created_at, completed_at, log)
+values ($1, $2, $3, $4, $4, 1, $5, $8, 1, $6, app_now(), jsonb_build_array($9::jsonb))`;
+
+/** Records a completed test: its event and its delivery. */
+export async function recordTest(
+  db: Queryable,
+  scope: Scope,
+  test: {
+    endpointId: string;
+    id: string;
+    event: StoredEvent;
+    status: DeliveryStatus;
+    attempt: LoggedAttempt;
+  },
+): Promise<void> {
+  await db.query(RECORD_TEST, [
+    scope.projectId,
+    scope.environment,
+    test.endpointId,
+    test.id,
+    test.event.type,
+    test.event.createdAt,
+    test.event.data,
+    test.status,
+    JSON.stringify(test.attempt),
+  ]);
+}

@@ -1,0 +1,205 @@
+/**
+ * Webhook endpoints: registered, changed, deleted, secrets rotated. Secrets are sealed (secrets/secret-store.ts); only
+ * webhooks/ opens them. delivery-store.ts has the deliveries.
+ */
+import type { EventType } from '../core/events.ts';
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from '../database/database.ts';
+import { type Page, type PageOf, pageOf } from '../database/page.ts';
+
+export type EndpointStatus = 'enabled' | 'disabled';
+
+/** The shape of the events that an endpoint gets (compat/resend/wire/webhook-payload.ts). */
+export type PayloadFormat = 'letterhaus' | 'resend';
+
+export type WebhookEndpoint = {
+  id: string;
+  url: string;
+  /** null: all types, including those added later. */
+  events: readonly EventType[] | null;
+  status: EndpointStatus;
+  format: PayloadFormat;
+  /** Why the service disabled it, as a sentence; null when a request did. */
+  disabledReason: string | null;
+  /** Since when all attempts have failed; null: it is not failing. */
+  failingSince: Date | null;
+  createdAt: Date;
+};
+
+/** Sealed with the endpoint's id. Earlier secrets are present only while they are valid. */
+export type SealedSecrets = {
+  secret: Buffer;
+  previousSecret: Buffer | null;
+  /** Precedes the previous one, after two rotations within 24 hours. */
+  earlierSecret: Buffer | null;
+};
+
+/** Limits the fan-out of an event, which notifies every endpoint. */
+export const ENDPOINTS_MAX = 50;
+
+const COLUMNS = `id, url, events, status, payload_format as format, disabled_reason as "disabledReason",
+       failing_since as "failingSince", created_at as "createdAt"`;
+
+const CREATE = `
+insert into webhook_endpoints (project_id, environment, id, url, events, status, secret,
+                               payload_format, created_at)
+select $1, $2, $3, $4, $5, 'enabled', $6, $7, app_now()
+ where (select count(*) from webhook_endpoints where project_id = $1 and environment = $2)
+       < ${ENDPOINTS_MAX}
+returning ${COLUMNS}`;
+
+/** Null when the project has the maximum number of endpoints in this environment. */
+export async function createEndpoint(
+  db: Queryable,
+  scope: Scope,
+  endpoint: Pick<WebhookEndpoint, 'id' | 'url' | 'events'> & {
+    secret: Buffer;
+    format?: PayloadFormat;
+  },
+): Promise<WebhookEndpoint | null> {
+  const { id, url, events, secret, format = 'letterhaus' } = endpoint;
+  const values = [scope.projectId, scope.environment, id, url, events, secret, format];
+  const [row] = await db.query<WebhookEndpoint>(CREATE, values);
+  return row ?? null;
+}
+
+const LIST = `
+select ${COLUMNS} from webhook_endpoints
+ where project_id = $1 and environment = $2
+   and ($4::uuid is null or id < $4) and ($5::uuid is null or id > $5)
+ order by case when $5::uuid is null then id end desc, id
+ limit $3`;
+
+/** Newest first. */
+export async function listEndpoints(
+  db: Queryable,
+  scope: Scope,
+  page: Page,
+): Promise<PageOf<WebhookEndpoint>> {
+  const values = [scope.projectId, scope.environment, page.limit + 1, page.after, page.before];
+  return pageOf(await db.query<WebhookEndpoint>(LIST, values), page);
+}
+
+const FIND = `
+select ${COLUMNS} from webhook_endpoints
+ where project_id = $1 and environment = $2 and id = $3`;
+
+export async function findEndpoint(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<WebhookEndpoint | null> {
+  const [row] = await db.query<WebhookEndpoint>(FIND, [scope.projectId, scope.environment, id]);
+  return row ?? null;
+}
+
+const FIND_SECRETS = `
+select secret, case when previous_secret_expires_at > app_now() then previous_secret end
+       as "previousSecret",
+       case when earlier_secret_expires_at > app_now() then earlier_secret end as "earlierSecret"
+  from webhook_endpoints
+ where project_id = $1 and environment = $2 and id = $3`;
+
+export async function findSecrets(
+  db: Queryable,
+  scope: Scope,
+  id: string,
+): Promise<SealedSecrets | null> {
+  const values = [scope.projectId, scope.environment, id];
+  const [row] = await db.query<SealedSecrets>(FIND_SECRETS, values);
+  return row ?? null;
+}
+
+// Changes only given fields, so that concurrent changes do not overwrite each other. Another URL, or
+// enabling, resets the failures.
+const UPDATE = `
+update webhook_endpoints e
+   set url = c.url, events = case when $5 then $6 else e.events end, status = c.status,
+       failures        = case when c.anew then 0 else e.failures end,
+       failing_since   = case when not c.anew then e.failing_since end,
+       disabled_reason = case when not c.anew then e.disabled_reason end,
+       blocked_until   = case when c.anew then app_now() else e.blocked_until end
+  from (select coalesce($4, url) as url, coalesce($7, status) as status,
+               url <> coalesce($4, url) or status <> coalesce($7, status) as anew
+          from webhook_endpoints
+         where project_id = $1 and environment = $2 and id = $3 for update) c
+ where e.project_id = $1 and e.environment = $2 and e.id = $3
+returning e.id, e.url, e.events, e.status, e.payload_format as format, e.disabled_reason as "disabledReason",
+          e.failing_since as "failingSince", e.created_at as "createdAt"`;
+
+/** Omitted fields do not change; `events` null: all types. */
+export type EndpointChange = {
+  url?: string | undefined;
+  events?: readonly EventType[] | null | undefined;
+  status?: EndpointStatus | undefined;
+};
+
+/** Changes an endpoint; null when there is none with this id. */
+export async function updateEndpoint(
+  db: Queryable,
+  scope: Scope,
+  { id, url, events, status }: EndpointChange & { id: string },
+): Promise<WebhookEndpoint | null> {
+  const changes = [url ?? null, events !== undefined, events ?? null, status ?? null];
+  const values = [scope.projectId, scope.environment, id, ...changes];
+  const [row] = await db.query<WebhookEndpoint>(UPDATE, values);
+  return row ?? null;
+}
+
+const ENABLE_AGAIN = `
+update webhook_endpoints
+   set status = 'enabled', failures = 0, failing_since = null, disabled_reason = null,
+       blocked_until = app_now()
+ where project_id = $1 and environment = $2 and id = $3
+   and status = 'disabled' and disabled_reason is not null`;
+
+/** Enables an endpoint that the service disabled; one that its owner disabled does not change. */
+export async function enableAgain(db: Queryable, scope: Scope, id: string): Promise<void> {
+  await db.query(ENABLE_AGAIN, [scope.projectId, scope.environment, id]);
+}
+
+// No effect while both earlier secrets are valid: a third rotation would invalidate one of them early.
+const ROTATE = `
+update webhook_endpoints
+   set earlier_secret = case when previous_secret_expires_at > app_now() then previous_secret end,
+       earlier_secret_expires_at = previous_secret_expires_at,
+       previous_secret = secret, previous_secret_expires_at = app_now() + interval '24 hours',
+       secret = $4
+ where project_id = $1 and environment = $2 and id = $3
+   and (earlier_secret is null or earlier_secret_expires_at <= app_now())
+returning ${COLUMNS}`;
+
+/**
+ * Replaces the secret; the earlier ones stay valid for 24 hours from their rotation.
+ * @returns null when there is no such endpoint, or two earlier secrets are still valid
+ */
+export async function rotateSecret(
+  db: Queryable,
+  scope: Scope,
+  { id, secret }: { id: string; secret: Buffer },
+): Promise<WebhookEndpoint | null> {
+  const values = [scope.projectId, scope.environment, id, secret];
+  const [row] = await db.query<WebhookEndpoint>(ROTATE, values);
+  return row ?? null;
+}
+
+// Makes one waiting row due, through which the loop finds the rest and ends them as failed.
+const DELETE = `
+with gone as (
+  delete from webhook_endpoints where project_id = $1 and environment = $2 and id = $3 returning id
+), one as (
+  select q.project_id, q.endpoint_id, q.event_id from webhook_queue q
+   where q.endpoint_id = $3 and q.holder is null and exists (select from gone)
+   order by q.due_at limit 1 for update skip locked
+), found as (
+  update webhook_queue q set due_at = app_now() from one
+   where q.project_id = one.project_id and q.event_id = one.event_id
+     and q.endpoint_id = one.endpoint_id
+)
+select id from gone`;
+
+/** False when there is none with this id. */
+export async function deleteEndpoint(db: Queryable, scope: Scope, id: string): Promise<boolean> {
+  const rows = await db.query(DELETE, [scope.projectId, scope.environment, id]);
+  return rows.length > 0;
+}

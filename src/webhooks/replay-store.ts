@@ -1,0 +1,221 @@
+/**
+ * Replays: webhook deliveries sent again, individually or by time range, with the same ids and a new retry
+ * schedule. A replay is queued like any other delivery, so one worker at a time sends it
+ * (webhooks/sending/queue-store.ts).
+ *
+ * A range is queued in steps by any worker (`feedReplays`); a step and the cursor of its replay commit
+ * together. At most WAITING_MAX deliveries of the endpoint are due at a time, so that new events wait for
+ * these only, and an endpoint with an outage stops its replay.
+ */
+import type { Scope } from '../core/scope.ts';
+import type { Queryable } from '../database/database.ts';
+import { newId } from '../database/ids.ts';
+import { type DeliveryRange, type DeliveryStatus, findDeliveryIds } from './delivery-store.ts';
+
+// The queue row first, then the delivery: the lock order of webhooks/sending/queue-store.ts.
+const replay = (condition: string, isFirst: string) => `
+wanted as materialized (
+  select d.project_id, d.endpoint_id, d.event_id from webhook_deliveries d
+   where d.project_id = $1 and d.environment = $2 and d.endpoint_id = $3
+     and d.event_id = any($4::uuid[])${condition}
+),
+queued as (
+  insert into webhook_queue as q (project_id, endpoint_id, event_id, due_at)
+  select project_id, endpoint_id, event_id, app_now() from wanted order by event_id
+  on conflict (project_id, event_id, endpoint_id) do update set due_at = excluded.due_at, attempts = 0
+   where q.holder is null
+  returning q.event_id
+),
+asked as (
+  update nodes set checks_asked = checks_asked + 1
+   where id = any(array(select q.holder from wanted w join webhook_queue q
+                            on q.project_id = w.project_id and q.event_id = w.event_id
+                           and q.endpoint_id = w.endpoint_id
+                         where q.holder is not null))
+),
+rested as (
+  update webhook_endpoints set blocked_until = app_now()
+   where project_id = $1 and id = $3 and blocked_until > app_now() and ${isFirst}
+)
+update webhook_deliveries d set status = 'pending', completed_at = null
+  from queued q
+ where d.project_id = $1 and d.endpoint_id = $3 and d.event_id = q.event_id
+   and d.event_id = any($4::uuid[])`;
+
+const REPLAY_ONE = `with ${replay('', 'true')}`;
+
+/**
+ * Queues a delivery to be sent again now. One that is being sent does not change; its worker is asked to
+ * compare it with its memory. A suspended endpoint is tried at once.
+ */
+export async function replayDelivery(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, id }: { endpointId: string; id: string },
+): Promise<void> {
+  await db.query(REPLAY_ONE, [scope.projectId, scope.environment, endpointId, [id]]);
+}
+
+export type ReplayStatus = 'running' | 'completed' | 'canceled';
+
+export type WebhookReplay = {
+  id: string;
+  endpointId: string;
+  since: Date;
+  /** Exclusive; at most the time of the request. */
+  until: Date;
+  /** Only deliveries with this status; null: all. */
+  deliveryStatus: DeliveryStatus | null;
+  /** `canceled`: its endpoint was disabled or deleted. */
+  status: ReplayStatus;
+  /** The number of deliveries in its range at its start. */
+  total: number;
+  /** The number queued so far. */
+  queued: number;
+  createdAt: Date;
+  completedAt: Date | null;
+};
+
+const COLUMNS = `id, endpoint_id as "endpointId", since, until, delivery_status as "deliveryStatus",
+       status, total, queued, created_at as "createdAt", completed_at as "completedAt"`;
+
+const CREATE = `
+insert into webhook_replays (project_id, environment, endpoint_id, id, since, until,
+                             delivery_status, status, total, stepped_at, created_at)
+values ($1, $2, $3, $4, $5, least($6, app_now()), $7, 'running', $8, app_now(), app_now())
+on conflict (endpoint_id) where status = 'running' do nothing
+returning ${COLUMNS}`;
+
+/** Starts a replay; null while another one of the endpoint runs. */
+export async function createReplay(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, since, until, status, total }: DeliveryRange & { total: number },
+): Promise<WebhookReplay | null> {
+  const values = [endpointId, newId(), since, until, status, total];
+  const [row] = await db.query<WebhookReplay>(CREATE, [
+    scope.projectId,
+    scope.environment,
+    ...values,
+  ]);
+  return row ?? null;
+}
+
+const FIND = `
+select ${COLUMNS} from webhook_replays
+ where project_id = $1 and environment = $2 and endpoint_id = $3 and id = $4`;
+
+export async function findReplay(
+  db: Queryable,
+  scope: Scope,
+  { endpointId, id }: { endpointId: string; id: string },
+): Promise<WebhookReplay | null> {
+  const values = [scope.projectId, scope.environment, endpointId, id];
+  const [row] = await db.query<WebhookReplay>(FIND, values);
+  return row ?? null;
+}
+
+const FIND_RUNNING_OF = `
+select ${COLUMNS} from webhook_replays
+ where project_id = $1 and environment = $2 and endpoint_id = $3 and status = 'running'`;
+
+/** The running replay of this endpoint. */
+export async function findRunningReplay(
+  db: Queryable,
+  scope: Scope,
+  endpointId: string,
+): Promise<WebhookReplay | null> {
+  const values = [scope.projectId, scope.environment, endpointId];
+  const [row] = await db.query<WebhookReplay>(FIND_RUNNING_OF, values);
+  return row ?? null;
+}
+
+/** The maximum number of due deliveries of an endpoint, which a new event waits for. */
+const WAITING_MAX = 500;
+/** Replays that one poll feeds. */
+const FED_MAX = 20;
+
+// Oldest steps first, so that all replays progress if there are more than one poll feeds.
+const FIND_RUNNING = `
+select r.project_id as "projectId", r.environment, r.after_event as "afterEvent", r.id,
+       r.endpoint_id as "endpointId", r.since, r.until, r.delivery_status as "deliveryStatus",
+       coalesce(e.status = 'enabled', false) as "isOpen",
+       ${WAITING_MAX} - (select count(*)::int from (
+          select from webhook_queue q
+           where q.endpoint_id = r.endpoint_id and q.holder is null and q.due_at <= app_now()
+           order by q.due_at limit ${WAITING_MAX}) due) as room
+  from webhook_replays r
+  left join webhook_endpoints e on e.project_id = r.project_id and e.id = r.endpoint_id
+ where r.status = 'running'
+ order by r.stepped_at
+ limit ${FED_MAX}`;
+
+type Running = Scope &
+  Pick<WebhookReplay, 'id' | 'endpointId' | 'since' | 'until' | 'deliveryStatus'> & {
+    afterEvent: string | null;
+    isOpen: boolean;
+    /** How many more may be due. */
+    room: number;
+  };
+
+/**
+ * Advances the running replays by one step. Several workers may do this concurrently: a step counts only
+ * if the cursor has not changed.
+ * @returns whether deliveries were queued
+ */
+export async function feedReplays(db: Queryable): Promise<boolean> {
+  let hasQueued = false;
+  for (const running of await db.query<Running>(FIND_RUNNING)) {
+    const { projectId, id } = running;
+    if (!running.isOpen) await db.query(END, [projectId, id, 'canceled', running.afterEvent]);
+    else if (running.room > 0 && (await step(db, running))) hasQueued = true;
+    else await db.query(PASS, [projectId, id]);
+  }
+  return hasQueued;
+}
+
+const PASS = `
+update webhook_replays set stepped_at = app_now()
+ where project_id = $1 and id = $2 and status = 'running'`;
+
+const END = `
+update webhook_replays set status = $3, completed_at = app_now()
+ where project_id = $1 and id = $2 and status = 'running'
+   and after_event is not distinct from $4::uuid`;
+
+// Only the first step ends a suspension: later ones would cause an attempt at an unreachable endpoint per poll.
+const STEP = `
+with stepped as (
+  update webhook_replays
+     set after_event = $7, queued = queued + cardinality($4::uuid[]), stepped_at = app_now()
+   where project_id = $1 and id = $5 and status = 'running'
+     and after_event is not distinct from $6::uuid
+  returning 1
+),
+${replay(' and exists (select from stepped)', '$6::uuid is null')}`;
+
+async function step(db: Queryable, running: Running): Promise<boolean> {
+  const { projectId, endpointId, id, afterEvent, deliveryStatus: status, room } = running;
+  const { since, until } = running;
+  const range = { endpointId, since, until, status, after: afterEvent, limit: room };
+  const ids = await findDeliveryIds(db, running, range);
+  const last = ids.at(-1);
+  if (last === undefined) {
+    await db.query(END, [projectId, id, 'completed', afterEvent]);
+    return false;
+  }
+  const values = [projectId, running.environment, endpointId, ids, id, afterEvent, last];
+  await db.query(STEP, values);
+  return true;
+}
+
+const FORGET = `
+delete from webhook_replays where ctid = any(array(
+  select ctid from webhook_replays
+   where status <> 'running' and completed_at <= app_now() - interval '30 days' limit $1))
+returning 1`;
+
+/** Deletes replays that ended 30 days ago. @returns their number */
+export async function forgetReplays(db: Queryable, batch: number): Promise<number> {
+  return (await db.query(FORGET, [batch])).length;
+}

@@ -1,0 +1,287 @@
+/**
+ * Routes of webhooks: management, deliveries with their attempts, and replays. A secret is returned only
+ * by the request that created it.
+ */
+import { isRefusal } from '../core/refusals.ts';
+import { callerOf } from '../http/access.ts';
+import { countToLimit, refuse } from '../http/errors.ts';
+import { pageAnswer, pageFrom } from '../http/list.ts';
+import { failures, idParams, pageQuery } from '../http/schemas.ts';
+import {
+  deliveryParams,
+  replayParams,
+  webhook,
+  webhookChange,
+  webhookCreation,
+  webhookDeleted,
+  webhookDeliveryDetail,
+  webhookDeliveryList,
+  webhookDeliveryQuery,
+  webhookList,
+  webhookReplay,
+  webhookReplayRequest,
+  webhookWithSecret,
+} from './schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+import {
+  presentDelivery,
+  presentDeliveryDetail,
+  presentReplay,
+  presentWebhook,
+  presentWithSecret,
+} from './view.ts';
+import type { DeliveryId } from './replays.ts';
+
+const TAGS = ['Webhooks'];
+const params = idParams('webhook');
+/** For the routes that send deliveries again. */
+const ENABLES =
+  'It enables a webhook that the service disabled; one that was disabled by a request refuses it.';
+
+export function registerWebhookRoutes(app: App, services: HttpServices): void {
+  registerCreateAndList(app, services);
+  registerOne(app, services);
+  registerSecretAndTest(app, services);
+  registerWebhookDeliveryRoutes(app, services);
+}
+
+function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
+  app.post('/v1/webhooks', {
+    schema: {
+      summary: 'Register a webhook',
+      description: 'The response has the signing secret, which is shown once.',
+      operationId: 'createWebhook',
+      tags: TAGS,
+      body: webhookCreation,
+      response: { 201: webhookWithSecret, ...failures(400, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { url, events = null } = request.body;
+      const created = await webhooks.create(callerOf(request), { url, events });
+      if (isRefusal(created)) return refuse(reply, created);
+      return reply.code(201).send(presentWithSecret(created));
+    },
+  });
+
+  app.get('/v1/webhooks', {
+    schema: {
+      summary: 'List webhooks',
+      description: 'Those of this project and environment, newest first.',
+      operationId: 'listWebhooks',
+      tags: TAGS,
+      querystring: pageQuery,
+      response: { 200: webhookList, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      return pageAnswer(await webhooks.list(callerOf(request), page), presentWebhook);
+    },
+  });
+}
+
+function registerOne(app: App, { webhooks }: HttpServices): void {
+  app.get('/v1/webhooks/:id', {
+    schema: {
+      summary: 'Get a webhook',
+      description: 'Without its signing secret, which is shown only when it is made or rotated.',
+      operationId: 'getWebhook',
+      tags: TAGS,
+      params,
+      response: { 200: webhook, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const found = await webhooks.get(callerOf(request), request.params.id);
+      return isRefusal(found) ? refuse(reply, found) : presentWebhook(found);
+    },
+  });
+
+  app.patch('/v1/webhooks/:id', {
+    schema: {
+      summary: 'Change a webhook',
+      description: 'Only given fields change. Another URL, or enabling it, resets its failures.',
+      operationId: 'updateWebhook',
+      tags: TAGS,
+      params,
+      body: webhookChange,
+      response: { 200: webhook, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const changed = await webhooks.update(callerOf(request), id, request.body);
+      return isRefusal(changed) ? refuse(reply, changed) : presentWebhook(changed);
+    },
+  });
+
+  app.delete('/v1/webhooks/:id', {
+    schema: {
+      summary: 'Delete a webhook',
+      description: 'With its deliveries; pending ones are not sent.',
+      operationId: 'deleteWebhook',
+      tags: TAGS,
+      params,
+      response: { 200: webhookDeleted, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const gone = await webhooks.delete(callerOf(request), request.params.id);
+      if (isRefusal(gone)) return refuse(reply, gone);
+      return { object: 'webhook' as const, id: gone.id, deleted: true as const };
+    },
+  });
+}
+
+function registerSecretAndTest(app: App, services: HttpServices): void {
+  const { webhooks } = services;
+  app.post('/v1/webhooks/:id/rotate-secret', {
+    schema: {
+      summary: 'Make a new signing secret',
+      description:
+        'For 24 hours everything is also signed with the old secret. Within 24 hours a secret can be ' +
+        'rotated twice; then there are three signatures.',
+      operationId: 'rotateWebhookSecret',
+      tags: TAGS,
+      params,
+      response: { 200: webhookWithSecret, ...failures(404, 409) },
+    },
+    handler: async (request, reply) => {
+      const rotated = await webhooks.rotateSecret(callerOf(request), request.params.id);
+      return isRefusal(rotated) ? refuse(reply, rotated) : presentWithSecret(rotated);
+    },
+  });
+
+  app.post('/v1/webhooks/:id/test', {
+    config: { limit: 'webhooks' },
+    schema: {
+      summary: 'Test a webhook',
+      description:
+        'Sends a `webhook.test` event at once, with one attempt, and returns the result.',
+      operationId: 'testWebhook',
+      tags: TAGS,
+      params,
+      response: { 200: webhookDeliveryDetail, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params;
+      const found = await webhooks.get(callerOf(request), id);
+      if (isRefusal(found)) return refuse(reply, found);
+      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
+      const tested = await webhooks.test(callerOf(request), id);
+      return isRefusal(tested) ? refuse(reply, tested) : presentDeliveryDetail(tested);
+    },
+  });
+}
+
+function registerWebhookDeliveryRoutes(app: App, services: HttpServices): void {
+  registerReading(app, services);
+  registerReplay(app, services);
+}
+
+function registerReading(app: App, { webhooks }: HttpServices): void {
+  app.get('/v1/webhooks/:id/deliveries', {
+    schema: {
+      summary: 'List deliveries of a webhook',
+      description: 'Newest first.',
+      operationId: 'listWebhookDeliveries',
+      tags: TAGS,
+      params,
+      querystring: webhookDeliveryQuery,
+      response: { 200: webhookDeliveryList, ...failures(404, 422) },
+    },
+    handler: async (request, reply) => {
+      const page = pageFrom(request.query);
+      if (isRefusal(page)) return refuse(reply, page);
+      const { status = null, type = null } = request.query;
+      const { id } = request.params;
+      const found = await webhooks.deliveries(callerOf(request), id, { status, type, page });
+      if (isRefusal(found)) return refuse(reply, found);
+      return { ...pageAnswer(found, presentDelivery), scanned_until: found.scannedUntil };
+    },
+  });
+
+  app.get('/v1/webhooks/:id/deliveries/:delivery_id', {
+    schema: {
+      summary: 'Get a delivery',
+      description: 'With its payload and its attempts.',
+      operationId: 'getWebhookDelivery',
+      tags: TAGS,
+      params: deliveryParams,
+      response: { 200: webhookDeliveryDetail, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const found = await webhooks.delivery(callerOf(request), deliveryOf(request.params));
+      return isRefusal(found) ? refuse(reply, found) : presentDeliveryDetail(found);
+    },
+  });
+}
+
+function registerReplay(app: App, services: HttpServices): void {
+  const { webhooks } = services;
+  app.post('/v1/webhooks/:id/deliveries/:delivery_id/replay', {
+    config: { limit: 'webhooks' },
+    schema: {
+      summary: 'Send a delivery again',
+      description: `Now, with the same id and regardless of its status; its retries start again. ${ENABLES}`,
+      operationId: 'replayWebhookDelivery',
+      tags: TAGS,
+      params: deliveryParams,
+      response: { 202: webhookDeliveryDetail, ...failures(404, 409) },
+    },
+    handler: async (request, reply) => {
+      const which = deliveryOf(request.params);
+      const found = await webhooks.delivery(callerOf(request), which);
+      if (isRefusal(found)) return refuse(reply, found);
+      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
+      const replayed = await webhooks.replay(callerOf(request), which);
+      if (isRefusal(replayed)) return refuse(reply, replayed);
+      return reply.code(202).send(presentDeliveryDetail(replayed));
+    },
+  });
+
+  app.post('/v1/webhooks/:id/replay', {
+    config: { limit: 'webhooks' },
+    schema: {
+      summary: 'Send the deliveries of a period again',
+      description:
+        'At most 50,000 in one replay, one replay of a webhook at a time, oldest first. They are ' +
+        'queued in steps: no more than 500 are due at a time, so that new events do not wait for ' +
+        'all of them. It includes only what was once sent to this webhook, not the events ' +
+        `that occurred while it was disabled. ${ENABLES}`,
+      operationId: 'replayWebhook',
+      tags: TAGS,
+      params,
+      body: webhookReplayRequest,
+      response: { 202: webhookReplay, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { since, until, status = null } = request.body;
+      const { id } = request.params;
+      const found = await webhooks.get(callerOf(request), id);
+      if (isRefusal(found)) return refuse(reply, found);
+      if (!(await countToLimit(services, request, reply, 'webhooks'))) return reply;
+      const range = { since: new Date(since), until: new Date(until), status };
+      const replay = await webhooks.replayRange(callerOf(request), id, range);
+      if (isRefusal(replay)) return refuse(reply, replay);
+      return reply.code(202).send(presentReplay(replay));
+    },
+  });
+
+  app.get('/v1/webhooks/:id/replays/:replay_id', {
+    schema: {
+      summary: 'Get a replay',
+      description: 'Its progress. It is kept for 30 days after its end.',
+      operationId: 'getWebhookReplay',
+      tags: TAGS,
+      params: replayParams,
+      response: { 200: webhookReplay, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const { id: endpointId, replay_id: id } = request.params;
+      const found = await webhooks.findReplay(callerOf(request), { endpointId, id });
+      return isRefusal(found) ? refuse(reply, found) : presentReplay(found);
+    },
+  });
+}
+
+function deliveryOf({ id, delivery_id }: { id: string; delivery_id: string }): DeliveryId {
+  return { endpointId: id, id: delivery_id };
+}

@@ -1,0 +1,183 @@
+/**
+ * Fair queueing of webhooks: projects with due deliveries are served in turn, and within a project its
+ * endpoints, each with a limit of concurrent attempts. The limit starts at 2, grows with every quick
+ * success and halves with every failure. Pure: the loop claims.
+ *
+ * An attempt that has no answer after a second is **waiting**: it leaves the slots of the sender, which
+ * belong to attempts that move, and counts here, with a quarter for one project. So endpoints that answer after
+ * 14 s delay neither other projects nor the endpoints of their own project that answer quickly.
+ */
+import type { Endpoint } from './queue-store.ts';
+
+export type EndpointAsk = Endpoint & {
+  /** Deliveries to claim at most. */
+  room: number;
+};
+
+export type Pace = 'quick' | 'slow' | 'failed';
+
+/** A delivery as far as it counts here. */
+type Counted = { endpointId: string; data?: string | null };
+
+type ProjectState = { endpoints: number; underWay: number; waiting: number; bytes: number };
+
+type EndpointState = Endpoint & {
+  /** More may be due than was claimed. */
+  hasMore: boolean;
+  width: number;
+  underWay: number;
+  project: ProjectState;
+};
+
+const WIDTH_FIRST = 2;
+const WIDTH_MAX = 32;
+/** Attempts without an answer for a second, of all projects and of one. Each is a socket. */
+const WAITING_MAX = 1_000;
+const WAITING_OF_PROJECT_MAX = WAITING_MAX / 4;
+/** What every project may have, however much waits for others. */
+const WAITING_ALWAYS = 4;
+/** Content of deliveries under way. */
+const BYTES_MAX = 16 * 1024 * 1024;
+const BYTES_OF_PROJECT_MAX = BYTES_MAX / 4;
+/** Endpoints that are remembered as quick when nothing is due for them. */
+const QUICK_MAX = 10_000;
+
+export class EndpointQueue {
+  /** In the order of rotation. */
+  readonly #endpoints = new Map<string, EndpointState>();
+  readonly #projects = new Map<string, ProjectState>();
+  /** Endpoints whose last answer came within a second. */
+  readonly #quick = new Set<string>();
+  /** Of all projects. */
+  #waiting = 0;
+  #bytes = 0;
+
+  /** A delivery is due for this endpoint. */
+  add(endpoint: Endpoint): void {
+    const known = this.#endpoints.get(endpoint.endpointId);
+    if (!known) {
+      const { projectId, endpointId, lowWaterMs } = endpoint;
+      const project = this.#project(projectId);
+      project.endpoints += 1;
+      const state = { hasMore: true, width: WIDTH_FIRST, underWay: 0, project };
+      this.#endpoints.set(endpointId, { projectId, endpointId, lowWaterMs, ...state });
+      return;
+    }
+    known.lowWaterMs = known.hasMore
+      ? Math.min(known.lowWaterMs, endpoint.lowWaterMs)
+      : endpoint.lowWaterMs;
+    known.hasMore = true;
+  }
+
+  /** What to claim now, at most `max` in total, divided among the endpoints; those chosen move to the end. */
+  ask(max: number): EndpointAsk[] {
+    const ready = projectsInTurn([...this.#endpoints.values()].filter((one) => this.#isReady(one)));
+    const share = Math.max(1, Math.floor(max / Math.max(1, ready.length)));
+    return ready.slice(0, max).map((endpoint) => {
+      this.#endpoints.delete(endpoint.endpointId);
+      this.#endpoints.set(endpoint.endpointId, endpoint);
+      const { projectId, endpointId, lowWaterMs } = endpoint;
+      return {
+        projectId,
+        endpointId,
+        lowWaterMs,
+        room: Math.min(endpoint.width - endpoint.underWay, share),
+      };
+    });
+  }
+
+  /** The result of a claim: an endpoint that yielded less than requested has no more. */
+  took(asks: readonly EndpointAsk[], claimed: readonly (Counted & { dueAtMs: number })[]): void {
+    for (const one of claimed) this.#count(one, 1);
+    for (const { endpointId, room } of asks) {
+      const due = claimed.filter((one) => one.endpointId === endpointId);
+      const endpoint = this.#state(endpointId);
+      endpoint.hasMore = due.length === room;
+      for (const { dueAtMs } of due) endpoint.lowWaterMs = Math.max(endpoint.lowWaterMs, dueAtMs);
+      this.#forgetIfIdle(endpoint);
+    }
+  }
+
+  /** The endpoint has not answered within a second. */
+  waits({ endpointId }: Counted): void {
+    this.#quick.delete(endpointId);
+    this.#state(endpointId).project.waiting += 1;
+    this.#waiting += 1;
+  }
+
+  finished(delivery: Counted, pace: Pace, { hasWaited }: { hasWaited: boolean }): void {
+    const endpoint = this.#state(delivery.endpointId);
+    this.#count(delivery, -1);
+    if (hasWaited) {
+      endpoint.project.waiting -= 1;
+      this.#waiting -= 1;
+    }
+    this.#notePace(endpoint, pace);
+    this.#forgetIfIdle(endpoint);
+  }
+
+  get hasRoom(): boolean {
+    return [...this.#endpoints.values()].some((endpoint) => this.#isReady(endpoint));
+  }
+
+  #isReady({ hasMore, underWay, width, project, endpointId }: EndpointState): boolean {
+    if (!hasMore || underWay >= width) return false;
+    if (project.underWay === 0) return true;
+    if (project.bytes >= BYTES_OF_PROJECT_MAX || this.#bytes >= BYTES_MAX) return false;
+    if (this.#quick.has(endpointId)) return true;
+    if (project.waiting >= WAITING_OF_PROJECT_MAX) return false;
+    return this.#waiting < WAITING_MAX || project.waiting < WAITING_ALWAYS;
+  }
+
+  #count({ endpointId, data }: Counted, deliveries: 1 | -1): void {
+    const endpoint = this.#state(endpointId);
+    const bytes = deliveries * (data?.length ?? 0);
+    endpoint.underWay += deliveries;
+    endpoint.project.underWay += deliveries;
+    endpoint.project.bytes += bytes;
+    this.#bytes += bytes;
+  }
+
+  #notePace(endpoint: EndpointState, pace: Pace): void {
+    const { endpointId, width } = endpoint;
+    this.#quick.delete(endpointId);
+    if (pace === 'failed') endpoint.width = Math.max(1, Math.floor(width / 2));
+    if (pace !== 'quick') return;
+    endpoint.width = Math.min(width + 1, WIDTH_MAX);
+    this.#quick.add(endpointId);
+    if (this.#quick.size > QUICK_MAX) this.#quick.delete(this.#quick.values().next().value!);
+  }
+
+  #state(endpointId: string): EndpointState {
+    const endpoint = this.#endpoints.get(endpointId);
+    if (!endpoint) throw new Error(`endpoint ${endpointId} is unknown`);
+    return endpoint;
+  }
+
+  #project(id: string): ProjectState {
+    const project = this.#projects.get(id) ?? { endpoints: 0, underWay: 0, waiting: 0, bytes: 0 };
+    this.#projects.set(id, project);
+    return project;
+  }
+
+  #forgetIfIdle({ underWay, hasMore, endpointId, projectId, project }: EndpointState): void {
+    if (underWay > 0 || hasMore) return;
+    this.#endpoints.delete(endpointId);
+    project.endpoints -= 1;
+    if (project.endpoints === 0) this.#projects.delete(projectId);
+  }
+}
+
+/** The first endpoint of each project, then the second of each; first those with the fewest that move. */
+function projectsInTurn(endpoints: readonly EndpointState[]): EndpointState[] {
+  const before = new Map<ProjectState, number>();
+  return endpoints
+    .map((endpoint) => {
+      const { underWay, waiting } = endpoint.project;
+      const place = before.get(endpoint.project) ?? underWay - waiting;
+      before.set(endpoint.project, place + 1);
+      return { endpoint, place };
+    })
+    .toSorted((one, other) => one.place - other.place)
+    .map(({ endpoint }) => endpoint);
+}

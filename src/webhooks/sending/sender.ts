@@ -1,0 +1,185 @@
+/**
+ * The webhook sender: sends claimed deliveries and settles their outcomes. Limits the number of
+ * deliveries that move; those without an answer for a second count in fair-queue.ts. When it stops, it waits
+ * for them or releases them.
+ */
+import type { Logger } from 'pino';
+import { failpoint } from '../../lib/failpoint.ts';
+import { createHttpAgents, type HttpAgents } from '../../net/http/guarded-client.ts';
+import type { Queryable } from '../../database/database.ts';
+import { SecretUnopenable } from '../../secrets/secret-store.ts';
+import { noteUnusable } from '../../secrets/unusable-store.ts';
+import {
+  type ClaimedWebhook,
+  releaseWebhooks,
+  type SettledWebhook,
+  WebhookSettleStore,
+} from './queue-store.ts';
+import { attemptWebhook, type Outbound, type Verdict } from './attempt.ts';
+import type { Pace } from './fair-queue.ts';
+
+type SenderOptions = Omit<Outbound, 'agents'> & {
+  db: Queryable;
+  log: Pick<Logger, 'info' | 'warn' | 'error'>;
+  holder: () => string | null;
+  isFresh: () => boolean;
+};
+
+/** Deliveries under way for less than QUICK_MS. */
+const MOVING_MAX = 256;
+const QUICK_MS = 1_000;
+const STOP_WITHIN_MS = 10_000;
+/** Before outcomes that the database refused are written again. */
+const STOP_SETTLE_WITHIN_MS = 3_000;
+/** The delay after a bug. */
+const ERROR_DELAY_MS = 60_000;
+/** The delay while the signing secret cannot be opened: nothing is lost, and a new secret mends it. */
+const UNSIGNED_DELAY_MS = 60_000;
+/** The delay until the next heartbeat shows who holds the delivery. */
+const DOUBT_DELAY_MS = 2_000;
+
+/** An event whose data was removed by retention cannot be sent. */
+const NOTHING_TO_SEND: Verdict = { verdict: 'failed', retryMs: null, restMs: 0, attempt: null };
+
+export class Sender {
+  readonly counts: Record<SettledWebhook, number> = {
+    delivered: 0,
+    retried: 0,
+    failed: 0,
+    fenced: 0,
+  };
+  readonly underWay = new Set<ClaimedWebhook>();
+  readonly #options: SenderOptions;
+  readonly #agents: HttpAgents = createHttpAgents();
+  readonly #outcomes: WebhookSettleStore;
+  #waiting = 0;
+  #hasStopped = false;
+  #idle: (() => void) | undefined;
+
+  constructor(options: SenderOptions) {
+    this.#options = options;
+    // Deliveries that were released by stop() are neither settled nor awaited.
+    const holder = (): string | null => (this.#hasStopped ? null : options.holder());
+    this.#outcomes = new WebhookSettleStore(options.db, {
+      ...options,
+      holder,
+      onSettled: (settled) => (this.counts[settled] += 1),
+    });
+  }
+
+  /** How many more deliveries may be sent now. */
+  get room(): number {
+    if (this.#outcomes.isBlocked) return 0;
+    return Math.max(0, MOVING_MAX - (this.underWay.size - this.#waiting));
+  }
+
+  /** All deliveries in this worker's memory, including those with an outcome that is not yet written. */
+  get held(): Pick<ClaimedWebhook, 'endpointId' | 'eventId'>[] {
+    return [...this.underWay, ...this.#outcomes.kept()];
+  }
+
+  /** The number of outcomes that the database refuses. */
+  get unsettled(): number {
+    return this.#outcomes.keptCount;
+  }
+
+  /**
+   * Never rejects: the delivery ends settled, released, or reclaimed by another worker.
+   * @param onWaiting called when the endpoint has not answered within a second
+   */
+  async send(claimed: ClaimedWebhook, holder: string, onWaiting: () => void): Promise<Pace> {
+    this.underWay.add(claimed);
+    let hasWaited = false;
+    const timer = setTimeout(() => {
+      hasWaited = true;
+      this.#waiting += 1;
+      onWaiting();
+    }, QUICK_MS);
+    const pace = await this.#attempt(claimed, holder);
+    clearTimeout(timer);
+    this.underWay.delete(claimed);
+    if (hasWaited) this.#waiting -= 1;
+    if (this.underWay.size === 0) this.#idle?.();
+    return pace;
+  }
+
+  /** Waits 10 s for deliveries in progress, then releases them. */
+  async stop(): Promise<void> {
+    if (this.underWay.size > 0) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#idle = resolve;
+      const timer = setTimeout(resolve, STOP_WITHIN_MS);
+      await promise;
+      clearTimeout(timer);
+    }
+    const holder = this.#options.holder();
+    if (holder !== null) await this.#release([...this.underWay], holder, 0);
+    await this.#outcomes.stop(STOP_SETTLE_WITHIN_MS);
+    this.#hasStopped = true;
+    await this.#agents.close();
+  }
+
+  async #attempt(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
+    try {
+      const verdict = await this.#verdict(claimed, holder);
+      if (verdict === null) {
+        await this.#release([claimed], holder, DOUBT_DELAY_MS);
+        return 'slow';
+      }
+      const settled = await this.#outcomes.settle({ ...claimed, ...verdict, holder });
+      if (settled !== 'kept') this.counts[settled] += 1;
+      this.#log(claimed, verdict, settled);
+      if (verdict.verdict !== 'delivered') return 'failed';
+      return (verdict.attempt?.latency_ms ?? 0) < QUICK_MS ? 'quick' : 'slow';
+    } catch (error) {
+      const { projectId, endpointId, eventId } = claimed;
+      if (error instanceof SecretUnopenable) {
+        await noteUnusable(this.#options, { kind: 'webhook', ownerId: projectId, id: endpointId });
+        await this.#release([claimed], holder, UNSIGNED_DELAY_MS);
+        return 'failed';
+      }
+      this.#options.log.error(
+        { err: error, endpoint_id: endpointId, event_id: eventId },
+        'a webhook attempt ended in an error',
+      );
+      await this.#release([claimed], holder, ERROR_DELAY_MS);
+      return 'failed';
+    }
+  }
+
+  /** Null: nothing was sent, because another worker may have reclaimed it. */
+  async #verdict(claimed: ClaimedWebhook, holder: string): Promise<Verdict | null> {
+    const { type, createdAt, data } = claimed;
+    if (type === null || createdAt === null || data === null) return NOTHING_TO_SEND;
+    failpoint('webhook_before_post');
+    if (!this.#options.isFresh() || this.#options.holder() !== holder) return null;
+    const outbound = { ...this.#options, agents: this.#agents };
+    const verdict = await attemptWebhook(outbound, {
+      ...claimed,
+      event: { type, createdAt, data },
+    });
+    failpoint('webhook_after_post');
+    return verdict;
+  }
+
+  #log(claimed: ClaimedWebhook, { attempt }: Verdict, settled: SettledWebhook | 'kept'): void {
+    this.#options.log.info(
+      {
+        endpoint_id: claimed.endpointId,
+        event_id: claimed.eventId,
+        type: claimed.type,
+        attempt: claimed.attempts + 1,
+        status: attempt?.status,
+        latency_ms: attempt?.latency_ms,
+        outcome: settled,
+      },
+      'webhook',
+    );
+  }
+
+  /** If the database is unavailable, the lease expires and other workers reclaim the deliveries. */
+  async #release(claims: readonly ClaimedWebhook[], holder: string, delayMs: number) {
+    if (claims.length === 0) return;
+    await releaseWebhooks(this.#options.db, claims, { holder, delayMs }).catch(() => {});
+  }
+}

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { GuardedAnswer } from '../../net/http/guarded-client.ts';
+import { judge } from './attempt.ts';
+
+const NOW_MS = Date.parse('2026-11-21T08:30:00Z');
+const first = { attempts: 0, dice: 0.5, nowMs: NOW_MS };
+
+const answered = (status: number, retryAfter: string | null = null): GuardedAnswer => ({
+  kind: 'answered',
+  status,
+  headers: { retryAfter, contentType: null },
+  bodyStart: 'ok',
+  bodyComplete: true,
+  latencyMs: 12,
+});
+
+const both = (message: string) => ({ message, shown: message });
+
+test('every 2xx is a success', () => {
+  for (const status of [200, 202, 204, 299]) {
+    assert.equal(judge(answered(status), first).verdict, 'delivered');
+  }
+});
+
+test('a redirect, an error and a missing response are retried after 5 s', () => {
+  const failures: GuardedAnswer[] = [
+    ...[301, 307, 400, 401, 404, 500, 503].map((status) => answered(status)),
+    { kind: 'failed', reason: 'timeout', ...both('no complete answer within 15 s'), latencyMs: 1 },
+  ];
+  for (const failure of failures) {
+    const { verdict, retryMs } = judge(failure, first);
+    assert.deepEqual({ verdict, retryMs }, { verdict: 'failed', retryMs: 5_000 });
+  }
+});
+
+test('the tenth failure is the last', () => {
+  assert.ok(judge(answered(500), { ...first, attempts: 8 }).retryMs !== null);
+  assert.equal(judge(answered(500), { ...first, attempts: 9 }).retryMs, null);
+  assert.equal(judge(answered(500, '60'), { ...first, attempts: 9 }).retryMs, null);
+});
+
+test('410 ends deliveries to the endpoint', () => {
+  assert.equal(judge(answered(410), first).verdict, 'gone');
+});
+
+test('Retry-After lengthens the wait, in seconds or as a date, and never shortens it', () => {
+  const waitMs = (retryAfter: string) => judge(answered(429, retryAfter), first).retryMs;
+  assert.equal(waitMs('120'), 120_000);
+  assert.equal(waitMs('Sat, 21 Nov 2026 08:32:00 GMT'), 120_000);
+  assert.equal(waitMs('1'), 5_000);
+  assert.equal(waitMs('Sat, 21 Nov 2020 08:32:00 GMT'), 5_000);
+  assert.equal(waitMs('soon'), 5_000);
+  assert.equal(waitMs('9999999999'), 24 * 3600_000);
+});
+
+test('an endpoint with Retry-After is suspended as a whole, for an hour at most', () => {
+  const restMs = (status: number, after: string) => judge(answered(status, after), first).restMs;
+  assert.equal(restMs(429, '90'), 90_000);
+  assert.equal(restMs(503, '90000'), 3600_000);
+  assert.equal(restMs(500, '90'), 0);
+});
+
+test('the log has the response, or the reason why there is none', () => {
+  assert.deepEqual(judge(answered(200), first).attempt, {
+    status: 200,
+    latency_ms: 12,
+    answer: 'ok',
+    error: null,
+  });
+  const message = 'example.com does not exist in DNS';
+  const failure: GuardedAnswer = { kind: 'failed', reason: 'dns', ...both(message), latencyMs: 3 };
+  assert.equal(judge(failure, first).attempt?.error, message);
+});

@@ -1,0 +1,68 @@
+/** Webhooks as JSON, the same for the HTTP API and the command line's `--json`. */
+import type { WebhookDelivery, WebhookDeliveryDetail } from './delivery-store.ts';
+import type { WebhookEndpoint } from './endpoint-store.ts';
+import type { WebhookReplay } from './replay-store.ts';
+import type { WithSecret } from './endpoints.ts';
+
+export function presentWebhook(endpoint: WebhookEndpoint) {
+  return {
+    object: 'webhook' as const,
+    id: endpoint.id,
+    url: endpoint.url,
+    events: endpoint.events && [...endpoint.events],
+    status: endpoint.status,
+    disabled_reason: endpoint.disabledReason,
+    failing_since: wireTime(endpoint.failingSince),
+    created_at: endpoint.createdAt.toISOString(),
+  };
+}
+
+export function presentWithSecret({ endpoint, signingSecret }: WithSecret) {
+  return { ...presentWebhook(endpoint), signing_secret: signingSecret };
+}
+
+export function presentDelivery(delivery: WebhookDelivery) {
+  return {
+    object: 'webhook_delivery' as const,
+    id: delivery.id,
+    type: delivery.type,
+    status: delivery.status,
+    attempts: delivery.attempts,
+    created_at: delivery.createdAt.toISOString(),
+    completed_at: wireTime(delivery.completedAt),
+    next_attempt_at: wireTime(delivery.nextAttemptAt),
+  };
+}
+
+export function presentDeliveryDetail(delivery: WebhookDeliveryDetail) {
+  const { event, log } = delivery;
+  return {
+    ...presentDelivery(delivery),
+    log,
+    payload: event && {
+      type: event.type,
+      created_at: event.createdAt,
+      data: JSON.parse(event.data) as unknown,
+    },
+  };
+}
+
+export function presentReplay(replay: WebhookReplay) {
+  return {
+    object: 'webhook_replay' as const,
+    id: replay.id,
+    webhook_id: replay.endpointId,
+    status: replay.status,
+    since: replay.since.toISOString(),
+    until: replay.until.toISOString(),
+    delivery_status: replay.deliveryStatus,
+    total: replay.total,
+    queued: replay.queued,
+    created_at: replay.createdAt.toISOString(),
+    completed_at: wireTime(replay.completedAt),
+  };
+}
+
+function wireTime(at: Date | null): string | null {
+  return at === null ? null : at.toISOString();
+}

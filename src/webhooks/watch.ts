@@ -1,0 +1,52 @@
+/**
+ * Reports webhooks that the service has disabled: the condition `webhook.disabled` for the operator, and the event
+ * `webhook.disabled` for the project's stream and its other webhooks. Both commit together, once, however many
+ * machines look at the same time and wherever one of them dies.
+ */
+import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
+import { type DisabledWebhook, enabledWebhooks, unreportedWebhooks } from './disabled-store.ts';
+import { recordEvent } from '../events/event-store.ts';
+import type { Database } from '../database/database.ts';
+import type { OperatorEventLog } from '../operator/events.ts';
+
+const AT_ONCE_MAX = 100;
+
+export async function watchWebhooks(db: Database, operatorEvents: OperatorEventLog): Promise<void> {
+  for (const webhook of await unreportedWebhooks(db, AT_ONCE_MAX)) {
+    await operatorEvents.raiseTogether(db, conditionOf(webhook), async (tx) => {
+      // An operator's own webhook has one event, that of the condition.
+      if (webhook.projectId === OPERATOR_PROJECT_ID) return;
+      await recordEvent(tx, { scope: webhook, type: 'webhook.disabled', data: eventData(webhook) });
+    });
+  }
+  for (const subject of await enabledWebhooks(db)) {
+    operatorEvents.clear({
+      type: 'webhook.disabled',
+      subject,
+      endMessage: 'The webhook was enabled or deleted.',
+    });
+  }
+}
+
+/** Paths of webhooks often contain a secret of the receiver, so the operator sees the origin only. */
+function conditionOf({ id, url, reason, ...of }: DisabledWebhook) {
+  const { projectId, projectName, environment } = of;
+  const { origin } = new URL(url);
+  return {
+    type: 'webhook.disabled',
+    subject: id,
+    message: `The webhook at ${origin} of project ${projectName} was disabled. ${reason}`,
+    remedy: `Repair the receiver, enable the webhook (letterhaus webhooks update ${id} --enable), and replay what it missed.`,
+    details: { project_id: projectId, environment, origin },
+  } as const;
+}
+
+/** `data` of the event of the project. */
+function eventData({ id, url, reason, failingSince }: DisabledWebhook): object {
+  return {
+    webhook_id: id,
+    url,
+    reason,
+    failing_since: failingSince?.toISOString() ?? null,
+  };
+}
