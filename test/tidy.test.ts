@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mappedFilesExist, theMapIsAStraightLine, theMapIsShort } from './tidy/architecture-map.ts';
 import { namedTestsExist } from './tidy/named-tests.ts';
+import * as rooms from './tidy/rooms.ts';
 import * as rules from './tidy/rules.ts';
 import { readFiles, type SourceFile } from './tidy/source.ts';
 import { packagesAreLocked, versionsArePinned } from './tidy/supply-chain.ts';
@@ -25,40 +26,103 @@ const EVERYTHING = readFiles([
 /** Long files that are one thing, with the reason. */
 const LONG_FILES: Record<string, string> = {};
 
+/** Rooms of more than twelve files, with the reason. */
+const LARGE_ROOMS: Record<string, string> = {
+  'src/backup/point-in-time': 'the steps of one archive, which nothing else uses',
+};
+
 test('the files are found', () => {
   assert.ok(SOURCE.length > 20);
   assert.ok(CODE.length > SOURCE.length + 10);
 });
 
-holds('a layer imports only the layers below it', SOURCE, rules.layersAreKept, [
+holds('a file imports only the roles below its own', SOURCE, rooms.layersAreKept, [
   ['src/core/a.ts', `import { b } from '../mail/b.ts';`, 'must not import src/mail/b.ts.'],
   ['src/core/b.ts', `import { z } from 'zod';`, 'must not import zod.'],
   ['src/core/c.ts', `import { readFile } from 'node:fs';`, 'must not import node:fs.'],
   ['src/mail/a.ts', `import net from 'node:net';`, 'must not import node:net.'],
   ['src/mail/b.ts', `import { createHash } from 'node:crypto';`],
-  ['src/net/a.ts', `import type { Db } from '../store/db.ts';`, 'must not import src/store/db.ts.'],
   [
-    'src/sending/a.ts',
-    `import {\n  claim,\n  settle,\n} from '../delivery/claim.ts';`,
-    'must not import src/delivery/claim.ts.',
+    'src/net/a.ts',
+    `import type { Db } from '../database/a.ts';`,
+    'must not import src/database/a.ts.',
   ],
+  [
+    'src/stats/a-store.ts',
+    `import { a } from '../events/b-store.ts';\nimport { b } from './b.ts';`,
+  ],
+  [
+    'src/stats/b-store.ts',
+    `import { a } from './routes.ts';`,
+    'must not import src/stats/routes.ts.',
+  ],
+  [
+    'src/stats/c-store.ts',
+    `import { a } from '../events/b.ts';`,
+    'must not import src/events/b.ts.',
+  ],
+  ['src/stats/d-store.ts', `import type { A } from '../events/b.ts';`],
+  [
+    'src/accept/a.ts',
+    `import {\n  claim,\n  settle,\n} from '../delivery/queue/claims.ts';`,
+    'must not import src/delivery/queue/claims.ts.',
+  ],
+  ['src/accept/b.ts', `import { a } from '../templates/work.ts';\nimport { b } from './a.ts';`],
+  [
+    'src/accept/c.ts',
+    `import { a } from './http-draft.ts';`,
+    'must not import src/accept/http-draft.ts.',
+  ],
+  ['src/accept/http-draft.ts', `import { a } from './c.ts';\nimport { b } from '../http/app.ts';`],
   ['src/http/a.ts', `await import('../cli/start.ts');`, 'must not import src/cli/start.ts.'],
   ['src/http/b.ts', `import type { Config } from '../config/config.ts';`],
   [
-    'src/sending/b.ts',
-    `import type { C } from '../config/config.ts';`,
+    'src/http/c.ts',
+    `import { read } from '../config/config.ts';`,
     'must not import src/config/config.ts.',
   ],
   ['src/webhooks/a.ts', `import '../service/server.ts';`, 'must not import src/service/server.ts.'],
-  ['src/service/a.ts', `import '../cli/command.ts';`, 'must not import src/cli/command.ts.'],
-  ['src/store/a.ts', `import '../../test/support/x.ts';`, 'must not import test/support/x.ts.'],
-  ['src/utils/a.ts', '', 'is in src/utils/, which is no layer; see test/tidy/rules.ts.'],
-  ['src/delivery/a.test.ts', `import { accept } from '../sending/accept.ts';`],
+  ['src/webhooks/watch.ts', `import type { Pool } from '../service/pool.ts';`],
+  [
+    'src/webhooks/b.ts',
+    `import { a } from './watch.ts';`,
+    'must not import src/webhooks/watch.ts.',
+  ],
+  ['src/service/a.ts', `import '../stats/command.ts';`, 'must not import src/stats/command.ts.'],
+  [
+    'src/emails/a-store.ts',
+    `import '../../test/support/x.ts';`,
+    'must not import test/support/x.ts.',
+  ],
+  ['src/delivery/a.test.ts', `import { accept } from '../accept/early.ts';`],
   ['src/cli/a.ts', `import { readConfig } from '../config/config.ts';`],
 ]);
 
+test('the ports of rooms are there', () => {
+  assert.deepEqual(rooms.portsAreThere(SOURCE), []);
+  assert.match(rooms.portsAreThere([])[0] ?? '', /is a port of its room, but is not there\.$/);
+});
+
+test('a room holds what one can survey', () => {
+  assert.deepEqual(rooms.roomsStaySmall(LARGE_ROOMS)(SOURCE), []);
+  const files = Array.from({ length: 13 }, (_, index) => ({
+    path: `src/a/b${index}.ts`,
+    text: '',
+  }));
+  const crowded = 'src/a has 13 files (12 at most): divide it by noun.';
+  assert.deepEqual(rooms.roomsStaySmall({})(files), [crowded]);
+  const excused = rooms.roomsStaySmall({ 'src/a': 'one table' });
+  assert.deepEqual(excused(files), []);
+  assert.deepEqual(excused(files.slice(1)), ['src/a needs no exception any more.']);
+});
+
+holds('a name says what is inside', SOURCE, rooms.namesSayWhatIsInside, [
+  ['src/a/service.ts', '', 'has a name that says nothing; use the noun.'],
+  ['src/a/services.ts', ''],
+]);
+
 holds(
-  'only the outermost files read clock, dice and environment',
+  'only the outermost files read clock, randomness and environment',
   SOURCE,
   rules.theOutsideWorldIsAnArgument,
   [
@@ -75,7 +139,7 @@ holds(
     ['src/net/b.ts', `Math.random();`, 'reads Math.random; take a World or the value.'],
     ['src/net/b.test.ts', `const now = Date.now();`],
     ['src/cli/a.ts', `const home = process.env['HOME'];`],
-    ['src/service/server.ts', `const now = Date.now();`],
+    ['src/service/worker/server.ts', `const now = Date.now();`],
   ],
 );
 

@@ -2,93 +2,20 @@
  * What reviewers should not have to look for. Each rule takes files and gives one sentence per
  * offence; tidy.test.ts holds the tree to them and shows that each can fail.
  */
-import { codeOf, importsOf, isTest, layerOf } from './source.ts';
+import { roleOf } from './rooms.ts';
+import { codeOf, importsOf, isTest } from './source.ts';
 import type { SourceFile } from './source.ts';
 
 export type Rule = (files: readonly SourceFile[]) => string[];
 
-const BELOW_FEATURES = ['core', 'mail', 'net', 'store'];
-const FEATURES = [
-  'auth',
-  'backup',
-  'sending',
-  'templates',
-  'tracking',
-  'domains',
-  'delivery',
-  'inbound',
-  'reconciliation',
-  'move',
-  'suppressions',
-  'webhooks',
-];
-
-const SURFACES = ['http', 'smtp', 'cli'];
-/** A surface may know the shape of what an operator can set; only cli/ and service/ read it. */
-const CONFIGURATION = 'src/config/config.ts';
-
-/**
- * Which layers a layer may import besides itself. Features meet in store/ and are wired in
- * service/, which constructs; only the command line, which starts it, imports it. `''` is main.ts.
- */
-const MAY_IMPORT: Record<string, readonly string[]> = {
-  core: [],
-  mail: ['core'],
-  net: ['core', 'mail'],
-  store: ['core', 'mail'],
-  ...Object.fromEntries(FEATURES.map((feature) => [feature, BELOW_FEATURES])),
-  http: [...BELOW_FEATURES, ...FEATURES],
-  smtp: [...BELOW_FEATURES, ...FEATURES],
-  // The features say what may be set.
-  config: [...BELOW_FEATURES, ...FEATURES],
-  cli: [...BELOW_FEATURES, ...FEATURES, 'config', 'service'],
-  service: [...BELOW_FEATURES, ...FEATURES, 'config', 'http', 'smtp'],
-  '': ['cli', 'service'],
-};
-
-/** Node modules that neither read nor write anything outside the process. */
-const PURE_NODE_MODULES = [
-  'node:buffer',
-  'node:crypto',
-  'node:punycode',
-  'node:url',
-  'node:util',
-  'node:zlib',
-];
-
-export const layersAreKept: Rule = (files) =>
-  files
-    .filter((file) => !isTest(file))
-    .flatMap((file) => {
-      const layer = layerOf(file.path);
-      if (layer === null) return [];
-      const allowed = MAY_IMPORT[layer];
-      if (allowed === undefined)
-        return [`${file.path} is in src/${layer}/, which is no layer; see test/tidy/rules.ts.`];
-      return importsOf(file)
-        .filter((target) => isForbidden(layer, allowed, target))
-        .map((target) => `${file.path} must not import ${target}.`);
-    });
-
-function isForbidden(layer: string, allowed: readonly string[], target: string): boolean {
-  const targetLayer = layerOf(target);
-  if (SURFACES.includes(layer) && target === CONFIGURATION) return false;
-  if (targetLayer !== null) return targetLayer !== layer && !allowed.includes(targetLayer);
-  if (target.startsWith('node:')) {
-    return ['core', 'mail'].includes(layer) && !PURE_NODE_MODULES.includes(target);
-  }
-  return layer === 'core' || /^(test|bench|scripts)\//.test(target);
-}
-
-/** The clock, the dice and the environment come from outside: from a World, or as a value. */
+/** The clock, randomness and the environment come from outside: from a World, or as a value. */
 const OUTSIDE_WORLD =
   /\bprocess\.(env|hrtime)\b|\bDate\.now\b|\bnew Date\(\)|\bMath\.random\b|\bperformance\.now\b/g;
 
 export const theOutsideWorldIsAnArgument: Rule = (files) =>
   files
     .filter(
-      (file) =>
-        !isTest(file) && !['', 'cli', 'config', 'service', null].includes(layerOf(file.path)),
+      (file) => !isTest(file) && !['command', 'config', 'service'].includes(roleOf(file.path)),
     )
     .flatMap((file) => {
       const found = codeOf(file).match(OUTSIDE_WORLD) ?? [];

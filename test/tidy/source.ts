@@ -47,6 +47,17 @@ export function valueImportsOf(file: SourceFile): string[] {
     .map(([, , specifier = '']) => resolveFrom(file.path, specifier));
 }
 
+/** What a file imports only to name types: `import type`. */
+export function typeImportsOf(file: SourceFile): string[] {
+  const values = valueImportsOf(file);
+  return importsOf(file).filter((target) => !values.includes(target) && !isLoaded(file, target));
+}
+
+function isLoaded(file: SourceFile, target: string): boolean {
+  const calls = file.text.matchAll(/\bimport\(\s*['"]([^'"]+)['"]|^import\s*['"]([^'"]+)['"]/gm);
+  return [...calls].some(([, a, b]) => resolveFrom(file.path, a ?? b ?? '') === target);
+}
+
 function resolveFrom(path: string, specifier: string): string {
   return specifier.startsWith('.') ? posix.join(posix.dirname(path), specifier) : specifier;
 }
