@@ -91,7 +91,7 @@ export function poolSizes(work: Work): PoolSizes {
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 20_000;
-/** Low enough to detect a connection that a router dropped in time for another heartbeat (lease.ts). */
+/** Low enough to detect a connection that a router dropped in time for another heartbeat (delivery/queue/lease.ts). */
 const BEAT_TIMEOUT_MS = 3_000;
 
 /**

@@ -62,7 +62,7 @@ test('emails are accepted again after a clock that was months ahead is corrected
   clock.ms = presentMs;
   assert.equal(await accept(), 'accepted');
   assert.equal(await accept(), 'accepted');
-  // Should it stay ahead, the next look of maintenance.ts makes what is missing.
+  // Should it stay ahead, the next look of service/maintenance/maintenance.ts makes what is missing.
   clock.ms += 20 * WEEK_MS;
   await makePartitions(database.address, clock.ms);
   assert.equal(await accept(), 'accepted');

@@ -1,6 +1,6 @@
 /**
  * The effect of a report on the recipient whose return path received it. Pure. mail/reports/
- * (classify-report.ts) classifies bounces.
+ * (mail/reports/classify-report.ts) classifies bounces.
  *
  * The return path identifies the recipient, never the report's content; of several results in it, the one
  * about that recipient decides (mail/reports/deciding-result.ts). A bounce and a complaint have an

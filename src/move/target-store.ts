@@ -41,7 +41,7 @@ select current_setting('max_connections')::int as max,
 const BY_INDEX = `
 set local enable_hashjoin = @; set local enable_mergejoin = @; set local enable_seqscan = @`;
 
-/** Events of the new system come after all of the old one (event-order.ts). */
+/** Events of the new system come after all of the old one (events/order-store.ts). */
 const NEW_ERA = `
 update installation
    set xact_era = xact_era + 1, system_id = nullif(split_part(database_history(), '/', 1), '')

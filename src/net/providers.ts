@@ -66,7 +66,7 @@ export function isNamedProvider(key: string): boolean {
 
 /**
  * The registrable domains of a key's hosts. Their servers often count connections together, so the hosts
- * of a domain share a number of them (broker-room.ts), and nothing else.
+ * of a domain share a number of them (delivery/broker/room.ts), and nothing else.
  */
 export function groupOf(provider: string): string {
   const groups = provider.split('+').map((key) => {

@@ -187,7 +187,7 @@ function mostFrequentKey(sample: readonly Sealed[]): string | null {
   return counts[0]?.[0] ?? null;
 }
 
-/** As config.ts asks of LETTERHAUS_SECRET_KEY. */
+/** As config/config.ts asks of LETTERHAUS_SECRET_KEY. */
 const CHARACTERS_MIN = 32;
 
 function requireRight(

@@ -69,7 +69,7 @@ type Opened = {
   /** The system user of workers, given whether they have a log-in of their own. */
   workerUser(hasOwnLogin: boolean): User | null;
   description: string;
-  /** For the note in the data directory (database-note.ts). */
+  /** For the note in the data directory (database/server/note.ts). */
   place: string;
   dataDir: string;
   failed: Promise<string>;

@@ -17,10 +17,11 @@ const TRANSPORT = ['test/journey/tls.test.ts', 'test/journey/refused.test.ts', .
 /** The tests with a service that a change below a folder of src runs. */
 export const MATTERS: Readonly<Record<string, readonly string[]>> = {
   src: SENDING,
-  'src/auth': ['test/api/keys.test.ts', 'test/api/limits.test.ts'],
+  'src/accounts': ['test/api/keys.test.ts', 'test/api/limits.test.ts'],
   'src/cli': SENDING,
   'src/config': SENDING,
   'src/core': SENDING,
+  'src/database': ['test/api/reading.test.ts', 'test/journey/deferred.test.ts', ...SENDING],
   'src/delivery': [
     'test/journey/deferred.test.ts',
     'test/journey/shaping.test.ts',
@@ -28,19 +29,24 @@ export const MATTERS: Readonly<Record<string, readonly string[]>> = {
     ...TRANSPORT,
   ],
   'src/domains': ['test/api/domains.test.ts', 'test/journey/signatures.test.ts'],
-  'src/http/resend': [
+  'src/compat': [
     'test/api/resend-emails.test.ts',
     'test/api/resend-methods.test.ts',
     'test/api/resend-requests.test.ts',
   ],
   'src/http': ['test/api/errors.test.ts', 'test/api/requests.test.ts', ...SENDING],
+  'src/emails': ['test/api/reading.test.ts', 'test/api/scheduling.test.ts', ...SENDING],
   'src/inbound': ['test/journey/inbound.test.ts', 'test/journey/unsubscribe-mail.test.ts'],
   'src/mail': ['test/journey/signatures.test.ts', 'test/journey/inbound.test.ts', ...SENDING],
   'src/net': TRANSPORT,
-  'src/sending': ['test/api/addresses.test.ts', 'test/api/idempotency.test.ts', ...SENDING],
+  'src/accept': [
+    'test/api/addresses.test.ts',
+    'test/api/idempotency.test.ts',
+    'test/journey/submission.test.ts',
+    ...SENDING,
+  ],
   'src/service': ['test/journey/worker-killed.test.ts', 'test/journey/stop.test.ts', ...SENDING],
-  'src/smtp': ['test/journey/submission.test.ts', 'test/journey/inbound.test.ts'],
-  'src/store': ['test/api/reading.test.ts', 'test/journey/deferred.test.ts', ...SENDING],
+  'src/settle': ['test/journey/deferred.test.ts', ...SENDING],
   'src/suppressions': ['test/api/suppressions.test.ts', 'test/journey/suppressed.test.ts'],
   'src/webhooks': [
     'test/api/webhooks.test.ts',

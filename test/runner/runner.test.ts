@@ -123,10 +123,10 @@ test('a change of src runs the few tests of a whole service that its folder name
     filesFor(path).filter((file) => /^test\/(?:api|journey|isolation)\//.test(file));
   assert.deepEqual(services('src/webhooks/endpoints.ts'), MATTERS['src/webhooks']);
   // Their support files import this one, too.
-  assert.deepEqual(services('src/database/database.ts'), MATTERS['src/store']?.toSorted());
+  assert.deepEqual(services('src/database/database.ts'), MATTERS['src/database']?.toSorted());
   assert.deepEqual(services('src/new-folder/file.ts'), MATTERS['src']);
   assert.deepEqual(services('src/webhooks/endpoints.test.ts'), []);
-  assert.ok(services('src/http/routes/scheduling.ts').includes('test/api/scheduling.test.ts'));
+  assert.ok(services('src/emails/scheduling-routes.ts').includes('test/api/scheduling.test.ts'));
   const all = filesOf(everything());
   for (const file of Object.values(MATTERS).flat()) assert.ok(all.includes(file), file);
 });

@@ -61,7 +61,7 @@ function textOf(files: readonly SourceFile[]): string {
   return files.find(({ path }) => path === MAP)?.text ?? '';
 }
 
-/** `sending/draft.ts` and `src/main.ts` alike as paths in the tree. */
+/** `accept/draft.ts` and `src/main.ts` alike as paths in the tree. */
 function namedIn(text = ''): string[] {
   const names = text.matchAll(/`((?:[\w-]+\/)+[\w.-]+\.tsx?)`/g);
   return [...names].map(([, name = '']) =>

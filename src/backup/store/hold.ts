@@ -22,7 +22,7 @@ update queue
 
 const RELEASE_WEBHOOKS = `update webhook_queue set holder = null where holder is not null`;
 
-/** Another database system counts its transactions independently (event-order.ts). */
+/** Another database system counts its transactions independently (events/order-store.ts). */
 const SET_ON_HOLD = `
 update installation
    set on_hold_since = app_now(), backup_taken_at = $1::timestamptz, xact_era = xact_era + 1,

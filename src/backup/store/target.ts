@@ -3,7 +3,7 @@
  *
  * The whole restore is one transaction: the schema of the backup by migrations, the partitions, the rows by
  * COPY, the migrations that are newer than the backup, and the changes of `settleIn`. Before it a mark is
- * committed (restore-mark.ts), which the transaction removes: whatever interrupts a restore, the database
+ * committed (database/server/restore-mark.ts), which the transaction removes: whatever interrupts a restore, the database
  * is either restored as a whole or empty and unusable, until the restore is repeated.
  */
 import type { Writable } from 'node:stream';

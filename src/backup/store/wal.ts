@@ -2,7 +2,7 @@
  * The WAL of the embedded engine as an archive needs it (backup/running/point-in-time.ts).
  *
  * A physical replication slot keeps WAL until the archive has it, and no longer than
- * `max_slot_wal_keep_size` permits (embedded/cluster.ts): then PostgreSQL gives the slot up, so an archive
+ * `max_slot_wal_keep_size` permits (database/embedded/cluster.ts): then PostgreSQL gives the slot up, so an archive
  * that cannot be written never fills the disk of the database. The name of the slot is that of the series
  * in the archive: base backups do not contain slots, so a restored cluster begins a series of its own.
  */

@@ -13,7 +13,7 @@ export type EngineProblemKind =
   | 'no-private-user'
   /** The directory was created by another major version of PostgreSQL. */
   | 'other-major'
-  /** There was a database in this data directory, and now there is none (database-note.ts). */
+  /** There was a database in this data directory, and now there is none (database/server/note.ts). */
   | 'missing'
   | 'no-binaries'
   | 'socket-folder'

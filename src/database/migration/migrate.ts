@@ -40,7 +40,7 @@ import {
 const SCHEMA_TABLE = 'schema_migrations';
 /** One migration at a time over all nodes. */
 const LOCK_KEY = 0x706f7374; // "post"
-/** Older nodes check every few seconds (maintenance.ts) and stop within 30 s (worker-pool.ts). */
+/** Older nodes check every few seconds (service/maintenance/maintenance.ts) and stop within 30 s (service/worker/pool.ts). */
 const OLDER_NODES_END_WITHIN_S = 45;
 /** Workers beat every two seconds (delivery/queue/lease.ts): none of those that are left is running. */
 const OLDER_NODES_SILENT_S = 15;

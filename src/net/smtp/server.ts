@@ -1,6 +1,6 @@
 /**
  * An SMTP server: listens, enforces limits per client, and runs a session per connection (RFC 5321,
- * 1870, 2034, 2920, 3207, 3461, 4954, 6152, 6531). It uses no database: its handlers, which are in src/smtp/,
+ * 1870, 2034, 2920, 3207, 3461, 4954, 6152, 6531). It uses no database: its handlers, accept/smtp-submission.ts and inbound/smtp-inbound.ts,
  * decide which messages are accepted and make them durable.
  *
  * Memory is bounded: about 64 KB for each waiting connection, and one budget for all content that is

@@ -2,7 +2,7 @@
  * TLS for SMTP: STARTTLS (RFC 3207) and TLS from the first byte.
  *
  * Every handshake accepts any certificate; the certificate is verified after it, before anything but QUIT
- * is sent, by the public authorities and the host's name or by DANE (dane.ts). This distinguishes a
+ * is sent, by the public authorities and the host's name or by DANE (net/tls/dane.ts). This distinguishes a
  * failed verification from a failed handshake. Opportunistic and required TLS record the result and
  * continue in any case, because the alternative is plain text or there is no name to check. Sessions are
  * never resumed, since a resumed session skips the verification. All connections share one secure

@@ -36,5 +36,5 @@ test('workers, maintenance and commands use one resolver and address check', () 
       /create(Resolver|AddressGuard)\(\{/.test(readFileSync(new URL(path, src), 'utf8')),
     );
   // The first start verifies a domain of the test environment, for which nothing is looked up.
-  assert.deepEqual(callers.toSorted(), ['service/first-start.ts', 'service/network.ts']);
+  assert.deepEqual(callers.toSorted(), ['service/first-start.ts', 'network.ts']);
 });

@@ -280,7 +280,7 @@ export class Maintenance implements AsyncDisposable {
       if (wasFailing) log.info({ task: what }, 'a task of maintenance succeeds again');
       return;
     }
-    // That the database is away has a line of its own (readiness-log.ts).
+    // That the database is away has a line of its own (service/readiness/readiness-log.ts).
     if (this.#isStopping || error instanceof DatabaseUnavailable) return;
     this.#failing.add(what);
     const level = wasFailing ? 'debug' : 'warn';

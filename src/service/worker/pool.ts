@@ -48,7 +48,7 @@ type OnDeath = (holder: string) => Promise<void>;
 const STOP_WITHIN_MS = 30_000;
 const RESTART_AFTER_MS = 500;
 const METRICS_FRESH_MS = 1_000;
-/** Workers get neither the log-in of the owner (roles.ts) nor what opens backups or the bucket that they are in. */
+/** Workers get neither the log-in of the owner (database/server/roles.ts) nor what opens backups or the bucket that they are in. */
 const NOT_FOR_WORKERS = {
   DATABASE_URL: undefined,
   LETTERHAUS_BACKUP_PASSPHRASE: undefined,

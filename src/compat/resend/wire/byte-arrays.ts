@@ -1,7 +1,7 @@
 /**
  * Bytes that a client writes as a JSON array of numbers (attachments of the Go, Rust and older Node
  * libraries) become one base64 string before the JSON is parsed. A file of a megabyte is a million
- * members otherwise: more than a body may have (json-body.ts), and fifty times its memory.
+ * members otherwise: more than a body may have (http/socket/json-body.ts), and fifty times its memory.
  *
  * Only long arrays directly after `"content":` or `"data":` are rewritten; email-wire.ts reads short ones,
  * and everything else stays as it is. Malformed JSON stays malformed.

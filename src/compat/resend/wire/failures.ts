@@ -41,7 +41,7 @@ export function isOfRootMount(url: string): boolean {
   return MOUNTED.has(/^\/+([^/?#]+)/.exec(url)?.[1] ?? '');
 }
 
-/** A failure as errors.ts has it. */
+/** A failure as http/errors.ts has it. */
 type Problem = {
   status: number;
   code: string;
