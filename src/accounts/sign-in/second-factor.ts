@@ -18,14 +18,7 @@ import {
   useRecoveryCode,
 } from './totp-store.ts';
 import { AuthLimiter } from '../keys/auth-limiter.ts';
-import {
-  base32,
-  hashRecoveryCode,
-  newRecoveryCodes,
-  newSecret,
-  otpauthUrl,
-  periodOf,
-} from './totp.ts';
+import { describeSecret, hashRecoveryCode, newRecoveryCodes, newSecret, periodOf } from './totp.ts';
 
 /** Three of a million codes are valid at a time: guessing one takes a year on average. */
 const LIMIT: Limit = { max: 10, windowS: 900 };
@@ -87,7 +80,7 @@ export class SecondFactor {
     const sealed = this.#secrets.seal(secret.toString('base64'), memberId);
     if (totp === null || !(await prepareTotp(this.#db, memberId, sealed))) return IS_ON;
     const issuer = `Letterhaus ${totp.organization}`;
-    return { secret: base32(secret), url: otpauthUrl(secret, { issuer, email: totp.email }) };
+    return describeSecret(secret, { issuer, email: totp.email });
   }
 
   /** Switches it on with the first code. The recovery codes are shown only now. */
