@@ -2,33 +2,32 @@
 import { z } from 'zod';
 import { LINT_CODES } from '../mail/html/lint.ts';
 import { SUPPRESSION_REASONS } from '../suppressions/suppression-store.ts';
-import { idSchema, time } from '../http/schemas.ts';
+import { doc, idSchema, time } from '../http/schemas.ts';
 import { acceptedEmail } from '../emails/schemas.ts';
 
 export const sendQuery = z.strictObject({
-  dry_run: z
-    .enum(['true', 'false'])
-    .default('false')
-    .describe(
-      '`true`: nothing is stored, counted or sent, and the response describes what would happen.',
-    ),
+  dry_run: doc(
+    z.enum(['true', 'false']).default('false'),
+    '`true`: nothing is stored, counted or sent, and the response describes what would happen.',
+  ),
 });
 
 /** Refuses a dry run of a batch, which would otherwise be sent. */
 export const noQuery = z.strictObject({});
 
-const problem = z
-  .string()
-  .nullable()
-  .describe('One sentence: the problem, or why the result is unknown; null: none.');
-const verdict = z
-  .enum(['pass', 'fail', 'unknown'])
-  .describe('`unknown`: DNS did not answer; `problem` has the reason.');
+const problem = doc(
+  z.string().nullable(),
+  'One sentence: the problem, or why the result is unknown; null: none.',
+);
+const verdict = doc(
+  z.enum(['pass', 'fail', 'unknown']),
+  '`unknown`: DNS did not answer; `problem` has the reason.',
+);
 const aligned = z.boolean().describe('DMARC counts the domain as that of `from`.');
 
 export const authentication = {
-  dkim: z
-    .array(
+  dkim: doc(
+    z.array(
       z.object({
         domain: z.string(),
         selector: z.string(),
@@ -37,8 +36,9 @@ export const authentication = {
         aligned,
         problem,
       }),
-    )
-    .describe('One for each signature of the message.'),
+    ),
+    'One for each signature of the message.',
+  ),
   spf: z.object({
     domain: z.string().describe('The domain of the return path.'),
     verdict,
@@ -48,24 +48,20 @@ export const authentication = {
   dmarc: z.object({
     domain: z.string().nullable().describe('The domain whose record applies.'),
     policy: z.enum(['none', 'quarantine', 'reject']).nullable(),
-    verdict: z
-      .enum(['pass', 'fail', 'none', 'unknown'])
-      .describe('`none`: there is no valid record.'),
+    verdict: doc(z.enum(['pass', 'fail', 'none', 'unknown']), '`none`: there is no valid record.'),
     problem,
   }),
 };
 
 export const route = z
   .object({
-    verdict: z
-      .enum(['found', 'none', 'unknown'])
-      .describe('`none`: the domain cannot be sent to. `unknown`: DNS did not answer.'),
-    provider: z
-      .string()
-      .nullable()
-      .meta({ description: 'The provider whose limits apply.', examples: ['google'] }),
-    mx: z
-      .array(
+    verdict: doc(
+      z.enum(['found', 'none', 'unknown']),
+      '`none`: the domain cannot be sent to. `unknown`: DNS did not answer.',
+    ),
+    provider: doc(z.string().nullable(), 'The provider whose limits apply.', 'google'),
+    mx: doc(
+      z.array(
         z.object({
           host: z.string(),
           preference: z.number().int(),
@@ -82,8 +78,9 @@ export const route = z
             problem,
           }),
         }),
-      )
-      .describe('The mail servers, in the order in which they are tried.'),
+      ),
+      'The mail servers, in the order in which they are tried.',
+    ),
     problem,
   })
   .meta({ id: 'MailRoute' });
@@ -104,12 +101,11 @@ const recipient = z.object({
 export const dryRun = z
   .object({
     object: z.literal('dry_run'),
-    outcome: z
-      .enum(['send', 'schedule', 'hold', 'replay'])
-      .describe(
-        '`hold`: the sending domain is paused. `replay`: the Idempotency-Key was used for the same ' +
-          'email, and nothing would be sent.',
-      ),
+    outcome: doc(
+      z.enum(['send', 'schedule', 'hold', 'replay']),
+      '`hold`: the sending domain is paused. `replay`: the Idempotency-Key was used for the same ' +
+        'email, and nothing would be sent.',
+    ),
     replay_of: idSchema('The email that was sent with the Idempotency-Key.').nullable(),
     scheduled_at: time('When it would be sent; null: at once.').nullable(),
     limit: z.object({
@@ -119,29 +115,33 @@ export const dryRun = z
       reset: z.number().int().describe('Seconds until the window ends.'),
       window: z.number().int().describe('Seconds.'),
     }),
-    tracking: z
-      .object({ opens: z.boolean(), clicks: z.boolean() })
-      .nullable()
-      .describe('What would be tracked, by the email or its domain; null of a replay.'),
-    message: z
-      .object({
-        size: z.number().int().describe('Bytes on the wire, with all signatures.'),
-        headers: z
-          .array(z.object({ name: z.string(), value: z.string() }))
-          .describe('As they would be sent, in order, without folds.'),
-      })
-      .nullable()
-      .describe('null of a replay, as is `sender`.'),
+    tracking: doc(
+      z.object({ opens: z.boolean(), clicks: z.boolean() }).nullable(),
+      'What would be tracked, by the email or its domain; null of a replay.',
+    ),
+    message: doc(
+      z
+        .object({
+          size: z.number().int().describe('Bytes on the wire, with all signatures.'),
+          headers: doc(
+            z.array(z.object({ name: z.string(), value: z.string() })),
+            'As they would be sent, in order, without folds.',
+          ),
+        })
+        .nullable(),
+      'null of a replay, as is `sender`.',
+    ),
     sender: z.object({ domain: z.string(), ...authentication }).nullable(),
     recipients: z.array(recipient),
-    lint: z
-      .array(
+    lint: doc(
+      z.array(
         z.object({
           code: z.enum(LINT_CODES).describe('A stable code.'),
           message: z.string().describe('One sentence: the likely problem.'),
         }),
-      )
-      .describe('Advice; the email is accepted nevertheless.'),
+      ),
+      'Advice; the email is accepted nevertheless.',
+    ),
   })
   .meta({ id: 'DryRun' });
 

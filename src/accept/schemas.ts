@@ -14,7 +14,7 @@ import {
   TAGS_MAX,
 } from './draft.ts';
 import { BATCH_MAX, BATCH_VALIDATIONS } from './email-batch.ts';
-import { optional } from '../http/schemas.ts';
+import { doc, optional } from '../http/schemas.ts';
 import { emailTemplate } from '../templates/schemas.ts';
 
 const oneOrMore = z.union([z.string(), z.array(z.string())]);
@@ -39,10 +39,7 @@ const attachment = z
       }),
     ),
     content_id: optional(
-      z.string().meta({
-        description: 'Makes it inline: the html refers to it as `cid:<content_id>`.',
-        examples: ['logo'],
-      }),
+      doc(z.string(), 'Makes it inline: the html refers to it as `cid:<content_id>`.', 'logo'),
     ),
     path: optional(
       z.string().meta({
@@ -78,12 +75,7 @@ const content = {
       examples: ['Your receipt'],
     }),
   ),
-  html: optional(
-    z.string().meta({
-      description: '`html`, `text` or `template` is needed.',
-      examples: ['<p>Thank you.</p>'],
-    }),
-  ),
+  html: optional(doc(z.string(), '`html`, `text` or `template` is needed.', '<p>Thank you.</p>')),
   text: optional(
     z.string().describe('Derived from the html when absent; an empty string switches that off.'),
   ),
@@ -105,12 +97,11 @@ const labels = {
     }),
   ),
   metadata: optional(
-    z
-      .record(z.string(), z.string())
-      .describe(
-        `Your own strings, repeated in events: at most ${TAGS_MAX} names of ` +
-          `${METADATA_NAME_MAX} characters with values of ${METADATA_VALUE_MAX}.`,
-      ),
+    doc(
+      z.record(z.string(), z.string()),
+      `Your own strings, repeated in events: at most ${TAGS_MAX} names of ` +
+        `${METADATA_NAME_MAX} characters with values of ${METADATA_VALUE_MAX}.`,
+    ),
   ),
 };
 
@@ -133,19 +124,17 @@ const handling = {
     }),
   ),
   unsubscribe: optional(
-    z
-      .union([z.string(), z.boolean()])
-      .describe(
-        'One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this ' +
-          'service, which suppresses the recipient and needs LETTERHAUS_PUBLIC_URL.',
-      ),
+    doc(
+      z.union([z.string(), z.boolean()]),
+      'One-click unsubscribe (RFC 8058): an https URL of yours, or `true` for a page of this ' +
+        'service, which suppresses the recipient and needs LETTERHAUS_PUBLIC_URL.',
+    ),
   ),
   tls: optional(
-    z
-      .enum(['opportunistic', 'enforced'])
-      .describe(
-        "Overrides the domain's setting. `enforced`: fails rather than sending unencrypted.",
-      ),
+    doc(
+      z.enum(['opportunistic', 'enforced']),
+      "Overrides the domain's setting. `enforced`: fails rather than sending unencrypted.",
+    ),
   ),
   tracking: optional(
     z.strictObject({ opens: optional(z.boolean()), clicks: optional(z.boolean()) }).meta({
@@ -228,11 +217,9 @@ export const emailBatchCreation = z
   .meta({ id: 'EmailBatchCreation' });
 
 export const batchHeaders = idempotencyHeaders.extend({
-  'x-batch-validation': z
-    .enum(BATCH_VALIDATIONS)
-    .default('strict')
-    .describe(
-      '`strict`: all emails are accepted or none. `permissive`: the valid ones are accepted, and ' +
-        'the others are in `errors`.',
-    ),
+  'x-batch-validation': doc(
+    z.enum(BATCH_VALIDATIONS).default('strict'),
+    '`strict`: all emails are accepted or none. `permissive`: the valid ones are accepted, and ' +
+      'the others are in `errors`.',
+  ),
 });

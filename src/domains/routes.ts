@@ -7,10 +7,11 @@ import { countToLimit, refuse } from '../http/errors.ts';
 import { pageAnswer, pageFrom } from '../http/list.ts';
 import {
   deleted,
+  doc,
   environment,
   failures,
-  idSchema,
   idParams,
+  idSchema,
   listOf,
   optional,
   pageQuery,
@@ -195,12 +196,11 @@ function registerRotation(app: App, services: HttpServices): void {
   });
 }
 
-const tls = z
-  .enum(DOMAIN_TLS)
-  .describe(
-    'For emails that do not set it themselves. `enforced`: only to mail servers with a valid ' +
-      'certificate over TLS; otherwise recipients are retried and fail when the email expires.',
-  );
+const tls = doc(
+  z.enum(DOMAIN_TLS),
+  'For emails that do not set it themselves. `enforced`: only to mail servers with a valid ' +
+    'certificate over TLS; otherwise recipients are retried and fail when the email expires.',
+);
 
 const TRACKING = 'Whether opens and clicks are tracked, for emails that do not set it themselves.';
 
@@ -213,33 +213,20 @@ const record = z
       examples: ['s1._domainkey.acme.com'],
     }),
     value: z.string().meta({ examples: ['v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEF…'] }),
-    ttl: z
-      .int()
-      .min(0)
-      .meta({ description: 'Suggested TTL in seconds.', examples: [3600] }),
-    priority: z
-      .int()
-      .min(0)
-      .optional()
-      .meta({ description: 'For MX records only.', examples: [10] }),
+    ttl: doc(z.int().min(0), 'Suggested TTL in seconds.', 3600),
+    priority: doc(z.int().min(0).optional(), 'For MX records only.', 10),
     required: z.boolean().describe('Without it the domain is not verified.'),
     status: z.enum(['not_started', 'verified', 'missing', 'mismatch', 'dns_error']),
-    found: z
-      .array(z.string())
-      .meta({ description: 'The records in DNS at this name.', examples: [[]] }),
-    problem: z
-      .string()
-      .nullable()
-      .meta({
-        description: 'What is wrong and what to do.',
-        examples: ['There is no TXT record at s1._domainkey.acme.com; publish it as shown.'],
-      }),
-    key: z
-      .enum(['next', 'previous'])
-      .optional()
-      .describe(
-        'Only of DKIM records during a rotation: of the keys that are to sign, or of those that signed before.',
-      ),
+    found: doc(z.array(z.string()), 'The records in DNS at this name.', []),
+    problem: doc(
+      z.string().nullable(),
+      'What is wrong and what to do.',
+      'There is no TXT record at s1._domainkey.acme.com; publish it as shown.',
+    ),
+    key: doc(
+      z.enum(['next', 'previous']).optional(),
+      'Only of DKIM records during a rotation: of the keys that are to sign, or of those that signed before.',
+    ),
   })
   .meta({ id: 'DomainRecord', description: 'A DNS record to publish, and what was found.' });
 
@@ -248,15 +235,15 @@ const domain = z
     object: z.literal('domain'),
     id: idSchema('The domain.'),
     name: z.string().meta({ examples: ['acme.com'] }),
-    status: z
-      .enum(DOMAIN_STATUSES)
-      .describe(
-        '`degraded`: was verified, and a required record is missing at two checks; it sends. ' +
-          '`failed`: the records were missing for 72 hours; it does not send.',
-      ),
-    can_sign: z
-      .boolean()
-      .describe('False: the service cannot open its DKIM keys; its mail waits (see `advice`).'),
+    status: doc(
+      z.enum(DOMAIN_STATUSES),
+      '`degraded`: was verified, and a required record is missing at two checks; it sends. ' +
+        '`failed`: the records were missing for 72 hours; it does not send.',
+    ),
+    can_sign: doc(
+      z.boolean(),
+      'False: the service cannot open its DKIM keys; its mail waits (see `advice`).',
+    ),
     environment,
     tls,
     tracking: z.object({ opens: z.boolean(), clicks: z.boolean() }).describe(TRACKING),
@@ -266,24 +253,27 @@ const domain = z
     failing_since: time(
       'Since when a required record of a domain that was verified is missing; null: none is.',
     ).nullable(),
-    dkim: z
-      .object({
+    dkim: doc(
+      z.object({
         selector: z.string().describe('Of the RSA key that signs.'),
         since: time('Since when it signs.'),
-        next: z
-          .object({ selector: z.string(), since: time('When it was made.') })
-          .nullable()
-          .describe('Signs as soon as a check finds its record; null: no rotation is under way.'),
-        previous: z
-          .object({
-            selector: z.string(),
-            until: time('When it was replaced.'),
-            keep_until: time('How long its record has to stay published.'),
-          })
-          .nullable()
-          .describe('Of mail that is under way; null after that time.'),
-      })
-      .describe('The DKIM keys.'),
+        next: doc(
+          z.object({ selector: z.string(), since: time('When it was made.') }).nullable(),
+          'Signs as soon as a check finds its record; null: no rotation is under way.',
+        ),
+        previous: doc(
+          z
+            .object({
+              selector: z.string(),
+              until: time('When it was replaced.'),
+              keep_until: time('How long its record has to stay published.'),
+            })
+            .nullable(),
+          'Of mail that is under way; null after that time.',
+        ),
+      }),
+      'The DKIM keys.',
+    ),
     records: z.array(record),
     advice: z.array(
       z.object({
@@ -299,34 +289,32 @@ const domainDeleted = deleted('DeletedDomain', 'domain');
 
 const domainCreation = z
   .strictObject({
-    name: z
-      .string()
-      .min(1)
-      .max(253)
-      .meta({ description: 'A subdomain is a domain of its own.', examples: ['acme.com'] }),
+    name: doc(z.string().min(1).max(253), 'A subdomain is a domain of its own.', 'acme.com'),
     tls: tls.optional(),
-    dkim: z
-      .strictObject({
-        selector: z
-          .string()
-          .min(1)
-          .max(200)
-          .meta({ description: 'The name of its record before `._domainkey`.', examples: ['s1'] }),
-        private_key: z
-          .string()
-          .min(1)
-          .max(DKIM_PEM_MAX_LENGTH)
-          .meta({
-            description:
-              'RSA of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase.',
-            examples: [
-              '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq…\n-----END PRIVATE KEY-----\n',
-            ],
-            writeOnly: true,
-          }),
-      })
-      .optional()
-      .describe('An RSA key that is in use already; it is never returned. Absent: a new key.'),
+    dkim: doc(
+      z
+        .strictObject({
+          selector: doc(
+            z.string().min(1).max(200),
+            'The name of its record before `._domainkey`.',
+            's1',
+          ),
+          private_key: z
+            .string()
+            .min(1)
+            .max(DKIM_PEM_MAX_LENGTH)
+            .meta({
+              description:
+                'RSA of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase.',
+              examples: [
+                '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq…\n-----END PRIVATE KEY-----\n',
+              ],
+              writeOnly: true,
+            }),
+        })
+        .optional(),
+      'An RSA key that is in use already; it is never returned. Absent: a new key.',
+    ),
   })
   .meta({ id: 'DomainCreation', examples: [{ name: 'acme.com' }] });
 
@@ -334,9 +322,10 @@ const domainChange = z
   .strictObject({
     tls: optional(tls),
     tracking: optional(
-      z
-        .strictObject({ opens: optional(z.boolean()), clicks: optional(z.boolean()) })
-        .describe(`${TRACKING} What is left out stays as it is.`),
+      doc(
+        z.strictObject({ opens: optional(z.boolean()), clicks: optional(z.boolean()) }),
+        `${TRACKING} What is left out stays as it is.`,
+      ),
     ),
   })
   .refine(({ tls: mode, tracking }) => mode != null || tracking != null, {

@@ -6,7 +6,7 @@ import { EVENT_TYPES } from '../core/events.ts';
 import { FINAL_STATUSES, OPEN_STATUSES, STATUS_MEANINGS } from '../core/statuses.ts';
 import { SUBJECT_MAX } from '../accept/draft.ts';
 import { SEARCH_MAX } from './search.ts';
-import { environment, idSchema, listOf, listQuery, time } from '../http/schemas.ts';
+import { doc, environment, idSchema, listOf, listQuery, shown, time } from '../http/schemas.ts';
 
 export const status = z
   .enum(['sending', ...OPEN_STATUSES, ...FINAL_STATUSES])
@@ -19,82 +19,64 @@ function meaningsInOneText(): string {
 }
 
 const created = (bound: string) =>
-  z.iso
-    .datetime({ offset: true })
-    .optional()
-    .meta({
-      description: `Only emails created ${bound} this time.`,
-      examples: ['2026-11-21T00:00:00Z'],
-    });
+  doc(
+    z.iso.datetime({ offset: true }).optional(),
+    `Only emails created ${bound} this time.`,
+    '2026-11-21T00:00:00Z',
+  );
 
 export const emailQuery = listQuery({
-  q: z
-    .string()
-    .max(SEARCH_MAX)
-    .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
-    .optional()
-    .meta({
-      description:
-        'A search: words and quoted texts that the subject contains, all of them, and the filters as ' +
-        'operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` (created; a date, ' +
-        'in UTC, or a time).',
-      examples: ['receipt to:jo@example.com status:bounced after:2026-11-21'],
-    }),
+  q: doc(
+    z
+      .string()
+      .max(SEARCH_MAX)
+      .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
+      .optional(),
+    'A search: words and quoted texts that the subject contains, all of them, and the filters as ' +
+      'operators `to:`, `from:`, `status:`, `domain:`, `tag:`, `after:` and `before:` (created; a date, ' +
+      'in UTC, or a time).',
+    'receipt to:jo@example.com status:bounced after:2026-11-21',
+  ),
   status: status.optional().describe('Only with this status.'),
-  to: z
-    .string()
-    .optional()
-    .meta({ description: 'An address in `to`, `cc` or `bcc`.', examples: ['jo@example.com'] }),
-  from: z
-    .string()
-    .optional()
-    .meta({
-      description: 'The address of the sender, without the name.',
-      examples: ['hello@acme.com'],
-    }),
-  subject: z
-    .string()
-    .min(1)
-    .max(SUBJECT_MAX)
-    .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
-    .optional()
-    .meta({ description: 'A part of it, in any case.', examples: ['receipt'] }),
-  tag: z
-    .string()
-    .optional()
-    .meta({ description: '`name` or `name:value`.', examples: ['kind:receipt'] }),
-  domain: z
-    .string()
-    .optional()
-    .meta({ description: 'The sending domain.', examples: ['acme.com'] }),
+  to: doc(z.string().optional(), 'An address in `to`, `cc` or `bcc`.', 'jo@example.com'),
+  from: doc(
+    z.string().optional(),
+    'The address of the sender, without the name.',
+    'hello@acme.com',
+  ),
+  subject: doc(
+    z
+      .string()
+      .min(1)
+      .max(SUBJECT_MAX)
+      .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
+      .optional(),
+    'A part of it, in any case.',
+    'receipt',
+  ),
+  tag: doc(z.string().optional(), '`name` or `name:value`.', 'kind:receipt'),
+  domain: doc(z.string().optional(), 'The sending domain.', 'acme.com'),
   created_after: created('at or after'),
   created_before: created('before'),
 });
 
 export const contentQuery = z.strictObject({
-  recipient: z
-    .string()
-    .optional()
-    .meta({
-      description: 'The recipient of the message; default: the first one.',
-      examples: ['jo@example.com'],
-    }),
+  recipient: doc(
+    z.string().optional(),
+    'The recipient of the message; default: the first one.',
+    'jo@example.com',
+  ),
 });
 
 export const timelineQuery = z.strictObject({
-  limit: z.coerce
-    .number<string>()
-    .int()
-    .min(1)
-    .max(1_000)
-    .default(1_000)
-    .describe('How many to return at most.'),
-  after: z.coerce
-    .number<string>()
-    .int()
-    .min(0)
-    .default(0)
-    .describe('The number of the last event that was read.'),
+  limit: doc(
+    z.coerce.number<string>().int().min(1).max(1_000).default(1_000),
+    'How many to return at most.',
+  ),
+  after: doc(
+    z.coerce.number<string>().int().min(0).default(0),
+    'The number of the last event that was read.',
+  ),
 });
 
 export const acceptedEmail = z
@@ -108,26 +90,23 @@ export const acceptedEmail = z
 
 export const acceptedBatch = z
   .object({
-    data: z
-      .array(z.object({ id: idSchema('The email.') }))
-      .describe('The accepted emails, in the order of the request.'),
-    errors: z
-      .array(
+    data: doc(
+      z.array(z.object({ id: idSchema('The email.') })),
+      'The accepted emails, in the order of the request.',
+    ),
+    errors: doc(
+      z.array(
         z.object({
-          index: z
-            .int()
-            .min(0)
-            .meta({ description: 'The place in the request, from 0.', examples: [1] }),
+          index: doc(z.int().min(0), 'The place in the request, from 0.', 1),
           code: z.string().meta({ description: 'For programs.', examples: ['suppressed'] }),
           message: z.string().meta({
             description: 'One sentence: what is wrong and what to do.',
             examples: ['to: bob@example.com is suppressed: hard_bounce'],
           }),
         }),
-      )
-      .describe(
-        'The emails that were not accepted, in the order of the request; empty when strict.',
       ),
+      'The emails that were not accepted, in the order of the request; empty when strict.',
+    ),
   })
   .meta({ id: 'AcceptedBatch' });
 
@@ -152,9 +131,9 @@ const summaryFields = {
   scheduled_at: time('When it is, or was, to be sent; null: at once.').nullable(),
   sent_at: time('When the first recipient received it.').nullable(),
   completed_at: time('When the last recipient reached its final status.').nullable(),
-  tags: z
-    .array(z.object({ name: z.string(), value: z.string() }))
-    .meta({ examples: [[{ name: 'kind', value: 'receipt' }]] }),
+  tags: shown(z.array(z.object({ name: z.string(), value: z.string() })), [
+    { name: 'kind', value: 'receipt' },
+  ]),
   metadata: z.record(z.string(), z.string()).meta({ examples: [{ order: '4711' }] }),
   environment,
 };
@@ -175,47 +154,32 @@ export const reason = z
 
 export const smtp = z
   .object({
-    code: z
-      .int()
-      .min(0)
-      .nullable()
-      .meta({ examples: [550] }),
-    enhanced_code: z
-      .string()
-      .nullable()
-      .meta({ examples: ['5.1.1'] }),
-    message: z
-      .string()
-      .meta({ examples: ['The email account that you tried to reach does not exist'] }),
-    mx: z
-      .string()
-      .nullable()
-      .meta({ description: 'The server that replied.', examples: ['mx1.example.com'] }),
-    ip: z
-      .string()
-      .nullable()
-      .meta({ examples: ['192.0.2.25'] }),
-    tls: z
-      .object({
-        version: z.string().meta({ examples: ['TLSv1.3'] }),
-        cipher: z.string().meta({ examples: ['TLS_AES_256_GCM_SHA384'] }),
-        verified: z.boolean().describe('The certificate of the server was valid.'),
-        problem: z
-          .string()
-          .nullable()
-          .optional()
-          .meta({ description: 'Why it was not.', examples: [null] }),
-      })
-      .nullable()
-      .describe('null: unencrypted.'),
-    tls_policy: z
-      .string()
-      .nullable()
-      .optional()
-      .meta({
-        description: 'The TLS rule that applied to the server; null: no server was chosen.',
-        examples: ['none', 'provider', 'enforced', 'mta-sts-testing', 'mta-sts', 'dane'],
-      }),
+    code: shown(z.int().min(0).nullable(), 550),
+    enhanced_code: shown(z.string().nullable(), '5.1.1'),
+    message: shown(z.string(), 'The email account that you tried to reach does not exist'),
+    mx: doc(z.string().nullable(), 'The server that replied.', 'mx1.example.com'),
+    ip: shown(z.string().nullable(), '192.0.2.25'),
+    tls: doc(
+      z
+        .object({
+          version: z.string().meta({ examples: ['TLSv1.3'] }),
+          cipher: z.string().meta({ examples: ['TLS_AES_256_GCM_SHA384'] }),
+          verified: z.boolean().describe('The certificate of the server was valid.'),
+          problem: doc(z.string().nullable().optional(), 'Why it was not.', null),
+        })
+        .nullable(),
+      'null: unencrypted.',
+    ),
+    tls_policy: doc(
+      z.string().nullable().optional(),
+      'The TLS rule that applied to the server; null: no server was chosen.',
+      'none',
+      'provider',
+      'enforced',
+      'mta-sts-testing',
+      'mta-sts',
+      'dane',
+    ),
   })
   .meta({ id: 'SmtpAnswer', description: 'The last reply or error about the recipient.' });
 
@@ -224,10 +188,7 @@ const recipient = z
     address: z.string().meta({ examples: ['jo@example.com'] }),
     kind: z.enum(['to', 'cc', 'bcc']),
     status,
-    attempts: z
-      .int()
-      .min(0)
-      .meta({ examples: [1] }),
+    attempts: shown(z.int().min(0), 1),
     next_attempt_at: time('When it is retried.').nullable(),
     completed_at: time('When it reached its final status.').nullable(),
     reason: reason.nullable(),
@@ -242,22 +203,16 @@ const emailSummary = z
 export const email = z
   .object({
     ...summaryFields,
-    html: z
-      .string()
-      .nullable()
-      .meta({
-        description: 'null, like `text`, after the retention of content.',
-        examples: ['<p>Thank you.</p>'],
-      }),
-    text: z
-      .string()
-      .nullable()
-      .meta({ description: 'null: derived from the html. Empty: none.', examples: [null] }),
-    tracking: z
-      .object({ opens: z.boolean(), clicks: z.boolean() })
-      .describe(
-        'What is tracked, by the email or its domain. Both false after the retention of content.',
-      ),
+    html: doc(
+      z.string().nullable(),
+      'null, like `text`, after the retention of content.',
+      '<p>Thank you.</p>',
+    ),
+    text: doc(z.string().nullable(), 'null: derived from the html. Empty: none.', null),
+    tracking: doc(
+      z.object({ opens: z.boolean(), clicks: z.boolean() }),
+      'What is tracked, by the email or its domain. Both false after the retention of content.',
+    ),
     recipients: z.array(recipient),
   })
   .meta({
@@ -307,25 +262,20 @@ export const emailPreview = sharedEmail
 const timelineEvent = z
   .object({
     object: z.literal('event'),
-    number: z
-      .int()
-      .min(1)
-      .meta({ description: '1, 2, 3, … within the email.', examples: [2] }),
+    number: doc(z.int().min(1), '1, 2, 3, … within the email.', 2),
     id: idSchema('The event, the same as `webhook-id`.'),
     type: z.enum(EVENT_TYPES),
     created_at: time('When it occurred.'),
-    recipient: z
-      .string()
-      .nullable()
-      .meta({
-        description: 'null: the event concerns the whole email.',
-        examples: ['jo@example.com'],
-      }),
+    recipient: doc(
+      z.string().nullable(),
+      'null: the event concerns the whole email.',
+      'jo@example.com',
+    ),
     data: z.looseObject({}).describe('As in the webhook of this event.'),
-    attempt: z
-      .looseObject({})
-      .nullable()
-      .describe('The attempt that caused it, with the SMTP dialogue.'),
+    attempt: doc(
+      z.looseObject({}).nullable(),
+      'The attempt that caused it, with the SMTP dialogue.',
+    ),
   })
   .meta({ id: 'TimelineEvent' });
 

@@ -1,7 +1,7 @@
 /** Events of the stream in API responses. */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../core/events.ts';
-import { idSchema, limitField, listOf, time } from '../http/schemas.ts';
+import { doc, idSchema, limitField, listOf, time } from '../http/schemas.ts';
 
 const cursor = z.string().meta({
   description: 'A position in the stream. Opaque: store it and pass it back unchanged.',
@@ -9,24 +9,17 @@ const cursor = z.string().meta({
 });
 
 export const eventQuery = z.strictObject({
-  after: z
-    .string()
-    .max(200)
-    .optional()
-    .meta({
-      description:
-        'A cursor: only events after it. `latest`: only new events. Without it the ' +
-        'stream begins with the oldest stored event.',
-      examples: ['latest'],
-    }),
-  types: z
-    .string()
-    .max(1_000)
-    .optional()
-    .meta({
-      description: 'Only these types, separated by commas.',
-      examples: ['email.delivered,email.bounced'],
-    }),
+  after: doc(
+    z.string().max(200).optional(),
+    'A cursor: only events after it. `latest`: only new events. Without it the ' +
+      'stream begins with the oldest stored event.',
+    'latest',
+  ),
+  types: doc(
+    z.string().max(1_000).optional(),
+    'Only these types, separated by commas.',
+    'email.delivered,email.bounced',
+  ),
   email_id: z.string().optional().meta({
     description: 'Only events of this email.',
     format: 'uuid',
@@ -35,11 +28,10 @@ export const eventQuery = z.strictObject({
 });
 
 export const eventHeaders = z.looseObject({
-  'last-event-id': z
-    .string()
-    .max(200)
-    .optional()
-    .describe('To resume an event stream: the cursor of its last event. Precedes `after`.'),
+  'last-event-id': doc(
+    z.string().max(200).optional(),
+    'To resume an event stream: the cursor of its last event. Precedes `after`.',
+  ),
 });
 
 export const streamEvent = z
@@ -48,10 +40,7 @@ export const streamEvent = z
     id: idSchema('The event, the same as `webhook-id`: repeated events have the same id.'),
     type: z.enum(EVENT_TYPES),
     created_at: time('When it occurred.'),
-    number: z
-      .int()
-      .min(1)
-      .meta({ description: '1, 2, 3, … within its email, as in the timeline.', examples: [2] }),
+    number: doc(z.int().min(1), '1, 2, 3, … within its email, as in the timeline.', 2),
     cursor,
     data: z.looseObject({}).describe('As in the webhook of this event.'),
   })

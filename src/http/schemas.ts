@@ -4,6 +4,17 @@ import { z } from 'zod';
 const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 const EXAMPLE_TIME = '2026-11-21T08:30:00.123Z';
 
+/** A schema with its description and examples in the OpenAPI document. */
+export const doc = <Schema extends z.ZodType>(
+  schema: Schema,
+  description: string,
+  ...examples: unknown[]
+): Schema => schema.meta({ description, ...(examples.length > 0 && { examples }) });
+
+/** Only with examples. */
+export const shown = <Schema extends z.ZodType>(schema: Schema, ...examples: unknown[]): Schema =>
+  schema.meta({ examples });
+
 /** An id in a response. */
 export const idSchema = (description: string) =>
   z.string().meta({ description, format: 'uuid', examples: [EXAMPLE_ID] });
@@ -24,20 +35,18 @@ export const label = (max: number, min = 1) =>
     .max(max)
     .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'must not have control characters');
 
-export const environment = z
-  .enum(['live', 'test'])
-  .describe('Live delivers. Test simulates everything and delivers nothing.');
+export const environment = doc(
+  z.enum(['live', 'test']),
+  'Live delivers. Test simulates everything and delivers nothing.',
+);
 
 /** Path parameters of `/…/:id`. A malformed id is answered with 404. */
 export const idParams = (what: string) => z.object({ id: idSchema(`The id of the ${what}.`) });
 
-export const limitField = z.coerce
-  .number<string>()
-  .int()
-  .min(1)
-  .max(100)
-  .default(20)
-  .describe('How many to return at most.');
+export const limitField = doc(
+  z.coerce.number<string>().int().min(1).max(100).default(20),
+  'How many to return at most.',
+);
 
 /** `limit`, `after`, `before` of a list that is sorted newest first. */
 const pageFields = {
@@ -107,15 +116,17 @@ export const failure = z
         examples: ['to[2]: "bob@" is not an email address'],
       }),
       request_id: idSchema('Quote this when you report a problem.'),
-      details: z
-        .array(
-          z.object({
-            field: z.string().meta({ examples: ['to[2]'] }),
-            message: z.string().meta({ examples: ['"bob@" is not an email address'] }),
-          }),
-        )
-        .optional()
-        .describe('The fields that break a rule, each with its own message.'),
+      details: doc(
+        z
+          .array(
+            z.object({
+              field: z.string().meta({ examples: ['to[2]'] }),
+              message: z.string().meta({ examples: ['"bob@" is not an email address'] }),
+            }),
+          )
+          .optional(),
+        'The fields that break a rule, each with its own message.',
+      ),
     }),
   })
   .meta({ id: 'Failure', description: 'Every failure has this shape.' });

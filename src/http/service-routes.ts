@@ -12,7 +12,7 @@ import {
   renderLlmsText,
   renderReference,
 } from './openapi/reference-page.ts';
-import { failure } from './schemas.ts';
+import { doc, failure } from './schemas.ts';
 import type { App, HttpServices } from './services.ts';
 
 const PROMETHEUS_TEXT = 'text/plain; version=0.0.4; charset=utf-8';
@@ -23,10 +23,10 @@ const state = z.object({ status: z.literal('ok') }).meta({ id: 'Health' });
 const readyState = z
   .object({
     status: z.literal('ok'),
-    warnings: z
-      .array(z.string())
-      .optional()
-      .describe('What is wrong although requests can be served; absent: nothing.'),
+    warnings: doc(
+      z.array(z.string()).optional(),
+      'What is wrong although requests can be served; absent: nothing.',
+    ),
     on_hold: z.literal(true).optional().meta({
       description: 'Restored and not released yet: mail is accepted, and nothing is sent.',
     }),
@@ -36,8 +36,8 @@ const readyState = z
 const unreadySchema = failure
   .extend({
     status: z.literal('unready'),
-    reasons: z
-      .array(
+    reasons: doc(
+      z.array(
         z.object({
           code: z.enum(UNREADY_CODES).describe('For programs.'),
           message: z.string().meta({
@@ -45,8 +45,9 @@ const unreadySchema = failure
             examples: ['The disk is nearly full; make room on it.'],
           }),
         }),
-      )
-      .describe('All reasons, each with its own code.'),
+      ),
+      'All reasons, each with its own code.',
+    ),
   })
   .meta({ id: 'Unready', description: 'Why no mail is accepted.' });
 

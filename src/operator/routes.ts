@@ -21,7 +21,7 @@ import {
 import type { Queryable } from '../database/database.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
-import { failures, idSchema, listOf, time } from '../http/schemas.ts';
+import { doc, failures, idSchema, listOf, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 
 const SHOWN_MAX = 100;
@@ -123,9 +123,7 @@ const condition = z
   .object({
     object: z.literal('condition'),
     type: z.enum(CONDITION_TYPES),
-    subject: z
-      .string()
-      .meta({ description: 'What it concerns, by type.', examples: ['mail1.example.org'] }),
+    subject: doc(z.string(), 'What it concerns, by type.', 'mail1.example.org'),
     message: z.string().meta({
       description: 'What is wrong.',
       examples: ['The disk of the database has 412 MB left; emails are refused.'],
@@ -151,15 +149,14 @@ const reconciliation = z
     ).nullable(),
     to: day('The last day that is over.').nullable(),
     checked_at: time('When all that was due had been checked; null: never.').nullable(),
-    days_differing: z
-      .int()
-      .describe('Days of a project with a difference that is not acknowledged.'),
+    days_differing: doc(z.int(), 'Days of a project with a difference that is not acknowledged.'),
     days_waiting: z.int().describe('Days of a project that are to be checked now.'),
-    days_removed: z
-      .int()
-      .describe('Days of a project whose mail the retention removed before it could be checked.'),
-    differences: z
-      .array(
+    days_removed: doc(
+      z.int(),
+      'Days of a project whose mail the retention removed before it could be checked.',
+    ),
+    differences: doc(
+      z.array(
         z.object({
           day: day('The day on which the mail was accepted (UTC).'),
           project_id: idSchema('The project.'),
@@ -173,7 +170,8 @@ const reconciliation = z
             }),
           ),
         }),
-      )
-      .describe('The newest days with a difference that is not acknowledged, at most 100.'),
+      ),
+      'The newest days with a difference that is not acknowledged, at most 100.',
+    ),
   })
   .meta({ id: 'Reconciliation' });

@@ -11,7 +11,7 @@ import {
 import { callerOf } from '../http/access.ts';
 import { notFound, refuse } from '../http/errors.ts';
 import { pageAnswer, pageFrom } from '../http/list.ts';
-import { failures, idParams, idSchema, listOf, listQuery, time } from '../http/schemas.ts';
+import { doc, failures, idParams, idSchema, listOf, listQuery, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 
 const TAGS = ['API log'];
@@ -95,22 +95,23 @@ function toWire(request: StoredApiRequest) {
 }
 
 const requestQuery = listQuery({
-  status: z
-    .string()
-    .regex(/^(failed|[1-5]xx|[1-5]\d\d)$/, 'must be like 422, 4xx or failed')
-    .optional()
-    .meta({ description: 'A status, all of a kind, or `failed`.', examples: ['4xx'] }),
-  method: z
-    .enum(['GET', 'POST', 'PATCH', 'PUT', 'DELETE'])
-    .optional()
-    .describe('Only requests with this method.'),
-  key_id: z
-    .uuid()
-    .optional()
-    .meta({
-      description: 'Only requests with this key.',
-      examples: ['0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa'],
-    }),
+  status: doc(
+    z
+      .string()
+      .regex(/^(failed|[1-5]xx|[1-5]\d\d)$/, 'must be like 422, 4xx or failed')
+      .optional(),
+    'A status, all of a kind, or `failed`.',
+    '4xx',
+  ),
+  method: doc(
+    z.enum(['GET', 'POST', 'PATCH', 'PUT', 'DELETE']).optional(),
+    'Only requests with this method.',
+  ),
+  key_id: doc(
+    z.uuid().optional(),
+    'Only requests with this key.',
+    '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
+  ),
 });
 
 const apiRequest = z
@@ -124,30 +125,20 @@ const apiRequest = z
     actor: z.object({
       type: z.enum(['api_key', 'member']).describe('Who asked.'),
       id: idSchema('The key or the member.'),
-      name: z
-        .string()
-        .nullable()
-        .meta({ description: 'As of now.', examples: ['Shop'] }),
-      hint: z
-        .string()
-        .nullable()
-        .meta({ description: 'What may be shown of a key.', examples: ['lh_live_abcd…'] }),
+      name: doc(z.string().nullable(), 'As of now.', 'Shop'),
+      hint: doc(z.string().nullable(), 'What may be shown of a key.', 'lh_live_abcd…'),
     }),
-    network: z.string().meta({
-      description: 'The network that the request came from.',
-      examples: ['203.0.113.0'],
-    }),
-    user_agent: z
-      .string()
-      .nullable()
-      .meta({ description: 'The program.', examples: ['curl/8.9.1'] }),
-    error: z
-      .object({
-        code: z.string().meta({ examples: ['validation_error'] }),
-        message: z.string().meta({ examples: ['to[2]: "bob@" is not an email address'] }),
-      })
-      .nullable()
-      .describe('Of a failure, as it was answered by `/v1`.'),
+    network: doc(z.string(), 'The network that the request came from.', '203.0.113.0'),
+    user_agent: doc(z.string().nullable(), 'The program.', 'curl/8.9.1'),
+    error: doc(
+      z
+        .object({
+          code: z.string().meta({ examples: ['validation_error'] }),
+          message: z.string().meta({ examples: ['to[2]: "bob@" is not an email address'] }),
+        })
+        .nullable(),
+      'Of a failure, as it was answered by `/v1`.',
+    ),
     created_at: time('When it was written, a second after its answer at most.'),
   })
   .meta({ id: 'ApiRequest' });

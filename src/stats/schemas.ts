@@ -1,13 +1,10 @@
 /** Counts of mail in API responses. */
 import { z } from 'zod';
 import { STATS_DIMENSIONS, STATS_GRANULARITIES } from './counts.ts';
-import { time } from '../http/schemas.ts';
+import { doc, time } from '../http/schemas.ts';
 
 const statsTime = (description: string, example: string) =>
-  z
-    .union([z.iso.datetime({ offset: true }), z.iso.date()])
-    .optional()
-    .meta({ description, examples: [example] });
+  doc(z.union([z.iso.datetime({ offset: true }), z.iso.date()]).optional(), description, example);
 
 export const statsQuery = z.strictObject({
   from: statsTime(
@@ -15,50 +12,37 @@ export const statsQuery = z.strictObject({
     '2026-11-01',
   ),
   to: statsTime('The end; default: now. A period that it cuts is included whole.', '2026-11-22'),
-  granularity: z
-    .enum(STATS_GRANULARITIES)
-    .default('day')
-    .describe('The length of a period. Hours are kept for 31 days, days for 400.'),
-  by: z
-    .enum(STATS_DIMENSIONS)
-    .optional()
-    .describe(
-      'Counts each value separately: the sending domain, the provider of the recipient, each tag as ' +
-        '`name:value`, or the API key.',
-    ),
+  granularity: doc(
+    z.enum(STATS_GRANULARITIES).default('day'),
+    'The length of a period. Hours are kept for 31 days, days for 400.',
+  ),
+  by: doc(
+    z.enum(STATS_DIMENSIONS).optional(),
+    'Counts each value separately: the sending domain, the provider of the recipient, each tag as ' +
+      '`name:value`, or the API key.',
+  ),
 });
 
 const count = (description: string, example: number) =>
   z.int().meta({ description, examples: [example] });
 
 const countUnlessByProvider = (description: string, example: number) =>
-  z
-    .int()
-    .nullable()
-    .meta({ description: `${description} Null by provider.`, examples: [example] });
+  doc(z.int().nullable(), `${description} Null by provider.`, example);
 
 const atMost = (percent: number, example: number) =>
-  z
-    .number()
-    .nullable()
-    .meta({
-      description: `An upper bound: ${percent} % took at most as many seconds. Null: none, or more than 5 days.`,
-      examples: [example],
-    });
+  doc(
+    z.number().nullable(),
+    `An upper bound: ${percent} % took at most as many seconds. Null: none, or more than 5 days.`,
+    example,
+  );
 
 const counts = {
-  value: z
-    .string()
-    .nullable()
-    .meta({
-      description:
-        'The domain, the provider, the tag or the id of the key. `*`: further ones together.',
-      examples: ['acme.com'],
-    }),
-  name: z
-    .string()
-    .nullable()
-    .meta({ description: 'Of the key.', examples: [null] }),
+  value: doc(
+    z.string().nullable(),
+    'The domain, the provider, the tag or the id of the key. `*`: further ones together.',
+    'acme.com',
+  ),
+  name: doc(z.string().nullable(), 'Of the key.', null),
   emails: countUnlessByProvider('Accepted emails.', 1_200),
   recipients: countUnlessByProvider('Recipients of accepted emails.', 1_250),
   sent: count('Taken by a relay.', 0),
@@ -71,27 +55,26 @@ const counts = {
   complained: count('Reported as spam.', 1),
   opened: count('Recipients who opened it, machines excluded, where opens are tracked.', 610),
   clicked: count('Recipients who clicked, machines excluded, where clicks are tracked.', 140),
-  time_to_delivery: z
-    .object({
+  time_to_delivery: doc(
+    z.object({
       count: count('Deliveries by an attempt of this service, `sent` or `delivered`.', 1_210),
       p50_at_most_s: atMost(50, 1),
       p95_at_most_s: atMost(95, 5),
       p99_at_most_s: atMost(99, 300),
-    })
-    .describe('Between acceptance, or the scheduled time, and delivery.'),
+    }),
+    'Between acceptance, or the scheduled time, and delivery.',
+  ),
 };
 
-const histogram = z
-  .array(
+const histogram = doc(
+  z.array(
     z.object({
-      at_most_s: z
-        .number()
-        .nullable()
-        .meta({ description: 'Null: more than the last bound.', examples: [5] }),
+      at_most_s: doc(z.number().nullable(), 'Null: more than the last bound.', 5),
       count: count('Deliveries that took at most so long, and longer than the bound before.', 310),
     }),
-  )
-  .describe('Deliveries by the time that they took.');
+  ),
+  'Deliveries by the time that they took.',
+);
 
 export const statsReport = z
   .object({
@@ -100,11 +83,13 @@ export const statsReport = z
     to: time('The end of the last period.'),
     granularity: z.enum(STATS_GRANULARITIES),
     by: z.enum(STATS_DIMENSIONS).nullable(),
-    totals: z
-      .array(z.object({ ...counts, histogram }))
-      .describe('Each value over all periods, the largest first; without `by` one or none.'),
-    data: z
-      .array(z.object({ period: time('When the period begins.'), ...counts }))
-      .describe('Each period, and in it each value, of which something was counted.'),
+    totals: doc(
+      z.array(z.object({ ...counts, histogram })),
+      'Each value over all periods, the largest first; without `by` one or none.',
+    ),
+    data: doc(
+      z.array(z.object({ period: time('When the period begins.'), ...counts })),
+      'Each period, and in it each value, of which something was counted.',
+    ),
   })
   .meta({ id: 'Stats' });

@@ -5,7 +5,7 @@ import type { World } from '../lib/world.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { listAnswer, pageAnswer } from '../http/list.ts';
-import { failures, idSchema, limitField, listOf, time } from '../http/schemas.ts';
+import { doc, failures, idSchema, limitField, listOf, shown, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { explainAddress, parseAddress } from '../mail/address.ts';
 import {
@@ -177,30 +177,30 @@ const address = z.string().meta({
   description: 'As written when it was added; case-insensitive.',
   examples: ['jo@example.com'],
 });
-const reason = z
-  .enum(SUPPRESSION_REASONS)
-  .describe(
-    '`hard_bounce`: the mailbox or its domain does not exist, or was full for a long time.',
-  );
+const reason = doc(
+  z.enum(SUPPRESSION_REASONS),
+  '`hard_bounce`: the mailbox or its domain does not exist, or was full for a long time.',
+);
 const source = idSchema('The email whose reply, report or link caused it; null: none.').nullable();
 
 const cursor = (direction: string) =>
-  z
-    .string()
-    .optional()
-    .meta({
-      description: `Only what comes ${direction} this address of the list.`,
-      examples: ['jo@example.com'],
-    });
+  doc(
+    z.string().optional(),
+    `Only what comes ${direction} this address of the list.`,
+    'jo@example.com',
+  );
 
 const filters = {
   reason: reason.optional(),
-  address: z
-    .string()
-    .max(254)
-    .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'must not have control characters')
-    .optional()
-    .meta({ description: 'Only addresses that begin with this.', examples: ['jo@'] }),
+  address: doc(
+    z
+      .string()
+      .max(254)
+      .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), 'must not have control characters')
+      .optional(),
+    'Only addresses that begin with this.',
+    'jo@',
+  ),
 };
 
 const suppressionQuery = z.strictObject({
@@ -213,13 +213,12 @@ const suppressionQuery = z.strictObject({
 export const suppressionExportQuery = z.strictObject(filters);
 
 export const suppressionImportQuery = z.strictObject({
-  reason: reason
-    .optional()
-    .describe(
-      'The reason of entries that have none: required for lists of SendGrid and Mailgun whose columns do ' +
-        'not tell complaints from unsubscribes. hard_bounce: a bounce whose reply is not known is added as ' +
-        'well; unsubscribe: so is who unsubscribed from a group or tag only.',
-    ),
+  reason: doc(
+    reason.optional(),
+    'The reason of entries that have none: required for lists of SendGrid and Mailgun whose columns do ' +
+      'not tell complaints from unsubscribes. hard_bounce: a bounce whose reply is not known is added as ' +
+      'well; unsubscribe: so is who unsubscribed from a group or tag only.',
+  ),
 });
 
 const suppressionParams = z.object({ address });
@@ -228,12 +227,12 @@ const suppressionCreation = z
   .strictObject({
     address,
     reason: reason.default('manual').optional(),
-    expires_at: z.iso
-      .datetime({ offset: true })
-      .meta({ examples: ['2027-01-31T00:00:00Z'] })
-      .nullable()
-      .optional()
-      .describe('When it expires; null: never.'),
+    expires_at: doc(
+      shown(z.iso.datetime({ offset: true }), '2027-01-31T00:00:00Z')
+        .nullable()
+        .optional(),
+      'When it expires; null: never.',
+    ),
   })
   .meta({ id: 'SuppressionCreation' });
 
@@ -260,9 +259,10 @@ const change = z
     reason,
     source_email_id: source,
     at: time('When.'),
-    by: z
-      .enum(['delivery', 'recipient', 'api', 'import', 'command_line'])
-      .describe('`delivery`: the reply of a mail server; `recipient`: the unsubscribe page.'),
+    by: doc(
+      z.enum(['delivery', 'recipient', 'api', 'import', 'command_line']),
+      '`delivery`: the reply of a mail server; `recipient`: the unsubscribe page.',
+    ),
   })
   .meta({ id: 'SuppressionChange' });
 
@@ -279,60 +279,39 @@ const suppressionDeleted = z
 export const suppressionImport = z
   .object({
     object: z.literal('suppression_import'),
-    format: z
-      .enum(IMPORT_FORMATS)
-      .nullable()
-      .meta({
-        description: 'The list that was recognised; null: the file has no entries.',
-        examples: ['sendgrid'],
-      }),
-    added: z
-      .int()
-      .min(0)
-      .meta({ examples: [120] }),
-    already_there: z
-      .int()
-      .min(0)
-      .meta({ description: 'Includes repeated rows of the file.', examples: [4] }),
-    rejected: z
-      .int()
-      .min(0)
-      .meta({ examples: [1] }),
-    left_out: z
-      .array(
+    format: doc(
+      z.enum(IMPORT_FORMATS).nullable(),
+      'The list that was recognised; null: the file has no entries.',
+      'sendgrid',
+    ),
+    added: shown(z.int().min(0), 120),
+    already_there: doc(z.int().min(0), 'Includes repeated rows of the file.', 4),
+    rejected: shown(z.int().min(0), 1),
+    left_out: doc(
+      z.array(
         z.object({
           because: z.enum(['not_permanent', 'expired', 'not_all_mail']),
-          rows: z
-            .int()
-            .min(1)
-            .meta({ examples: [12] }),
-          first_line: z
-            .int()
-            .min(1)
-            .meta({ examples: [3] }),
+          rows: shown(z.int().min(1), 12),
+          first_line: shown(z.int().min(1), 3),
           message: z.string().meta({ examples: [LEFT_OUT.not_permanent] }),
         }),
-      )
-      .describe("Entries of another service's list that would not be suppressed here, and why."),
-    errors: z
-      .array(
+      ),
+      "Entries of another service's list that would not be suppressed here, and why.",
+    ),
+    errors: doc(
+      z.array(
         z.object({
-          line: z
-            .int()
-            .min(1)
-            .meta({ description: 'The first is 1.', examples: [7] }),
-          item: z
-            .int()
-            .min(1)
-            .nullable()
-            .meta({
-              description: 'Its position among the entries of a JSON file; null: CSV.',
-              examples: [null],
-            }),
+          line: doc(z.int().min(1), 'The first is 1.', 7),
+          item: doc(
+            z.int().min(1).nullable(),
+            'Its position among the entries of a JSON file; null: CSV.',
+            null,
+          ),
           message: z.string().meta({ examples: ['"bob@" is not an email address'] }),
         }),
-      )
-      .describe('The first 100 of the rejected rows.'),
+      ),
+      'The first 100 of the rejected rows.',
+    ),
   })
   .meta({ id: 'SuppressionImport' });
 

@@ -6,12 +6,14 @@ import { SYNTAXES } from '../move-in/translate.ts';
 import { VARIABLE_NAME, VARIABLES_MAX } from './variables.ts';
 import {
   deleted,
+  doc,
   environment,
   idSchema,
   label,
   listOf,
   listQuery,
   optional,
+  shown,
   time,
 } from '../http/schemas.ts';
 
@@ -19,23 +21,21 @@ const SUBJECT_SOURCE_MAX = 2_000;
 
 const name = label(100).meta({ description: 'For people.', examples: ['Receipt'] });
 
-const alias = z
-  .string()
-  .regex(ALIAS, 'must be 1-64 of a-z, 0-9, _ and -, with a letter first')
-  .meta({
-    description: 'A name for programs, in place of the id; unique in its project and environment.',
-    examples: ['receipt'],
-  });
+const alias = doc(
+  z.string().regex(ALIAS, 'must be 1-64 of a-z, 0-9, _ and -, with a letter first'),
+  'A name for programs, in place of the id; unique in its project and environment.',
+  'receipt',
+);
 
 const named = {
-  name: z
-    .string()
-    .regex(VARIABLE_NAME, 'must be 1-64 letters, digits and _, not a digit first')
-    .meta({ examples: ['name'] }),
-  default: z
-    .unknown()
-    .optional()
-    .describe('Its value when a request leaves it out; without one it is required.'),
+  name: shown(
+    z.string().regex(VARIABLE_NAME, 'must be 1-64 letters, digits and _, not a digit first'),
+    'name',
+  ),
+  default: doc(
+    z.unknown().optional(),
+    'Its value when a request leaves it out; without one it is required.',
+  ),
 };
 const type = z.enum(VARIABLE_TYPES).meta({ default: 'string' });
 const variable = z.object({ ...named, type: type.optional() }).meta({ id: 'TemplateVariable' });
@@ -49,11 +49,7 @@ const subject = label(SUBJECT_SOURCE_MAX, 0).meta({
 });
 
 const source = (description: string, example: string | null) =>
-  z
-    .string()
-    .max(SOURCE_MAX)
-    .nullable()
-    .meta({ description, examples: [example] });
+  doc(z.string().max(SOURCE_MAX).nullable(), description, example);
 
 const html = source(
   'In Liquid; what variables bring is escaped. `html` or `text` is needed.',
@@ -61,15 +57,13 @@ const html = source(
 );
 const text = source('In Liquid; derived from the html when null.', null);
 
-const variables = z
-  .array(variableDefinition)
-  .max(VARIABLES_MAX)
-  .describe('Every variable that the subject, html or text reads.');
+const variables = doc(
+  z.array(variableDefinition).max(VARIABLES_MAX),
+  'Every variable that the subject, html or text reads.',
+);
 
 export const templateQuery = listQuery({
-  q: label(100)
-    .optional()
-    .meta({ description: 'A part of the name or alias, in any case.', examples: ['receipt'] }),
+  q: doc(label(100).optional(), 'A part of the name or alias, in any case.', 'receipt'),
 });
 
 export const templateCreation = z
@@ -124,11 +118,10 @@ export const templatePreview = z
     variables: optional(z.record(z.string(), z.unknown())),
     version: wantedVersion('Default: the latest, published or not.'),
     content: optional(
-      z
-        .strictObject(changedContent)
-        .describe(
-          'A change that is not stored yet: its fields are rendered in place of those of the version.',
-        ),
+      doc(
+        z.strictObject(changedContent),
+        'A change that is not stored yet: its fields are rendered in place of those of the version.',
+      ),
     ),
   })
   .meta({ id: 'TemplatePreview', examples: [{ variables: { name: 'Jo' } }] });
@@ -178,14 +171,8 @@ export const renderedTemplate = z
   .object({
     object: z.literal('rendered_template'),
     subject: z.string().meta({ examples: ['Your receipt, Jo'] }),
-    html: z
-      .string()
-      .nullable()
-      .meta({ examples: ['<p>Thank you, Jo.</p>'] }),
-    text: z
-      .string()
-      .nullable()
-      .meta({ examples: [null] }),
+    html: shown(z.string().nullable(), '<p>Thank you, Jo.</p>'),
+    text: shown(z.string().nullable(), null),
   })
   .meta({ id: 'RenderedTemplate' });
 
@@ -200,26 +187,19 @@ export const versionParams = templateParams.extend({
 });
 
 /** `template` of a new email. */
-export const emailTemplate = z
-  .strictObject({
+export const emailTemplate = doc(
+  z.strictObject({
     id: z.string().min(1).max(64).describe('The id of a template, or its alias.'),
     variables: optional(
       z.record(z.string(), z.unknown()).describe('The values of its variables, by name.'),
     ),
-  })
-  .meta({
-    description:
-      'Makes subject, html and text of the published version of a template; `html` and `text` are left out then. A ' +
-      '`subject` of the email takes the place of the template’s, as it is written.',
-    examples: [{ id: 'receipt', variables: { name: 'Jo' } }],
-  });
+  }),
+  'Makes subject, html and text of the published version of a template; `html` and `text` are left out then. A ' +
+    '`subject` of the email takes the place of the template’s, as it is written.',
+  { id: 'receipt', variables: { name: 'Jo' } },
+);
 
-const foreign = (example: string) =>
-  z
-    .string()
-    .max(SOURCE_MAX)
-    .nullish()
-    .meta({ examples: [example] });
+const foreign = (example: string) => shown(z.string().max(SOURCE_MAX).nullish(), example);
 
 export const templateTranslation = z
   .strictObject({
@@ -236,11 +216,7 @@ export const templateTranslation = z
     examples: [{ syntax: 'handlebars', html: '<p>Thank you, {{{name}}}.</p>' }],
   });
 
-const translatedPart = (example: string | null) =>
-  z
-    .string()
-    .nullable()
-    .meta({ examples: [example] });
+const translatedPart = (example: string | null) => shown(z.string().nullable(), example);
 
 export const translatedTemplate = z
   .object({
@@ -248,24 +224,17 @@ export const translatedTemplate = z
     subject: translatedPart(null),
     html: translatedPart('<p>Thank you, {{ name | raw }}.</p>'),
     text: translatedPart(null),
-    variables: z
-      .array(variable)
-      .describe('All that it reads, with the types that their uses suggest.'),
-    translated: z
-      .int()
-      .min(0)
-      .meta({ description: 'Tags and outputs that were translated.', examples: [1] }),
-    problems: z
-      .array(
+    variables: doc(z.array(variable), 'All that it reads, with the types that their uses suggest.'),
+    translated: doc(z.int().min(0), 'Tags and outputs that were translated.', 1),
+    problems: doc(
+      z.array(
         z.object({
           field: z.enum(['subject', 'html', 'text']),
-          line: z
-            .int()
-            .min(1)
-            .meta({ description: 'The first is 1.', examples: [3] }),
+          line: doc(z.int().min(1), 'The first is 1.', 3),
           message: z.string().meta({ examples: ['the helper formatDate is not known to Liquid'] }),
         }),
-      )
-      .describe('What has no translation and is left out; at most 100 of each part.'),
+      ),
+      'What has no translation and is left out; at most 100 of each part.',
+    ),
   })
   .meta({ id: 'TranslatedTemplate' });

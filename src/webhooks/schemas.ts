@@ -1,24 +1,21 @@
 /** Webhooks in requests and responses: endpoints, deliveries and replays. */
 import { z } from 'zod';
 import { EVENT_TYPES } from '../core/events.ts';
-import { deleted, idSchema, listOf, listQuery, time } from '../http/schemas.ts';
+import { deleted, doc, idSchema, listOf, listQuery, shown, time } from '../http/schemas.ts';
 
 const url = z.string().meta({
   description: 'HTTPS, on a public address. Redirects are not followed.',
   examples: ['https://acme.com/hooks/mail'],
 });
-const events = z
-  .array(z.enum(EVENT_TYPES))
-  .min(1)
-  .max(100)
-  .nullable()
-  .meta({
-    description: 'The types of events to send; null: all, including those added later.',
-    examples: [['email.delivered', 'email.bounced']],
-  });
-const webhookStatus = z
-  .enum(['enabled', 'disabled'])
-  .describe('A disabled webhook receives nothing; its pending deliveries have failed.');
+const events = doc(
+  z.array(z.enum(EVENT_TYPES)).min(1).max(100).nullable(),
+  'The types of events to send; null: all, including those added later.',
+  ['email.delivered', 'email.bounced'],
+);
+const webhookStatus = doc(
+  z.enum(['enabled', 'disabled']),
+  'A disabled webhook receives nothing; its pending deliveries have failed.',
+);
 
 export const webhookCreation = z
   .strictObject({ url, events: events.optional() })
@@ -38,13 +35,11 @@ const fields = {
   url,
   events,
   status: webhookStatus,
-  disabled_reason: z
-    .string()
-    .nullable()
-    .meta({
-      description: 'Why the service disabled it; null if it did not.',
-      examples: [null],
-    }),
+  disabled_reason: doc(
+    z.string().nullable(),
+    'Why the service disabled it; null if it did not.',
+    null,
+  ),
   failing_since: time('Since when all attempts have failed; null: it is not failing.').nullable(),
   created_at: time('When it was registered.'),
 };
@@ -64,19 +59,17 @@ export const webhookWithSecret = z
 export const webhookList = listOf('WebhookList', webhook);
 export const webhookDeleted = deleted('DeletedWebhook', 'webhook');
 
-const deliveryStatus = z
-  .enum(['pending', 'delivered', 'failed'])
-  .describe('`pending` until a 2xx response or the last retry.');
+const deliveryStatus = doc(
+  z.enum(['pending', 'delivered', 'failed']),
+  '`pending` until a 2xx response or the last retry.',
+);
 
 const deliveryFields = {
   object: z.literal('webhook_delivery'),
   id: idSchema('The delivery and its event: the `webhook-id` header of every attempt.'),
   type: z.string().meta({ description: 'The type of event.', examples: ['email.delivered'] }),
   status: deliveryStatus,
-  attempts: z
-    .int()
-    .min(0)
-    .meta({ description: 'How often it was sent.', examples: [1] }),
+  attempts: doc(z.int().min(0), 'How often it was sent.', 1),
   created_at: time('When the event occurred.'),
   completed_at: time('When it got a 2xx response or failed finally.').nullable(),
   next_attempt_at: time('When it is sent next.').nullable(),
@@ -86,45 +79,30 @@ export const webhookDelivery = z.object(deliveryFields).meta({ id: 'WebhookDeliv
 
 const loggedAttempt = z.object({
   at: time('When it was sent.'),
-  status: z
-    .int()
-    .min(0)
-    .nullable()
-    .meta({
-      description: 'The HTTP status of the response; null: no response.',
-      examples: [200],
-    }),
-  latency_ms: z
-    .int()
-    .min(0)
-    .meta({ examples: [84] }),
-  answer: z
-    .string()
-    .nullable()
-    .meta({ description: 'The first 4 KB of the response.', examples: ['OK'] }),
-  error: z
-    .string()
-    .nullable()
-    .meta({
-      description: 'Why there was no response, or the problem with it.',
-      examples: [null],
-    }),
+  status: doc(
+    z.int().min(0).nullable(),
+    'The HTTP status of the response; null: no response.',
+    200,
+  ),
+  latency_ms: shown(z.int().min(0), 84),
+  answer: doc(z.string().nullable(), 'The first 4 KB of the response.', 'OK'),
+  error: doc(z.string().nullable(), 'Why there was no response, or the problem with it.', null),
 });
 
 export const webhookDeliveryDetail = z
   .object({
     ...deliveryFields,
     log: z.array(loggedAttempt).describe('The attempts, oldest first; the newest 20.'),
-    payload: z
-      .object({
-        type: z.string().meta({ examples: ['email.delivered'] }),
-        created_at: time('When the event occurred.'),
-        data: z
-          .unknown()
-          .meta({ examples: [{ email_id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' }] }),
-      })
-      .nullable()
-      .describe('The request body; null: the event is past its retention.'),
+    payload: doc(
+      z
+        .object({
+          type: z.string().meta({ examples: ['email.delivered'] }),
+          created_at: time('When the event occurred.'),
+          data: shown(z.unknown(), { email_id: '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa' }),
+        })
+        .nullable(),
+      'The request body; null: the event is past its retention.',
+    ),
   })
   .meta({ id: 'WebhookDeliveryDetail' });
 
@@ -137,10 +115,7 @@ export const webhookDeliveryList = listOf('WebhookDeliveryList', webhookDelivery
 });
 export const webhookDeliveryQuery = listQuery({
   status: deliveryStatus.optional(),
-  type: z
-    .enum([...EVENT_TYPES, 'webhook.test'])
-    .optional()
-    .describe('Only events of this type.'),
+  type: doc(z.enum([...EVENT_TYPES, 'webhook.test']).optional(), 'Only events of this type.'),
 });
 
 export const deliveryParams = z.object({
@@ -169,23 +144,15 @@ export const webhookReplay = z
     object: z.literal('webhook_replay'),
     id: idSchema('The replay.'),
     webhook_id: idSchema('Its webhook.'),
-    status: z
-      .enum(['running', 'completed', 'canceled'])
-      .describe('`completed`: all are queued. `canceled`: the webhook was disabled or deleted.'),
+    status: doc(
+      z.enum(['running', 'completed', 'canceled']),
+      '`completed`: all are queued. `canceled`: the webhook was disabled or deleted.',
+    ),
     since: time('Events from this time on …'),
     until: time('… and before this time.'),
     delivery_status: deliveryStatus.nullable().describe('Only deliveries with this status.'),
-    total: z
-      .int()
-      .min(0)
-      .meta({
-        description: 'The number of deliveries in its range at its start.',
-        examples: [1200],
-      }),
-    queued: z
-      .int()
-      .min(0)
-      .meta({ description: 'The number of deliveries queued so far.', examples: [400] }),
+    total: doc(z.int().min(0), 'The number of deliveries in its range at its start.', 1200),
+    queued: doc(z.int().min(0), 'The number of deliveries queued so far.', 400),
     created_at: time('When it began.'),
     completed_at: time('When it ended.').nullable(),
   })

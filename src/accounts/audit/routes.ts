@@ -4,7 +4,15 @@ import { isRefusal } from '../../core/refusals.ts';
 import { ACTOR_TYPES, listAuditEvents, type StoredAuditEvent } from './audit-store.ts';
 import { refuse } from '../../http/errors.ts';
 import { pageAnswer, pageFrom } from '../../http/list.ts';
-import { environment, failures, idSchema, listOf, pageQuery, time } from '../../http/schemas.ts';
+import {
+  doc,
+  environment,
+  failures,
+  idSchema,
+  listOf,
+  pageQuery,
+  time,
+} from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
 
@@ -58,30 +66,24 @@ const auditEvent = z
     actor: z.object({
       type: z.enum(ACTOR_TYPES).describe('Who did it.'),
       id: idSchema('The member or the key; null: a command.').nullable(),
-      name: z
-        .string()
-        .nullable()
-        .meta({
-          description: 'As of then: the address of the member, the name of the key.',
-          examples: ['jo@acme.com'],
-        }),
+      name: doc(
+        z.string().nullable(),
+        'As of then: the address of the member, the name of the key.',
+        'jo@acme.com',
+      ),
     }),
     project_id: idSchema('The project; null: it concerns the organization.').nullable(),
     environment: environment.nullable(),
-    target_id: z
-      .string()
-      .nullable()
-      .meta({
-        description: 'What was changed, by its id; of a suppression the address.',
-        examples: ['0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa'],
-      }),
-    network: z
-      .string()
-      .nullable()
-      .meta({
-        description: 'The network that the request came from; null: a command.',
-        examples: ['203.0.113.0'],
-      }),
+    target_id: doc(
+      z.string().nullable(),
+      'What was changed, by its id; of a suppression the address.',
+      '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
+    ),
+    network: doc(
+      z.string().nullable(),
+      'The network that the request came from; null: a command.',
+      '203.0.113.0',
+    ),
     request_id: idSchema('X-Request-Id; null: a command.').nullable(),
     created_at: time('When it was done.'),
   })

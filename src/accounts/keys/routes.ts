@@ -11,13 +11,15 @@ import { notFound, refuse } from '../../http/errors.ts';
 import { pageAnswer, pageFrom } from '../../http/list.ts';
 import {
   deleted,
+  doc,
   environment,
   failures,
-  idSchema,
   idParams,
+  idSchema,
   label,
   listOf,
   pageQuery,
+  shown,
   time,
 } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
@@ -265,26 +267,20 @@ function toWire(key: ApiKey) {
   };
 }
 
-const name = label(100).meta({
-  description: 'A label; need not be unique.',
-  examples: ['Receipts in production'],
-});
-const permission = z
-  .enum(PERMISSIONS)
-  .describe('`sending_access`: may send, and read the emails that it sent.');
-const domain = z
-  .string()
-  .max(253)
-  .nullable()
-  .meta({
-    description: 'The only domain it may send from and manage; null: any.',
-    examples: ['acme.com'],
-  });
-const expiresAt = z.iso
-  .datetime({ offset: true })
-  .meta({ examples: ['2027-01-31T00:00:00Z'] })
-  .nullable()
-  .describe('When it expires; null: never.');
+const name = doc(label(100), 'A label; need not be unique.', 'Receipts in production');
+const permission = doc(
+  z.enum(PERMISSIONS),
+  '`sending_access`: may send, and read the emails that it sent.',
+);
+const domain = doc(
+  z.string().max(253).nullable(),
+  'The only domain it may send from and manage; null: any.',
+  'acme.com',
+);
+const expiresAt = doc(
+  shown(z.iso.datetime({ offset: true }), '2027-01-31T00:00:00Z').nullable(),
+  'When it expires; null: never.',
+);
 
 const keyCreation = z
   .strictObject({
@@ -309,10 +305,7 @@ const fields = {
   object: z.literal('api_key'),
   id: idSchema('The id of the key.'),
   name,
-  hint: z.string().meta({
-    description: 'The beginning of the key, for recognition.',
-    examples: ['lh_live_3fK9'],
-  }),
+  hint: doc(z.string(), 'The beginning of the key, for recognition.', 'lh_live_3fK9'),
   environment,
   permission,
   domain,
@@ -326,10 +319,7 @@ const apiKey = z.object(fields).meta({ id: 'ApiKey' });
 const newApiKey = z
   .object({
     ...fields,
-    key: z.string().meta({
-      description: 'The key itself, which is shown only here.',
-      examples: ['lh_live_3fK9…'],
-    }),
+    key: doc(z.string(), 'The key itself, which is shown only here.', 'lh_live_3fK9…'),
   })
   .meta({ id: 'ApiKeyWithSecret' });
 
@@ -337,15 +327,15 @@ const DAY_S = 86_400;
 
 const keyRotation = z
   .strictObject({
-    expires_in: z
-      .int()
-      .min(0)
-      .max(30 * DAY_S)
-      .default(DAY_S)
-      .meta({
-        description: 'For how many seconds the old key stays valid; 0: it expires at once.',
-        examples: [DAY_S],
-      }),
+    expires_in: doc(
+      z
+        .int()
+        .min(0)
+        .max(30 * DAY_S)
+        .default(DAY_S),
+      'For how many seconds the old key stays valid; 0: it expires at once.',
+      DAY_S,
+    ),
   })
   .meta({ id: 'ApiKeyRotation' });
 

@@ -5,7 +5,7 @@ import { type ListedLimit, listLimits } from './limit-store.ts';
 import { findRetention } from '../../retention/retention-store.ts';
 import { readStorage } from './storage-store.ts';
 import { callerOf } from '../../http/access.ts';
-import { failures } from '../../http/schemas.ts';
+import { doc, failures } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 
 const CATEGORIES = [
@@ -85,11 +85,10 @@ function toWire({ category, isOwn, limit, windowS, remaining, resetS }: ListedLi
 
 const limit = z
   .object({
-    category: z
-      .enum(CATEGORIES)
-      .describe(
-        'As `letterhaus projects set-limit --category` has it. There may be as many `dry_runs` as emails.',
-      ),
+    category: doc(
+      z.enum(CATEGORIES),
+      'As `letterhaus projects set-limit --category` has it. There may be as many `dry_runs` as emails.',
+    ),
     counts: z.string().meta({ description: 'What counts.', examples: ['accepted emails'] }),
     limit: z.int().meta({ description: 'How many in a window.', examples: [100] }),
     window_s: z.int().meta({ description: 'How long a window is, in seconds.', examples: [60] }),
@@ -103,11 +102,7 @@ const limit = z
   })
   .meta({ id: 'Limit' });
 
-const period = (description: string) =>
-  z
-    .int()
-    .nullable()
-    .meta({ description, examples: [1080] });
+const period = (description: string) => doc(z.int().nullable(), description, 1080);
 
 const limits = z
   .object({
@@ -117,19 +112,17 @@ const limits = z
       max: z.int().meta({ description: 'In each environment.', examples: [1000] }),
       used: z.int().meta({ description: 'How many there are.', examples: [3] }),
     }),
-    storage: z
-      .object({
-        max_bytes: z
-          .int()
-          .nullable()
-          .meta({ description: 'null: no maximum.', examples: [10_737_418_240] }),
+    storage: doc(
+      z.object({
+        max_bytes: doc(z.int().nullable(), 'null: no maximum.', 10_737_418_240),
         used_bytes: z.int().meta({
           description:
             'Of stored and scheduled emails, of both environments, with their recipients.',
           examples: [52_428_800],
         }),
-      })
-      .describe('Emails that do not fit are refused with 409 `conflict`.'),
+      }),
+      'Emails that do not fit are refused with 409 `conflict`.',
+    ),
     retention: z.object({
       content_hours: period('How long html, text and attachments are kept; null: for ever.'),
       metadata_hours: period('How long emails with their timeline are kept; null: for ever.'),

@@ -10,7 +10,16 @@ import { deleteView, listViews, type MemberView, saveView, VIEWS_MAX } from './v
 import { callerOf } from '../../http/access.ts';
 import { noSuch, refuse } from '../../http/errors.ts';
 import { listAnswer } from '../../http/list.ts';
-import { deleted, failures, idParams, idSchema, label, listOf, time } from '../../http/schemas.ts';
+import {
+  deleted,
+  doc,
+  failures,
+  idParams,
+  idSchema,
+  label,
+  listOf,
+  time,
+} from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { BY_SESSION, sessionOf } from '../sessions/http-sessions.ts';
 import type { FastifyRequest } from 'fastify';
@@ -18,18 +27,15 @@ import type { FastifyRequest } from 'fastify';
 const TAGS = ['Members'];
 const NAME_MAX = 80;
 
-const name = label(NAME_MAX).meta({
-  description: 'Another view with this name is replaced.',
-  examples: ['Bounced today'],
-});
-const q = z
-  .string()
-  .max(SEARCH_MAX)
-  .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out')
-  .meta({
-    description: 'As in `GET /v1/emails?q=`.',
-    examples: ['status:bounced domain:acme.com'],
-  });
+const name = doc(label(NAME_MAX), 'Another view with this name is replaced.', 'Bounced today');
+const q = doc(
+  z
+    .string()
+    .max(SEARCH_MAX)
+    .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out'),
+  'As in `GET /v1/emails?q=`.',
+  'status:bounced domain:acme.com',
+);
 
 const newView = z.strictObject({ name, q }).meta({ id: 'ViewCreation' });
 const view = z

@@ -5,12 +5,14 @@ import { isId } from '../../database/ids.ts';
 import { callerOf } from '../../http/access.ts';
 import { notFound } from '../../http/errors.ts';
 import {
+  doc,
   environment as environmentSchema,
   failures,
   idParams,
   idSchema,
   label,
   listOf,
+  shown,
   time,
 } from '../../http/schemas.ts';
 import type { App, HttpServices } from '../../http/services.ts';
@@ -118,18 +120,17 @@ const project = z
     id: idSchema('The project.'),
     name: z.string().meta({ examples: ['Default'] }),
     created_at: time('When it was made.'),
-    warnings: z
-      .array(
+    warnings: doc(
+      z.array(
         z.object({
           about: z.literal('reputation'),
           environment: environmentSchema,
           domain: z.string().meta({ description: 'The sending domain.', examples: ['acme.com'] }),
-          message: z
-            .string()
-            .meta({ examples: ['8.2 % of the last 1,000 recipients bounced; clean the list.'] }),
+          message: shown(z.string(), '8.2 % of the last 1,000 recipients bounced; clean the list.'),
         }),
-      )
-      .describe('For the project and environment of the key.'),
+      ),
+      'For the project and environment of the key.',
+    ),
   })
   .meta({ id: 'Project' });
 

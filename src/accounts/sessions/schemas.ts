@@ -2,51 +2,33 @@
 import { z } from 'zod';
 import { PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN } from '../sign-in/passwords.ts';
 import { ROLES } from '../../core/roles.ts';
-import { deleted, environment, idSchema, label, listOf, time } from '../../http/schemas.ts';
+import { deleted, doc, environment, idSchema, label, listOf, time } from '../../http/schemas.ts';
 
-export const role = z
-  .enum(ROLES)
-  .describe('What the member may do: each role includes those after it.');
+export const role = doc(
+  z.enum(ROLES),
+  'What the member may do: each role includes those after it.',
+);
 
-export const memberName = label(100).meta({
-  description: 'How others see the member.',
-  examples: ['Jo Doe'],
-});
+export const memberName = doc(label(100), 'How others see the member.', 'Jo Doe');
 
-export const email = z
-  .string()
-  .min(3)
-  .max(320)
-  .meta({ description: 'The address to sign in with.', examples: ['jo@acme.com'] });
+export const email = doc(z.string().min(3).max(320), 'The address to sign in with.', 'jo@acme.com');
 
 const password = (description: string) =>
-  z
-    .string()
-    .min(1)
-    .max(PASSWORD_CHARACTERS_MAX)
-    .meta({
-      description,
-      examples: ['correct horse battery staple'],
-    });
+  doc(z.string().min(1).max(PASSWORD_CHARACTERS_MAX), description, 'correct horse battery staple');
 
 export const newPassword = password(`At least ${PASSWORD_CHARACTERS_MIN} characters.`);
 
-export const linkToken = z
-  .string()
-  .min(1)
-  .max(200)
-  .meta({
-    description: 'What the link has after the = of its last part.',
-    examples: ['Ft3pVbGzvYk2wqS1m0n8cJxHdR5aLuE7TiOQe9ZfK4A'],
-  });
+export const linkToken = doc(
+  z.string().min(1).max(200),
+  'What the link has after the = of its last part.',
+  'Ft3pVbGzvYk2wqS1m0n8cJxHdR5aLuE7TiOQe9ZfK4A',
+);
 
-const code = z
-  .string()
-  .max(64)
-  .meta({
-    description: 'The code of the authenticator app, or a recovery code.',
-    examples: ['123456'],
-  });
+const code = doc(
+  z.string().max(64),
+  'The code of the authenticator app, or a recovery code.',
+  '123456',
+);
 
 export const signIn = z
   .strictObject({ email, password: password('The password.'), code: code.optional() })
@@ -83,9 +65,10 @@ export const totpCode = z.strictObject({ code }).meta({ id: 'TotpCode' });
 export const recoveryCodes = z
   .object({
     object: z.literal('recovery_codes'),
-    recovery_codes: z
-      .array(z.string().meta({ examples: ['abcd-efgh-2345-6723'] }))
-      .describe('Each works once in place of a code of the app. Shown only here.'),
+    recovery_codes: doc(
+      z.array(z.string().meta({ examples: ['abcd-efgh-2345-6723'] })),
+      'Each works once in place of a code of the app. Shown only here.',
+    ),
   })
   .meta({ id: 'RecoveryCodes' });
 
@@ -114,12 +97,14 @@ export const session = z
       role,
     }),
     organization: z.object({ id: idSchema('The organization of the member.'), ...named }),
-    projects: z
-      .array(z.object({ id: idSchema('For the header Letterhaus-Project.'), ...named }))
-      .describe('All of the organization, oldest first; the first one is the default.'),
-    environments: z
-      .array(environment)
-      .describe('For the header Letterhaus-Environment; the default is test.'),
+    projects: doc(
+      z.array(z.object({ id: idSchema('For the header Letterhaus-Project.'), ...named })),
+      'All of the organization, oldest first; the first one is the default.',
+    ),
+    environments: doc(
+      z.array(environment),
+      'For the header Letterhaus-Environment; the default is test.',
+    ),
     totp_enabled: z.boolean().describe('Whether signing in needs a code.'),
     created_at: time('When it was begun.'),
     expires_at: time('When it ends if it is not used.'),
@@ -129,9 +114,10 @@ export const session = z
 export const setup = z
   .object({
     object: z.literal('setup'),
-    needs_owner: z
-      .boolean()
-      .describe('There is no member yet: the link that the first start printed creates the owner.'),
+    needs_owner: doc(
+      z.boolean(),
+      'There is no member yet: the link that the first start printed creates the owner.',
+    ),
   })
   .meta({ id: 'Setup' });
 
@@ -154,14 +140,8 @@ export const ownSessions = listOf(
       object: z.literal('session'),
       id: idSchema('The session.'),
       is_current: z.boolean().describe('Whether this request belongs to it.'),
-      network: z.string().meta({
-        description: 'The network in which it was begun.',
-        examples: ['203.0.113.0'],
-      }),
-      user_agent: z
-        .string()
-        .nullable()
-        .meta({ description: 'The browser.', examples: ['Mozilla/5.0'] }),
+      network: doc(z.string(), 'The network in which it was begun.', '203.0.113.0'),
+      user_agent: doc(z.string().nullable(), 'The browser.', 'Mozilla/5.0'),
       created_at: time('When it was begun.'),
       last_used_at: time('When it was last used, to the minute.'),
     })

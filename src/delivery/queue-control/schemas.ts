@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { QUEUE_LIMITS } from './report.ts';
 import { LIMIT_SOURCES } from '../shaping/settings.ts';
-import { environment, idSchema, label, time } from '../../http/schemas.ts';
+import { doc, environment, idSchema, label, shown, time } from '../../http/schemas.ts';
 
 const count = (description: string, example: number) =>
   z.int().meta({ description, examples: [example] });
@@ -22,16 +22,12 @@ const counts = {
 
 const setting = z.object({
   name: z.string().meta({ description: 'As in the file.', examples: ['connections'] }),
-  value: z
-    .number()
-    .nullable()
-    .meta({ description: 'Null: no limit.', examples: [5] }),
-  source: z
-    .enum(LIMIT_SOURCES)
-    .describe(
-      '`built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, ' +
-        '`file_provider`: the same in the file of LETTERHAUS_SHAPING.',
-    ),
+  value: doc(z.number().nullable(), 'Null: no limit.', 5),
+  source: doc(
+    z.enum(LIMIT_SOURCES),
+    '`built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, ' +
+      '`file_provider`: the same in the file of LETTERHAUS_SHAPING.',
+  ),
   path: z.string().meta({
     description: 'Where the file of LETTERHAUS_SHAPING has it, or would replace it.',
     examples: ['providers.google.connections'],
@@ -44,32 +40,31 @@ const provider = {
     examples: ['google'],
   }),
   ...counts,
-  state: z
-    .enum(['open', 'full', 'slowed', 'suspended'])
-    .nullable()
-    .describe(
-      'As workers reported it a few seconds ago. `full`: all permitted connections are busy. `slowed`: it ' +
-        'asked for less. `suspended`: nothing is sent at present. Null: nothing is unusual.',
-    ),
+  state: doc(
+    z.enum(['open', 'full', 'slowed', 'suspended']).nullable(),
+    'As workers reported it a few seconds ago. `full`: all permitted connections are busy. `slowed`: it ' +
+      'asked for less. `suspended`: nothing is sent at present. Null: nothing is unusual.',
+  ),
   state_until: time('When the suspension or the slowdown ends.').nullable(),
   connections: z.int().nullable().describe('Open to the provider, for mail of everybody.'),
   connections_max: z.int().nullable().describe('Permitted at present.'),
-  limit: z
-    .object({
-      name: z
-        .enum(QUEUE_LIMITS)
-        .describe(
+  limit: doc(
+    z
+      .object({
+        name: doc(
+          z.enum(QUEUE_LIMITS),
           '`hold`: all of it is held. `suspension`, `rate`, `connections`: of the provider. `attempt`: workers ' +
             'deliver it. `retry`: it waits for its time. `turn`: others are served before.',
         ),
-      message: z.string().meta({
-        description: 'One sentence, with the figure.',
-        examples: ['All 5 connections to google are in use, of 5 allowed.'],
-      }),
-      setting: setting.nullable().describe('What it follows from; null: from no setting.'),
-    })
-    .nullable()
-    .describe('The limit that binds; null: nothing waits.'),
+        message: z.string().meta({
+          description: 'One sentence, with the figure.',
+          examples: ['All 5 connections to google are in use, of 5 allowed.'],
+        }),
+        setting: setting.nullable().describe('What it follows from; null: from no setting.'),
+      })
+      .nullable(),
+    'The limit that binds; null: nothing waits.',
+  ),
 };
 
 const SCOPE_HELP =
@@ -87,10 +82,7 @@ const drop = z
   .object({
     object: z.literal('queue_drop'),
     id: idSchema('The drop.'),
-    selection: z.string().meta({
-      description: 'What was selected.',
-      examples: ['provider:hoster.example'],
-    }),
+    selection: doc(z.string(), 'What was selected.', 'provider:hoster.example'),
     found: count('Recipients that match, as far as they were looked at.', 40),
     busy: count('Of these, those that a worker holds: they are not dropped.', 2),
     changed: count('Of these, those that are held now and will be dropped.', 38),
@@ -107,22 +99,24 @@ export const queue = z
   .object({
     object: z.literal('queue'),
     measured_at: time('When it was counted.'),
-    is_estimate: z
-      .boolean()
-      .describe('Counted from a sample, as beyond about 100,000 waiting recipients.'),
+    is_estimate: doc(
+      z.boolean(),
+      'Counted from a sample, as beyond about 100,000 waiting recipients.',
+    ),
     ...counts,
     providers: z.array(z.object(provider)).describe('Those with the most mail first, up to 100.'),
     has_more: z.boolean().describe('Whether mail waits for further providers.'),
-    projects: z
-      .array(
+    projects: doc(
+      z.array(
         z.object({
           project_id: idSchema('The project.'),
           name: z.string().meta({ examples: ['Shop'] }),
           environment,
           ...counts,
         }),
-      )
-      .describe('In a session all projects of the organization, with a key its own.'),
+      ),
+      'In a session all projects of the organization, with a key its own.',
+    ),
     drops: z.array(drop).describe('Drops that can still be undone, newest first.'),
   })
   .meta({ id: 'Queue' });
@@ -133,51 +127,30 @@ export const queueProvider = z
     measured_at: time('When it was counted.'),
     is_estimate: z.boolean(),
     ...provider,
-    settings: z
-      .array(setting)
-      .describe('What is in effect; none for test mail, which is simulated.'),
-    answers: z
-      .array(
+    settings: doc(z.array(setting), 'What is in effect; none for test mail, which is simulated.'),
+    answers: doc(
+      z.array(
         z.object({
           at: time('When the attempt ended.'),
           email_id: idSchema('The email.'),
           recipient: z.string().meta({ examples: ['jo@hoster.example'] }),
           attempts: count('So far.', 3),
-          code: z
-            .int()
-            .nullable()
-            .meta({ description: 'Null: no server replied.', examples: [451] }),
-          enhanced_code: z
-            .string()
-            .nullable()
-            .meta({ examples: ['4.7.1'] }),
+          code: doc(z.int().nullable(), 'Null: no server replied.', 451),
+          enhanced_code: shown(z.string().nullable(), '4.7.1'),
           message: z.string().meta({ examples: ['Greylisted, try again later'] }),
-          mx: z
-            .string()
-            .nullable()
-            .meta({ examples: ['mx1.hoster.example'] }),
-          ip: z
-            .string()
-            .nullable()
-            .meta({ examples: ['192.0.2.7'] }),
+          mx: shown(z.string().nullable(), 'mx1.hoster.example'),
+          ip: shown(z.string().nullable(), '192.0.2.7'),
         }),
-      )
-      .describe(
-        'To mail of the project and environment of the caller that waits for it, newest first.',
       ),
+      'To mail of the project and environment of the caller that waits for it, newest first.',
+    ),
   })
   .meta({ id: 'QueueProvider' });
 
 const selection = {
   email_id: idSchema('The recipients of this email.').optional(),
-  domain: z
-    .string()
-    .max(253)
-    .optional()
-    .meta({ description: 'Recipients at this domain.', examples: ['hoster.example'] }),
-  provider: label(500)
-    .optional()
-    .meta({ description: 'What waits for this provider, as in the queue.', examples: ['google'] }),
+  domain: doc(z.string().max(253).optional(), 'Recipients at this domain.', 'hoster.example'),
+  provider: doc(label(500).optional(), 'What waits for this provider, as in the queue.', 'google'),
   all: z.literal(true).optional().describe('Everything in the scope; instead of the others.'),
   scope,
 };
@@ -189,14 +162,14 @@ export const queueSelection = z
 export const queueChangeRequest = z
   .strictObject({
     ...selection,
-    from: z
-      .string()
-      .regex(/^[0-9a-f-]{36}\/[0-9a-f-]{36}\/\d{1,4}$/, 'must be the `next` of an answer')
-      .optional()
-      .meta({
-        description: '`next` of the answer before, to go on with a large queue.',
-        examples: ['0193e0b1-52c8-7d10-8f6e-2b9d41a7c3f0/0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa/0'],
-      }),
+    from: doc(
+      z
+        .string()
+        .regex(/^[0-9a-f-]{36}\/[0-9a-f-]{36}\/\d{1,4}$/, 'must be the `next` of an answer')
+        .optional(),
+      '`next` of the answer before, to go on with a large queue.',
+      '0193e0b1-52c8-7d10-8f6e-2b9d41a7c3f0/0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa/0',
+    ),
   })
   .meta({ id: 'QueueChangeRequest', minProperties: 1 });
 
@@ -208,9 +181,9 @@ export const queueChange = z
     found: count('Recipients that match.', 40),
     busy: count('Of these, those that a worker holds.', 2),
     changed: count('Of these, those that were changed.', 38),
-    next: z
-      .string()
-      .nullable()
-      .describe('Null: all were looked at. Else repeat the request with it as `from`.'),
+    next: doc(
+      z.string().nullable(),
+      'Null: all were looked at. Else repeat the request with it as `from`.',
+    ),
   })
   .meta({ id: 'QueueChange' });

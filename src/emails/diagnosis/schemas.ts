@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { WAIT_LIMITS } from './sentences.ts';
 import { DOMAIN_STATUSES } from '../../domains/domain-store.ts';
-import { idSchema, time } from '../../http/schemas.ts';
+import { doc, idSchema, time } from '../../http/schemas.ts';
 import { authentication, route } from '../../accept/dry-run-schemas.ts';
 import { reason, smtp, status } from '../schemas.ts';
 
@@ -10,22 +10,18 @@ const attempt = z.object({
   number: z.number().int().nullable(),
   ended_at: time('When it ended.').nullable(),
   duration_ms: z.number().int().nullable(),
-  phase: z
-    .string()
-    .nullable()
-    .meta({ description: 'The step it ended at.', examples: ['dns', 'connect', 'rcpt', 'data'] }),
+  phase: doc(z.string().nullable(), 'The step it ended at.', 'dns', 'connect', 'rcpt', 'data'),
   in_doubt: z.boolean().describe('The message may have arrived: no reply came to its final dot.'),
   smtp: smtp.nullable(),
   dialogue: z.array(z.string()).describe('The conversation with the server, line by line.'),
 });
 
 const heldBy = z.object({
-  limit: z
-    .enum(WAIT_LIMITS)
-    .describe(
-      '`attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: ' +
-        'of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `signing_key`: the service cannot open its DKIM key. `project`: its turn.',
-    ),
+  limit: doc(
+    z.enum(WAIT_LIMITS),
+    '`attempt`: a worker is delivering it. `retry`: the retry schedule. `suspension`, `rate`, `connections`: ' +
+      'of the provider. `hold`: by an operator. `pause`, `sender`: of the sending domain. `signing_key`: the service cannot open its DKIM key. `project`: its turn.',
+  ),
   message: z.string().describe('One sentence, with the figure.'),
   until: time('When it ends; null: not known.').nullable(),
 });
@@ -55,10 +51,10 @@ export const diagnosis = z
     sender: z.object({
       domain: z.string(),
       status: z.enum([...DOMAIN_STATUSES, 'removed']),
-      authentication: z
-        .object(authentication)
-        .nullable()
-        .describe('As receivers judge it now; null: the domain was removed.'),
+      authentication: doc(
+        z.object(authentication).nullable(),
+        'As receivers judge it now; null: the domain was removed.',
+      ),
     }),
     recipients: z.array(recipient),
   })

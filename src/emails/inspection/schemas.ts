@@ -1,13 +1,9 @@
 /** Schemas of what is in the message of an email. */
 import { z } from 'zod';
-import { idSchema, listOf } from '../../http/schemas.ts';
+import { doc, idSchema, listOf } from '../../http/schemas.ts';
 import { webhookDelivery } from '../../webhooks/schemas.ts';
 
-const size = (description: string) =>
-  z
-    .int()
-    .min(0)
-    .meta({ description, examples: [48_213] });
+const size = (description: string) => doc(z.int().min(0), description, 48_213);
 
 export const emailInspection = z
   .object({
@@ -15,48 +11,42 @@ export const emailInspection = z
     id: idSchema('The email.'),
     size: size('Bytes of the message as it is sent.'),
     html_size: size('Bytes of the html; Gmail clips it beyond 102 KB.'),
-    headers: z
-      .array(z.object({ name: z.string(), value: z.string() }))
-      .describe('Of the message, in order, without folds, decoded.'),
+    headers: doc(
+      z.array(z.object({ name: z.string(), value: z.string() })),
+      'Of the message, in order, without folds, decoded.',
+    ),
     attachments: z.array(
       z.object({
-        number: z
-          .int()
-          .min(1)
-          .meta({ description: 'For the path of the download.', examples: [1] }),
+        number: doc(z.int().min(1), 'For the path of the download.', 1),
         filename: z.string().meta({ examples: ['invoice.pdf'] }),
         content_type: z.string().meta({ examples: ['application/pdf'] }),
-        content_id: z
-          .string()
-          .nullable()
-          .meta({ description: 'What `cid:` links in the html name.', examples: [null] }),
+        content_id: doc(z.string().nullable(), 'What `cid:` links in the html name.', null),
         size: size('Bytes of the file.'),
       }),
     ),
-    checks: z
-      .array(
+    checks: doc(
+      z.array(
         z.object({
           code: z.string().meta({ description: 'A stable code.', examples: ['no_unsubscribe'] }),
           message: z.string().describe('One sentence: the likely problem.'),
         }),
-      )
-      .describe('As `lint` of a dry run, and more about the html.'),
-    unsupported: z
-      .array(
+      ),
+      'As `lint` of a dry run, and more about the html.',
+    ),
+    unsupported: doc(
+      z.array(
         z.object({
           feature: z.string().meta({ examples: ['web fonts'] }),
           clients: z.array(z.string()).meta({ examples: [['Gmail', 'Outlook']] }),
         }),
-      )
-      .describe('What of the html some mail programs do not show.'),
-    text: z
-      .string()
-      .nullable()
-      .meta({
-        description:
-          'What programs show that show no html: the text of the request, or what was derived from its html.',
-        examples: ['Thank you.'],
-      }),
+      ),
+      'What of the html some mail programs do not show.',
+    ),
+    text: doc(
+      z.string().nullable(),
+      'What programs show that show no html: the text of the request, or what was derived from its html.',
+      'Thank you.',
+    ),
     links: z.array(z.string()).meta({
       description: 'The first 100 of the html, each once.',
       examples: [['https://acme.com']],
