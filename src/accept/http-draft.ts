@@ -21,7 +21,6 @@ import { BODY_MAX_BYTES } from '../http/errors.ts';
 import type { emailCreation } from './schemas.ts';
 import type { HttpServices } from '../http/services.ts';
 
-/** What the caller's emails may be. */
 function rulesFor(services: HttpServices, caller: Caller): DraftRules {
   const { config, localUrl } = services;
   const { allowPrivateNetworks, inboundPort } = config;
@@ -33,7 +32,6 @@ function rulesFor(services: HttpServices, caller: Caller): DraftRules {
   };
 }
 
-/** The draft of an email of one request, or why it is refused. */
 export type MakeDraft = (body: z.output<typeof emailCreation>) => Promise<EmailDraft | Refusal>;
 
 /**

@@ -222,7 +222,6 @@ export function replyTo({ refused, message, details, isStorageFull }: Refusal): 
   return answerOf(code, enhanced, message);
 }
 
-/** The reply to an error that is not a bug. */
 export function replyToThrown(error: unknown): SmtpAnswer | null {
   const unavailable = (text: string) => answerOf(451, '4.3.0', text);
   if (error instanceof Overloaded) {

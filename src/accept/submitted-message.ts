@@ -292,7 +292,6 @@ type Options = {
 const OPTIONS = new Set(['idempotency-key', 'tags', 'scheduled-at', 'expires-in']);
 const PREFIX = 'x-letterhaus-';
 
-/** Options that are fields of the request over HTTP are header fields here. */
 function readOptions({ fields }: Header, addProblem: AddProblem): Options {
   for (const { name } of fields) {
     const key = name.toLowerCase();

@@ -31,7 +31,6 @@ export type BeforeMigration = {
     recipients: readonly string[];
     s3: S3Access | null;
   };
-  /** Of Letterhaus. */
   version: string;
   world: Pick<World, 'now' | 'random' | 'newId' | 'monotonicMs'>;
   log: (sentence: string) => void;

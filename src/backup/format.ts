@@ -37,7 +37,6 @@ export class BackupDamaged extends Error {
   override readonly name = 'BackupDamaged';
 }
 
-/** Takes the bytes of a backup in order. */
 export type Sink = { write(bytes: Buffer): Promise<void> };
 
 export class BackupWriter {
@@ -49,7 +48,6 @@ export class BackupWriter {
     this.#sink = sink;
   }
 
-  /** Bytes written so far. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -197,7 +195,6 @@ class Input {
     this.#chunks = file[Symbol.asyncIterator]();
   }
 
-  /** Of everything that was taken so far. */
   digest(): Hash {
     return this.#hash.copy();
   }

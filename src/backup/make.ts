@@ -20,7 +20,6 @@ export type BackupOptions = {
   address: DatabaseAddress;
   secretKey: string;
   sealing: Sealing;
-  /** Of Letterhaus. */
   version: string;
   /** Called once with the size to expect, before anything is written. @throws when there is no room */
   openSink: (bytes: number) => Promise<Sink>;

@@ -160,7 +160,6 @@ function reporting(step: 'checked' | 'restored', onProgress: RestoreProgress | u
   };
 }
 
-/** The rows of one table on their way into the database. */
 class CopyInto {
   readonly #stream: Writable & { rowCount: number };
   readonly #failed: Promise<never>;

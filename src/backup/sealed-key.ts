@@ -8,7 +8,6 @@ import { readFile } from 'node:fs/promises';
 /** How to seal; null: the backup has no key, and the operator keeps it elsewhere. */
 export type Sealing = { passphrase: string } | { recipients: readonly string[] } | null;
 
-/** How to open: what belongs to the sealing. */
 export type Opening = { passphrase: string } | { identities: readonly string[] } | null;
 
 /** What cannot be used, as a sentence for the operator. */

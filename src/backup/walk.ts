@@ -20,9 +20,7 @@ type Table = BackupHeader['tables'][number];
 /** Takes what is read; each call is awaited. */
 export type Visitor = {
   header?(header: BackupHeader): Promise<void>;
-  /** A part of the rows of a table. */
   rows(table: Table, block: Buffer): Promise<void>;
-  /** The table is complete and its checksum right. */
   end?(table: Table, end: TableEnd): Promise<void>;
 };
 
@@ -103,7 +101,6 @@ class Walk {
   }
 }
 
-/** The table that is being read. */
 class Present {
   readonly table: Table;
   readonly #counter: CopyRows;

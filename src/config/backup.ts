@@ -9,7 +9,6 @@ export type BackupConfig = {
   /** The folder or s3://bucket/prefix of scheduled backups; null: there are none. */
   to: string | null;
   everyMs: number;
-  /** How many scheduled backups are kept. */
   keep: number;
   /** What seals the secret key in a backup; null: nothing is configured. */
   passphrase: string | null;

@@ -63,7 +63,6 @@ export type Config = Readonly<
       dnsServers: readonly string[] | null;
       dnsTrustAd: boolean;
       mxPort: number;
-      /** The HTTPS port of MTA-STS policy hosts. */
       mtaStsPort: number;
       /** The maximum of every SMTP timeout; null: the timeouts of RFC 5321. */
       smtpTimeoutMs: number | null;
@@ -83,7 +82,6 @@ export type Config = Readonly<
       backup: Readonly<BackupConfig>;
       /** The interval at which sending domains are looked for whose records are to be checked again. */
       domainsEveryMs: number;
-      /** The interval of reputation checks. */
       reputationEveryMs: number;
       /** Only for tests of this service (CONTRIBUTING.md). */
       failpoints: readonly ArmedFailpoint[];
@@ -113,7 +111,6 @@ const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const FAILPOINTS_RULE = 'it is for tests of Letterhaus only; unset it';
 const COUNT_RULE = 'write a whole number from 1 to 1000000';
 
-/** Reads the configuration, or returns the list of all problems. */
 export function readConfig(env: Env, system: System = thisSystem()): ConfigOutcome {
   const read = new EnvReader(env);
   const identity = readIdentity(read, system);

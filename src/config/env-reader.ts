@@ -68,7 +68,6 @@ export class EnvReader {
     this.problems.push(`${name}: ${what}`);
   }
 
-  /** Reports unknown variables with this prefix, which may be misspelled. */
   reportUnknown(prefix: string): void {
     const known = [...this.#known];
     const unprefixed = known.map((name) => (name.startsWith(prefix) ? name : prefix + name));
@@ -113,7 +112,6 @@ export function parseCount(text: string): number | null {
 const MEGABYTES_MIN = 32;
 const MEGABYTES_MAX = 1e9;
 
-/** Reads megabytes as bytes. */
 export function parseMegabytes(text: string): number | null {
   const megabytes = /^\d{1,10}$/.test(text) ? Number(text) : NaN;
   return megabytes >= MEGABYTES_MIN && megabytes <= MEGABYTES_MAX ? megabytes * 1024 ** 2 : null;

@@ -21,7 +21,6 @@ export type HttpConfig = {
   portAsked: boolean;
   trustedProxies: readonly string[];
   logLevel: string;
-  /** What log lines have of a recipient. */
   logRecipients: LogRecipients;
   /** Without a trailing slash; null: derived from host and port. */
   publicUrl: string | null;
@@ -112,7 +111,6 @@ export type SmtpConfig = {
   submissionShowsClient: boolean;
   /** Timeout of the log-in, and of commands at the inbound port; null: the defaults. */
   smtpClientTimeoutMs: number | null;
-  /** The maximum size of stored unmatched mail. */
   unmatchedBytesMax: number;
   /** Paths of PEM files; null: a self-signed certificate. */
   tlsFiles: { cert: string; key: string } | null;

@@ -5,7 +5,6 @@
 import { OPERATOR_EVENT_TYPES, type OperatorEventType } from './operator-events.ts';
 import type { StoredStatus } from './statuses.ts';
 
-/** Events that a project gets. */
 export const PROJECT_EVENT_TYPES = [
   'email.queued',
   'email.scheduled',

@@ -4,7 +4,6 @@
  * in time, or a limit of net/dns/allowance.ts was reached.
  */
 
-/** The result of a receiver's authentication checks. */
 export type AuthenticationFinding = {
   /** One per signature of the message. */
   dkim: DkimFinding[];
@@ -39,7 +38,6 @@ export type DmarcFinding = {
   problem: string | null;
 };
 
-/** The mail servers of a domain. */
 export type RouteFinding = {
   /** `none`: the domain cannot be sent to; `problem` has the reason. */
   verdict: 'found' | 'none' | 'unknown';

@@ -26,7 +26,6 @@ import type { Refusal } from './refusals.ts';
 
 export type Limit = { max: number; windowS: number };
 
-/** The state of a caller's window, as shown in the RateLimit headers. */
 export type LimitState = {
   limit: number;
   remaining: number;

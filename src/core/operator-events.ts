@@ -53,7 +53,6 @@ export const CONDITIONS = {
 
 export type ConditionType = keyof typeof CONDITIONS;
 
-/** Types of events, of the beginnings and the ends. */
 export type OperatorEventType = ConditionType | (typeof CONDITIONS)[ConditionType]['endsAs'];
 
 export const CONDITION_TYPES = Object.keys(CONDITIONS) as ConditionType[];

@@ -3,7 +3,6 @@
  * reason. Codes are part of the API (docs/monitoring.md has the table); retired ones are never reused.
  */
 
-/** By code, what the operator does about it. */
 const REMEDIES = {
   database_unavailable: 'check that it runs and that this machine reaches it',
   database_read_only:
@@ -27,12 +26,10 @@ export const UNREADY_CODES = Object.keys(REMEDIES) as [UnreadyCode, ...UnreadyCo
  */
 export type Unready = { code: UnreadyCode; reason: string; isAccepting?: true };
 
-/** What is wrong and what to do about it, as one sentence. */
 export function unreadySentence({ code, reason }: Unready): string {
   return `${capitalized(reason)}; ${REMEDIES[code]}.`;
 }
 
-/** What the operator does about it, as one sentence. */
 export function remedyFor(code: UnreadyCode): string {
   return `${capitalized(REMEDIES[code])}.`;
 }

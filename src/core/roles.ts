@@ -3,7 +3,6 @@
 export const ROLES = ['owner', 'admin', 'developer', 'viewer'] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Whether this role includes the other one. */
 export function includesRole(role: Role, wanted: Role): boolean {
   return ROLES.indexOf(role) <= ROLES.indexOf(wanted);
 }

@@ -17,7 +17,6 @@ export type KeyLimits = { permission: Permission; domain: string | null; expires
 /** A scope, optionally restricted to one sending domain. */
 export type Reach = Scope & { domain?: string | null };
 
-/** The caller identified by a valid API key. */
 export type Caller = Scope & KeyLimits & { organizationId: string; keyId: string };
 
 /** Whether a key with the first limits has more access, or a later expiry, than one with the others. */

@@ -3,7 +3,6 @@
  * again and again, so an entry of the suppression list never holds back test mail to one.
  */
 
-/** Every address of this domain. */
 export const SIMULATOR_DOMAIN = 'simulator.test';
 /** At this domain the names that Resend documents, with or without a label. */
 export const RESEND_DOMAIN = 'resend.dev';

@@ -50,12 +50,10 @@ export class DatabaseUnavailable extends Error {
 /** The tasks of a node's workers, all of which have the same. */
 export type Work = {
   workers: number;
-  /** Accepts emails, by HTTP or submission. */
   accepts: boolean;
   delivers: boolean;
   /** Sends webhooks. */
   notifies: boolean;
-  /** Receives bounces and complaints by SMTP. */
   receives: boolean;
 };
 
@@ -119,7 +117,6 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 export class Database implements Queryable {
   /** Only for the accept statement. */
   readonly accepting: Queryable & Pick<Database, 'transaction'>;
-  /** For settling and claiming. */
   readonly settling: Queryable;
   /** Only for heartbeats, so that a lease does not expire because settling waits for a lock. */
   readonly beating: Queryable;

@@ -26,9 +26,7 @@ export type GroupCommitOptions<Item, Result> = {
   mayTryOneByOne: (error: unknown) => boolean;
   /** Items with equal keys never share a batch; null: no restriction. */
   exclusiveKey?: (item: Item) => string | null;
-  /** Whether an item is a batch by itself; default: no item is. */
   isAlone?: (item: Item) => boolean;
-  /** Number of concurrent batches. */
   concurrency?: number;
   /**
    * Minimum time between the starts of two batches, unless the second is full, because the fixed cost of

@@ -1,7 +1,6 @@
 /** One page of a list that is sorted newest first, by cursor; its cost does not depend on the position. */
 
 export type Page = {
-  /** Maximum number of rows. */
   limit: number;
   /** Only rows older than this id. Not together with `before`. */
   after: string | null;
@@ -12,7 +11,6 @@ export type Page = {
 export type PageOf<Row> = {
   /** Newest first. */
   rows: Row[];
-  /** Whether there are more rows in the direction of the cursor. */
   hasMore: boolean;
 };
 

@@ -123,7 +123,6 @@ export function firstUuidOf(ms: number): string {
 type Partition = { table: Table; name: string; week: number };
 
 type Removal = {
-  /** Partitions that were removed. */
   removed: string[];
   /** Weeks that are due but were kept, each with the reason as a sentence. */
   kept: string[];

@@ -10,7 +10,6 @@ const KINDS_MAX = 20_000;
 
 export type SumsOptions<Count> = {
   write: (counts: readonly Count[]) => Promise<void>;
-  /** The key under which counts are summed. */
   keyOf: (count: Count) => string;
   /** Adds the second to the first. */
   merge: (sum: Count, count: Count) => void;

@@ -48,7 +48,6 @@ export type StoredDomain = {
   ed25519Verified: boolean;
   /** Since when its present DKIM keys sign. */
   dkimSince: Date;
-  /** They have signed for DKIM_OLD_AFTER. */
   isDkimOld: boolean;
   /** Wait for their record to be published; null: no rotation is under way. */
   nextKeys: OtherKeys | null;
@@ -264,7 +263,6 @@ export async function lockDomain(
   return (await tx.query<StoredDomain>(FIND_FOR_UPDATE, which(scope, id)))[0] ?? null;
 }
 
-/** The result of a check: the state by domains/dns/verify.ts and the records found. */
 export type CheckResult = Pick<
   StoredDomain,
   | 'status'

@@ -47,7 +47,6 @@ function adviseKey({ rsaPublicKey }: StoredDomain): { about: 'dkim'; message: st
   return message === null ? [] : [{ about: 'dkim', message }];
 }
 
-/** Its DKIM keys: those that sign, and those beside them. */
 function presentDkim({ rsaSelector, dkimSince, nextKeys, previousKeys, ...rest }: StoredDomain) {
   return {
     selector: rsaSelector,

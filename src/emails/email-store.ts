@@ -14,7 +14,6 @@ import { EVENT_DATA, EVENT_EMAIL } from '../events/event-store.ts';
 import { type Page, type PageOf, pageOf } from '../database/page.ts';
 import { firstUuidOf } from '../database/partitions.ts';
 
-/** The part of an email that lists show. */
 export type EmailSummary = {
   id: string;
   environment: Environment;
@@ -74,7 +73,6 @@ export type EmailDetail = EmailSummary & {
 
 export type TimelineEvent = {
   id: string;
-  /** 1, 2, 3, … within the email. */
   number: number;
   type: EventType;
   createdAt: Date;
@@ -105,7 +103,6 @@ const PRESENT_STATUS = `case when q.holder is not null then 'sending'
                        when e.scheduled_at <= app_now() then 'queued'
                        else r.status end`;
 
-/** The statuses of the open recipients of `e`. */
 export const OPEN_STATUSES = `
   left join lateral (
     select array_agg(distinct ${PRESENT_STATUS}) as statuses
@@ -251,13 +248,11 @@ export type EmailFilter = {
   /** Parts of the subject, case-insensitive; it has all of them. Each costs time for each email that is searched. */
   subject: readonly string[] | null;
   tag: { name: string; value?: string } | null;
-  /** Domain of the from address. */
   domain: string | null;
   /** Inclusive. */
   createdAfter: Date | null;
   /** Exclusive. */
   createdBefore: Date | null;
-  /** Only emails sent by this key. */
   keyId: string | null;
 };
 

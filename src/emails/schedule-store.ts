@@ -93,7 +93,6 @@ export type Unfree = { sending: number; inDoubt: number };
 /** Null: no such email for the caller. Nothing is changed unless `canceled` is positive. */
 export type Cancellation = Unfree & { canceled: number };
 
-/** Cancels all free recipients, with one event of the email. */
 export function cancelEmail(
   db: Pick<Database, 'transaction'>,
   ref: EmailRef,

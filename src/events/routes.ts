@@ -144,7 +144,6 @@ function lost(why: string): Refusal {
   };
 }
 
-/** Calls `ask` until it returns true; then stays true. */
 function untilTrue(ask: () => Promise<boolean>): () => Promise<boolean> {
   let isTrue = false;
   return async () => (isTrue ||= await ask());

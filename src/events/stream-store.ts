@@ -42,16 +42,13 @@ export type StreamEvent = {
   /** 1, 2, 3, … within its email. */
   number: number;
   data: Record<string, unknown>;
-  /** The position after this event. */
   point: StreamPoint;
 };
 
 export type StreamFilter = {
   /** null: all. */
   types: readonly EventType[] | null;
-  /** Only events of this email. */
   emailId: string | null;
-  /** Only events of this sending domain and its mail. */
   domain: string | null;
 };
 
@@ -60,7 +57,6 @@ export type StreamPage = {
   events: StreamEvent[];
   /** The position to continue from, after events that the filter omitted. */
   next: StreamPoint;
-  /** Whether there may be more at this moment. */
   hasMore: boolean;
 };
 
@@ -304,7 +300,6 @@ select p.history, p.now_ms as "nowMs", n.xact_era as era, n.xact_id::text as "xa
        n.subject_id as "subjectId", n.seq, n.id, n.created_at as "createdAt"
   from present p left join newest n on n.project_id = $1 and n.environment = $2`;
 
-/** The position after all present events. */
 export async function latestPoint(db: Queryable, scope: Scope): Promise<StreamPoint> {
   const [row] = await db.query<Row>(LATEST, [scope.projectId, scope.environment]);
   const { history, nowMs } = row!;

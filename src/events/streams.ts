@@ -34,7 +34,6 @@ export type StreamLimits = {
   /** What every project may have, however many others have. */
   streamsAlways: number;
   streamsOfKey: number;
-  /** The interval of checks for new events. */
   lookEveryMs: number;
   checkKeysEveryMs: number;
   heartbeatMs: number;

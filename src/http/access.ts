@@ -58,7 +58,6 @@ type Authentication = {
   connections: Connections;
 };
 
-/** The hook that requires a valid key. */
 function requireKey({ find, limiter, use, connections }: Authentication): onRequestHookHandler {
   const pass = (request: FastifyRequest, caller: Caller): void => {
     request.caller = caller;

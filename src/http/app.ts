@@ -89,13 +89,11 @@ export type AppOptions = {
   timeouts?: HttpTimeouts;
   /** Called before the routes are registered, for plugins that hook into registration. */
   beforeRoutes?: (app: App) => void;
-  /** Overrides CONNECTION_LIMITS. */
   connections?: Partial<ConnectionLimits>;
   /** Which addresses many clients share; default: trusted proxies and this machine. */
   isShared?: (address: string) => boolean;
 };
 
-/** The maximum time for which a slow sender holds a socket. */
 const TIMEOUTS: HttpTimeouts = {
   headersMs: 10_000,
   requestMs: 30_000,
@@ -109,7 +107,6 @@ const COMPILERS = {
   buildSerializer: () => () => JSON.stringify,
 };
 
-/** Builds the app; the caller listens and closes. */
 export function buildApp(services: HttpServices, options: AppOptions = {}): App {
   const { timeouts = TIMEOUTS } = options;
   const app = bareApp(services, timeouts);

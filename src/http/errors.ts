@@ -45,7 +45,6 @@ const STATUS = {
   service_unavailable: 503,
 } as const satisfies Record<RefusalCode, number>;
 
-/** Codes that exist only in HTTP. */
 type HttpCode =
   | 'method_not_allowed'
   | 'request_timeout'
@@ -69,7 +68,6 @@ export type HttpProblem = {
   more?: Readonly<Record<string, unknown>>;
 };
 
-/** Retry-After of a 503, in seconds. */
 const UNAVAILABLE_RETRY_S = 5;
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
@@ -85,7 +83,6 @@ export class BadRequest extends Error {
   }
 }
 
-/** The body of a failure. */
 export function errorBody(problem: HttpProblem, requestId: string): string {
   const { code, message, details, more } = problem;
   return JSON.stringify({

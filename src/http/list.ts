@@ -20,7 +20,6 @@ export function listAnswer<Row>(rows: readonly Row[], limit: number): ListAnswer
   return { object: 'list', data: rows.slice(0, limit), has_more: rows.length > limit };
 }
 
-/** A page of the store, each row converted to its wire format. */
 export function pageAnswer<Row, Wire>(
   { rows, hasMore }: PageOf<Row>,
   toWire: (row: Row) => Wire,

@@ -111,7 +111,6 @@ const OF_ADMINS = [
   'getReconciliation',
 ] as const;
 
-/** An operation that a session may have. */
 export type Operation = (typeof OF_VIEWERS | typeof OF_DEVELOPERS | typeof OF_ADMINS)[number];
 
 /** What a key of the operator's project may do: nothing about mail. */
@@ -134,7 +133,6 @@ export const OF_OPERATORS: ReadonlySet<string> = new Set([
   'getWebhookReplay',
 ]);
 
-/** About the calling key. */
 export const ONLY_WITH_A_KEY: ReadonlySet<string> = new Set(['getCurrentApiKey']);
 
 export const LEAST_ROLES: ReadonlyMap<string, Role> = new Map([
@@ -143,7 +141,6 @@ export const LEAST_ROLES: ReadonlyMap<string, Role> = new Map([
   ...entries('admin', OF_ADMINS),
 ]);
 
-/** The least role for an operation. */
 export function leastRole(operation: Operation): Role {
   return LEAST_ROLES.get(operation)!;
 }

@@ -15,7 +15,6 @@ export const doc = <Schema extends z.ZodType>(
 export const shown = <Schema extends z.ZodType>(schema: Schema, ...examples: unknown[]): Schema =>
   schema.meta({ examples });
 
-/** An id in a response. */
 export const idSchema = (description: string) =>
   z.string().meta({ description, format: 'uuid', examples: [EXAMPLE_ID] });
 
@@ -69,7 +68,6 @@ const pageFields = {
     }),
 };
 
-/** The query of a list: page parameters and `filters`. */
 export const listQuery = <Filters extends z.ZodRawShape>(filters: Filters) =>
   z.strictObject({ ...pageFields, ...filters });
 
@@ -131,7 +129,6 @@ export const failure = z
   })
   .meta({ id: 'Failure', description: 'Every failure has this shape.' });
 
-/** The meaning of a failure's status. */
 export const FAILURES = {
   400: 'Not JSON, or a malformed header.',
   401: 'No API key, or not a valid one.',

@@ -78,12 +78,10 @@ export type HttpServices = {
   onAnswered: (request: AnsweredRequest) => void;
   /** For the log. @returns whether it has the line; false: it is only counted */
   onLogInRefused: (logIn: RefusedLogIn) => boolean;
-  /** A request failed because of the database. */
   onDatabaseFailure: () => void;
   isStopping: () => boolean;
   /** For HTTPS; null: plain HTTP. */
   certificate: Certificate | null;
-  /** Prometheus text. */
   metricsText: () => Promise<string>;
 };
 
@@ -95,7 +93,6 @@ export type AnsweredRequest = {
   seconds: number;
 };
 
-/** The certificate and its key, as PEM. */
 type Pems = { cert: Buffer; key: Buffer };
 
 export type Certificate = {

@@ -322,7 +322,6 @@ function mailbox(text: string) {
 
 const HAS_DOMAIN = `select 1 from domains where name = $1 and deleted_at is null limit 1`;
 
-/** Whether any project has this sending domain now. */
 export async function hasDomain(db: Queryable, name: string): Promise<boolean> {
   const rows = await db.query({ name: 'has_domain', text: HAS_DOMAIN }, [name]);
   return rows.length > 0;

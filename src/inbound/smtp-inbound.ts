@@ -103,7 +103,6 @@ export function createInboundHandlers(options: {
   };
 }
 
-/** The emails whose signed addresses the message came to. */
 function emailIdsOf(addressees: ReadonlyMap<string, Addressee> | undefined): string[] {
   const ids = [...(addressees?.values() ?? [])].flatMap((addressee) =>
     'recipient' in addressee ? [addressee.recipient.email.id] : [],

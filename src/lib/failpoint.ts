@@ -107,7 +107,6 @@ function lasts(action: FailpointAction): boolean {
   return SQL_FAILURES.some((one) => one === action);
 }
 
-/** Disarms all of them. */
 export function disarmFailpoints(): void {
   comeBy = null;
 }

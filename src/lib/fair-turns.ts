@@ -8,7 +8,6 @@ export class FairTurns {
   #free: number;
   /** Turns given so far. */
   #turns = 0;
-  /** Those with tasks. */
   readonly #owners = new Map<string, Owner>();
 
   constructor(count: number) {

@@ -53,7 +53,6 @@ export class OwnTurns {
     this.#count = count;
   }
 
-  /** Tasks that run or wait. */
   tasksOf(owner: string): number {
     return this.#owners.get(owner)?.tasks ?? 0;
   }
@@ -84,7 +83,6 @@ export class SharedTurns {
   readonly #ownMax: number;
   #free: number;
   readonly #running = new Map<string, number>();
-  /** In the order of turns. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
   constructor(count: number) {

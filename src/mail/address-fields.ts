@@ -57,7 +57,6 @@ export function addressInAnyForm(value: string): Address | null {
   return parts === null ? null : strictAddress(parts);
 }
 
-/** One mailbox as it is written. */
 type MailboxParts = {
   /** Words and quoted strings before the bracket. */
   phrase: string;

@@ -204,7 +204,6 @@ function isProblem(read: string | object): read is Problem {
   return typeof read === 'object' && 'problem' in read;
 }
 
-/** The domain as A-labels. */
 export function domainOf(address: Address): string {
   return address.slice(address.lastIndexOf('@') + 1);
 }

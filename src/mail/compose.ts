@@ -38,7 +38,6 @@ export type Message = MessageContent & {
   messageId: string;
   /** An address for unsubscribing; only in addition to a URL. */
   unsubscribeMailto?: string | null;
-  /** From feedbackIdOf, for messages without their own Feedback-ID. */
   feedbackId?: string | null;
   /** For servers without SMTPUTF8: addresses in To and Cc are written in ASCII. */
   asciiOnly?: boolean;
@@ -61,7 +60,6 @@ export function messageIdOf(emailId: string, fromDomain: string): string {
   return `<${emailId}@${fromDomain}>`;
 }
 
-/** The subject of unsubscribe requests by mail. */
 export const UNSUBSCRIBE_SUBJECT = 'unsubscribe';
 /** RFC 5322 §2.1.1, reduced by the colon and the comma. */
 const LIST_LINE_MAX = 990;
@@ -225,7 +223,6 @@ function writableId(contentId: string): string {
 
 type Multipart = 'mixed' | 'alternative' | 'related';
 
-/** The parts as one multipart; a single part unchanged. */
 function multipart(kind: Multipart, parts: readonly Part[], emailId: string): Part {
   const [first] = parts;
   if (first !== undefined && parts.length === 1) return first;

@@ -81,7 +81,6 @@ function escaped(character: string): string {
   return `\\x{${character.codePointAt(0)!.toString(16).toUpperCase()}}`;
 }
 
-/** Text that XTEXT matches, decoded. */
 export function decodedXtext(text: string): string {
   return text.replaceAll(/\+([0-9A-F]{2})/g, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),

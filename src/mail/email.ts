@@ -58,7 +58,6 @@ export type Tag = { name: string; value: string };
 export type WrittenMessage = {
   /** The whole message except our signatures. */
   raw: Buffer;
-  /** The Message-ID of the message, with angle brackets. */
   messageId: string;
 };
 

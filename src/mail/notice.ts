@@ -113,12 +113,10 @@ type NoticeMessage = {
   at: Date;
   request: DsnRequest;
   recipient: Address;
-  /** Of the notice. */
   from: Mailbox;
   to: Address;
   messageId: string;
   hostname: string;
-  /** The message that the notice is about. */
   original: { raw: Buffer; messageId: string; arrivedAt: Date; expiresAt: Date };
   now: Date;
 };
@@ -257,7 +255,6 @@ function statusLine([name, value]: readonly [string, string | null]): string {
   return value === null ? '' : `${name}: ${inOneLine(value)}\r\n`;
 }
 
-/** Who a notice is from. */
 export function noticeSender(from: Mailbox): Mailbox {
   const address = `mailer-daemon@${domainOf(from.address)}` as Address;
   return { name: 'Mail Delivery System', address };

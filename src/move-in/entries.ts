@@ -45,7 +45,6 @@ export class UnusableFile extends Error {
   override readonly name = 'UnusableFile';
 }
 
-/** The reason of the entries has to be given. */
 export class ReasonNeeded extends UnusableFile {
   readonly reasons: readonly SuppressionReason[];
 

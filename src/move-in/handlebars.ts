@@ -25,7 +25,6 @@ export type Tag = Extract<Token, { kind: 'tag' }>;
 export type Word =
   | { kind: 'path'; text: string }
   | { kind: 'literal'; value: string | number | boolean | null }
-  /** `name=value`, or the names of `as |item index|`. */
   | { kind: 'hash'; name: string }
   | { kind: 'names'; names: string[] }
   | { kind: 'expression' };
@@ -185,7 +184,6 @@ function pathOrLiteral(text: string): Word {
   return { kind: 'path', text };
 }
 
-/** `{{else}}` and `{{else if x}}`. */
 export function isElse({ words: [first] }: Tag): boolean {
   return first?.kind === 'path' && first.text === 'else';
 }

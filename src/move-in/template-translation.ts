@@ -138,7 +138,6 @@ function declaredIn(value: unknown): TemplateVariable[] {
   });
 }
 
-/** Those that the translation needs, as they are declared where they are. */
 export function declarationsOf(
   needed: readonly TemplateVariable[],
   declared: readonly TemplateVariable[],

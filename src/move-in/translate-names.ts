@@ -24,7 +24,6 @@ type Uses = Set<Use | 'member'>;
 type Scope = {
   /** What `this` is; null: all variables; undefined: not known. */
   here: Resolved | null | undefined;
-  /** Names of `as |item index|`. */
   aliases: ReadonlyMap<string, Resolved>;
   isLoop: boolean;
 };
@@ -42,7 +41,6 @@ const FORLOOP = { isMember: false, variable: null } as const;
 export class Names {
   /** That the template uses, or the translation has added. */
   readonly #words: Set<string>;
-  /** The last number for a base. */
   readonly #numbers = new Map<string, number>();
   readonly #scopes: Scope[] = [ROOT];
   readonly #uses = new Map<string, Uses>();
@@ -52,7 +50,6 @@ export class Names {
     this.#words = new Set(source.match(/\w+/g));
   }
 
-  /** The variables of all parts together. */
   static variablesOf(parts: readonly Names[]): TemplateVariable[] {
     const all = new Map<string, Uses>();
     for (const [name, uses] of parts.flatMap((part) => [...part.#uses])) {
@@ -67,7 +64,6 @@ export class Names {
     this.#uses.set(variable, uses.add(isMember ? 'member' : use));
   }
 
-  /** A name that the template does not use. */
   fresh(base: string): string {
     let number = this.#numbers.get(base) ?? 0;
     let name: string;

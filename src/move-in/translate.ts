@@ -32,7 +32,6 @@ export type TranslationProblem = { line: number; message: string };
 export type TranslatedPart = {
   liquid: string;
   names: Names;
-  /** Tags and outputs that were translated. */
   translated: number;
   problems: TranslationProblem[];
 };

@@ -58,7 +58,6 @@ export async function readKeys(
   return new Map(tables.map((name) => [name, found.get(name) ?? null]));
 }
 
-/** The table of the noted keys. */
 export function logOf(table: string): string {
   return PREFIX + table;
 }

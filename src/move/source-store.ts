@@ -378,7 +378,6 @@ select to_regclass('letterhaus_departure') is not null as "hasMoved",
 
 export type MoveState = { hasMoved: boolean; isPaused: boolean };
 
-/** What a move asks of nodes. */
 export async function readMoveState(db: Queryable): Promise<MoveState> {
   const [row] = await db.query<MoveState>({ name: 'move', text: STATE });
   return row ?? { hasMoved: false, isPaused: false };

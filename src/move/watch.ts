@@ -27,7 +27,6 @@ type MoveWatchOptions = {
 };
 
 export type MoveWatch = Disposable & {
-  /** Resolves when the database has moved. */
   moved: Promise<'moved'>;
 };
 

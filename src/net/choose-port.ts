@@ -4,7 +4,6 @@
  */
 import { createServer } from 'node:net';
 
-/** Ports that are tried from the default port on. */
 const TRIES = 100;
 /**
  * The first port for "any port". The range is below the ports that the system assigns to outgoing

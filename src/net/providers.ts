@@ -32,7 +32,6 @@ const MX_HOSTS: readonly (readonly [hosts: RegExp, key: string])[] = [
   [/^[a-z0-9-]+-inbound-[a-z0-9]+\.mimecast\.(?:com|co\.za)$/, 'mimecast'],
 ];
 
-/** The keys of the table: all names that are not those of hosts. */
 export const KNOWN_PROVIDERS: readonly string[] = [...new Set(MX_HOSTS.map(([, key]) => key))];
 
 /** Providers that refuse or slow down mail without TLS (same source). */

@@ -131,7 +131,6 @@ export async function clearCondition(
 
 const LIST = `select ${COLUMNS} from operator_conditions order by since desc, type, subject limit $1`;
 
-/** Open conditions, newest first. */
 export function listConditions(db: Queryable, limit: number): Promise<Condition[]> {
   return db.query<Condition>(LIST, [limit]);
 }

@@ -37,7 +37,6 @@ export async function setOperatorAddress(db: Queryable, address: Address | null)
   await db.query('with unset as (delete from operator_mail) delete from operator_mail_queue');
 }
 
-/** Whether anything is still to be mailed. */
 export async function hasOperatorMail(db: Queryable): Promise<boolean> {
   return (await db.query('select from operator_mail_queue limit 1')).length > 0;
 }
@@ -101,12 +100,10 @@ export async function plannedOperatorMail(
   return [...mails.values()];
 }
 
-/** The mail was accepted. */
 export async function endPlannedMail(db: Queryable, mailId: string): Promise<void> {
   await db.query('delete from operator_mail_queue where mail_id = $1', [mailId]);
 }
 
-/** A live domain that can send. */
 export type OperatorSender = Scope & {
   organizationId: string;
   domain: string;

@@ -91,11 +91,9 @@ export type ReconciliationSummary = {
   through: string;
   /** By the clock of the database. */
   today: string;
-  /** The first of the last 30 days that can be proven. */
   from: string;
   /** When everything that was due had been checked; null: never. */
   finishedAt: Date | null;
-  /** With differences that are not acknowledged. */
   differing: number;
   /** To be checked now. */
   waiting: number;

@@ -69,7 +69,6 @@ export const DIFFERENCES: Readonly<Record<DifferenceKind, Meaning>> = {
 export type Difference = {
   kind: DifferenceKind;
   emails: number;
-  /** Ids of some of them. */
   examples: readonly string[];
   /** Of counters: which one, what it counted, and what is stored. */
   counter?: 'emails' | 'recipients' | Outcome;
@@ -133,7 +132,6 @@ export const STATUS_COLUMNS = [...FINAL_STATUSES, 'open'] as const;
 /** Mail of a day is compared with the counters once this long has passed: no transaction of the day still runs. */
 export const DAY_SETTLES_MS = 3_600_000;
 
-/** One sentence. */
 export function describeDifference(difference: Difference): string {
   const { kind, emails, examples, counter, counted, stored } = difference;
   if (kind === 'accepted_differs') {
@@ -156,7 +154,6 @@ export function weightOf({ emails, counted = 0, stored = 0 }: Difference): numbe
   return Math.max(emails, Math.abs(counted - stored));
 }
 
-/** In the order of DIFFERENCE_KINDS. */
 export function sortDifferences(differences: readonly Difference[]): Difference[] {
   const rank = ({ kind }: Difference): number => DIFFERENCE_KINDS.indexOf(kind);
   return differences.toSorted((a, b) => rank(a) - rank(b));

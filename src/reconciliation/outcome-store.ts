@@ -185,7 +185,6 @@ select ${COLUMNS}
          where d.project_id = $1 and d.environment in ('live', 'test') and d.at >= $2
            and d.at < $2::timestamptz + interval '1 day') x`;
 
-/** What the counters counted on the day. */
 export async function readCountedOutcomes(
   db: Queryable,
   { projectId, day }: ProjectDay,

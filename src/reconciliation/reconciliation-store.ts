@@ -34,7 +34,6 @@ const SETTLES = `interval '${DAY_SETTLES_MS} milliseconds'`;
 
 const quoted = (values: readonly string[]): string => values.map((one) => `'${one}'`).join();
 const OF_BOTH = `environment in (${quoted(ENVIRONMENTS)})`;
-/** The beginning of a date. */
 const beginning = (day: string): string => `(${day})::timestamp at time zone 'UTC'`;
 const idFrom = (time: string): string =>
   `(lpad(to_hex(floor(extract(epoch from ${time}) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid`;
@@ -317,7 +316,6 @@ select coalesce(sum(emails), 0)::int as emails, coalesce(sum(recipients), 0)::in
 
 export type Accepted = { emails: number; recipients: number };
 
-/** What was counted when the mail of the day was accepted. */
 export async function readAccepted(
   db: Queryable,
   { projectId, day }: ProjectDay,

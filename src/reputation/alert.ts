@@ -104,7 +104,6 @@ export type AlertFacts = {
   isPaused: boolean;
 };
 
-/** The text of the alert. */
 export function describeAlert({
   kind,
   count,

@@ -42,7 +42,6 @@ export async function addReputation(
   ]);
 }
 
-/** The period of counts that is kept. */
 const KEPT_DAYS = 30;
 
 const FORGET = `
@@ -109,7 +108,6 @@ export async function readEnded(
   return row;
 }
 
-/** An active alert, with the figures of the last check. */
 export type Alert = SenderDomain & {
   kind: AlertKind;
   since: Date;
@@ -170,7 +168,6 @@ select ${COLUMNS} from reputation_alerts
  where $1::uuid is null or project_id = $1
  order by since desc, domain, kind limit $2`;
 
-/** Active alerts of a project or of all, newest first. */
 export function listAlerts(
   db: Queryable,
   { projectId, limit }: { projectId: string | null; limit: number },
@@ -181,7 +178,6 @@ export function listAlerts(
 const RULE_COLUMNS = `project_id as "projectId", is_on as "isOn", bounces_ppm as "bouncesPpm",
        complaints_ppm as "complaintsPpm", emails_min as "emailsMin", pauses`;
 
-/** The rules of projects that have their own. */
 export function listAlertRules(db: Queryable): Promise<(OwnAlertRule & { projectId: string })[]> {
   return db.query(`select ${RULE_COLUMNS} from reputation_rules`);
 }

@@ -93,7 +93,6 @@ const REMEDY =
 
 const BELOW = { raises: 'not', stays: 'keep', gets_better: 'better', gets_worse: 'not' } as const;
 
-/** `data` of the event, as webhooks get it. */
 function eventData(alert: Alert, state: 'raised' | 'cleared'): object {
   const { projectId, environment, domain, kind, count, ended, thresholdPpm, since, isPaused } =
     alert;

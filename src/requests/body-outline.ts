@@ -74,7 +74,6 @@ type Place = {
   depth: number;
   /** Whether the API defines the fields of what has it. */
   isKnown: boolean;
-  /** For the whole body. */
   room: { left: number };
 };
 

@@ -7,7 +7,6 @@ import type { Queryable } from '../database/database.ts';
 import { type Page, type PageOf, pageOf } from '../database/page.ts';
 
 export type ApiRequest = {
-  /** X-Request-Id. */
   id: string;
   /** The key, or of a session the member. */
   keyId: string | null;

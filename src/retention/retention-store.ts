@@ -103,7 +103,6 @@ update projects p set mail_removed_before = n.before
 
 export const NO_ID = '00000000-0000-0000-0000-000000000000';
 
-/** The least id of an email of this age. */
 async function idBefore(db: Queryable, ageH: number): Promise<string> {
   const [row] = await db.query<{ ms: number }>(
     `select extract(epoch from app_now() - $1::int * interval '1 hour')::float8 * 1000 as ms`,

@@ -71,7 +71,6 @@ export class SecretBox {
     this.#keys = readKeys(secretKeys);
   }
 
-  /** Replaces the keys in use. */
   use(secretKeys: string): void {
     this.#keys = readKeys(secretKeys);
   }
@@ -335,7 +334,6 @@ with known as (
 insert into secret_keys (id, current_since) values (($2::text[])[1], app_now())
 on conflict do nothing`;
 
-/** Records that all workers of this installation use these keys. */
 export async function noteSecretKeys(
   db: Queryable,
   { instance, keyIds }: { instance: string; keyIds: readonly string[] },
@@ -359,7 +357,6 @@ select n.instance, min(n.host) as host, sum(n.beat)::int8 as beats, k.keys
 /** `keys` null: a version without key rotation. */
 export type KeyHolder = { instance: string; host: string; beats: number; keys: string[] | null };
 
-/** The installations that have workers, with the keys that they use. */
 export function listKeyHolders(db: Queryable): Promise<KeyHolder[]> {
   return db.query<KeyHolder>(NODES);
 }

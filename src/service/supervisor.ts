@@ -182,7 +182,6 @@ async function keepOperatorNotified(
   await keepOperatorWebhook(db, options);
 }
 
-/** The setup of each worker, with the ports to listen on. */
 function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): Work {
   const parts = options.only ?? PARTS;
   return {
@@ -233,7 +232,6 @@ async function portFor(config: Config): Promise<number> {
 
 const turns = turnsOf(process.pid);
 
-/** The configuration with the chosen ports in place of the configured ones. */
 async function portsFor(config: Config, options: RunOptions): Promise<Config> {
   const port = await portFor(config);
   const takesMail = (options.only ?? PARTS).includes('inbound');
@@ -373,9 +371,7 @@ function explain(error: unknown): ServiceFailure & { trace: string } {
 const SAME_SIGNAL_MS = 1_000;
 
 type StopSignals = {
-  /** The first request to stop. */
   stop: Promise<'stop'>;
-  /** Aborted by it, with StartStopped. */
   signal: AbortSignal;
   /** Calls `listener` for a signal that comes a second or more after the first. */
   onSecond(listener: () => void): void;

@@ -383,7 +383,6 @@ export async function runSettle(
   return { counted: batch.map((_, ord) => counted.has(ord)), notified: rows[0]?.notified ?? 0 };
 }
 
-/** The input of the settle statement. */
 function settlementInput(one: Settlement, ord: number): object {
   return {
     ord,

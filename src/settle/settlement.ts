@@ -12,7 +12,6 @@ export type Settlement = {
   projectId: string;
   environment: Environment;
   emailId: string;
-  /** Whose reputation it is about: the domain of the From address. */
   senderDomain: string;
   position: number;
   claim: number;
@@ -27,7 +26,6 @@ export type Settlement = {
   reason: object | null;
   /** Wait before the next attempt, for `deferred`. */
   retryMs: number | null;
-  /** The provider of the next attempt. */
   provider: string;
   /** Puts the address on the suppression list; `days` null: without expiry. */
   suppress: {
@@ -54,7 +52,6 @@ type SettledRecipient = Pick<Settlement, 'projectId' | 'environment' | 'position
   email: { id: string; from: Mailbox; dsn?: Dsn };
 };
 
-/** The change as the store settles it. */
 export function newSettlement(
   { projectId, environment, position, address, email }: SettledRecipient,
   change: Change,

@@ -45,7 +45,6 @@ type Kept<Item> = {
   failures: number;
   sqlState: string;
   isLocked: boolean;
-  /** Batches written before its first failure. */
   writtenBefore: number;
   dueAtMs: number;
 };

@@ -41,7 +41,6 @@ export const LATENCY_BOUNDS_S = [
 export const LATENCY_CLASSES = LATENCY_BOUNDS_S.length + 1;
 
 export type Counts = Record<Counter, number> & {
-  /** Deliveries by latency class. */
   latencies: readonly number[];
 };
 

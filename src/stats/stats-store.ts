@@ -264,7 +264,6 @@ select c.period, c.value, ${summed('c', 'float8')}
  order by c.period, c.value
  limit ${STATS_ROWS_MAX + 1}`;
 
-/** The counts of one value in one period; the value of the total is empty. */
 export type StatsRow = Counts & { period: Date; value: string };
 
 export type StatsQuery = StatsRange & {
@@ -288,7 +287,6 @@ export async function readStats(
 const KEY_NAMES = `
 select id, name from api_keys where project_id = $1 and environment = $2 and id = any($3::uuid[])`;
 
-/** The names of API keys, by id, of revoked ones too. */
 export async function keyNames(
   db: Queryable,
   { projectId, environment }: Scope,

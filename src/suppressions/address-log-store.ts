@@ -146,7 +146,6 @@ select s.project_id as "projectId", s.environment, s.reason, s.created_at as "cr
    and (s.expires_at is null or s.expires_at > app_now())
  order by s.created_at desc`;
 
-/** The lists that the address is on now. */
 export function suppressedIn(
   db: Queryable,
   { projectIds, environment, addressKey }: Omit<AddressLogQuery, 'limit'>,

@@ -21,7 +21,6 @@ select action, reason, source_email_id as "sourceEmailId", at, by from suppressi
  order by at desc
  limit $4`;
 
-/** The history of an address, newest first. */
 export function listHistory(
   db: Queryable,
   scope: Scope,

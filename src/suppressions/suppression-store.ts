@@ -40,7 +40,6 @@ export type NewSuppression = Pick<Suppression, 'address' | 'reason' | 'expiresAt
   by: ChangedBy;
 };
 
-/** The columns of a suppression. */
 export const SUPPRESSION_COLUMNS = `address, reason, source_email_id as "sourceEmailId",
        created_at as "createdAt", expires_at as "expiresAt", ${isSimulated('')} as "isSimulated"`;
 
@@ -210,7 +209,6 @@ select ${SUPPRESSION_COLUMNS} from suppressions
    and (expires_at is null or expires_at > app_now())
  limit 1`;
 
-/** The entry with this id (suppressionId). */
 export async function findSuppressionById(
   db: Queryable,
   { projectId, environment }: Scope,
@@ -247,7 +245,6 @@ export const SUPPRESSION_JSON = `
                            'simulated', ${isSimulated('s.')})`;
 
 export type SuppressionPage = {
-  /** Maximum number of rows. */
   limit: number;
   /** Only addresses after this one. Not together with `before`. */
   after: string | null;
@@ -270,7 +267,6 @@ const pageOn = (key: string) => `
    and (expires_at is null or expires_at > app_now())
    and ${key} > $3 and ${key} < $4 and ${key} >= $5 and ${key} < $5 || ${LAST_CHARACTER}`;
 
-/** The expression of the index suppressions_by_reason. */
 const KEY_OF_REASON = "(address_key || '')";
 
 const PAGE_OF_ALL = pageOn('address_key');
@@ -322,7 +318,6 @@ export type ImportedSuppression = Pick<Suppression, 'address' | 'reason' | 'expi
 
 export type ImportedBatch = {
   added: number;
-  /** Indexes of the rows that have already expired, which were skipped. */
   expired: readonly number[];
 };
 
@@ -437,7 +432,6 @@ delete from quota_failures where ctid = any(array(
   select ctid from quota_failures
    where failed_at <= app_now() - interval '${QUOTA_DAYS} days' order by failed_at limit $1))`;
 
-/** Deletes a batch of failures that no longer count. */
 export async function forgetQuotaFailures(db: Queryable, limit: number): Promise<void> {
   await db.query(FORGET_QUOTA_FAILURES, [limit]);
 }

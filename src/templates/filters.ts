@@ -102,14 +102,12 @@ const EXTRAS: Record<string, Extra> = {
   date: readsDate,
 };
 
-/** Filters whose value is a text. */
 const OF_TEXT = new Set(
   (
     'append prepend capitalize upcase downcase strip lstrip rstrip strip_newlines newline_to_br squish truncate ' +
     'truncatewords escape escape_once url_encode replace replace_first remove remove_first split'
   ).split(' '),
 );
-/** Filters with an argument that may be a list or an object. */
 const TAKES_LISTS = new Set(['concat', 'default', 'where']);
 
 function without(names: string): Record<string, Extra> {
@@ -121,7 +119,6 @@ function lengthOf(value: unknown): number {
   return typeof value === 'string' || Array.isArray(value) ? value.length : 0;
 }
 
-/** How LiquidJS calls a filter. */
 type FilterCall = { context: Context };
 type Handler = (this: FilterCall, value: unknown, ...args: unknown[]) => unknown;
 

@@ -28,7 +28,6 @@ import { rangesIn, variablesOf } from './reads.ts';
 import { isPlainObject, MeteredContext, type Work, workOf } from './work.ts';
 
 export const SOURCE_MAX = 256 * 1024;
-/** Of one part of an email that was rendered. */
 export const RENDERED_MAX = 1024 * 1024;
 const TAGS_MAX = 2_000;
 /** Characters between the delimiters of all tags together. */
@@ -41,7 +40,6 @@ const BLOCKS = new Set(['capture', 'case', 'comment', 'for', 'if', 'unless']);
 const BRANCHES = new Set(['elsif', 'when']);
 
 export type TemplatePart = {
-  /** Variables that it reads. */
   variables: readonly string[];
   render: (variables: Readonly<Record<string, unknown>>, work: Work) => Rendered;
 };
@@ -193,7 +191,6 @@ function render(engine: Liquid, templates: Template[], context: MeteredContext):
 const TOO_MUCH =
   'takes too much work to render; use smaller lists, fewer loops within loops, or shorter texts';
 
-/** An error of the engine, without its excerpt of the source. */
 function problemOf(error: unknown): string {
   if (!(error instanceof Error)) throw error;
   if (!LiquidError.is(error)) {

@@ -186,7 +186,6 @@ export const versionParams = templateParams.extend({
   version: z.string().meta({ description: 'Counted from 1.', examples: ['1'] }),
 });
 
-/** `template` of a new email. */
 export const emailTemplate = doc(
   z.strictObject({
     id: z.string().min(1).max(64).describe('The id of a template, or its alias.'),

@@ -256,7 +256,6 @@ export async function deleteTemplate(
   return row?.id ?? null;
 }
 
-/** The values of subject, html, text, variables. */
 function contentOf({ subject, html, text, variables }: TemplateContent): unknown[] {
   return [subject, html, text, JSON.stringify(variables)];
 }

@@ -66,7 +66,6 @@ export function createTemplateService({ db }: { db: Database }) {
     update: (scope: Scope, named: string, change: TemplateChange): Promise<Template | Refusal> =>
       update(db, scope, { named, change }),
 
-    /** Has emails made of a version, the latest unless another one is named. */
     publish: (scope: Scope, named: string, version?: number): Promise<Template | Refusal> =>
       publish(db, scope, { named, version }),
 
@@ -254,7 +253,6 @@ async function publish(
 type Parts = { [Part in keyof RenderedTemplate]?: TemplatePart | undefined };
 const PARTS = ['subject', 'html', 'text'] as const;
 
-/** Reads the parts; every variable they read has to be declared. */
 function read(scope: Scope, content: store.TemplateContent): Promise<Parts | Refusal> {
   return inTurn(scope, () => readParts(content));
 }

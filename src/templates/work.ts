@@ -70,7 +70,6 @@ export class Work {
   }
 }
 
-/** What is left for the emails of one request. */
 export class RequestWork {
   #left = REQUEST_WORK_MAX;
   readonly #read = new Set<string>();

@@ -14,7 +14,6 @@ export type VisitRequest = {
 };
 
 export type BotReason =
-  /** Only the header was requested. */
   | 'head'
   | 'no_user_agent'
   /** A mail program loads it before the user opens the message. */
@@ -23,7 +22,6 @@ export type BotReason =
   | 'proxy'
   /** A security scanner, a crawler or a program. */
   | 'scanner'
-  /** Many different links of a message at once. */
   | 'many_links';
 
 /** In order: the first that matches. */

@@ -11,11 +11,9 @@ import { FAN_OUT } from '../events/event-store.ts';
 import { COUNT_VISITS } from '../stats/stats-store.ts';
 import type { Database } from '../database/database.ts';
 
-/** An open or a click to store. */
 export type TrackedVisit = TrackedRecipient & {
   eventId: string;
   type: Extract<EventType, 'email.opened' | 'email.clicked'>;
-  /** How long ago it was. */
   agoMs: number;
   /** Why it was hardly a person; null: nothing speaks against one, but it may have come too soon. */
   botReason: string | null;

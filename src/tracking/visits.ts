@@ -22,10 +22,8 @@ import { DatabaseUnavailable } from '../database/database.ts';
 import type { TrackedVisit } from './tracking-store.ts';
 import { botReasonOf, type BotReason, type VisitRequest } from './machines.ts';
 
-/** A request of a tracked link. */
 export type Visit = VisitRequest & { link: TrackedLink; ip: string };
 
-/** What became of visits, for metrics. */
 export type VisitResult =
   | 'stored'
   | 'repeated'

@@ -15,7 +15,6 @@ export type WebhookDelivery = {
   id: string;
   type: string;
   status: DeliveryStatus;
-  /** Number of attempts, including replays. */
   attempts: number;
   createdAt: Date;
   completedAt: Date | null;
@@ -67,7 +66,6 @@ const onlyFailed = (failed: boolean): string => (failed ? "status = 'failed'" : 
 
 type Look = { order: 'desc' | 'asc'; failed: boolean };
 
-/** The deliveries to search; failed ones have their own index. */
 const scan = ({ order, failed }: Look) => `
   select * from webhook_deliveries
    where project_id = $1 and environment = $2 and endpoint_id = $3
@@ -175,7 +173,6 @@ select d.event_id as id ${inRange(failed)}
 const countRange = (failed: boolean) => `
 select count(*)::int as count from (select ${inRange(failed)} limit $9) d`;
 
-/** Deliveries of events from `since` (inclusive) to `until`. */
 export type DeliveryRange = {
   endpointId: string;
   since: Date;
@@ -196,7 +193,6 @@ export async function findDeliveryIds(
   return rows.map((row) => row.id);
 }
 
-/** The number of deliveries, up to `limit`. */
 export async function countDeliveries(
   db: Queryable,
   scope: Scope,
@@ -225,7 +221,6 @@ insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, 
                                 type, status, attempts, created_at, completed_at, log)
 values ($1, $2, $3, $4, $4, 1, $5, $8, 1, $6, app_now(), jsonb_build_array($9::jsonb))`;
 
-/** Records a completed test: its event and its delivery. */
 export async function recordTest(
   db: Queryable,
   scope: Scope,

@@ -95,7 +95,6 @@ export function createWebhookService(options: WebhookServiceOptions) {
       });
     },
 
-    /** One delivery with its payload and its attempts. */
     delivery: (scope: Scope, which: DeliveryId): Promise<Delivery | Refusal> =>
       findDelivery(db, scope, which),
 
@@ -114,7 +113,6 @@ export function createWebhookService(options: WebhookServiceOptions) {
     replayRange: (scope: Scope, id: string, range: ReplayRange): Promise<WebhookReplay | Refusal> =>
       startReplay(db, scope, { ...range, endpointId: id }),
 
-    /** The progress of a replay of a time range. */
     findReplay: (scope: Scope, which: DeliveryId): Promise<WebhookReplay | Refusal> =>
       findReplayOf(db, scope, which),
   };
@@ -191,7 +189,6 @@ const NO_DELIVERY: Refusal = {
   message: 'There is no delivery with this id to this webhook.',
 };
 
-/** One delivery with its payload and its attempts. */
 async function findDelivery(
   db: Queryable,
   scope: Scope,

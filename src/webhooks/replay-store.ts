@@ -68,9 +68,7 @@ export type WebhookReplay = {
   deliveryStatus: DeliveryStatus | null;
   /** `canceled`: its endpoint was disabled or deleted. */
   status: ReplayStatus;
-  /** The number of deliveries in its range at its start. */
   total: number;
-  /** The number queued so far. */
   queued: number;
   createdAt: Date;
   completedAt: Date | null;
@@ -119,7 +117,6 @@ const FIND_RUNNING_OF = `
 select ${COLUMNS} from webhook_replays
  where project_id = $1 and environment = $2 and endpoint_id = $3 and status = 'running'`;
 
-/** The running replay of this endpoint. */
 export async function findRunningReplay(
   db: Queryable,
   scope: Scope,

@@ -42,7 +42,6 @@ export async function findEndpoint(
   return (isId(id) && (await endpoints.findEndpoint(db, scope, id))) || NO_ENDPOINT;
 }
 
-/** A delivery or a replay of an endpoint. */
 export type DeliveryId = { endpointId: string; id: string };
 
 /** @returns why it is not sent again; null: it is queued */
@@ -66,7 +65,6 @@ export type ReplayRange = Omit<DeliveryRange, 'endpointId'>;
 /** The maximum of one replay; a longer period needs several. */
 const REPLAY_MAX = 50_000;
 
-/** Idempotent: the same request during its replay returns that replay. */
 export async function startReplay(
   db: Queryable,
   scope: Scope,

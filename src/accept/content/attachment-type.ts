@@ -13,7 +13,6 @@ import { readContentType } from '../../mail/mime/fields.ts';
 
 const UNKNOWN = 'application/octet-stream';
 
-/** The type of a file whose client names none. */
 export function typeByName(filename: string): string {
   const extension = filename.slice(filename.lastIndexOf('.') + 1).toLowerCase();
   return TYPE_OF_EXTENSION.get(extension) ?? UNKNOWN;

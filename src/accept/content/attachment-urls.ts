@@ -21,7 +21,6 @@ import { checkOutboundUrl, guardedDownload } from '../../net/http/guarded-client
 
 /** Requests that download at a time. */
 const PROJECT_MAX = 4;
-/** Requests of a project that download or wait. */
 const PROJECT_WAITING_MAX = 64;
 /** Of all projects. */
 const PROCESS_MAX = 256;
@@ -35,17 +34,14 @@ export type AttachmentUrlOptions = {
   guard: AddressGuard;
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
   world: Pick<World, 'monotonicMs'>;
-  /** For all downloads of a request. */
   requestMs?: number;
 };
 
-/** An attachment of a request with its wire names. */
 export type NamedAttachment = {
   filename: string;
   content?: string | null | undefined;
   content_type?: string | null | undefined;
   content_id?: string | null | undefined;
-  /** The URL of the content. */
   path?: string | null | undefined;
 };
 
@@ -55,7 +51,6 @@ type DownloadingRequest = {
   gone: () => AbortSignal;
 };
 
-/** For the emails of one request. */
 export type RequestDownloads = {
   /** The attachments with their content; those that have it already are unchanged. */
   download(attachments: readonly NamedAttachment[]): Promise<NamedAttachment[] | Refusal>;
@@ -132,7 +127,6 @@ type FilesOptions = Required<AttachmentUrlOptions> & {
 /** Why there is no file. */
 type Missing = { message: string };
 
-/** The files that one request has downloaded, by URL. */
 class Files {
   readonly #options: FilesOptions;
   readonly #base64 = new Map<string, string | Missing>();

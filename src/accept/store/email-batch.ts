@@ -31,10 +31,8 @@ export type EmailBatch = Pick<
   rest: StrictBatch | PermissiveBatch;
 };
 
-/** All emails or none. */
 type StrictBatch = {
   kind: 'strict';
-  /** The text of the response. */
   response: string;
 };
 
@@ -56,7 +54,6 @@ export type RefusingOutcome =
   | 'suppressed'
   | 'limited';
 
-/** Which emails are stored, and the response. */
 const DECIDING = `
 batch as materialized (
   select b.* from json_to_record($11::json) as b(

@@ -142,7 +142,6 @@ export class KeyUse {
     this.#used.set(caller.keyId, caller);
   }
 
-  /** Writes the remaining times. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#write();

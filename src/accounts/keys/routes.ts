@@ -214,7 +214,6 @@ function registerRotate(app: App, { db }: HttpServices): void {
   });
 }
 
-/** Checks beyond the schema. */
 export function checkedKey(caller: Caller, wanted: Wanted): NewKey | Refusal {
   const { name, permission } = wanted;
   const domain = wanted.domain === null ? null : parseDomain(wanted.domain);
@@ -291,7 +290,6 @@ const keyCreation = z
   })
   .meta({ id: 'ApiKeyCreation' });
 
-/** Only given fields change. */
 const keyChange = z
   .strictObject({
     name: name.optional(),

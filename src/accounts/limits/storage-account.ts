@@ -28,7 +28,6 @@ type Full = { neededBytes: number; untilMs: number; refusal: Refusal };
 export class StorageAccount {
   readonly #db: Queryable;
   readonly #world: Pick<World, 'now' | 'monotonicMs'>;
-  /** Reserved and not used. */
   readonly #left = new Map<string, Reservation>();
   readonly #asking = new Map<string, Promise<unknown>>();
   readonly #full = new Map<string, Full>();
@@ -66,7 +65,6 @@ export class StorageAccount {
     return null;
   }
 
-  /** The email was not stored. */
   giveBack(email: Sized): void {
     this.#add(this.#needOf(email));
   }

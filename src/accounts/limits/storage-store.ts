@@ -100,7 +100,6 @@ select p.id as "projectId", p.name, coalesce(s.bytes, 0) as "usedBytes", ${MAX} 
 
 export type ProjectStorage = StorageState & { projectId: string; name: string };
 
-/** Of every project; only for the operator. */
 export function listStorage(db: Queryable): Promise<ProjectStorage[]> {
   return db.query<ProjectStorage>(LIST);
 }

@@ -24,7 +24,6 @@ const DEFAULT_SHARE = 0.5;
 
 const MEGABYTE = 1024 ** 2;
 
-/** The bytes that an email counts with. */
 export function storedBytes(email: Stored): number {
   const { html, text, attachments, headers, tags, metadata, written, recipients } = email;
   let bytes = recipients.length * RECIPIENT_BYTES + (written?.raw.length ?? 0);

@@ -6,7 +6,6 @@ export const VIEWS_MAX = 50;
 
 export type MemberView = { id: string; name: string; q: string; createdAt: Date };
 
-/** A member, and the project that the views are of. */
 export type ViewsOf = { memberId: string; projectId: string };
 
 const COLUMNS = `id, name, q, created_at as "createdAt"`;

@@ -46,7 +46,6 @@ export async function createProject(
 
 const LIST = `select ${COLUMNS} from projects where organization_id = $1 order by id desc`;
 
-/** The projects of an organization, newest first. */
 export async function listProjects(db: Queryable, organizationId: string): Promise<Project[]> {
   return db.query<Project>(LIST, [organizationId]);
 }

@@ -106,7 +106,6 @@ export class Sessions {
     this.#deviceCookie = `${prefix}${DEVICE_COOKIE}`;
   }
 
-  /** Whether the session decides who calls. */
   isMeant(request: FastifyRequest): boolean {
     return request.headers.authorization === undefined && this.#cookieOf(request) !== null;
   }
@@ -121,7 +120,6 @@ export class Sessions {
     return PAGE_HEADERS.some((name) => headers[name] !== undefined);
   }
 
-  /** The hash of the token that the request carries. */
   tokenOf(request: FastifyRequest): Buffer | null {
     const [token = ''] = this.#cookieOf(request)?.split('.') ?? [];
     return parseToken(token);

@@ -72,7 +72,6 @@ function derived(
   return derive('argon2id', { ...parameters, message, nonce: salt, tagLength: HASH_BYTES });
 }
 
-/** A rule that a new password breaks; null: none. */
 export function passwordProblem(password: string, email: string): FieldProblem | null {
   const says = (message: string): FieldProblem => ({ field: 'password', message });
   const text = normalised(password);

@@ -14,9 +14,7 @@ export type RefusedLogIn = {
   way: 'api_key' | 'smtp' | 'password' | 'link' | 'session';
   /** `limited`: too many before it were refused; it was not checked. */
   result: 'refused' | 'limited';
-  /** The whole address. */
   client: string;
-  /** Of the request or the SMTP session. */
   ids: { request_id: string } | { session_id: string };
 };
 

@@ -54,7 +54,6 @@ const HAS_OWNER: Refusal = {
   message: 'There is an owner already; sign in, or ask for an invitation.',
 };
 
-/** Where a request comes from. */
 export type Origin = {
   /** net/addresses.ts clientOf */
   client: string;
@@ -284,7 +283,6 @@ export async function linkForOwner(db: Database): Promise<string | null> {
   });
 }
 
-/** A link to set the password of this member. */
 export async function linkForPassword(db: Queryable, memberId: string): Promise<string> {
   const { text, sha256 } = makeToken();
   await createLink(db, { sha256, memberId, validForS: LINK_VALID_S });

@@ -17,7 +17,6 @@ const MAGIC = 'letterhaus backup ';
 /** A backup that is being written is written to; this is one that a machine without power left behind. */
 const ABANDONED_AFTER_MS = 10 * 60_000;
 
-/** The backups of a folder. */
 export function folderPlace(folder: string): BackupPlace {
   return {
     name: folder,

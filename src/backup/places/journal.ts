@@ -13,7 +13,6 @@ const NAME = 'letterhaus.journal';
 /** Of a commit: a row may be written with a time before the moment of the backup that lacks it. */
 const COMMIT_WITHIN_MS = 60_000;
 
-/** The journal of the backups in a folder: one file. */
 export function fileJournal(folder: string): Journal {
   const path = join(folder, NAME);
   return {

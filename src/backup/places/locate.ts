@@ -48,7 +48,6 @@ export function placeOf(text: string, options: Options): BackupPlace {
   return locateObject(asPrefix(text), options).place;
 }
 
-/** The place of an archive of WAL, which is a folder or a prefix as well. */
 export function archiveAt(text: string, options: Options): ArchivePlace {
   if (!isInBucket(text)) return folderArchive(text);
   const { bucket, key, access } = requireObject(asPrefix(text), options.access);
@@ -60,7 +59,6 @@ export function asPrefix(text: string): string {
   return text.endsWith('/') ? text : `${text}/`;
 }
 
-/** The name for a new backup: in a place one with the time. */
 export function newFile({ place, file }: Located, nowMs: number): string {
   return file ?? fileIn(place, backupName(nowMs));
 }

@@ -18,7 +18,6 @@ export type ObjectsOptions = {
   /** Tests use others. */
   timing?: S3Timing;
   pieceBytes?: number;
-  /** Ends all requests. */
   signal?: AbortSignal;
 };
 

@@ -11,11 +11,9 @@ export class PlaceProblem extends Error {
   override readonly name = 'PlaceProblem';
 }
 
-/** A backup that is being written. */
 export type Destination = Sink & {
   /** Makes the backup visible under its name, when all of it was written. */
   finish(): Promise<void>;
-  /** Removes what was written. */
   abandon(): Promise<void>;
 };
 

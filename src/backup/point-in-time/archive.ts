@@ -56,10 +56,8 @@ const baseSchema = z.object({
 });
 
 export type BaseFacts = z.infer<typeof baseSchema>;
-/** With the name of its tar. */
 export type Base = BaseFacts & { archive: string };
 
-/** Of the segment that PostgreSQL is writing (partial.ts). */
 export type PartialPiece = {
   segment: bigint;
   /** What it has of the segment. */
@@ -129,7 +127,6 @@ export async function makeSeries(
   return { name, shape, bases: [], covered: null, coveredPart: null, partial: null };
 }
 
-/** Everything of a series but its shape. */
 export async function contentsOf(place: ArchivePlace, series: string): Promise<string[]> {
   const inFolders = [`${coveredFolder(series)}/`, `${walFolder(series)}/`];
   const contents: string[] = [];
@@ -139,13 +136,11 @@ export async function contentsOf(place: ArchivePlace, series: string): Promise<s
   return contents;
 }
 
-/** Removes a series that has no contents any more. */
 export async function removeSeries(place: ArchivePlace, series: string): Promise<void> {
   await place.remove([shapeFile(series)]);
   await place.removeFolder(series);
 }
 
-/** The keys of a series, the oldest first. */
 export async function readKeys(place: ArchivePlace, series: string): Promise<ArchivedKey[]> {
   const keys: ArchivedKey[] = [];
   for (const name of await place.list(`${series}/key-`)) {

@@ -11,7 +11,6 @@ const PART_BYTES = 16 * 1024;
 /** All that was committed by then is in the WAL before the position. */
 export type Covered = { at: string; lsn: string };
 
-/** The part that is being written, as it is stored. */
 export type CoveredPart = { name: string; text: string };
 
 export const coveredFolder = (series: string): string => `${series}/covered`;
@@ -33,7 +32,6 @@ export async function appendCovered(
   return part;
 }
 
-/** The last line; null: there is none. */
 export async function lastCovered(place: ArchivePlace, series: string): Promise<Covered | null> {
   const name = (await partsOf(place, series)).at(-1);
   return name === undefined ? null : ((await linesIn(place, name)).at(-1) ?? null);
@@ -54,7 +52,6 @@ export async function coveredSince(
   return null;
 }
 
-/** The parts all of whose lines are from before a time. */
 export async function coveredBefore(
   place: ArchivePlace,
   series: string,

@@ -7,7 +7,6 @@
 import type { Destination, Journal } from '../places/place.ts';
 
 export type ArchivePlace = {
-  /** As an operator writes it. */
   readonly name: string;
   readonly journal: Journal;
   /** For messages. */

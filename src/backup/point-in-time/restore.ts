@@ -27,7 +27,6 @@ export type Plan = {
   at: Date;
   series: Series;
   base: Base;
-  /** The WAL that is needed. */
   segments: Segment[];
   /** Of the files of the cluster with the WAL. */
   bytes: number;

@@ -17,7 +17,6 @@ export function lsnOf(position: bigint): string {
   return `${(position >> 32n).toString(16)}/${(position & 0xffff_ffffn).toString(16)}`.toUpperCase();
 }
 
-/** The number of the segment that has this position. */
 export function segmentAt(position: bigint, { segmentBytes }: WalShape): bigint {
   return position / BigInt(segmentBytes);
 }

@@ -74,7 +74,6 @@ export async function archiveWal(
 
 type Part = { segment: bigint; from: number; to: number; series: Series };
 
-/** Bytes of a segment, which PostgreSQL has on its disk. */
 async function readSegment(
   pgWal: string,
   { segment, from, to, series: { shape } }: Part,
@@ -109,7 +108,6 @@ async function archiveSegment(place: ArchivePlace, name: string, bytes: Buffer):
   );
 }
 
-/** Archives the secret key as it is from now on, sealed. */
 export async function archiveKey(
   place: ArchivePlace,
   series: Series,
@@ -129,7 +127,6 @@ export async function archiveKey(
 type BaseOptions = {
   address: DatabaseAddress;
   db: Queryable;
-  /** Of Letterhaus. */
   version: string;
   signal: AbortSignal;
 };

@@ -20,7 +20,6 @@ type JournalKeeperOptions = {
   isStopping: () => boolean;
 };
 
-/** The journal, and the backups that it begins with. */
 type JournalPlace = Pick<BackupPlace, 'list' | 'journal'>;
 
 export class JournalKeeper {

@@ -2,7 +2,6 @@
 import { dropSlots } from '../store/wal.ts';
 import type { PointInTimeOptions } from './point-in-time.ts';
 
-/** Until it is disposed. */
 export async function keepPointInTime(options: PointInTimeOptions): Promise<AsyncDisposable> {
   const { config } = options;
   const { to } = config.backup.pointInTime;

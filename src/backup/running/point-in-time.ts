@@ -82,7 +82,6 @@ export class PointInTime implements AsyncDisposable {
   readonly #running: Promise<void>;
   #client: pg.Client | null = null;
   #series: Series | null = null;
-  /** The ids of the secret keys that the archive has. */
   #keyIds = '';
   #base: Promise<void> = Promise.resolve();
   #isBaseRunning = false;

@@ -31,7 +31,6 @@ export type BackupTable = { name: string; columns: BackupColumn[] };
 
 /** What is known before the first row is read. */
 export type SnapshotFacts = {
-  /** The number of the newest migration. */
   schema: number;
   /** Of the server: `18.4`. */
   postgres: string;
@@ -151,7 +150,6 @@ function ownTables(): string[] {
   return createdByMigrations('table').filter((name) => !OF_MACHINES.includes(name));
 }
 
-/** The names of the tables or functions that migrations create. */
 export function createdByMigrations(kind: 'table' | 'function'): string[] {
   const files = readdirSync(MIGRATIONS).map((name) => readFileSync(join(MIGRATIONS, name), 'utf8'));
   const statement = new RegExp(
@@ -196,7 +194,6 @@ async function countOpen(db: Queryable): Promise<Snapshot['open']> {
   return row!;
 }
 
-/** The rows of a table; `rowCount` is final at the end. */
 export function readTable(client: pg.Client, { name, columns }: BackupTable) {
   const list = columns.map((column) => column.name).join(', ');
   return copyOut(client, `select ${list} from ${name}`);

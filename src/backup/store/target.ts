@@ -138,7 +138,6 @@ export function writeTable(client: pg.Client, { name, columns }: BackupTable) {
   return copyIn(client, `${name} (${list})`);
 }
 
-/** Takes rows in the binary form of COPY. */
 export function copyIn(client: pg.Client, into: string) {
   const rows = client.query(copyFrom(`copy ${into} from stdin (format binary)`));
   // A connection that ends when nobody writes any more would end the process as well.

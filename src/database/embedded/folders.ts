@@ -70,7 +70,6 @@ export async function syncPath(path: string): Promise<void> {
   await file.sync();
 }
 
-/** All files and folders below it, outer folders first. */
 function contentOf(folder: string): Dirent[] {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile() || entry.isDirectory());
@@ -130,7 +129,6 @@ export function namedUser(): number {
   );
 }
 
-/** `alice (uid 1000)`, or the number alone. */
 export function describeUser(uid: number): string {
   const name = accounts().find((account) => account.uid === uid)?.name;
   return name === undefined ? `uid ${uid}` : `${name} (uid ${uid})`;

@@ -23,7 +23,6 @@ const START_NOTICE_MS = 5_000;
 /** The parameters of a server's start. */
 export type Setup = {
   layout: Layout;
-  /** The server program. */
   program: string;
   args: readonly string[];
   /** Identifies version and settings; a server with another stamp is not adopted. */
@@ -32,7 +31,6 @@ export type Setup = {
   clock: Clock;
   /** The wait before a postmaster.pid that names another program is moved aside. */
   stalePidWaitMs: number;
-  /** Aborts a start. */
   signal: AbortSignal;
   /** By default ten minutes. */
   startTimeoutMs?: number;
@@ -49,7 +47,6 @@ export type Postmaster = {
 
 export type StopMode = 'fast' | 'immediate';
 
-/** The command line and its stamp, which is also a setting of the server. */
 export function commandLine(layout: Layout, version: string, config: ClusterConfig) {
   const settings = {
     config_file: config.configFile,

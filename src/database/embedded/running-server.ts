@@ -50,7 +50,6 @@ export class RunningServer {
     return this.#current.pid;
   }
 
-  /** Called once, when the server is not restarted any more. */
   onExit(listener: (reason: string) => void): void {
     this.#listeners.push(listener);
   }

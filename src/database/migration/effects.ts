@@ -18,7 +18,6 @@ export type TableEffect = {
   rewrites: boolean;
   /** An index is built over the rows, or a constraint is checked for each. */
   readsAll: boolean;
-  /** Rows are inserted, updated or deleted. */
   changesRows: boolean;
 };
 

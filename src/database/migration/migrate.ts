@@ -46,9 +46,7 @@ const OLDER_NODES_END_WITHIN_S = 45;
 const OLDER_NODES_SILENT_S = 15;
 
 export type MigrationResult = {
-  /** The present version of the schema. */
   version: number;
-  /** Files that were applied by this call. */
   applied: string[];
   /** The role to work in; null if the server does not permit creating it. */
   role: string | null;
@@ -67,9 +65,7 @@ export type MigrateOptions = Watching & {
   secretKey?: SecretKeyPlace;
   /** Makes the backup that a migration asks for; undefined: none is made. */
   backUp?: BackUp | undefined;
-  /** Logs the reason of a wait. */
   log?: (sentence: string) => void;
-  /** Another folder in tests. */
   folder?: string;
   triesMax?: number;
 };
@@ -299,7 +295,6 @@ type Step = { name: string; run: () => Promise<unknown> };
 
 type StepOptions = Watching & {
   address: DatabaseAddress;
-  /** Logs the reason of a wait. */
   log: (sentence: string) => void;
   /** Default: as many as take 10 minutes. */
   triesMax: number | undefined;

@@ -17,7 +17,6 @@ export class MigrationRefused extends Error {
 
 export const MIGRATIONS = fileURLToPath(new URL('../../../migrations/', import.meta.url));
 
-/** The version of the newest migration in a folder. */
 export function newestIn(folder: string): number {
   return Math.max(...readdirSync(folder).map((file) => Number(/^\d+/.exec(file)?.[0] ?? 0)));
 }

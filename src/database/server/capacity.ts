@@ -19,9 +19,7 @@ const SUPERVISOR = 4 + 2;
 export type ConnectionNeeds = {
   workers: number;
   perWorker: number;
-  /** Maximum number, under load. */
   most: number;
-  /** The number that stays open. */
   least: number;
 };
 

@@ -10,7 +10,6 @@
 import pg from 'pg';
 import { urlsOf } from './address.ts';
 
-/** The database's host, port, user, password and name, in the form of pg. */
 export type DatabaseAddress = pg.ClientConfig;
 
 /** Names of settings and their values, in PostgreSQL's spelling. */
@@ -21,7 +20,6 @@ export class UnsuitableDatabase extends Error {
   override readonly name = 'UnsuitableDatabase';
 }
 
-/** Whether an error or its cause is UnsuitableDatabase. */
 export function isUnsuitable(error: unknown): error is Error {
   if (error instanceof UnsuitableDatabase) return true;
   return error instanceof Error && error.cause instanceof UnsuitableDatabase;

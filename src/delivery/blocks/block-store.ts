@@ -27,7 +27,6 @@ export type ProviderBlock = BlockKey & {
 };
 
 export type BlockRules = {
-  /** Refusals in a row. */
   afterRefusals: number;
   /** Until the first probe; each further wait is twice as long. */
   firstMs: number;
@@ -82,7 +81,6 @@ type Refused = {
   subject: RefusalSubject;
   category: string;
   reply: string;
-  /** The message was the probe of this block. */
   isProbe: boolean;
 };
 
@@ -188,7 +186,6 @@ select t.now as "readAt", ${columns('$2')}
  order by b.changed_at desc
  limit ${LOOKED_AT_MAX}`;
 
-/** All blocks, and what has changed since then. */
 export function readBlocks(
   db: Queryable,
   since: Date,
@@ -253,7 +250,6 @@ export async function makeSomeDue(
 
 const SENDER_PROJECTS = `select distinct project_id as id from domains where name = $1 and deleted_at is null`;
 
-/** The projects that send from a domain. */
 export async function projectsSending(db: Queryable, domain: string): Promise<string[]> {
   return (await db.query<{ id: string }>(SENDER_PROJECTS, [domain])).map(({ id }) => id);
 }

@@ -20,20 +20,16 @@ export type QueueChange = 'retry' | 'hold' | 'release';
 /** All members that are not null have to match. */
 export type QueueSelector = {
   emailId: string | null;
-  /** The domain of the recipients. */
   domain: string | null;
-  /** As the queue has it: the domain while its provider is not known. */
   provider: string | null;
   projectId: string | null;
   environment: Environment | null;
   organizationId: string | null;
-  /** Marked by this drop. */
   dropId: string | null;
   /** Accepted no later than this email. */
   lastEmailId: string | null;
 };
 
-/** Selects everything. */
 export const WHOLE_QUEUE: QueueSelector = {
   emailId: null,
   domain: null,

@@ -162,7 +162,6 @@ export async function undoDrop(
   return row ? dropOf(row) : null;
 }
 
-/** Restores a part of what the drop has marked. */
 export function restoreStep(db: Queryable, drop: QueueDrop, from: QueuePlace): Promise<QueueStep> {
   return markQueueStep(db, 'restore', { dropId: drop.id, selector: markedBy(drop), from });
 }

@@ -12,7 +12,6 @@ import { IS_OF_HOSTS } from './change-store.ts';
 /** Recipients that have not ended. */
 export type QueueCounts = {
   waiting: number;
-  /** Of these, those that workers hold in memory. */
   withWorkers: number;
   due: number;
   held: number;
@@ -39,7 +38,6 @@ export type QueueScope = {
 };
 
 export type QueueAsked = {
-  /** Whose queue is shown by project. */
   projectIds: readonly string[];
   /** null: both. */
   environment: Environment | null;

@@ -105,7 +105,6 @@ const RELEASE_EMAILS = `
 update queue set holder = null, due_at = app_now()
  where project_id = any($1::uuid[]) and email_id = any($2::uuid[]) and holder = $3::uuid and claim = 1`;
 
-/** An email, and the project in whose part of the queue it is. */
 export type QueuedEmail = { projectId: string; id: string };
 
 /**

@@ -63,7 +63,6 @@ export function testAuthentication(sender: Sender): AuthenticationFinding {
 const NONE_PASSES =
   'no DKIM signature and no SPF result of an aligned domain passes; see their problems';
 
-/** The result when no look-up was possible. */
 export function unknownAuthentication(sender: Sender, problem: string): AuthenticationFinding {
   const records = sender.expected.map((one): CheckedRecord => ({
     ...one,

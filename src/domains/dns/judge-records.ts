@@ -32,7 +32,6 @@ export function judgeDkim(expected: string, texts: readonly string[]): Judgement
   return spoiltText(found) ?? wrongTags(parseTags(expected), parseTags(found));
 }
 
-/** A TXT record that appears to be meant as a DKIM key. */
 function looksLikeDkimKey(text: string): boolean {
   return /(^|[;\s"'“])p\s*=/i.test(text) && !/DMARC1/i.test(text);
 }
@@ -379,7 +378,6 @@ function has<T>(answer: DnsAnswer<T>, test: (record: T) => boolean): boolean {
   return answer.kind === 'records' && answer.records.some(test);
 }
 
-/** Another record type at the right name. */
 async function findOtherType(expected: ExpectedRecord, lookups: Lookups): Promise<string | null> {
   const { name, type, record } = expected;
   const [cname, a, mx] = await Promise.all([

@@ -19,7 +19,6 @@ export type ExpectedRecord = {
   value: string;
   /** Suggested TTL in seconds. */
   ttl: number;
-  /** For MX only. */
   priority?: number;
   /** False: the domain is verified without it. */
   required: boolean;
@@ -53,9 +52,7 @@ export type OtherKey = { key: 'next' | 'previous'; selector: string; value: stri
 
 /** Hosts of the installation, the same on every node. */
 export type Places = {
-  /** The hosts that receive bounces. */
   returnPathHost: string;
-  /** The hosts and addresses that send mail, at least one. */
   hosts: readonly MailHost[];
 };
 
@@ -66,7 +63,6 @@ function returnPathDomain(domainName: string): string {
   return `send.${domainName}`;
 }
 
-/** All records of a domain, in the order in which they are shown. */
 export function requiredRecords(domain: DomainSetup): ExpectedRecord[] {
   const returnPath = returnPathDomain(domain.name);
   const text = { type: 'TXT', ttl: TTL_S } as const;
@@ -115,7 +111,6 @@ function dkimName(selector: string, domainName: string): string {
   return `${selector}._domainkey.${domainName}`;
 }
 
-/** Of records that were not looked up yet. */
 export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRecord[] {
   return expected.map((record) => ({
     ...record,

@@ -37,7 +37,6 @@ export type DomainCheck = {
 export type PublishedKeys = { rsa: boolean | null; ed25519: boolean | null };
 
 type CheckContext = {
-  /** The sending domain. */
   name: string;
   places: Places;
   /** Of this node: its EHLO names and source addresses. */

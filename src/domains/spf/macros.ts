@@ -3,10 +3,8 @@ import { isIPv6 } from 'node:net';
 import { reverseName } from '../../net/dns/resolver.ts';
 
 type MacroContext = {
-  /** Of the host that sends. */
   ip: string;
   helo: string;
-  /** Of the record. */
   domain: string;
   /** Of the return path. */
   sender: string;
@@ -22,7 +20,6 @@ const SPEC_LENGTH_MAX = 500;
 const MACRO_AT_END = /%(?:\{[^{}]*\}|[%_-])$/;
 const TOP_LABEL = /\.([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\.?$/i;
 
-/** Whether each `%` begins a macro, and all characters are printable. */
 export function isMacroString(text: string): boolean {
   return /^[!-~]*$/.test(text) && !text.replace(MACRO, '').includes('%');
 }

@@ -22,7 +22,6 @@ export type SpfRecord = { terms: readonly Term[]; redirect: string | null };
 
 type Problem = { problem: string };
 
-/** Whether a TXT record is an SPF record, correct or not. */
 export function isSpf(text: string): boolean {
   return /^v=spf1(?: |$)/i.test(text);
 }

@@ -79,7 +79,6 @@ async function redirected(
   return found.result === 'none' ? permerror(`${redirect} has no SPF record`) : found;
 }
 
-/** The record at the domain that an `include:` or `redirect=` names. */
 async function evaluateAt(
   evaluation: Evaluation,
   spec: string,
@@ -94,7 +93,6 @@ async function evaluateAt(
   return evaluateTexts(evaluation, texts, [target, ...path]);
 }
 
-/** Counts the look-up and expands macros. */
 function targetOf(
   evaluation: Evaluation,
   spec: string,

@@ -124,7 +124,6 @@ const LIMIT_HEADERS = {
   'Retry-After': { description: 'Seconds to wait.', schema: seconds },
 };
 
-/** Responses and parameters that all operations of a kind share. */
 function describe(path: string, operation: Operation): void {
   if (!path.startsWith('/v1/')) operation.security = [];
   if (operation['x-body-is-optional'] && operation.requestBody)

@@ -148,7 +148,6 @@ export function wholeBody(
   };
 }
 
-/** http/errors.ts has its answer. */
 class TinyPieces extends Error {
   readonly code = 'ERR_TINY_PIECES';
 }

@@ -36,7 +36,6 @@ export type ConnectionLimits = {
    * of this length.
    */
   readMs: number;
-  /** The minimum rate of reading. */
   readBytesPerS: number;
   /** How often all connections are checked; time limits have this precision. */
   lookEveryMs: number;
@@ -66,7 +65,6 @@ type Connection = {
   project: string | null;
   underWay: number;
   unreadBytes: number;
-  /** The pool of its unread bytes. */
   pool: Pool;
   untilMs: number;
   /** Queued bytes at the last check, and the time since which the number has not changed. */
@@ -328,7 +326,6 @@ export function pendingOn(socket: object): ServerResponse | null {
   return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
 }
 
-/** The connection below a TLS connection. */
 export function rawSocketOf(socket: TLSSocket): Socket | null {
   return (socket as { _parent?: Socket })._parent ?? null;
 }

@@ -67,7 +67,6 @@ export function answerLate(socket: Duplex, context: Context): void {
   answerRaw(socket, TOO_LATE, context);
 }
 
-/** Answers plain HTTP on a TLS port. */
 export function answerClearText(socket: Duplex, context: Context): void {
   answerRaw(socket, CLEAR_TEXT, context);
 }

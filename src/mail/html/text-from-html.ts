@@ -13,7 +13,6 @@
 import { attributeOf, decodeEntities, type HtmlReader, scanHtml } from './html.ts';
 import { type Item, OrderedList } from './list-marks.ts';
 
-/** The maximum length of the text; the html is not truncated. */
 export const DERIVED_TEXT_LENGTH_MAX = 200_000;
 /** Text between tags, as written. Cut before it is decoded: 20 MB of `&lt;` took seconds. */
 const TEXT_READ_MAX = 1024 * 1024;

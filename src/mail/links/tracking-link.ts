@@ -37,7 +37,6 @@ export function trackedIn({ opens, clicks }: Tracking): { opens: boolean; clicks
   return { opens: opens === true, clicks: clicks === true };
 }
 
-/** The email and the recipient whose copy has the link. */
 export type TrackedRecipient = {
   /** UUIDs in lower case. */
   projectId: string;

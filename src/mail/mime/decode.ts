@@ -72,7 +72,6 @@ function hexDigit(octet = 0): number {
 
 const SPACES_MAX = 100;
 
-/** The offset after a soft line end; -1 when this is none. */
 function softLineEnd(body: Buffer, start: number): number {
   let at = start;
   while (at - start < SPACES_MAX && (body[at] === SPACE || body[at] === TAB)) at += 1;

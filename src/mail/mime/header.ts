@@ -80,7 +80,6 @@ export function dateText(date: Date): string {
   return date.toUTCString().replace('GMT', '+0000');
 }
 
-/** `Name: value` with CRLF. */
 export function headerLine({ name, value }: HeaderField): string {
   return `${name}: ${value}\r\n`;
 }

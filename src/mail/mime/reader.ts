@@ -46,7 +46,6 @@ export type MimePart = {
   parts: readonly MimePart[];
 };
 
-/** The header at the beginning of the bytes. */
 export function readHeader(bytes: Buffer, fieldsMax = FIELDS_MAX): Header {
   const end = endOfHeader(bytes);
   const bodyStart = afterEmptyLine(bytes, end);
@@ -123,7 +122,6 @@ function isNamed(field: HeaderField, name: string): boolean {
 
 type Budget = { partsLeft: number; fieldsLeft: number };
 
-/** Parses a whole message. */
 export function readMessage(bytes: Buffer): MimePart {
   const budget = { partsLeft: PARTS_MAX, fieldsLeft: FIELDS_MAX };
   return readPart(bytes, budget, { depth: 0, defaultType: 'text/plain' });
@@ -218,12 +216,10 @@ function beforeLineEnd(body: Buffer, { start }: Delimiter): number {
   return body[start - 2] === CR ? start - 2 : start - 1;
 }
 
-/** The text of a part, decoded by its charset. */
 export function textOfPart({ body, contentType }: MimePart): string {
   return decodeText(body, contentType.parameters.get('charset') ?? '');
 }
 
-/** The decoded value of the first field of this name. */
 export function decodedValue(fields: readonly HeaderField[], name: string): string | undefined {
   const value = valueOf(fields, name);
   return value === undefined ? undefined : decodeWords(value);

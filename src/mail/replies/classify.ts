@@ -18,14 +18,12 @@ import type { SmtpFailureCause, SmtpPhase } from './smtp-reply.ts';
 
 const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data_command', 'data']);
 
-/** The meaning of a reply of 400 or more, and its consequences. */
 export function classifyReply(answer: Answer): Verdict {
   const means = meaningOf(answer);
   const verdict = verdictOf(means, { saidPermanent: isForGood(answer) });
   return asksForLess(answer, means) ? { ...verdict, slowDown: true } : verdict;
 }
 
-/** The name of the meaning of a reply of 400 or more. */
 export function meaningOf(answer: Answer): MeaningName {
   return ruleFor(answer)?.means ?? unknown(answer);
 }

@@ -41,7 +41,6 @@ export type Meaning = Reason & {
    * itself: a wrong suppression costs more than another bounce.
    */
   suppress?: true;
-  /** The suppression expires after this many days. */
   suppressDays?: number;
   /** The provider requests fewer connections. */
   slowDown?: true;
@@ -431,9 +430,7 @@ export const COMPLAINT = {
 export type Verdict = Reason & {
   /** A retry cannot succeed. After an attempt the recipient is bounced, otherwise deferred. */
   permanent: boolean;
-  /** The address is put on the suppression list … */
   suppress: boolean;
-  /** … for this many days; permanently when absent. */
   suppressDays?: number;
   /** Counts towards suppressing a full mailbox (suppressions/suppression-store.ts). */
   mailboxFull?: true;

@@ -78,12 +78,10 @@ export class ReplyParser {
   #size = 0;
   #error: string | null = null;
 
-  /** True while a reply is incomplete. */
   get midReply(): boolean {
     return this.#rest !== null || this.hasFirstLine;
   }
 
-  /** Whether an incomplete reply has its first line, which decides. */
   get hasFirstLine(): boolean {
     return this.#lines.length > 0;
   }

@@ -126,7 +126,6 @@ function codeIn(text: string): string | null {
 const REPLY =
   /(?:^|[\s:;([<>"'=#])([45]\d\d)(?=[\s:;,#<-]|$)(?!\s*(?:sec|min|hour|day|byte|octet|kb|mb|message|recipient))/gi;
 
-/** The replies quoted in the text, in order. */
 function repliesIn(text: string): Answer[] {
   const replies: Answer[] = [];
   const phase = phaseIn(text);

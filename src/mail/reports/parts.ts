@@ -21,7 +21,6 @@ import { ORIGINAL_PHRASES, BOUNCE_PHRASES, DELAY_PHRASES, GIVEN_UP_PHRASES } fro
 import { textFromHtml } from '../html/text-from-html.ts';
 
 export type ReportParts = {
-  /** The fields of the report itself. */
   fields: readonly HeaderField[];
   contentType: MimePart['contentType'];
   /** The human-readable text in lines, without what follows about the original. */

@@ -6,7 +6,6 @@
  * `kindOf` in read-report.ts.
  */
 
-/** Phrases of the line that announces the original message. */
 export const ORIGINAL_PHRASES: readonly string[] = [
   'below this line is a copy', // qmail, Yahoo
   'this is a copy of the message', // Exim
@@ -46,7 +45,6 @@ export const ORIGINAL_PHRASES: readonly string[] = [
   'kopf der urspr',
 ];
 
-/** Phrases on the same line before a failed recipient. */
 export const RECIPIENT_PHRASES: readonly string[] = [
   'rcpt to:',
   'rcpt to',
@@ -105,7 +103,6 @@ export const RECIPIENT_PHRASES: readonly string[] = [
 export const MESSAGE_FIELD =
   /^\W{0,4}(?:from|sender|reply-to|return-path|errors-to|message[ -]id|date|sent|subject|cc|x-[\w-]+|reporting-mta|references|in-reply-to|received|mail from|generating server|postmaster)\b ?[:;=]/i;
 
-/** Phrases that report a failed or delayed delivery. */
 export const BOUNCE_PHRASES: readonly string[] = [
   'could not be delivered',
   'could not deliver',
@@ -179,7 +176,6 @@ export const BOUNCE_PHRASES: readonly string[] = [
   '\u9000\u4fe1\u901a\u77e5',
 ];
 
-/** Phrases of a notice that delivery is still attempted. */
 export const DELAY_PHRASES: readonly string[] = [
   'warning message only',
   'warning only',

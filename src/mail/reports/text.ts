@@ -162,7 +162,6 @@ const DOMAIN_CHARS_MAX = 255;
 
 const QUOTE = '"';
 
-/** The addresses of a text, the first ADDRESSES_MAX of them. */
 export function addressesIn(text: string): Found[] {
   const found: Found[] = [];
   const hasQuotes = text.includes(QUOTE);

@@ -227,7 +227,6 @@ type DecodedReply = {
   authorityTypes: readonly string[];
 };
 
-/** The bytes are not a DNS message. */
 class Malformed extends Error {
   override readonly name = 'Malformed';
 }

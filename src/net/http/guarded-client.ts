@@ -117,7 +117,6 @@ export function checkOutboundUrl(text: string, options: { allowPrivate: boolean 
   return reachable ? null : `"${host}" cannot be reached from the internet: use a public host name`;
 }
 
-/** Sends one request and reads the start of the response. */
 export async function guardedRequest(request: GuardedRequest): Promise<GuardedAnswer> {
   const { world, maxResponseBytes } = request;
   const startedMs = world.monotonicMs();
@@ -133,7 +132,6 @@ export async function guardedDownload(download: GuardedDownload): Promise<Downlo
   return inTime(download, sent, (response) => fileOf(response, download.take));
 }
 
-/** What is sent, except what the URL says. */
 type Sent = Pick<GuardedRequest, 'method' | 'headers' | 'body'>;
 type Read<Result> = (response: Undici.Dispatcher.ResponseData) => Promise<Result | Failed>;
 

@@ -10,7 +10,6 @@ import { S3Problem } from './problems.ts';
 import type { S3Bucket } from './bucket.ts';
 import type { S3Answer } from './transport.ts';
 
-/** The largest number of parts that S3 permits. */
 const PARTS_MAX = 10_000;
 const PARTS_AT_ONCE = 2;
 /** Tells our object from another of the same name. */

@@ -302,7 +302,6 @@ export class SmtpConnection {
   readonly facts: { host: string; address: string };
   /** Null: plain text. */
   readonly tls: SmtpTlsFacts | null;
-  /** Transactions that were sent, with any result. */
   messagesSent = 0;
   /** Called once when an idle connection ends: the server closed it or sent an unrequested reply. */
   onIdleClose: (() => void) | null = null;

@@ -10,7 +10,6 @@ const WINDOW_MS = 60_000;
 /** Maximum number of counted clients; above it all counts are reset. */
 const CLIENTS_MAX = 50_000;
 
-/** Counts per client and minute. */
 export class MinuteCounts {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #windows = new Map<string, { sinceMs: number; count: number }>();
@@ -41,7 +40,6 @@ export class MinuteCounts {
   }
 }
 
-/** A message that is not yet complete. */
 export type UnfinishedMessage = {
   readonly client: string;
   readonly heldBytes: number;
@@ -127,7 +125,6 @@ const NEEDED = closing(
 const TOO_MANY = closing(421, '4.7.0', 'Too many connections from your address; close some first');
 const TOO_FAST = closing(421, '4.7.0', 'Too many new connections from your address; wait a minute');
 
-/** Clients that logged in recently, at any port and worker. */
 export class KnownClients {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #announce: (client: string) => void;

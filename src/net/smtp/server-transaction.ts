@@ -30,7 +30,6 @@ export type SessionParts<User> = {
   content: ContentBudget;
   /** Per client, counted at MAIL. */
   messages: MinuteCounts;
-  /** The session as the handlers see it; the session updates it. */
   facts: SmtpSession<User>;
 };
 
@@ -220,7 +219,6 @@ const LET_BY_BYTES_MAX = 1024 ** 3;
 const PIECE_BYTES = 16 * 1024;
 
 type ContentLimits = {
-  /** The client that sends the content. */
   client: string;
   sizeBytesMax: number;
   /** See SmtpSessionOptions. */

@@ -47,7 +47,6 @@ export type SmtpSession<User> = {
 export type SmtpMail = {
   /** The reverse-path without brackets; '' is the null reverse-path. */
   from: string;
-  /** The size the client announced. */
   sizeBytes: number | null;
   body: '7BIT' | '8BITMIME';
   smtpUtf8: boolean;
@@ -98,9 +97,7 @@ export type SmtpServerLimits = {
   /** The part for clients that are not logged in and did not log in recently. */
   anonymousConnections: number;
   connectionsPerClient: number;
-  /** Connections per client that are not logged in. */
   anonymousPerClient: number;
-  /** New connections that do not log in. */
   newPerClientAndMinute: number;
   /** For messages of all sessions that are being received or handled. */
   contentBytes: number;
@@ -167,7 +164,6 @@ export type SmtpSessionOptions<User> = {
   handlers: SmtpHandlers<User>;
   /** Disconnects clients that send before the greeting, as only abusive clients do. Default: true. */
   refusesEarlyTalkers?: boolean;
-  /** Called for each reply of a session, with its code. For metrics. */
   onReply?: (code: number) => void;
   /** Called when a handler throws: a bug, or an error that the handler should have answered. */
   onBug?: (error: unknown) => void;

@@ -150,7 +150,6 @@ export class SmtpServerWire {
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([bytes, this.#rest]);
   }
 
-  /** Queues a reply; the next flush sends it. */
   reply(answer: SmtpAnswer): void {
     this.#onReply(answer.code);
     this.#replies += replyText(answer);

@@ -169,7 +169,6 @@ export class SmtpServerSession<User> {
   readonly #wire: SmtpServerWire;
   readonly #transaction: SmtpServerTransaction<User>;
   #isEnding = false;
-  /** The reply to send before the session ends. */
   #lastReply: SmtpAnswer | null = null;
   #errors = 0;
   #idleCommands = 0;

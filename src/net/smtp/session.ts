@@ -14,7 +14,6 @@ import { type ReplyRead, isFailure, type SmtpWire, type TlsResult } from './wire
 /** Lines `S: …` and `C: …` of one attempt, at most 8 KB, without message content or passwords. */
 export type SmtpTranscript = readonly string[];
 
-/** The timeout of each phase in milliseconds. */
 export type SmtpTimeouts = Readonly<Record<SmtpPhase, number>>;
 
 /** RFC 5321 §4.5.3.2, with Postfix's 30 s for connecting. `body` is per block of the message. */
@@ -165,7 +164,6 @@ export function sendCommand(
   return readReply(session, phase);
 }
 
-/** Reads the next reply and adds it to the transcript. */
 export async function readReply(
   session: Session,
   phase: SmtpPhase,
@@ -291,7 +289,6 @@ export class Transcript {
     this.#add(`(${text})`);
   }
 
-  /** Returns the lines and starts a new transcript. */
   take(): SmtpTranscript {
     const lines = this.#lines;
     this.#lines = [];

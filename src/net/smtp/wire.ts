@@ -103,7 +103,6 @@ export class SmtpWire {
     clearTimeout(timer);
   }
 
-  /** The next reply, or why there is none. */
   nextReply(timeoutMs: number): Promise<ReplyRead> | ReplyRead {
     const early = this.#early.shift();
     if (early !== undefined) return early;

@@ -40,7 +40,6 @@ export function makeSelfSigned(
   };
 }
 
-/** Tags of X.690. */
 const INTEGER = 0x02;
 const BIT_STRING = 0x03;
 const OCTET_STRING = 0x04;

@@ -28,7 +28,6 @@ const UNUSABLE_LOOKS = 2;
 const LAPSES_AFTER_MS = 10 * 60_000;
 const NAMES_SHOWN = 5;
 
-/** One certificate and where it is served. */
 export type CertificateUse = {
   of: 'api' | 'mail';
   files: CertificateFiles;
@@ -90,7 +89,6 @@ export class CertificateWatch {
   }
 }
 
-/** What is wrong with a certificate that can be used. */
 function findingsOf(use: CertificateUse, { chain }: CertificatePair, nowMs: number): Findings {
   return {
     'certificate.expiring': expiring(use, endOfChain(chain), nowMs),
@@ -178,7 +176,6 @@ type Names = Pick<
   'host' | 'hostname' | 'hostnameAsked' | 'publicUrl' | 'trackingUrl' | 'trustedProxies'
 >;
 
-/** The certificates of this machine, with the names that they need. */
 export function certificateUses(
   { apiTlsFiles, tlsFiles, ...names }: Names & Pick<Config, 'apiTlsFiles' | 'tlsFiles'>,
   mail: CertificateFiles | null,

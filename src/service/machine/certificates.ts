@@ -22,7 +22,6 @@ const RENEW_BEFORE_MS = 30 * DAY_MS;
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** The variables that name the files. */
 export const MAIL_VARIABLES = { cert: 'LETTERHAUS_TLS_CERT', key: 'LETTERHAUS_TLS_KEY' };
 export const API_VARIABLES = { cert: 'LETTERHAUS_API_TLS_CERT', key: 'LETTERHAUS_API_TLS_KEY' };
 

@@ -75,7 +75,6 @@ function texts(facts: Record<string, unknown>): Partial<ErrorFacts> {
   return Object.fromEntries(Object.entries(facts).filter(([, fact]) => typeof fact === 'string'));
 }
 
-/** The same as text, for a start that fails. */
 export function errorText(error: Error): string {
   const { type, message, stack = '' } = errorFacts(error);
   return `${type}: ${message}\n${stack}`;

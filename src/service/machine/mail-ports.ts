@@ -37,7 +37,6 @@ import { noteQuotaFailure, addSuppressionIn } from '../../suppressions/suppressi
 import { UnmatchedStore } from '../../inbound/message-store.ts';
 
 export type SmtpPorts = {
-  /** A client has logged in at another worker. */
   noteLogIn(client: string): void;
   /** Accepts no new connections and waits for messages in progress. */
   close(): Promise<void>;
@@ -58,7 +57,6 @@ async function startPort<User>(
   return server;
 }
 
-/** Counts log-ins, and logs those that are refused. */
 function notedLogIn<User>(
   logIn: SmtpLogIn<User>,
   { activity, refusedLogIns }: Pick<WorkerContext, 'activity' | 'refusedLogIns'>,

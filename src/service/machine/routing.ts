@@ -11,7 +11,6 @@ import type { WorkerContext } from '../worker/context.ts';
 
 export type RoutingContext = Pick<WorkerContext, 'config' | 'db' | 'resolver' | 'guard' | 'log'>;
 
-/** Mail routing and TLS rules. */
 export function createRouting(context: RoutingContext) {
   const { config } = context;
   const mailRouting = new MailRouting({

@@ -110,7 +110,6 @@ export class Maintenance implements AsyncDisposable {
   readonly #options: MaintenanceOptions;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #running = new Set<Promise<void>>();
-  /** Tasks that failed when they ran last. */
   readonly #failing = new Set<string>();
   #seen = new Map<string, Seen>();
   #timeline: string | null = null;

@@ -32,7 +32,6 @@ export type ServiceMetrics = {
   firstAttemptSeconds: Histogram;
 };
 
-/** Values that are read when the metrics are requested. */
 type MetricsState = {
   waiting: () => number;
   underWay: () => number;

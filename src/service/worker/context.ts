@@ -30,7 +30,6 @@ export type WorkerContext = Network & {
   /** Counts every outcome that is written. */
   reputation: ReputationCounters;
   operatorEvents: OperatorEventLog;
-  /** Of this worker. */
   registry: Registry;
   labels: ProviderLabels;
   activity: Activity;

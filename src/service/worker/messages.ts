@@ -11,7 +11,6 @@ import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/message
 import type { User } from '../machine/privileges.ts';
 import type { DatabaseAddress, PoolSizes } from '../../database/database.ts';
 
-/** The tasks of a worker; by default all. */
 export const PARTS = ['api', 'delivery', 'webhooks', 'inbound'] as const;
 export type Part = (typeof PARTS)[number];
 
@@ -30,7 +29,6 @@ export type WorkerSetup = {
   workerCount: number;
   /** Connections to the database. */
   poolSizes: PoolSizes;
-  /** For tests: the failpoint to arm (service/machine/failpoints.ts). */
   failpoint: ArmedFailpoint | null;
 };
 
@@ -59,7 +57,6 @@ export type ToWorker =
   | { type: 'broker'; messages: readonly BrokerMessage[] }
   /** Secret keys to use from now on: `new,old`. */
   | { type: 'secret_keys'; secretKey: string }
-  /** A client has logged in by SMTP at another worker. */
   | { type: 'smtp_log_in'; client: string }
   | Asked
   | Answered;
@@ -75,7 +72,6 @@ export type FromWorker =
   | { type: 'broker'; messages: readonly WorkerMessage[] }
   /** Why it accepts or sends no mail now, when that has changed. */
   | { type: 'unready'; reasons: readonly Unready[] }
-  /** It uses the secret keys that were sent. */
   | { type: 'secret_keys_used' }
   /** A client has logged in by SMTP: the other workers reserve room for it, too. */
   | { type: 'smtp_log_in'; client: string }

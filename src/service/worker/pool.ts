@@ -88,7 +88,6 @@ export class WorkerPool {
   readonly #readinessLog: ReadinessLog;
   #setup: WorkerSetup | null = null;
   #onDeath: OnDeath = () => Promise.resolve();
-  /** Workers that have loaded their code and wait for the setup. */
   #loaded: Worker[] = [];
   #readyCount = 0;
   #deaths: number[] = [];
@@ -104,7 +103,6 @@ export class WorkerPool {
   /** Null: the service archives no WAL. */
   #pointInTime: ArchivedTimes | null = null;
   #metrics: Promise<string> | null = null;
-  /** Those of the installation (service/metrics/installation-metrics.ts). */
   #samples: () => readonly Sample[] = () => [];
   #ended = 0;
   /** Workers that have not yet confirmed the newest secret keys. */
@@ -170,7 +168,6 @@ export class WorkerPool {
     return { type: 'readiness', refusals, warnings: this.#warnings };
   }
 
-  /** What the clock of this machine shows. */
   noteClock({ skewMs, refusal }: ClockState): void {
     this.#skewMs = skewMs;
     this.refuseMail('clock', refusal === null ? null : { code: 'clock', reason: refusal });
@@ -348,7 +345,6 @@ export class WorkerPool {
     return this.#metrics;
   }
 
-  /** Adds the metrics of the supervisor that others than the pool know. */
   addSamples(samples: () => readonly Sample[]): void {
     this.#samples = samples;
   }

@@ -14,7 +14,6 @@ import type { Database, Queryable } from '../../database/database.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import type { WorkerContext } from './context.ts';
 
-/** The parts of a worker or a command that are used. */
 type DiagnosisParts = {
   findRoute: FindRoute;
   domains: DomainService;

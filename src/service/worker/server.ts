@@ -53,13 +53,11 @@ export type WorkerServer = {
   /** Seals with the first of these from now on (secrets/secret-store.ts). */
   useSecretKeys(secretKey: string): void;
   receiveFromBroker(messages: readonly BrokerMessage[]): void;
-  /** A client has logged in by SMTP at another worker. */
   noteLogIn(client: string): void;
   /** Stops accepting, waits for work in progress, and releases the rest. */
   stop(): Promise<void>;
 };
 
-/** Functions of the supervisor that a worker calls. */
 export type SupervisorLink = {
   /** All code is loaded, nothing is open yet. */
   onBuilt: () => void;
@@ -316,7 +314,6 @@ async function contentOf(
   return Buffer.concat((await builder.buildSent(message, wanted.recipient, sha256)).parts);
 }
 
-/** Mail of the service itself. */
 type Mailing = { start(): void; stop(): Promise<void> };
 
 async function stopMailing(mailing: readonly Mailing[]): Promise<void> {

@@ -18,7 +18,6 @@ const SILENT_TICKS_MAX = 8;
 /** Loading code blocks the event loop, for seconds on a busy machine; nothing is held yet. */
 const LOADING_TICKS_MAX = 60;
 
-/** A worker process, as the cluster module has it. */
 type Watched = {
   readonly id: number;
   readonly process: { readonly pid?: number | undefined; kill(signal: 'SIGKILL'): unknown };
@@ -33,7 +32,6 @@ type WorkerWatchOptions = {
 };
 
 export class WorkerWatch {
-  /** Workers that were killed because they were silent. */
   killed = 0;
   readonly #options: WorkerWatchOptions;
   readonly #states = new Map<number, State>();

@@ -37,7 +37,6 @@ type Message = SealedSecrets & {
   url: string;
   format: PayloadFormat;
   event: StoredEvent;
-  /** Failed attempts before this one. */
   attempts: number;
 };
 
@@ -137,7 +136,6 @@ export function signatureHeaders(
 const BUSY = [429, 502, 503, 504];
 /** Limits the error text, since a certificate can name any number of hosts. */
 const ERROR_KEPT_CHARACTERS = 500;
-/** The maximum that Retry-After can set. */
 const RETRY_AFTER_MAX_MS = 24 * 3600_000;
 const REST_MAX_MS = 3600_000;
 

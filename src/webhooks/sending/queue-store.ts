@@ -22,7 +22,6 @@ import type { World } from '../../lib/world.ts';
 import { GroupCommit } from '../../database/group-commit.ts';
 import { type Extent, Unsettled } from '../../settle/unsettled.ts';
 
-/** An endpoint to claim from, starting at a due time. */
 export type Endpoint = {
   projectId: string;
   endpointId: string;

@@ -31,7 +31,6 @@ const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;
 /** Before outcomes that the database refused are written again. */
 const STOP_SETTLE_WITHIN_MS = 3_000;
-/** The delay after a bug. */
 const ERROR_DELAY_MS = 60_000;
 /** The delay while the signing secret cannot be opened: nothing is lost, and a new secret mends it. */
 const UNSIGNED_DELAY_MS = 60_000;
@@ -78,7 +77,6 @@ export class Sender {
     return [...this.underWay, ...this.#outcomes.kept()];
   }
 
-  /** The number of outcomes that the database refuses. */
   get unsettled(): number {
     return this.#outcomes.keptCount;
   }

@@ -95,7 +95,6 @@ function measure(json: Buffer, from: number): { length: number; end: number } | 
   return null;
 }
 
-/** The bytes that `measure` has counted. */
 function bytesOf(json: Buffer, from: number, length: number): Buffer {
   const bytes = Buffer.alloc(length);
   let index = 0;

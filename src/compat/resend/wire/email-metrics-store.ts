@@ -36,7 +36,6 @@ export type MetricCount = {
   /** `recipients`: the recipients of these emails. */
   type: string;
   events: number;
-  /** Recipients with such an event. */
   recipients: number;
 };
 

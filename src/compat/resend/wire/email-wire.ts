@@ -17,7 +17,6 @@ function isObject(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Fields that are absent when they are empty. */
 const EMPTY_IS_ABSENT = ['reply_to', 'cc', 'bcc', 'scheduled_at', 'headers'] as const;
 /** Go and Rust write these always; with a template they are absent when empty. */
 const EMPTY_BESIDE_TEMPLATE = ['subject', 'html', 'text'] as const;
@@ -114,7 +113,6 @@ const NO_TIME: Refusal = refuseFields([
   },
 ]);
 
-/** As `GET /emails` lists it. */
 export function presentListed(email: EmailSummary) {
   const { status, ...summary } = presentSummary(email);
   return {

@@ -41,7 +41,6 @@ export function isOfRootMount(url: string): boolean {
   return MOUNTED.has(/^\/+([^/?#]+)/.exec(url)?.[1] ?? '');
 }
 
-/** A failure as http/errors.ts has it. */
 type Problem = {
   status: number;
   code: string;

@@ -7,7 +7,6 @@ import type { Queryable } from '../../../database/database.ts';
 import { type Page, type PageOf, pageOf } from '../../../database/page.ts';
 
 export type LoggedRequest = {
-  /** X-Request-Id. */
   id: string;
   method: string;
   /** The path, with ids but without addresses or names. */

@@ -233,7 +233,6 @@ type SuppressionData = {
   created_at: string;
 };
 
-/** A suppressed address as Resend shows it. */
 export function ofSuppression(entry: SuppressionData) {
   return {
     id: suppressionId(entry.address),
