@@ -16,7 +16,7 @@ import { prepareDataDir } from '../database/embedded/layout.ts';
 import { takeSecretKey } from '../secrets/check-store.ts';
 import { SecretBox } from '../secrets/secret-store.ts';
 import { NO_ENDPOINT } from '../webhooks/replays.ts';
-import { createWebhookService, type WebhookService } from '../webhooks/endpoints.ts';
+import { WebhookService } from '../webhooks/endpoints.ts';
 import { type Cli, failure, isFailure, type Outcome } from './command.ts';
 import { type ProjectOptions, scopesOfId, type Store, withStore } from './store.ts';
 
@@ -40,7 +40,7 @@ export function withFeatures(
     const { resolver, guard } = createNetwork(config, world);
     const log = createLog({ level: 'silent', forPeople: false });
     const domains = createDomainService({ db, world, secrets, resolver, config });
-    const webhooks = createWebhookService({ db, world, secrets, resolver, guard, log });
+    const webhooks = new WebhookService({ db, world, secrets, resolver, guard, log });
     const { mailRouting, tls, leastTls, stopTls } = createRouting({
       config,
       db,

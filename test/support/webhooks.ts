@@ -21,7 +21,7 @@ import {
   type WebhookLoop,
   type WebhookLoopOptions,
 } from '../../src/webhooks/sending/loop.ts';
-import { createWebhookService, type WebhookService } from '../../src/webhooks/endpoints.ts';
+import { WebhookService } from '../../src/webhooks/endpoints.ts';
 import { testDatabase } from './postgres.ts';
 
 export type WebhookTest = AsyncDisposable & {
@@ -67,7 +67,7 @@ export async function webhookTest(
   const { db, ...database } = await testDatabase();
   const resolver = createResolver({ servers: ['127.0.0.1:9'], world, budgetMs: 200 });
   const outbound = { world, log, resolver, guard, secrets: new SecretBox('x'.repeat(32)) };
-  const service = createWebhookService({ db, ...outbound });
+  const service = new WebhookService({ db, ...outbound });
   const { id: organizationId } = await createOrganization(db, 'Acme');
   const { id: projectId } = await createProject(db, organizationId, 'Acme');
   const scope: Scope = { projectId, environment: 'live' };

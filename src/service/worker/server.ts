@@ -34,7 +34,7 @@ import { systemWorld } from '../machine/system-world.ts';
 import { Visits } from '../../tracking/visits.ts';
 import { createTemplateService } from '../../templates/templates.ts';
 import { createWebhookLoop, type WebhookLoop } from '../../webhooks/sending/loop.ts';
-import { createWebhookService } from '../../webhooks/endpoints.ts';
+import { WebhookService } from '../../webhooks/endpoints.ts';
 import { createWorkerContext, type WorkerContext } from './context.ts';
 import type { WorkerSetup } from './messages.ts';
 
@@ -282,7 +282,7 @@ function createApp(
     templates: createTemplateService(context),
     suppressionRoom: new SuppressionRoom(world, context.config.suppressionsMax),
     attachmentUrls: new AttachmentUrls({ ...context, world }),
-    webhooks: createWebhookService({ ...context, world }),
+    webhooks: new WebhookService({ ...context, world }),
     localUrl: ownUrl(context.config),
     contentOf: (wanted) => contentOf(db, builder, wanted),
     unready: () => readiness.reasons(),
