@@ -7,6 +7,8 @@ import * as rooms from './tidy/rooms.ts';
 import * as rules from './tidy/rules.ts';
 import { readFiles, type SourceFile } from './tidy/source.ts';
 import { packagesAreLocked, versionsArePinned } from './tidy/supply-chain.ts';
+import { tablesFitThePage } from './tidy/tables.ts';
+import { identifiersHaveOurWords, STILL_THERE } from './tidy/words.ts';
 
 const SOURCE = readFiles(['src/**/*.ts']);
 const CODE = [
@@ -30,6 +32,29 @@ const LONG_FILES: Record<string, string> = {};
 const LARGE_ROOMS: Record<string, string> = {
   'src/backup/point-in-time': 'the steps of one archive, which nothing else uses',
 };
+
+/** Documents with table rows that do not fit the page. */
+const LONG_TABLES: string[] = [
+  'README.md',
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'docs/delivery.md',
+  'docs/monitoring.md',
+  'docs/reconciliation.md',
+  'docs/rfcs.md',
+  'docs/scale.md',
+  'docs/scheduling.md',
+  'docs/shaping.md',
+  'docs/smtp.md',
+  'docs/stats.md',
+  'docs/suppressions.md',
+  'docs/templates.md',
+  'docs/tls.md',
+  'docs/transport-security.md',
+  'docs/troubleshooting.md',
+  'docs/webhooks.md',
+];
 
 test('the files are found', () => {
   assert.ok(SOURCE.length > 20);
@@ -275,6 +300,33 @@ holds("one email's path leads from file to file, and never back", MAP, theMapIsA
   ['src/mail/d.ts', '', 'is named or imported by no file before it in ARCHITECTURE.md.'],
   ['ARCHITECTURE.md', '| 1 | `core/a.ts` → `core/b.ts` |\n| 2 | `mail/c.ts`, `mail/d.ts` |'],
 ]);
+
+const DOCUMENTS = readFiles(['*.md', 'docs/**/*.md', 'bench/README.md']);
+holds('a row of a table fits the page', DOCUMENTS, tablesFitThePage(LONG_TABLES), [
+  ['docs/a.md', `a\n\n${'| a '.repeat(31)}|`, 'has a table row that is too long in line 3.'],
+  ['docs/b.md', `${'| a '.repeat(29)}|\n${'a '.repeat(99)}`],
+]);
+
+const GLOSSARY = readFiles(['docs/glossary.md']);
+holds(
+  'identifiers have the words of the glossary',
+  [...CODE, ...GLOSSARY],
+  identifiersHaveOurWords(STILL_THERE),
+  [
+    ['src/core/a.ts', '// held\nconst leased = `${x.y} held by ${z}` + "held";'],
+    [
+      'src/core/b.ts',
+      'const a = `${heldLong} of ${`${b}`}`;',
+      'has an identifier with "held"; see docs/glossary.md.',
+    ],
+    [
+      'src/core/c.ts',
+      'export const ROLL_DICE = 1;',
+      'has an identifier with "dice"; see docs/glossary.md.',
+    ],
+    ['docs/glossary.md', '| leased | a claimed row | `held` |\n| random | source | `dice`, luck |'],
+  ],
+);
 
 const LOCKFILE = readFiles(['package-lock.json', 'test/drill/*/package-lock.json']);
 holds('the lockfile works with any registry', LOCKFILE, rules.theLockfileNamesNoRegistry, [

@@ -1,0 +1,84 @@
+/**
+ * One word for one thing: identifiers have the words of docs/glossary.md. The words in code type in the
+ * column "Not" are refused as parts of identifiers (`heldBytes`, `TOLD`).
+ */
+import type { Rule } from './rules.ts';
+import type { SourceFile } from './source.ts';
+
+const GLOSSARY = 'docs/glossary.md';
+
+/**
+ * The identifiers that still have such a word, a line for each word. A rename takes its own out of the
+ * list. `bytesWritten` is Node's.
+ */
+export const STILL_THERE = [
+  'BEAT BEATS BEAT_EVERY_MS BEAT_TIMEOUT_MS Beat beat beatOnce beats lastBeat lease_before_beat oneMoreMissedBeat',
+  'dice',
+  'LAST_OF_ERA NEW_ERA era searchEra',
+  'hear hearAll',
+  'COUNT_HELD HELD HELD_FOR_MS HELD_MAX_MS Held HeldMail countHeld countHeldMail countHeldWebhooks held',
+  'heldBy heldById heldBytes heldSinceMs held_back held_by held_until isHeld isHeldDown is_held',
+  'largeHeld smallHeld whileHeld',
+  'PATIENCE_MS patienceMs',
+  'Told isTold tell tellBatch told toldIdle toldTo',
+  'USUAL USUAL_FORM USUAL_MIN USUAL_NAMES USUAL_SHAPING USUAL_STATUSES USUAL_TOGETHER USUAL_WITH_KEYS',
+  'Usual UsualStatus asUsual commitUsual isUsual runUsual runUsualTogether settleUsual storeUsual usual',
+  'usualCommits usualMs usualOf usualPacing usualValue',
+  'WRITTEN WRITTEN_WITHIN_MS Written WrittenMessage WrittenParts WrittenState batchWritten bytesWritten',
+  'hasWrittenDot isAsWritten isWritten othersWritten partsAsWritten signWritten written writtenBefore',
+  'writtenBy writtenCount writtenFor writtenOf',
+];
+
+/** @param exceptions lines of identifiers that keep such a word for now */
+export const identifiersHaveOurWords =
+  (exceptions: readonly string[]): Rule =>
+  (files) => {
+    const refused = refusedWords(files);
+    const kept = new Set(exceptions.join(' ').split(' '));
+    return files
+      .filter(({ path }) => path.endsWith('.ts'))
+      .flatMap((file) =>
+        [...new Set(identifiersOf(file.text))]
+          .filter((name) => !kept.has(name))
+          .flatMap((name) => wordsOf(name).filter((word) => refused.has(word)))
+          .map((word) => `${file.path} has an identifier with "${word}"; see ${GLOSSARY}.`),
+      );
+  };
+
+/** The words in code type in the last column of the glossary's tables. */
+function refusedWords(files: readonly SourceFile[]): Set<string> {
+  const text = files.find(({ path }) => path === GLOSSARY)?.text ?? '';
+  const cells = [...text.matchAll(/^\|.*\|([^|\n]*)\|$/gm)].map(([, cell = '']) => cell);
+  return new Set(cells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, word]) => word!)));
+}
+
+/** `HELD_MAX_MS` and `heldMaxMs` alike as `held`, `max`, `ms`. */
+function wordsOf(identifier: string): string[] {
+  const spaced = identifier.replaceAll(/([a-z\d])([A-Z])/g, '$1_$2');
+  return spaced
+    .replaceAll(/([A-Z])([A-Z][a-z])/g, '$1_$2')
+    .toLowerCase()
+    .split(/[_$]+/);
+}
+
+/** Without those in comments and strings, but with those in the `${}` of templates. */
+function identifiersOf(text: string): string[] {
+  const tokens =
+    /\/\*[\s\S]*?\*\/|\/\/.*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|\$\{|[A-Za-z_$][\w$]*|`|[{}]|\\./g;
+  const found: string[] = [];
+  /** Of each open template and brace: whether it is text, which has no identifiers. */
+  const open: ('text' | 'code')[] = [];
+  for (let match = tokens.exec(text); match !== null; match = tokens.exec(text)) {
+    const [token] = match;
+    if (open.at(-1) === 'text') {
+      // Quotes mean nothing in the text of a template: go on after the first character.
+      if (token === '`') open.pop();
+      else if (token === '${') open.push('code');
+      else if (!token.startsWith('\\')) tokens.lastIndex = match.index + 1;
+    } else if (token === '`') open.push('text');
+    else if (token === '{') open.push('code');
+    else if (token === '}') open.pop();
+    else if (/^[A-Za-z_$]/.test(token)) found.push(token);
+  }
+  return found;
+}
