@@ -2,8 +2,7 @@
  * TypeScript of an OpenAPI document: a type for each schema, and for each operation its method, path,
  * query, body and result. The SDK is typed with it, so that it cannot say anything else than the service.
  *
- * Operations that no API key opens (sessions of the dashboard) are left out: a client of the API cannot call
- * them. Knows what the service's document uses; anything else throws.
+ * Operations of browsers alone are left out. Knows what the service's document uses; anything else throws.
  */
 type Schema = {
   $ref?: string;
@@ -21,8 +20,6 @@ type Content = { content?: Record<string, { schema: Schema }> };
 type Operation = {
   operationId: string;
   summary: string;
-  /** Absent: that of the document, where a key is one way. */
-  security?: Record<string, unknown>[];
   parameters?: {
     name: string;
     in: string;
@@ -58,13 +55,11 @@ export function typesOf(document: OpenApiDocument): string {
 
 type Place = { path: string; method: string; operation: Operation };
 
-/** Also what needs neither key nor session, which is outside of `/v1`. */
-function isForKeys({ path, operation: { security } }: Place): boolean {
-  return (
-    security === undefined ||
-    !path.startsWith('/v1/') ||
-    security.some((one) => 'bearerAuth' in one)
-  );
+/** What only browsers call: sessions and what a member has alone. The command line calls the rest. */
+const OF_BROWSERS = /^\/v1\/(session|views|invitations\/accept|emails\/\{id\}\/preview)\b/;
+
+function isForKeys({ path }: Place): boolean {
+  return !OF_BROWSERS.test(path);
 }
 
 function operationPlace({ path, method, operation }: Place): string {

@@ -881,6 +881,219 @@ export type Health = {
   status: 'ok';
 };
 
+export type InboundMessage = {
+  object: 'inbound_message';
+  /** The message. */
+  id: string;
+  /** When it came. */
+  received_at: string;
+  /** The address of the client. */
+  remote_address: string;
+  /** The envelope sender; of a bounce empty. */
+  sender: string;
+  /** The envelope recipient. */
+  recipient: string;
+  kind: 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'unsubscribe' | 'other';
+  /** The project of the email; null: it matches no email. */
+  project_id: string | null;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test' | null;
+  /** The email that it is about. */
+  email_id: string | null;
+  /** The recipient of that email, counted from 0. */
+  position: number | null;
+  /** The new status of that recipient; null: none. */
+  change: string | null;
+  /** The size of the whole message. */
+  size_bytes: number;
+};
+
+export type InboundMessageDetail = {
+  object: 'inbound_message';
+  /** The message. */
+  id: string;
+  /** When it came. */
+  received_at: string;
+  /** The address of the client. */
+  remote_address: string;
+  /** The envelope sender; of a bounce empty. */
+  sender: string;
+  /** The envelope recipient. */
+  recipient: string;
+  kind: 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'unsubscribe' | 'other';
+  /** The project of the email; null: it matches no email. */
+  project_id: string | null;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test' | null;
+  /** The email that it is about. */
+  email_id: string | null;
+  /** The recipient of that email, counted from 0. */
+  position: number | null;
+  /** The new status of that recipient; null: none. */
+  change: string | null;
+  /** The size of the whole message. */
+  size_bytes: number;
+  /** As received, with its header; at most 256 KB. */
+  content: string;
+};
+
+export type InboundMessageList = {
+  object: 'list';
+  data: InboundMessage[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
+export type InstallationHold = {
+  object: 'hold';
+  /** When it was restored. */
+  since: string;
+  /** When the backup was made. */
+  backup_taken_at: string | null;
+  mail: Array<{
+    /** The project. */
+    project_id: string;
+    /** Its name. */
+    project: string;
+    /** Live delivers. Test simulates everything and delivers nothing. */
+    environment: 'live' | 'test';
+    /** Recipients that the lost machine may have sent to after the backup. */
+    in_doubt: number;
+    /** Recipients that it cannot have sent to. */
+    unsent: number;
+    /** Recipients on hold in the queue: a release does not send these. */
+    held: number;
+  }>;
+  /** Webhook deliveries that wait. */
+  webhooks: number;
+  /** Recipients that the lost machine may have sent to after the backup. The oldest 10,000. */
+  in_doubt: Array<{
+    /** The email. */
+    email_id: string;
+    /** The recipient. */
+    to: string;
+    /** When it was due. */
+    due_at: string;
+    /** Attempts before the backup. */
+    attempts: number;
+  }>;
+};
+
+export type InstallationProject = {
+  object: 'project';
+  /** The project. */
+  id: string;
+  name: string;
+  /** When it was made. */
+  created_at: string;
+  reputation_alert: {
+    /** Whether there are alerts. */
+    on: boolean;
+    /** Of what ends in 24 hours. */
+    bounces: string;
+    /** Of what ends in 24 hours. */
+    complaints: string;
+    /** No alert below this number of emails. */
+    min: number;
+    /** New mail of a domain above a threshold is held. */
+    pause: boolean;
+  };
+  warnings: Array<{
+    about: 'reputation';
+    /** Live delivers. Test simulates everything and delivers nothing. */
+    environment: 'live' | 'test';
+    /** The sending domain. */
+    domain: string;
+    kind: 'bounce' | 'complaint';
+    /** Its share. */
+    rate: string;
+    /** That of the project. */
+    threshold: string;
+    /** Bounces or complaints. */
+    count: number;
+    /** Recipients that ended in 24 hours. */
+    ended: number;
+    /** Since when it is above the threshold. */
+    since: string;
+    /** Its mail is held. */
+    paused: boolean;
+    /** What is wrong, and what to do. */
+    message: string;
+  }>;
+  storage: {
+    /** Of stored and scheduled emails. */
+    used_bytes: number;
+    /** null: no maximum. */
+    max_bytes: number | null;
+  };
+};
+
+export type InstallationProjectList = {
+  object: 'list';
+  data: InstallationProject[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
+export type InstallationRelease = {
+  object: 'release';
+  /** Recipients that are sent now. */
+  released: number;
+  /** Recipients in doubt that are held in the queue. */
+  held_back: number;
+};
+
+export type InstallationReleaseRequest = {
+  /** Holds what is in doubt in the queue, from where it is released or dropped. */
+  except_in_doubt?: boolean | undefined;
+};
+
+export type InstallationStatus = {
+  object: 'status';
+  /** Of Letterhaus. */
+  version: string;
+  /** Why no mail is accepted or sent; empty: it is. */
+  unready: Array<{
+    code: 'database_unavailable' | 'database_read_only' | 'database_full' | 'disk_full' | 'clock' | 'schema' | 'secret_key' | 'overloaded' | 'shutting_down';
+    message: string;
+  }>;
+  /** What is wrong although requests can be served. */
+  warnings: string[];
+  /** Restored and not released yet: nothing is sent. */
+  on_hold: boolean;
+  /** Machines with workers; one that was killed stays for 15 seconds. */
+  nodes: Array<{
+    host: string;
+    version: string | null;
+    workers: number;
+  }>;
+  queue: {
+    /** Recipients that have not ended; above 100,000 an estimate. */
+    waiting: number;
+    /** Of these, those that could be tried now and are in the table. */
+    due: number;
+    /** Of these, those that are held. */
+    held: number;
+    /** How long the oldest of those that could be sent has waited. */
+    oldest_s: number;
+  };
+  /** The daily proof found no difference that is not acknowledged. */
+  is_accounted_for: boolean;
+  /** What the operator has to act on; the newest 1,000. */
+  conditions: OperatorCondition[];
+  /** null: the service makes none. */
+  backup: {
+    /** Where the service puts backups. */
+    to: string;
+    /** The newest one; null: there is none. */
+    newest: string | null;
+    /** Its age. */
+    age_seconds: number | null;
+    /** Why the backups cannot be listed. */
+    problem: string | null;
+  } | null;
+};
+
 export type Invitation = {
   object: 'invitation';
   /** The invitation. */
@@ -1137,9 +1350,171 @@ export type ProjectList = {
   has_more: boolean;
 };
 
+export type ProjectResumeRequest = {
+  /** `next` of the answer before. */
+  from?: string | undefined;
+};
+
+export type ProjectResumed = {
+  object: 'project_resumed';
+  /** Domains whose pause has ended. */
+  domains: string[];
+  /** Recipients that are released. */
+  released: number;
+  /** Where to go on; null: all is released. */
+  next: string | null;
+};
+
+export type ProjectSettings = {
+  object: 'project_settings';
+  /** The project. */
+  project_id: string;
+  name: string;
+  limits: Array<{
+    /** Live delivers. Test simulates everything and delivers nothing. */
+    environment: 'live' | 'test';
+    category: 'sending' | 'recipients' | 'verification' | 'domains' | 'webhooks';
+    limit: {
+      /** How many. */
+      max: number;
+      /** In how many seconds. */
+      window_s: number;
+    };
+    /** Set for this project. */
+    is_own: boolean;
+  }>;
+  /** How many domains it may have in each environment. */
+  domains_max: number;
+  storage: {
+    /** Of stored and scheduled emails. */
+    used_bytes: number;
+    /** null: no maximum. */
+    max_bytes: number | null;
+  };
+  /** How long it keeps html, text and attachments; null: as the installation. */
+  content: string | null;
+  /** How long it keeps emails with their timeline; null: as the installation. */
+  metadata: string | null;
+  /** How long mail is kept in effect. */
+  kept: {
+    /** Of content; `ever`: always. */
+    content: string;
+    /** Of metadata; `ever`: always. */
+    metadata: string;
+  };
+  reputation_alert: {
+    /** Whether there are alerts. */
+    on: boolean;
+    /** Of what ends in 24 hours. */
+    bounces: string;
+    /** Of what ends in 24 hours. */
+    complaints: string;
+    /** No alert below this number of emails. */
+    min: number;
+    /** New mail of a domain above a threshold is held. */
+    pause: boolean;
+  };
+  /** Domains above a threshold. */
+  warnings: Array<{
+    about: 'reputation';
+    /** Live delivers. Test simulates everything and delivers nothing. */
+    environment: 'live' | 'test';
+    /** The sending domain. */
+    domain: string;
+    kind: 'bounce' | 'complaint';
+    /** Its share. */
+    rate: string;
+    /** That of the project. */
+    threshold: string;
+    /** Bounces or complaints. */
+    count: number;
+    /** Recipients that ended in 24 hours. */
+    ended: number;
+    /** Since when it is above the threshold. */
+    since: string;
+    /** Its mail is held. */
+    paused: boolean;
+    /** What is wrong, and what to do. */
+    message: string;
+  }>;
+};
+
+export type ProjectSettingsChange = {
+  /** Rate limits to set; null: the default. */
+  limits?: Array<{
+    /** Live delivers. Test simulates everything and delivers nothing. */
+    environment: 'live' | 'test';
+    category: 'sending' | 'recipients' | 'verification' | 'domains' | 'webhooks';
+    limit: {
+      /** How many. */
+      max: number;
+      /** In how many seconds. */
+      window_s: number;
+    } | null;
+  }> | undefined;
+  domains_max?: number | null | undefined;
+  /** At least 32 MB. */
+  storage_max_bytes?: number | null | undefined;
+  /** How long html, text and attachments are kept. */
+  content?: string | null | undefined;
+  /** How long emails with their timeline are kept. */
+  metadata?: string | null | undefined;
+  /** null: the default. */
+  reputation_alert?: {
+    on?: boolean | undefined;
+    /** Of what ends in 24 hours. */
+    bounces?: string | null | undefined;
+    /** Of what ends in 24 hours. */
+    complaints?: string | null | undefined;
+    min?: number | null | undefined;
+    pause?: boolean | undefined;
+  } | undefined;
+};
+
 export type ProjectWrite = {
   /** For people. */
   name: string;
+};
+
+export type ProviderBlock = {
+  object: 'provider_block';
+  /** The provider, as the list and the queue name it. */
+  provider: string;
+  /** What it refuses: our address, or a sending domain. */
+  about: 'address' | 'domain';
+  /** That address or domain. */
+  subject: string;
+  /** When the block began. */
+  since: string | null;
+  /** Refusals since its last delivery. */
+  refusals: number;
+  /** The sending domains that it refused, at most 100. */
+  sending_domains: string[];
+  /** Why, as in the email. */
+  category: string;
+  /** The last refusal. */
+  reply: string;
+  /** Where the operator asks to be unblocked. */
+  delisting_page: string | null;
+  /** Null: a message is the probe now. */
+  next_probe_in_s: number | null;
+};
+
+export type ProviderBlockList = {
+  object: 'list';
+  data: ProviderBlock[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
+export type ProviderProbe = {
+  object: 'provider_probe';
+  /** The provider, as the list and the queue name it. */
+  provider: string;
+  /** How many blocks are probed. */
+  blocks: number;
+  /** Waiting recipients that are tried; 0: the next message is the probe. */
+  due: number;
 };
 
 export type Queue = {
@@ -1397,6 +1772,110 @@ export type Recipient = {
   smtp: SmtpAnswer | null;
 };
 
+export type RecipientLogEntry = {
+  /** When it happened. */
+  at: string;
+  /** The project. */
+  project_id: string;
+  /** Its name. */
+  project: string;
+  /** Live delivers. Test simulates everything and delivers nothing. */
+  environment: 'live' | 'test';
+  /** The email; null: no email caused it. */
+  email_id: string | null;
+  /** The event, `suppression.added` or `suppression.removed`. */
+  type: string;
+  /** What the mail server answered. */
+  code: number | null;
+  /** Its enhanced status code. */
+  enhanced_code: string | null;
+  /** Its text. */
+  message: string | null;
+  /** Its name. */
+  mx: string | null;
+  /** What the reply means. */
+  category: string | null;
+  /** Who is responsible. */
+  blame: string | null;
+  /** What to do. */
+  advice: string | null;
+  /** Of a suppression: why. */
+  reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual' | null;
+  /** Of a suppression: who changed it. */
+  by: string | null;
+};
+
+export type RecipientLogList = {
+  object: 'list';
+  data: RecipientLogEntry[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+  /** The address of the recipient. */
+  address: string;
+  /** The lists that the address is on now. */
+  suppressed: Array<{
+    /** The project. */
+    project_id: string;
+    /** Its name. */
+    project: string;
+    /** Live delivers. Test simulates everything and delivers nothing. */
+    environment: 'live' | 'test';
+    reason: 'hard_bounce' | 'complaint' | 'unsubscribe' | 'manual';
+    /** Since when. */
+    created_at: string;
+    /** Until when; null: without end. */
+    expires_at: string | null;
+    /** The email that caused it. */
+    source_email_id: string | null;
+    /** An address of the simulator: it gets mail all the same. */
+    simulated: boolean;
+  }>;
+};
+
+export type ReconciledDay = {
+  object: 'reconciled_day';
+  /** The day on which the mail was accepted (UTC). */
+  day: string;
+  /** The project. */
+  project_id: string;
+  /** Its name. */
+  project: string;
+  /** `differs`: not acknowledged. `removed`: the retention removed its mail before the check. `accounted_for_open`: some recipients have not ended. */
+  state: 'differs' | 'acknowledged' | 'not_checked' | 'removed' | 'accounted_for_open' | 'accounted_for';
+  /** When it was checked; null: not yet. */
+  checked_at: string | null;
+  emails: number;
+  recipients: number;
+  /** Recipients by status; `open`: not ended. */
+  statuses: Record<string, number>;
+  differences: Array<{
+    kind: 'accepted_differs' | 'outcome_differs' | 'email_missing' | 'recipient_missing' | 'not_queued' | 'queued_after_end' | 'open_count_differs' | 'event_missing' | 'status_unexplained';
+    /** What differs. */
+    message: string;
+    /** What to do. */
+    remedy: string;
+    /** How many emails. */
+    emails: number;
+    /** Some of them. */
+    examples: string[];
+    /** Which counter differs. */
+    counter?: string | undefined;
+    /** What it counted. */
+    counted?: number | undefined;
+    /** What is stored. */
+    stored?: number | undefined;
+  }>;
+  /** When an operator acknowledged the differences. */
+  acknowledged_at: string | null;
+};
+
+export type ReconciledDayList = {
+  object: 'list';
+  data: ReconciledDay[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
 export type Reconciliation = {
   object: 'reconciliation';
   /** No difference was found, or all are acknowledged. */
@@ -1433,6 +1912,35 @@ export type Reconciliation = {
   }>;
 };
 
+export type ReconciliationAcknowledged = {
+  object: 'reconciliation_acknowledged';
+  /** The day. */
+  day: string;
+  projects: string[];
+};
+
+export type ReconciliationAcknowledgement = {
+  /** A day (UTC). */
+  day: string;
+  /** Only this project. */
+  project_id?: string | undefined;
+};
+
+export type ReconciliationCheck = {
+  object: 'reconciliation_check';
+  /** Everything that was due is checked. */
+  is_complete: boolean;
+};
+
+export type ReconciliationCheckRequest = {
+  /** A day (UTC). */
+  day?: string | undefined;
+  /** Only this project. */
+  project_id?: string | undefined;
+  /** Also looks at every place in the queue. */
+  walks_queue?: boolean | undefined;
+};
+
 export type RecoveryCodes = {
   object: 'recovery_codes';
   /** Each works once in place of a code of the app. Shown only here. */
@@ -1444,6 +1952,51 @@ export type RenderedTemplate = {
   subject: string;
   html: string | null;
   text: string | null;
+};
+
+export type RetentionConfirmed = {
+  object: 'retention_confirmed';
+};
+
+export type RetentionState = {
+  object: 'retention';
+  /** How long html, text and attachments are kept; `ever`: always. */
+  content: string;
+  /** How long emails with their timeline are kept; `ever`: always. */
+  metadata: string;
+  /** When the last check was. */
+  ran_at: string | null;
+  /** Nothing is removed before this time; null: nothing is held up. */
+  held_until: string | null;
+  /** By how many seconds the clock of the database moved; below 0: back. */
+  clock_moved_s: number | null;
+  /** The first days of the weeks that are due and wait for another day. */
+  waiting: string[];
+};
+
+export type ReturnPathHost = {
+  object: 'return_path_host';
+  /** Null: no node with a whole host name has started yet. */
+  name: string | null;
+  /** The names of the nodes: a domain whose MX record names one of them verifies, too. */
+  node_names: string[];
+};
+
+export type ReturnPathHostChange = {
+  object: 'return_path_host';
+  /** Null: no node with a whole host name has started yet. */
+  name: string | null;
+  /** The names of the nodes: a domain whose MX record names one of them verifies, too. */
+  node_names: string[];
+  /** The former one. */
+  before: string | null;
+  /** How many verified domains have to publish it. */
+  verified_domains: number;
+};
+
+export type ReturnPathHostWrite = {
+  /** A whole host name. */
+  name: string;
 };
 
 export type RotatedApiKey = {
@@ -1950,6 +2503,26 @@ export type TimelineEventList = {
   has_more: boolean;
 };
 
+export type TlsResult = {
+  object: 'tls_result';
+  day: string;
+  /** Of the recipients. */
+  domain: string;
+  /** What asked for TLS. */
+  policy: 'tlsa' | 'sts' | 'no-policy-found';
+  /** `success`, or a result type of RFC 8460. */
+  result: string;
+  /** How many sessions. */
+  sessions: number;
+};
+
+export type TlsResultList = {
+  object: 'list';
+  data: TlsResult[];
+  /** Whether there is more in this direction. */
+  has_more: boolean;
+};
+
 export type Totp = {
   object: 'totp';
   /** Whether signing in needs a code. */
@@ -2320,6 +2893,19 @@ export type Operations = {
     };
     body: undefined;
     result: EventList;
+  };
+  /** Show what happened to a recipient */
+  getRecipientLog: {
+    query: {
+      /** `organization`: all of its projects, for members. */
+      scope?: 'project' | 'organization' | undefined;
+      /** With `organization`: only this environment. Absent: both. */
+      environment?: 'live' | 'test' | undefined;
+      /** How many to return at most. */
+      limit?: number | undefined;
+    };
+    body: undefined;
+    result: RecipientLogList;
   };
   /** Count what became of mail */
   getStats: {
@@ -2705,11 +3291,86 @@ export type Operations = {
     body: undefined;
     result: ProjectList;
   };
+  /** Create a project */
+  createProject: {
+    query: Record<never, never>;
+    body: ProjectWrite;
+    result: Project;
+  };
+  /** Rename a project */
+  updateProject: {
+    query: Record<never, never>;
+    body: ProjectWrite;
+    result: Project;
+  };
   /** Read the limits */
   getLimits: {
     query: Record<never, never>;
     body: undefined;
     result: Limits;
+  };
+  /** List members */
+  listMembers: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only objects older than this id: the next page. */
+      after?: string | undefined;
+      /** Only objects newer than this id: the previous page. */
+      before?: string | undefined;
+    };
+    body: undefined;
+    result: MemberList;
+  };
+  /** Change the role of a member */
+  updateMember: {
+    query: Record<never, never>;
+    body: MemberChange;
+    result: Member;
+  };
+  /** Remove a member */
+  removeMember: {
+    query: Record<never, never>;
+    body: undefined;
+    result: DeletedMember;
+  };
+  /** List invitations */
+  listInvitations: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only objects older than this id: the next page. */
+      after?: string | undefined;
+      /** Only objects newer than this id: the previous page. */
+      before?: string | undefined;
+    };
+    body: undefined;
+    result: InvitationList;
+  };
+  /** Invite somebody */
+  createInvitation: {
+    query: Record<never, never>;
+    body: InvitationCreation;
+    result: InvitationWithLink;
+  };
+  /** Revoke an invitation */
+  revokeInvitation: {
+    query: Record<never, never>;
+    body: undefined;
+    result: DeletedInvitation;
+  };
+  /** Read the audit log */
+  listAuditEvents: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only objects older than this id: the next page. */
+      after?: string | undefined;
+      /** Only objects newer than this id: the previous page. */
+      before?: string | undefined;
+    };
+    body: undefined;
+    result: AuditEventList;
   };
   /** List what an operator has to act on */
   listOperatorConditions: {
@@ -2722,6 +3383,139 @@ export type Operations = {
     query: Record<never, never>;
     body: undefined;
     result: Reconciliation;
+  };
+  /** List the days with mail, by project */
+  listReconciledDays: {
+    query: {
+      /** A day (UTC). */
+      from?: string | undefined;
+      /** A day (UTC). */
+      to?: string | undefined;
+      /** Only this project. */
+      project_id?: string | undefined;
+    };
+    body: undefined;
+    result: ReconciledDayList;
+  };
+  /** Check now that all mail is accounted for */
+  checkReconciliation: {
+    query: Record<never, never>;
+    body: ReconciliationCheckRequest;
+    result: ReconciliationCheck;
+  };
+  /** Acknowledge the differences of a day */
+  acknowledgeReconciliation: {
+    query: Record<never, never>;
+    body: ReconciliationAcknowledgement;
+    result: ReconciliationAcknowledged;
+  };
+  /** Show the state of the installation */
+  getStatus: {
+    query: Record<never, never>;
+    body: undefined;
+    result: InstallationStatus;
+  };
+  /** List all projects of the installation */
+  listInstallationProjects: {
+    query: Record<never, never>;
+    body: undefined;
+    result: InstallationProjectList;
+  };
+  /** Read the settings of a project */
+  getProjectSettings: {
+    query: Record<never, never>;
+    body: undefined;
+    result: ProjectSettings;
+  };
+  /** Change the settings of a project */
+  updateProjectSettings: {
+    query: Record<never, never>;
+    body: ProjectSettingsChange;
+    result: ProjectSettings;
+  };
+  /** End the pauses of a project */
+  resumeProject: {
+    query: Record<never, never>;
+    body: ProjectResumeRequest;
+    result: ProjectResumed;
+  };
+  /** List received messages */
+  listInbound: {
+    query: {
+      /** How many to return at most. */
+      limit?: number | undefined;
+      /** Only messages received before this one: the next page. */
+      after?: string | undefined;
+      /** Only messages of this kind. */
+      kind?: 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'unsubscribe' | 'other' | undefined;
+    };
+    body: undefined;
+    result: InboundMessageList;
+  };
+  /** Read a received message */
+  getInbound: {
+    query: Record<never, never>;
+    body: undefined;
+    result: InboundMessageDetail;
+  };
+  /** List the providers that refuse mail */
+  listProviderBlocks: {
+    query: Record<never, never>;
+    body: undefined;
+    result: ProviderBlockList;
+  };
+  /** Probe a provider now */
+  probeProvider: {
+    query: Record<never, never>;
+    body: undefined;
+    result: ProviderProbe;
+  };
+  /** List the results of TLS sessions */
+  listTlsResults: {
+    query: {
+      /** Only recipients at this domain. */
+      domain?: string | undefined;
+      /** How many days; 1 is today (UTC). */
+      days?: number | undefined;
+    };
+    body: undefined;
+    result: TlsResultList;
+  };
+  /** Show the host that receives bounces */
+  getReturnPathHost: {
+    query: Record<never, never>;
+    body: undefined;
+    result: ReturnPathHost;
+  };
+  /** Set the host that receives bounces */
+  setReturnPathHost: {
+    query: Record<never, never>;
+    body: ReturnPathHostWrite;
+    result: ReturnPathHostChange;
+  };
+  /** Show what the removal of old mail waits for */
+  getRetention: {
+    query: Record<never, never>;
+    body: undefined;
+    result: RetentionState;
+  };
+  /** Remove all old mail that is due */
+  confirmRetention: {
+    query: Record<never, never>;
+    body: undefined;
+    result: RetentionConfirmed;
+  };
+  /** Show what a restored installation would send */
+  getHold: {
+    query: Record<never, never>;
+    body: undefined;
+    result: InstallationHold;
+  };
+  /** Release a restored installation */
+  endHold: {
+    query: Record<never, never>;
+    body: InstallationReleaseRequest;
+    result: InstallationRelease;
   };
   /** List requests */
   listRequests: {
@@ -2785,6 +3579,7 @@ export const OPERATIONS = {
   listEmailWebhookDeliveries: ['GET', '/v1/emails/{id}/webhook-deliveries'],
   shareEmail: ['POST', '/v1/emails/{id}/share'],
   listEvents: ['GET', '/v1/events'],
+  getRecipientLog: ['GET', '/v1/recipients/{address}/log'],
   getStats: ['GET', '/v1/stats'],
   getQueue: ['GET', '/v1/queue'],
   getQueueProvider: ['GET', '/v1/queue/providers/{provider}'],
@@ -2837,9 +3632,37 @@ export const OPERATIONS = {
   revokeApiKey: ['DELETE', '/v1/api-keys/{id}'],
   rotateApiKey: ['POST', '/v1/api-keys/{id}/rotate'],
   listProjects: ['GET', '/v1/projects'],
+  createProject: ['POST', '/v1/projects'],
+  updateProject: ['PATCH', '/v1/projects/{id}'],
   getLimits: ['GET', '/v1/limits'],
+  listMembers: ['GET', '/v1/members'],
+  updateMember: ['PATCH', '/v1/members/{id}'],
+  removeMember: ['DELETE', '/v1/members/{id}'],
+  listInvitations: ['GET', '/v1/invitations'],
+  createInvitation: ['POST', '/v1/invitations'],
+  revokeInvitation: ['DELETE', '/v1/invitations/{id}'],
+  listAuditEvents: ['GET', '/v1/audit_log'],
   listOperatorConditions: ['GET', '/v1/operator/conditions'],
   getReconciliation: ['GET', '/v1/operator/reconciliation'],
+  listReconciledDays: ['GET', '/v1/operator/reconciliation/days'],
+  checkReconciliation: ['POST', '/v1/operator/reconciliation/check'],
+  acknowledgeReconciliation: ['POST', '/v1/operator/reconciliation/acknowledge'],
+  getStatus: ['GET', '/v1/operator/status'],
+  listInstallationProjects: ['GET', '/v1/operator/projects'],
+  getProjectSettings: ['GET', '/v1/operator/projects/{id}'],
+  updateProjectSettings: ['PATCH', '/v1/operator/projects/{id}'],
+  resumeProject: ['POST', '/v1/operator/projects/{id}/resume'],
+  listInbound: ['GET', '/v1/operator/inbound'],
+  getInbound: ['GET', '/v1/operator/inbound/{id}'],
+  listProviderBlocks: ['GET', '/v1/operator/provider-blocks'],
+  probeProvider: ['POST', '/v1/operator/provider-blocks/{provider}/probe'],
+  listTlsResults: ['GET', '/v1/operator/tls-results'],
+  getReturnPathHost: ['GET', '/v1/operator/return-path-host'],
+  setReturnPathHost: ['PUT', '/v1/operator/return-path-host'],
+  getRetention: ['GET', '/v1/operator/retention'],
+  confirmRetention: ['POST', '/v1/operator/retention/confirm'],
+  getHold: ['GET', '/v1/operator/hold'],
+  endHold: ['POST', '/v1/operator/release'],
   listRequests: ['GET', '/v1/requests'],
   getRequest: ['GET', '/v1/requests/{id}'],
   getHealth: ['GET', '/healthz'],

@@ -31,3 +31,25 @@ export function showPeriod(hours: number | null): string {
 export function outlivesMetadata({ contentH, metadataH }: Retention): boolean {
   return (contentH ?? Infinity) > (metadataH ?? Infinity);
 }
+
+/** What is wrong with the retention of a project: it can shorten that of the installation, not extend it. */
+export function retentionProblem(own: Retention, longest: Retention): string | null {
+  for (const [what, ownH, longestH] of [
+    ['content', own.contentH, longest.contentH],
+    ['metadata', own.metadataH, longest.metadataH],
+  ] as const) {
+    if (ownH === null || longestH === null || ownH <= longestH) continue;
+    const variable = `LETTERHAUS_RETENTION_${what.toUpperCase()}`;
+    return `This installation keeps ${what} for ${showPeriod(longestH)} (${variable}); a project can only keep it for less.`;
+  }
+  if (own.contentH === null || own.metadataH === null || !outlivesMetadata(own)) return null;
+  return 'Content cannot be kept for longer than metadata; set both.';
+}
+
+/** What a project keeps; content is never kept for longer than metadata. */
+export function retentionInEffect(own: Retention, longest: Retention): Retention {
+  const metadataH = own.metadataH ?? longest.metadataH;
+  const contentH = own.contentH ?? longest.contentH;
+  const hours = [contentH, metadataH].filter((one) => one !== null);
+  return { contentH: hours.length === 0 ? null : Math.min(...hours), metadataH };
+}

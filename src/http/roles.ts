@@ -5,7 +5,8 @@
  *
  * A viewer reads, but nothing that could be used elsewhere: contents of shared links are public. A developer
  * sends, and changes what emails consist of and where events go. An admin changes what the organization is
- * known by: domains, keys, projects, suppressions, the mail that waits, members below the owner. An owner may do everything.
+ * known by: domains, keys, projects, suppressions, the mail that waits, members below the owner. An owner may do everything;
+ * one of the first organization also runs the installation.
  */
 import type { Role } from '../core/roles.ts';
 
@@ -20,6 +21,7 @@ const OF_VIEWERS = [
   'listEmailWebhookDeliveries',
   'diagnoseEmail',
   'listEvents',
+  'getRecipientLog',
   'getStats',
   'getQueue',
   'getQueueProvider',
@@ -111,7 +113,35 @@ const OF_ADMINS = [
   'getReconciliation',
 ] as const;
 
-export type Operation = (typeof OF_VIEWERS | typeof OF_DEVELOPERS | typeof OF_ADMINS)[number];
+/** Of the first organization alone (operators.ts): what concerns the installation. */
+const OF_OWNERS = [
+  'getStatus',
+  'listInstallationProjects',
+  'getProjectSettings',
+  'updateProjectSettings',
+  'resumeProject',
+  'listInbound',
+  'getInbound',
+  'listProviderBlocks',
+  'probeProvider',
+  'listTlsResults',
+  'getReturnPathHost',
+  'setReturnPathHost',
+  'getRetention',
+  'confirmRetention',
+  'getHold',
+  'endHold',
+  'listReconciledDays',
+  'checkReconciliation',
+  'acknowledgeReconciliation',
+] as const;
+
+export type Operation = (
+  | typeof OF_VIEWERS
+  | typeof OF_DEVELOPERS
+  | typeof OF_ADMINS
+  | typeof OF_OWNERS
+)[number];
 
 /** What a key of the operator's project may do: nothing about mail. */
 export const OF_OPERATORS: ReadonlySet<string> = new Set([
@@ -139,6 +169,7 @@ export const LEAST_ROLES: ReadonlyMap<string, Role> = new Map([
   ...entries('viewer', OF_VIEWERS),
   ...entries('developer', OF_DEVELOPERS),
   ...entries('admin', OF_ADMINS),
+  ...entries('owner', OF_OWNERS),
 ]);
 
 export function leastRole(operation: Operation): Role {

@@ -10,7 +10,9 @@ import type {
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
 import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
+import type { NewestBackup } from '../backup/newest.ts';
 import type { Config } from '../config/config.ts';
+import type { OperatorEvents } from '../core/operator-events.ts';
 import type { Unready } from '../core/readiness.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { Caller, Scope } from '../core/scope.ts';
@@ -57,6 +59,8 @@ export type HttpServices = {
     | 'shaping'
   >;
   domains: DomainService;
+  /** `flush` resolves when what was reported is written. */
+  operatorEvents: OperatorEvents & { flush(): Promise<void> };
   templates: TemplateService;
   suppressionRoom: SuppressionRoom;
   /** Opens and clicks. */
@@ -72,6 +76,8 @@ export type HttpServices = {
   readyWarnings: () => readonly string[];
   /** Restored and not released yet: mail is accepted and nothing is sent. */
   isOnHold: () => boolean;
+  /** Looked for where the service puts backups; null: it makes none. */
+  newestBackup: () => Promise<NewestBackup | null>;
   /** Why mail is not accepted, or not sent; empty when it is. Known already, so that nothing waits for it. */
   unready: () => readonly Unready[];
   /** For metrics. */

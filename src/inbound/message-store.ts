@@ -6,11 +6,22 @@
  * The ring has one writer at a time: group commit with one batch per worker, in separate transactions,
  * so that reports never wait for the ring's lock.
  */
+import type { Environment } from '../core/scope.ts';
 import { isId } from '../database/ids.ts';
 import { type Queryable, type Database, DatabaseUnavailable } from '../database/database.ts';
 import { firstUuidOf } from '../database/partitions.ts';
 import { messageRow, type NewInboundMessage } from './report-store.ts';
 import { GroupCommit } from '../database/group-commit.ts';
+
+export const INBOUND_KINDS = [
+  'bounce',
+  'delay',
+  'complaint',
+  'delivered',
+  'auto_reply',
+  'unsubscribe',
+  'other',
+] as const;
 
 export type InboundMessage = {
   id: string;
@@ -18,9 +29,9 @@ export type InboundMessage = {
   remoteAddress: string;
   sender: string;
   recipient: string;
-  kind: string;
+  kind: (typeof INBOUND_KINDS)[number];
   projectId: string | null;
-  environment: string | null;
+  environment: Environment | null;
   emailId: string | null;
   position: number | null;
   /** The new status of its recipient; null: unchanged. */

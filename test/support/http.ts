@@ -161,6 +161,8 @@ function stubServices(callers: Map<string, Caller>): Partial<HttpServices> {
     contentOf: async () => null,
     readyWarnings: () => [],
     isOnHold: () => false,
+    newestBackup: async () => null,
+    operatorEvents: { raise: () => {}, clear: () => {}, flush: async () => {} },
     unready: () => [],
     onAnswered: () => {},
     onLogInRefused: () => true,

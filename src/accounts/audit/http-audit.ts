@@ -119,8 +119,9 @@ function actorOf(request: FastifyRequest, action: string): Actor | null {
 
 /** The id in the path, else what was selected, else the id of what was made. */
 function targetOf(reply: FastifyReply, payload: unknown): string | null {
-  const { id, address } = reply.request.params as { id?: string; address?: string };
-  const inPath = id ?? address;
+  type Params = { id?: string; address?: string; provider?: string };
+  const { id, address, provider } = reply.request.params as Params;
+  const inPath = id ?? address ?? provider;
   if (inPath !== undefined) return inPath;
   const isJson = String(reply.getHeader('content-type')).startsWith('application/json');
   if (!isJson || typeof payload !== 'string' || payload.length > PAYLOAD_MAX) return null;

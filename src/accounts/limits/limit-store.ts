@@ -110,8 +110,10 @@ select d.category, coalesce(w.max, d.max)::int as max,
  where coalesce(w.max, d.max) is not null
  order by d.place`;
 
-export type ListedLimit = LimitState & {
-  category: ScopeCategory | 'recipients' | 'dry_runs';
+type AnyCategory = ScopeCategory | 'recipients' | 'dry_runs';
+
+export type ListedLimit<Category extends AnyCategory = AnyCategory> = LimitState & {
+  category: Category;
   /** The project has a limit of its own instead of the default. */
   isOwn: boolean;
 };
@@ -120,12 +122,12 @@ export type ListedLimit = LimitState & {
  * All limits of a project and environment as they stand, without counting.
  * @param byDefault in the order of the result; null: there is none
  */
-export async function listLimits(
+export async function listLimits<Category extends AnyCategory>(
   db: Queryable,
   { projectId, environment }: Scope,
-  byDefault: readonly (readonly [ListedLimit['category'], Limit | null])[],
-): Promise<ListedLimit[]> {
-  const rows = await db.query<Window & Pick<ListedLimit, 'category' | 'isOwn'>>(LIST, [
+  byDefault: readonly (readonly [Category, Limit | null])[],
+): Promise<ListedLimit<Category>[]> {
+  const rows = await db.query<Window & Pick<ListedLimit<Category>, 'category' | 'isOwn'>>(LIST, [
     projectId,
     environment,
     byDefault.map(([category]) => category),

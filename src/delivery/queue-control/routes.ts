@@ -119,7 +119,7 @@ function registerChange(
       if (isRefusal(selector)) return refuse(reply, selector);
       const untilMs = world.monotonicMs() + BUDGET_MS;
       const sum = { found: 0, busy: 0, changed: 0 };
-      let next: QueuePlace | null = from === undefined ? QUEUE_START : placeOf(from);
+      let next: QueuePlace | null = fromStartOr(from);
       do {
         const step = await changeQueueStep(db, change, { selector, from: next });
         sum.found += step.found;
@@ -133,7 +133,7 @@ function registerChange(
         change,
         selection: selectionText(selector),
         ...sum,
-        next: next && `${next.projectId}/${next.emailId}/${next.position}`,
+        next: nextText(next),
       };
     },
   });
@@ -252,10 +252,15 @@ function selectorOf(request: FastifyRequest, wanted: Wanted): QueueSelector | Re
   return { ...WHOLE_QUEUE, ...what, organizationId, ...within };
 }
 
-function placeOf(text: string): QueuePlace {
-  const [projectId = '', emailId = '', position = ''] = text.split('/');
+/** @param text the `next` of an answer */
+export function fromStartOr(text: string | undefined): QueuePlace {
+  const [projectId = '', emailId = '', position = ''] = text?.split('/') ?? [];
   const isPlace = isId(projectId) && isId(emailId);
   return isPlace ? { projectId, emailId, position: Number(position) } : QUEUE_START;
+}
+
+export function nextText(next: QueuePlace | null): string | null {
+  return next && `${next.projectId}/${next.emailId}/${next.position}`;
 }
 
 type Selected = Pick<QueueSelector, 'emailId' | 'domain' | 'provider' | 'projectId'>;

@@ -113,6 +113,7 @@ const TAGS = {
   Members: 'Who may use the dashboard, and invitations. An API key does not open these.',
   'API log': 'Requests that failed, and changes, by the ids of their answers.',
   'Audit log': 'Who changed what. An API key does not open it.',
+  Operator: 'The installation as a whole. An API key does not open it.',
   Service: 'Whether the service works. No key is needed.',
 };
 

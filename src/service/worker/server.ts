@@ -5,6 +5,7 @@
  * never import one another. An email comes in at emails/routes.ts.
  */
 import type { Registry } from 'prom-client';
+import { newestBackup } from '../../backup/newest.ts';
 import { ReloadedCertificate } from '../machine/certificates.ts';
 import type { Unready } from '../../core/readiness.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -292,6 +293,7 @@ function createApp(
     onDatabaseFailure: () => readiness.lookAtDatabase(),
     isStopping: () => readiness.isStopping,
     isOnHold: () => sending.isOnHold,
+    newestBackup: () => newestBackup(context.config.backup, world),
     certificate: apiCertificate(context),
     metricsText: supervisor.metricsText,
   });

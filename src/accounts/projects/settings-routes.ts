@@ -1,0 +1,269 @@
+/** Projects for the operator: what is set for each, changes of that, and the end of a pause because of reputation. */
+import type { FastifyRequest } from 'fastify';
+import type { z } from 'zod';
+import {
+  alertRule,
+  type AlertRule,
+  describeAlert,
+  ratePpm,
+  showPercent,
+} from '../../reputation/alert.ts';
+import { retentionInEffect, showPeriod } from '../../core/retention.ts';
+import { isId } from '../../database/ids.ts';
+import type { Queryable } from '../../database/database.ts';
+import {
+  changeProjectSettings,
+  type ProjectChange,
+  readProjectSettings,
+} from './settings-store.ts';
+import { findProject, listAllProjects, type Project } from './project-store.ts';
+import {
+  changeQueueStep,
+  type QueuePlace,
+  WHOLE_QUEUE,
+} from '../../delivery/queue-control/change-store.ts';
+import {
+  type Alert,
+  listAlertRules,
+  listAlerts,
+  resumeSenders,
+} from '../../reputation/reputation-store.ts';
+import { listStorage, type StorageState } from '../limits/storage-store.ts';
+import { notFound, refuse } from '../../http/errors.ts';
+import { onlyOperators } from '../../http/operators.ts';
+import { failures, idParams } from '../../http/schemas.ts';
+import {
+  projectList,
+  resumed,
+  resumeRequest,
+  settings,
+  settingsChange,
+} from './settings-schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { BY_SESSION } from '../sessions/http-sessions.ts';
+import { fromStartOr, nextText } from '../../delivery/queue-control/routes.ts';
+
+const TAGS = ['Operator'];
+const ALERTS_MAX = 1_000;
+/** Then the answer says where to go on. */
+const BUDGET_MS = 5_000;
+
+export function registerProjectSettingRoutes(app: App, services: HttpServices): void {
+  registerList(app, services);
+  registerSettings(app, services);
+  registerResume(app, services);
+}
+
+function registerList(app: App, { db }: HttpServices): void {
+  app.get('/v1/operator/projects', {
+    config: { access: 'session' },
+    preHandler: onlyOperators(db),
+    schema: {
+      summary: 'List all projects of the installation',
+      description:
+        'With what each stores, its reputation alert and the domains above it. For owners.',
+      operationId: 'listInstallationProjects',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: projectList, ...failures(404) },
+    },
+    handler: async () => {
+      const [projects, rules, alerts, stored] = await Promise.all([
+        listAllProjects(db),
+        listAlertRules(db),
+        listAlerts(db, { projectId: null, limit: ALERTS_MAX }),
+        listStorage(db),
+      ]);
+      const data = projects.map((project) => {
+        const isOf = ({ projectId }: { projectId: string }) => projectId === project.id;
+        return {
+          ...projectToWire(project),
+          reputation_alert: ruleToWire(alertRule(rules.find(isOf))),
+          warnings: alerts.filter(isOf).map(alertToWire),
+          storage: storageToWire(stored.find(isOf) ?? NOTHING_STORED),
+        };
+      });
+      return { object: 'list' as const, data, has_more: false };
+    },
+  });
+}
+
+function registerSettings(app: App, services: HttpServices): void {
+  const { db, config } = services;
+  const route = { config: { access: 'session' as const }, preHandler: onlyOperators(db) };
+  app.get('/v1/operator/projects/:id', {
+    ...route,
+    schema: {
+      summary: 'Read the settings of a project',
+      description:
+        'Limits, maxima, retention and reputation alert as they are in effect. For owners.',
+      operationId: 'getProjectSettings',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('project'),
+      response: { 200: settings, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const project = await projectOf(db, request);
+      return project === null ? notFound(reply, 'project') : settingsOf(services, project);
+    },
+  });
+
+  app.patch('/v1/operator/projects/:id', {
+    ...route,
+    schema: {
+      summary: 'Change the settings of a project',
+      description:
+        'What is absent stays; null restores what the installation has. All of it changes, or nothing. For owners.',
+      operationId: 'updateProjectSettings',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('project'),
+      body: settingsChange,
+      response: { 200: settings, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const project = await projectOf(db, request);
+      if (project === null) return notFound(reply, 'project');
+      const which = { projectId: project.id, longest: config.retention };
+      const refusal = await changeProjectSettings(db, which, changeFrom(request.body));
+      return refusal === null ? settingsOf(services, project) : refuse(reply, refusal);
+    },
+  });
+}
+
+function registerResume(app: App, { db, world }: HttpServices): void {
+  app.post('/v1/operator/projects/:id/resume', {
+    config: { access: 'session' },
+    preHandler: onlyOperators(db),
+    schema: {
+      summary: 'End the pauses of a project',
+      description:
+        'Domains that were paused because of their reputation send again, and held mail is released. Of a long queue a ' +
+        'part is released, and `next` says where to go on. For owners.',
+      operationId: 'resumeProject',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('project'),
+      body: resumeRequest,
+      response: { 200: resumed, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const project = await projectOf(db, request);
+      if (project === null) return notFound(reply, 'project');
+      const { id: projectId } = project;
+      // The pause ends before held mail is released, so that no mail is held in between.
+      const domains = await resumeSenders(db, projectId);
+      const untilMs = world.monotonicMs() + BUDGET_MS;
+      let released = 0;
+      let next: QueuePlace | null = fromStartOr(request.body.from);
+      do {
+        const place = { selector: { ...WHOLE_QUEUE, projectId }, from: next };
+        const step = await changeQueueStep(db, 'release', place);
+        released += step.changed;
+        next = step.next;
+      } while (next !== null && world.monotonicMs() < untilMs);
+      return { object: 'project_resumed' as const, domains, released, next: nextText(next) };
+    },
+  });
+}
+
+async function projectOf(db: Queryable, { params }: FastifyRequest): Promise<Project | null> {
+  const { id } = params as { id: string };
+  return isId(id) ? findProject(db, id) : null;
+}
+
+async function settingsOf({ db, config }: HttpServices, project: Project) {
+  const found = await readProjectSettings(db, project.id, config);
+  const { limits, domainsMax, storage, retention, alert, alerts } = found;
+  const kept = retentionInEffect(retention, config.retention);
+  return {
+    object: 'project_settings' as const,
+    project_id: project.id,
+    name: project.name,
+    limits: limits.map(({ environment, category, limit: max, windowS, isOwn }) => ({
+      environment,
+      category,
+      limit: { max, window_s: windowS },
+      is_own: isOwn,
+    })),
+    domains_max: domainsMax,
+    storage: storageToWire(storage),
+    content: retention.contentH === null ? null : showPeriod(retention.contentH),
+    metadata: retention.metadataH === null ? null : showPeriod(retention.metadataH),
+    kept: { content: showPeriod(kept.contentH), metadata: showPeriod(kept.metadataH) },
+    reputation_alert: ruleToWire(alertRule(alert)),
+    warnings: alerts.map(alertToWire),
+  };
+}
+
+function projectToWire({ id, name, createdAt }: Project) {
+  return { object: 'project' as const, id, name, created_at: createdAt.toISOString() };
+}
+
+const NOTHING_STORED: StorageState = { usedBytes: 0, maxBytes: null };
+
+function storageToWire({ usedBytes, maxBytes }: StorageState) {
+  return { used_bytes: usedBytes, max_bytes: maxBytes };
+}
+
+function ruleToWire({ isOn, bouncesPpm, complaintsPpm, emailsMin, pauses }: AlertRule) {
+  return {
+    on: isOn,
+    bounces: showPercent(bouncesPpm),
+    complaints: showPercent(complaintsPpm),
+    min: emailsMin,
+    pause: pauses,
+  };
+}
+
+function alertToWire(alert: Alert) {
+  const { environment, domain, kind, count, ended, thresholdPpm, since, isPaused } = alert;
+  return {
+    about: 'reputation' as const,
+    environment,
+    domain,
+    kind,
+    rate: showPercent(ratePpm(count, ended)),
+    threshold: showPercent(thresholdPpm),
+    count,
+    ended,
+    since: since.toISOString(),
+    paused: isPaused,
+    message: describeAlert(alert),
+  };
+}
+
+function changeFrom(body: z.output<typeof settingsChange>): ProjectChange {
+  const { limits, content, metadata, reputation_alert: alert } = body;
+  return withoutUndefined({
+    limits: limits?.map(({ environment, category, limit }) => ({
+      environment,
+      category,
+      limit: limit && { max: limit.max, windowS: limit.window_s },
+    })),
+    domainsMax: body.domains_max,
+    storageBytesMax: body.storage_max_bytes,
+    retention:
+      content === undefined && metadata === undefined
+        ? undefined
+        : withoutUndefined({ contentH: content, metadataH: metadata }),
+    alert:
+      alert &&
+      withoutUndefined({
+        isOn: alert.on,
+        bouncesPpm: alert.bounces,
+        complaintsPpm: alert.complaints,
+        emailsMin: alert.min,
+        pauses: alert.pause,
+      }),
+  });
+}
+
+type Present<Fields> = { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
+
+/** What is absent stays as it is. */
+function withoutUndefined<Fields extends object>(fields: Fields): Present<Fields> {
+  const present = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(present) as Present<Fields>;
+}

@@ -1,0 +1,121 @@
+/**
+ * What the operator has set for a project: limits, maxima, retention and reputation alert, as it is in effect.
+ *
+ * Guarantee: a change is one transaction: all of it, or nothing.
+ */
+import type { Limit } from '../../core/limits.ts';
+import type { Refusal } from '../../core/refusals.ts';
+import type { OwnAlertRule } from '../../reputation/alert.ts';
+import { type Retention, retentionProblem } from '../../core/retention.ts';
+import { type Environment, ENVIRONMENTS } from '../../core/scope.ts';
+import { roomForDomain, setDomainsMax } from '../../domains/domain-store.ts';
+import {
+  listLimits,
+  type ListedLimit,
+  type ScopeCategory,
+  setLimit,
+} from '../limits/limit-store.ts';
+import type { Database, Queryable } from '../../database/database.ts';
+import {
+  type Alert,
+  listAlertRules,
+  listAlerts,
+  setAlertRule,
+} from '../../reputation/reputation-store.ts';
+import { findRetention, setRetention } from '../../retention/retention-store.ts';
+import { readStorage, setStorageMax, type StorageState } from '../limits/storage-store.ts';
+
+export const SET_CATEGORIES = [
+  'sending',
+  'recipients',
+  'verification',
+  'domains',
+  'webhooks',
+] as const satisfies readonly (ScopeCategory | 'recipients')[];
+type SetCategory = (typeof SET_CATEGORIES)[number];
+
+/** Of projects without their own. */
+export type ProjectDefaults = {
+  limits: Readonly<Record<SetCategory, Limit | null>>;
+  domainsMax: number;
+};
+
+export type ProjectSettings = {
+  limits: (ListedLimit<SetCategory> & { environment: Environment })[];
+  domainsMax: number;
+  storage: StorageState;
+  /** Its own; null: the installation's. */
+  retention: Retention;
+  /** Absent: the default. */
+  alert: OwnAlertRule | undefined;
+  alerts: Alert[];
+};
+
+const ALERTS_MAX = 1_000;
+
+export async function readProjectSettings(
+  db: Queryable,
+  projectId: string,
+  { limits, domainsMax }: ProjectDefaults,
+): Promise<ProjectSettings> {
+  const byDefault = SET_CATEGORIES.map((category) => [category, limits[category]] as const);
+  const listed: ProjectSettings['limits'] = [];
+  for (const environment of ENVIRONMENTS) {
+    const ofThis = await listLimits(db, { projectId, environment }, byDefault);
+    listed.push(...ofThis.map((limit) => ({ ...limit, environment })));
+  }
+  const anyDomain = { projectId, environment: ENVIRONMENTS[0], name: '' };
+  return {
+    limits: listed,
+    domainsMax: (await roomForDomain(db, anyDomain, domainsMax)).max,
+    storage: await readStorage(db, projectId),
+    retention: await findRetention(db, projectId),
+    alert: (await listAlertRules(db)).find((rule) => rule.projectId === projectId),
+    alerts: await listAlerts(db, { projectId, limit: ALERTS_MAX }),
+  };
+}
+
+/** Absent: as before. Null: as the installation has it. */
+export type ProjectChange = {
+  limits?: readonly { environment: Environment; category: SetCategory; limit: Limit | null }[];
+  domainsMax?: number | null;
+  storageBytesMax?: number | null;
+  retention?: Partial<Retention>;
+  alert?: Partial<OwnAlertRule>;
+};
+
+/** @param longest the retention of the installation */
+export function changeProjectSettings(
+  db: Database,
+  { projectId, longest }: { projectId: string; longest: Retention },
+  change: ProjectChange,
+): Promise<Refusal | null> {
+  return db.transaction(async (tx) => {
+    if (change.retention !== undefined) {
+      const own = { ...(await findRetention(tx, projectId)), ...change.retention };
+      const message = retentionProblem(own, longest);
+      if (message !== null) return { refused: 'validation_error', message };
+      await setRetention(tx, { projectId, ...own });
+    }
+    for (const { limit, ...scope } of change.limits ?? []) {
+      await setLimit(tx, { projectId, ...scope }, limit);
+    }
+    const { domainsMax, storageBytesMax, alert } = change;
+    if (domainsMax !== undefined) await setDomainsMax(tx, projectId, domainsMax);
+    if (storageBytesMax !== undefined) await setStorageMax(tx, projectId, storageBytesMax);
+    if (alert !== undefined) {
+      const rules = await listAlertRules(tx);
+      const own = rules.find((rule) => rule.projectId === projectId);
+      await setAlertRule(tx, projectId, { ...NO_RULE, ...own, ...alert });
+    }
+    return null;
+  });
+}
+
+const NO_RULE: OwnAlertRule = {
+  isOn: true,
+  bouncesPpm: null,
+  complaintsPpm: null,
+  emailsMin: null,
+  pauses: false,
+};

@@ -1,0 +1,142 @@
+/** A restored installation on hold: what would go out, and its release by the operator. */
+import { z } from 'zod';
+import type { Refusal } from '../core/refusals.ts';
+import {
+  countHeldMail,
+  countHeldWebhooks,
+  endHold,
+  listMailInDoubt,
+  readHold,
+} from './store/hold.ts';
+import { refuse } from '../http/errors.ts';
+import { onlyOperators } from '../http/operators.ts';
+import { environment, failures, idSchema, time } from '../http/schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
+
+const TAGS = ['Operator'];
+const IN_DOUBT_MAX = 10_000;
+
+const NOT_ON_HOLD: Refusal = {
+  refused: 'conflict',
+  message: 'The installation is not on hold.',
+};
+
+export function registerRestoredRoutes(app: App, { db }: HttpServices): void {
+  const route = { config: { access: 'session' as const }, preHandler: onlyOperators(db) };
+  app.get('/v1/operator/hold', {
+    ...route,
+    schema: {
+      summary: 'Show what a restored installation would send',
+      description:
+        'A restored installation accepts mail and sends none until it is released. 409: it is not on hold. For owners.',
+      operationId: 'getHold',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: hold, ...failures(404, 409) },
+    },
+    handler: async (_request, reply) => {
+      const found = await readHold(db);
+      if (found === null) return refuse(reply, NOT_ON_HOLD);
+      const [mail, webhooks, inDoubt] = await Promise.all([
+        countHeldMail(db),
+        countHeldWebhooks(db),
+        listMailInDoubt(db, IN_DOUBT_MAX),
+      ]);
+      return {
+        object: 'hold' as const,
+        since: found.since.toISOString(),
+        backup_taken_at: found.backupTakenAt?.toISOString() ?? null,
+        mail: mail.map((one) => ({
+          project_id: one.projectId,
+          project: one.project,
+          environment: one.environment,
+          in_doubt: one.inDoubt,
+          unsent: one.unsent,
+          held: one.held,
+        })),
+        webhooks,
+        in_doubt: inDoubt.map(({ emailId, to, dueAt, attempts }) => ({
+          email_id: emailId,
+          to,
+          due_at: dueAt.toISOString(),
+          attempts,
+        })),
+      };
+    },
+  });
+
+  app.post('/v1/operator/release', {
+    ...route,
+    schema: {
+      summary: 'Release a restored installation',
+      description: 'Nodes begin to send within seconds. 409: it is not on hold. For owners.',
+      operationId: 'endHold',
+      tags: TAGS,
+      security: BY_SESSION,
+      body: releaseRequest,
+      response: { 200: release, ...failures(400, 404, 409, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { except_in_doubt: exceptInDoubt = false } = request.body;
+      const mail = await countHeldMail(db);
+      const isEnded = await db.transaction((tx) => endHold(tx, { exceptInDoubt }));
+      if (!isEnded) return refuse(reply, NOT_ON_HOLD);
+      const inDoubt = mail.reduce((sum, one) => sum + one.inDoubt, 0);
+      const unsent = mail.reduce((sum, one) => sum + one.unsent, 0);
+      return {
+        object: 'release' as const,
+        released: unsent + (exceptInDoubt ? 0 : inDoubt),
+        held_back: exceptInDoubt ? inDoubt : 0,
+      };
+    },
+  });
+}
+
+const IN_DOUBT = 'Recipients that the lost machine may have sent to after the backup.';
+
+const hold = z
+  .object({
+    object: z.literal('hold'),
+    since: time('When it was restored.'),
+    backup_taken_at: time('When the backup was made.').nullable(),
+    mail: z.array(
+      z.object({
+        project_id: idSchema('The project.'),
+        project: z.string().describe('Its name.'),
+        environment,
+        in_doubt: z.int().describe(IN_DOUBT),
+        unsent: z.int().describe('Recipients that it cannot have sent to.'),
+        held: z.int().describe('Recipients on hold in the queue: a release does not send these.'),
+      }),
+    ),
+    webhooks: z.int().describe('Webhook deliveries that wait.'),
+    in_doubt: z
+      .array(
+        z.object({
+          email_id: idSchema('The email.'),
+          to: z.string().describe('The recipient.'),
+          due_at: time('When it was due.'),
+          attempts: z.int().describe('Attempts before the backup.'),
+        }),
+      )
+      .describe(`${IN_DOUBT} The oldest 10,000.`),
+  })
+  .meta({ id: 'InstallationHold' });
+
+const releaseRequest = z
+  .strictObject({
+    except_in_doubt: z
+      .boolean()
+      .optional()
+      .describe('Holds what is in doubt in the queue, from where it is released or dropped.'),
+  })
+  .meta({ id: 'InstallationReleaseRequest' });
+
+const release = z
+  .object({
+    object: z.literal('release'),
+    released: z.int().describe('Recipients that are sent now.'),
+    held_back: z.int().describe('Recipients in doubt that are held in the queue.'),
+  })
+  .meta({ id: 'InstallationRelease' });

@@ -1,0 +1,108 @@
+/** Providers that refuse the mail of this service, and a probe of one of them now, for the operator. */
+import { z } from 'zod';
+import { delistingPage } from '../../mail/replies/blocks.ts';
+import { listBlocks, makeSomeDue, probeNow, type ProviderBlock } from './block-store.ts';
+import { refuse } from '../../http/errors.ts';
+import { listAnswer } from '../../http/list.ts';
+import { onlyOperators } from '../../http/operators.ts';
+import { failures, listOf, time } from '../../http/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
+import { BY_SESSION } from '../../accounts/sessions/http-sessions.ts';
+
+const TAGS = ['Operator'];
+const BLOCKS_MAX = 1_000;
+/** Workers read the new time of the probe within 2 s; what is due before that would be deferred again. */
+const DUE_AFTER_MS = 3_000;
+
+export function registerProviderBlockRoutes(app: App, { db }: HttpServices): void {
+  const route = { config: { access: 'session' as const }, preHandler: onlyOperators(db) };
+  app.get('/v1/operator/provider-blocks', {
+    ...route,
+    schema: {
+      summary: 'List the providers that refuse mail',
+      description:
+        'Providers that refuse an address of this service or a sending domain, and when each is probed. For owners.',
+      operationId: 'listProviderBlocks',
+      tags: TAGS,
+      security: BY_SESSION,
+      response: { 200: blockList, ...failures(404) },
+    },
+    handler: async () => listAnswer((await listBlocks(db, BLOCKS_MAX + 1)).map(toWire), BLOCKS_MAX),
+  });
+
+  app.post('/v1/operator/provider-blocks/:provider/probe', {
+    ...route,
+    schema: {
+      summary: 'Probe a provider now',
+      description:
+        'Sends one waiting message within seconds; its delivery ends the block. For owners.',
+      operationId: 'probeProvider',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: z.object({ provider }),
+      response: { 200: probe, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const { provider: name } = request.params;
+      const blocks = await probeNow(db, name);
+      if (blocks === 0) {
+        const message = `${name} refuses no mail of this service: letterhaus providers list names those that do.`;
+        return refuse(reply, { refused: 'not_found', message });
+      }
+      const due = await makeSomeDue(db, name, DUE_AFTER_MS);
+      return { object: 'provider_probe' as const, provider: name, blocks, due };
+    },
+  });
+}
+
+function toWire(block: ProviderBlock) {
+  const { nextProbeInMs, since } = block;
+  return {
+    object: 'provider_block' as const,
+    provider: block.provider,
+    about: block.about,
+    subject: block.subject,
+    since: since?.toISOString() ?? null,
+    refusals: block.refusals,
+    sending_domains: [...block.senders],
+    category: block.category,
+    reply: block.reply,
+    delisting_page: delistingPage(block.provider, block.reply),
+    next_probe_in_s: nextProbeInMs === null ? null : Math.round(nextProbeInMs / 1000),
+  };
+}
+
+const provider = z
+  .string()
+  .meta({ description: 'The provider, as the list and the queue name it.', examples: ['google'] });
+
+const block = z
+  .object({
+    object: z.literal('provider_block'),
+    provider,
+    about: z
+      .enum(['address', 'domain'])
+      .describe('What it refuses: our address, or a sending domain.'),
+    subject: z.string().meta({ description: 'That address or domain.', examples: ['192.0.2.1'] }),
+    since: time('When the block began.').nullable(),
+    refusals: z.int().describe('Refusals since its last delivery.'),
+    sending_domains: z
+      .array(z.string())
+      .describe('The sending domains that it refused, at most 100.'),
+    category: z.string().meta({ description: 'Why, as in the email.', examples: ['reputation'] }),
+    reply: z.string().describe('The last refusal.'),
+    delisting_page: z.string().nullable().describe('Where the operator asks to be unblocked.'),
+    next_probe_in_s: z.int().nullable().describe('Null: a message is the probe now.'),
+  })
+  .meta({ id: 'ProviderBlock' });
+
+const blockList = listOf('ProviderBlockList', block);
+
+const probe = z
+  .object({
+    object: z.literal('provider_probe'),
+    provider,
+    blocks: z.int().describe('How many blocks are probed.'),
+    due: z.int().describe('Waiting recipients that are tried; 0: the next message is the probe.'),
+  })
+  .meta({ id: 'ProviderProbe' });

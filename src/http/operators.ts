@@ -1,0 +1,40 @@
+/**
+ * Who may run the installation over HTTP: a key of the operator's project, or a session in the first organization. What
+ * changes the installation as a whole takes a session alone, of an owner (roles.ts).
+ */
+import type { FastifyRequest, preHandlerHookHandler } from 'fastify';
+import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
+import type { Refusal } from '../core/refusals.ts';
+import { findOrganization } from '../accounts/members/member-store.ts';
+import type { Queryable } from '../database/database.ts';
+import { callerOf } from './access.ts';
+import { refuse } from './errors.ts';
+import { sessionOf } from '../accounts/sessions/http-sessions.ts';
+
+export const NOT_OPERATORS: Refusal = {
+  refused: 'authorization_error',
+  message:
+    'This is for the operator: use a key that was made with `letterhaus keys create --project operator --mode live`.',
+};
+
+const OTHER_ORGANIZATION: Refusal = {
+  refused: 'authorization_error',
+  message: 'This concerns the whole installation: an owner of its first organization may do it.',
+};
+
+/** By an operator's key, or the session of a member of the first organization. */
+export async function isOperator(db: Queryable, request: FastifyRequest): Promise<boolean> {
+  const { projectId, organizationId } = callerOf(request);
+  if (request.session === null) return projectId === OPERATOR_PROJECT_ID;
+  return organizationId === (await findOrganization(db));
+}
+
+/** For routes with `access: 'session'`: refuses members of other organizations. */
+export function onlyOperators(db: Queryable): preHandlerHookHandler {
+  return (request, reply, done) => {
+    findOrganization(db).then((id) => {
+      if (sessionOf(request).organizationId === id) done();
+      else refuse(reply, OTHER_ORGANIZATION);
+    }, done);
+  };
+}

@@ -1,0 +1,128 @@
+/** Messages that came back by SMTP, for the operator: reports about our mail, and what matches no email of ours. */
+import { z } from 'zod';
+import { findInbound, INBOUND_KINDS, type InboundMessage, listInbound } from './message-store.ts';
+import { isId } from '../database/ids.ts';
+import { refuseFields } from '../core/refusals.ts';
+import { notFound, refuse } from '../http/errors.ts';
+import { listAnswer } from '../http/list.ts';
+import { onlyOperators } from '../http/operators.ts';
+import {
+  environment,
+  failures,
+  idParams,
+  idSchema,
+  limitField,
+  listOf,
+  time,
+} from '../http/schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
+
+const TAGS = ['Operator'];
+
+export function registerInboundRoutes(app: App, { db }: HttpServices): void {
+  const route = { config: { access: 'session' as const }, preHandler: onlyOperators(db) };
+  app.get('/v1/operator/inbound', {
+    ...route,
+    schema: {
+      summary: 'List received messages',
+      description:
+        'Bounces, complaints and other messages that came to the return paths of all projects, newest first. For owners.',
+      operationId: 'listInbound',
+      tags: TAGS,
+      security: BY_SESSION,
+      querystring: inboundQuery,
+      response: { 200: inboundList, ...failures(404, 422) },
+    },
+    handler: async (request, reply) => {
+      const { limit, after = null, kind = null } = request.query;
+      if (after !== null && !isId(after)) {
+        const message = 'must be an id from this list';
+        return refuse(reply, refuseFields([{ field: 'after', message }]));
+      }
+      const found = await listInbound(db, { limit: limit + 1, kind, before: after });
+      return listAnswer(found.map(toWire), limit);
+    },
+  });
+
+  app.get('/v1/operator/inbound/:id', {
+    ...route,
+    schema: {
+      summary: 'Read a received message',
+      description: 'With its first 256 KB as they came. For owners.',
+      operationId: 'getInbound',
+      tags: TAGS,
+      security: BY_SESSION,
+      params: idParams('message'),
+      response: { 200: inboundDetail, ...failures(404) },
+    },
+    handler: async (request, reply) => {
+      const found = await findInbound(db, request.params.id);
+      if (found === null) return notFound(reply, 'message');
+      return { ...toWire(found), content: found.content.toString() };
+    },
+  });
+}
+
+function toWire(message: InboundMessage) {
+  return {
+    object: 'inbound_message' as const,
+    id: message.id,
+    received_at: message.receivedAt.toISOString(),
+    remote_address: message.remoteAddress,
+    sender: message.sender,
+    recipient: message.recipient,
+    kind: message.kind,
+    project_id: message.projectId,
+    environment: message.environment,
+    email_id: message.emailId,
+    position: message.position,
+    change: message.change,
+    size_bytes: message.sizeBytes,
+  };
+}
+
+const inboundQuery = z.strictObject({
+  limit: limitField,
+  after: z
+    .string()
+    .optional()
+    .meta({
+      description: 'Only messages received before this one: the next page.',
+      format: 'uuid',
+      examples: ['0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa'],
+    }),
+  kind: z.enum(INBOUND_KINDS).optional().describe('Only messages of this kind.'),
+});
+
+const inboundMessage = z
+  .object({
+    object: z.literal('inbound_message'),
+    id: idSchema('The message.'),
+    received_at: time('When it came.'),
+    remote_address: z
+      .string()
+      .meta({ description: 'The address of the client.', examples: ['203.0.113.7'] }),
+    sender: z.string().describe('The envelope sender; of a bounce empty.'),
+    recipient: z.string().describe('The envelope recipient.'),
+    kind: z.enum(INBOUND_KINDS),
+    project_id: idSchema('The project of the email; null: it matches no email.').nullable(),
+    environment: environment.nullable(),
+    email_id: idSchema('The email that it is about.').nullable(),
+    position: z.int().nullable().describe('The recipient of that email, counted from 0.'),
+    change: z
+      .string()
+      .nullable()
+      .meta({
+        description: 'The new status of that recipient; null: none.',
+        examples: ['bounced'],
+      }),
+    size_bytes: z.int().describe('The size of the whole message.'),
+  })
+  .meta({ id: 'InboundMessage' });
+
+const inboundList = listOf('InboundMessageList', inboundMessage);
+
+const inboundDetail = inboundMessage
+  .extend({ content: z.string().describe('As received, with its header; at most 256 KB.') })
+  .meta({ id: 'InboundMessageDetail' });

@@ -1,0 +1,108 @@
+/** The state of the installation at a glance, for the operator. */
+import { z } from 'zod';
+import packageFile from '../../package.json' with { type: 'json' };
+import { UNREADY_CODES, unreadySentence } from '../core/readiness.ts';
+import { listConditions } from './condition-store.ts';
+import { listNodeFacts } from '../database/migration/upgrade-facts.ts';
+import { queueDepth } from '../delivery/queue-control/depth-store.ts';
+import { readReconciliation } from '../reconciliation/day-store.ts';
+import { onlyOperators } from '../http/operators.ts';
+import { failures } from '../http/schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
+import { condition, conditionToWire } from './routes.ts';
+
+const CONDITIONS_MAX = 1_000;
+
+export function registerStatusRoute(app: App, services: HttpServices): void {
+  const { db } = services;
+  app.get('/v1/operator/status', {
+    config: { access: 'session' },
+    preHandler: onlyOperators(db),
+    schema: {
+      summary: 'Show the state of the installation',
+      description:
+        'Whether mail is accepted and sent, the nodes, what waits, what the operator has to act on, and the newest backup. ' +
+        'For owners.',
+      operationId: 'getStatus',
+      tags: ['Operator'],
+      security: BY_SESSION,
+      response: { 200: status, ...failures(404) },
+    },
+    handler: async () => {
+      const [nodes, depths, proof, open, backup] = await Promise.all([
+        listNodeFacts(db),
+        queueDepth(db, []),
+        readReconciliation(db),
+        listConditions(db, CONDITIONS_MAX),
+        services.newestBackup(),
+      ]);
+      const sum = (count: (one: (typeof depths)[number]) => number) =>
+        depths.reduce((total, one) => total + count(one), 0);
+      return {
+        object: 'status' as const,
+        version: packageFile.version,
+        unready: services
+          .unready()
+          .map((one) => ({ code: one.code, message: unreadySentence(one) })),
+        warnings: [...services.readyWarnings()],
+        on_hold: services.isOnHold(),
+        nodes: nodes.map(({ host, version, workers }) => ({ host, version, workers })),
+        queue: {
+          waiting: sum(({ depth }) => depth),
+          due: sum(({ due }) => due),
+          held: sum(({ held }) => held),
+          oldest_s: Math.round(Math.max(0, ...depths.map(({ oldestS }) => oldestS))),
+        },
+        is_accounted_for: proof.differing === 0,
+        conditions: open.map(conditionToWire),
+        backup: backup && {
+          to: backup.place,
+          newest: 'file' in backup ? backup.file : null,
+          age_seconds: 'ageMs' in backup ? Math.round(backup.ageMs / 1_000) : null,
+          problem: 'problem' in backup ? backup.problem : null,
+        },
+      };
+    },
+  });
+}
+
+const status = z
+  .object({
+    object: z.literal('status'),
+    version: z.string().meta({ description: 'Of Letterhaus.', examples: ['0.1.0'] }),
+    unready: z
+      .array(z.object({ code: z.enum(UNREADY_CODES), message: z.string() }))
+      .describe('Why no mail is accepted or sent; empty: it is.'),
+    warnings: z.array(z.string()).describe('What is wrong although requests can be served.'),
+    on_hold: z.boolean().describe('Restored and not released yet: nothing is sent.'),
+    nodes: z
+      .array(
+        z.object({
+          host: z.string().meta({ examples: ['mail1'] }),
+          version: z.string().nullable(),
+          workers: z.int(),
+        }),
+      )
+      .describe('Machines with workers; one that was killed stays for 15 seconds.'),
+    queue: z.object({
+      waiting: z.int().describe('Recipients that have not ended; above 100,000 an estimate.'),
+      due: z.int().describe('Of these, those that could be tried now and are in the table.'),
+      held: z.int().describe('Of these, those that are held.'),
+      oldest_s: z.int().describe('How long the oldest of those that could be sent has waited.'),
+    }),
+    is_accounted_for: z
+      .boolean()
+      .describe('The daily proof found no difference that is not acknowledged.'),
+    conditions: z.array(condition).describe('What the operator has to act on; the newest 1,000.'),
+    backup: z
+      .object({
+        to: z.string().describe('Where the service puts backups.'),
+        newest: z.string().nullable().describe('The newest one; null: there is none.'),
+        age_seconds: z.int().nullable().describe('Its age.'),
+        problem: z.string().nullable().describe('Why the backups cannot be listed.'),
+      })
+      .nullable()
+      .describe('null: the service makes none.'),
+  })
+  .meta({ id: 'InstallationStatus' });

@@ -1,0 +1,351 @@
+/**
+ * The daily proof that all mail is accounted for: its summary for keys of the operator and admins; its days, a check now,
+ * and the acknowledgement of differences for owners.
+ */
+import { setImmediate as turn } from 'node:timers/promises';
+import { z } from 'zod';
+import {
+  describeDifference,
+  DIFFERENCE_KINDS,
+  DIFFERENCES,
+  STATUS_COLUMNS,
+} from './differences.ts';
+import { type Refusal, refuseFields } from '../core/refusals.ts';
+import { reconcile, reportProject } from './reconcile.ts';
+import { isId } from '../database/ids.ts';
+import { listAllProjects } from '../accounts/projects/project-store.ts';
+import {
+  acknowledgeDay,
+  listDifferences,
+  listReconciledDays,
+  type ReconciledDay,
+  readReconciliation,
+} from './day-store.ts';
+import { checkSoon } from './reconciliation-store.ts';
+import { refuse } from '../http/errors.ts';
+import { listAnswer } from '../http/list.ts';
+import { isOperator, NOT_OPERATORS, onlyOperators } from '../http/operators.ts';
+import { failures, idSchema, listOf, time } from '../http/schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+import { BY_SESSION } from '../accounts/sessions/http-sessions.ts';
+
+const TAGS = ['Operator'];
+const SHOWN_MAX = 100;
+const DAYS_MAX = 1_000;
+const SHOWN_DAYS = 14;
+const DAY_MS = 86_400_000;
+/** Then the answer says that it is not complete. */
+const BUDGET_MS = 20_000;
+
+export function registerReconciliationRoutes(app: App, services: HttpServices): void {
+  registerSummary(app, services);
+  registerDays(app, services);
+  registerCheck(app, services);
+  registerAcknowledgement(app, services);
+}
+
+function registerSummary(app: App, { db }: HttpServices): void {
+  app.get('/v1/operator/reconciliation', {
+    schema: {
+      summary: 'Get whether all mail is accounted for',
+      description:
+        'The result of the daily proof: for each project and day, accepted recipients are compared with those that ' +
+        'ended and those that wait. For keys of the operator, and for admins.',
+      operationId: 'getReconciliation',
+      tags: ['Service'],
+      response: { 200: reconciliation, ...failures() },
+    },
+    handler: async (request, reply) => {
+      if (!(await isOperator(db, request))) return refuse(reply, NOT_OPERATORS);
+      const summary = await readReconciliation(db);
+      const differing = await listDifferences(db, SHOWN_MAX);
+      return {
+        object: 'reconciliation' as const,
+        is_accounted_for: summary.differing === 0,
+        from: summary.through < summary.from ? null : summary.from,
+        to: summary.through < summary.from ? null : summary.through,
+        checked_at: summary.finishedAt?.toISOString() ?? null,
+        days_differing: summary.differing,
+        days_waiting: summary.waiting,
+        days_removed: summary.removed,
+        differences: differing.map(differenceToWire),
+      };
+    },
+  });
+}
+
+function differenceToWire({ projectId, projectName, day, differences }: ReconciledDay) {
+  return {
+    day,
+    project_id: projectId,
+    project_name: projectName,
+    differences: differences.map((one) => ({
+      kind: one.kind,
+      message: describeDifference(one),
+      remedy: DIFFERENCES[one.kind].toDo,
+      email_ids: [...one.examples],
+    })),
+  };
+}
+
+function registerDays(app: App, { db }: HttpServices): void {
+  app.get('/v1/operator/reconciliation/days', {
+    config: { access: 'session' },
+    preHandler: onlyOperators(db),
+    schema: {
+      summary: 'List the days with mail, by project',
+      description:
+        'Recipients by status and what differs, newest day first; by default the last 14 days. For owners.',
+      operationId: 'listReconciledDays',
+      tags: TAGS,
+      security: BY_SESSION,
+      querystring: dayQuery,
+      response: { 200: dayList, ...failures(404, 422) },
+    },
+    handler: async (request, reply) => {
+      const { from, to = '9999-12-31', project_id: projectId = null } = request.query;
+      if (projectId !== null && !isId(projectId)) return refuse(reply, NO_SUCH_ID);
+      const { through } = await readReconciliation(db);
+      const first = new Date(Date.parse(through) - (SHOWN_DAYS - 1) * DAY_MS);
+      const range = { from: from ?? first.toISOString().slice(0, 10), to, projectId };
+      const listed = await listReconciledDays(db, range, DAYS_MAX + 1);
+      const { has_more } = listAnswer(listed, DAYS_MAX);
+      const data = listed.slice(0, DAYS_MAX).filter(hasAny).map(dayToWire);
+      return { object: 'list' as const, data, has_more };
+    },
+  });
+}
+
+function registerCheck(app: App, { db, world, operatorEvents }: HttpServices): void {
+  app.post('/v1/operator/reconciliation/check', {
+    config: { access: 'session' },
+    preHandler: onlyOperators(db),
+    schema: {
+      summary: 'Check now that all mail is accounted for',
+      description:
+        'What is due, and with `walks_queue` the queue; with `day` that day again, also today. Nothing is repaired. ' +
+        'After 20 seconds it answers `is_complete: false`: repeat it without `day`. For owners.',
+      operationId: 'checkReconciliation',
+      tags: TAGS,
+      security: BY_SESSION,
+      body: checkRequest,
+      response: { 200: check, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { day: asked, project_id: projectId = null, walks_queue: walksQueue } = request.body;
+      if (projectId !== null && !isId(projectId)) return refuse(reply, NO_SUCH_ID);
+      if (asked !== undefined) {
+        if (asked > (await readReconciliation(db)).today) {
+          const message = `${asked} has not begun (UTC)`;
+          return refuse(reply, refuseFields([{ field: 'day', message }]));
+        }
+        const all = projectId === null ? await listAllProjects(db) : [{ id: projectId }];
+        for (const { id } of all) await checkSoon(db, { projectId: id, day: asked });
+      }
+      const untilMs = world.monotonicMs() + BUDGET_MS;
+      let isComplete = true;
+      const rest = async (): Promise<boolean> => {
+        await turn();
+        isComplete = world.monotonicMs() < untilMs;
+        return isComplete;
+      };
+      await reconcile({ db, operatorEvents, rest }, { projectId, walksQueue });
+      await operatorEvents.flush();
+      return { object: 'reconciliation_check' as const, is_complete: isComplete };
+    },
+  });
+}
+
+function registerAcknowledgement(app: App, { db, operatorEvents }: HttpServices): void {
+  app.post('/v1/operator/reconciliation/acknowledge', {
+    config: { access: 'session' },
+    preHandler: onlyOperators(db),
+    schema: {
+      summary: 'Acknowledge the differences of a day',
+      description:
+        'It ends the alarm about them; further ones of this day are reported again. For owners.',
+      operationId: 'acknowledgeReconciliation',
+      tags: TAGS,
+      security: BY_SESSION,
+      body: acknowledgement,
+      response: { 200: acknowledged, ...failures(400, 404, 413, 415, 422) },
+    },
+    handler: async (request, reply) => {
+      const { day: known, project_id: projectId = null } = request.body;
+      if (projectId !== null && !isId(projectId)) return refuse(reply, NO_SUCH_ID);
+      const projects = await acknowledgeDay(db, { projectId, day: known });
+      if (projects.length === 0) {
+        const message = `There is no difference of ${known} to acknowledge; \`letterhaus reconcile\` lists them.`;
+        return refuse(reply, { refused: 'not_found', message });
+      }
+      for (const id of projects) await reportProject({ db, operatorEvents }, id);
+      await operatorEvents.flush();
+      return { object: 'reconciliation_acknowledged' as const, day: known, projects };
+    },
+  });
+}
+
+const NO_SUCH_ID: Refusal = refuseFields([{ field: 'project_id', message: 'is not an id' }]);
+
+const hasAny = ({ recipients, differences, checkedAt }: ReconciledDay): boolean =>
+  recipients > 0 || differences.length > 0 || checkedAt === null;
+
+function dayToWire(one: ReconciledDay) {
+  return {
+    object: 'reconciled_day' as const,
+    day: one.day,
+    project_id: one.projectId,
+    project: one.projectName,
+    state: stateOf(one),
+    checked_at: one.checkedAt?.toISOString() ?? null,
+    emails: one.emails,
+    recipients: one.recipients,
+    statuses: one.statuses,
+    differences: one.differences.map((difference) => ({
+      ...difference,
+      examples: [...difference.examples],
+      message: describeDifference(difference),
+      remedy: DIFFERENCES[difference.kind].toDo,
+    })),
+    acknowledged_at: one.acknowledgedAt?.toISOString() ?? null,
+  };
+}
+
+const STATES = [
+  'differs',
+  'acknowledged',
+  'not_checked',
+  'removed',
+  'accounted_for_open',
+  'accounted_for',
+] as const;
+
+function stateOf({
+  differences,
+  acknowledgedAt,
+  checkedAt,
+  isWaiting,
+  statuses,
+}: ReconciledDay): (typeof STATES)[number] {
+  if (differences.length > 0) return acknowledgedAt === null ? 'differs' : 'acknowledged';
+  if (checkedAt === null) return isWaiting ? 'not_checked' : 'removed';
+  return (statuses.open ?? 0) > 0 ? 'accounted_for_open' : 'accounted_for';
+}
+
+const day = (description: string) =>
+  z.string().meta({ description, format: 'date', examples: ['2026-11-24'] });
+
+const reconciliation = z
+  .object({
+    object: z.literal('reconciliation'),
+    is_accounted_for: z.boolean().describe('No difference was found, or all are acknowledged.'),
+    from: day(
+      'The first of the last 30 days (UTC) that can be checked; null before the first is over.',
+    ).nullable(),
+    to: day('The last day that is over.').nullable(),
+    checked_at: time('When all that was due had been checked; null: never.').nullable(),
+    days_differing: z
+      .int()
+      .describe('Days of a project with a difference that is not acknowledged.'),
+    days_waiting: z.int().describe('Days of a project that are to be checked now.'),
+    days_removed: z
+      .int()
+      .describe('Days of a project whose mail the retention removed before it could be checked.'),
+    differences: z
+      .array(
+        z.object({
+          day: day('The day on which the mail was accepted (UTC).'),
+          project_id: idSchema('The project.'),
+          project_name: z.string().describe('Its name.'),
+          differences: z.array(
+            z.object({
+              kind: z.enum(DIFFERENCE_KINDS),
+              message: z.string().describe('What differs.'),
+              remedy: z.string().describe('What to do.'),
+              email_ids: z.array(idSchema('An email.')).describe('Some of the emails.'),
+            }),
+          ),
+        }),
+      )
+      .describe('The newest days with a difference that is not acknowledged, at most 100.'),
+  })
+  .meta({ id: 'Reconciliation' });
+
+const date = z.iso.date().meta({ description: 'A day (UTC).', examples: ['2026-11-24'] });
+const projectId = z
+  .string()
+  .optional()
+  .meta({
+    description: 'Only this project.',
+    format: 'uuid',
+    examples: ['0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa'],
+  });
+
+const dayQuery = z.strictObject({
+  from: date.optional(),
+  to: date.optional(),
+  project_id: projectId,
+});
+
+const reconciledDay = z
+  .object({
+    object: z.literal('reconciled_day'),
+    day: day('The day on which the mail was accepted (UTC).'),
+    project_id: idSchema('The project.'),
+    project: z.string().describe('Its name.'),
+    state: z
+      .enum(STATES)
+      .describe(
+        '`differs`: not acknowledged. `removed`: the retention removed its mail before the check. ' +
+          '`accounted_for_open`: some recipients have not ended.',
+      ),
+    checked_at: time('When it was checked; null: not yet.').nullable(),
+    emails: z.int(),
+    recipients: z.int(),
+    statuses: z
+      .partialRecord(z.enum(STATUS_COLUMNS), z.int())
+      .describe('Recipients by status; `open`: not ended.'),
+    differences: z.array(
+      z.object({
+        kind: z.enum(DIFFERENCE_KINDS),
+        message: z.string().describe('What differs.'),
+        remedy: z.string().describe('What to do.'),
+        emails: z.int().describe('How many emails.'),
+        examples: z.array(idSchema('An email.')).describe('Some of them.'),
+        counter: z.string().optional().describe('Which counter differs.'),
+        counted: z.int().optional().describe('What it counted.'),
+        stored: z.int().optional().describe('What is stored.'),
+      }),
+    ),
+    acknowledged_at: time('When an operator acknowledged the differences.').nullable(),
+  })
+  .meta({ id: 'ReconciledDay' });
+
+const dayList = listOf('ReconciledDayList', reconciledDay);
+
+const checkRequest = z
+  .strictObject({
+    day: date.optional(),
+    project_id: projectId,
+    walks_queue: z.boolean().default(false).describe('Also looks at every place in the queue.'),
+  })
+  .meta({ id: 'ReconciliationCheckRequest' });
+
+const check = z
+  .object({
+    object: z.literal('reconciliation_check'),
+    is_complete: z.boolean().describe('Everything that was due is checked.'),
+  })
+  .meta({ id: 'ReconciliationCheck' });
+
+const acknowledgement = z
+  .strictObject({ day: date, project_id: projectId })
+  .meta({ id: 'ReconciliationAcknowledgement' });
+
+const acknowledged = z
+  .object({
+    object: z.literal('reconciliation_acknowledged'),
+    day: day('The day.'),
+    projects: z.array(idSchema('A project.')),
+  })
+  .meta({ id: 'ReconciliationAcknowledged' });

@@ -1,0 +1,167 @@
+/** What happened to an address: the events of the emails to it, and its suppressions. */
+import { z } from 'zod';
+import { type Refusal, refuseFields } from '../core/refusals.ts';
+import { addressKey, explainAddress, parseAddress } from '../mail/address.ts';
+import {
+  type AddressLogEntry,
+  readAddressLog,
+  type SuppressedIn,
+  suppressedIn,
+} from './address-log-store.ts';
+import { listProjects } from '../accounts/projects/project-store.ts';
+import { SUPPRESSION_REASONS } from './suppression-store.ts';
+import { callerOf } from '../http/access.ts';
+import { refuse } from '../http/errors.ts';
+import { environment, failures, idSchema, listOf, time } from '../http/schemas.ts';
+import type { App, HttpServices } from '../http/services.ts';
+
+export function registerRecipientLogRoute(app: App, { db }: HttpServices): void {
+  app.get('/v1/recipients/:address/log', {
+    schema: {
+      summary: 'Show what happened to a recipient',
+      description:
+        'Newest first: the events of the emails to the address with the replies of mail servers, and its suppressions; first ' +
+        'the lists that suppress it now. A member may ask about all projects of the organization.',
+      operationId: 'getRecipientLog',
+      tags: ['Emails'],
+      params: z.object({ address }),
+      querystring: logQuery,
+      response: { 200: log, ...failures(422) },
+    },
+    handler: async (request, reply) => {
+      const { address: text } = request.params;
+      const parsedAddress = parseAddress(text);
+      if (parsedAddress === null) {
+        return refuse(reply, refuseFields([{ field: 'address', message: explainAddress(text) }]));
+      }
+      const { scope, limit, environment: only = null } = request.query;
+      if (scope === 'organization' && request.session === null)
+        return refuse(reply, ONLY_IN_SESSIONS);
+      const caller = callerOf(request);
+      const ofAll = await listProjects(db, caller.organizationId);
+      const projects =
+        scope === 'organization' ? ofAll : ofAll.filter(({ id }) => id === caller.projectId);
+      const names = new Map(projects.map(({ id, name }) => [id, name]));
+      const about = {
+        projectIds: [...names.keys()],
+        environment: scope === 'organization' ? only : caller.environment,
+        addressKey: addressKey(parsedAddress),
+      };
+      const [found, lists] = await Promise.all([
+        readAddressLog(db, { ...about, limit: limit + 1 }),
+        suppressedIn(db, about),
+      ]);
+      return {
+        object: 'list' as const,
+        address: parsedAddress,
+        suppressed: lists.map((one) => suppressionToWire(one, names)),
+        data: found.slice(0, limit).map((entry) => entryToWire(entry, names)),
+        has_more: found.length > limit,
+      };
+    },
+  });
+}
+
+const ONLY_IN_SESSIONS: Refusal = {
+  refused: 'authorization_error',
+  message:
+    'A key concerns one project and environment; the organization as a whole is for members who are signed in.',
+};
+
+function entryToWire(entry: AddressLogEntry, names: ReadonlyMap<string, string>) {
+  return {
+    at: entry.at.toISOString(),
+    project_id: entry.projectId,
+    project: names.get(entry.projectId) ?? '',
+    environment: entry.environment,
+    email_id: entry.emailId,
+    type: entry.type,
+    code: entry.code,
+    enhanced_code: entry.enhancedCode,
+    message: entry.message,
+    mx: entry.mx,
+    category: entry.category,
+    blame: entry.blame,
+    advice: entry.advice,
+    reason: entry.reason,
+    by: entry.by,
+  };
+}
+
+function suppressionToWire(one: SuppressedIn, names: ReadonlyMap<string, string>) {
+  return {
+    project_id: one.projectId,
+    project: names.get(one.projectId) ?? '',
+    environment: one.environment,
+    reason: one.reason,
+    created_at: one.createdAt.toISOString(),
+    expires_at: one.expiresAt?.toISOString() ?? null,
+    source_email_id: one.sourceEmailId,
+    simulated: one.isSimulated,
+  };
+}
+
+const address = z
+  .string()
+  .meta({ description: 'The address of the recipient.', examples: ['jo@example.org'] });
+
+const logQuery = z.strictObject({
+  scope: z
+    .enum(['project', 'organization'])
+    .default('project')
+    .describe('`organization`: all of its projects, for members.'),
+  environment: environment
+    .optional()
+    .describe('With `organization`: only this environment. Absent: both.'),
+  limit: z.coerce
+    .number<string>()
+    .int()
+    .min(1)
+    .max(1_000)
+    .default(50)
+    .describe('How many to return at most.'),
+});
+
+const text = (description: string) => z.string().nullable().describe(description);
+const where = {
+  project_id: idSchema('The project.'),
+  project: z.string().describe('Its name.'),
+  environment,
+};
+
+const entry = z
+  .object({
+    at: time('When it happened.'),
+    ...where,
+    email_id: idSchema('The email; null: no email caused it.').nullable(),
+    type: z.string().meta({
+      description: 'The event, `suppression.added` or `suppression.removed`.',
+      examples: ['email.bounced'],
+    }),
+    code: z.int().nullable().describe('What the mail server answered.'),
+    enhanced_code: text('Its enhanced status code.'),
+    message: text('Its text.'),
+    mx: text('Its name.'),
+    category: text('What the reply means.'),
+    blame: text('Who is responsible.'),
+    advice: text('What to do.'),
+    reason: z.enum(SUPPRESSION_REASONS).nullable().describe('Of a suppression: why.'),
+    by: text('Of a suppression: who changed it.'),
+  })
+  .meta({ id: 'RecipientLogEntry' });
+
+const log = listOf('RecipientLogList', entry, {
+  address,
+  suppressed: z
+    .array(
+      z.object({
+        ...where,
+        reason: z.enum(SUPPRESSION_REASONS),
+        created_at: time('Since when.'),
+        expires_at: time('Until when; null: without end.').nullable(),
+        source_email_id: idSchema('The email that caused it.').nullable(),
+        simulated: z.boolean().describe('An address of the simulator: it gets mail all the same.'),
+      }),
+    )
+    .describe('The lists that the address is on now.'),
+});
