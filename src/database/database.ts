@@ -368,17 +368,6 @@ class Pool implements Queryable {
   }
 }
 
-/** The same queries, with a maximum wait for locks. */
-export function impatient(db: Pick<Database, 'transaction'>, lockTimeoutMs: number): Queryable {
-  return {
-    query: (statement, values) =>
-      db.transaction(async (tx) => {
-        await tx.query(`set local lock_timeout = ${lockTimeoutMs}`);
-        return tx.query(statement, values);
-      }),
-  };
-}
-
 /**
  * Runs `work` until the database is available. `work` must be safe to repeat, since a statement whose
  * connection was lost may have been executed. Other errors are thrown, also a lock timeout: it concerns

@@ -34,17 +34,7 @@ export const latencyClass = (now: string): string =>
   `width_bucket(extract(epoch from ${now} - greatest(e.created_at, e.scheduled_at))::float8,
                 '{${LATENCY_BOUNDS_S.join()}}'::float8[])`;
 
-/** Steps of the statements that change something, after `t`. This one needs `accepted`. */
-export const COUNT_ACCEPTED = `
-new_counts as (
-  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
-                            recipients, suppressed)
-  select a.project_id, a.environment, t.now, 'accepted', a.domain, a.key_id, a.tags, 1,
-         a.open + a.suppressed, a.suppressed
-    from t, accepted a
-)`;
-
-/** Needs `numbered` and `email`. A report that came later says nothing about the time to delivery. */
+/** Steps of the statements that change something, after `t`. This one needs `numbered` and `email`. A report that came later says nothing about the time to delivery. */
 export const COUNT_SETTLED = `
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, provider, tags,

@@ -1,7 +1,6 @@
 /** Accepting emails of a project whose limit has blocks, for database/plans.test.ts. */
-import { runBatch } from '../../src/accept/store/statement.ts';
-import { runUsual, runUsualTogether } from '../../src/accept/store/fast-path.ts';
-import { runEmailBatch } from '../../src/accept/store/email-batch.ts';
+import { runBatch, runEmailBatch } from '../../src/database/accept-full.ts';
+import { runUsual, runUsualTogether } from '../../src/database/accept-fast.ts';
 import { newId } from '../../src/database/ids.ts';
 import { makeBlocks } from '../../src/accept/store/limit-blocks.ts';
 import { listLimits } from '../../src/accounts/limits/limit-store.ts';

@@ -8,7 +8,7 @@ import { AcceptStore, findStored } from '../../src/accept/store/accept.ts';
 import * as addressLog from '../../src/suppressions/address-log-store.ts';
 import { AHEAD_MAX } from '../../src/emails/diagnosis/diagnosis-store.ts';
 import * as diagnosis from '../../src/emails/diagnosis/diagnosis-store.ts';
-import { rehearse } from '../../src/accept/store/dry-run.ts';
+import { rehearse } from '../../src/database/accept-full.ts';
 import * as emails from '../../src/emails/email-store.ts';
 import { type EmailFilter, listEmails } from '../../src/emails/email-store.ts';
 import {
@@ -157,7 +157,6 @@ async function acceptTogether(stage: Stage, usual = false): Promise<void> {
   await acceptStore(stage).acceptBatch(permissive);
 }
 
-/** What has a key and was refused by the limit may be a repeat: it is looked for once more. */
 async function goBeyondTheLimit(stage: Stage): Promise<void> {
   const set = (max: number) =>
     stage.db.query(

@@ -3,20 +3,24 @@ import { after, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { address } from '../../../test/support/deliveries.ts';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
-import { type AcceptConnection, AcceptStore } from './accept.ts';
-import { APP_ROLE, Database, DatabaseUnavailable } from '../../database/database.ts';
+import { AcceptStore } from './accept.ts';
+import {
+  APP_ROLE,
+  Database,
+  DatabaseUnavailable,
+  type Queryable,
+} from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-const transaction: Database['transaction'] = (work) => db.accepting.transaction(work);
 const always = (id: string) => () => id;
 
 /** As two workers on one database: each its own connection. */
 function newStore(
-  own: Pick<Database, 'accepting'> = db,
+  own: { accepting: Queryable } = db,
   holder: () => string | null = always(newId()),
 ): AcceptStore {
   return new AcceptStore(own.accepting, {
@@ -264,7 +268,6 @@ test('when the connection is lost after the commit, the outcome is looked up', a
   // The statement is committed; the answer never arrives.
   const store = new AcceptStore(
     {
-      transaction,
       async query<Row extends object>(...args: Parameters<Database['query']>): Promise<Row[]> {
         const rows = await db.accepting.query<Row>(...args);
         if (died) return rows;
@@ -308,8 +311,7 @@ test('a lock that is held too long fails its request and delays no other', async
 
 test('committed emails stay accepted when the database becomes unreachable just after', async () => {
   const sender = await newSender(db, 1);
-  const lookFails: AcceptConnection = {
-    transaction,
+  const lookFails: Queryable = {
     query: (statement, values) =>
       typeof statement === 'object'
         ? db.accepting.query(statement, values)
@@ -327,8 +329,7 @@ test('recipients are held under the lease that the statement named, even if it h
   const [first, second] = [newId(), newId()];
   const answerAfter = (sentUnder: string | null, answeredUnder: string | null) => {
     let lease = sentUnder;
-    const accepting: AcceptConnection = {
-      transaction,
+    const accepting: Queryable = {
       async query(statement, values) {
         const rows = await db.accepting.query<never>(statement, values);
         lease = answeredUnder;
@@ -380,4 +381,58 @@ test('a project whose limit is locked does not delay others, and sends after the
   assert.equal(await send(locked), 'accepted');
   assert.equal(await countOf('emails', locked.projectId), 2);
   await own.close();
+});
+
+/** A worker of which nothing is heard while it waits before its statement that stores. */
+function frozenBefore(statement: string): {
+  own: Queryable;
+  frozen: Promise<void>;
+  thaw: () => void;
+} {
+  const frozen = Promise.withResolvers<void>();
+  const thawed = Promise.withResolvers<void>();
+  const own: Queryable = {
+    async query<Row extends object>(...[asked, values]: Parameters<Queryable['query']>) {
+      if (typeof asked === 'object' && asked.name === statement) {
+        frozen.resolve();
+        await thawed.promise;
+      }
+      return db.accepting.query<Row>(asked, values);
+    },
+  };
+  return { own, frozen: frozen.promise, thaw: thawed.resolve };
+}
+
+test('a worker that freezes between reading the facts and storing delays no other of its project', async () => {
+  const sender = await newSender(db, 3);
+  const idempotency = { key: 'frozen', fingerprint: 'aa' };
+  // Two recipients are decided by the full path.
+  const email = () => newEmail(sender, { to: ['a@example.net', 'b@example.net'], idempotency });
+  const { own, frozen, thaw } = frozenBefore('accept_insert');
+  const late = newStore({ accepting: own }).accept(email());
+  await frozen;
+  await withSecondWorker(async (second) => {
+    await second.accepting.query(`set lock_timeout = '1ms'`);
+    const store = newStore(second);
+    const first = await store.accept(email());
+    assert.equal(first.outcome, 'accepted');
+    assert.deepEqual((await acceptAll(store, [newEmail(sender)])).count('accepted'), 1);
+    thaw();
+    const row = await late;
+    assert.deepEqual([row.outcome, row.response], ['replayed', first.response]);
+  });
+  assert.equal(await countOf('emails', sender.projectId), 2);
+});
+
+test('emails that were decided for room that others took are decided again', async () => {
+  const sender = await newSender(db, 3);
+  const { own, frozen, thaw } = frozenBefore('accept_insert');
+  const batch = Array.from({ length: 3 }, () => newEmail(sender, { scheduledAt: new Date(0) }));
+  const late = acceptAll(newStore({ accepting: own }), batch);
+  await frozen;
+  await withSecondWorker((second) => newStore(second).accept(newEmail(sender)));
+  thaw();
+  const { count } = await late;
+  assert.deepEqual([count('accepted'), count('limited')], [2, 1]);
+  assert.equal(await countOf('emails', sender.projectId), 3);
 });

@@ -4,12 +4,10 @@
  * Guarantee: a result `accepted` or `replayed` means that email, recipients, first event and idempotency
  * key are one committed transaction on disk. Requests that arrive during a commit join the next one. If
  * the connection is lost around the commit, the database is asked which emails it has (`findStored`);
- * their ids were made before the statement.
+ * their ids were made before the statement. The emails of one batch request are one commit.
  *
- * The emails of one batch request (email-batch.ts) are one commit.
- *
- * Usual emails are stored by a shorter statement (fast-path.ts). What it leaves alone, and what is not
- * usual, is decided by the accept statement, in commits of its own.
+ * Emails that need no decision are stored by the fast path (database/accept-fast.ts), in one statement. What it leaves alone, and
+ * all others, go to the full path (database/accept-full.ts), in commits of their own.
  *
  * A project that sends much under a large limit gets blocks of it (limit-blocks.ts), which this worker finds out from
  * a result or makes itself.
@@ -20,18 +18,22 @@
 import { Overloaded } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { NOT_TRACKED, trackingOf } from '../../mail/links/tracking-link.ts';
-import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './statement.ts';
-import { isUsual, runUsual, runUsualTogether } from './fast-path.ts';
-import { type EmailBatch, runEmailBatch } from './email-batch.ts';
+import type {
+  AcceptRow,
+  EmailBatch,
+  EmailFacts,
+  NewEmail,
+} from '../../database/accept-decision.ts';
+import {
+  type FastPathOptions,
+  isUsual,
+  runUsual,
+  runUsualTogether,
+} from '../../database/accept-fast.ts';
+import { runBatch, runEmailBatch } from '../../database/accept-full.ts';
 import { makeBlocks, needsBlocks } from './limit-blocks.ts';
 import type { QueuedEmail } from '../../delivery/queue/queue-store.ts';
-import {
-  type Database,
-  DatabaseUnavailable,
-  impatient,
-  isLockTimeout,
-  type Queryable,
-} from '../../database/database.ts';
+import { DatabaseUnavailable, isLockTimeout, type Queryable } from '../../database/database.ts';
 import { GroupCommit } from '../../database/group-commit.ts';
 
 /** The connection was lost around the commit, and its result could not be determined in time. */
@@ -50,17 +52,20 @@ type AcceptRequest = NewEmail | EmailBatch;
 /** One row per email of a request; a promise if they have to be read after a lost connection. */
 type Answer = readonly AcceptRow[] | Promise<readonly AcceptRow[]>;
 
-/** The connection that accepting uses. */
-export type AcceptConnection = Queryable & Pick<Database, 'transaction'>;
-
-export type AcceptStoreOptions = Omit<BatchOptions, 'holder' | 'hasBlocks' | 'onBlocks'> & {
+export type AcceptStoreOptions = Pick<
+  FastPathOptions,
+  'limit' | 'recipientLimit' | 'onNotified'
+> & {
   /** The lease of this worker, for held recipients; null while it has none. */
   holder: () => string | null;
   /** Called for emails that may be stored and held by this worker, before the result is known. */
   onUnknown: (emails: readonly QueuedEmail[]) => void;
 };
 
-type CommitOptions = AcceptStoreOptions & { withBlocks: Set<string> };
+type CommitOptions = AcceptStoreOptions & {
+  withBlocks: Set<string>;
+  lockTimeoutMs?: number;
+};
 
 /** The lock timeout for projects whose limit row was locked for longer than a batch waits. */
 const BUSY_LOCK_TIMEOUT_MS = 100;
@@ -80,11 +85,11 @@ export class AcceptStore {
   /** Equal requests in this process share one commit (sharedBy). */
   readonly #byKey = new Map<string, Promise<readonly AcceptRow[]>>();
 
-  constructor(db: AcceptConnection, given: AcceptStoreOptions) {
+  constructor(db: Queryable, given: AcceptStoreOptions) {
     const options = { ...given, withBlocks: this.#withBlocks };
-    const busyDb = impatient(db, BUSY_LOCK_TIMEOUT_MS);
+    const busyOptions = { ...options, lockTimeoutMs: BUSY_LOCK_TIMEOUT_MS };
     const apart = (requests: readonly AcceptRequest[]) =>
-      this.#commitApart(busyDb, requests, options);
+      this.#commitApart(db, requests, busyOptions);
     const common = {
       sizeBytes: (request: AcceptRequest) => request.sizeBytes,
       mayTryOneByOne: (error: unknown) => !(error instanceof DatabaseUnavailable),
@@ -109,7 +114,7 @@ export class AcceptStore {
     const decide = unlessBusy((requests) => commitOrFind(db, requests, options));
     const store = unlessBusy(async (requests) => {
       const answers = await this.#commitUsual(db, requests, options);
-      this.#makeBlocks(busyDb, requests, answers);
+      this.#makeBlocks(db, requests, answers);
       return answers;
     });
     this.#commits = new GroupCommit({ ...common, commit: decide, paceMs: ACCEPT_PACE_MS });
@@ -139,7 +144,7 @@ export class AcceptStore {
       if (answer instanceof Promise || this.#withBlocks.has(limit)) continue;
       if (!needsBlocks(answer[0]!.limit)) continue;
       this.#withBlocks.add(limit);
-      makeBlocks(db, request).catch(() => this.#withBlocks.delete(limit));
+      makeBlocks(db, request, BUSY_LOCK_TIMEOUT_MS).catch(() => this.#withBlocks.delete(limit));
     }
   }
 
@@ -261,7 +266,7 @@ function asReplay(rows: readonly AcceptRow[], { idempotency }: AcceptRequest): A
 type Store<Rows> = (
   db: Queryable,
   requests: readonly AcceptRequest[],
-  options: BatchOptions,
+  options: FastPathOptions,
 ) => Promise<Rows[]>;
 
 /** @throws DatabaseUnavailable when nothing was stored */
@@ -301,15 +306,9 @@ const storeUsual: Store<readonly AcceptRow[] | null> = async (db, requests, opti
 
 const decideAll: Store<readonly AcceptRow[]> = async (db, requests, options) => {
   const [first] = requests;
-  if (first && isBatch(first)) {
-    const rows = await runEmailBatch(db, first, options);
-    return [await lookAgainAtRefusedBatch(db, first, rows).catch(() => rows)];
-  }
-  const emails = requests.filter(isEmail);
-  const rows = await runBatch(db, emails, options);
-  // Committed: an error in this look-up must not change the result.
-  const known = await lookAgainAtRefusedKeys(db, emails, rows).catch(() => rows);
-  return known.map((row) => [row]);
+  if (first && isBatch(first)) return [await runEmailBatch(db, first, options)];
+  const rows = await runBatch(db, requests.filter(isEmail), options);
+  return rows.map((row) => [row]);
 };
 
 /** @throws AcceptedUnknown */
@@ -337,75 +336,29 @@ async function findTruth(
   throw new AcceptedUnknown(message, { cause });
 }
 
-const FIND_KEYS = `
-select m.project_id || ' ' || m.environment || ' ' || m.key || ' ' as id, m.response,
-       encode(m.fingerprint, 'hex') as fingerprint
-  from unnest($1::uuid[], $2::text[], $3::text[]) as i(project_id, environment, key)
-  join idempotency m using (project_id, environment, key)
- where m.expires_at > app_now()`;
-
-/**
- * A request with an idempotency key that the limit refused may repeat one that another worker committed
- * while this statement waited for the limit's lock, which its snapshot could not see.
- */
-async function lookAgainAtRefusedKeys(
-  db: Queryable,
-  emails: readonly NewEmail[],
-  rows: AcceptRow[],
-): Promise<AcceptRow[]> {
-  const refused = emails.filter(
-    (email, index) => email.idempotency && rows[index]?.outcome === 'limited',
-  );
-  if (refused.length === 0) return rows;
-  const byKey = await findKeys(db, refused);
-  return rows.map((row, index) => {
-    const earlier = row.outcome === 'limited' && byKey.get(keyOf(emails[index]!) ?? '');
-    return earlier ? { ...row, ...earlier, outcome: 'replayed' } : row;
-  });
-}
-
-async function lookAgainAtRefusedBatch(
-  db: Queryable,
-  batch: EmailBatch,
-  rows: AcceptRow[],
-): Promise<AcceptRow[]> {
-  const isLimited = rows.some(({ outcome }) => outcome === 'limited');
-  const isStored = rows.some(({ outcome }) => outcome === 'accepted');
-  if (batch.idempotency === null || !isLimited || isStored) return rows;
-  const earlier = (await findKeys(db, [batch])).get(keyOf(batch) ?? '');
-  return earlier ? rows.map((row) => ({ ...row, ...earlier, outcome: 'replayed' })) : rows;
-}
-
-type Remembered = { id: string; response: string; fingerprint: string };
-
-/** @returns the stored keys, by keyOf */
-async function findKeys(
-  db: Queryable,
-  requests: readonly AcceptRequest[],
-): Promise<Map<string, Remembered>> {
-  const found = await db.query<Remembered>(FIND_KEYS, [
-    requests.map(({ projectId }) => projectId),
-    requests.map(({ environment }) => environment),
-    requests.map(({ idempotency }) => idempotency?.key),
-  ]);
-  return new Map(found.map((row) => [row.id, row]));
-}
+const FIND_KEY = `
+select response, encode(fingerprint, 'hex') as fingerprint from idempotency
+ where project_id = $1 and environment = $2 and key = $3 and expires_at > app_now()`;
 
 /** What was answered to a request with this Idempotency-Key; null: nothing within 24 hours. */
 export async function findRemembered(
   db: Queryable,
   { projectId, environment }: Scope,
   key: string,
-): Promise<Omit<Remembered, 'id'> | null> {
-  const [found] = await db.query<Remembered>(FIND_KEYS, [[projectId], [environment], [key]]);
-  return found ?? null;
+): Promise<EmailFacts['earlier']> {
+  const found = await db.query<NonNullable<EmailFacts['earlier']>>(FIND_KEY, [
+    projectId,
+    environment,
+    key,
+  ]);
+  return found[0] ?? null;
 }
 
 /** How long and at which interval the result is queried. */
 const TRUTH_WITHIN_MS = 4_000;
 const TRUTH_PAUSE_MS = 400;
 
-/** The columns of an AcceptRow as statement.ts stored them: change both together. */
+/** The columns of an AcceptRow as database/accept-insert.ts stored them: change both together. */
 const FIND_EMAILS = `
 select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
        e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,

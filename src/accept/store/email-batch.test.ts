@@ -3,10 +3,15 @@ import { after, test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { address } from '../../../test/support/deliveries.ts';
 import { emailBatch, newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
-import { type AcceptConnection, AcceptedUnknown, AcceptStore } from './accept.ts';
-import type { AcceptRow } from './statement.ts';
+import { AcceptedUnknown, AcceptStore } from './accept.ts';
+import type { AcceptRow } from '../../database/accept-decision.ts';
 import { newId } from '../../database/ids.ts';
-import { APP_ROLE, Database, DatabaseUnavailable } from '../../database/database.ts';
+import {
+  APP_ROLE,
+  Database,
+  DatabaseUnavailable,
+  type Queryable,
+} from '../../database/database.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -14,7 +19,7 @@ const { db } = database;
 
 const ELSEWHERE = { name: null, address: address('hello@other.com') };
 
-function newStore(accepting: AcceptConnection = db.accepting, unknown: string[] = []): AcceptStore {
+function newStore(accepting: Queryable = db.accepting, unknown: string[] = []): AcceptStore {
   const holder = newId();
   return new AcceptStore(accepting, {
     limit: { max: 100, windowS: 60 },
@@ -196,10 +201,9 @@ test('a batch and concurrent single emails are all stored', async () => {
 });
 
 /** Commits the first statement and loses its answer. */
-function losingTheAnswer(): AcceptConnection {
+function losingTheAnswer(): Queryable {
   let isLost = false;
   return {
-    transaction: (work) => db.accepting.transaction(work),
     async query<Row extends object>(...args: Parameters<Database['query']>): Promise<Row[]> {
       const rows = await db.accepting.query<Row>(...args);
       if (isLost) return rows;

@@ -3,7 +3,7 @@
  *
  * Counting locks the row of the limit until the commit is on disk, which lets a project have one commit at a time on
  * all nodes. Of a large limit, a part of what is left is therefore set aside in up to 8 rows of `limit_blocks`; the
- * short accept statement locks any one of these that nobody else has locked, and takes from it. The row of the limit
+ * fast path locks any one of these that nobody else has locked, and takes from it. The row of the limit
  * counts as used what it has set aside:
  *
  *     used of limit_windows  =  emails accepted in this window  +  permits of the blocks of this window
@@ -15,12 +15,22 @@
  * the next window, or when the limit has been changed, its permits are void, or are returned by those who still
  * count them as used.
  *
- * Only the accept statement, which holds the row of the limit, fills blocks and takes them back
- * (candidates.ts): it fills while there is plenty left, and takes back all of them when it would otherwise refuse.
- * Whoever waits for a block holds the row of the limit, and who holds a block waits for no row of the same project.
+ * One statement, which holds the row of the limit, fills blocks and takes them back (`shareLimits`), before the full path
+ * stores emails: it fills while there is plenty left, and takes back all of them when the row has no room for the emails.
+ * Lock order: the limit row first, then a block. Never wait for a limit row while holding a block of the same project.
  */
 import type { LimitState } from '../../core/limits.ts';
 import type { Scope } from '../../core/scope.ts';
+import {
+  defaultLimits,
+  type LimitDefaults,
+  limitWindow,
+  openWindows,
+  type Wanted,
+  WANTED,
+  wantedValues,
+  withLockTimeout,
+} from '../../database/limit-windows.ts';
 import type { Queryable } from '../../database/database.ts';
 
 /** Concurrent commits of one project; more workers than that share the row of the limit. */
@@ -43,79 +53,90 @@ const isAmple = (o: string, w: string): string => `
              and least(${w}.max - ${w}.used, ${w}.recipients_max - ${w}.recipients_used)
                  >= ${PARTS * PERMITS_MIN}`;
 
-/*
- * Of the accept statement. `i` has the number of emails and recipients, `w` is the locked row of the limit and `o` its
- * openWindows.
- */
+const OF_PROJECT = 'b.project_id = i.project_id and b.environment = i.environment';
+const IS_FILLED = `
+          b.started_at = w.started_at and b.recipients_started_at = w.recipients_started_at
+          and b.limits = w.limits and b.permits >= ${PERMITS_MIN}`;
+const IS_TO_FILL = `b.made_at < t.now - ${FILLED_AFTER} and not (${IS_FILLED})`;
 
-/** Whether blocks have to be taken back or can be filled. */
-export const SHARING = `
+/** Of the facts: permits that are counted as used now; `w` is a limitWindow and `o` its openWindows. */
+export const BLOCKS_IN_FACTS = `
+      select coalesce(sum(b.permits) filter (where o.is_open and b.started_at = w.started_at), 0)::int
+               as permits,
+             coalesce(sum(b.permits) filter (
+               where o.is_open_for_recipients and b.recipients_started_at = w.recipients_started_at), 0)::int
+               as recipients_permits,
+             coalesce(bool_or(${isAmple('o', 'w')} and ${IS_TO_FILL}), false) as is_to_fill
+        from limit_blocks b where w.has_blocks and ${OF_PROJECT}`;
+
+/** Whether blocks have to be taken back or can be filled; `i` has the number of emails and recipients. */
+const SHARING = `
       select w.used + i.emails > w.max or w.recipients_used + i.recipients > w.recipients_max
              as is_short,${isAmple('o', 'w')}
              and i.recipients <= (w.recipients_max - w.recipients_used) / 2 as is_ample,
              least(w.max - w.used, w.recipients_max - w.recipients_used) / ${PARTS} as part`;
 
-const OF_PROJECT = 'b.project_id = i.project_id and b.environment = i.environment';
-const IS_FILLED = `
-          b.started_at = w.started_at and b.recipients_started_at = w.recipients_started_at
-          and b.limits = w.limits and b.permits >= ${PERMITS_MIN}`;
-
 /**
  * Locks the blocks that change and returns their `slots`, what is `returned` to the counts of the row, and the
- * `permits` that each of them has from now on. `elsewhere`: the permits of the others, for the headers.
+ * `permits` that each of them has from now on.
  */
-export const BLOCKS_OF_WINDOWS = `
-      select r.slots, r.returned, r.returned_recipients,
-             case when s.is_ample then s.part else 0 end as permits,
-             case when s.is_short then 0 else greatest(0, e.permits - r.returned) end as elsewhere
-        from (select array_agg(b.slot) filter (where s.is_ample or b.permits > 0) as slots,
-                     coalesce(sum(b.permits) filter (where b.started_at = w.started_at), 0)::int
-                       as returned,
-                     coalesce(sum(b.permits) filter (
-                       where b.recipients_started_at = w.recipients_started_at), 0)::int
-                       as returned_recipients
-                from (select * from (select * from limit_blocks b
-                                      where s.is_short and ${OF_PROJECT}
-                                      order by b.slot for update) b
-                       union all
-                      select * from (select * from limit_blocks b
-                                      where s.is_ample and ${OF_PROJECT}
-                                        and b.made_at < t.now - ${FILLED_AFTER}
-                                        and not (${IS_FILLED}) for update skip locked) b) b) r,
-             (select coalesce(sum(b.permits) filter (where b.started_at = w.started_at), 0)::int
-                       as permits
-                from limit_blocks b where ${OF_PROJECT}) e`;
+const CHANGES = `
+      select array_agg(b.slot) as slots, case when s.is_ample then s.part else 0 end as permits,
+             coalesce(sum(b.permits) filter (where b.started_at = w.started_at), 0)::int as returned,
+             coalesce(sum(b.permits) filter (
+               where b.recipients_started_at = w.recipients_started_at), 0)::int as returned_recipients
+        from (select * from (select * from limit_blocks b
+                              where s.is_short and ${OF_PROJECT}
+                              order by b.slot for update) b
+               union all
+              select * from (select * from limit_blocks b
+                              where s.is_ample and ${OF_PROJECT} and ${IS_TO_FILL}
+                                for update skip locked) b) b`;
 
-/**
- * Writes what BLOCKS_OF_WINDOWS decided. Blocks are found by their slots alone, because the snapshot may have an
- * earlier state of the others.
- */
-export const WRITING_BLOCKS = `
+/** Blocks are found by their slots alone, because the snapshot may have an earlier state of the others. */
+const SHARE = {
+  name: 'share_limits',
+  text: `
+with windows as materialized (
+  select w.*, b.*, coalesce(cardinality(b.slots) * b.permits, 0) as set_aside
+    from (select now() + skew as now from clock) t
+   cross join ${WANTED}
+   cross join lateral (${limitWindow(withLockTimeout('$9'))}) w
+   cross join lateral (${openWindows('w')}) o
+   cross join lateral (${SHARING}) s
+   cross join lateral (${CHANGES}) b
+),
 blocks as (
   update limit_blocks b
      set permits = w.permits, started_at = w.started_at,
          recipients_started_at = w.recipients_started_at, limits = w.limits
-    from current_windows w
+    from windows w
    where b.project_id = w.project_id and b.environment = w.environment and b.slot = any(w.slots)
-),
-spending as (
-  update limit_windows l
-     set used = w.used + w.count + w.set_aside, started_at = w.started_at,
-         recipients_used = w.recipients_used + w.recipients + w.set_aside,
-         recipients_started_at = w.recipients_started_at
-    from (select w.*, coalesce(s.count, 0) as count, coalesce(s.recipients, 0) as recipients,
-                 coalesce(cardinality(w.slots) * w.permits, 0) as set_aside
-            from current_windows w
-            left join spent s
-              on s.project_id = w.project_id and s.environment = w.environment
-           where s.count is not null or w.slots is not null) w
-   where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
-     -- uses the index for many projects, too, if the plan was made for few
-     and l.project_id = any(array(select project_id from current_windows))
-)`;
+)
+update limit_windows l
+   set used = w.used - w.returned + w.set_aside,
+       recipients_used = w.recipients_used - w.returned_recipients + w.set_aside
+  from windows w
+ where l.project_id = w.project_id and l.environment = w.environment and l.category = 'sending'
+   and l.project_id = any($5::uuid[]) and w.slots is not null`,
+};
+
+/** Takes back the blocks of limits whose row has no room for what is wanted, and fills those of the others. */
+export async function shareLimits(
+  db: Queryable,
+  wanted: readonly Wanted[],
+  options: LimitDefaults & { lockTimeoutMs?: number | null },
+): Promise<void> {
+  if (wanted.length === 0) return;
+  await db.query(SHARE, [
+    ...defaultLimits(options),
+    ...wantedValues(wanted),
+    options.lockTimeoutMs ?? null,
+  ]);
+}
 
 /*
- * Of the short statement. `i` has the number of emails of the project as `together`, `m` is its limit row as read, `n`
+ * Of the fast path. `i` has the number of emails of the project as `together`, `m` is its limit row as read, `n`
  * its openWindows.
  */
 
@@ -147,18 +168,26 @@ export const FREE_BLOCK = `
                where s.is_usable and ${OF_PROJECT} and ${IS_USABLE}
                limit 1 for update skip locked) b`;
 
-const MAKE = `
+const MAKE = {
+  name: 'make_limit_blocks',
+  text: `
 with made as (
   update limit_windows set has_blocks = true
    where project_id = $1 and environment = $2 and category = 'sending' and not has_blocks
+     and ${withLockTimeout('$3')}
   returning project_id, environment
 )
 insert into limit_blocks (project_id, environment, slot, made_at)
-select project_id, environment, slot, app_now() from made, generate_series(1, ${SLOTS}) slot`;
+select project_id, environment, slot, app_now() from made, generate_series(1, ${SLOTS}) slot`,
+};
 
 /** Gives a project blocks from now on. They are filled after a minute. */
-export async function makeBlocks(db: Queryable, { projectId, environment }: Scope): Promise<void> {
-  await db.query(MAKE, [projectId, environment]);
+export async function makeBlocks(
+  db: Queryable,
+  { projectId, environment }: Scope,
+  lockTimeoutMs: number | null = null,
+): Promise<void> {
+  await db.query(MAKE, [projectId, environment, lockTimeoutMs]);
 }
 
 /** Whether a project sends enough for blocks, and its limit has room for them. */

@@ -1,40 +1,41 @@
 /**
- * A shorter accept statement, for the usual case: emails to one recipient that are to be sent now, with nothing in
- * the way. It costs PostgreSQL half of the CPU of the accept statement (docs/decisions/0004-accept-and-settle.md).
+ * The fast path of accepting: one statement for emails to one recipient that are to be sent now, with nothing in the
+ * way. It costs PostgreSQL less CPU than the full path and takes one round trip (docs/decisions/0004-accept-and-settle.md).
  *
- * That statement remains the specification. This one stores an email exactly as that one would, or leaves it
- * alone: every refusal, suppressed recipient, known idempotency key, paused domain and limit without room for all
- * emails of the batch is decided by the other, in a commit of its own. fast-path.test.ts compares them.
+ * The full path (accept-full.ts) remains the specification. This one stores an email exactly as that one would, or leaves
+ * it alone: every refusal, suppressed recipient, known idempotency key, paused domain and limit without room for all
+ * emails of the batch is decided by the other, in a commit of its own. accept-fast.test.ts compares them.
  *
  * What the emails of a batch have in common (`origin`) is looked up once. The limit row is locked first, in the
- * order of the other statement, so that they cannot deadlock. An idempotency key decides by its insertion:
+ * order of the other statements, so that they cannot deadlock. An idempotency key decides by its insertion:
  * `do nothing` returns no row for a key that has one, however recent, and its email is left alone.
  */
-import { domainOf, formatMailbox } from '../../mail/address.ts';
-import { trackingOf } from '../../mail/links/tracking-link.ts';
+import { domainOf, formatMailbox } from '../mail/address.ts';
+import { trackingOf } from '../mail/links/tracking-link.ts';
 import {
-  CURRENT_COUNTS,
-  limitWindow,
-  openWindows,
-  TRACKING,
-  VALID_KEY,
-  VERIFIED_DOMAIN,
-} from './candidates.ts';
-import {
-  type AcceptRow,
-  type BatchOptions,
-  commitAccepted,
-  HTML_COLUMNS,
-  jsonOf,
-  type Kinds,
-  type NewEmail,
-} from './statement.ts';
-import type { EmailBatch } from './email-batch.ts';
-import { holdsBack } from '../../suppressions/held-back-store.ts';
-import { storedKeyOf } from '../../database/address-keys.ts';
-import { BLOCKS_IN_VIEW, FREE_BLOCK } from './limit-blocks.ts';
-import { binaryArray, literalArray } from '../../database/binary-array.ts';
-import type { Queryable } from '../../database/database.ts';
+  arraysOf,
+  type Column,
+  ColumnParameters,
+  CONTENT_COLUMNS,
+  EMAIL_COLUMNS,
+  QUEUE_COLUMNS,
+  RECIPIENT_COLUMNS,
+} from './accept-columns.ts';
+import { type AcceptRow, type EmailBatch, type NewEmail, responseOf } from './accept-decision.ts';
+import { VALID_KEY, VERIFIED_DOMAIN } from './accept-facts.ts';
+import type { FullPathOptions } from './accept-full.ts';
+import { commitAccepted } from './accept-insert.ts';
+import { holdsBack } from '../suppressions/held-back-store.ts';
+import { BLOCKS_IN_VIEW, FREE_BLOCK } from '../accept/store/limit-blocks.ts';
+import { CURRENT_COUNTS, defaultLimits, limitWindow, openWindows } from './limit-windows.ts';
+import { binaryArray, literalArray } from './binary-array.ts';
+import type { Queryable, Statement } from './database.ts';
+
+/** As storedTracking of accept-decision.ts; `i` is what is asked for. */
+const TRACKING = `case when i.tracking_base is not null then
+           nullif(concat_ws('+', case when coalesce(i.track_opens, d.track_opens) then 'opens' end,
+                                 case when coalesce(i.track_clicks, d.track_clicks) then 'clicks' end),
+                  '') || ':' || i.tracking_base end`;
 
 const WINDOW = `cross join lateral (${limitWindow('not w.has_blocks')}) w`;
 
@@ -51,6 +52,33 @@ const REMAINING_WITH_BLOCKS = `
               when c.started_at = m.started_at then w.max - c.used + s.permits
               else w.max - c.used end`;
 
+type Key = { key: string; fingerprint: string; response: string };
+
+const KEY_COLUMNS: readonly Column<Key | null>[] = [
+  { name: 'key', type: 'text', value: (one) => one && one.key },
+  { name: 'fingerprint', type: 'text', value: (one) => one && one.fingerprint },
+  { name: 'response', type: 'text', value: (one) => one && one.response },
+];
+
+const EVENT_COLUMNS: readonly Column<NewEmail>[] = [
+  { name: 'id', type: 'uuid', value: ({ eventId }) => eventId },
+  { name: 'data', type: 'json', value: ({ eventData }) => JSON.stringify(eventData) },
+];
+
+/** What is the same for all emails of the path, or of an origin, is no parameter of each. */
+const KNOWN = ['cc_list', 'bcc_list', 'reply_to', 'tags'];
+const PARAMETERS = EMAIL_COLUMNS.filter(({ name }) => !KNOWN.includes(name));
+
+/** Behind 11 others. */
+const parameters = new ColumnParameters(11);
+const EMAIL = parameters.elements(PARAMETERS);
+const CONTENT = parameters.elements(CONTENT_COLUMNS);
+const RECIPIENT = parameters.elements(RECIPIENT_COLUMNS);
+const QUEUE = parameters.elements(QUEUE_COLUMNS);
+const EVENT = parameters.elements(EVENT_COLUMNS);
+/** Only of statements for emails with idempotency keys. */
+const KEY = parameters.elements(KEY_COLUMNS).of;
+
 /** Arrays are indexed where their elements are needed: passing them through the steps would copy them. */
 const candidate = (hasBlocks: boolean): string => `
 with origin as materialized (
@@ -60,7 +88,7 @@ with origin as materialized (
          c.recipients_started_at, ${hasBlocks ? REMAINING_WITH_BLOCKS : 'w.max - c.used'} as remaining
          ${hasBlocks ? ', w.slot' : ''}
     from (select now() + skew as now from clock) t
-   cross join json_to_recordset($1::json) as i(
+   cross join json_to_recordset($5::json) as i(
       origin int, project_id uuid, environment text, together int, key_id uuid, domain text,
       reply_to text[], tags jsonb, tls text, track_opens boolean, track_clicks boolean,
       tracking_base text, lifetime_s int, hand_over boolean)
@@ -73,14 +101,14 @@ with origin as materialized (
      and not d.is_paused
 ),
 candidate as (
-  select i.ord, ($12::uuid[])[i.ord] as id, o.origin, o.project_id, o.environment, o.key_id, o.now,
+  select i.ord, ($8::uuid[])[i.ord] as id, o.origin, o.project_id, o.environment, o.key_id, o.now,
          o.time, o.lifetime_s, o.hand_over, o.domain_id, o.dual_signed, o.reply_to, o.tags,
          o.effective_tls, o.tracking
-    from generate_series(1, $11::int) as i(ord)
-    join origin o on o.origin = ($13::int[])[i.ord]
+    from generate_series(1, $7::int) as i(ord)
+    join origin o on o.origin = ($9::int[])[i.ord]
    where not exists (select from suppressions s
                       where s.project_id = o.project_id and s.environment = o.environment
-                        and s.address_key = ($14::text[])[i.ord]
+                        and s.address_key = ($10::text[])[i.ord]
                         and ${holdsBack('o.now')} offset 0)
 ),`;
 
@@ -91,10 +119,10 @@ accepted as materialized (select * from candidate),`;
 const remembered = (response: string, condition: string) => `
 remembered as (
   insert into idempotency (project_id, environment, key, fingerprint, email_id, response, expires_at)
-  select c.project_id, c.environment, ($31::text[])[c.ord], decode(($32::text[])[c.ord], 'hex'),
-         c.id, ${response}, c.now + interval '24 hours'
+  select project_id, environment, ${KEY['key']}, decode(${KEY['fingerprint']}, 'hex'), id, ${response},
+         now + interval '24 hours'
     from candidate c
-   where ($31::text[])[c.ord] is not null and ${condition}
+   where ${KEY['key']} is not null and ${condition}
    order by 1, 2, 3
   on conflict (project_id, environment, key) do nothing
   returning email_id
@@ -102,20 +130,20 @@ remembered as (
 
 /** Each email has its own key, or none. */
 const WITH_KEYS = `${remembered(
-  `replace(replace(($33::text[])[c.ord], '@created_at', c.time), '@status', 'queued')`,
+  `replace(replace(${KEY['response']}, '@created_at', c.time), '@status', 'queued')`,
   'true',
 )}
 accepted as materialized (
-  select * from candidate c
-   where ($31::text[])[c.ord] is null or exists (select from remembered m where m.email_id = c.id)
+  select * from candidate
+   where ${KEY['key']} is null or exists (select from remembered m where m.email_id = id)
 ),`;
 
 /** The emails of one request: all or none. Its key stands with the first of them. */
-const ALL = '(select count(*) from candidate) = $11';
-const TOGETHER = `${remembered('($33::text[])[c.ord]', ALL)}
+const ALL = '(select count(*) from candidate) = $7';
+const TOGETHER = `${remembered(KEY['response']!, ALL)}
 accepted as materialized (
-  select * from candidate c
-   where ${ALL} and (($31::text[])[1] is null or exists (select from remembered))
+  select * from candidate
+   where ${ALL} and (${KEY['key']!.replace('[ord]', '[1]')} is null or exists (select from remembered))
 ),`;
 
 const SPENDING_BLOCKS = `,
@@ -123,50 +151,43 @@ spending_of_blocks as (
   update limit_blocks b set permits = b.permits - s.count
     from spent s
    where b.project_id = s.project_id and b.environment = s.environment and b.slot = s.slot
-     and b.project_id = any($28::uuid[])
+     and b.project_id = any($11::uuid[])
 )`;
 
 const STORING = `
 new_emails as (
   insert into emails (project_id, environment, id, created_at, expires_at, domain_id, dual_signed,
-                      key_id, from_address, from_key, from_name, to_list, cc_list, bcc_list, reply_to, subject,
-                      tags, metadata, message_id, open_count, worst, event_count, last_event)
+                      key_id, cc_list, bcc_list, reply_to, tags, open_count, worst, event_count,
+                      last_event, ${EMAIL.names})
   select project_id, environment, id, now, now + lifetime_s * interval '1 second', domain_id,
-         dual_signed, key_id, ($15::text[])[ord], ($30::text[])[ord],
-         ($16::text[])[ord], array[($17::text[])[ord]], '{}',
-         '{}', reply_to, ($18::text[])[ord], tags, coalesce(($19::text[])[ord], '{}')::jsonb,
-         ($20::text[])[ord], 1, 0, 1, 'email.queued'
+         dual_signed, key_id, '{}', '{}', reply_to, tags, 1, 0, 1, 'email.queued', ${EMAIL.values}
     from accepted
 ),
 new_contents as (
-  insert into contents (project_id, email_id, html, large_html, body_text, headers, attachments,
-                        unsubscribe_url, tls, tracking, raw)
-  select project_id, id, ${HTML_COLUMNS}, ($3::text[])[ord], ($21::json[])[ord],
-         ($4::json[])[ord], ($22::text[])[ord], effective_tls, tracking, ($8::bytea[])[ord]
-    from accepted
+  insert into contents (project_id, email_id, tls, tracking, ${CONTENT.names})
+  select project_id, id, effective_tls, tracking, ${CONTENT.values} from accepted
 ),
 new_recipients as (
-  insert into recipients (project_id, email_id, position, address, address_key, kind, status,
-                          next_attempt_at)
-  select project_id, id, 0, ($23::text[])[ord], ($29::text[])[ord], 'to', 'queued', now from accepted
+  insert into recipients (project_id, email_id, position, status, next_attempt_at,
+                          ${RECIPIENT.names})
+  select project_id, id, 0, 'queued', now, ${RECIPIENT.values} from accepted
 ),
 new_queue as (
-  insert into queue (project_id, email_id, position, environment, destination, provider, due_at,
-                     holder, claim)
-  select project_id, id, 0, environment, ($24::text[])[ord], ($25::text[])[ord], now,
-         case when hand_over then $7::uuid end, 1
+  insert into queue (project_id, email_id, position, environment, due_at, holder, claim,
+                     ${QUEUE.names})
+  select project_id, id, 0, environment, now, case when hand_over then $6::uuid end, 1,
+         ${QUEUE.values}
     from accepted
 ),
 new_events as (
-  insert into events (project_id, environment, subject_id, seq, id, type, created_at, data)
-  select project_id, environment, id, 1, ($26::uuid[])[ord], 'email.queued', now, ($27::json[])[ord]
-    from accepted
+  insert into events (project_id, environment, subject_id, seq, type, created_at, ${EVENT.names})
+  select project_id, environment, id, 1, 'email.queued', now, ${EVENT.values} from accepted
 ),
 -- As FAN_OUT (events/event-store.ts); the endpoints are looked up once for an origin instead of for each event.
 notification as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
-  select a.project_id, a.environment, w.id, ($26::uuid[])[a.ord], a.id, 1, 'email.queued', a.now
+  select a.project_id, a.environment, w.id, ${EVENT.of['id']}, a.id, 1, 'email.queued', a.now
     from origin o
    cross join lateral (
       select w.id from webhook_endpoints w
@@ -188,7 +209,7 @@ counted as materialized (
        where a.origin = o.origin) c
    where c.count > 0
 ),
--- As COUNT_ACCEPTED (stats/stats-store.ts), which has a row for each email; the sums are the same.
+-- The full path has a row for each email; the sums are the same.
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
                             recipients, suppressed)
@@ -210,7 +231,7 @@ spending as (
     from spent s
    where l.project_id = s.project_id and l.environment = s.environment and l.category = 'sending'
      -- uses the index for many projects, too, if the plan was made for few
-     and l.project_id = any($28::uuid[])${hasBlocks ? ' and s.slot is null' : ''}
+     and l.project_id = any($11::uuid[])${hasBlocks ? ' and s.slot is null' : ''}
 )${hasBlocks ? SPENDING_BLOCKS : ''}
 select c.ords, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c.now as created_at,
        c.time, c.max as "limit", c.remaining,
@@ -219,7 +240,13 @@ select c.ords, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c
        (select count(*) from notification_queue)::int as notified
   from counted c`;
 
-/** The two kinds of a statement, as in candidates.ts. @param accepting the steps to `accepted` */
+/**
+ * Statements for projects whose limit has blocks (accept/store/limit-blocks.ts) take 0.14 ms longer to start. The other kind stores
+ * nothing of a batch with emails of such a project.
+ */
+type Kinds = { plain: Statement; withBlocks: Statement };
+
+/** @param accepting the steps to `accepted` */
 function twoKinds(name: string, accepting: string): Kinds {
   const text = (hasBlocks: boolean) =>
     `${candidate(hasBlocks)}${accepting}${STORING}${counting(hasBlocks)}`;
@@ -232,6 +259,11 @@ function twoKinds(name: string, accepting: string): Kinds {
 const USUAL = twoKinds('accept_usual', WITHOUT_KEYS);
 const USUAL_WITH_KEYS = twoKinds('accept_usual_with_keys', WITH_KEYS);
 const USUAL_TOGETHER = twoKinds('accept_usual_together', TOGETHER);
+
+export type FastPathOptions = FullPathOptions & {
+  /** Whether the limit of one of the projects is known to have blocks. */
+  hasBlocks?: boolean;
+};
 
 /** One origin of which something was stored. */
 type OriginRow = {
@@ -251,7 +283,7 @@ type OriginRow = {
   notified: number;
 };
 
-/** Whether the short statement may be tried. */
+/** Whether the fast path may be tried. */
 export function isUsual({ scheduledAt, recipients, to, cc, bcc, dsn }: NewEmail): boolean {
   const [recipient] = recipients;
   return (
@@ -268,12 +300,12 @@ export function isUsual({ scheduledAt, recipients, to, cc, bcc, dsn }: NewEmail)
 
 /**
  * Stores emails for which `isUsual` holds, in one transaction.
- * @returns one row per email, in order; null: not stored, for the accept statement to decide
+ * @returns one row per email, in order; null: not stored, for the full path to decide
  */
 export async function runUsual(
   db: Queryable,
   emails: readonly NewEmail[],
-  options: BatchOptions,
+  options: FastPathOptions,
 ): Promise<(AcceptRow | null)[]> {
   const hasKeys = emails.some(({ idempotency }) => idempotency !== null);
   const statement = hasKeys ? USUAL_WITH_KEYS : USUAL;
@@ -287,10 +319,10 @@ export async function runUsual(
 export async function runUsualTogether(
   db: Queryable,
   batch: EmailBatch,
-  options: BatchOptions,
+  options: FastPathOptions,
 ): Promise<AcceptRow[] | null> {
   const { emails, idempotency } = batch;
-  const response = responseOf(batch);
+  const response = responseOf(batch, 'all accepted');
   const keys = [idempotency && { ...idempotency, response }];
   const rows = await store(db, USUAL_TOGETHER, { ...options, emails, keys });
   const stored = rows.filter((row) => row !== null);
@@ -298,16 +330,10 @@ export async function runUsualTogether(
   return stored.map((row, index) => ({ ...row, response: index === 0 ? response : null }));
 }
 
-/** The response when all emails are accepted; email-batch.ts composes the others. */
-function responseOf({ emails, rest }: EmailBatch): string {
-  if (rest.kind === 'strict') return rest.response;
-  const refused = rest.refused.toSorted((one, other) => one.item - other.item);
-  const errors = refused.map(({ item, text }) => `{"index":${item},${text}}`);
-  return `{"data":[${emails.map(({ id }) => `{"id":"${id}"}`).join()}],"errors":[${errors.join()}]}`;
-}
-
-type Key = { key: string; fingerprint: string; response: string };
-type Storing = BatchOptions & { emails: readonly NewEmail[]; keys: readonly (Key | null)[] | null };
+type Storing = FastPathOptions & {
+  emails: readonly NewEmail[];
+  keys: readonly (Key | null)[] | null;
+};
 
 async function store(
   db: Queryable,
@@ -315,94 +341,34 @@ async function store(
   { emails, keys, ...options }: Storing,
 ): Promise<(AcceptRow | null)[]> {
   const statement = options.hasBlocks ? withBlocks : plain;
-  const values = [...valuesOf(emails, options), ...(keys === null ? [] : keyValues(keys))];
+  const values = valuesOf(emails, options);
+  if (keys !== null) values.push(...arraysOf(KEY_COLUMNS, keys));
   const origins = await commitAccepted<OriginRow>(db, { statement, values }, options.onNotified);
   return rowsOf(emails, origins, options.holder);
 }
 
 /** Of the statement's parameters, from $1. */
-function valuesOf(emails: readonly NewEmail[], options: BatchOptions): unknown[] {
-  const { limit, recipientLimit = null, holder } = options;
+function valuesOf(emails: readonly NewEmail[], options: FastPathOptions): unknown[] {
+  const { holder } = options;
   const { origins, numbers } = originsOf(emails, holder !== null);
   const recipients = emails.map((email) => email.recipients[0]!);
-  const column = (type: Column, of: (email: NewEmail) => Item) => columnOf(type, emails.map(of));
   return [
+    ...defaultLimits(options),
     JSON.stringify(origins),
-    column('text', (email) => email.html),
-    column('text', (email) => email.text),
-    column('json', (email) => jsonOf(email.attachments)),
-    limit.max,
-    limit.windowS,
     holder,
-    column('bytea', (email) => email.written?.raw ?? null),
-    recipientLimit?.max ?? null,
-    recipientLimit?.windowS ?? null,
     emails.length,
     literalArray(emails.map((email) => email.id)),
     literalArray(numbers),
-    columnOf(
+    binaryArray(
       'text',
-      recipients.map((recipient) => recipient.addressKey),
+      recipients.map(({ addressKey }) => addressKey),
     ),
-    column('text', (email) => email.from.address),
-    column('text', (email) => email.from.name),
-    column('text', (email) => formatMailbox(email.to[0]!)),
-    column('text', (email) => email.subject),
-    column('text', ({ metadata }) => (isEmpty(metadata) ? null : JSON.stringify(metadata))),
-    column('text', (email) => email.written?.messageId ?? null),
-    column('json', ({ headers }) => (headers.length > 0 ? JSON.stringify(headers) : null)),
-    column('text', (email) => email.unsubscribeUrl),
-    columnOf(
-      'text',
-      recipients.map((recipient) => recipient.address),
-    ),
-    columnOf(
-      'text',
-      recipients.map((recipient) => recipient.destination),
-    ),
-    columnOf(
-      'text',
-      recipients.map((recipient) => recipient.provider),
-    ),
-    literalArray(emails.map((email) => email.eventId)),
-    column('json', (email) => JSON.stringify(email.eventData)),
     literalArray([...new Set(emails.map((email) => email.projectId))]),
-    columnOf(
-      'text',
-      recipients.map((recipient) => storedKeyOf(recipient)),
-    ),
-    column('text', (email) => storedKeyOf(email.from)),
+    ...arraysOf(PARAMETERS, emails),
+    ...arraysOf(CONTENT_COLUMNS, emails),
+    ...arraysOf([...RECIPIENT_COLUMNS, ...QUEUE_COLUMNS], recipients),
+    ...arraysOf(EVENT_COLUMNS, emails),
   ];
-}
-
-function keyValues(keys: readonly (Key | null)[]): unknown[] {
-  return [
-    columnOf(
-      'text',
-      keys.map((one) => one && one.key),
-    ),
-    columnOf(
-      'text',
-      keys.map((one) => one && one.fingerprint),
-    ),
-    columnOf(
-      'text',
-      keys.map((one) => one && one.response),
-    ),
-  ];
-}
-
-type Column = Parameters<typeof binaryArray>[0];
-type Item = Parameters<typeof binaryArray>[1][number];
-
-/** null stands for an array of nulls: most columns of most batches. */
-function columnOf(type: Column, items: readonly Item[]): Buffer | null {
-  return items.every((item) => item === null) ? null : binaryArray(type, items);
-}
-
-function isEmpty(object: object): boolean {
-  for (const _ in object) return false;
-  return true;
 }
 
 type Origin = ReturnType<typeof originOf>;

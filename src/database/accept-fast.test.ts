@@ -5,18 +5,18 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
-import { address } from '../../../test/support/deliveries.ts';
-import { emailBatch, newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
-import { testDatabase } from '../../../test/support/postgres.ts';
-import { type AcceptRow, type BatchOptions, type NewEmail, runBatch } from './statement.ts';
-import { isUsual, runUsual, runUsualTogether } from './fast-path.ts';
-import { insertDomain } from '../../domains/domain-store.ts';
-import { runEmailBatch } from './email-batch.ts';
-import { newId } from '../../database/ids.ts';
-import { createKey } from '../../accounts/keys/key-store.ts';
-import type { Queryable } from '../../database/database.ts';
-import { addSuppression } from '../../suppressions/suppression-store.ts';
-import { createEndpoint } from '../../webhooks/endpoint-store.ts';
+import { address } from '../../test/support/deliveries.ts';
+import { emailBatch, newEmail, newSender, type Sender } from '../../test/support/mail-store.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import type { AcceptRow, NewEmail } from './accept-decision.ts';
+import { type FastPathOptions, isUsual, runUsual, runUsualTogether } from './accept-fast.ts';
+import { runBatch, runEmailBatch } from './accept-full.ts';
+import { insertDomain } from '../domains/domain-store.ts';
+import { newId } from './ids.ts';
+import { createKey } from '../accounts/keys/key-store.ts';
+import type { Queryable } from './database.ts';
+import { addSuppression } from '../suppressions/suppression-store.ts';
+import { createEndpoint } from '../webhooks/endpoint-store.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
@@ -147,7 +147,7 @@ const STATE = fc.record({
   startedS: fc.constantFrom(30, 30, 30, 120, -3_600),
   endpoint: fc.constantFrom(null, [], ['email.queued'], ['email.bounced']),
   holder: often<string | null>(HOLDER, null),
-  recipientLimit: often<BatchOptions['recipientLimit']>(null, { max: 5, windowS: 10 }),
+  recipientLimit: often<FastPathOptions['recipientLimit']>(null, { max: 5, windowS: 10 }),
   keysExpire: often(false, true),
 });
 type State = typeof STATE extends fc.Arbitrary<infer Value> ? Value : never;
@@ -322,7 +322,7 @@ async function permitsOf(tx: Queryable): Promise<number> {
 async function shortThenFull(
   tx: Queryable,
   emails: readonly NewEmail[],
-  options: BatchOptions,
+  options: FastPathOptions,
 ): Promise<AcceptRow[]> {
   assert.ok(emails.every(isUsual));
   const before = await permitsOf(tx);
@@ -350,7 +350,10 @@ async function shortThenFull(
 async function compareApart(
   tx: Queryable,
   stage: Stage,
-  { emails, options }: { emails: readonly NewEmail[]; options: Omit<BatchOptions, 'onNotified'> },
+  {
+    emails,
+    options,
+  }: { emails: readonly NewEmail[]; options: Omit<FastPathOptions, 'onNotified'> },
 ): Promise<void> {
   const full = await tried(tx, stage, (onNotified) =>
     runBatch(tx, emails, { ...options, onNotified }),
@@ -368,7 +371,7 @@ async function compareTogether(
   wanted: {
     emails: readonly NewEmail[];
     permissive: boolean;
-    options: Omit<BatchOptions, 'onNotified'>;
+    options: Omit<FastPathOptions, 'onNotified'>;
   },
 ): Promise<void> {
   const { options, permissive } = wanted;

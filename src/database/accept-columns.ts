@@ -1,0 +1,148 @@
+/**
+ * The stored fields of an email and of its recipients: one table of columns, from which both paths of accepting make
+ * their inserts (accept-insert.ts, accept-fast.ts). A new field is one line here, whatever the path.
+ *
+ * Only what the request says is here. What follows from the decision, such as the domain and the number of open
+ * recipients, each path knows in its own way.
+ */
+import { formatMailbox, type Mailbox } from '../mail/address.ts';
+import type { Attachment } from '../mail/email.ts';
+import type { NewEmail, NewRecipient } from './accept-decision.ts';
+import { storedKeyOf } from './address-keys.ts';
+import { binaryArray } from './binary-array.ts';
+
+type Item = Parameters<typeof binaryArray>[1][number];
+type Value = Item | number | boolean;
+
+export type Column<Row> = {
+  name: string;
+  type:
+    | Parameters<typeof binaryArray>[0]
+    | ('uuid' | 'int' | 'boolean' | 'timestamptz')
+    /** Written as text, with `absent` for null: most batches then have no value for most columns. */
+    | ('text[]' | 'jsonb');
+  absent?: '{}' | '[]';
+  value: (row: Row) => Value;
+};
+
+/** From here on html is stored uncompressed: compressing costs CPU in proportion to its length. */
+const LARGE_HTML_BYTES = 8_000;
+
+const isLarge = (html: string | null): boolean =>
+  html !== null && Buffer.byteLength(html) >= LARGE_HTML_BYTES;
+
+export const EMAIL_COLUMNS: readonly Column<NewEmail>[] = [
+  { name: 'from_address', type: 'text', value: ({ from }) => from.address },
+  { name: 'from_key', type: 'text', value: ({ from }) => storedKeyOf(from) },
+  { name: 'from_name', type: 'text', value: ({ from }) => from.name },
+  { name: 'to_list', type: 'text[]', absent: '{}', value: ({ to }) => listOf(to) },
+  { name: 'cc_list', type: 'text[]', absent: '{}', value: ({ cc }) => listOf(cc) },
+  { name: 'bcc_list', type: 'text[]', absent: '{}', value: ({ bcc }) => listOf(bcc) },
+  { name: 'reply_to', type: 'text[]', absent: '{}', value: ({ replyTo }) => listOf(replyTo) },
+  { name: 'subject', type: 'text', value: ({ subject }) => subject },
+  { name: 'tags', type: 'jsonb', absent: '[]', value: ({ tags }) => jsonOf(tags) },
+  { name: 'metadata', type: 'jsonb', absent: '{}', value: ({ metadata }) => jsonOf(metadata) },
+  { name: 'message_id', type: 'text', value: ({ written }) => written?.messageId ?? null },
+];
+
+export const CONTENT_COLUMNS: readonly Column<NewEmail>[] = [
+  { name: 'html', type: 'text', value: ({ html }) => (isLarge(html) ? null : html) },
+  { name: 'large_html', type: 'text', value: ({ html }) => (isLarge(html) ? html : null) },
+  { name: 'body_text', type: 'text', value: ({ text }) => text },
+  { name: 'headers', type: 'json', value: ({ headers }) => jsonOf(headers) },
+  { name: 'attachments', type: 'json', value: ({ attachments }) => piecesOf(attachments) },
+  { name: 'unsubscribe_url', type: 'text', value: ({ unsubscribeUrl }) => unsubscribeUrl },
+  { name: 'raw', type: 'bytea', value: ({ written }) => written?.raw ?? null },
+  { name: 'dsn', type: 'json', value: ({ dsn }) => (dsn ? JSON.stringify(dsn) : null) },
+];
+
+export const RECIPIENT_COLUMNS: readonly Column<NewRecipient>[] = [
+  { name: 'address', type: 'text', value: ({ address }) => address },
+  { name: 'address_key', type: 'text', value: (recipient) => storedKeyOf(recipient) },
+  { name: 'kind', type: 'text', value: ({ kind }) => kind },
+];
+
+export const QUEUE_COLUMNS: readonly Column<NewRecipient>[] = [
+  { name: 'destination', type: 'text', value: ({ destination }) => destination },
+  { name: 'provider', type: 'text', value: ({ provider }) => provider },
+];
+
+/** null: empty. */
+function jsonOf(value: object): string | null {
+  for (const _ in value) return JSON.stringify(value);
+  return null;
+}
+
+/** A literal of text[]; null: empty. */
+function listOf(mailboxes: readonly Mailbox[]): string | null {
+  if (mailboxes.length === 0) return null;
+  const items = mailboxes.map((one) => `"${formatMailbox(one).replace(/[\\"]/g, '\\$&')}"`);
+  return `{${items.join()}}`;
+}
+
+/** As JSON in pieces, so that no content is copied on the way: base64 needs no escaping. null: none. */
+function piecesOf(attachments: readonly Attachment[]): string[] | null {
+  if (attachments.length === 0) return null;
+  const pieces = attachments.flatMap(({ content, ...rest }, index) => [
+    `${index === 0 ? '[' : ','}${JSON.stringify(rest).slice(0, -1)},"content":"`,
+    content,
+    '"}',
+  ]);
+  return [...pieces, ']'];
+}
+
+/** SQL of an insert: the names of columns, and their values; one by one in `of`. */
+type Inserted = { names: string; values: string; of: Record<string, string> };
+
+/** Numbers the parameters of a statement, an array for each column. */
+export class ColumnParameters {
+  #count: number;
+
+  /** @param count parameters that the statement has before them */
+  constructor(count: number) {
+    this.#count = count;
+  }
+
+  /** The values of row `ord`: arrays are indexed where they are inserted, because steps would copy them. */
+  elements(columns: readonly Column<never>[]): Inserted {
+    const values = columns.map((column) => valueOf(column, `(${this.#array(column)})[ord]`));
+    const of = Object.fromEntries(columns.map(({ name }, index) => [name, values[index]!]));
+    return { names: namesOf(columns), values: values.join(', '), of };
+  }
+
+  /** The rows as `r`: in long arrays of texts, finding the elements one by one would take too long. */
+  rows(columns: readonly Column<never>[]): string {
+    const arrays = columns.map((column) => this.#array(column));
+    return `unnest(${arrays.join(', ')}) as r(${namesOf(columns)})`;
+  }
+
+  #array({ type }: Column<never>): string {
+    this.#count += 1;
+    return `$${this.#count}::${isText(type) ? 'text' : type}[]`;
+  }
+}
+
+export function namesOf(columns: readonly Column<never>[]): string {
+  return columns.map(({ name }) => name).join(', ');
+}
+
+function isText(type: Column<never>['type']): boolean {
+  return type === 'text[]' || type === 'jsonb';
+}
+
+function valueOf({ type, absent }: Column<never>, element: string): string {
+  return isText(type) ? `coalesce(${element}, '${absent}')::${type}` : element;
+}
+
+/** The parameters of columns. null stands for an array of nulls: most columns of most batches. */
+export function arraysOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): unknown[] {
+  return columns.map(({ type, value }) => {
+    const items = rows.map(value);
+    if (items.every((item) => item === null)) return null;
+    if (isText(type)) return binaryArray('text', items as Item[]);
+    if (type === 'text' || type === 'json' || type === 'bytea') {
+      return binaryArray(type, items as Item[]);
+    }
+    return `{${items.map((item) => item ?? 'null').join()}}`;
+  });
+}

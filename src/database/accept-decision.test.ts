@@ -1,0 +1,210 @@
+/** The rules of accepting as a table: what is known, and what is decided. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { address } from '../../test/support/deliveries.ts';
+import { emailBatch, newEmail } from '../../test/support/mail-store.ts';
+import {
+  decide,
+  decideTogether,
+  type EmailFacts,
+  type Facts,
+  type LimitWindow,
+  type NewEmail,
+  rowsOf,
+} from './accept-decision.ts';
+
+const NOW = new Date('2026-11-26T12:00:00.123Z');
+const HOUR_MS = 3_600_000;
+const SENDER = { projectId: 'p', environment: 'live', keyId: 'k', domainId: 'd' } as const;
+
+const count = (left: number) => ({ max: 10, left, leftInRow: left, resetS: 30, windowS: 60 });
+const windowOf = (emails: number, recipients = 100): LimitWindow => ({
+  emails: count(emails),
+  recipients: count(recipients),
+  hasBlocks: false,
+  isToFill: false,
+});
+const DOMAIN = {
+  id: 'd',
+  dualSigned: true,
+  tls: null,
+  tracksOpens: false,
+  tracksClicks: true,
+  isPaused: false,
+};
+const KNOWN: Omit<EmailFacts, 'window'> = {
+  isKeyValid: true,
+  domain: DOMAIN,
+  suppressed: [],
+  earlier: null,
+};
+const holding = (...positions: number[]) => ({
+  suppressed: positions.map((position) => ({
+    position,
+    reason: 'manual' as const,
+    expires_at: null,
+  })),
+});
+const factsOf = (window: LimitWindow, ...of: Partial<EmailFacts>[]): Facts => ({
+  now: NOW,
+  time: NOW.toISOString(),
+  exactNow: '2026-11-26 12:00:00.123456+00',
+  of: of.map((own) => ({ ...KNOWN, window, ...own })),
+});
+const email = (changes: Parameters<typeof newEmail>[1] = {}): NewEmail => newEmail(SENDER, changes);
+const inHours = (hours: number) => ({ scheduledAt: new Date(NOW.getTime() + hours * HOUR_MS) });
+
+const KEY = { idempotency: { key: 'order 1', fingerprint: 'aa' } };
+const EARLIER = { earlier: { fingerprint: 'bb', response: 'earlier' } };
+const REFUSED_KEY = { isKeyValid: false };
+const NO_DOMAIN = { domain: null };
+
+const SINGLE: [what: string, email: NewEmail, facts: Partial<EmailFacts>, outcome: string][] = [
+  ['nothing is in the way', email(), {}, 'accepted'],
+  ['the key is not valid', email(), REFUSED_KEY, 'key_refused'],
+  [
+    'a key that is not valid comes before a replay',
+    email(KEY),
+    { ...REFUSED_KEY, ...EARLIER },
+    'key_refused',
+  ],
+  ['the idempotency key was used', email(KEY), EARLIER, 'replayed'],
+  [
+    'a replay comes before all other refusals',
+    email({ ...KEY, ...inHours(24 * 40) }),
+    { ...EARLIER, ...NO_DOMAIN, ...holding(0) },
+    'replayed',
+  ],
+  ['it is 30 days ahead', email(inHours(24 * 30)), {}, 'accepted'],
+  ['it is more than 30 days ahead', email(inHours(24 * 30 + 1)), NO_DOMAIN, 'schedule_refused'],
+  ['the domain is not verified', email(), { ...NO_DOMAIN, ...holding(0) }, 'domain_refused'],
+  ['every recipient is suppressed', email(), holding(0), 'suppressed'],
+  [
+    'it may be stored without a recipient',
+    email({ acceptsSuppressed: true }),
+    holding(0),
+    'accepted',
+  ],
+  [
+    'one of two recipients is suppressed',
+    email({ to: ['a@x.test', 'b@x.test'] }),
+    holding(1),
+    'accepted',
+  ],
+  ['the domain is paused', email(), { domain: { ...DOMAIN, isPaused: true } }, 'accepted'],
+];
+
+for (const [what, one, known, outcome] of SINGLE) {
+  test(`${outcome}: ${what}`, () => {
+    const [verdict] = decide([one], factsOf(windowOf(1), known));
+    assert.equal(verdict?.outcome, outcome);
+    const [full] = decide([one], factsOf(windowOf(0), known));
+    assert.equal(full?.outcome, outcome === 'accepted' ? 'limited' : outcome, 'without room');
+  });
+}
+
+const to = (recipients: number) =>
+  email({ to: Array.from({ length: recipients }, (_, index) => `to${index}@x.test`) });
+
+const LIMITED: [what: string, emails: NewEmail[], window: LimitWindow, outcomes: string][] = [
+  ['those in front fit', [to(1), to(1), to(1)], windowOf(2), 'accepted accepted limited'],
+  [
+    'those to few recipients come first',
+    [to(3), to(1), to(2)],
+    windowOf(2),
+    'limited accepted accepted',
+  ],
+  [
+    'recipients have a limit, too',
+    [to(3), to(1), to(2)],
+    windowOf(9, 3),
+    'limited accepted accepted',
+  ],
+  ['a lowered limit has less than no room', [to(1)], windowOf(-5), 'limited'],
+];
+
+for (const [what, emails, window, outcomes] of LIMITED) {
+  test(`beyond the limit: ${what}`, () => {
+    const facts = factsOf(window, ...emails.map(() => ({})));
+    const verdicts = decide(emails, facts);
+    assert.equal(verdicts.map(({ outcome }) => outcome).join(' '), outcomes);
+  });
+}
+
+test('a refused email takes no room, and the headers say what is left', () => {
+  const emails = [email(), email(), to(2)];
+  const window = windowOf(5, 2);
+  const facts = factsOf(window, NO_DOMAIN, {}, {});
+  const verdicts = decide(emails, facts);
+  const rows = rowsOf(emails, verdicts, { now: NOW, holder: 'h' });
+  const told = rows.map(({ outcome, limit }) => [outcome, limit.remaining, limit.counts]);
+  assert.deepEqual(told, [
+    ['domain_refused', 4, undefined],
+    ['accepted', 4, undefined],
+    ['limited', 1, 'recipients'],
+  ]);
+});
+
+test('projects have limits of their own', () => {
+  const [one, other] = [windowOf(1), windowOf(1)];
+  const facts = factsOf(one, {}, { window: other }, {});
+  const outcomes = decide([email(), email(), email()], facts).map(({ outcome }) => outcome);
+  assert.deepEqual(outcomes, ['accepted', 'accepted', 'limited']);
+});
+
+test('an accepted email has its response, its settings and its lease', () => {
+  const tracking = { opens: true, clicks: null, base: 'https://l.test' };
+  const [now, later, paused] = [email({ ...KEY, tracking }), email(inHours(1)), email()];
+  const facts = factsOf(windowOf(9), {}, {}, { domain: { ...DOMAIN, isPaused: true } });
+  const emails = [now, { ...later, handOver: false }, paused];
+  const verdicts = decide(emails, facts);
+  const [row, scheduled, held] = rowsOf(emails, verdicts, { now: NOW, holder: 'h' });
+  assert.equal(
+    row?.response,
+    `{"id":"${now.id}","status":"queued","created_at":"${NOW.toISOString()}"}`,
+  );
+  assert.deepEqual(row.tracking, { opens: true, clicks: true, base: 'https://l.test' });
+  assert.deepEqual([row.domainId, row.dualSigned, row.holder], ['d', true, 'h']);
+  assert.match(scheduled?.response ?? '', /"status":"scheduled"/);
+  assert.deepEqual([scheduled?.holder, held?.holder], [null, null]);
+  assert.deepEqual(verdicts[0]?.key, { ...KEY.idempotency, response: row.response });
+});
+
+const elsewhere = email({ from: { name: null, address: address('a@other.test') } });
+const outcomesOf = (verdicts: ReturnType<typeof decide>) =>
+  verdicts.map(({ outcome }) => outcome).join(' ');
+
+test('a strict batch is stored as a whole or not at all', () => {
+  const batch = emailBatch([email(), elsewhere, email()], { idempotency: KEY.idempotency });
+  const all = decideTogether(batch, factsOf(windowOf(3), {}, {}, {}));
+  assert.equal(outcomesOf(all), 'accepted accepted accepted');
+  assert.deepEqual(
+    all.map(({ key }) => key?.key),
+    ['order 1', undefined, undefined],
+  );
+  const one = decideTogether(batch, factsOf(windowOf(3), {}, NO_DOMAIN, {}));
+  assert.equal(outcomesOf(one), 'withheld domain_refused withheld');
+  assert.ok(one.every(({ key }) => key === null));
+  const beyond = decideTogether(batch, factsOf(windowOf(2), {}, {}, {}));
+  assert.equal(outcomesOf(beyond), 'withheld withheld limited');
+  const again = decideTogether(batch, factsOf(windowOf(3), EARLIER, {}, REFUSED_KEY));
+  assert.equal(outcomesOf(again), 'replayed replayed key_refused');
+});
+
+test('a permissive batch stores what it can; its key stands with the first stored email', () => {
+  const batch = emailBatch([elsewhere, email(), email()], { ...KEY, permissive: true });
+  const verdicts = decideTogether(batch, factsOf(windowOf(1), NO_DOMAIN, {}, {}));
+  assert.equal(outcomesOf(verdicts), 'domain_refused accepted limited');
+  const response = JSON.parse(verdicts[0]?.response ?? '');
+  assert.deepEqual(response, {
+    data: [{ id: batch.emails[1]?.id }],
+    errors: [
+      { index: 0, code: 'domain', message: 'other.test' },
+      { index: 2, code: 'limited', message: 'acme.com' },
+    ],
+  });
+  assert.deepEqual(
+    verdicts.map(({ key }) => key?.response),
+    [undefined, verdicts[0]?.response, undefined],
+  );
+});

@@ -1,0 +1,182 @@
+/**
+ * Reads the facts by which emails are accepted (accept-decision.ts), in one statement and without a lock.
+ *
+ * Look-ups are lateral with a limit, one index probe each: with a join the planner could read a whole table that was
+ * empty when it planned. Emails with the same project, environment, key and domain (an `origin`) share theirs.
+ *
+ * The conditions are also those of the fast path (accept-fast.ts): `i` is what is asked for, `t` has the time.
+ */
+import { domainOf } from '../mail/address.ts';
+import type {
+  EmailFacts,
+  Facts,
+  LimitWindow,
+  NewEmail,
+  RecipientSuppression,
+} from './accept-decision.ts';
+import { holdsBack } from '../suppressions/held-back-store.ts';
+import { BLOCKS_IN_FACTS } from '../accept/store/limit-blocks.ts';
+import {
+  CURRENT_COUNTS,
+  defaultLimits,
+  type LimitDefaults,
+  limitWindow,
+  openWindows,
+} from './limit-windows.ts';
+import { binaryArray, literalArray } from './binary-array.ts';
+import type { Queryable } from './database.ts';
+import type { SuppressionReason } from '../suppressions/suppression-store.ts';
+
+export const VALID_KEY = `
+      select k.id from api_keys k
+       where k.project_id = i.project_id and k.id = i.key_id and k.environment = i.environment
+         and k.revoked_at is null and (k.expires_at is null or k.expires_at > t.now)
+         and (k.domain is null or k.domain = i.domain) limit 1`;
+
+export const VERIFIED_DOMAIN = `
+      select d.id, d.ed25519_verified, nullif(d.tls, 'opportunistic') as tls,
+             d.track_opens, d.track_clicks, d.paused_at is not null as is_paused from domains d
+       where d.project_id = i.project_id and d.environment = i.environment and d.name = i.domain
+         and d.deleted_at is null and d.status = 'verified' limit 1`;
+
+const SUPPRESSED = `
+  select json_agg(json_build_array(r.ord, s.reason, wire_time(s.expires_at)) order by r.ord)
+    from unnest($9::int[], $10::text[]) with ordinality as r(origin, address_key, ord)
+   cross join lateral (
+      select s.reason, s.expires_at from suppressions s
+       where s.project_id = ($5::uuid[])[r.origin] and s.environment = ($6::text[])[r.origin]
+         and s.address_key = r.address_key and ${holdsBack('t.now')} limit 1) s`;
+
+const EARLIER = `
+  select json_agg(json_build_array(r.ord, encode(m.fingerprint, 'hex'), m.response))
+    from unnest($11::int[], $12::text[]) with ordinality as r(origin, key, ord)
+   cross join lateral (
+      select m.fingerprint, m.response from idempotency m
+       where m.project_id = ($5::uuid[])[r.origin] and m.environment = ($6::text[])[r.origin]
+         and m.key = r.key and m.expires_at > t.now limit 1) m`;
+
+const count = (prefix: '' | 'recipients_', length: string): string => `
+       json_build_object(
+         'max', w.${prefix}max, 'leftInRow', w.${prefix}max - c.${prefix}used,
+         'left', w.${prefix}max - c.${prefix}used + b.${prefix}permits,
+         -- A window that another worker has just started may start in the future of this statement.
+         'resetS', least(ceil(extract(epoch from c.${prefix}started_at + ${length} - t.now)),
+                         extract(epoch from ${length}))::int,
+         'windowS', extract(epoch from ${length})::int)`;
+
+/** A row for each origin; the first one has the suppressed recipients and the known keys, by their number from 1. */
+const FACTS = {
+  name: 'accept_facts',
+  text: `
+select t.now, t.now::text as "exactNow", wire_time(t.now) as time,
+       i.origin::int, k.id is not null as "isKeyValid",
+       case when d.id is not null then json_build_object(
+         'id', d.id, 'dualSigned', d.ed25519_verified, 'tls', d.tls, 'tracksOpens', d.track_opens,
+         'tracksClicks', d.track_clicks, 'isPaused', d.is_paused) end as domain,
+       ${count('', 'w.length')} as emails, ${count('recipients_', 'w.recipients_length')} as recipients,
+       w.has_blocks as "hasBlocks", b.is_to_fill as "isToFill",
+       case when i.origin = 1 then (${SUPPRESSED}) end as suppressed,
+       case when i.origin = 1 then (${EARLIER}) end as earlier
+  from (select now() + skew as now from clock) t
+ cross join unnest($5::uuid[], $6::text[], $7::uuid[], $8::text[]) with ordinality
+         as i(project_id, environment, key_id, domain, origin)
+ cross join lateral (${limitWindow('true', '')}) w
+ cross join lateral (${openWindows('w')}) o
+ cross join lateral (select ${CURRENT_COUNTS}) c
+ cross join lateral (${BLOCKS_IN_FACTS}) b
+  left join lateral (${VALID_KEY}) k on true
+  left join lateral (${VERIFIED_DOMAIN}) d on true`,
+};
+
+type OriginRow = Pick<Facts, 'now' | 'exactNow' | 'time'> &
+  Pick<EmailFacts, 'isKeyValid' | 'domain'> &
+  LimitWindow & {
+    origin: number;
+    suppressed: [ord: number, SuppressionReason, expiresAt: string | null][] | null;
+    earlier: [ord: number, fingerprint: string, response: string][] | null;
+  };
+
+type Question = LimitDefaults & {
+  emails: readonly NewEmail[];
+  /** The idempotency key of each email; of a batch, that of the first email is the batch's. */
+  keys: readonly (string | null)[];
+  /** Whether the connection keeps the plan. */
+  isHot?: boolean;
+};
+
+/** @throws Error when a project has been removed meanwhile */
+export async function readFacts(db: Queryable, question: Question): Promise<Facts> {
+  const { emails, keys, isHot = true } = question;
+  const { origins, originOf } = originsOf(emails);
+  const recipients = emails.flatMap((email, index) =>
+    email.recipients.map(({ addressKey, position }) => ({ addressKey, position, index })),
+  );
+  const keyed = emails.flatMap((_, index) => {
+    const key = keys[index] ?? null;
+    return key === null ? [] : [{ key, index }];
+  });
+  const text = (items: readonly string[]) => binaryArray('text', items);
+  const rows = await db.query<OriginRow>(isHot ? FACTS : FACTS.text, [
+    ...defaultLimits(question),
+    literalArray(origins.map(({ projectId }) => projectId)),
+    literalArray(origins.map(({ environment }) => environment)),
+    literalArray(origins.map(({ keyId }) => keyId)),
+    text(origins.map(({ from }) => domainOf(from.address))),
+    literalArray(recipients.map(({ index }) => originOf[index]!)),
+    text(recipients.map(({ addressKey }) => addressKey)),
+    literalArray(keyed.map(({ index }) => originOf[index]!)),
+    text(keyed.map(({ key }) => key)),
+  ]);
+  if (rows.length !== origins.length) throw new Error('the limits of a project are missing');
+  rows.sort((one, other) => one.origin - other.origin);
+  const { now, time, exactNow, suppressed, earlier } = rows[0]!;
+  const windows = windowsOf(rows, origins);
+  const held = new Map(emails.map((_, index) => [index, [] as RecipientSuppression[]]));
+  for (const [ord, reason, expires_at] of suppressed ?? []) {
+    const { index, position } = recipients[ord - 1]!;
+    held.get(index)!.push({ position, reason, expires_at });
+  }
+  const used = new Map(
+    (earlier ?? []).map(([ord, fingerprint, response]) => [
+      keyed[ord - 1]!.index,
+      { fingerprint, response },
+    ]),
+  );
+  const of = originOf.map((origin, index): EmailFacts => {
+    const { isKeyValid, domain } = rows[origin - 1]!;
+    return {
+      isKeyValid,
+      domain,
+      window: windows[origin - 1]!,
+      suppressed: held.get(index)!,
+      earlier: used.get(index) ?? null,
+    };
+  });
+  return { now, time, exactNow, of };
+}
+
+/** Emails that have look-ups in common: one of each kind, and the number of each email's kind from 1. */
+function originsOf(emails: readonly NewEmail[]): { origins: NewEmail[]; originOf: number[] } {
+  const numbers = new Map<string, number>();
+  const origins: NewEmail[] = [];
+  const originOf = emails.map((email) => {
+    const { projectId, environment, keyId, from } = email;
+    const text = `${projectId} ${environment} ${keyId} ${domainOf(from.address)}`;
+    const number = numbers.get(text) ?? origins.push(email);
+    numbers.set(text, number);
+    return number;
+  });
+  return { origins, originOf };
+}
+
+/** One object for each project and environment. */
+function windowsOf(rows: readonly OriginRow[], origins: readonly NewEmail[]): LimitWindow[] {
+  const windows = new Map<string, LimitWindow>();
+  return rows.map(({ emails, recipients, hasBlocks, isToFill }, index) => {
+    const { projectId, environment } = origins[index]!;
+    const scope = `${projectId} ${environment}`;
+    const window = windows.get(scope) ?? { emails, recipients, hasBlocks, isToFill };
+    windows.set(scope, window);
+    return window;
+  });
+}

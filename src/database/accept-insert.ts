@@ -1,0 +1,341 @@
+/**
+ * The guarded insert of the full path: stores the emails that were accepted (accept-decision.ts), in one statement
+ * and one commit. They were decided by facts that were read without a lock, so the statement checks these itself:
+ *
+ * - it locks the limit rows, and stores nothing if one has less room than is needed, or if the facts are old;
+ * - it fails if an idempotency key has been used meanwhile.
+ *
+ * No lock outlasts the statement: a worker that is frozen between the two statements delays no other.
+ *
+ * FIND_EMAILS in accept/store/accept.ts reads the stored rows after a lost connection and has to match this statement.
+ */
+import { failpoint } from '../lib/failpoint.ts';
+import { domainOf } from '../mail/address.ts';
+import { noticeFor } from '../mail/notice.ts';
+import {
+  arraysOf,
+  type Column,
+  ColumnParameters,
+  CONTENT_COLUMNS,
+  EMAIL_COLUMNS,
+  namesOf,
+  QUEUE_COLUMNS,
+  RECIPIENT_COLUMNS,
+} from './accept-columns.ts';
+import {
+  type Facts,
+  type NewEmail,
+  type NewRecipient,
+  storedTracking,
+  tlsOf,
+  type Verdict,
+} from './accept-decision.ts';
+import { FAN_OUT } from '../events/event-store.ts';
+import {
+  CURRENT_COUNTS,
+  defaultLimits,
+  type LimitDefaults,
+  limitWindow,
+  openWindows,
+  WANTED,
+  type Wanted,
+  wantedValues,
+  withLockTimeout,
+} from './limit-windows.ts';
+import { type Queryable, sqlStateOf, type Statement } from './database.ts';
+
+/** Facts that are older are read again. */
+const FACTS_AGE_MAX = `interval '5 seconds'`;
+
+/** `holder`: the lease under which this worker holds the recipients; null: they wait in the queue table. */
+export type Accepted = { email: NewEmail; verdict: Verdict; holder: string | null };
+
+/** `ord`: the number of its email, from 1; `seq`: of its event, if it is suppressed. */
+type AcceptedRecipient = Accepted & { ord: number; recipient: NewRecipient; seq: number | null };
+
+/** What several steps use of an email. */
+const SHARED: readonly Column<Accepted>[] = [
+  { name: 'project_id', type: 'uuid', value: ({ email }) => email.projectId },
+  { name: 'environment', type: 'text', value: ({ email }) => email.environment },
+  { name: 'id', type: 'uuid', value: ({ email }) => email.id },
+  { name: 'key_id', type: 'uuid', value: ({ email }) => email.keyId },
+  { name: 'domain_id', type: 'uuid', value: ({ verdict }) => domainIn(verdict).id },
+  { name: 'dual_signed', type: 'boolean', value: ({ verdict }) => domainIn(verdict).dualSigned },
+  { name: 'scheduled_at', type: 'timestamptz', value: (one) => scheduledAt(one) },
+  { name: 'lifetime_s', type: 'int', value: ({ email }) => email.lifetimeS },
+  { name: 'open', type: 'int', value: ({ verdict }) => verdict.openCount },
+  { name: 'suppressed', type: 'int', value: ({ verdict }) => verdict.facts.suppressed.length },
+  { name: 'is_held', type: 'boolean', value: ({ verdict }) => isHeld(verdict) },
+  { name: 'holder', type: 'uuid', value: ({ holder }) => holder },
+  { name: 'event_type', type: 'text', value: ({ verdict }) => eventType(verdict) },
+];
+
+const DECIDED: readonly Column<Accepted>[] = [
+  { name: 'tls', type: 'text', value: ({ email, verdict }) => tlsOf(email, verdict.facts) },
+  { name: 'tracking', type: 'text', value: (one) => storedTracking(one.email, one.verdict.facts) },
+  { name: 'event_id', type: 'uuid', value: ({ email }) => email.eventId },
+  { name: 'event_data', type: 'json', value: (one) => eventData(one) },
+  { name: 'domain', type: 'text', value: ({ email }) => domainOf(email.from.address) },
+  { name: 'key', type: 'text', value: ({ verdict }) => verdict.key?.key ?? null },
+  { name: 'fingerprint', type: 'text', value: ({ verdict }) => verdict.key?.fingerprint ?? null },
+  { name: 'response', type: 'text', value: ({ verdict }) => verdict.key?.response ?? null },
+];
+
+const DECIDED_OF_RECIPIENT: readonly Column<AcceptedRecipient>[] = [
+  { name: 'ord', type: 'int', value: ({ ord }) => ord },
+  { name: 'position', type: 'int', value: ({ recipient }) => recipient.position },
+  { name: 'status', type: 'text', value: (one) => statusOf(one) },
+  { name: 'event_id', type: 'uuid', value: ({ recipient }) => recipient.eventId },
+  { name: 'seq', type: 'int', value: ({ seq }) => seq },
+  { name: 'event_data', type: 'json', value: (one) => suppressedData(one) },
+  { name: 'notice', type: 'json', value: (one) => noticeOf(one) },
+];
+
+const GIVEN_OF_RECIPIENT = [...RECIPIENT_COLUMNS, ...QUEUE_COLUMNS];
+
+const GUARD = `
+with t as materialized (select $10::timestamptz as now),
+windows as materialized (
+  select w.project_id, w.environment, i.emails, i.recipients, c.*,
+         i.emails <= w.max - c.used and i.recipients <= w.recipients_max - c.recipients_used
+           as has_room
+    from t
+   cross join ${WANTED}
+   cross join lateral (${limitWindow(withLockTimeout('$9'))}) w
+   cross join lateral (${openWindows('w')}) o
+   cross join lateral (select ${CURRENT_COUNTS}) c
+),
+guard as materialized (
+  select t.now > app_now() - ${FACTS_AGE_MAX}
+         and (select count(*) from windows where has_room) = cardinality($5::uuid[]) as holds
+    from t
+)`;
+
+const SPENDING = `
+spending as (
+  update limit_windows l
+     set used = w.used + w.emails, started_at = w.started_at,
+         recipients_used = w.recipients_used + w.recipients,
+         recipients_started_at = w.recipients_started_at
+    from windows w, guard
+   where guard.holds and l.project_id = w.project_id and l.environment = w.environment
+     and l.category = 'sending'
+     -- uses the index for many projects, too, if the plan was made for few
+     and l.project_id = any($5::uuid[])
+)`;
+
+/** Behind 12 others. */
+const parameters = new ColumnParameters(12);
+const SHARED_SQL = Object.entries(parameters.elements(SHARED).of);
+const EMAIL = parameters.elements(EMAIL_COLUMNS);
+const CONTENT = parameters.elements(CONTENT_COLUMNS);
+const DECIDED_SQL = parameters.elements(DECIDED).of;
+const RECIPIENTS = parameters.rows([...DECIDED_OF_RECIPIENT, ...GIVEN_OF_RECIPIENT]);
+
+const STORING = `
+accepted as materialized (
+  select a.*, t.now, coalesce(a.scheduled_at, t.now) as starts_at
+    from t, guard, lateral (
+      select ord, ${SHARED_SQL.map(([name, sql]) => `${sql} as ${name}`).join(', ')}
+        from generate_series(1, $11::int) as ord where guard.holds) a
+),
+recipient as materialized (
+  select r.*, a.project_id, a.environment, a.id as email_id, a.now, a.starts_at, a.lifetime_s,
+         a.is_held, a.holder
+    from ${RECIPIENTS} join accepted a on a.ord = r.ord
+),
+remembered as (
+  insert into idempotency as m (project_id, environment, key, fingerprint, email_id, response,
+                                expires_at)
+  select project_id, environment, ${DECIDED_SQL['key']}, decode(${DECIDED_SQL['fingerprint']}, 'hex'), id,
+         ${DECIDED_SQL['response']}, now + interval '24 hours'
+    from accepted where ${DECIDED_SQL['key']} is not null order by 1, 2, 3
+  on conflict (project_id, environment, key) do update
+     set fingerprint = excluded.fingerprint, email_id = excluded.email_id,
+         response = excluded.response, expires_at = excluded.expires_at
+   where m.expires_at <= (select now from t)
+  returning 1
+),
+new_emails as (
+  insert into emails (project_id, environment, id, created_at, scheduled_at, expires_at, domain_id,
+                      dual_signed, key_id, open_count, worst, event_count, last_event,
+                      completed_at, ${EMAIL.names})
+  select project_id, environment, id, now, scheduled_at,
+         starts_at + lifetime_s * interval '1 second', domain_id, dual_signed, key_id, open,
+         case when suppressed > 0 then 4 else 0 end, 1 + suppressed,
+         case when open = 0 then 'email.suppressed' else event_type end,
+         case when open = 0 then now end, ${EMAIL.values}
+    from accepted
+),
+new_contents as (
+  insert into contents (project_id, email_id, tls, tracking, ${CONTENT.names})
+  select project_id, id, ${DECIDED_SQL['tls']}, ${DECIDED_SQL['tracking']}, ${CONTENT.values} from accepted
+),
+-- Of suppressed recipients, which end here; those of others are queued when they are settled.
+new_notices as (
+  insert into notices (project_id, environment, email_id, position, kind, facts, created_at, due_at)
+  select project_id, environment, email_id, position, 'failure', notice, now, now
+    from recipient where notice is not null
+),
+new_recipients as (
+  insert into recipients (project_id, email_id, position, status, next_attempt_at, completed_at,
+                          ${namesOf(RECIPIENT_COLUMNS)})
+  select project_id, email_id, position, status,
+         case when status <> 'suppressed' then starts_at end,
+         case when status = 'suppressed' then now end, ${namesOf(RECIPIENT_COLUMNS)}
+    from recipient
+),
+new_queue as (
+  insert into queue (project_id, email_id, position, environment, due_at, held, holder, claim,
+                     ${namesOf(QUEUE_COLUMNS)})
+  select project_id, email_id, position, environment,
+         case when is_held then now + lifetime_s * interval '1 second' else starts_at end,
+         is_held, holder, 1, ${namesOf(QUEUE_COLUMNS)}
+    from recipient where status <> 'suppressed'
+),
+new_events as (
+  insert into events (project_id, environment, subject_id, seq, id, type, position, created_at, data)
+  select project_id, environment, id, 1, ${DECIDED_SQL['event_id']}, event_type, null::smallint, now,
+         ${DECIDED_SQL['event_data']}
+    from accepted
+  union all
+  select project_id, environment, email_id, seq, event_id, 'email.suppressed', position, now,
+         event_data
+    from recipient where event_data is not null
+  returning project_id, environment, subject_id, seq, id, type
+),${FAN_OUT},
+new_counts as (
+  insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
+                            recipients, suppressed)
+  select project_id, environment, now, 'accepted', ${DECIDED_SQL['domain']}, key_id, ${EMAIL.of['tags']},
+         1, open + suppressed, suppressed
+    from accepted
+),${SPENDING}
+select guard.holds, (select count(*) from notification_queue)::int as notified
+  from guard
+ where (select assert_equal((select count(*) from remembered),
+                            case when guard.holds then $12::int else 0 end,
+                            'unused idempotency keys'))`;
+
+const INSERT: Statement = { name: 'accept_insert', text: `${GUARD},${STORING}` };
+
+export type InsertOptions = LimitDefaults & {
+  /** null: as the connection has it. */
+  lockTimeoutMs?: number | null;
+  /** Called when webhook deliveries were queued. */
+  onNotified: () => void;
+};
+
+/** @returns false: nothing was stored, because the facts do not hold any more */
+export async function insertAccepted(
+  db: Queryable,
+  accepted: readonly Accepted[],
+  options: InsertOptions & { facts: Facts; wanted: readonly Wanted[] },
+): Promise<boolean> {
+  const { facts, wanted, lockTimeoutMs = null, onNotified } = options;
+  const emails = accepted.map(({ email }) => email);
+  const recipients = accepted.flatMap(recipientsOf);
+  const values = [
+    ...defaultLimits(options),
+    ...wantedValues(wanted),
+    lockTimeoutMs,
+    facts.exactNow,
+    accepted.length,
+    accepted.filter(({ verdict }) => verdict.key !== null).length,
+    ...arraysOf(SHARED, accepted),
+    ...arraysOf(EMAIL_COLUMNS, emails),
+    ...arraysOf(CONTENT_COLUMNS, emails),
+    ...arraysOf(DECIDED, accepted),
+    ...arraysOf(DECIDED_OF_RECIPIENT, recipients),
+    ...arraysOf(
+      GIVEN_OF_RECIPIENT,
+      recipients.map(({ recipient }) => recipient),
+    ),
+  ];
+  try {
+    const [row] = await commitAccepted<{ holds: boolean; notified: number }>(
+      db,
+      { statement: INSERT, values },
+      onNotified,
+    );
+    return row!.holds;
+  } catch (error) {
+    if (sqlStateOf(error) === ASSERTION_SQLSTATE) return false;
+    throw error;
+  }
+}
+
+/** Of `assert_equal`. */
+const ASSERTION_SQLSTATE = 'P0004';
+
+/** Runs a statement that stores emails; the first row has the number of webhook deliveries that it queued. */
+export async function commitAccepted<AnyRow extends { notified: number }>(
+  db: Queryable,
+  { statement, values }: { statement: Statement; values: readonly unknown[] },
+  onNotified: () => void,
+): Promise<AnyRow[]> {
+  failpoint('accept_before_commit');
+  const rows = await db.query<AnyRow>(statement, values);
+  failpoint('accept_after_commit');
+  if ((rows[0]?.notified ?? 0) > 0) onNotified();
+  return rows;
+}
+
+function recipientsOf(one: Accepted, index: number): AcceptedRecipient[] {
+  let seq = 1;
+  return one.email.recipients.map((recipient) => ({
+    ...one,
+    ord: index + 1,
+    recipient,
+    seq: isSuppressed(one.verdict, recipient) ? (seq += 1) : null,
+  }));
+}
+
+function domainIn({ facts: { domain } }: Verdict): NonNullable<Verdict['facts']['domain']> {
+  if (domain === null) throw new Error('an email without a verified domain is refused');
+  return domain;
+}
+
+/** null: at once. */
+function scheduledAt({ email, verdict }: Accepted): string | null {
+  return verdict.isScheduled ? email.scheduledAt!.toISOString() : null;
+}
+
+/** A scheduled email of a paused domain is held at its scheduled time. */
+function isHeld(verdict: Verdict): boolean {
+  return domainIn(verdict).isPaused && !verdict.isScheduled;
+}
+
+function isSuppressed({ facts }: Verdict, { position }: NewRecipient): boolean {
+  return facts.suppressed.some((entry) => entry.position === position);
+}
+
+function eventType({ isScheduled }: Verdict): string {
+  return isScheduled ? 'email.scheduled' : 'email.queued';
+}
+
+function eventData(one: Accepted): string {
+  const scheduled = { status: 'scheduled', scheduled_at: scheduledAt(one) };
+  return JSON.stringify({ ...one.email.eventData, ...(one.verdict.isScheduled && scheduled) });
+}
+
+function statusOf({ seq, verdict }: AcceptedRecipient): string {
+  if (seq !== null) return 'suppressed';
+  return verdict.isScheduled ? 'scheduled' : 'queued';
+}
+
+/** Of the event of a suppressed recipient. */
+function suppressedData({ email, recipient, seq }: AcceptedRecipient): string | null {
+  if (seq === null) return null;
+  const own = { recipient: recipient.address, status: 'suppressed' };
+  return JSON.stringify({ ...email.eventData, ...own });
+}
+
+/** The end of a recipient that is on the suppression list when the email is accepted. */
+const SUPPRESSED = { status: 'suppressed', smtp: null, reason: null } as const;
+
+function noticeOf({ email, recipient, seq }: AcceptedRecipient): string | null {
+  if (seq === null || !email.dsn) return null;
+  const notice = noticeFor(email.dsn, recipient.address, SUPPRESSED);
+  return notice ? JSON.stringify(notice.facts) : null;
+}
