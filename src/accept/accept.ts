@@ -4,7 +4,7 @@
  *
  * Guarantee: `accepted` means that the email is on disk and will be attempted. A replay returns the first
  * response byte for byte, and nothing is sent. Domain, suppression, limit and
- * idempotency are decided by database/accept-decision.ts; this file maps the verdicts to refusals.
+ * idempotency are decided by accept/store/decision.ts; this file maps the verdicts to refusals.
  * Before it, the email takes its room of the project's storage (accounts/limits/storage-account.ts).
  * What is accepted waits in the queue until delivery/queue/dispatcher.ts claims it.
  */
@@ -16,7 +16,7 @@ import type { Caller, Environment, Scope } from '../core/scope.ts';
 import type { World } from '../lib/world.ts';
 import { type Address, addressKey, domainOf } from '../mail/address.ts';
 import { AcceptedUnknown, type AcceptStore, findRemembered } from './store/accept.ts';
-import type { AcceptRow, NewEmail, NewRecipient } from '../database/accept-decision.ts';
+import type { AcceptRow, NewEmail, NewRecipient } from './store/decision.ts';
 import type { StoredMessage } from '../delivery/attempt/message-store.ts';
 import { emailEventData } from '../events/event-store.ts';
 import type { Queryable } from '../database/database.ts';

@@ -280,7 +280,7 @@ const TIME_MAX_MS = Date.UTC(9999, 11, 31);
 
 /**
  * The time as it is written. The clock of the database decides whether it has come and whether it is too far
- * ahead (database/accept-decision.ts).
+ * ahead (accept/store/decision.ts).
  */
 export function readScheduledAt(
   field: string,

@@ -2,7 +2,7 @@
  * Dry run: determines what would happen to an email if it were sent now. Stores, counts and sends nothing.
  *
  * The same steps as accepting and delivery take, by the same functions: the draft is made before
- * (draft.ts), the rules that need the database decide by facts that are read (database/accept-full.ts), the message is
+ * (draft.ts), the rules that need the database decide by facts that are read (accept/store/full-path.ts), the message is
  * composed and signed (delivery/attempt/message.ts), each destination gets its route. So a dry run is refused for the same
  * reasons and with the same sentences as the email. Look-ups are bounded (net/dns/allowance.ts): a result that
  * DNS does not give in time is `unknown` in the response.
@@ -19,9 +19,9 @@ import { trackedIn } from '../mail/links/tracking-link.ts';
 import { lintEmail, type LintFinding } from '../mail/html/lint.ts';
 import { readHeader } from '../mail/mime/reader.ts';
 import type { BoundedLook, LookupAllowance } from '../net/dns/allowance.ts';
-import type { Rehearsal } from '../database/accept-full.ts';
+import type { Rehearsal } from './store/full-path.ts';
 import type { StoredMessage } from '../delivery/attempt/message-store.ts';
-import type { NewEmail, NewRecipient } from '../database/accept-decision.ts';
+import type { NewEmail, NewRecipient } from './store/decision.ts';
 import { type AcceptOptions, answer, messageOf, newEmail, refuseOtherDomain } from './accept.ts';
 import type { EmailDraft } from './draft.ts';
 

@@ -1,6 +1,6 @@
 /**
  * Accepting the emails of one request (`POST /v1/emails/batch`): the same rules as for one email
- * (accept.ts), one commit for all of them (database/accept-full.ts), then the hand-over of each.
+ * (accept.ts), one commit for all of them (accept/store/full-path.ts), then the hand-over of each.
  *
  * Strict: all are stored, or none is, and the refusal names each error with its index in the request.
  * Permissive: valid emails are stored, and `errors` of the response has the others with their index. Emails
@@ -10,8 +10,8 @@ import { batchLimitRefusal } from '../core/limits.ts';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
-import type { AcceptRow, NewEmail } from '../database/accept-decision.ts';
-import type { EmailBatch, RefusingOutcome } from '../database/accept-decision.ts';
+import type { AcceptRow, NewEmail } from './store/decision.ts';
+import type { EmailBatch, RefusingOutcome } from './store/decision.ts';
 import {
   type AcceptOptions,
   type AcceptOutcome,

@@ -1,6 +1,6 @@
 /**
  * The types of events, and the status change that causes each. An event is written in the transaction of
- * the change that it reports (database/accept-insert.ts, settle/settle.ts, events/event-store.ts).
+ * the change that it reports (accept/store/insert.ts, settle/settle.ts, events/event-store.ts).
  */
 import { OPERATOR_EVENT_TYPES, type OperatorEventType } from './operator-events.ts';
 import type { StoredStatus } from './statuses.ts';

@@ -3,7 +3,7 @@
  * they are exact over all workers and nodes. Per project and environment, except `auth`:
  *
  *     category      counts                          counted by
- *     sending       emails, and their recipients    the accept statements (database/accept-insert.ts), of a
+ *     sending       emails, and their recipients    the accept statements (accept/store/insert.ts), of a
  *                                                   large limit in blocks (accept/store/limit-blocks.ts)
  *     dry_runs      dry runs; as many as emails     emails/routes.ts (countToLimit, accounts/limits/limit-store.ts)
  *     verification  verifications of a domain       domains/routes.ts (the same)

@@ -1,6 +1,6 @@
 /**
  * Events, as webhooks deliver them. Every statement that changes a status inserts its event and the
- * webhook deliveries (`FAN_OUT`), so that they commit together. database/accept-insert.ts and settle/settle.ts write
+ * webhook deliveries (`FAN_OUT`), so that they commit together. accept/store/insert.ts and settle/settle.ts write
  * events of emails; this file writes those of domains and suppressions, in the caller's transaction.
  */
 import type { EventType } from '../core/events.ts';
@@ -33,7 +33,7 @@ export function emailEventData(
 }
 
 /**
- * The fan-out to webhooks, as part of the statements that change a status (database/accept-insert.ts,
+ * The fan-out to webhooks, as part of the statements that change a status (accept/store/insert.ts,
  * settle/settle.ts): a delivery and a queue row for every enabled endpoint that subscribes to the event. Change,
  * event and deliveries commit together.
  *

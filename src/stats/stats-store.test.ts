@@ -21,8 +21,8 @@ import {
 } from './counts.ts';
 import type { StoredStatus } from '../core/statuses.ts';
 import { AcceptStore } from '../accept/store/accept.ts';
-import type { NewEmail } from '../database/accept-decision.ts';
-import { runBatch } from '../database/accept-full.ts';
+import type { NewEmail } from '../accept/store/decision.ts';
+import { runBatch } from '../accept/store/full-path.ts';
 import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';
 import { forgetExpired } from '../retention/retention-store.ts';

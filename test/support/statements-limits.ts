@@ -1,6 +1,6 @@
 /** Accepting emails of a project whose limit has blocks, for database/plans.test.ts. */
-import { runBatch, runEmailBatch } from '../../src/database/accept-full.ts';
-import { runUsual, runUsualTogether } from '../../src/database/accept-fast.ts';
+import { runBatch, runEmailBatch } from '../../src/accept/store/full-path.ts';
+import { runUsual, runUsualTogether } from '../../src/accept/store/fast-path.ts';
 import { newId } from '../../src/database/ids.ts';
 import { makeBlocks } from '../../src/accept/store/limit-blocks.ts';
 import { listLimits } from '../../src/accounts/limits/limit-store.ts';

@@ -8,7 +8,7 @@ import { AcceptStore, findStored } from '../../src/accept/store/accept.ts';
 import * as addressLog from '../../src/suppressions/address-log-store.ts';
 import { AHEAD_MAX } from '../../src/emails/diagnosis/diagnosis-store.ts';
 import * as diagnosis from '../../src/emails/diagnosis/diagnosis-store.ts';
-import { rehearse } from '../../src/database/accept-full.ts';
+import { rehearse } from '../../src/accept/store/full-path.ts';
 import * as emails from '../../src/emails/email-store.ts';
 import { type EmailFilter, listEmails } from '../../src/emails/email-store.ts';
 import {

@@ -6,8 +6,8 @@
  * the connection is lost around the commit, the database is asked which emails it has (`findStored`);
  * their ids were made before the statement. The emails of one batch request are one commit.
  *
- * Emails that need no decision are stored by the fast path (database/accept-fast.ts), in one statement. What it leaves alone, and
- * all others, go to the full path (database/accept-full.ts), in commits of their own.
+ * Emails that need no decision are stored by the fast path (accept/store/fast-path.ts), in one statement. What it leaves alone, and
+ * all others, go to the full path (accept/store/full-path.ts), in commits of their own.
  *
  * A project that sends much under a large limit gets blocks of it (limit-blocks.ts), which this worker finds out from
  * a result or makes itself.
@@ -18,19 +18,9 @@
 import { Overloaded } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { NOT_TRACKED, trackingOf } from '../../mail/links/tracking-link.ts';
-import type {
-  AcceptRow,
-  EmailBatch,
-  EmailFacts,
-  NewEmail,
-} from '../../database/accept-decision.ts';
-import {
-  type FastPathOptions,
-  isUsual,
-  runUsual,
-  runUsualTogether,
-} from '../../database/accept-fast.ts';
-import { runBatch, runEmailBatch } from '../../database/accept-full.ts';
+import type { AcceptRow, EmailBatch, EmailFacts, NewEmail } from './decision.ts';
+import { type FastPathOptions, isUsual, runUsual, runUsualTogether } from './fast-path.ts';
+import { runBatch, runEmailBatch } from './full-path.ts';
 import { makeBlocks, needsBlocks } from './limit-blocks.ts';
 import type { QueuedEmail } from '../../delivery/queue/queue-store.ts';
 import { DatabaseUnavailable, isLockTimeout, type Queryable } from '../../database/database.ts';
@@ -358,7 +348,7 @@ export async function findRemembered(
 const TRUTH_WITHIN_MS = 4_000;
 const TRUTH_PAUSE_MS = 400;
 
-/** The columns of an AcceptRow as database/accept-insert.ts stored them: change both together. */
+/** The columns of an AcceptRow as accept/store/insert.ts stored them: change both together. */
 const FIND_EMAILS = `
 select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
        e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,

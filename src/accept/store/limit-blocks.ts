@@ -30,7 +30,7 @@ import {
   WANTED,
   wantedValues,
   withLockTimeout,
-} from '../../database/limit-windows.ts';
+} from './limit-windows.ts';
 import type { Queryable } from '../../database/database.ts';
 
 /** Concurrent commits of one project; more workers than that share the row of the limit. */

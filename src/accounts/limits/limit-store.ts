@@ -1,6 +1,6 @@
 /**
  * Rate limits, counted in the database so that they are exact over all workers and nodes. A window starts
- * at its first request. Accepting (database/accept-insert.ts) counts sending; this file has
+ * at its first request. Accepting (accept/store/insert.ts) counts sending; this file has
  * the other categories and the settings. A window may start up to a minute in the future, because
  * another worker's statement can commit first; one further ahead was started before the clock was set
  * back, and is replaced.

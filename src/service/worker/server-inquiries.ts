@@ -9,7 +9,7 @@ import { LookupAllowance } from '../../net/dns/allowance.ts';
 import type { AcceptOptions } from '../../accept/accept.ts';
 import { createDiagnose, type Diagnose } from '../../emails/diagnosis/diagnosis.ts';
 import { createDryRun, type DryRun } from '../../accept/dry-run.ts';
-import { rehearse } from '../../database/accept-full.ts';
+import { rehearse } from '../../accept/store/full-path.ts';
 import type { Database, Queryable } from '../../database/database.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import type { WorkerContext } from './context.ts';

@@ -6,9 +6,9 @@
  * are the configured limits (`defaultLimits`). Rows are locked in the order of project and environment, so that
  * statements cannot deadlock.
  */
-import type { Limit } from '../core/limits.ts';
-import type { Scope } from '../core/scope.ts';
-import { literalArray } from './binary-array.ts';
+import type { Limit } from '../../core/limits.ts';
+import type { Scope } from '../../core/scope.ts';
+import { literalArray } from '../../database/binary-array.ts';
 
 /** The configured limits. */
 export type LimitDefaults = {

@@ -1,17 +1,17 @@
 /**
- * Decides which emails may be stored, from facts that one statement read (accept-facts.ts). Pure: the same rules
- * serve single emails, batches, mail by SMTP and dry runs, and are tested as a table (accept-decision.test.ts).
+ * Decides which emails may be stored, from facts that one statement read (facts.ts). Pure: the same rules
+ * serve single emails, batches, mail by SMTP and dry runs, and are tested as a table (decision.test.ts).
  *
- * The facts were read without a lock. The insert (accept-insert.ts) therefore checks the limits and the idempotency
+ * The facts were read without a lock. The insert (insert.ts) therefore checks the limits and the idempotency
  * keys itself, and stores nothing when they have changed; the facts are then read and decided again.
  */
-import type { LimitState } from '../core/limits.ts';
-import { SCHEDULE_DAYS_MAX } from '../core/retry.ts';
-import type { Environment } from '../core/scope.ts';
-import { type Address, domainOf, type Mailbox } from '../mail/address.ts';
-import type { Email } from '../mail/email.ts';
-import { type Tracking, trackingOf } from '../mail/links/tracking-link.ts';
-import type { SuppressionReason } from '../suppressions/suppression-store.ts';
+import type { LimitState } from '../../core/limits.ts';
+import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
+import type { Environment } from '../../core/scope.ts';
+import { type Address, domainOf, type Mailbox } from '../../mail/address.ts';
+import type { Email } from '../../mail/email.ts';
+import { type Tracking, trackingOf } from '../../mail/links/tracking-link.ts';
+import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
 
 /**
  * A request to store. Its ids are made before any statement, so that `findStored` in accept/store/accept.ts can look

@@ -1,15 +1,15 @@
 /**
  * The stored fields of an email and of its recipients: one table of columns, from which both paths of accepting make
- * their inserts (accept-insert.ts, accept-fast.ts). A new field is one line here, whatever the path.
+ * their inserts (insert.ts, fast-path.ts). A new field is one line here, whatever the path.
  *
  * Only what the request says is here. What follows from the decision, such as the domain and the number of open
  * recipients, each path knows in its own way.
  */
-import { formatMailbox, type Mailbox } from '../mail/address.ts';
-import type { Attachment } from '../mail/email.ts';
-import type { NewEmail, NewRecipient } from './accept-decision.ts';
-import { storedKeyOf } from './address-keys.ts';
-import { binaryArray } from './binary-array.ts';
+import { formatMailbox, type Mailbox } from '../../mail/address.ts';
+import type { Attachment } from '../../mail/email.ts';
+import type { NewEmail, NewRecipient } from './decision.ts';
+import { storedKeyOf } from '../../database/address-keys.ts';
+import { binaryArray } from '../../database/binary-array.ts';
 
 type Item = Parameters<typeof binaryArray>[1][number];
 type Value = Item | number | boolean;

@@ -1,5 +1,5 @@
 /**
- * The guarded insert of the full path: stores the emails that were accepted (accept-decision.ts), in one statement
+ * The guarded insert of the full path: stores the emails that were accepted (decision.ts), in one statement
  * and one commit. They were decided by facts that were read without a lock, so the statement checks these itself:
  *
  * - it locks the limit rows, and stores nothing if one has less room than is needed, or if the facts are old;
@@ -9,9 +9,9 @@
  *
  * FIND_EMAILS in accept/store/accept.ts reads the stored rows after a lost connection and has to match this statement.
  */
-import { failpoint } from '../lib/failpoint.ts';
-import { domainOf } from '../mail/address.ts';
-import { noticeFor } from '../mail/notice.ts';
+import { failpoint } from '../../lib/failpoint.ts';
+import { domainOf } from '../../mail/address.ts';
+import { noticeFor } from '../../mail/notice.ts';
 import {
   arraysOf,
   type Column,
@@ -21,7 +21,7 @@ import {
   namesOf,
   QUEUE_COLUMNS,
   RECIPIENT_COLUMNS,
-} from './accept-columns.ts';
+} from './columns.ts';
 import {
   type Facts,
   type NewEmail,
@@ -29,8 +29,8 @@ import {
   storedTracking,
   tlsOf,
   type Verdict,
-} from './accept-decision.ts';
-import { FAN_OUT } from '../events/event-store.ts';
+} from './decision.ts';
+import { FAN_OUT } from '../../events/event-store.ts';
 import {
   CURRENT_COUNTS,
   defaultLimits,
@@ -42,7 +42,7 @@ import {
   wantedValues,
   withLockTimeout,
 } from './limit-windows.ts';
-import { type Queryable, sqlStateOf, type Statement } from './database.ts';
+import { type Queryable, sqlStateOf, type Statement } from '../../database/database.ts';
 
 /** Facts that are older are read again. */
 const FACTS_AGE_MAX = `interval '5 seconds'`;

@@ -2,16 +2,16 @@
  * The fast path of accepting: one statement for emails to one recipient that are to be sent now, with nothing in the
  * way. It costs PostgreSQL less CPU than the full path and takes one round trip (docs/decisions/0004-accept-and-settle.md).
  *
- * The full path (accept-full.ts) remains the specification. This one stores an email exactly as that one would, or leaves
+ * The full path (full-path.ts) remains the specification. This one stores an email exactly as that one would, or leaves
  * it alone: every refusal, suppressed recipient, known idempotency key, paused domain and limit without room for all
- * emails of the batch is decided by the other, in a commit of its own. accept-fast.test.ts compares them.
+ * emails of the batch is decided by the other, in a commit of its own. fast-path.test.ts compares them.
  *
  * What the emails of a batch have in common (`origin`) is looked up once. The limit row is locked first, in the
  * order of the other statements, so that they cannot deadlock. An idempotency key decides by its insertion:
  * `do nothing` returns no row for a key that has one, however recent, and its email is left alone.
  */
-import { domainOf, formatMailbox } from '../mail/address.ts';
-import { trackingOf } from '../mail/links/tracking-link.ts';
+import { domainOf, formatMailbox } from '../../mail/address.ts';
+import { trackingOf } from '../../mail/links/tracking-link.ts';
 import {
   arraysOf,
   type Column,
@@ -20,18 +20,18 @@ import {
   EMAIL_COLUMNS,
   QUEUE_COLUMNS,
   RECIPIENT_COLUMNS,
-} from './accept-columns.ts';
-import { type AcceptRow, type EmailBatch, type NewEmail, responseOf } from './accept-decision.ts';
-import { VALID_KEY, VERIFIED_DOMAIN } from './accept-facts.ts';
-import type { FullPathOptions } from './accept-full.ts';
-import { commitAccepted } from './accept-insert.ts';
-import { holdsBack } from '../suppressions/held-back-store.ts';
-import { BLOCKS_IN_VIEW, FREE_BLOCK } from '../accept/store/limit-blocks.ts';
+} from './columns.ts';
+import { type AcceptRow, type EmailBatch, type NewEmail, responseOf } from './decision.ts';
+import { VALID_KEY, VERIFIED_DOMAIN } from './facts.ts';
+import type { FullPathOptions } from './full-path.ts';
+import { commitAccepted } from './insert.ts';
+import { holdsBack } from '../../suppressions/held-back-store.ts';
+import { BLOCKS_IN_VIEW, FREE_BLOCK } from './limit-blocks.ts';
 import { CURRENT_COUNTS, defaultLimits, limitWindow, openWindows } from './limit-windows.ts';
-import { binaryArray, literalArray } from './binary-array.ts';
-import type { Queryable, Statement } from './database.ts';
+import { binaryArray, literalArray } from '../../database/binary-array.ts';
+import type { Queryable, Statement } from '../../database/database.ts';
 
-/** As storedTracking of accept-decision.ts; `i` is what is asked for. */
+/** As storedTracking of decision.ts; `i` is what is asked for. */
 const TRACKING = `case when i.tracking_base is not null then
            nullif(concat_ws('+', case when coalesce(i.track_opens, d.track_opens) then 'opens' end,
                                  case when coalesce(i.track_clicks, d.track_clicks) then 'clicks' end),

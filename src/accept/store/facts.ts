@@ -1,21 +1,15 @@
 /**
- * Reads the facts by which emails are accepted (accept-decision.ts), in one statement and without a lock.
+ * Reads the facts by which emails are accepted (decision.ts), in one statement and without a lock.
  *
  * Look-ups are lateral with a limit, one index probe each: with a join the planner could read a whole table that was
  * empty when it planned. Emails with the same project, environment, key and domain (an `origin`) share theirs.
  *
- * The conditions are also those of the fast path (accept-fast.ts): `i` is what is asked for, `t` has the time.
+ * The conditions are also those of the fast path (fast-path.ts): `i` is what is asked for, `t` has the time.
  */
-import { domainOf } from '../mail/address.ts';
-import type {
-  EmailFacts,
-  Facts,
-  LimitWindow,
-  NewEmail,
-  RecipientSuppression,
-} from './accept-decision.ts';
-import { holdsBack } from '../suppressions/held-back-store.ts';
-import { BLOCKS_IN_FACTS } from '../accept/store/limit-blocks.ts';
+import { domainOf } from '../../mail/address.ts';
+import type { EmailFacts, Facts, LimitWindow, NewEmail, RecipientSuppression } from './decision.ts';
+import { holdsBack } from '../../suppressions/held-back-store.ts';
+import { BLOCKS_IN_FACTS } from './limit-blocks.ts';
 import {
   CURRENT_COUNTS,
   defaultLimits,
@@ -23,9 +17,9 @@ import {
   limitWindow,
   openWindows,
 } from './limit-windows.ts';
-import { binaryArray, literalArray } from './binary-array.ts';
-import type { Queryable } from './database.ts';
-import type { SuppressionReason } from '../suppressions/suppression-store.ts';
+import { binaryArray, literalArray } from '../../database/binary-array.ts';
+import type { Queryable } from '../../database/database.ts';
+import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
 
 export const VALID_KEY = `
       select k.id from api_keys k

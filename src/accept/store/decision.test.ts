@@ -1,8 +1,8 @@
 /** The rules of accepting as a table: what is known, and what is decided. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { address } from '../../test/support/deliveries.ts';
-import { emailBatch, newEmail } from '../../test/support/mail-store.ts';
+import { address } from '../../../test/support/deliveries.ts';
+import { emailBatch, newEmail } from '../../../test/support/mail-store.ts';
 import {
   decide,
   decideTogether,
@@ -11,7 +11,7 @@ import {
   type LimitWindow,
   type NewEmail,
   rowsOf,
-} from './accept-decision.ts';
+} from './decision.ts';
 
 const NOW = new Date('2026-11-26T12:00:00.123Z');
 const HOUR_MS = 3_600_000;

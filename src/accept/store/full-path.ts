@@ -1,6 +1,6 @@
 /**
- * The full path of accepting, which decides everything: facts are read (accept-facts.ts), the emails are decided
- * (accept-decision.ts), and what is accepted is stored by a statement that checks the facts (accept-insert.ts). When
+ * The full path of accepting, which decides everything: facts are read (facts.ts), the emails are decided
+ * (decision.ts), and what is accepted is stored by a statement that checks the facts (insert.ts). When
  * they have changed in between, they are read again.
  *
  * Nothing is locked between the statements. What changes a fact is another email of the project or another request
@@ -8,8 +8,8 @@
  * the limit had. Key, domain and suppressions are not checked again: a change that commits between the statements is
  * treated as one that commits after the email, and delivery looks at domain and suppressions again.
  */
-import { Overloaded } from '../core/refusals.ts';
-import type { Scope } from '../core/scope.ts';
+import { Overloaded } from '../../core/refusals.ts';
+import type { Scope } from '../../core/scope.ts';
 import {
   type AcceptRow,
   decide,
@@ -21,12 +21,12 @@ import {
   type RecipientSuppression,
   rowsOf,
   type Verdict,
-} from './accept-decision.ts';
-import { readFacts } from './accept-facts.ts';
-import { type Accepted, insertAccepted, type InsertOptions } from './accept-insert.ts';
-import { shareLimits } from '../accept/store/limit-blocks.ts';
+} from './decision.ts';
+import { readFacts } from './facts.ts';
+import { type Accepted, insertAccepted, type InsertOptions } from './insert.ts';
+import { shareLimits } from './limit-blocks.ts';
 import type { LimitDefaults, Wanted } from './limit-windows.ts';
-import { DatabaseUnavailable, type Queryable } from './database.ts';
+import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
 
 export type FullPathOptions = InsertOptions & {
   /** The lease under which accepted recipients are held; null: they wait in the queue table. */
@@ -44,7 +44,7 @@ type Request = {
   roundsMax: number;
 };
 
-/** Requests that share a commit are then tried one by one (group-commit.ts). */
+/** Requests that share a commit are then tried one by one (database/group-commit.ts). */
 const SHARED_ROUNDS_MAX = 10;
 const OWN_ROUNDS_MAX = 100;
 
