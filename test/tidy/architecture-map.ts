@@ -15,12 +15,12 @@ export const mappedFilesExist: Rule = (files) => {
 };
 
 /** A path of more files than this is not the path of one email. */
-const MAPPED_FILES_MAX = 25;
+const MAPPED_FILES_MAX = 30;
 
 export const theMapIsShort: Rule = (files) => {
   const { length } = mappedPath(files);
   if (length <= MAPPED_FILES_MAX) return [];
-  return [`${MAP} names ${length} files in its table (${MAPPED_FILES_MAX} at most).`];
+  return [`${MAP} names ${length} files on the way of one email (${MAPPED_FILES_MAX} at most).`];
 };
 
 /**
@@ -51,10 +51,11 @@ function leadsTo(file: SourceFile): string[] {
   ];
 }
 
-/** The files in the numbered rows of the table, in order. */
+/** The files in the numbered steps of the email's way, in order. */
 function mappedPath(files: readonly SourceFile[]): string[] {
-  const rows = textOf(files).match(/^\| \d+ +\|.*$/gm) ?? [];
-  return [...new Set(rows.flatMap((row) => namedIn(row)))];
+  const [, way = ''] = textOf(files).split(/^## The way of one email$/m);
+  const steps = way.match(/^\d+\. [^\n]*(?:\n {3}[^\n]*)*/gm) ?? [];
+  return [...new Set(steps.flatMap((step) => namedIn(step)))];
 }
 
 function textOf(files: readonly SourceFile[]): string {
