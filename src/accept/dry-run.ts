@@ -12,7 +12,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { LimitState } from '../core/limits.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
-import { OwnTurns } from '../lib/turns.ts';
+import { Turns } from '../lib/turns.ts';
 import { domainOf } from '../mail/address.ts';
 import type { HeaderField } from '../mail/mime/header.ts';
 import { trackedIn } from '../mail/links/tracking-link.ts';
@@ -104,7 +104,7 @@ function replay({ response, limit }: Rehearsal): DryRunReport {
 }
 
 /** Composing and reading 20 MB takes half a second, one email of a project at a time. */
-const turns = new OwnTurns(1);
+const turns = new Turns({ perOwner: 1 });
 
 type Parts = { caller: Caller; email: NewEmail; row: Rehearsal; options: DryRunOptions };
 

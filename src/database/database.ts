@@ -6,7 +6,7 @@
  * cannot drop or alter tables, if migrations could create one.
  */
 import pg from 'pg';
-import { SharedTurns } from '../lib/turns.ts';
+import { Turns } from '../lib/turns.ts';
 import {
   afterUnstalled,
   type DatabaseAddress,
@@ -129,7 +129,7 @@ export class Database implements Queryable {
   readonly #pools: readonly Pool[];
   readonly #readers: Pool;
   /** One reader is left for short reads. */
-  readonly #longReads: SharedTurns;
+  readonly #longReads: Turns;
   /** The pools that a worker cannot work without; received mail can wait at its sender. */
   readonly #essential: readonly Pool[];
 
@@ -165,7 +165,7 @@ export class Database implements Queryable {
     const receiving = open(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
     const checking = open(sizes.check, SETTLE_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
     this.#readers = open(sizes.read, {}, 'read', STATEMENT_TIMEOUT_MS);
-    this.#longReads = new SharedTurns(Math.max(1, sizes.read - 1));
+    this.#longReads = new Turns({ count: sizes.read - 1, perOwner: sizes.read - 2 });
     this.accepting = accepting;
     this.settling = settling;
     this.beating = beating;
@@ -189,7 +189,7 @@ export class Database implements Queryable {
     return this.#readers.query<Row>(statement, values);
   }
 
-  /** Reads of a project that may take long (searches, lists, statistics), in turns with those of other projects. */
+  /** For reads that may take long (searches, lists, statistics): projects take turns. */
   readsOf(projectId: string): Queryable {
     const read: Queryable['query'] = (statement, values) =>
       this.#longReads.take(projectId, () => this.query(statement, values));

@@ -13,7 +13,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { FairTurns } from '../lib/fair-turns.ts';
+import { Turns } from '../lib/turns.ts';
 import { Overloaded } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import {
@@ -110,7 +110,7 @@ export class EventStreams {
   readonly #options: EventStreamsOptions;
   readonly #limits: StreamLimits;
   readonly #open = new Set<OpenStream>();
-  readonly #pages = new FairTurns(PAGES_AT_ONCE);
+  readonly #pages = new Turns({ count: PAGES_AT_ONCE });
   #isRunning = false;
   #isStopping = false;
 

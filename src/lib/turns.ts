@@ -1,129 +1,92 @@
-/** A semaphore: `count` tasks run at a time, the others wait in order. */
+/**
+ * A semaphore that owners, for example projects, share: `count` tasks run at a time, `perOwner` of each owner, at
+ * least one of both. The next of the waiting tasks belongs to the owner with the fewest running ones; among equals,
+ * to the owner whose last turn was longest ago. So a busy owner does not delay the others. The tasks of one owner
+ * start in order.
+ */
+type Owner = { running: number; waiting: Set<() => void>; lastTurn: number };
+
 export class Turns {
+  readonly #perOwner: number;
   #free: number;
-  readonly #waiting = new Set<() => void>();
+  /** Turns given so far. */
+  #turns = 0;
+  /** Those with tasks. */
+  readonly #owners = new Map<string, Owner>();
 
-  constructor(count: number) {
-    this.#free = count;
+  constructor({ count = Infinity, perOwner = Infinity }: { count?: number; perOwner?: number }) {
+    this.#free = Math.max(1, count);
+    this.#perOwner = Math.max(1, perOwner);
   }
 
-  /** @throws the reason of the signal when it is aborted before the turn */
-  async take<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> {
-    signal?.throwIfAborted();
-    if (this.#free > 0) this.#free -= 1;
-    else await this.#wait(signal);
-    try {
-      return await work();
-    } finally {
-      this.#passOn();
-    }
-  }
-
-  async #wait(signal: AbortSignal | undefined): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const leave = () => {
-      if (this.#waiting.delete(resolve)) reject(signal?.reason as Error);
-    };
-    this.#waiting.add(resolve);
-    signal?.addEventListener('abort', leave, { once: true });
-    try {
-      await promise;
-    } finally {
-      signal?.removeEventListener('abort', leave);
-    }
-  }
-
-  #passOn(): void {
-    const [next] = this.#waiting;
-    if (next === undefined) {
-      this.#free += 1;
-      return;
-    }
-    this.#waiting.delete(next);
-    next();
-  }
-}
-
-/** Turns of their own for each owner, for example a project: one who has much to do does not delay the others. */
-export class OwnTurns {
-  readonly #count: number;
-  readonly #owners = new Map<string, { turns: Turns; tasks: number }>();
-
-  constructor(count: number) {
-    this.#count = count;
-  }
-
-  tasksOf(owner: string): number {
-    return this.#owners.get(owner)?.tasks ?? 0;
+  /** Tasks that run or wait. */
+  tasksOf(name: string): number {
+    const owner = this.#owners.get(name);
+    return owner ? owner.running + owner.waiting.size : 0;
   }
 
   /** @throws the reason of the signal when it is aborted before the turn */
   async take<Result>(
-    owner: string,
+    name: string,
     work: () => Promise<Result>,
     signal?: AbortSignal,
   ): Promise<Result> {
-    const own = this.#owners.get(owner) ?? { turns: new Turns(this.#count), tasks: 0 };
-    this.#owners.set(owner, own);
-    own.tasks += 1;
-    try {
-      return await own.turns.take(work, signal);
-    } finally {
-      own.tasks -= 1;
-      if (own.tasks === 0) this.#owners.delete(owner);
-    }
-  }
-}
-
-/**
- * A semaphore that owners, for example projects, share: `count` tasks run at a time, one fewer of each owner. Owners with
- * waiting tasks take turns, so an owner with many does not delay the others.
- */
-export class SharedTurns {
-  readonly #ownMax: number;
-  #free: number;
-  readonly #running = new Map<string, number>();
-  readonly #waiting = new Map<string, (() => void)[]>();
-
-  constructor(count: number) {
-    this.#free = count;
-    this.#ownMax = Math.max(1, count - 1);
-  }
-
-  async take<Result>(owner: string, work: () => Promise<Result>): Promise<Result> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const own = this.#waiting.get(owner);
-    if (own) own.push(resolve);
-    else this.#waiting.set(owner, [resolve]);
-    this.#startNext();
-    await promise;
+    signal?.throwIfAborted();
+    const owner = this.#owners.get(name) ?? { running: 0, waiting: new Set(), lastTurn: 0 };
+    this.#owners.set(name, owner);
+    if (this.#mayStart(owner)) this.#start(owner);
+    else await waitIn(owner.waiting, signal).finally(() => this.#forgetIfIdle(name, owner));
     try {
       return await work();
     } finally {
-      this.#end(owner);
+      owner.running -= 1;
+      this.#free += 1;
+      this.#startNext();
+      this.#forgetIfIdle(name, owner);
     }
+  }
+
+  #forgetIfIdle(name: string, { running, waiting }: Owner): void {
+    if (running === 0 && waiting.size === 0) this.#owners.delete(name);
+  }
+
+  #mayStart({ running }: Owner): boolean {
+    return this.#free > 0 && running < this.#perOwner;
+  }
+
+  #start(owner: Owner): void {
+    this.#free -= 1;
+    owner.running += 1;
+    owner.lastTurn = ++this.#turns;
   }
 
   #startNext(): void {
-    for (const [owner, tasks] of this.#waiting) {
-      if (this.#free === 0) return;
-      const running = this.#running.get(owner) ?? 0;
-      if (running >= this.#ownMax) continue;
-      this.#free -= 1;
-      this.#running.set(owner, running + 1);
-      const [next, ...rest] = tasks;
-      // An owner that waits for more goes to the end, and the loop comes to it again.
-      this.#waiting.delete(owner);
-      if (rest.length > 0) this.#waiting.set(owner, rest);
-      next?.();
+    let next: Owner | null = null;
+    for (const owner of this.#owners.values()) {
+      if (owner.waiting.size === 0 || !this.#mayStart(owner)) continue;
+      if (next === null || isBefore(owner, next)) next = owner;
     }
+    const [go] = next?.waiting ?? [];
+    if (next === null || go === undefined) return;
+    next.waiting.delete(go);
+    // Before the task resumes, so that no other takes its turn.
+    this.#start(next);
+    go();
   }
+}
 
-  #end(owner: string): void {
-    const running = (this.#running.get(owner) ?? 1) - 1;
-    if (running === 0) this.#running.delete(owner);
-    else this.#running.set(owner, running);
-    this.#free += 1;
-    this.#startNext();
-  }
+function isBefore(one: Owner, other: Owner): boolean {
+  return one.running === other.running
+    ? one.lastTurn < other.lastTurn
+    : one.running < other.running;
+}
+
+async function waitIn(waiting: Owner['waiting'], signal: AbortSignal | undefined): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const leave = () => {
+    if (waiting.delete(resolve)) reject(signal?.reason as Error);
+  };
+  waiting.add(resolve);
+  signal?.addEventListener('abort', leave, { once: true });
+  await promise.finally(() => signal?.removeEventListener('abort', leave));
 }

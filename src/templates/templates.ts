@@ -11,7 +11,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
-import { OwnTurns } from '../lib/turns.ts';
+import { Turns } from '../lib/turns.ts';
 import type { Database, Queryable } from '../database/database.ts';
 import type { Page, PageOf } from '../database/page.ts';
 import * as store from './template-store.ts';
@@ -129,7 +129,7 @@ export function createTemplateService({ db }: { db: Database }) {
 }
 
 /** For what keeps the thread busy, here and in every service of the process. */
-const turns = new OwnTurns(1);
+const turns = new Turns({ perOwner: 1 });
 
 function inTurn<Result>(
   { projectId }: Scope,

@@ -13,7 +13,7 @@
  * service stops, downloads end at once.
  */
 import { type FieldProblem, Overloaded, type Refusal, refuseFields } from '../../core/refusals.ts';
-import { OwnTurns } from '../../lib/turns.ts';
+import { Turns } from '../../lib/turns.ts';
 import type { World } from '../../lib/world.ts';
 import type { AddressGuard } from '../../net/addresses.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
@@ -58,7 +58,7 @@ export type RequestDownloads = {
 
 export class AttachmentUrls {
   readonly #options: AttachmentUrlOptions;
-  readonly #projects = new OwnTurns(PROJECT_MAX);
+  readonly #projects = new Turns({ perOwner: PROJECT_MAX });
   /** That download or wait. */
   #requests = 0;
   readonly #stopping = new AbortController();

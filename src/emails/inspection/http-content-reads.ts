@@ -1,13 +1,13 @@
 /**
  * Requests that load the content of an email, compose it and look into it: up to 45 MB, and half a second of the
  * process that everybody shares. A project has one of them in progress in a worker, and all projects together two;
- * the others wait in order, and a project's after WAITING_MAX are refused. Large answers count until they are sent.
+ * the others wait, and a project's after WAITING_MAX are refused. Large answers count until they are sent.
  * An email with little content is read at once.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply } from 'fastify';
 import { Overloaded } from '../../core/refusals.ts';
-import { OwnTurns, Turns } from '../../lib/turns.ts';
+import { Turns } from '../../lib/turns.ts';
 import { type EmailDetail, type EmailRef, findEmail } from '../email-store.ts';
 import type { Queryable } from '../../database/database.ts';
 import { BodyAccount, BodyBudget } from '../../http/socket/bodies.ts';
@@ -20,8 +20,7 @@ const ANSWERS = { totalBytes: 192 * MB, ownerBytes: 64 * MB };
 /** Smaller answers do not count, and are never refused for their size. */
 const COUNTED_BYTES_MIN = 256 * 1024;
 
-const own = new OwnTurns(1);
-const all = new Turns(2);
+const turns = new Turns({ count: 2, perOwner: 1 });
 const budget = new BodyBudget(ANSWERS);
 
 /**
@@ -34,7 +33,7 @@ export async function readInTurn<Result>(
   reply: Pick<FastifyReply, 'raw'>,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  if (own.tasksOf(owner) > WAITING_MAX) {
+  if (turns.tasksOf(owner) > WAITING_MAX) {
     throw new Overloaded('too many requests for the content of emails are waiting');
   }
   const gone = new AbortController();
@@ -44,7 +43,7 @@ export async function readInTurn<Result>(
     await nextTurn();
     return work();
   };
-  return own.take(owner, () => all.take(inTurn, gone.signal), gone.signal);
+  return turns.take(owner, inTurn, gone.signal);
 }
 
 /**
