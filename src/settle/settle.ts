@@ -1,16 +1,12 @@
 /**
- * Group commit of outcomes: status, event, webhook deliveries, retry or suppression of many recipients in
- * one statement and one commit.
+ * Writes outcomes of recipients: status, event, webhook deliveries, retry or suppression of many recipients in one
+ * statement and one commit (database/outcome-store.ts: group commit and fencing).
  *
- * Guarantee: an outcome is written exactly once or fenced off: it counts only while its queue row has this
- * holder and this claim. A `late` one (a report after the recipient has ended) has no queue row; the
- * allowed transitions alone decide, so it counts once, and never for an open recipient. While the database
- * is unavailable the batch is repeated, which is safe because a second write is fenced off. Outcomes that
- * the database refuses are kept (unsettled.ts). A crash loses the outcomes in memory, and their mail is
- * sent again: `health` indicates when no further message should be completed.
+ * A `late` outcome (a report after the recipient has ended) has no queue row; the allowed transitions alone decide, so
+ * it counts once, and never for an open recipient.
  *
- * Usual outcomes are written by a shorter statement beforehand (fast-path.ts), in a commit of its own; the
- * statement here decides about all others and about what that one leaves.
+ * Most outcomes are written by a cheaper statement beforehand (fast-path.ts), in a commit of its own; the statement
+ * here decides about all others and about what that one leaves.
  *
  * The email rows are locked in id order before any change. Counters are changed, never recomputed from the
  * recipients: these are read from the old snapshot, and two workers that settled one email concurrently
@@ -27,20 +23,14 @@ import { failpoint } from '../lib/failpoint.ts';
 import { STATUS_RANK, isFinal } from '../core/statuses.ts';
 import type { World } from '../lib/world.ts';
 import { addressKey } from '../mail/address.ts';
-import { type Queryable, whenAvailable } from '../database/database.ts';
-import { GroupCommit } from '../database/group-commit.ts';
-import { SettleHealth } from './health.ts';
+import type { Queryable } from '../database/database.ts';
+import { OutcomeStore, type Writing } from '../database/outcome-store.ts';
 import { runUsual, usualOf } from './fast-path.ts';
 import type { Settlement } from './settlement.ts';
-import { type Extent, Unsettled } from './unsettled.ts';
-
-/**
- * true: counted. false: fenced off, another worker holds the recipient now. `kept`: the database refuses
- * it; it is written later, and until then the recipient stays with this worker.
- */
-export type Settled = boolean | 'kept';
+import type { Extent } from './unsettled.ts';
 
 type SettleStoreOptions = {
+  /** The lease that outcomes are written under. */
   holder: () => string | null;
   /** Webhook deliveries were queued. */
   onNotified: () => void;
@@ -52,86 +42,28 @@ type SettleStoreOptions = {
   world: Pick<World, 'monotonicMs' | 'random'>;
 };
 
-const UNAVAILABLE_PAUSE_MS = 500;
 /** A rough size; outcomes are small and 64 of them always fit a batch. */
 const OUTCOME_BYTES = 2_000;
 /** A crash repeats what was sent within this time, as it does during a commit. */
 const SETTLE_PACE_MS = 25;
 
-export class SettleStore {
-  readonly health = new SettleHealth();
-  readonly #commits: GroupCommit<Settlement, Settled>;
-  readonly #unsettled: Unsettled<Settlement, boolean>;
-
+/** An outcome that counted is true; false: it was fenced off, another worker has claimed the recipient. */
+export class SettleStore extends OutcomeStore<Settlement, boolean> {
   constructor(db: Queryable, options: SettleStoreOptions) {
-    const { log, world, onFailure, onSettled } = options;
-    this.#unsettled = new Unsettled({
-      write: (batch, extent) => {
-        const shortened = extent === 'all' ? batch : batch.map((one) => shorter(one, extent));
-        return commitWhenAvailable(db, shortened, { ...options, extent, health: this.health });
-      },
+    const { onNotified, onSettled } = options;
+    super({
+      ...options,
+      fenced: false,
+      write: (batch, writing) => settleBatch(db, batch, { ...writing, onNotified }),
+      writeFast: (batch, holder) => settleFast(db, batch, { holder, onNotified }),
+      shorter,
       describe: ({ emailId, position, status }) => ({ email_id: emailId, position, status }),
       lockOf: ({ emailId }) => emailId,
       onSettled: (settlement, counts) => counts && onSettled?.(settlement),
-      onChange: () => this.#updateHealth(),
-      ...(onFailure && { onFailure }),
-      log,
-      world,
-    });
-    this.#commits = new GroupCommit({
-      commit: async (batch) => {
-        this.health.batchStarted();
-        const settled = await this.#settleBatch(db, batch, options);
-        this.#updateHealth();
-        if (onSettled) batch.forEach((one, index) => settled[index] === true && onSettled(one));
-        return settled;
-      },
-      sizeBytes: () => OUTCOME_BYTES,
-      mayTryOneByOne: () => false,
-      exclusiveKey: (one) => `${one.emailId} ${one.position}`,
+      exclusiveKey: ({ emailId, position }) => `${emailId} ${position}`,
+      itemBytes: OUTCOME_BYTES,
       paceMs: SETTLE_PACE_MS,
     });
-  }
-
-  /** Never rejects for what the database says: see `Settled`. */
-  settle(settlement: Settlement): Promise<Settled> {
-    return this.#commits.add(settlement);
-  }
-
-  /** Outcomes are refused and kept: no delivery may start, as its outcome could not be written. */
-  get isBlocked(): boolean {
-    return this.#unsettled.isBlocked;
-  }
-
-  /** Kept outcomes: this worker holds their recipients although no delivery is under way. */
-  kept(): Iterable<Settlement> {
-    return this.#unsettled.items();
-  }
-
-  get keptCount(): number {
-    return this.#unsettled.size;
-  }
-
-  /** Retries kept outcomes for up to `withinMs` and logs those that are left. */
-  stop(withinMs: number): Promise<void> {
-    return this.#unsettled.stop(withinMs);
-  }
-
-  async #settleBatch(
-    db: Queryable,
-    batch: readonly Settlement[],
-    options: SettleStoreOptions,
-  ): Promise<Settled[]> {
-    const written = this.isBlocked ? new Set() : await settleUsual(db, batch, options);
-    if (written.size > 0) this.#unsettled.othersWritten();
-    const left = batch.filter((one) => !written.has(one));
-    const settled = left.length === 0 ? [] : await this.#unsettled.settle(left);
-    return batch.map((one) => written.has(one) || settled[left.indexOf(one)]!);
-  }
-
-  #updateHealth(): void {
-    if (this.#unsettled.isBlocked) this.health.batchRefused();
-    else this.health.batchWritten();
   }
 }
 
@@ -152,54 +84,26 @@ function shorter(one: Settlement, extent: Exclude<Extent, 'all'>): Settlement {
   };
 }
 
-/** A mixed batch costs the fixed part of two statements, which fewer usual outcomes than these do not save. */
-const USUAL_MIN = 32;
+/** A mixed batch costs the fixed part of two statements, which fewer outcomes on the fast path do not save. */
+const FAST_MIN = 32;
 
-/**
- * Usual outcomes of a batch, by the shorter statement (fast-path.ts). Any failure leaves them to the settle
- * statement, and so does a lost connection: what was committed nevertheless is then fenced off.
- * @returns those that are written
- */
-async function settleUsual(
+/** Writes the outcomes of a batch that the fast path takes (fast-path.ts), if there are enough of them. */
+async function settleFast(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder: currentHolder, onNotified }: Pick<SettleStoreOptions, 'holder' | 'onNotified'>,
-): Promise<ReadonlySet<Settlement>> {
+  { holder, onNotified }: { holder: string; onNotified: () => void },
+): Promise<ReadonlyMap<Settlement, true>> {
   const usual = usualOf(batch);
-  const holder = currentHolder();
-  if (holder === null || usual.length < Math.min(batch.length, USUAL_MIN)) return new Set();
-  try {
-    const { written } = await commit(() => runUsual(db, usual, holder), onNotified);
-    return new Set(written);
-  } catch {
-    return new Set();
-  }
-}
-
-type Committing = Pick<SettleStoreOptions, 'holder' | 'onNotified'> & {
-  extent: Extent;
-  health: SettleHealth;
-};
-
-function commitWhenAvailable(
-  db: Queryable,
-  batch: readonly Settlement[],
-  { holder: currentHolder, onNotified, extent, health }: Committing,
-): Promise<boolean[]> {
-  const attempt = async (): Promise<boolean[]> => {
-    const holder = currentHolder();
-    // The lease was lost: everything it held belongs to others now.
-    if (holder === null) return batch.map(() => false);
-    return settleBatch(db, batch, { holder, onNotified, extent });
-  };
-  return whenAvailable(attempt, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure: () => health.stuck() });
+  if (usual.length < Math.min(batch.length, FAST_MIN)) return new Map();
+  const { written } = await commit(() => runUsual(db, usual, holder), onNotified);
+  return new Map(written.map((one) => [one, true]));
 }
 
 /** Writes a batch at once or not at all. @returns which outcomes counted */
 export async function settleBatch(
   db: Queryable,
   batch: readonly Settlement[],
-  { holder, onNotified, extent }: { holder: string; onNotified: () => void; extent: Extent },
+  { holder, onNotified, extent }: Writing & { onNotified: () => void },
 ): Promise<boolean[]> {
   const { counted } = await commit(() => runSettle(db, batch, { holder, extent }), onNotified);
   return counted;

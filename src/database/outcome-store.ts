@@ -1,0 +1,130 @@
+/**
+ * Group commit of outcomes under a lease: of attempts to deliver mail (settle/settle.ts) and of webhooks
+ * (webhooks/outcomes.ts).
+ *
+ * Guarantee: an outcome is written exactly once or fenced off: it counts only while its queue row has this holder and
+ * this claim. While the database is unavailable the batch is repeated, which is safe because a second write is fenced
+ * off. Outcomes that the database refuses are kept (settle/unsettled.ts). A crash loses the outcomes in memory, and their
+ * work is repeated: `health` says when nothing more should be begun whose outcome would have to be written.
+ */
+import { whenAvailable } from './database.ts';
+import { GroupCommit, type GroupCommitOptions } from './group-commit.ts';
+import { SettleHealth } from '../settle/health.ts';
+import { type Extent, Unsettled, type UnsettledOptions } from '../settle/unsettled.ts';
+
+/** The lease under which a batch is written, and how much of its outcomes. */
+export type Writing = { holder: string; extent: Extent };
+
+type OutcomeStoreOptions<Item, Result> = Pick<
+  UnsettledOptions<Item, Result>,
+  'describe' | 'lockOf' | 'onFailure' | 'log' | 'world'
+> &
+  Pick<GroupCommitOptions<Item, Result>, 'exclusiveKey' | 'paceMs'> & {
+    /** Null while there is no lease: what was claimed under the last one belongs to other workers. */
+    holder: () => string | null;
+    fenced: Result;
+    /** Writes a batch in one commit, or throws. @returns one result per item */
+    write: (batch: readonly Item[], writing: Writing) => Promise<readonly Result[]>;
+    /** Writes those of a batch that a cheaper statement can; whatever fails is left to `write`. */
+    writeFast?: (batch: readonly Item[], holder: string) => Promise<ReadonlyMap<Item, Result>>;
+    /** The item without the details that the database may refuse. */
+    shorter: (item: Item, extent: Exclude<Extent, 'all'>) => Item;
+    /** Called for each item once it is written or fenced off. */
+    onSettled?: (item: Item, result: Result) => void;
+    /** The approximate size of an item. */
+    itemBytes: number;
+  };
+
+const UNAVAILABLE_PAUSE_MS = 500;
+
+export class OutcomeStore<Item, Result> {
+  readonly health = new SettleHealth();
+  readonly #options: OutcomeStoreOptions<Item, Result>;
+  readonly #commits: GroupCommit<Item, Result | 'kept'>;
+  readonly #unsettled: Unsettled<Item, Result>;
+
+  constructor(options: OutcomeStoreOptions<Item, Result>) {
+    const { itemBytes, onSettled = () => {} } = options;
+    this.#options = options;
+    this.#unsettled = new Unsettled({
+      ...options,
+      write: (batch, extent) => this.#write(batch, extent),
+      onSettled,
+      onChange: () => this.#updateHealth(),
+    });
+    this.#commits = new GroupCommit({
+      ...options,
+      commit: async (batch) => {
+        this.health.batchStarted();
+        const settled = await this.#settle(batch);
+        this.#updateHealth();
+        for (const [index, result] of settled.entries()) {
+          if (result !== 'kept') onSettled(batch[index]!, result);
+        }
+        return settled;
+      },
+      sizeBytes: () => itemBytes,
+      mayTryOneByOne: () => false,
+    });
+  }
+
+  /**
+   * Waits while the database is unavailable, and never rejects for what the database says. `kept`: the database
+   * refuses the outcome; it is written later, and until then its row stays leased to this worker.
+   */
+  settle(item: Item): Promise<Result | 'kept'> {
+    return this.#commits.add(item);
+  }
+
+  /** Outcomes are refused and kept: nothing may be begun whose outcome could not be written. */
+  get isBlocked(): boolean {
+    return this.#unsettled.isBlocked;
+  }
+
+  /** Kept outcomes: their rows are leased to this worker although no attempt is under way. */
+  kept(): Iterable<Item> {
+    return this.#unsettled.items();
+  }
+
+  get keptCount(): number {
+    return this.#unsettled.size;
+  }
+
+  /** Retries kept outcomes for up to `withinMs` and logs those that are left. */
+  stop(withinMs: number): Promise<void> {
+    return this.#unsettled.stop(withinMs);
+  }
+
+  async #settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
+    const written = await this.#writeFast(batch);
+    if (written.size > 0) this.#unsettled.othersWritten();
+    const left = batch.filter((item) => !written.has(item));
+    const settled = left.length === 0 ? [] : await this.#unsettled.settle(left);
+    let next = 0;
+    return batch.map((item) => (written.has(item) ? written.get(item)! : settled[next++]!));
+  }
+
+  /** What was committed although the connection was lost is then fenced off. */
+  async #writeFast(batch: readonly Item[]): Promise<ReadonlyMap<Item, Result>> {
+    const { holder, writeFast } = this.#options;
+    const current = holder();
+    if (writeFast === undefined || current === null || this.isBlocked) return new Map();
+    return writeFast(batch, current).catch(() => new Map<Item, Result>());
+  }
+
+  #write(batch: readonly Item[], extent: Extent): Promise<readonly Result[]> {
+    const { holder, fenced, shorter, write } = this.#options;
+    const shown = extent === 'all' ? batch : batch.map((item) => shorter(item, extent));
+    const attempt = async (): Promise<readonly Result[]> => {
+      const current = holder();
+      return current === null ? batch.map(() => fenced) : write(shown, { holder: current, extent });
+    };
+    const onFailure = () => this.health.stuck();
+    return whenAvailable(attempt, { pauseMs: UNAVAILABLE_PAUSE_MS, onFailure });
+  }
+
+  #updateHealth(): void {
+    if (this.#unsettled.isBlocked) this.health.batchRefused();
+    else this.health.batchWritten();
+  }
+}
