@@ -6,7 +6,7 @@ import type { Page } from '../../src/database/page.ts';
 import * as deliveries from '../../src/webhooks/delivery-store.ts';
 import * as endpoints from '../../src/webhooks/endpoint-store.ts';
 import * as webhooks from '../../src/webhooks/sending/queue-store.ts';
-import { type WebhookOutcome, WebhookSettleStore } from '../../src/webhooks/sending/queue-store.ts';
+import { type WebhookOutcome, WebhookOutcomes } from '../../src/webhooks/outcomes.ts';
 import * as replays from '../../src/webhooks/replay-store.ts';
 import { SETTLING } from './mail-store.ts';
 import type { Stage } from './statements.ts';
@@ -42,7 +42,7 @@ export async function tellBatch(stage: Stage): Promise<void> {
   const claimed = await webhooks.claimWebhooks(db.notifying, holder, [endpoint]);
   const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
   await webhooks.releaseWebhooks(db.notifying, released, { holder, delayMs: 0 });
-  const outcomes = new WebhookSettleStore(db.notifying, {
+  const outcomes = new WebhookOutcomes(db.notifying, {
     ...SETTLING,
     holder: () => holder,
     onSettled: () => {},
@@ -51,7 +51,7 @@ export async function tellBatch(stage: Stage): Promise<void> {
   await Promise.all(
     settled.map((one, index) => {
       const verdict: WebhookOutcome['verdict'] = index % 2 === 0 ? 'delivered' : 'failed';
-      return outcomes.settle({ ...one, holder, verdict, retryMs: 5_000, restMs: 0, attempt });
+      return outcomes.settle({ ...one, verdict, retryMs: 5_000, restMs: 0, attempt });
     }),
   );
   await db.query('update webhook_endpoints set blocked_until = null, failures = 0');

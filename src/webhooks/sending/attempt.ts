@@ -13,13 +13,13 @@ import {
   guardedRequest,
   type HttpAgents,
 } from '../../net/http/guarded-client.ts';
-import type { WebhookOutcome } from './queue-store.ts';
 import type { World } from '../../lib/world.ts';
 import type { AddressGuard } from '../../net/addresses.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
 import type { SecretBox } from '../../secrets/secret-store.ts';
 import type { StoredEvent } from '../delivery-store.ts';
 import type { PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
+import type { WebhookOutcome } from '../outcomes.ts';
 import { resendPayload } from '../../compat/resend/wire/webhook-payload.ts';
 
 export type Outbound = {

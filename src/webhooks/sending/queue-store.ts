@@ -1,26 +1,17 @@
 /**
- * The queue of webhooks: finding endpoints with due deliveries, claiming, releasing, and group commit of
- * outcomes.
+ * The queue of webhooks: finding endpoints with due deliveries, claiming, releasing and settling.
  *
  * Claims are made per endpoint, so that 50,000 events waiting for an unreachable one delay no other. To
  * find the endpoints, the loop reads what became due since its last poll: rows by their due time,
  * endpoints by the end of their suspension. A change that every node has to notice (a reclaimed worker, a
  * replay, a change of the endpoint) therefore sets the time to now.
  *
- * Guarantee: an outcome counts only while its queue row has this holder and this claim. Success ends a
- * delivery. A failure makes it due after its delay, or ends it when there is no delay or the endpoint is
- * disabled. A 410 disables an endpoint, and so do five days in which every attempt failed. An outcome that
- * the database refuses is kept and retried (settle/unsettled.ts); its event is not posted again.
+ * Guarantee: an outcome counts only while its queue row has this holder and this claim.
  */
 import { EVENT_DATA, EVENT_EMAIL } from '../../events/event-store.ts';
-import { type Queryable, whenAvailable } from '../../database/database.ts';
-import type { LoggedAttempt } from '../delivery-store.ts';
-import type { PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
-import type { Logger } from 'pino';
-import { failpoint } from '../../lib/failpoint.ts';
-import type { World } from '../../lib/world.ts';
-import { GroupCommit } from '../../database/group-commit.ts';
-import { type Extent, Unsettled } from '../../settle/unsettled.ts';
+import type { Queryable } from '../../database/database.ts';
+import type { DeliveryStatus, LoggedAttempt } from '../delivery-store.ts';
+import type { EndpointStatus, PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
 
 export type Endpoint = {
   projectId: string;
@@ -235,234 +226,179 @@ export async function endClosedEndpoint(
   return row?.ended ?? 0;
 }
 
-export type WebhookOutcome = Pick<
+/** What is stored of an endpoint's health. */
+export type EndpointFacts = {
+  projectId: string;
+  endpointId: string;
+  /** Changes with every change of the endpoint. */
+  version: string;
+  status: EndpointStatus;
+  /** Why the service disabled it; null: it did not. */
+  disabledReason: string | null;
+  /** Failed attempts in a row. */
+  failures: number;
+  /** ISO 8601: the first of them; null: the last attempt succeeded. */
+  failingSince: string | null;
+  failingForMs: number;
+  /** Its suspension may be over. */
+  wasSuspended: boolean;
+};
+
+const HEALTH = `
+select e.project_id as "projectId", e.id as "endpointId", e.version::text, e.status,
+       e.disabled_reason as "disabledReason", e.failures, wire_time(e.failing_since) as "failingSince",
+       coalesce(extract(epoch from app_now() - e.failing_since), 0)::float8 * 1000 as "failingForMs",
+       e.blocked_until is not null as "wasSuspended"
+  from unnest($1::uuid[], $2::uuid[]) as i(project_id, id)
+ cross join lateral (
+    select e.*, e.xmin as version from webhook_endpoints e
+     where e.project_id = i.project_id and e.id = i.id limit 1) e`;
+
+/** The health of endpoints, without a lock; deleted ones are left out. */
+export function readHealth(
+  db: Queryable,
+  endpoints: readonly Pick<Endpoint, 'projectId' | 'endpointId'>[],
+): Promise<EndpointFacts[]> {
+  return db.query<EndpointFacts>({ name: 'webhooks_health', text: HEALTH }, [
+    endpoints.map(({ projectId }) => projectId),
+    endpoints.map(({ endpointId }) => endpointId),
+  ]);
+}
+
+/** The health of an endpoint after attempts, as webhooks/health.ts decides. */
+export type EndpointHealth = {
+  failures: number;
+  isFailing: boolean;
+  /** Not null: the endpoint is disabled. */
+  disabledReason: string | null;
+  /** For how long from now; null: no change. */
+  suspendedMs: number | null;
+};
+
+/** The outcome of a claimed delivery. */
+export type WebhookSettlement = Pick<
   ClaimedWebhook,
-  'projectId' | 'endpointId' | 'eventId' | 'claim'
+  'projectId' | 'endpointId' | 'eventId' | 'claim' | 'attempts'
 > & {
-  holder: string;
-  /** `gone`: the endpoint refuses all further webhooks (410). */
-  verdict: 'delivered' | 'failed' | 'gone';
-  /** Wait before the next attempt; null: this was the last. */
+  /** `pending`: it is due again in `retryMs`. */
+  status: DeliveryStatus;
   retryMs: number | null;
-  /** How long the endpoint requested no further requests at all. */
-  restMs: number;
   /** Null without an attempt: the event is no longer stored. */
   attempt: Omit<LoggedAttempt, 'at'> | null;
 };
 
-/** The result of an outcome; `fenced`: not written, because another worker holds the delivery. */
-export type SettledWebhook = 'delivered' | 'failed' | 'retried' | 'fenced';
-
 /**
- * Suspends a failing endpoint: 5 s after the fifth failure in a row, doubling to 5 minutes, until a
- * success. `blocked_until = now` instead of null notifies the loops of all nodes. A first attempt never
- * disables: an endpoint with one event a month must not be disabled by a single failure after an old one.
- * Endpoints are locked in one order, and only when their health changes; a healthy one is only read.
- * The ids are repeated wherever rows are changed, so that any join plan starts from them.
+ * Writes everything, or nothing when a delivery is not leased any more or an endpoint was changed since its health
+ * was read. Locks the rows of the queue before those of endpoints, and endpoints in one order. The ids are repeated
+ * wherever rows are changed, so that any join plan starts from them.
  */
 const SETTLE = `
 with t as materialized (select app_now() as now),
 input as materialized (
   select i.* from json_to_recordset($1::json) as i(
-    project_id uuid, endpoint_id uuid, event_id uuid, claim int, holder uuid, verdict text,
-    retry_ms float8, rest_ms float8, attempt jsonb)
+    ord int, project_id uuid, endpoint_id uuid, event_id uuid, claim int, attempts int, status text,
+    retry_ms float8, attempt jsonb)
 ),
-held as materialized (
-  select i.*, q.attempts + 1 as number
-    from input i cross join lateral (
-      select q.attempts from webhook_queue q
-       where q.project_id = i.project_id and q.event_id = i.event_id
-         and q.endpoint_id = i.endpoint_id and q.holder = i.holder and q.claim = i.claim for update) q
-),
-tally as materialized (
-  select project_id, endpoint_id, bool_or(verdict = 'delivered') as works,
-         bool_or(verdict = 'gone') as gone, max(rest_ms) * interval '1 millisecond' as rest,
-         (count(*) filter (where verdict <> 'delivered'))::int as failures,
-         max(number) filter (where verdict <> 'delivered') as number
-    from held where attempt is not null group by 1, 2
-),
-endpoint as materialized (
-  select e.* from webhook_endpoints e
-   where (e.project_id, e.id) in (select project_id, endpoint_id from tally)
-     and (e.failing_since is not null
-          or e.id in (select endpoint_id from tally where failures > 0))
-   order by e.id for update
+leased as materialized (
+  select i.* from input i cross join lateral (
+    select from webhook_queue q
+     where q.project_id = i.project_id and q.event_id = i.event_id
+       and q.endpoint_id = i.endpoint_id and q.holder = $5::uuid and q.claim = i.claim for update) q
 ),
 health as materialized (
-  select e.project_id, e.id, e.status, e.blocked_until, y.works, y.rest,
-         case when y.works then 0 else e.failures + y.failures end as failures,
-         case when not y.works then coalesce(e.failing_since, t.now) end as failing_since,
-         case when e.status = 'disabled' then e.disabled_reason
-              when y.gone then 'It answered 410 Gone: it wants no more webhooks.'
-              when not y.works and y.number > 1 and e.failing_since <= t.now - interval '5 days'
-              then 'Every attempt since ' || wire_time(e.failing_since) || ' failed.'
-         end as disabled_reason
-    from t, endpoint e join tally y on y.project_id = e.project_id and y.endpoint_id = e.id
+  select h.* from json_to_recordset($6::json) as h(
+    project_id uuid, endpoint_id uuid, version text, failures int, is_failing boolean,
+    disabled_reason text, suspended_ms float8)
+),
+endpoint as materialized (
+  select e.id from webhook_endpoints e
+   where (e.project_id, e.id, e.xmin::text) in (select project_id, endpoint_id, version from health)
+     and (select count(*) from leased) = cardinality($4::uuid[])
+   order by e.id for update
+),
+agreed as materialized (
+  select t.now from t
+   where (select count(*) from leased) = cardinality($4::uuid[])
+     and (select count(*) from endpoint) = (select count(*) from health)
 ),
 judged as (
   update webhook_endpoints e
-     set failures = h.failures, failing_since = h.failing_since,
+     set failures = h.failures, disabled_reason = h.disabled_reason,
+         failing_since = case when h.is_failing then coalesce(e.failing_since, a.now) end,
          status = case when h.disabled_reason is null then e.status else 'disabled' end,
-         disabled_reason = h.disabled_reason,
-         blocked_until = case
-           when h.disabled_reason is not null then t.now
-           when h.works then case when h.blocked_until is not null then t.now end
-           when h.failures >= ${SUSPENSION_FAILURES} then t.now + greatest(h.rest,
-             least(interval '5 s' * 2 ^ least(h.failures - ${SUSPENSION_FAILURES}, 10), '5 minutes'))
-           when h.rest > '0' then t.now + h.rest
-           else h.blocked_until end
-    from t, health h where e.project_id = h.project_id and e.id = h.id
-),
-ended as materialized (
-  select h.*, case when h.verdict = 'delivered' then 'delivered'
-                   when h.retry_ms is null or e.id is null or e.status = 'disabled'
-                     or e.disabled_reason is not null then 'failed'
-                   else 'pending' end as status
-    from held h left join health e on e.project_id = h.project_id and e.id = h.endpoint_id
+         blocked_until = case when h.suspended_ms is null then e.blocked_until
+                              else a.now + h.suspended_ms * interval '1 millisecond' end
+    from agreed a, health h where e.project_id = h.project_id and e.id = h.endpoint_id
 ),
 logged as (
   update webhook_deliveries d
-     set status = h.status, attempts = d.attempts + (h.attempt is not null)::int,
-         completed_at = case when h.status <> 'pending' then t.now end,
-         log = case when h.attempt is null then d.log
+     set status = l.status, attempts = d.attempts + (l.attempt is not null)::int,
+         completed_at = case when l.status <> 'pending' then a.now end,
+         log = case when l.attempt is null then d.log
                     when jsonb_array_length(d.log) < 20 then d.log else d.log - 0 end
-               || case when h.attempt is null then '[]' else jsonb_build_array(
+               || case when l.attempt is null then '[]' else jsonb_build_array(
                     jsonb_build_object('at', wire_time(
-                      t.now - (h.attempt->'latency_ms')::float8 * interval '1 millisecond'))
-                    || h.attempt) end
-    from t, ended h
-   where d.project_id = h.project_id and d.endpoint_id = h.endpoint_id
-     and d.event_id = h.event_id and d.project_id = any($2::uuid[])
+                      a.now - (l.attempt->'latency_ms')::float8 * interval '1 millisecond'))
+                    || l.attempt) end
+    from agreed a, leased l
+   where d.project_id = l.project_id and d.endpoint_id = l.endpoint_id
+     and d.event_id = l.event_id and d.project_id = any($2::uuid[])
      and d.endpoint_id = any($3::uuid[]) and d.event_id = any($4::uuid[])
 ),
 finished as (
-  delete from webhook_queue q using ended h
-   where q.project_id = h.project_id and q.event_id = h.event_id
-     and q.endpoint_id = h.endpoint_id and h.status <> 'pending'
+  delete from webhook_queue q using agreed a, leased l
+   where q.project_id = l.project_id and q.event_id = l.event_id
+     and q.endpoint_id = l.endpoint_id and l.status <> 'pending'
      and q.project_id = any($2::uuid[]) and q.event_id = any($4::uuid[])
 ),
 again as (
   update webhook_queue q
-     set holder = null, attempts = h.number, due_at = t.now + h.retry_ms * interval '1 millisecond'
-    from t, ended h
-   where q.project_id = h.project_id and q.event_id = h.event_id
-     and q.endpoint_id = h.endpoint_id and h.status = 'pending'
+     set holder = null, attempts = l.attempts + 1,
+         due_at = a.now + l.retry_ms * interval '1 millisecond'
+    from agreed a, leased l
+   where q.project_id = l.project_id and q.event_id = l.event_id
+     and q.endpoint_id = l.endpoint_id and l.status = 'pending'
      and q.project_id = any($2::uuid[]) and q.event_id = any($4::uuid[])
 )
-select endpoint_id as "endpointId", event_id as "eventId",
-       case status when 'pending' then 'retried' else status end as settled
-  from ended`;
+select l.ord, exists (select from agreed) as "isWritten" from leased l`;
 
-const UNAVAILABLE_PAUSE_MS = 500;
-/** An approximate size: the outcome and up to 4 KB of response. */
-const OUTCOME_BYTES = 6_000;
-
-/** Outcomes settled together lead to joint claims: both statements then have more rows per fixed cost. */
-const SETTLE_PACE_MS = 10;
-
-export type WebhookSettleOptions = {
-  /** The lease that outcomes are written under; a change fences them. */
-  holder: () => string | null;
-  /** Called with the result of a kept outcome. */
-  onSettled: (settled: SettledWebhook) => void;
-  log: Pick<Logger, 'warn' | 'error'>;
-  world: Pick<World, 'monotonicMs' | 'random'>;
-};
-
-export class WebhookSettleStore {
-  readonly #commits: GroupCommit<WebhookOutcome, SettledWebhook | 'kept'>;
-  readonly #unsettled: Unsettled<WebhookOutcome, SettledWebhook>;
-
-  constructor(db: Queryable, { holder, onSettled, log, world }: WebhookSettleOptions) {
-    this.#unsettled = new Unsettled({
-      write: (batch, extent) => {
-        const shortened = batch.map((outcome) => shorter(outcome, extent));
-        return whenAvailable(() => commit(db, shortened, holder), {
-          pauseMs: UNAVAILABLE_PAUSE_MS,
-        });
-      },
-      describe: ({ endpointId, eventId, verdict }) => ({
-        endpoint_id: endpointId,
-        event_id: eventId,
-        verdict,
-      }),
-      lockOf: ({ endpointId }) => endpointId,
-      onSettled: (_, settled) => onSettled(settled),
-      log,
-      world,
-    });
-    this.#commits = new GroupCommit({
-      commit: (batch) => this.#unsettled.settle(batch),
-      sizeBytes: () => OUTCOME_BYTES,
-      mayTryOneByOne: () => false,
-      paceMs: SETTLE_PACE_MS,
-    });
-  }
-
-  /**
-   * Writes one outcome, and waits while the database is unavailable: repeating is safe, since it is
-   * fenced. `kept`: the database refuses it, and it is written later.
-   */
-  settle(outcome: WebhookOutcome): Promise<SettledWebhook | 'kept'> {
-    return this.#commits.add(outcome);
-  }
-
-  /** Outcomes are refused and kept: nothing should be posted whose outcome would have to be written. */
-  get isBlocked(): boolean {
-    return this.#unsettled.isBlocked;
-  }
-
-  /** Kept outcomes: this worker holds their deliveries although none is in progress. */
-  kept(): Iterable<WebhookOutcome> {
-    return this.#unsettled.items();
-  }
-
-  get keptCount(): number {
-    return this.#unsettled.size;
-  }
-
-  /** Retries kept outcomes for up to `withinMs` and logs those that are left. */
-  stop(withinMs: number): Promise<void> {
-    return this.#unsettled.stop(withinMs);
-  }
-}
-
-/** Without the response of the receiver; `bare` also without the attempt. */
-function shorter(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
-  if (extent === 'all' || outcome.attempt === null) return outcome;
-  const attempt = { ...outcome.attempt, answer: null, error: null };
-  return { ...outcome, attempt: extent === 'bare' ? null : attempt };
-}
-
-async function commit(
+/**
+ * Writes outcomes of deliveries that are leased, with the health of their endpoints, all or none of them.
+ * @returns which of the outcomes belong to a lease of `holder`, and whether they are written
+ */
+export async function settleWebhooks(
   db: Queryable,
-  batch: readonly WebhookOutcome[],
-  holder: () => string | null,
-): Promise<SettledWebhook[]> {
-  if (batch.every((outcome) => outcome.holder !== holder())) return batch.map(() => 'fenced');
-  type Row = { endpointId: string; eventId: string; settled: SettledWebhook };
-  failpoint('webhook_before_commit');
-  const rows = await db.query<Row>({ name: 'webhooks_settle', text: SETTLE }, [
-    JSON.stringify(batch.map(toInput)),
-    [...new Set(batch.map((outcome) => outcome.projectId))],
-    [...new Set(batch.map((outcome) => outcome.endpointId))],
-    batch.map((outcome) => outcome.eventId),
-  ]);
-  failpoint('webhook_after_commit');
-  const settled = new Map(rows.map((row) => [`${row.endpointId} ${row.eventId}`, row.settled]));
-  return batch.map((one) => settled.get(`${one.endpointId} ${one.eventId}`) ?? 'fenced');
+  settlements: readonly WebhookSettlement[],
+  { holder, health }: { holder: string; health: readonly (EndpointFacts & EndpointHealth)[] },
+): Promise<{ leased: ReadonlySet<number>; isWritten: boolean }> {
+  const rows = await db.query<{ ord: number; isWritten: boolean }>(
+    { name: 'webhooks_settle', text: SETTLE },
+    [
+      JSON.stringify(settlements.map(settlementInput)),
+      [...new Set(settlements.map(({ projectId }) => projectId))],
+      [...new Set(settlements.map(({ endpointId }) => endpointId))],
+      settlements.map(({ eventId }) => eventId),
+      holder,
+      JSON.stringify(health.map(healthInput)),
+    ],
+  );
+  return { leased: new Set(rows.map(({ ord }) => ord)), isWritten: rows[0]?.isWritten ?? false };
 }
 
-function toInput(outcome: WebhookOutcome): object {
+function settlementInput(one: WebhookSettlement, ord: number): object {
+  const { projectId, endpointId, eventId, claim, attempts, status, attempt } = one;
+  const ids = { project_id: projectId, endpoint_id: endpointId, event_id: eventId };
+  return { ord, ...ids, claim, attempts, status, retry_ms: one.retryMs, attempt };
+}
+
+function healthInput(one: EndpointFacts & EndpointHealth): object {
   return {
-    project_id: outcome.projectId,
-    endpoint_id: outcome.endpointId,
-    event_id: outcome.eventId,
-    claim: outcome.claim,
-    holder: outcome.holder,
-    verdict: outcome.verdict,
-    retry_ms: outcome.retryMs,
-    rest_ms: outcome.restMs,
-    attempt: outcome.attempt,
+    project_id: one.projectId,
+    endpoint_id: one.endpointId,
+    version: one.version,
+    failures: one.failures,
+    is_failing: one.isFailing,
+    disabled_reason: one.disabledReason,
+    suspended_ms: one.suspendedMs,
   };
 }

@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startReceiver } from '../../../test/support/webhook-receiver.ts';
 import { waitFor } from '../../../test/support/wait.ts';
+import { SETTLING } from '../../../test/support/mail-store.ts';
 import { webhookTest } from '../../../test/support/webhooks.ts';
+import { newId } from '../../database/ids.ts';
+import { claimWebhooks } from './queue-store.ts';
+import { WebhookOutcomes } from '../outcomes.ts';
 
 test('a response that the database refuses to store is kept, and the webhook is not sent again', async () => {
   await using receiver = await startReceiver(204);
@@ -18,4 +22,45 @@ test('a response that the database refuses to store is kept, and the webhook is 
   await waitFor(async () => (await left()).length === 0, { what: 'both to be delivered' });
   assert.deepEqual(receiver.ids(), [first, behind]);
   assert.equal(loop.unsettled, 0);
+});
+
+test('workers that settle failures of one endpoint at the same time count each of them once', async () => {
+  await using t = await webhookTest();
+  const { id: endpointId } = await t.register('http://127.0.0.1:9/');
+  const [perWorker, workers] = [20, 4];
+  await t.backlog(endpointId, perWorker * workers);
+  const settle = async (): Promise<string[]> => {
+    const holder = newId();
+    const endpoint = { projectId: t.scope.projectId, endpointId, lowWaterMs: -Infinity };
+    const claimed = await claimWebhooks(t.db, holder, [{ ...endpoint, room: perWorker }]);
+    const outcomes = new WebhookOutcomes(t.db, {
+      ...SETTLING,
+      holder: () => holder,
+      onSettled() {},
+    });
+    const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
+    const failure = { verdict: 'failed', retryMs: 60_000, restMs: 0, attempt } as const;
+    const settled: string[] = [];
+    // Those of a half are one batch; the first outcome has lost its lease.
+    for (const [index, half] of [claimed.slice(0, 10), claimed.slice(10)].entries()) {
+      const batch = half.map((one, at) => ({
+        ...one,
+        claim: one.claim + (index + at === 0 ? 1 : 0),
+      }));
+      const results = batch.map((one) => outcomes.settle({ ...one, ...failure }));
+      settled.push(...(await Promise.all(results)));
+    }
+    return settled;
+  };
+  const settled = (await Promise.all(Array.from({ length: workers }, settle))).flat();
+  const counts = Map.groupBy(settled, (result) => result);
+  const retried = (perWorker - 1) * workers;
+  assert.deepEqual(
+    [counts.get('retried')?.length, counts.get('fenced')?.length],
+    [retried, workers],
+  );
+  const [endpoint] = await t.db.query('select failures from webhook_endpoints');
+  assert.deepEqual(endpoint, { failures: retried });
+  const left = await t.db.query('select from webhook_queue where holder is not null');
+  assert.equal(left.length, workers);
 });

@@ -9,14 +9,10 @@ import { createHttpAgents, type HttpAgents } from '../../net/http/guarded-client
 import type { Queryable } from '../../database/database.ts';
 import { SecretUnopenable } from '../../secrets/secret-store.ts';
 import { noteUnusable } from '../../secrets/unusable-store.ts';
-import {
-  type ClaimedWebhook,
-  releaseWebhooks,
-  type SettledWebhook,
-  WebhookSettleStore,
-} from './queue-store.ts';
+import { type ClaimedWebhook, releaseWebhooks } from './queue-store.ts';
 import { attemptWebhook, type Outbound, type Verdict } from './attempt.ts';
 import type { Pace } from './fair-queue.ts';
+import { type SettledWebhook, WebhookOutcomes } from '../outcomes.ts';
 
 type SenderOptions = Omit<Outbound, 'agents'> & {
   db: Queryable;
@@ -50,7 +46,7 @@ export class Sender {
   readonly underWay = new Set<ClaimedWebhook>();
   readonly #options: SenderOptions;
   readonly #agents: HttpAgents = createHttpAgents();
-  readonly #outcomes: WebhookSettleStore;
+  readonly #outcomes: WebhookOutcomes;
   #waiting = 0;
   #hasStopped = false;
   #idle: (() => void) | undefined;
@@ -59,10 +55,10 @@ export class Sender {
     this.#options = options;
     // Deliveries that were released by stop() are neither settled nor awaited.
     const holder = (): string | null => (this.#hasStopped ? null : options.holder());
-    this.#outcomes = new WebhookSettleStore(options.db, {
+    this.#outcomes = new WebhookOutcomes(options.db, {
       ...options,
       holder,
-      onSettled: (settled) => (this.counts[settled] += 1),
+      onSettled: (_, settled) => (this.counts[settled] += 1),
     });
   }
 
@@ -124,8 +120,7 @@ export class Sender {
         await this.#release([claimed], holder, DOUBT_DELAY_MS);
         return 'slow';
       }
-      const settled = await this.#outcomes.settle({ ...claimed, ...verdict, holder });
-      if (settled !== 'kept') this.counts[settled] += 1;
+      const settled = await this.#outcomes.settle({ ...claimed, ...verdict });
       this.#log(claimed, verdict, settled);
       if (verdict.verdict !== 'delivered') return 'failed';
       return (verdict.attempt?.latency_ms ?? 0) < QUICK_MS ? 'quick' : 'slow';

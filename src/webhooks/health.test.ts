@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { EndpointHealth } from './sending/queue-store.ts';
+import { nextHealth, type Tally } from './health.ts';
+
+const DAYS_MS = 24 * 3600_000;
+const [SINCE, GONE] = [
+  '2026-11-21T08:30:00.123Z',
+  'It answered 410 Gone: it wants no more webhooks.',
+];
+type Facts = Parameters<typeof nextHealth>[0];
+const HEALTHY: Facts = {
+  status: 'enabled',
+  disabledReason: null,
+  failures: 0,
+  failingSince: null,
+  failingForMs: 0,
+  wasSuspended: false,
+};
+const failing = (failures: number, days = 0): Facts => ({
+  ...HEALTHY,
+  failures,
+  failingSince: SINCE,
+  failingForMs: days * DAYS_MS,
+});
+const SUCCESS: Tally = { hasSucceeded: true, failures: 0, isGone: false, restMs: 0, attempt: 0 };
+const FAILURE: Tally = { ...SUCCESS, hasSucceeded: false, failures: 1, attempt: 1 };
+const after = (
+  failures: number,
+  suspendedMs: number | null,
+  disabledReason: string | null = null,
+) => ({
+  failures,
+  isFailing: true,
+  disabledReason,
+  suspendedMs,
+});
+const RECOVERED = { failures: 0, isFailing: false, disabledReason: null };
+
+const TABLE: [string, Facts, Tally, EndpointHealth | null][] = [
+  ['a success changes nothing', HEALTHY, SUCCESS, null],
+  ['nor does a failure beside a success', HEALTHY, { ...SUCCESS, failures: 1, restMs: 1 }, null],
+  ['the first failure is counted', HEALTHY, FAILURE, after(1, null)],
+  ['the fourth suspends nothing yet', failing(3), FAILURE, after(4, null)],
+  ['the fifth suspends for 5 s', failing(4), FAILURE, after(5, 5_000)],
+  ['each further one doubles that', failing(5), FAILURE, after(6, 10_000)],
+  ['failures of one batch are added up', failing(1), { ...FAILURE, failures: 5 }, after(6, 10_000)],
+  ['to 5 minutes at most', failing(5_000), FAILURE, after(5_001, 300_000)],
+  ['Retry-After suspends at once', HEALTHY, { ...FAILURE, restMs: 60_000 }, after(1, 60_000)],
+  ['the longer time counts', failing(4), { ...FAILURE, restMs: 1_000 }, after(5, 5_000)],
+  ['whichever it is', failing(4), { ...FAILURE, restMs: 9_000 }, after(5, 9_000)],
+  ['a success ends failing', failing(4, 9), SUCCESS, { ...RECOVERED, suspendedMs: null }],
+  [
+    'and a suspension, at once on all nodes',
+    { ...failing(7), wasSuspended: true },
+    { ...SUCCESS, failures: 3, restMs: 1_000 },
+    { ...RECOVERED, suspendedMs: 0 },
+  ],
+  ['410 disables', HEALTHY, { ...FAILURE, isGone: true }, after(1, 0, GONE)],
+  [
+    'also beside a success',
+    HEALTHY,
+    { ...SUCCESS, failures: 1, isGone: true },
+    { ...RECOVERED, disabledReason: GONE, suspendedMs: 0 },
+  ],
+  ['almost five days do not', failing(9, 4.99), { ...FAILURE, attempt: 9 }, after(10, 160_000)],
+  [
+    'five days of failures disable',
+    failing(9, 5),
+    { ...FAILURE, attempt: 2 },
+    after(10, 0, `Every attempt since ${SINCE} failed.`),
+  ],
+  ['but not by a first attempt', failing(1, 30), FAILURE, after(2, null)],
+  [
+    'what a request disabled stays without a reason',
+    { ...failing(1, 30), status: 'disabled' },
+    { ...FAILURE, isGone: true },
+    after(2, null),
+  ],
+  [
+    'what the service disabled keeps its reason',
+    { ...failing(1, 30), status: 'disabled', disabledReason: GONE },
+    { ...FAILURE, attempt: 2 },
+    after(2, 0, GONE),
+  ],
+];
+
+for (const [sentence, endpoint, tally, expected] of TABLE) {
+  test(`health of an endpoint: ${sentence}`, () => {
+    assert.deepEqual(nextHealth(endpoint, tally), expected);
+  });
+}

@@ -1,0 +1,136 @@
+/**
+ * Settles the outcomes of webhooks (database/outcome-store.ts: group commit and fencing).
+ *
+ * Success ends a delivery. A failure makes it due again after its delay, or ends it when there is no delay or the
+ * endpoint is disabled. What the attempts mean for an endpoint is decided here, without a lock: its health is read,
+ * health.ts decides, and the decision is written if the endpoint has not changed meanwhile; otherwise both are
+ * repeated.
+ */
+import type { Logger } from 'pino';
+import { failpoint } from '../lib/failpoint.ts';
+import type { World } from '../lib/world.ts';
+import { OutcomeStore } from '../database/outcome-store.ts';
+import type { Queryable } from '../database/database.ts';
+import type { Extent } from '../settle/unsettled.ts';
+import { readHealth, settleWebhooks, type WebhookSettlement } from './sending/queue-store.ts';
+import { nextHealth, type Tally } from './health.ts';
+
+export type WebhookOutcome = Omit<WebhookSettlement, 'status'> & {
+  /** `gone`: the endpoint refuses all further webhooks (410). */
+  verdict: 'delivered' | 'failed' | 'gone';
+  /** Wait before the next attempt; null: this was the last. */
+  retryMs: number | null;
+  /** How long the endpoint requested no further requests at all. */
+  restMs: number;
+};
+
+/** The result of an outcome; `fenced`: not written, because the delivery is not leased to this worker any more. */
+export type SettledWebhook = 'delivered' | 'failed' | 'retried' | 'fenced';
+
+/** An approximate size: the outcome and up to 4 KB of response. */
+const OUTCOME_BYTES = 6_000;
+/** Outcomes settled together lead to joint claims: both statements then have more rows per fixed cost. */
+const SETTLE_PACE_MS = 10;
+const ROUNDS_MAX = 100;
+
+type WebhookOutcomesOptions = {
+  /** The lease that outcomes are written under. */
+  holder: () => string | null;
+  onSettled: (outcome: WebhookOutcome, settled: SettledWebhook) => void;
+  log: Pick<Logger, 'warn' | 'error'>;
+  world: Pick<World, 'monotonicMs' | 'random'>;
+};
+
+export class WebhookOutcomes extends OutcomeStore<WebhookOutcome, SettledWebhook> {
+  constructor(db: Queryable, options: WebhookOutcomesOptions) {
+    super({
+      ...options,
+      fenced: 'fenced',
+      write: (batch, { holder }) => commit(db, batch, holder),
+      shorter,
+      describe: ({ endpointId, eventId, verdict }) => ({
+        endpoint_id: endpointId,
+        event_id: eventId,
+        verdict,
+      }),
+      lockOf: ({ endpointId }) => endpointId,
+      itemBytes: OUTCOME_BYTES,
+      paceMs: SETTLE_PACE_MS,
+    });
+  }
+}
+
+/** Without the response of the receiver; `bare` also without the attempt. */
+function shorter(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
+  if (outcome.attempt === null) return outcome;
+  const attempt = { ...outcome.attempt, answer: null, error: null };
+  return { ...outcome, attempt: extent === 'bare' ? null : attempt };
+}
+
+async function commit(
+  db: Queryable,
+  batch: readonly WebhookOutcome[],
+  holder: string,
+): Promise<SettledWebhook[]> {
+  failpoint('webhook_before_commit');
+  const written = await write(db, batch, holder);
+  failpoint('webhook_after_commit');
+  return batch.map((outcome) => {
+    const status = written.get(outcome);
+    return status === 'pending' ? 'retried' : (status ?? 'fenced');
+  });
+}
+
+/**
+ * Writes the outcomes whose deliveries are leased, in one commit. Repeated as long as something changes between
+ * reading and writing, which is then the progress of another worker.
+ */
+async function write(
+  db: Queryable,
+  outcomes: readonly WebhookOutcome[],
+  holder: string,
+  rounds = ROUNDS_MAX,
+): Promise<Map<WebhookOutcome, WebhookSettlement['status']>> {
+  if (outcomes.length === 0) return new Map();
+  if (rounds === 0) throw new Error('webhook endpoints have changed each time before a commit');
+  const byEndpoint = Map.groupBy(outcomes, ({ endpointId }) => endpointId);
+  const endpoints = [...byEndpoint.values()].map(([first]) => first!);
+  const facts = await readHealth(db, endpoints);
+  const health = facts.flatMap((endpoint) => {
+    const tally = tallyOf(byEndpoint.get(endpoint.endpointId)!);
+    const next = tally && nextHealth(endpoint, tally);
+    return next === null ? [] : [{ ...endpoint, ...next }];
+  });
+  const isOpen = new Set(facts.filter(({ status }) => status === 'enabled').map(idOf));
+  for (const one of health) if (one.disabledReason !== null) isOpen.delete(idOf(one));
+  const settlements = outcomes.map((one) => ({ ...one, status: statusOf(one, isOpen) }));
+  const { leased, isWritten } = await settleWebhooks(db, settlements, { holder, health });
+  if (isWritten) return new Map(outcomes.map((one, ord) => [one, settlements[ord]!.status]));
+  const left = outcomes.filter((_, ord) => leased.has(ord));
+  return write(db, left, holder, rounds - 1);
+}
+
+const idOf = ({ endpointId }: { endpointId: string }): string => endpointId;
+
+/** An outcome without an attempt says nothing about its endpoint. */
+function tallyOf(outcomes: readonly WebhookOutcome[]): Tally | null {
+  const attempted = outcomes.filter(({ attempt }) => attempt !== null);
+  if (attempted.length === 0) return null;
+  const failed = attempted.filter(({ verdict }) => verdict !== 'delivered');
+  return {
+    hasSucceeded: failed.length < attempted.length,
+    failures: failed.length,
+    isGone: failed.some(({ verdict }) => verdict === 'gone'),
+    restMs: Math.max(0, ...failed.map(({ restMs }) => restMs)),
+    attempt: Math.max(0, ...failed.map(({ attempts }) => attempts + 1)),
+  };
+}
+
+/** A failed delivery ends without a further attempt, or when its endpoint takes no more. */
+function statusOf(
+  { verdict, retryMs, endpointId }: WebhookOutcome,
+  isOpen: ReadonlySet<string>,
+): WebhookSettlement['status'] {
+  if (verdict === 'delivered') return 'delivered';
+  return retryMs === null || !isOpen.has(endpointId) ? 'failed' : 'pending';
+}
