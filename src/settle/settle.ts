@@ -1,6 +1,6 @@
 /**
  * Writes outcomes of recipients: status, event, webhook deliveries, retry or suppression of many recipients in one
- * statement and one commit (database/outcome-store.ts: group commit and fencing).
+ * statement and one commit (outcomes.ts: group commit and fencing).
  *
  * A `late` outcome (a report after the recipient has ended) has no queue row; the allowed transitions alone decide, so
  * it counts once, and never for an open recipient.
@@ -24,7 +24,7 @@ import { STATUS_RANK, isFinal } from '../core/statuses.ts';
 import type { World } from '../lib/world.ts';
 import { addressKey } from '../mail/address.ts';
 import type { Queryable } from '../database/database.ts';
-import { OutcomeStore, type Writing } from '../database/outcome-store.ts';
+import { OutcomeStore, type Writing } from './outcomes.ts';
 import { runUsual, usualOf } from './fast-path.ts';
 import type { Settlement } from './settlement.ts';
 import type { Extent } from './unsettled.ts';

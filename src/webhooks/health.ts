@@ -1,6 +1,6 @@
 /**
  * The health of a webhook endpoint: failures in a row suspend it, a 410 or five days of failures disable it. Pure:
- * outcomes.ts reads the facts and writes what is decided here.
+ * sending/outcomes.ts reads the facts and writes what is decided here.
  */
 import {
   type EndpointFacts,

@@ -25,7 +25,7 @@ import {
 import { feedReplays } from '../replay-store.ts';
 import type { Outbound } from './attempt.ts';
 import { EndpointQueue } from './fair-queue.ts';
-import type { SettledWebhook } from '../outcomes.ts';
+import type { SettledWebhook } from './outcomes.ts';
 import { Sender } from './sender.ts';
 
 /** For retries and deliveries queued by other nodes; those of this process are polled immediately. */

@@ -360,7 +360,7 @@ again as (
      and q.endpoint_id = l.endpoint_id and l.status = 'pending'
      and q.project_id = any($2::uuid[]) and q.event_id = any($4::uuid[])
 )
-select l.ord, exists (select from agreed) as "isWritten" from leased l`;
+select l.ord, exists (select from agreed) as "isStored" from leased l`;
 
 /**
  * Writes outcomes of deliveries that are leased, with the health of their endpoints, all or none of them.
@@ -370,8 +370,8 @@ export async function settleWebhooks(
   db: Queryable,
   settlements: readonly WebhookSettlement[],
   { holder, health }: { holder: string; health: readonly (EndpointFacts & EndpointHealth)[] },
-): Promise<{ leased: ReadonlySet<number>; isWritten: boolean }> {
-  const rows = await db.query<{ ord: number; isWritten: boolean }>(
+): Promise<{ leased: ReadonlySet<number>; isStored: boolean }> {
+  const rows = await db.query<{ ord: number; isStored: boolean }>(
     { name: 'webhooks_settle', text: SETTLE },
     [
       JSON.stringify(settlements.map(settlementInput)),
@@ -382,7 +382,7 @@ export async function settleWebhooks(
       JSON.stringify(health.map(healthInput)),
     ],
   );
-  return { leased: new Set(rows.map(({ ord }) => ord)), isWritten: rows[0]?.isWritten ?? false };
+  return { leased: new Set(rows.map(({ ord }) => ord)), isStored: rows[0]?.isStored ?? false };
 }
 
 function settlementInput(one: WebhookSettlement, ord: number): object {

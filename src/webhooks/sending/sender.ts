@@ -12,7 +12,7 @@ import { noteUnusable } from '../../secrets/unusable-store.ts';
 import { type ClaimedWebhook, releaseWebhooks } from './queue-store.ts';
 import { attemptWebhook, type Outbound, type Verdict } from './attempt.ts';
 import type { Pace } from './fair-queue.ts';
-import { type SettledWebhook, WebhookOutcomes } from '../outcomes.ts';
+import { type SettledWebhook, WebhookOutcomes } from './outcomes.ts';
 
 type SenderOptions = Omit<Outbound, 'agents'> & {
   db: Queryable;

@@ -1,19 +1,19 @@
 /**
- * Settles the outcomes of webhooks (database/outcome-store.ts: group commit and fencing).
+ * Settles the outcomes of webhooks (settle/outcomes.ts: group commit and fencing).
  *
  * Success ends a delivery. A failure makes it due again after its delay, or ends it when there is no delay or the
  * endpoint is disabled. What the attempts mean for an endpoint is decided here, without a lock: its health is read,
- * health.ts decides, and the decision is written if the endpoint has not changed meanwhile; otherwise both are
+ * webhooks/health.ts decides, and the decision is written if the endpoint has not changed meanwhile; otherwise both are
  * repeated.
  */
 import type { Logger } from 'pino';
-import { failpoint } from '../lib/failpoint.ts';
-import type { World } from '../lib/world.ts';
-import { OutcomeStore } from '../database/outcome-store.ts';
-import type { Queryable } from '../database/database.ts';
-import type { Extent } from '../settle/unsettled.ts';
-import { readHealth, settleWebhooks, type WebhookSettlement } from './sending/queue-store.ts';
-import { nextHealth, type Tally } from './health.ts';
+import { failpoint } from '../../lib/failpoint.ts';
+import type { World } from '../../lib/world.ts';
+import { OutcomeStore } from '../../settle/outcomes.ts';
+import type { Queryable } from '../../database/database.ts';
+import type { Extent } from '../../settle/unsettled.ts';
+import { readHealth, settleWebhooks, type WebhookSettlement } from './queue-store.ts';
+import { nextHealth, type Tally } from '../health.ts';
 
 export type WebhookOutcome = Omit<WebhookSettlement, 'status'> & {
   /** `gone`: the endpoint refuses all further webhooks (410). */
@@ -73,10 +73,10 @@ async function commit(
   holder: string,
 ): Promise<SettledWebhook[]> {
   failpoint('webhook_before_commit');
-  const written = await write(db, batch, holder);
+  const statuses = await write(db, batch, holder);
   failpoint('webhook_after_commit');
   return batch.map((outcome) => {
-    const status = written.get(outcome);
+    const status = statuses.get(outcome);
     return status === 'pending' ? 'retried' : (status ?? 'fenced');
   });
 }
@@ -104,8 +104,8 @@ async function write(
   const isOpen = new Set(facts.filter(({ status }) => status === 'enabled').map(idOf));
   for (const one of health) if (one.disabledReason !== null) isOpen.delete(idOf(one));
   const settlements = outcomes.map((one) => ({ ...one, status: statusOf(one, isOpen) }));
-  const { leased, isWritten } = await settleWebhooks(db, settlements, { holder, health });
-  if (isWritten) return new Map(outcomes.map((one, ord) => [one, settlements[ord]!.status]));
+  const { leased, isStored } = await settleWebhooks(db, settlements, { holder, health });
+  if (isStored) return new Map(outcomes.map((one, ord) => [one, settlements[ord]!.status]));
   const left = outcomes.filter((_, ord) => leased.has(ord));
   return write(db, left, holder, rounds - 1);
 }

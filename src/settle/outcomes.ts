@@ -1,16 +1,16 @@
 /**
- * Group commit of outcomes under a lease: of attempts to deliver mail (settle/settle.ts) and of webhooks
- * (webhooks/outcomes.ts).
+ * Group commit of outcomes under a lease: of attempts to deliver mail (settle.ts) and of webhooks
+ * (webhooks/sending/outcomes.ts).
  *
  * Guarantee: an outcome is written exactly once or fenced off: it counts only while its queue row has this holder and
  * this claim. While the database is unavailable the batch is repeated, which is safe because a second write is fenced
- * off. Outcomes that the database refuses are kept (settle/unsettled.ts). A crash loses the outcomes in memory, and their
+ * off. Outcomes that the database refuses are kept (unsettled.ts). A crash loses the outcomes in memory, and their
  * work is repeated: `health` says when nothing more should be begun whose outcome would have to be written.
  */
-import { whenAvailable } from './database.ts';
-import { GroupCommit, type GroupCommitOptions } from './group-commit.ts';
-import { SettleHealth } from '../settle/health.ts';
-import { type Extent, Unsettled, type UnsettledOptions } from '../settle/unsettled.ts';
+import { whenAvailable } from '../database/database.ts';
+import { GroupCommit, type GroupCommitOptions } from '../database/group-commit.ts';
+import { SettleHealth } from './health.ts';
+import { type Extent, Unsettled, type UnsettledOptions } from './unsettled.ts';
 
 /** The lease under which a batch is written, and how much of its outcomes. */
 export type Writing = { holder: string; extent: Extent };
@@ -96,12 +96,12 @@ export class OutcomeStore<Item, Result> {
   }
 
   async #settle(batch: readonly Item[]): Promise<(Result | 'kept')[]> {
-    const written = await this.#writeFast(batch);
-    if (written.size > 0) this.#unsettled.othersWritten();
-    const left = batch.filter((item) => !written.has(item));
+    const stored = await this.#writeFast(batch);
+    if (stored.size > 0) this.#unsettled.othersWritten();
+    const left = batch.filter((item) => !stored.has(item));
     const settled = left.length === 0 ? [] : await this.#unsettled.settle(left);
     let next = 0;
-    return batch.map((item) => (written.has(item) ? written.get(item)! : settled[next++]!));
+    return batch.map((item) => (stored.has(item) ? stored.get(item)! : settled[next++]!));
   }
 
   /** What was committed although the connection was lost is then fenced off. */
