@@ -244,7 +244,7 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
   const opened = await connections.acquire(target, request);
   if (opened.kind === 'postponed') return opened;
   const { source } = opened;
-  if (opened.isCrowded === true && (hostTry.crowded ?? 0) < CROWDED_MAX) {
+  if (opened.kind !== 'ready' && opened.isCrowded && (hostTry.crowded ?? 0) < CROWDED_MAX) {
     return tryTarget(target, { ...hostTry, crowded: (hostTry.crowded ?? 0) + 1 });
   }
   if (opened.kind !== 'ready') {
@@ -266,22 +266,22 @@ async function tryTarget(target: Target, hostTry: HostTry): Promise<HostResult |
     const message = isHeld ? `${opened.message} ${TLS_HAS_WORKED}` : opened.message;
     return { ...opened, message, inDoubt: false, via };
   }
-  const { connection, reused, announced } = opened;
+  const { session, reused, announced } = opened;
   place?.greeted();
   if (reused !== true) {
     const { host, reducedHello: reduced = false } = target;
-    if (connection.tls !== null) options.tlsMemory.worked(host, { reduced });
-    options.onTls(rule, rule.problem ?? resultOf(target, rule, connection.tls));
+    if (session.tls !== null) options.tlsMemory.worked(host, { reduced });
+    options.onTls(rule, rule.problem ?? resultOf(target, rule, session.tls));
   }
-  const via = { ...where, tls: shown(connection.tls) };
+  const via = { ...where, tls: shown(session.tls) };
   options.progress.session = { via, source };
-  const send = () => connection.send(transaction, connections.followerOn(connection));
+  const send = () => session.send(transaction);
   const sent = await (options.withMessage?.(send) ?? send()).catch((error: unknown) => {
-    connections.release(connection);
+    session.release();
     throw error;
   });
   const isSuspect = sent.kind !== 'postponed' && reused === true && isAboutTheSession(sent);
-  connections.release(connection, !isSuspect);
+  session.release(!isSuspect);
   if (sent.kind === 'replied' && !('local' in sent)) connections.uplink.answered(target.provider);
   if (sent.kind === 'postponed') return sent;
   if (announced === true && sent.phase === 'mail') {

@@ -135,7 +135,7 @@ test('a worker that starts later gets its share of the connections of the first 
   scene.grow();
   assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [6, 0]);
   scene.want(2, 20);
-  assert.equal(scene.last(1, 'wanted')?.isWanted, true);
+  assert.equal(scene.last(1, 'pool')?.othersWait, true);
   while (scene.asked(1) + scene.heldBy(1) > 6) scene.free(1);
   assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [3, 3]);
   assert.deepEqual([scene.last(1, 'pool')?.share, scene.last(2, 'pool')?.share], [3, 3]);

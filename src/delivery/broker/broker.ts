@@ -257,7 +257,7 @@ export class Broker {
   /** Revokes all open connections: they were granted without a message rate. */
   #recall(provider: BrokerProvider): void {
     for (const pool of provider.pools.values()) {
-      while (pool.out > pool.yielding) this.#askBack(provider, pool);
+      while (pool.out > pool.yielding) this.#askBack(pool);
     }
   }
 
@@ -294,12 +294,7 @@ export class Broker {
     holder.wanted -= 1;
     holder.urgent = Math.max(0, holder.urgent - 1);
     pool.count(1);
-    this.#enqueue(worker, {
-      kind: 'grant',
-      provider: provider.key,
-      source: pool.source,
-      messagesMax,
-    });
+    this.#enqueue(worker, { kind: 'grant', ...pool.key, messagesMax });
     // The next message may have to wait for long: the workers defer their mail.
     if (messagesMax !== null && provider.suspensionKind !== null) this.#notifyProvider(provider);
     return true;
@@ -308,20 +303,8 @@ export class Broker {
   /** Revokes connections: those beyond the window, and those that other workers need. */
   #redistribute(provider: BrokerProvider, pool: BrokerPool): void {
     let excess = pool.out - pool.yielding - provider.windowOf(pool);
-    while (excess-- > 0) this.#askBack(provider, pool);
+    while (excess-- > 0) this.#askBack(pool);
     const isShort = pool.waiting > 0 && pool.out >= provider.windowOf(pool);
-    for (const [worker, holder] of pool.holders) {
-      const othersWait = pool.waiting > holder.wanted;
-      if (holder.lastSent.isWanted === (isShort && othersWait)) continue;
-      holder.lastSent.isWanted = isShort && othersWait;
-      const { isWanted } = holder.lastSent;
-      this.#enqueue(worker, {
-        kind: 'wanted',
-        provider: provider.key,
-        source: pool.source,
-        isWanted,
-      });
-    }
     if (!isShort || pool.yielding > 0 || provider.outage.isOngoing) return;
     const waiting = [...pool.holders.values()].filter(({ wanted }) => wanted > 0);
     const fewest = Math.min(...waiting.map(({ held }) => held));
@@ -330,36 +313,27 @@ export class Broker {
       (holder) => holder.held === 0 && this.#nowMs() - holder.waitingSinceMs >= WAITING_FOR_MS,
     );
     const most = richest?.[1].held ?? 0;
-    if (most - fewest >= 2 || (waitsLong && most > 0)) this.#askBack(provider, pool);
+    if (most - fewest >= 2 || (waitsLong && most > 0)) this.#askBack(pool);
   }
 
-  #askBack(provider: BrokerProvider, pool: BrokerPool): void {
+  #askBack(pool: BrokerPool): void {
     const richest = richestOf(pool);
     if (!richest) return;
     richest[1].yielding += 1;
-    this.#enqueue(richest[0], {
-      kind: 'yield',
-      provider: provider.key,
-      source: pool.source,
-      count: 1,
-    });
+    this.#enqueue(richest[0], { kind: 'yield', ...pool.key, count: 1 });
   }
 
   #notifyShares(provider: BrokerProvider, pool: BrokerPool): void {
     const window = provider.windowOf(pool);
     const free = Math.max(0, window - pool.out);
     const fair = Math.floor(window / Math.max(1, pool.holders.size));
-    for (const [worker, holder] of pool.holders) {
-      const share = Math.max(1, fair, Math.min(window, holder.held - holder.yielding + free));
-      if (holder.lastSent.share === share && holder.lastSent.window === window) continue;
-      Object.assign(holder.lastSent, { share, window });
-      this.#enqueue(worker, {
-        kind: 'pool',
-        provider: provider.key,
-        source: pool.source,
-        share,
-        window,
-      });
+    for (const [worker, { held, wanted, yielding, lastSent }] of pool.holders) {
+      const share = Math.max(1, fair, Math.min(window, held - yielding + free));
+      const othersWait = free === 0 && pool.waiting > wanted;
+      const isSame = lastSent.share === share && lastSent.window === window;
+      if (isSame && lastSent.othersWait === othersWait) continue;
+      Object.assign(lastSent, { share, window, othersWait });
+      this.#enqueue(worker, { kind: 'pool', ...pool.key, ...lastSent });
     }
   }
 

@@ -45,10 +45,11 @@ export type BrokerMessage =
   | (PoolKey & { kind: 'grant'; messagesMax: number | null })
   /** `count` connections are to be closed as soon as their message is done. */
   | (PoolKey & { kind: 'yield'; count: number })
-  /** Another worker waits: idle connections are closed. */
-  | (PoolKey & { kind: 'wanted'; isWanted: boolean })
-  /** `share`: connections that this worker may count on; `window`: those of the machine. */
-  | (PoolKey & { kind: 'pool'; share: number; window: number })
+  /**
+   * `share`: connections that this worker may count on; `window`: those of the machine. `othersWait`: other workers
+   * wait for one, so idle ones are to be closed.
+   */
+  | (PoolKey & { kind: 'pool'; share: number; window: number; othersWait: boolean })
   | (ProviderStatus & { kind: 'provider' })
   /** Another worker got sessions at once. That they are slow, each worker finds out for itself. */
   | PromptMessage

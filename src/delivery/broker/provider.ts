@@ -3,7 +3,7 @@
  * connections; whether none of its servers answers (delivery/outage/outage.ts); and its message rate (TokenBucket).
  */
 import type { World } from '../../lib/world.ts';
-import type { ProviderStatus, WorkerMessage } from './messages.ts';
+import type { PoolKey, ProviderStatus, WorkerMessage } from './messages.ts';
 import type { GroupRoom } from './room.ts';
 import { Outage } from '../outage/outage.ts';
 import type { ProviderLimits, ShapingSettings } from '../shaping/settings.ts';
@@ -19,11 +19,11 @@ export type Holder = {
   waitingSinceMs: number;
   /** Connections that it was told to return and has not returned yet. */
   yielding: number;
-  lastSent: { isWanted: boolean; share: number; window: number };
+  lastSent: { share: number; window: number; othersWait: boolean };
 };
 
 export class BrokerPool {
-  readonly source: string;
+  readonly key: PoolKey;
   readonly window: Window;
   readonly holders = new Map<number, Holder>();
   readonly newConnections: TokenBucket | null;
@@ -31,10 +31,10 @@ export class BrokerPool {
   #out = 0;
 
   constructor(
-    source: string,
+    key: PoolKey,
     parts: { window: Window; newConnections: TokenBucket | null; room: GroupRoom },
   ) {
-    this.source = source;
+    this.key = key;
     this.window = parts.window;
     this.newConnections = parts.newConnections;
     this.#room = parts.room;
@@ -59,7 +59,7 @@ export class BrokerPool {
   holder(worker: number): Holder {
     let holder = this.holders.get(worker);
     if (!holder) {
-      const lastSent = { isWanted: false, share: 0, window: 0 };
+      const lastSent = { share: 0, window: 0, othersWait: false };
       holder = { held: 0, wanted: 0, urgent: 0, waitingSinceMs: 0, yielding: 0, lastSent };
       this.holders.set(worker, holder);
     }
@@ -118,11 +118,14 @@ export class BrokerProvider {
     let pool = this.pools.get(source);
     if (!pool) {
       const { connections, newConnectionsPerMinute } = this.limits;
-      pool = new BrokerPool(source, {
-        window: new Window(connections, this.#settings.recovery),
-        newConnections: this.#bucketOf(newConnectionsPerMinute),
-        room: this.#roomOf(source),
-      });
+      pool = new BrokerPool(
+        { provider: this.key, source },
+        {
+          window: new Window(connections, this.#settings.recovery),
+          newConnections: this.#bucketOf(newConnectionsPerMinute),
+          room: this.#roomOf(source),
+        },
+      );
       this.pools.set(source, pool);
     }
     return pool;

@@ -96,11 +96,11 @@ test('a session is used again by the next message to the same server', async () 
   using machine = new Machine(1, { port: mx.port, limits: {} });
   const [worker] = machine.workers as [Connections];
   const first = await open(worker, targetOf(mx));
-  worker.release(first.connection);
+  first.session.release();
   const second = await open(worker, targetOf(mx));
-  assert.deepEqual([second.connection, second.reused], [first.connection, true]);
+  assert.deepEqual([second.session, second.reused], [first.session, true]);
   assert.deepEqual(worker.idleHosts(PROVIDER, TRANSACTION), new Set());
-  worker.release(second.connection);
+  second.session.release();
   assert.deepEqual(worker.idleHosts(PROVIDER, TRANSACTION), new Set(['mx.receiver.test']));
   assert.equal(mx.connections, 1);
 });
@@ -117,7 +117,7 @@ test('a sending domain keeps its address towards a receiver, and the name that b
       const acquired = await worker.acquire(targetOf(mx), request({ envelopeFrom }));
       assert.ok(acquired.kind === 'ready');
       used.add(acquired.source);
-      worker.release(acquired.connection);
+      acquired.session.release();
     }
     assert.equal(used.size, 1, `${envelopeFrom} left from ${[...used].join(' and ')}`);
     for (const source of used) seen.add(source);
@@ -139,7 +139,7 @@ test('a source address that the system refuses is skipped for the next, and if n
     const acquired = await worker.acquire(targetOf(mx), request({ envelopeFrom }));
     assert.ok(acquired.kind === 'ready', JSON.stringify(acquired));
     assert.equal(acquired.source, '127.0.0.8');
-    worker.release(acquired.connection);
+    acquired.session.release();
   }
   using other = new Machine(1, { port: mx.port, limits: {}, sources: [away] });
   const failed = await other.workers[0]!.acquire(targetOf(mx), request());
@@ -151,7 +151,7 @@ test('an idle connection is closed when another worker waits for one', async () 
   await using mx = await startFakeMx();
   using machine = new Machine(2, { port: mx.port, limits: { connections: 1 } });
   const [one, two] = machine.workers as [Connections, Connections];
-  one.release((await open(one, targetOf(mx))).connection);
+  (await open(one, targetOf(mx))).session.release();
   await open(two, targetOf(mx));
   assert.equal(mx.connections, 2);
   await waitFor(() => openNow(mx) === 1, { what: 'the first session to end' });
@@ -163,34 +163,34 @@ test('a busy connection goes to a waiting worker after its message', async () =>
   const [one, two] = machine.workers as [Connections, Connections];
   const busy = await open(one, targetOf(mx));
   const waiting = open(two, targetOf(mx));
-  const messageAfterMessage = async ({ connection }: typeof busy): Promise<void> => {
+  const messageAfterMessage = async ({ session }: typeof busy): Promise<void> => {
     await new Promise((resolve) => setImmediate(resolve));
-    one.release(connection);
+    session.release();
     const next = await one.acquire(targetOf(mx), request());
     if (next.kind === 'ready') await messageAfterMessage(next);
   };
   void messageAfterMessage(busy);
-  const { connection } = await waiting;
-  assert.ok(connection.reusable);
+  const { session } = await waiting;
+  assert.ok(session.isUsable);
 });
 
 test('a waiting message is sent right after the one on the only session', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
-  const { connection } = await open(worker, targetOf(mx));
+  const { session } = await open(worker, targetOf(mx));
   const [first, second] = [request(), request({ recipient: 'kim@receiver.test' })];
   const waiting = worker.acquire(targetOf(mx), second);
-  const sent = await connection.send(first.transaction, worker.followerOn(connection));
-  worker.release(connection);
+  const sent = await session.send(first.transaction);
+  session.release();
   const next = await waiting;
   assert.ok(next.kind === 'ready' && next.announced === true);
-  assert.deepEqual([next.connection, connection.hasAnnounced], [connection, true]);
-  const followed = await connection.send(second.transaction, worker.followerOn(connection));
-  worker.release(connection);
+  assert.deepEqual([next.session, session.state], [session, 'announced']);
+  const followed = await session.send(second.transaction);
+  session.release();
   assert.deepEqual([sent.phase, followed.phase], ['data', 'data']);
   const again = await open(worker, targetOf(mx));
-  assert.deepEqual([again.connection, mx.connections], [connection, 1]);
+  assert.deepEqual([again.session, mx.connections], [session, 1]);
 });
 
 test('a session with PIPELINING keeps three attempts in progress, one without it one', async () => {
@@ -201,7 +201,7 @@ test('a session with PIPELINING keeps three attempts in progress, one without it
     await using mx = await startFakeMx({ pipelining });
     using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
     const [worker] = machine.workers as [Connections];
-    worker.release((await open(worker, targetOf(mx))).connection);
+    (await open(worker, targetOf(mx))).session.release();
     assert.equal(worker.windowOf(PROVIDER), attempts);
   }
 });
@@ -210,18 +210,17 @@ test('a message for another server, or one whose announcement failed, is not ann
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
-  const { connection } = await open(worker, targetOf(mx));
+  const { session } = await open(worker, targetOf(mx));
   const others = [
     worker.acquire(targetOf(mx, 'mx2.receiver.test'), request()),
     worker.acquire(targetOf(mx), { ...request(), isAlone: true }),
   ];
-  await connection.send(request().transaction, worker.followerOn(connection));
-  assert.equal(connection.hasAnnounced, false);
   worker.markAlone('mx.receiver.test');
   others.push(worker.acquire(targetOf(mx), request()));
-  await connection.send(request().transaction, worker.followerOn(connection));
-  assert.equal(connection.hasAnnounced, false);
-  worker.release(connection);
+  await session.send(request().transaction);
+  assert.equal(session.state, 'busy');
+  await assert.rejects(session.send(request().transaction), /"sent" cannot happen .* "busy"/);
+  session.release();
   await Promise.any(others);
 });
 
@@ -230,7 +229,7 @@ test('another server of the same provider gets the place of an idle session', as
   await using other = await startFakeMx({}, { address: '127.0.0.2', port: mx.port });
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
-  worker.release((await open(worker, targetOf(mx))).connection);
+  (await open(worker, targetOf(mx))).session.release();
   await open(worker, targetOf(other, 'mx2.receiver.test'));
   await waitFor(() => openNow(mx) === 0, { what: 'the first session to end' });
   assert.equal(openNow(other), 1);
@@ -240,7 +239,7 @@ test('an idle session that the server ends frees its place', async () => {
   await using mx = await startFakeMx();
   using machine = new Machine(1, { port: mx.port, limits: { connections: 1 } });
   const [worker] = machine.workers as [Connections];
-  worker.release((await open(worker, targetOf(mx))).connection);
+  (await open(worker, targetOf(mx))).session.release();
   mx.sessions[0]?.socket.destroy();
   await waitFor(() => worker.idleHosts(PROVIDER, TRANSACTION).size === 0, {
     what: 'the end to be noticed',
@@ -256,7 +255,7 @@ test('a granted message is sent although the next one is paced', async () => {
   const first = await open(one, targetOf(mx));
   const next = await two.acquire(targetOf(mx), request());
   assert.ok(next.kind === 'postponed' && next.delayMs > 2_000, JSON.stringify(next));
-  one.release(first.connection);
+  first.session.release();
 });
 
 test('a granted connection that is not used goes to another worker', async () => {
@@ -268,7 +267,7 @@ test('a granted connection that is not used goes to another worker', async () =>
   // The address is found dead while the message waits for its place.
   one.receive([{ kind: 'host', address: target.address, deadForMs: 60_000 }]);
   assert.equal((await late).kind, 'postponed');
-  two.release((await open(two, { ...target, host: 'other.receiver.test' })).connection);
+  (await open(two, { ...target, host: 'other.receiver.test' })).session.release();
 });
 
 test('each source address has its own limits and sessions', async () => {

@@ -11,23 +11,16 @@
 import {
   type ConnectResult,
   connectSmtp,
-  type Follower,
-  type SmtpConnection,
   type SmtpOptions,
   type Transaction,
 } from '../../net/smtp/client.ts';
 import type { World } from '../../lib/world.ts';
 import { classifyReply } from '../../mail/replies/classify.ts';
 import type { BlockKey } from '../blocks/block-store.ts';
-import {
-  type ConnectionPool,
-  type Permit,
-  type PoolListener,
-  ProviderView,
-  type Slot,
-  type SessionRequest,
-} from './connection-pool.ts';
 import type { BrokerMessage, WorkerMessage } from '../broker/messages.ts';
+import { ProviderView } from '../provider-view.ts';
+import type { Session } from '../session.ts';
+import type { PoolContext, SessionPool, SessionRequest } from '../session-pool.ts';
 import { limitsOf, type ShapingSettings, slowdownFor, START_CONNECTIONS } from './settings.ts';
 import { Remembered } from '../outage/remembered.ts';
 import type { Place } from './slots.ts';
@@ -45,12 +38,8 @@ export type Postponed = { kind: 'postponed'; delayMs: number; block?: BlockKey }
  * message follows the one on it.
  */
 type Acquired =
-  | (ConnectResult & {
-      source: string;
-      reused?: boolean;
-      isCrowded?: boolean;
-      announced?: boolean;
-    })
+  | { kind: 'ready'; session: Session; source: string; reused?: boolean; announced?: boolean }
+  | (Exclude<ConnectResult, { kind: 'ready' }> & { source: string; isCrowded: boolean })
   | Postponed;
 
 /** One message that needs a session, and how long it may wait for it. */
@@ -94,8 +83,6 @@ const NO_TURN_DELAY_MS = 2_000;
  */
 const WAITING_MIN = 16;
 const SWEEP_EVERY_MS = 1_000;
-/** Interval while another worker waits for a connection. */
-const WANTED_SWEEP_EVERY_MS = 50;
 /** Growth reports are batched for this time. */
 const GROWTH_BATCHED_FOR_MS = 10;
 
@@ -104,7 +91,6 @@ export class Connections {
   readonly uplink: UplinkView;
   readonly #options: ConnectionsOptions;
   readonly #providers = new Map<string, ProviderView>();
-  readonly #slots = new WeakMap<SmtpConnection, Slot>();
   readonly #dead: Remembered;
   readonly #alone: Remembered;
   /** Pairs of our address and a server's address between which no connection is possible. */
@@ -113,15 +99,9 @@ export class Connections {
   #outbox: WorkerMessage[] = [];
   #isFlushing = false;
   /** Pools whose number of waiting deliveries changed since the broker was last notified. */
-  readonly #asking = new Set<ConnectionPool>();
-  readonly #listener: PoolListener = {
-    send: (message) => this.#send(message),
-    waitingChanged: (pool) => {
-      this.#asking.add(pool);
-      this.#flushSoon();
-    },
-  };
-  readonly #grown = new Map<ConnectionPool, number>();
+  readonly #asking = new Set<SessionPool>();
+  readonly #context: PoolContext;
+  readonly #grown = new Map<SessionPool, number>();
   #onChange: (provider: string) => void = () => {};
   #onPrompt: (provider: string) => void = () => {};
 
@@ -132,6 +112,11 @@ export class Connections {
     this.#unusable = new Remembered(options.world);
     const send = (message: WorkerMessage): void => this.#send(message);
     this.uplink = new UplinkView(options.shaping.uplink, { clock: options.world, send });
+    const waitingChanged = (pool: SessionPool): void => {
+      this.#asking.add(pool);
+      this.#flushSoon();
+    };
+    this.#context = { world: options.world, send, waitingChanged };
   }
 
   /** A session to the target: an idle one, else a new one if granted, else a busy one that takes the
@@ -144,14 +129,13 @@ export class Connections {
     for (;;) {
       const source = this.#usable(sources, target.address) ?? sources[0]!;
       const pool = provider.pool(source);
-      const slot = request.isAlone ? null : pool.takeIdle(wanted.key);
-      if (slot) return usedAgain(slot);
+      const idle = request.isAlone ? null : pool.takeIdle(wanted.key);
+      if (idle) return usedAgain(idle);
       const delayMs = this.#postponeForMs([provider, pool], target, request.postponableMs);
       if (delayMs > 0) return { kind: 'postponed', delayMs };
-      const mayReplace = request.isAlone || pool.held >= pool.share;
-      const permit = pool.takePermit() ?? (mayReplace ? await pool.replaceIdle() : null);
-      if (permit) {
-        const opened = await this.#open(target, pool, { permit, ...request });
+      const session = pool.connect(wanted.key);
+      if (session) {
+        const opened = await this.#open(target, { pool, session, ...request });
         if (!('ourProblem' in opened)) return opened;
         this.#unusable.remember(`${source} ${target.address}`, UNUSABLE_FOR_MS);
         if (this.#usable(sources, target.address) === null) return opened;
@@ -160,6 +144,7 @@ export class Connections {
       const timeoutMs = untilMs - this.#nowMs();
       const areTooMany = pool.waiting >= Math.max(WAITING_MIN, 4 * pool.share);
       if (timeoutMs <= 0 || areTooMany) return { kind: 'postponed', delayMs: NO_TURN_DELAY_MS };
+      if (request.isAlone || pool.permits >= pool.share) pool.endIdle();
       const ahead = await pool.turn(wanted, { isUrgent: provider.isInOutage, timeoutMs });
       if (ahead) return { ...usedAgain(ahead), announced: true };
     }
@@ -175,22 +160,9 @@ export class Connections {
     return view.idleHosts(sources);
   }
 
-  /** Announces the next waiting message behind the one on this session; for `connection.send`. */
-  followerOn(connection: SmtpConnection): Follower | null {
-    return this.#slots.get(connection)?.follower ?? null;
-  }
-
   /** The host did not answer an announced message: it may have discarded it. */
   markAlone(host: string): void {
     this.#alone.remember(host, ALONE_FOR_MS);
-  }
-
-  /** Releases a session after a message; it is kept if it can carry another and `isUsable`. */
-  release(connection: SmtpConnection, isUsable = true): void {
-    const slot = this.#slots.get(connection);
-    if (!slot) return;
-    slot.pool.finished(slot, this.#nowMs(), isUsable);
-    this.#startSweeping();
   }
 
   /**
@@ -277,8 +249,7 @@ export class Connections {
   async close(): Promise<void> {
     clearInterval(this.#sweeper);
     this.#sweeper = undefined;
-    const idle = [...this.#providers.values()].flatMap((provider) => provider.drainIdle());
-    await Promise.all(idle.map(({ connection }) => connection.close()));
+    await Promise.all([...this.#providers.values()].map((provider) => provider.close()));
   }
 
   #handle(provider: ProviderView, message: OfProvider): void {
@@ -290,19 +261,12 @@ export class Connections {
     switch (message.kind) {
       case 'grant':
         pool.granted(message.messagesMax);
-        this.#startSweeping();
         break;
       case 'yield':
-        pool.giveBack(message.count);
-        break;
-      case 'wanted':
-        pool.othersWait = message.isWanted;
-        if (message.isWanted) this.#sweepForOthers(pool);
+        void pool.giveBack(message.count);
         break;
       case 'pool':
-        pool.window = message.window;
-        pool.share = message.share;
-        pool.wakeAll();
+        pool.update(message);
         provider.countShares();
         this.#onChange(message.provider);
         break;
@@ -310,55 +274,42 @@ export class Connections {
   }
 
   #postponeForMs(
-    [provider, pool]: [ProviderView, ConnectionPool],
+    [provider, pool]: [ProviderView, SessionPool],
     { address }: Target,
     postponableMs: number,
   ): number {
     // A granted connection is used even while the provider is paced.
-    if (provider.isPaced && !pool.hasPermit) return provider.suspendedForMs;
+    if (provider.isPaced && !pool.hasUnused) return provider.suspendedForMs;
     const deadForMs = this.deadForMs(address);
     return deadForMs < postponableMs ? deadForMs : 0;
   }
 
   async #open(
     target: Target,
-    pool: ConnectionPool,
-    { permit, hasOthers, place }: { permit: Permit } & Pick<SendRequest, 'hasOthers' | 'place'>,
+    { pool, session, hasOthers, place }: { pool: SessionPool; session: Session } & SendRequest,
   ): Promise<Acquired> {
-    const [{ address, provider }, { source }, key] = [target, pool, keyOf(target)];
+    const { address, provider } = target;
+    const { source } = pool;
     const startedMs = this.#nowMs();
     place?.connecting();
     const result = await connectSmtp({
-      ...this.#smtpOptions(target, pool.source),
+      ...this.#smtpOptions(target, source),
       connectMaxMs: hasOthers === true ? CONNECT_MS_WITH_OTHERS : undefined,
       signal: place?.signal,
     });
     if (!isSilence(result)) this.#reached(provider, address);
-    if (result.kind !== 'ready') {
-      const isRefused = result.kind === 'replied' && classifyReply(result).slowDown === true;
-      if (isRefused) {
-        const openedForMs = this.#nowMs() - startedMs;
-        const reason = result.reply.message;
-        this.#complained({ provider, source, reason, openedForMs });
-      }
-      pool.returnPermit(permit);
-      return { ...result, source, isCrowded: isRefused && pool.works(key, this.#nowMs()) };
+    if (result.kind === 'ready') {
+      session.greeted(result.connection);
+      return { kind: 'ready', session, source };
     }
-    const { allowance } = permit;
-    const messagesMax = Math.min(allowance ?? Infinity, pool.limits.messagesPerConnection);
-    const { connection } = result;
-    const slot: Slot = {
-      pool,
-      connection,
-      key,
-      messagesMax,
-      allowance,
-      follower: (mayFollow) => pool.announce(slot, mayFollow),
-      idleSinceMs: 0,
-    };
-    this.#slots.set(connection, slot);
-    pool.opened(slot);
-    return { ...result, source };
+    const isRefused = result.kind === 'replied' && classifyReply(result).slowDown === true;
+    if (isRefused) {
+      const openedForMs = this.#nowMs() - startedMs;
+      const reason = result.reply.message;
+      this.#complained({ provider, source, reason, openedForMs });
+    }
+    session.failed();
+    return { ...result, source, isCrowded: isRefused && pool.works(session.key) };
   }
 
   #complained(complaint: Omit<Extract<WorkerMessage, { kind: 'slow' }>, 'kind' | 'pace'>): void {
@@ -402,10 +353,10 @@ export class Connections {
   #provider(key: string): ProviderView {
     let provider = this.#providers.get(key);
     if (!provider) {
-      const { shaping, world } = this.#options;
-      const limits = limitsOf(shaping, key);
-      provider = new ProviderView(key, { limits, world, listener: this.#listener });
+      const limits = limitsOf(this.#options.shaping, key);
+      provider = new ProviderView(key, { limits, context: this.#context });
       this.#providers.set(key, provider);
+      this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
     }
     return provider;
   }
@@ -438,20 +389,9 @@ export class Connections {
     this.#grown.clear();
   }
 
-  #sweepForOthers(pool: ConnectionPool): void {
-    pool.sweep(this.#nowMs());
-    if (!pool.othersWait) return;
-    setTimeout(() => this.#sweepForOthers(pool), WANTED_SWEEP_EVERY_MS).unref();
-  }
-
-  #startSweeping(): void {
-    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
-  }
-
   #sweep(): void {
-    const nowMs = this.#nowMs();
     for (const [key, provider] of this.#providers) {
-      provider.sweep(nowMs);
+      provider.sweep();
       if (provider.isForgettable(this.#providers.size)) this.#providers.delete(key);
     }
   }
@@ -461,8 +401,8 @@ export class Connections {
   }
 }
 
-function usedAgain({ connection, pool }: Slot): Acquired & { kind: 'ready' } {
-  return { kind: 'ready', connection, source: pool.source, reused: true };
+function usedAgain(session: Session): Acquired & { kind: 'ready' } {
+  return { kind: 'ready', session, source: session.source, reused: true };
 }
 
 /** No reply before the session was established: this is about the server, whatever the message. */

@@ -1,0 +1,284 @@
+/**
+ * The sessions of one worker with one provider from one of our addresses, its permits, and the deliveries that wait for
+ * a session.
+ *
+ * A permit (delivery/broker/messages.ts) is in use from its grant until its connection is closed, including the
+ * server's reply to QUIT, so that the receiver never has more connections than allowed.
+ */
+import type { World } from '../lib/world.ts';
+import type { Transaction } from '../net/smtp/client.ts';
+import type { BrokerMessage, PoolKey, WorkerMessage } from './broker/messages.ts';
+import { Session, type SessionOwner } from './session.ts';
+import type { ProviderLimits } from './shaping/settings.ts';
+
+/** The right to open one connection. `allowance`: messages that it may carry; null: no limit besides the usual. */
+export type Permit = { allowance: number | null };
+
+export type PoolContext = {
+  world: Pick<World, 'monotonicMs'>;
+  send(message: WorkerMessage): void;
+  /** The number of waiting deliveries changed; `wants` has the message for the broker a moment later. */
+  waitingChanged(pool: SessionPool): void;
+};
+
+/** A session of this key is needed; `transaction` may be announced on a busy one, null: may not. */
+export type SessionRequest = { key: string; transaction: Transaction | null };
+
+type Waiter = {
+  wanted: SessionRequest;
+  isUrgent: boolean;
+  wake: () => void;
+  /** The busy session on which its transaction was announced. */
+  session: Session | null;
+};
+
+/** While other workers wait, a session that was idle for this long is closed. */
+const IDLE_WHEN_WANTED_MS = 100;
+/** Interval of sweeps meanwhile. */
+const WANTED_SWEEP_EVERY_MS = 50;
+const WORKED_WITHIN_MS = 10_000;
+
+export class SessionPool implements SessionOwner {
+  readonly provider: string;
+  readonly source: string;
+  readonly limits: ProviderLimits;
+  /** Idle sessions; the most recently used one is the last. */
+  readonly idle: Session[] = [];
+  /** Connections that this worker may count on, as the broker last reported. */
+  share: number;
+  /** Of the whole machine. */
+  window: number;
+  /** All sessions were busy when the last message was done. */
+  wasBusy = false;
+  #othersWait = false;
+  readonly #context: PoolContext;
+  /** All that use a permit. */
+  readonly #sessions = new Set<Session>();
+  readonly #unused: Permit[] = [];
+  readonly #waiting: Waiter[] = [];
+  /** Connections requested from the broker and not granted yet. */
+  #asked = 0;
+  #askedUrgent = 0;
+  #toGiveBack = 0;
+  /** By key, when the last message was done; entries of the last few seconds. */
+  readonly #finishedAtMs = new Map<string, number>();
+
+  constructor(
+    { provider, source }: PoolKey,
+    parts: { limits: ProviderLimits; window: number; context: PoolContext },
+  ) {
+    this.provider = provider;
+    this.source = source;
+    this.limits = parts.limits;
+    this.window = parts.window;
+    this.share = parts.window;
+    this.#context = parts.context;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /** Permits in use: of sessions in any state, and not used yet. */
+  get permits(): number {
+    return this.#sessions.size + this.#unused.length;
+  }
+
+  get hasUnused(): boolean {
+    return this.#unused.length > 0;
+  }
+
+  get isEmpty(): boolean {
+    return this.permits === 0 && this.waiting === 0 && this.#asked === 0;
+  }
+
+  /** Open sessions to servers with PIPELINING: each may have one more message in progress. */
+  get pipelining(): number {
+    let count = 0;
+    for (const session of this.#sessions) if (session.hasPipelining) count += 1;
+    return count;
+  }
+
+  /** The most recently used idle session for the key, so that sessions that are not needed time out. */
+  takeIdle(key: string): Session | null {
+    const index = this.idle.findLastIndex((one) => one.key === key && one.isUsable);
+    return index < 0 ? null : this.idle.splice(index, 1)[0]!.take();
+  }
+
+  /** A session that is connecting, with an unused permit; null: there is none. */
+  connect(key: string): Session | null {
+    const permit = this.#unused.shift();
+    if (permit === undefined) return null;
+    const { allowance } = permit;
+    const messagesMax = Math.min(allowance ?? Infinity, this.limits.messagesPerConnection);
+    const session = new Session(key, { owner: this, limits: { messagesMax, allowance } });
+    this.#sessions.add(session);
+    return session;
+  }
+
+  /** Ends an idle session with any server of the provider, so that a waiting delivery gets its permit. */
+  endIdle(): void {
+    const session = this.idle.shift();
+    if (session) void session.end();
+  }
+
+  /**
+   * Waits until a session or a permit may be available, at most `timeoutMs`.
+   * @returns the session on which the transaction was announced; null: try again
+   */
+  async turn(
+    wanted: SessionRequest,
+    { isUrgent, timeoutMs }: { isUrgent: boolean; timeoutMs: number },
+  ): Promise<Session | null> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiter: Waiter = { wanted, isUrgent, wake: resolve, session: null };
+    this.#waiting.push(waiter);
+    this.#context.waitingChanged(this);
+    const timer = setTimeout(resolve, timeoutMs).unref();
+    await promise;
+    clearTimeout(timer);
+    const index = this.#waiting.indexOf(waiter);
+    if (index >= 0) this.#waiting.splice(index, 1);
+    this.#context.waitingChanged(this);
+    return waiter.session;
+  }
+
+  announce(session: Session, mayFollow: (next: Transaction) => boolean): Transaction | null {
+    const isLast = session.messagesLeft <= 1 || session.limits.allowance !== null;
+    if (isLast || this.#toGiveBack > 0) return null;
+    const index = this.#waiting.findIndex(
+      ({ wanted: { key, transaction } }) =>
+        key === session.key && transaction !== null && mayFollow(transaction),
+    );
+    const [waiter] = index < 0 ? [] : this.#waiting.splice(index, 1);
+    if (!waiter) return null;
+    waiter.session = session;
+    waiter.wake();
+    return waiter.wanted.transaction;
+  }
+
+  /** A session that no delivery has any more is kept if it can carry another message. */
+  released(session: Session, isUsable: boolean): void {
+    const nowMs = this.#context.world.monotonicMs();
+    this.#finishedAtMs.set(session.key, nowMs);
+    this.wasBusy = this.idle.length === 0;
+    if (session.isInUse) return;
+    const canCarry = isUsable && session.isUsable && session.messagesLeft > 0;
+    if (!canCarry || this.#toGiveBack > 0) return void session.end();
+    session.keep(nowMs);
+    this.idle.push(session);
+    this.#wakeOne();
+  }
+
+  dropped(session: Session): void {
+    this.idle.splice(this.idle.indexOf(session), 1);
+    void session.end();
+  }
+
+  closed(session: Session): void {
+    this.#sessions.delete(session);
+    this.#returnPermit({ allowance: session.allowanceLeft });
+  }
+
+  /**
+   * The message for the broker when the demand changed; null: it did not. Wanted are as many
+   * connections as the share allows, and as there are messages that cannot follow on a busy session.
+   */
+  wants(): WorkerMessage | null {
+    const { provider, source, waiting } = this;
+    const busy = this.#sessions.size - this.idle.length;
+    const wanted = Math.max(Math.min(waiting, this.share - this.permits), waiting - busy, 0);
+    const urgent = this.#waiting.filter(({ isUrgent }) => isUrgent).length;
+    if (wanted === this.#asked && urgent === this.#askedUrgent) return null;
+    const count = wanted - this.#asked;
+    this.#asked = wanted;
+    this.#askedUrgent = urgent;
+    return { kind: 'want', provider, source, count, urgent };
+  }
+
+  granted(allowance: number | null): void {
+    this.#asked = Math.max(0, this.#asked - 1);
+    this.#askedUrgent = Math.min(this.#askedUrgent, this.#asked);
+    if (this.waiting === 0) return this.#free({ allowance });
+    this.#unused.push({ allowance });
+    this.#wakeOne();
+  }
+
+  /** Returns `count` connections: idle ones now, busy ones when their message is done. */
+  async giveBack(count: number): Promise<void> {
+    this.#toGiveBack = Math.min(this.permits, this.#toGiveBack + count);
+    await Promise.all(this.idle.splice(0, count).map((session) => session.end()));
+  }
+
+  /** The broker changed the share, or other workers began or stopped to wait. */
+  update({ share, window, othersWait }: Extract<BrokerMessage, { kind: 'pool' }>): void {
+    const othersBegan = othersWait && !this.#othersWait;
+    this.#othersWait = othersWait;
+    if (othersBegan) this.#sweepForOthers();
+    if (share === this.share && window === this.window) return;
+    Object.assign(this, { share, window });
+    this.wakeAll();
+  }
+
+  /** This worker has a session open to the server, or finished a message there a moment ago. */
+  works(key: string): boolean {
+    for (const session of this.#sessions) if (session.key === key && session.isOpen) return true;
+    const finishedAtMs = this.#finishedAtMs.get(key) ?? -Infinity;
+    return this.#context.world.monotonicMs() - finishedAtMs < WORKED_WITHIN_MS;
+  }
+
+  wakeAll(): void {
+    for (const waiter of this.#waiting.splice(0)) waiter.wake();
+  }
+
+  /** Ends what has been idle for too long, or is idle while others wait. */
+  sweep(): void {
+    const nowMs = this.#context.world.monotonicMs();
+    const maxMs = this.#othersWait ? IDLE_WHEN_WANTED_MS : this.limits.idleMs;
+    for (const [key, atMs] of this.#finishedAtMs) {
+      if (nowMs - atMs >= WORKED_WITHIN_MS) this.#finishedAtMs.delete(key);
+    }
+    for (let index = this.idle.length - 1; index >= 0; index -= 1) {
+      const session = this.idle[index]!;
+      if (nowMs - session.idleSinceMs < maxMs && session.isUsable) continue;
+      this.idle.splice(index, 1);
+      void session.end();
+    }
+  }
+
+  /**
+   * Returns unused permits. Not to be called in the turn of a grant: the delivery that it woke takes the
+   * permit in a later one.
+   */
+  returnUnused(): void {
+    while (this.#unused.length > this.waiting) this.#returnPermit(this.#unused.pop()!);
+  }
+
+  #sweepForOthers(): void {
+    this.sweep();
+    // The broker has forgotten this worker, and says anew whether others wait when it comes back.
+    if (this.isEmpty) this.#othersWait = false;
+    if (this.#othersWait) setTimeout(() => this.#sweepForOthers(), WANTED_SWEEP_EVERY_MS).unref();
+  }
+
+  /** A permit whose connection is closed: to a waiting delivery, else back to the broker. */
+  #returnPermit(permit: Permit): void {
+    // A permit with an allowance is returned, because the broker counts its messages.
+    const isOurs = permit.allowance === null && this.#toGiveBack === 0;
+    if (!isOurs || this.waiting <= this.#unused.length) return this.#free(permit);
+    this.#unused.push(permit);
+    this.#wakeOne();
+  }
+
+  #free({ allowance }: Permit): void {
+    this.#toGiveBack = Math.max(0, this.#toGiveBack - 1);
+    const { provider, source } = this;
+    this.#context.send({ kind: 'free', provider, source, count: 1, unused: allowance ?? 0 });
+    // There is one busy session less to follow on, so that a connection may be needed now.
+    if (this.waiting > 0) this.#context.waitingChanged(this);
+  }
+
+  #wakeOne(): void {
+    this.#waiting.shift()?.wake();
+  }
+}

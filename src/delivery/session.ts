@@ -1,0 +1,186 @@
+/**
+ * One session with a mail server, from the permit for its connection until the connection is closed.
+ *
+ * SESSION_TRANSITIONS lists what may happen in each state. Anything else is a bug and throws. docs/delivery.md draws the
+ * table. At most one delivery has the session, and a second one while its message is announced.
+ */
+import type { SmtpConnection, Transaction, TransactionResult } from '../net/smtp/client.ts';
+import { nextState, type Transitions } from '../core/state-machine.ts';
+
+export const SESSION_STATES = [
+  /** The connection is being opened. */
+  'connecting',
+  /** A delivery has the session and has sent nothing on it yet. */
+  'greeted',
+  /** No delivery has the session. */
+  'idle',
+  /** A message is under way. */
+  'busy',
+  /** The envelope of the next message goes out with the final dot of the one under way (decision 0015). */
+  'announced',
+  /** QUIT is sent. The permit is in use until the server has replied, because the receiver counts the connection. */
+  'closing',
+  'closed',
+] as const;
+
+export type SessionState = (typeof SESSION_STATES)[number];
+type SessionEvent =
+  | 'greeted'
+  | 'failed'
+  | 'sent'
+  | 'announced'
+  | 'kept'
+  | 'taken'
+  | 'ended'
+  | 'closed';
+
+export const SESSION_TRANSITIONS: Transitions<SessionState, SessionEvent> = {
+  connecting: { greeted: 'greeted', failed: 'closed' },
+  greeted: { sent: 'busy', kept: 'idle', ended: 'closing' },
+  idle: { taken: 'greeted', ended: 'closing' },
+  busy: { announced: 'announced', kept: 'idle', ended: 'closing' },
+  announced: { sent: 'busy', ended: 'closing' },
+  closing: { closed: 'closed' },
+  closed: {},
+};
+
+/** The pool of a session. */
+export type SessionOwner = {
+  readonly source: string;
+  /** A waiting message that follows the one under way; null: none does. */
+  announce(session: Session, mayFollow: (next: Transaction) => boolean): Transaction | null;
+  /** A delivery has its result; others may still have the session. */
+  released(session: Session, isUsable: boolean): void;
+  /** The server ended an idle session. */
+  dropped(session: Session): void;
+  /** The connection is closed, or could not be opened. */
+  closed(session: Session): void;
+};
+
+type Limits = {
+  messagesMax: number;
+  /** Messages that the permit allows while the provider is paced; null: no such limit. */
+  allowance: number | null;
+};
+
+export class Session {
+  /** The server and its TLS rule: only messages with the same key may use the session. */
+  readonly key: string;
+  readonly limits: Limits;
+  idleSinceMs = 0;
+  readonly #owner: SessionOwner;
+  #state: SessionState = 'connecting';
+  #connection: SmtpConnection | null = null;
+  /** Deliveries that have the session. */
+  #users = 1;
+
+  constructor(key: string, { owner, limits }: { owner: SessionOwner; limits: Limits }) {
+    this.key = key;
+    this.limits = limits;
+    this.#owner = owner;
+  }
+
+  get state(): SessionState {
+    return this.#state;
+  }
+
+  get source(): string {
+    return this.#owner.source;
+  }
+
+  get isInUse(): boolean {
+    return this.#users > 0;
+  }
+
+  get isOpen(): boolean {
+    return this.#connection !== null && this.#state !== 'closing' && this.#state !== 'closed';
+  }
+
+  /** Null: plain text. */
+  get tls(): SmtpConnection['tls'] {
+    return this.#connection?.tls ?? null;
+  }
+
+  /** The name of the server. */
+  get host(): string {
+    return this.#connection!.facts.host;
+  }
+
+  get hasPipelining(): boolean {
+    return this.isOpen && this.#connection!.hasPipelining;
+  }
+
+  /** Whether the connection can carry another message. */
+  get isUsable(): boolean {
+    return this.#connection?.reusable === true;
+  }
+
+  get messagesLeft(): number {
+    return this.limits.messagesMax - this.#messagesSent;
+  }
+
+  /** The part of the allowance that was not used. */
+  get allowanceLeft(): number | null {
+    const { allowance } = this.limits;
+    return allowance && Math.max(0, allowance - this.#messagesSent);
+  }
+
+  greeted(connection: SmtpConnection): void {
+    this.#move('greeted');
+    this.#connection = connection;
+    connection.onIdleClose = () => {
+      if (this.#state === 'idle') this.#owner.dropped(this);
+    };
+  }
+
+  failed(): void {
+    this.#move('failed');
+    this.#owner.closed(this);
+  }
+
+  /** Gives the idle session to a delivery. */
+  take(): this {
+    this.#move('taken');
+    this.#users = 1;
+    return this;
+  }
+
+  /** Sends the message of a delivery that has the session. Waiting ones may be announced behind it. */
+  async send(transaction: Transaction): Promise<TransactionResult> {
+    this.#move('sent');
+    return this.#connection!.send(transaction, (mayFollow) => {
+      const next = this.#owner.announce(this, mayFollow);
+      if (next === null) return null;
+      this.#move('announced');
+      this.#users += 1;
+      return next;
+    });
+  }
+
+  /** A delivery has its result. @param isUsable whether the session may carry another message */
+  release(isUsable = true): void {
+    this.#users -= 1;
+    this.#owner.released(this, isUsable);
+  }
+
+  keep(nowMs: number): void {
+    this.#move('kept');
+    this.idleSinceMs = nowMs;
+  }
+
+  /** Sends QUIT and closes the connection. Never rejects. */
+  async end(): Promise<void> {
+    this.#move('ended');
+    await this.#connection!.close();
+    this.#move('closed');
+    this.#owner.closed(this);
+  }
+
+  get #messagesSent(): number {
+    return this.#connection?.messagesSent ?? 0;
+  }
+
+  #move(event: SessionEvent): void {
+    this.#state = nextState(SESSION_TRANSITIONS, this.#state, event);
+  }
+}
