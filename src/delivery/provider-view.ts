@@ -2,6 +2,8 @@
  * One provider as a worker knows it: the state that the broker reported, and a pool of sessions for each of our
  * addresses.
  */
+import { PROVIDER_TRANSITIONS, type ProviderState } from '../core/provider-state.ts';
+import { nextState } from '../core/state-machine.ts';
 import type { World } from '../lib/world.ts';
 import type { ProviderStatus } from './broker/messages.ts';
 import { type PoolContext, SessionPool } from './session-pool.ts';
@@ -10,7 +12,7 @@ import { type ProviderLimits, START_CONNECTIONS } from './shaping/settings.ts';
 /** For metrics and `letterhaus queue`; times on the monotonic clock. */
 export type ProviderFacts = {
   provider: string;
-  state: 'open' | 'full' | 'slowed' | 'suspended';
+  state: ProviderState;
   reason: string | null;
   untilMs: number | null;
   /** Connections that the machine may have now, and that this worker has. */
@@ -24,7 +26,6 @@ const FORGET_AFTER_MS = 10 * 60_000;
 /** Beyond this, providers without mail are forgotten at once. */
 const PROVIDERS_MAX = 10_000;
 
-/** One provider as a worker sees it: its connections there, and the state that the broker reported. */
 export class ProviderView {
   readonly key: string;
   /** Connections that this worker may count on, over all of our addresses. */
@@ -33,9 +34,13 @@ export class ProviderView {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #context: PoolContext;
   readonly #pools = new Map<string, SessionPool>();
-  #suspension: { kind: 'outage' | 'pace'; untilMs: number } | null = null;
-  #slowedUntilMs = -Infinity;
-  #reason: string | null = null;
+  /** As the broker reported it; times on our monotonic clock. */
+  #status = {
+    state: 'open' as ProviderState,
+    untilMs: 0,
+    waitUntilMs: 0,
+    reason: null as string | null,
+  };
   #usedAtMs: number;
 
   constructor(key: string, { limits, context }: { limits: ProviderLimits; context: PoolContext }) {
@@ -47,11 +52,9 @@ export class ProviderView {
     this.#usedAtMs = context.world.monotonicMs();
   }
 
-  receive({ suspension, slowedForMs, reason }: ProviderStatus): void {
+  receive({ state, forMs, waitMs, reason }: ProviderStatus): void {
     const nowMs = this.#world.monotonicMs();
-    this.#suspension = suspension && { kind: suspension.kind, untilMs: nowMs + suspension.forMs };
-    this.#slowedUntilMs = slowedForMs === null ? -Infinity : nowMs + slowedForMs;
-    this.#reason = reason;
+    this.#status = { state, untilMs: nowMs + forMs, waitUntilMs: nowMs + waitMs, reason };
     this.#usedAtMs = nowMs;
     for (const pool of this.#pools.values()) pool.wakeAll();
   }
@@ -83,32 +86,32 @@ export class ProviderView {
     return total(this.#pools.values(), ({ pipelining }) => pipelining);
   }
 
+  /** Milliseconds for which no message may start. */
   get suspendedForMs(): number {
-    return this.#suspension === null
-      ? 0
-      : Math.max(0, this.#suspension.untilMs - this.#world.monotonicMs());
+    return Math.max(0, this.#status.waitUntilMs - this.#world.monotonicMs());
   }
 
   /** No server of the provider answers. */
   get isInOutage(): boolean {
-    return this.#suspension?.kind === 'outage' && this.suspendedForMs > 0;
+    return this.#status.state === 'suspended' && this.suspendedForMs > 0;
   }
 
   /** Why it is or was suspended, while no server has answered since; else null. */
   get outageReason(): string | null {
-    return this.#slowedUntilMs > this.#world.monotonicMs() ? null : this.#reason;
+    return this.#status.state === 'suspended' ? this.#status.reason : null;
   }
 
-  /** The provider is paced: the next message has to wait. */
+  /** It has a message rate, and the next message has to wait. */
   get isPaced(): boolean {
-    return this.#suspension?.kind === 'pace' && this.suspendedForMs > 0;
+    return this.#status.state !== 'suspended' && this.suspendedForMs > 0;
   }
 
   isForgettable(providers: number): boolean {
     const isEmpty = [...this.#pools.values()].every((pool) => pool.isEmpty);
     if (!isEmpty) this.#usedAtMs = this.#world.monotonicMs();
-    const isQuiet = this.suspendedForMs === 0 && this.#slowedUntilMs <= this.#world.monotonicMs();
-    const idleMs = this.#world.monotonicMs() - this.#usedAtMs;
+    const nowMs = this.#world.monotonicMs();
+    const isQuiet = this.#status.untilMs <= nowMs && this.#status.waitUntilMs <= nowMs;
+    const idleMs = nowMs - this.#usedAtMs;
     return isQuiet && idleMs > (providers > PROVIDERS_MAX ? 0 : FORGET_AFTER_MS);
   }
 
@@ -131,24 +134,15 @@ export class ProviderView {
       open: total(this.#pools.values(), ({ permits }) => permits),
       idle: total(this.#pools.values(), ({ idle }) => idle.length),
     };
-    const nowMs = this.#world.monotonicMs();
-    if (this.suspendedForMs > 0) {
-      return {
-        ...counts,
-        state: 'suspended',
-        reason: this.#reason,
-        untilMs: this.#suspension!.untilMs,
-      };
-    }
-    if (this.#slowedUntilMs > nowMs) {
-      return { ...counts, state: 'slowed', reason: this.#reason, untilMs: this.#slowedUntilMs };
-    }
+    const { state, untilMs, reason } = this.#status;
+    if (untilMs > this.#world.monotonicMs()) return { ...counts, state, reason, untilMs };
     const isFull = counts.open > 0 && counts.idle === 0 && counts.open >= counts.window;
+    if (!isFull) return { ...counts, state: 'open', reason: null, untilMs: null };
     const limit = `at its limit of ${counts.window} connections`;
     return {
       ...counts,
-      state: isFull ? 'full' : 'open',
-      reason: isFull ? limit : null,
+      state: nextState(PROVIDER_TRANSITIONS, 'open', 'filled'),
+      reason: limit,
       untilMs: null,
     };
   }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import fc from 'fast-check';
+import type { ProviderState } from '../../core/provider-state.ts';
 import { Broker, BROKER_TICK_MS, BrokerTimer } from './broker.ts';
 import type { BrokerMessage, WorkerMessage } from './messages.ts';
 import { type ShapingSettings, USUAL_SHAPING } from '../shaping/settings.ts';
@@ -181,7 +182,8 @@ test('a reply about the reputation of our address limits the provider to one mes
   const pace = { messagesPerMinute: 1, forMs: 3600_000 };
   scene.send(1, { ...KEY, kind: 'slow', reason: '421 reputation', pace, openedForMs: null });
   assert.equal(scene.asked(1), 2, 'what is open is asked back');
-  assert.deepEqual(scene.last(2, 'provider')?.suspension?.kind, 'pace');
+  assert.equal(scene.last(2, 'provider')?.state, 'slowed');
+  assert.ok(scene.last(2, 'provider')!.waitMs > 0);
   scene.free(1, 2);
   scene.pass(59_000);
   assert.equal(scene.heldBy(1), 0);
@@ -191,7 +193,7 @@ test('a reply about the reputation of our address limits the provider to one mes
   scene.pass(30_000);
   assert.equal(scene.heldBy(1), 0);
   scene.pass(3600_000);
-  assert.equal(scene.last(2, 'provider')?.suspension, null);
+  assert.equal(scene.last(2, 'provider')?.waitMs, 0);
 });
 
 test('a limit of messages per minute is kept over all connections', () => {
@@ -227,25 +229,26 @@ test('a provider of which no host answers is suspended, longer each time, and on
   scene.unreached();
   assert.equal(scene.last(2, 'provider'), undefined);
   scene.unreached();
-  assert.deepEqual(scene.last(2, 'provider')?.suspension, { kind: 'outage', forMs: 60_000 });
+  const { state, waitMs } = scene.last(2, 'provider')!;
+  assert.deepEqual([state, waitMs], ['suspended', 60_000]);
   assert.equal(scene.last(2, 'host')?.deadForMs, 60_000);
   scene.want(1, 5);
   scene.want(2, 5);
   assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [0, 0]);
   scene.pass(60_250);
-  assert.equal(scene.last(2, 'provider')?.suspension, null);
+  assert.equal(scene.last(2, 'provider')?.waitMs, 0);
   assert.equal(scene.heldBy(1) + scene.heldBy(2), 1);
   scene.unreached();
-  assert.equal(scene.last(1, 'provider')?.suspension?.forMs, 120_000);
+  assert.equal(scene.last(1, 'provider')?.waitMs, 120_000);
   scene.free(1);
   for (let probe = 0; probe < 6; probe += 1) {
-    scene.pass(scene.last(1, 'provider')!.suspension!.forMs + 250);
+    scene.pass(scene.last(1, 'provider')!.waitMs + 250);
     scene.unreached();
     scene.free(scene.heldBy(1) > 0 ? 1 : 2);
   }
-  assert.equal(scene.last(1, 'provider')?.suspension?.forMs, 15 * 60_000);
+  assert.equal(scene.last(1, 'provider')?.waitMs, 15 * 60_000);
   scene.reached();
-  assert.equal(scene.last(2, 'provider')?.suspension, null);
+  assert.equal(scene.last(2, 'provider')?.waitMs, 0);
   assert.equal(scene.last(2, 'host')?.deadForMs, 0);
   assert.equal(scene.heldBy(1) + scene.heldBy(2), 2);
 });
@@ -266,6 +269,37 @@ test('one unreachable server does not suspend a provider with others that answer
   scene.send(1, { kind: 'reached', provider: PROVIDER, address: '192.0.2.2' });
   scene.unreached(10);
   assert.equal(scene.last(1, 'provider'), undefined);
+});
+
+test('a provider has the state that the table of transitions gives for what happens', () => {
+  const slow = { kind: 'slow', reason: '421 too many', pace: null, openedForMs: 0 } as const;
+  const complained = (scene: Scene): void => scene.send(1, { ...KEY, ...slow });
+  const recovered = (scene: Scene): void => {
+    scene.pass(2 * 3600_000);
+    for (let step = 0; step < 20; step += 1) {
+      scene.grow();
+      scene.pass(60_000);
+    }
+  };
+  const silent = (scene: Scene): void => scene.unreached(2);
+  const answered = (scene: Scene): void => scene.reached();
+  const cases: [string, ((scene: Scene) => void)[], ProviderState][] = [
+    ['complained', [complained], 'slowed'],
+    ['complained, complained', [complained, complained], 'slowed'],
+    ['complained, recovered', [complained, recovered], 'open'],
+    ['silent', [silent], 'suspended'],
+    ['silent, answered', [silent, answered], 'open'],
+    ['silent, complained', [silent, complained], 'suspended'],
+    ['slowed, silent', [complained, silent], 'suspended'],
+    ['slowed, silent, answered', [complained, silent, answered], 'slowed'],
+    ['silent, complained, answered', [silent, complained, answered], 'slowed'],
+    ['silent, silent', [silent, (scene) => scene.pass(61_000), silent], 'suspended'],
+  ];
+  for (const [name, events, expected] of cases) {
+    const scene = new Scene(8).join(1);
+    for (const happens of events) happens(scene);
+    assert.equal(scene.last(1, 'provider')?.state, expected, name);
+  }
 });
 
 type Step =

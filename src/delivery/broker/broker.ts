@@ -8,7 +8,8 @@
  * only opening, closing and growth.
  */
 import type { World } from '../../lib/world.ts';
-import { type BrokerPool, BrokerProvider, type Holder } from './provider.ts';
+import type { BrokerPool } from '../broker-pool.ts';
+import { BrokerProvider } from './provider.ts';
 import type { BrokerMessage, HostMessage, ProviderStatus, WorkerMessage } from './messages.ts';
 import { GroupRooms } from './room.ts';
 import { limitsOf, type ShapingSettings } from '../shaping/settings.ts';
@@ -21,13 +22,11 @@ type BrokerOptions = {
   /** Our own uplink is down, or up again: for the log. */
   onUplink?: (change: UplinkChange) => void;
   /** A provider may have changed, and not because our own uplink is down: for the log. */
-  onProvider?: (change: ProviderStatus & { isInOutage: boolean }) => void;
+  onProvider?: (change: ProviderStatus) => void;
 };
 
 /** Interval of `tick` while anything depends on time. */
 export const BROKER_TICK_MS = 250;
-/** A worker without any connection waits this long before a busy one is taken from another. */
-const WAITING_FOR_MS = 1_000;
 const FORGET_EVERY_MS = 10_000;
 /** A provider without mail is kept for this time, with the number of connections that it accepted. */
 const FORGET_AFTER_MS = 3600_000;
@@ -35,8 +34,6 @@ const FORGET_AFTER_MS = 3600_000;
 const PROVIDERS_MAX = 20_000;
 /** What a worker that joins is told at once, the newest. */
 const PROMPT_MAX = 1_000;
-
-type WantMessage = Extract<WorkerMessage, { kind: 'want' }>;
 
 export class Broker {
   readonly #options: BrokerOptions;
@@ -71,13 +68,7 @@ export class Broker {
   leave(worker: number): void {
     this.#workers.delete(worker);
     for (const provider of this.#providers.values()) {
-      for (const pool of provider.pools.values()) {
-        const holder = pool.holders.get(worker);
-        if (!holder) continue;
-        pool.count(-holder.held);
-        pool.holders.delete(worker);
-        this.#serve(provider);
-      }
+      for (const pool of provider.pools.values()) if (pool.leave(worker)) this.#serve(provider);
     }
     this.#outbox.delete(worker);
     this.#flush();
@@ -94,7 +85,7 @@ export class Broker {
     for (const provider of this.#watched) {
       const hasChanged = provider.expire();
       this.#serve(provider);
-      if (hasChanged || provider.notifiedSuspension !== provider.suspensionKind)
+      if (hasChanged || provider.isWaitKnown !== provider.waitMs > 0)
         this.#notifyProvider(provider);
       if (!provider.dependsOnTime) this.#watched.delete(provider);
     }
@@ -116,13 +107,16 @@ export class Broker {
     const provider = this.#provider(message.provider);
     switch (message.kind) {
       case 'want':
-        this.#wanted(worker, provider, message);
+        provider.pool(message.source).wants(worker, message, this.#nowMs());
+        provider.usedAtMs = this.#nowMs();
+        if (provider.waitMs > 0) this.#enqueue(worker, { kind: 'provider', ...provider.status() });
         break;
       case 'free':
-        this.#freed(worker, provider, message);
+        provider.pool(message.source).freed(worker, message.count, this.#nowMs());
+        provider.giveBack(message.unused);
         break;
       case 'took':
-        this.#took(provider, provider.pool(message.source), message.count);
+        if (provider.took(message.source, message.count)) this.#notifyProvider(provider);
         break;
       case 'slow':
         if (!provider.complained(message)) return;
@@ -130,7 +124,7 @@ export class Broker {
         this.#notifyProvider(provider);
         break;
       case 'reached':
-        if (provider.outage.answered(message.address)) this.#recovered(provider);
+        if (provider.answered(message.address)) this.#reopen(provider);
         return this.#answered(message.provider);
       case 'unreached':
         this.#unreached(provider, message);
@@ -145,37 +139,6 @@ export class Broker {
     this.#notifyHost({ kind: 'host', address, deadForMs: Math.min(deadForMs, longestMs) }, worker);
   }
 
-  #took(provider: BrokerProvider, { window }: BrokerPool, count: number): void {
-    const wasWhole = window.isWhole;
-    window.grow(count, this.#nowMs());
-    if (window.isWhole !== wasWhole) this.#notifyProvider(provider);
-  }
-
-  #wanted(worker: number, provider: BrokerProvider, { source, count, urgent }: WantMessage): void {
-    const holder = provider.pool(source).holder(worker);
-    if (holder.wanted === 0) holder.waitingSinceMs = this.#nowMs();
-    holder.wanted = Math.max(0, holder.wanted + count);
-    holder.urgent = Math.min(urgent, holder.wanted);
-    provider.usedAtMs = this.#nowMs();
-    if (provider.suspensionKind !== null)
-      this.#enqueue(worker, { kind: 'provider', ...provider.status() });
-  }
-
-  #freed(
-    worker: number,
-    provider: BrokerProvider,
-    { source, count, unused }: { source: string; count: number; unused: number },
-  ): void {
-    const pool = provider.pool(source);
-    const holder = pool.holder(worker);
-    const given = Math.min(count, holder.held);
-    holder.held -= given;
-    holder.yielding = Math.max(0, holder.yielding - given);
-    pool.count(-given);
-    if (holder.held === 0) holder.waitingSinceMs = this.#nowMs();
-    provider.giveBack(unused);
-  }
-
   #unreached(
     provider: BrokerProvider,
     { addresses, reason }: Extract<WorkerMessage, { kind: 'unreached' }>,
@@ -183,7 +146,7 @@ export class Broker {
     const { isDown, phase } = this.#uplink;
     const shortMs = isDown ? this.#uplink.suspensionMs(provider.key) : null;
     const failure = { addresses, reason, phase, suspensionMs: shortMs };
-    if (provider.outage.failed(failure)) return this.#suspend(provider);
+    if (provider.failed(failure)) return this.#suspend(provider);
     // The worker skips them for minutes, but one connection is to probe when the suspension ends.
     const deadForMs = provider.outage.suspendedForMs || shortMs;
     if (deadForMs === null) return;
@@ -221,7 +184,7 @@ export class Broker {
     if (!isDown) return;
     for (const key of failed) {
       const provider = this.#providers.get(key);
-      provider?.outage.takeBack(phase);
+      provider?.takeBack(phase);
       if (provider) this.#reopen(provider);
     }
     this.#notifyUplink({ isDown: false, failedForMs });
@@ -241,11 +204,6 @@ export class Broker {
     this.#serve(provider);
   }
 
-  #recovered(provider: BrokerProvider): void {
-    for (const pool of provider.pools.values()) pool.window.restart();
-    this.#reopen(provider);
-  }
-
   #reopen(provider: BrokerProvider): void {
     for (const address of provider.outage.forgetSilent()) {
       this.#notifyHost({ kind: 'host', address, deadForMs: 0 });
@@ -256,9 +214,7 @@ export class Broker {
 
   /** Revokes all open connections: they were granted without a message rate. */
   #recall(provider: BrokerProvider): void {
-    for (const pool of provider.pools.values()) {
-      while (pool.out > pool.yielding) this.#askBack(pool);
-    }
+    for (const pool of provider.pools.values()) while (pool.kept > 0) this.#takeBack(pool);
   }
 
   /** Grants what may be granted, then revokes connections where shares are unequal. */
@@ -266,83 +222,47 @@ export class Broker {
     for (const pool of provider.pools.values()) {
       while (this.#grantOne(provider, pool));
       this.#redistribute(provider, pool);
-      this.#notifyShares(provider, pool);
-      for (const [worker, { held, wanted }] of pool.holders) {
-        if (held === 0 && wanted === 0) pool.holders.delete(worker);
+      for (const [worker, share] of pool.changedShares(provider.windowOf(pool))) {
+        this.#enqueue(worker, { kind: 'pool', ...pool.key, ...share });
       }
     }
     if (provider.dependsOnTime) this.#watched.add(provider);
   }
 
-  /** Grants to the worker with the fewest connections; among equals to the one that waits longest. */
   #grantOne(provider: BrokerProvider, pool: BrokerPool): boolean {
-    const isSuspended = provider.outage.suspendedForMs > 0;
-    const [next] = [...pool.holders]
-      .filter(([, { wanted, urgent }]) => (isSuspended ? urgent : wanted) > 0)
-      .toSorted(
-        ([, one], [, other]) => one.held - other.held || one.waitingSinceMs - other.waitingSinceMs,
-      );
-    if (!next || pool.out >= provider.windowOf(pool)) return false;
-    if (provider.outage.isOngoing && provider.out > 0) return false;
+    const worker = pool.next({ isUrgent: provider.outage.suspendedForMs > 0 });
+    if (worker === null || pool.inUse >= provider.windowOf(pool)) return false;
+    if (provider.state === 'suspended' && provider.inUse > 0) return false;
     const nowMs = this.#nowMs();
     if ((pool.newConnections?.waitMs(nowMs) ?? 0) > 0) return false;
     const messagesMax = provider.allow();
     if (messagesMax === 0) return false;
     pool.newConnections?.take(1, nowMs);
-    const [worker, holder] = next;
-    holder.held += 1;
-    holder.wanted -= 1;
-    holder.urgent = Math.max(0, holder.urgent - 1);
-    pool.count(1);
+    pool.grant(worker);
     this.#enqueue(worker, { kind: 'grant', ...pool.key, messagesMax });
     // The next message may have to wait for long: the workers defer their mail.
-    if (messagesMax !== null && provider.suspensionKind !== null) this.#notifyProvider(provider);
+    if (messagesMax !== null && provider.waitMs > 0) this.#notifyProvider(provider);
     return true;
   }
 
   /** Revokes connections: those beyond the window, and those that other workers need. */
   #redistribute(provider: BrokerProvider, pool: BrokerPool): void {
-    let excess = pool.out - pool.yielding - provider.windowOf(pool);
-    while (excess-- > 0) this.#askBack(pool);
-    const isShort = pool.waiting > 0 && pool.out >= provider.windowOf(pool);
-    if (!isShort || pool.yielding > 0 || provider.outage.isOngoing) return;
-    const waiting = [...pool.holders.values()].filter(({ wanted }) => wanted > 0);
-    const fewest = Math.min(...waiting.map(({ held }) => held));
-    const richest = richestOf(pool);
-    const waitsLong = waiting.some(
-      (holder) => holder.held === 0 && this.#nowMs() - holder.waitingSinceMs >= WAITING_FOR_MS,
-    );
-    const most = richest?.[1].held ?? 0;
-    if (most - fewest >= 2 || (waitsLong && most > 0)) this.#askBack(pool);
-  }
-
-  #askBack(pool: BrokerPool): void {
-    const richest = richestOf(pool);
-    if (!richest) return;
-    richest[1].yielding += 1;
-    this.#enqueue(richest[0], { kind: 'yield', ...pool.key, count: 1 });
-  }
-
-  #notifyShares(provider: BrokerProvider, pool: BrokerPool): void {
     const window = provider.windowOf(pool);
-    const free = Math.max(0, window - pool.out);
-    const fair = Math.floor(window / Math.max(1, pool.holders.size));
-    for (const [worker, { held, wanted, yielding, lastSent }] of pool.holders) {
-      const share = Math.max(1, fair, Math.min(window, held - yielding + free));
-      const othersWait = free === 0 && pool.waiting > wanted;
-      const isSame = lastSent.share === share && lastSent.window === window;
-      if (isSame && lastSent.othersWait === othersWait) continue;
-      Object.assign(lastSent, { share, window, othersWait });
-      this.#enqueue(worker, { kind: 'pool', ...pool.key, ...lastSent });
-    }
+    for (let excess = pool.kept - window; excess > 0; excess -= 1) this.#takeBack(pool);
+    if (pool.waiting === 0 || pool.inUse < window || pool.isYielding) return;
+    if (provider.state !== 'suspended' && pool.isUnfair(this.#nowMs())) this.#takeBack(pool);
+  }
+
+  #takeBack(pool: BrokerPool): void {
+    const worker = pool.takeBack();
+    if (worker !== null) this.#enqueue(worker, { kind: 'yield', ...pool.key, count: 1 });
   }
 
   #notifyProvider(provider: BrokerProvider): void {
-    provider.notifiedSuspension = provider.suspensionKind;
     const status = provider.status();
+    provider.isWaitKnown = status.waitMs > 0;
     for (const worker of this.#workers) this.#enqueue(worker, { kind: 'provider', ...status });
-    if (this.#uplink.isDown) return;
-    this.#options.onProvider?.({ ...status, isInOutage: provider.outage.isOngoing });
+    if (!this.#uplink.isDown) this.#options.onProvider?.(status);
   }
 
   #notifyHost(message: HostMessage, from?: number): void {
@@ -402,13 +322,6 @@ export class Broker {
   #nowMs(): number {
     return this.#options.world.monotonicMs();
   }
-}
-
-/** The worker that holds most, less what was revoked from it. */
-function richestOf(pool: BrokerPool): [number, Holder] | undefined {
-  return [...pool.holders]
-    .filter(([, { held, yielding }]) => held > yielding)
-    .toSorted(([, one], [, other]) => other.held - other.yielding - (one.held - one.yielding))[0];
 }
 
 /** Calls the broker's `tick` while anything depends on time; without mail there are no calls. */

@@ -6,6 +6,8 @@
  * become free. Times are durations, because two processes share no clock.
  */
 
+import type { ProviderState } from '../../core/provider-state.ts';
+
 /** `source`: our address, `''` for the system's choice. */
 export type PoolKey = { provider: string; source: string };
 
@@ -59,10 +61,12 @@ export type BrokerMessage =
 
 export type ProviderStatus = {
   provider: string;
-  /** `outage`: no server answers. `pace`: the next message has to wait. */
-  suspension: { kind: 'outage' | 'pace'; forMs: number } | null;
-  /** About how long the provider stays limited after it asked for fewer connections; null: it did not. */
-  slowedForMs: number | null;
+  /** `suspended`: no server has answered since the first suspension. */
+  state: ProviderState;
+  /** About how long the provider stays slowed, or until the next probe; 0: it is open, or a probe is due. */
+  forMs: number;
+  /** How long no message may start: the provider is suspended, or limited to a message rate. */
+  waitMs: number;
   /** Why it is suspended or slowed, one sentence. */
   reason: string | null;
 };

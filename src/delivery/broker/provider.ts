@@ -1,117 +1,59 @@
 /**
- * What the broker knows of one provider: its pools, one per address of ours, each with a Window of
- * connections; whether none of its servers answers (delivery/outage/outage.ts); and its message rate (TokenBucket).
+ * One provider as the broker knows it: its state (core/provider-state.ts), a pool for each of our addresses, whether any
+ * of its servers answers (delivery/outage/outage.ts), and its message rate.
  */
+import {
+  PROVIDER_TRANSITIONS,
+  type ProviderEvent,
+  type ProviderState,
+} from '../../core/provider-state.ts';
+import { nextState } from '../../core/state-machine.ts';
 import type { World } from '../../lib/world.ts';
-import type { PoolKey, ProviderStatus, WorkerMessage } from './messages.ts';
+import type { ProviderStatus, WorkerMessage } from './messages.ts';
+import { BrokerPool } from '../broker-pool.ts';
 import type { GroupRoom } from './room.ts';
-import { Outage } from '../outage/outage.ts';
+import { type Failure, Outage } from '../outage/outage.ts';
 import type { ProviderLimits, ShapingSettings } from '../shaping/settings.ts';
 import { TokenBucket } from '../token-bucket.ts';
 import { Window } from '../window.ts';
 
-/** The part of a pool that one worker holds. */
-export type Holder = {
-  held: number;
-  wanted: number;
-  urgent: number;
-  /** When it began to wait without holding a connection. */
-  waitingSinceMs: number;
-  /** Connections that it was told to return and has not returned yet. */
-  yielding: number;
-  lastSent: { share: number; window: number; othersWait: boolean };
+type Complaint = Extract<WorkerMessage, { kind: 'slow' }>;
+type Pacing = { bucket: TokenBucket; untilMs: number; isAskedFor: boolean };
+type ProviderContext = {
+  settings: ShapingSettings;
+  world: Pick<World, 'monotonicMs' | 'random'>;
+  /** What the provider's group may have from one of our addresses. */
+  roomOf: (source: string) => GroupRoom;
 };
 
-export class BrokerPool {
-  readonly key: PoolKey;
-  readonly window: Window;
-  readonly holders = new Map<number, Holder>();
-  readonly newConnections: TokenBucket | null;
-  readonly #room: GroupRoom;
-  #out = 0;
-
-  constructor(
-    key: PoolKey,
-    parts: { window: Window; newConnections: TokenBucket | null; room: GroupRoom },
-  ) {
-    this.key = key;
-    this.window = parts.window;
-    this.newConnections = parts.newConnections;
-    this.#room = parts.room;
-  }
-
-  /** Permits granted over all workers. */
-  get out(): number {
-    return this.#out;
-  }
-
-  /** Counts permits that were granted, or returned if negative. */
-  count(permits: number): void {
-    this.#room.changed(this.#out, this.#out + permits);
-    this.#out += permits;
-  }
-
-  /** How many permits the pool may have, of its window and of the room of its group. */
-  get limit(): number {
-    return Math.min(this.window.size, this.#room.limitOf(this.#out));
-  }
-
-  holder(worker: number): Holder {
-    let holder = this.holders.get(worker);
-    if (!holder) {
-      const lastSent = { share: 0, window: 0, othersWait: false };
-      holder = { held: 0, wanted: 0, urgent: 0, waitingSinceMs: 0, yielding: 0, lastSent };
-      this.holders.set(worker, holder);
-    }
-    return holder;
-  }
-
-  get waiting(): number {
-    return sum(this.holders, (holder) => holder.wanted);
-  }
-
-  get yielding(): number {
-    return sum(this.holders, (holder) => holder.yielding);
-  }
-}
-
-type Complaint = Extract<WorkerMessage, { kind: 'slow' }>;
-type Suspension = NonNullable<ProviderStatus['suspension']>;
-type Pacing = { bucket: TokenBucket; untilMs: number; reason: string | null };
+/** Shorter waits are no state: the deliveries wait in the memory of their workers. */
+const WAIT_MIN_MS = 1_500;
 
 export class BrokerProvider {
   readonly key: string;
   readonly limits: ProviderLimits;
   readonly outage: Outage;
   readonly pools = new Map<string, BrokerPool>();
-  readonly #settings: ShapingSettings;
-  readonly #world: Pick<World, 'monotonicMs' | 'random'>;
-  readonly #roomOf: (source: string) => GroupRoom;
+  readonly #context: ProviderContext;
+  #state: ProviderState = 'open';
   #pacing: Pacing | null;
   /** The reply that asked for fewer connections. */
   #complaint: string | null = null;
   usedAtMs: number;
-  /** The suspension that the workers were last notified of. */
-  notifiedSuspension: Suspension['kind'] | null = null;
+  /** Whether the workers were last notified that no message may start. */
+  isWaitKnown = false;
 
-  constructor(
-    key: string,
-    limits: ProviderLimits,
-    context: {
-      settings: ShapingSettings;
-      world: Pick<World, 'monotonicMs' | 'random'>;
-      /** What the provider's group may have from one of our addresses. */
-      roomOf: (source: string) => GroupRoom;
-    },
-  ) {
+  constructor(key: string, limits: ProviderLimits, context: ProviderContext) {
     this.key = key;
     this.limits = limits;
-    this.#settings = context.settings;
-    this.#world = context.world;
-    this.#roomOf = context.roomOf;
+    this.#context = context;
     this.outage = new Outage(context.settings.suspension, context.world);
     this.#pacing = this.#usualPacing();
-    this.usedAtMs = context.world.monotonicMs();
+    this.usedAtMs = this.#nowMs();
+  }
+
+  get state(): ProviderState {
+    return this.#state;
   }
 
   pool(source: string): BrokerPool {
@@ -121,9 +63,9 @@ export class BrokerProvider {
       pool = new BrokerPool(
         { provider: this.key, source },
         {
-          window: new Window(connections, this.#settings.recovery),
+          window: new Window(connections, this.#context.settings.recovery),
           newConnections: this.#bucketOf(newConnectionsPerMinute),
-          room: this.#roomOf(source),
+          room: this.#context.roomOf(source),
         },
       );
       this.pools.set(source, pool);
@@ -131,106 +73,157 @@ export class BrokerProvider {
     return pool;
   }
 
-  get out(): number {
-    return sum(this.pools, (pool) => pool.out);
-  }
-
-  get waiting(): number {
-    return sum(this.pools, (pool) => pool.waiting);
+  /** Permits granted over all workers and addresses. */
+  get inUse(): number {
+    return this.#sum((pool) => pool.inUse);
   }
 
   /** How many connections the pool may have now, over all workers. */
   windowOf(pool: BrokerPool): number {
-    return this.outage.isOngoing || this.#isSlowed ? 1 : pool.limit;
+    return this.#state === 'suspended' || this.#isPaced ? 1 : pool.limit;
   }
 
-  /** How many messages a new connection may carry now; 0: it has to wait. */
+  /** How many messages a new connection may carry now; null: no limit of its own; 0: it has to wait. */
   allow(): number | null {
     if (this.#pacing === null) return null;
-    const { messagesPerConnection } = this.limits;
-    return this.#pacing.bucket.take(messagesPerConnection, this.#world.monotonicMs());
+    return this.#pacing.bucket.take(this.limits.messagesPerConnection, this.#nowMs());
   }
 
   giveBack(unused: number): void {
     this.#pacing?.bucket.giveBack(unused);
   }
 
+  /** @returns whether the provider gets less from now on */
   complained({ source, reason, pace, openedForMs }: Complaint): boolean {
-    const nowMs = this.#world.monotonicMs();
+    const nowMs = this.#nowMs();
     this.#complaint = reason;
     const shrank = this.pool(source).window.shrink(nowMs, openedForMs);
-    if (pace === null) return shrank;
-    const bucket = new TokenBucket(pace.messagesPerMinute, nowMs);
-    bucket.empty();
-    this.#pacing = { bucket, untilMs: nowMs + pace.forMs, reason };
+    if (!shrank && pace === null) return false;
+    if (pace !== null) {
+      const bucket = new TokenBucket(pace.messagesPerMinute, nowMs);
+      bucket.empty();
+      this.#pacing = { bucket, untilMs: nowMs + pace.forMs, isAskedFor: true };
+    }
+    this.#move('complained');
     return true;
   }
 
-  /** Ends the slowdown when its time is up. @returns whether it ended */
+  /** Messages were taken while all connections were busy. @returns whether the state changed */
+  took(source: string, count: number): boolean {
+    this.pool(source).window.grow(count, this.#nowMs());
+    return this.#recover();
+  }
+
+  /** Ends the message rate that the provider asked for when its time is up. @returns whether it ended */
   expire(): boolean {
-    if (this.#pacing === null || this.#world.monotonicMs() < this.#pacing.untilMs) return false;
+    if (this.#pacing === null || this.#nowMs() < this.#pacing.untilMs) return false;
     this.#pacing = this.#usualPacing();
-    for (const pool of this.pools.values()) pool.window.restart();
+    this.#restartWindows();
+    this.#recover();
     return true;
+  }
+
+  /** @returns whether a suspension begins */
+  failed(failure: Failure): boolean {
+    const begins = this.outage.failed(failure);
+    if (begins) this.#move('silent');
+    return begins;
+  }
+
+  /** @returns whether that ends the outage */
+  answered(address: string): boolean {
+    if (!this.outage.answered(address)) return false;
+    // After an outage the servers may accept less than before.
+    this.#restartWindows();
+    this.#reopen();
+    return true;
+  }
+
+  /** Our uplink was down in this phase: nothing in it was an outage of the provider. */
+  takeBack(phase: number): void {
+    this.outage.takeBack(phase);
+    if (this.#state === 'suspended' && !this.outage.isOngoing) this.#reopen();
   }
 
   /** Whether time alone may change what is allowed. */
   get dependsOnTime(): boolean {
-    return this.waiting > 0 || this.notifiedSuspension !== null || this.#isSlowed;
+    return this.#waiting > 0 || this.isWaitKnown || this.#isPaced;
   }
 
   get isForgettable(): boolean {
-    const isWhole = [...this.pools.values()].every(({ window }) => window.isWhole);
-    return this.out === 0 && isWhole && !this.dependsOnTime;
+    return this.inUse === 0 && !this.#asksForLess && !this.dependsOnTime;
   }
 
   /** The state as workers receive it. */
   status(): ProviderStatus {
-    const nowMs = this.#world.monotonicMs();
-    const slowedForMs = Math.max(
-      this.#isSlowed ? this.#pacing!.untilMs - nowMs : 0,
-      ...[...this.pools.values()].map(({ window }) => window.slowedForMs(nowMs)),
-    );
-    const isSlowed = slowedForMs > 0;
-    const reason = this.outage.reason ?? (isSlowed ? this.#complaint : null);
-    return {
-      provider: this.key,
-      suspension: this.#suspension(),
-      slowedForMs: isSlowed ? slowedForMs : null,
-      reason,
-    };
+    const common = { provider: this.key, state: this.#state, waitMs: this.waitMs };
+    if (this.#state === 'open') return { ...common, forMs: 0, reason: null };
+    if (this.#state === 'suspended') {
+      const { suspendedForMs: forMs, reason } = this.outage;
+      return { ...common, forMs, reason };
+    }
+    const nowMs = this.#nowMs();
+    const windows = [...this.pools.values()].map(({ window }) => window.slowedForMs(nowMs));
+    const forMs = Math.max(this.#isPaced ? this.#pacing!.untilMs - nowMs : 0, ...windows);
+    return { ...common, forMs, reason: this.#complaint };
   }
 
-  get suspensionKind(): Suspension['kind'] | null {
-    return this.#suspension()?.kind ?? null;
-  }
-
-  #suspension(): Suspension | null {
+  /** Milliseconds for which no message may start. */
+  get waitMs(): number {
     const { suspendedForMs } = this.outage;
-    if (suspendedForMs > 0) return { kind: 'outage', forMs: suspendedForMs };
-    const waitMs = this.#pacing?.bucket.waitMs(this.#world.monotonicMs()) ?? 0;
-    return waitMs >= PACE_SUSPENDS_FROM_MS ? { kind: 'pace', forMs: waitMs } : null;
+    if (suspendedForMs > 0) return suspendedForMs;
+    const waitMs = this.#pacing?.bucket.waitMs(this.#nowMs()) ?? 0;
+    return waitMs >= WAIT_MIN_MS ? waitMs : 0;
   }
 
-  get #isSlowed(): boolean {
-    return this.#pacing !== null && this.#pacing.reason !== null;
+  get #waiting(): number {
+    return this.#sum((pool) => pool.waiting);
+  }
+
+  get #isPaced(): boolean {
+    return this.#pacing?.isAskedFor === true;
+  }
+
+  /** It has fewer connections or messages than usual because of a reply. */
+  get #asksForLess(): boolean {
+    return this.#isPaced || [...this.pools.values()].some(({ window }) => !window.isWhole);
+  }
+
+  #recover(): boolean {
+    if (this.#state !== 'slowed' || this.#asksForLess) return false;
+    this.#move('recovered');
+    return true;
+  }
+
+  #reopen(): void {
+    this.#move('answered');
+    if (this.#asksForLess) this.#move('complained');
+  }
+
+  #move(event: ProviderEvent): void {
+    this.#state = nextState(PROVIDER_TRANSITIONS, this.#state, event);
+  }
+
+  #restartWindows(): void {
+    for (const { window } of this.pools.values()) window.restart();
   }
 
   #usualPacing(): Pacing | null {
     const bucket = this.#bucketOf(this.limits.messagesPerMinute);
-    return bucket && { bucket, untilMs: Infinity, reason: null };
+    return bucket && { bucket, untilMs: Infinity, isAskedFor: false };
   }
 
   #bucketOf(perMinute: number | null): TokenBucket | null {
-    return perMinute === null ? null : new TokenBucket(perMinute, this.#world.monotonicMs());
+    return perMinute === null ? null : new TokenBucket(perMinute, this.#nowMs());
   }
-}
 
-/** Shorter waits do not suspend the provider: its deliveries wait in memory. */
-const PACE_SUSPENDS_FROM_MS = 1_500;
+  #nowMs(): number {
+    return this.#context.world.monotonicMs();
+  }
 
-function sum<Item>(items: ReadonlyMap<unknown, Item>, of: (item: Item) => number): number {
-  let total = 0;
-  for (const item of items.values()) total += of(item);
-  return total;
+  #sum(of: (pool: BrokerPool) => number): number {
+    let total = 0;
+    for (const pool of this.pools.values()) total += of(pool);
+    return total;
+  }
 }

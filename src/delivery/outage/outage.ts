@@ -29,7 +29,7 @@ type Counts = {
   answeredAtMs: Map<string, number>;
 };
 
-type Failure = {
+export type Failure = {
   addresses: readonly string[];
   reason: string;
   /** As in uplink.ts. */

@@ -58,7 +58,7 @@ class Scene {
     const state = this.received.findLast(
       (one) => one.kind === 'provider' && one.provider === provider,
     );
-    return state?.kind === 'provider' ? (state.suspension?.forMs ?? 0) : null;
+    return state?.kind === 'provider' ? state.waitMs : null;
   }
 
   deadForMs(provider: string): number | null {

@@ -22,6 +22,7 @@ import {
 } from '../../cli/store.ts';
 import { dropFromQueue } from './drop.ts';
 import { isId } from '../../database/ids.ts';
+import { shownState } from '../../core/provider-state.ts';
 import { type ProviderState, readProviderStates } from '../shaping/provider-state-store.ts';
 import {
   changeQueueStep,
@@ -124,7 +125,8 @@ function providerTable(cli: Cli, providers: readonly ShownProvider[]): string {
 function stateOf({ depth, held, state }: ShownProvider): string {
   if (held === depth) return 'held';
   if (state === null) return '-';
-  return state.forMs === null ? state.state : `${state.state} ${shortDuration(state.forMs / 1000)}`;
+  const shown = shownState(state.state);
+  return state.forMs === null ? shown : `${shown} ${shortDuration(state.forMs / 1000)}`;
 }
 
 function providerJson(provider: ShownProvider) {
@@ -138,7 +140,7 @@ function providerJson(provider: ShownProvider) {
     oldest_due_s: provider.oldestS === null ? null : Math.round(provider.oldestS),
     held: provider.held,
     next_due_at: provider.nextDueAt,
-    state: provider.state?.state ?? null,
+    state: provider.state && shownState(provider.state.state),
     reason: provider.state?.reason ?? null,
     state_for_s: provider.state?.forMs == null ? null : Math.round(provider.state.forMs / 1000),
     connections: provider.state?.connectionsOpen ?? null,

@@ -6,7 +6,7 @@
  * organization. `answersOf` quotes the replies to the caller's own mail.
  */
 import type { Environment, Scope } from '../../core/scope.ts';
-import { type ProviderWait, waitForProvider } from '../shaping/provider-wait.ts';
+import { type ProviderWait, shownState, waitForProvider } from '../../core/provider-state.ts';
 import type { Queryable } from '../../database/database.ts';
 import { listProjects, type Project } from '../../accounts/projects/project-store.ts';
 import { type ProviderState, readProviderStates } from '../shaping/provider-state-store.ts';
@@ -148,7 +148,7 @@ function providerToWire(counts: ProviderCounts, { states, now, shaping }: Seen) 
   return {
     provider,
     ...countsToWire(counts, now),
-    state: state?.state ?? null,
+    state: state && shownState(state.state),
     state_until: until?.toISOString() ?? null,
     connections: state?.connectionsOpen ?? null,
     connections_max: state?.connectionsMax ?? null,
@@ -182,7 +182,7 @@ export function bindingLimit(
     return {
       name: wait.limit,
       message: wait.message,
-      setting: state.isBlocked ? null : settingOf(wait, { provider, shaping }),
+      setting: state.state === 'blocked' ? null : settingOf(wait, { provider, shaping }),
     };
   if (withWorkers > 0) {
     const message = `Workers have ${withWorkers} of it in memory and deliver it.`;

@@ -16,7 +16,7 @@ function providerLog(t: TestContext) {
   return {
     lines,
     note: (provider: string, change: Partial<ProviderChange> = {}) =>
-      log.note({ provider, isInOutage: false, slowedForMs: null, reason: null, ...change }),
+      log.note({ provider, state: 'open', reason: null, ...change }),
     tick: (ms: number) => {
       nowMs += ms;
       mock.timers.tick(ms);
@@ -24,7 +24,7 @@ function providerLog(t: TestContext) {
   };
 }
 
-const DOWN = { isInOutage: true, reason: 'mx1.down.test: connection refused' };
+const DOWN = { state: 'suspended' as const, reason: 'mx1.down.test: connection refused' };
 
 test('an outage of a provider is one warning with its remedy, however often it is suspended, and one line at its end', (t) => {
   const { lines, note, tick } = providerLog(t);
@@ -55,8 +55,8 @@ test('an outage of a provider is one warning with its remedy, however often it i
 test('a provider that asks for less is one warning with its reply, without the address of a recipient', (t) => {
   const { lines, note } = providerLog(t);
   const reason = '421 4.7.0 <jo.private@example.org> Too many connections; see https://x.test/a';
-  note('google', { slowedForMs: 60_000, reason });
-  note('google', { slowedForMs: 30_000, reason });
+  note('google', { state: 'slowed', reason });
+  note('google', { state: 'slowed', reason });
   assert.equal(lines.length, 1);
   assert.equal(lines[0]!['reason'], '421 4.7.0 … Too many connections; see https://x.test/a');
   note('google');

@@ -11,10 +11,7 @@ import type { ProviderStatus } from '../broker/messages.ts';
 import { withoutAddresses } from '../../mail/logged-recipient.ts';
 import { isNamedProvider } from '../../net/providers.ts';
 
-/** `isInOutage`: suspended, or not answered since a suspension. */
-export type ProviderChange = Pick<ProviderStatus, 'provider' | 'slowedForMs' | 'reason'> & {
-  isInOutage: boolean;
-};
+export type ProviderChange = Pick<ProviderStatus, 'provider' | 'state' | 'reason'>;
 
 type State = 'suspended' | 'slowed';
 
@@ -57,10 +54,10 @@ export class ProviderLog {
   }
 
   /** Called with every change of a provider, also with those that change nothing here. */
-  note({ provider, isInOutage, slowedForMs, reason }: ProviderChange): void {
-    this.#set('suspended', isInOutage, { provider, reason });
-    // The reason is the one of the outage while there is one.
-    this.#set('slowed', slowedForMs !== null, { provider, reason: isInOutage ? null : reason });
+  note({ provider, state, reason }: ProviderChange): void {
+    this.#set('suspended', state === 'suspended', { provider, reason });
+    // A provider that was slowed before its outage is so after it.
+    if (state !== 'suspended') this.#set('slowed', state === 'slowed', { provider, reason });
   }
 
   #set(state: State, holds: boolean, about: { provider: string; reason: string | null }): void {

@@ -29,7 +29,6 @@ const RESTING: ProviderState = {
   connectionsMax: 1,
   connectionsOpen: 0,
   isUplinkDown: false,
-  isBlocked: false,
 };
 const FULL: ProviderState = {
   provider: 'google',
@@ -39,7 +38,6 @@ const FULL: ProviderState = {
   connectionsMax: 5,
   connectionsOpen: 3,
   isUplinkDown: false,
-  isBlocked: false,
 };
 
 const write = (node: string, changed: ProviderState[], gone: string[] = []) =>

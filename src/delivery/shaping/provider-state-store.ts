@@ -3,25 +3,24 @@
  * seconds if changed (src/service/metrics/provider-report.ts); a worker's rows are deleted with its row in
  * `nodes`. Delivery does not read them.
  */
+import {
+  PROVIDER_TRANSITIONS,
+  type ProviderState as ProviderStateName,
+} from '../../core/provider-state.ts';
+import { nextState } from '../../core/state-machine.ts';
 import type { Queryable } from '../../database/database.ts';
 
 export type ProviderState = {
   provider: string;
-  /**
-   * `open`: mail is sent. `full`: all permitted connections are busy. `slowed`: fewer or slower than
-   * usual at the provider's request. `suspended`: no mail is sent.
-   */
-  state: 'open' | 'full' | 'slowed' | 'suspended';
+  state: ProviderStateName;
   /** One sentence. */
   reason: string | null;
-  /** Milliseconds until the suspension or the slowdown ends. */
+  /** Milliseconds until the state ends; in a block, until the next probe. */
   forMs: number | null;
   connectionsMax: number;
   connectionsOpen: number;
   /** It is suspended because no mail server anywhere answers that machine (delivery/queue/node-store.ts). */
   isUplinkDown: boolean;
-  /** It refuses all mail from an address of ours (delivery/blocks/block-store.ts); `forMs`: until the next probe. */
-  isBlocked: boolean;
 };
 
 const WRITE = `
@@ -47,7 +46,7 @@ export async function writeProviderStates(
     changed,
     gone,
   }: {
-    changed: readonly Omit<ProviderState, 'isUplinkDown' | 'isBlocked'>[];
+    changed: readonly Omit<ProviderState, 'isUplinkDown'>[];
     gone: readonly string[];
   },
 ): Promise<void> {
@@ -102,19 +101,18 @@ type Blocked = Pick<ProviderState, 'provider' | 'forMs'> & { subject: string; re
 
 /** All providers that any worker reported, each once over all machines, and those that refuse our mail. */
 export async function readProviderStates(db: Queryable): Promise<ProviderState[]> {
-  const rows = await db.query<Omit<ProviderState, 'isBlocked'>>(READ);
-  const states = new Map(rows.map((row) => [row.provider, { ...row, isBlocked: false }]));
+  const rows = await db.query<ProviderState>(READ);
+  const states = new Map(rows.map((row) => [row.provider, row]));
   for (const { provider, subject, reply, forMs } of await db.query<Blocked>(BLOCKED)) {
-    const { connectionsMax = 0, connectionsOpen = 0 } = states.get(provider) ?? {};
+    const { state = 'open', connectionsMax = 0, connectionsOpen = 0 } = states.get(provider) ?? {};
     states.set(provider, {
       provider,
-      state: 'suspended',
+      state: nextState(PROVIDER_TRANSITIONS, state, 'refused'),
       reason: `it refuses all mail from ${subject}: ${reply}`,
       forMs,
       connectionsMax,
       connectionsOpen,
       isUplinkDown: false,
-      isBlocked: true,
     });
   }
   return [...states.values()];

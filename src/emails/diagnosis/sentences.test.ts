@@ -58,7 +58,6 @@ const provider = (state: ProviderState['state'], forMs: number | null = null): P
   connectionsMax: 3,
   connectionsOpen: 3,
   isUplinkDown: false,
-  isBlocked: false,
 });
 
 test('mail that a worker has is held by what the worker meets', () => {

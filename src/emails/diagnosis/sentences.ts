@@ -7,7 +7,7 @@
  * turns of the project's mail.
  */
 import type { RouteFinding } from '../../core/findings.ts';
-import { waitForProvider } from '../../delivery/shaping/provider-wait.ts';
+import { waitForProvider } from '../../core/provider-state.ts';
 import { AHEAD_MAX, type RecipientState, type SenderState } from './diagnosis-store.ts';
 import type { EmailDetail, RecipientView } from '../email-store.ts';
 import type { ProviderState } from '../../delivery/shaping/provider-state-store.ts';
@@ -126,10 +126,10 @@ function byTime(waiting: Waiting): Wait | null {
   }
   const unsigned = bySigningKey(waiting, until);
   if (unsigned !== null) return unsigned;
-  const postponedForMs = provider?.state === 'suspended' ? (provider.forMs ?? 0) : 0;
-  if (state.dueInMs <= postponedForMs + RESUMES_WITHIN_MS) {
-    const suspension = byProvider(waiting);
-    if (suspension?.limit === 'suspension') return { ...suspension, until };
+  const suspension = byProvider(waiting);
+  if (suspension?.limit === 'suspension') {
+    const isDueThen = state.dueInMs <= (provider?.forMs ?? 0) + RESUMES_WITHIN_MS;
+    if (isDueThen) return { ...suspension, until };
   }
   const message =
     recipient.attempts === 0

@@ -14,7 +14,7 @@ import {
 } from '../../delivery/shaping/provider-state-store.ts';
 import { systemWorld } from '../machine/system-world.ts';
 
-type WrittenState = Omit<ProviderState, 'isUplinkDown' | 'isBlocked'>;
+type WrittenState = Omit<ProviderState, 'isUplinkDown'>;
 
 export type ProviderReportOptions = {
   db: Queryable;

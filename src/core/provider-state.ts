@@ -1,0 +1,79 @@
+/**
+ * The states of a provider, and what each means for the mail that waits for it. docs/delivery.md draws the transitions.
+ *
+ * The broker of a machine decides between `open`, `slowed` and `suspended`. A worker reports an open provider as
+ * `full`, and refusals are counted in the database for all nodes (delivery/blocks/provider-blocks.ts).
+ */
+import type { Transitions } from './state-machine.ts';
+
+export type ProviderState = 'open' | 'full' | 'slowed' | 'suspended' | 'blocked';
+export type ProviderEvent =
+  | 'filled' // All permitted connections are in use.
+  | 'freed'
+  | 'complained' // A reply asked for fewer connections or messages.
+  | 'recovered' // It has its usual limits again.
+  | 'silent' // No server of the provider answers.
+  | 'answered'
+  | 'refused' // The third refusal in a row because of our address or the sending domain.
+  | 'accepted';
+
+export const PROVIDER_TRANSITIONS: Transitions<ProviderState, ProviderEvent> = {
+  open: { filled: 'full', complained: 'slowed', silent: 'suspended', refused: 'blocked' },
+  full: { freed: 'open', complained: 'slowed', silent: 'suspended', refused: 'blocked' },
+  slowed: { complained: 'slowed', recovered: 'open', silent: 'suspended', refused: 'blocked' },
+  // What it asked for before holds again when a server answers.
+  suspended: { silent: 'suspended', complained: 'suspended', answered: 'open', refused: 'blocked' },
+  blocked: { accepted: 'open' },
+};
+
+export const PROVIDER_LIMITS = ['suspension', 'rate', 'connections'] as const;
+
+export type ProviderWait = { limit: (typeof PROVIDER_LIMITS)[number]; message: string };
+
+type Facts = {
+  state: ProviderState;
+  /** Milliseconds until the state ends; in a block, until the next probe. */
+  forMs: number | null;
+  connectionsMax: number;
+  connectionsOpen: number;
+  /** No mail server anywhere answers this machine. */
+  isUplinkDown: boolean;
+};
+
+/** null: mail does not wait for the provider. */
+export function waitForProvider(
+  name: string,
+  { state, forMs, connectionsMax, connectionsOpen, isUplinkDown }: Facts,
+): ProviderWait | null {
+  const forS = forMs === null ? null : Math.max(1, Math.round(forMs / 1000));
+  const time = forS === null ? '' : ` for another ${forS} s`;
+  switch (state) {
+    case 'blocked': {
+      const next = forS === null ? 'now and then' : `in ${forS} s`;
+      const message = `${name} refuses all mail from an IP address of this service; one message is tried ${next}.`;
+      return { limit: 'suspension', message };
+    }
+    case 'suspended': {
+      const why = isUplinkDown
+        ? 'no mail server anywhere answers this service: its own network connection is down'
+        : 'its servers do not answer';
+      const message = `Deliveries to ${name} are suspended${time}, because ${why}.`;
+      return { limit: 'suspension', message };
+    }
+    case 'slowed': {
+      const message = `${name} asked for slower sending: at most ${connectionsMax} connections${time}.`;
+      return { limit: 'rate', message };
+    }
+    case 'full': {
+      const message = `All ${connectionsOpen} connections to ${name} are in use, of ${connectionsMax} allowed.`;
+      return { limit: 'connections', message };
+    }
+    case 'open':
+      return null;
+  }
+}
+
+/** As the API and the command line name it: a provider that blocks us is `suspended`. */
+export function shownState(state: ProviderState): Exclude<ProviderState, 'blocked'> {
+  return state === 'blocked' ? 'suspended' : state;
+}
