@@ -1,7 +1,7 @@
-/** Checks of state machines that are written as tables (src/core/state-machine.ts). */
+/** Checks of state machines that are written as tables (src/lib/state-machine.ts). */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { nextState, type Transitions } from '../../src/core/state-machine.ts';
+import { nextState, type Transitions } from '../../src/lib/state-machine.ts';
 
 type Table = Transitions<string, string>;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import fc from 'fast-check';
-import type { ProviderState } from '../../core/provider-state.ts';
+import type { ProviderState } from '../shaping/provider-state.ts';
 import { Broker, BROKER_TICK_MS, BrokerTimer } from './broker.ts';
 import type { BrokerMessage, WorkerMessage } from './messages.ts';
 import { type ShapingSettings, USUAL_SHAPING } from '../shaping/settings.ts';

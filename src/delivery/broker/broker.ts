@@ -8,7 +8,7 @@
  * only opening, closing and growth.
  */
 import type { World } from '../../lib/world.ts';
-import type { BrokerPool } from '../broker-pool.ts';
+import type { BrokerPool } from './pool.ts';
 import { BrokerProvider } from './provider.ts';
 import type { BrokerMessage, HostMessage, ProviderStatus, WorkerMessage } from './messages.ts';
 import { GroupRooms } from './room.ts';

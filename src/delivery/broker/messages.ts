@@ -5,8 +5,7 @@
  * between two running processes arrive in order and are not lost; the permits of a process that dies
  * become free. Times are durations, because two processes share no clock.
  */
-
-import type { ProviderState } from '../../core/provider-state.ts';
+import type { ProviderState } from '../shaping/provider-state.ts';
 
 /** `source`: our address, `''` for the system's choice. */
 export type PoolKey = { provider: string; source: string };

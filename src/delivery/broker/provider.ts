@@ -1,21 +1,21 @@
 /**
- * One provider as the broker knows it: its state (core/provider-state.ts), a pool for each of our addresses, whether any
+ * One provider as the broker knows it: its state (shaping/provider-state.ts), a pool for each of our addresses, whether any
  * of its servers answers (delivery/outage/outage.ts), and its message rate.
  */
 import {
   PROVIDER_TRANSITIONS,
   type ProviderEvent,
   type ProviderState,
-} from '../../core/provider-state.ts';
-import { nextState } from '../../core/state-machine.ts';
+} from '../shaping/provider-state.ts';
+import { nextState } from '../../lib/state-machine.ts';
 import type { World } from '../../lib/world.ts';
 import type { ProviderStatus, WorkerMessage } from './messages.ts';
-import { BrokerPool } from '../broker-pool.ts';
+import { BrokerPool } from './pool.ts';
 import type { GroupRoom } from './room.ts';
 import { type Failure, Outage } from '../outage/outage.ts';
 import type { ProviderLimits, ShapingSettings } from '../shaping/settings.ts';
-import { TokenBucket } from '../token-bucket.ts';
-import { Window } from '../window.ts';
+import { TokenBucket } from './token-bucket.ts';
+import { Window } from './window.ts';
 
 type Complaint = Extract<WorkerMessage, { kind: 'slow' }>;
 type Pacing = { bucket: TokenBucket; untilMs: number; isAskedFor: boolean };

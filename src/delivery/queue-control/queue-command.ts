@@ -22,7 +22,7 @@ import {
 } from '../../cli/store.ts';
 import { dropFromQueue } from './drop.ts';
 import { isId } from '../../database/ids.ts';
-import { shownState } from '../../core/provider-state.ts';
+import { shownState } from '../shaping/provider-state.ts';
 import { type ProviderState, readProviderStates } from '../shaping/provider-state-store.ts';
 import {
   changeQueueStep,

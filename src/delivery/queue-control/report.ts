@@ -6,7 +6,7 @@
  * organization. `answersOf` quotes the replies to the caller's own mail.
  */
 import type { Environment, Scope } from '../../core/scope.ts';
-import { type ProviderWait, shownState, waitForProvider } from '../../core/provider-state.ts';
+import { type ProviderWait, shownState, waitForProvider } from '../shaping/provider-state.ts';
 import type { Queryable } from '../../database/database.ts';
 import { listProjects, type Project } from '../../accounts/projects/project-store.ts';
 import { type ProviderState, readProviderStates } from '../shaping/provider-state-store.ts';

@@ -3,11 +3,8 @@
  * seconds if changed (src/service/metrics/provider-report.ts); a worker's rows are deleted with its row in
  * `nodes`. Delivery does not read them.
  */
-import {
-  PROVIDER_TRANSITIONS,
-  type ProviderState as ProviderStateName,
-} from '../../core/provider-state.ts';
-import { nextState } from '../../core/state-machine.ts';
+import { PROVIDER_TRANSITIONS, type ProviderState as ProviderStateName } from './provider-state.ts';
+import { nextState } from '../../lib/state-machine.ts';
 import type { Queryable } from '../../database/database.ts';
 
 export type ProviderState = {

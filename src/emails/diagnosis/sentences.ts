@@ -7,7 +7,7 @@
  * turns of the project's mail.
  */
 import type { RouteFinding } from '../../core/findings.ts';
-import { waitForProvider } from '../../core/provider-state.ts';
+import { waitForProvider } from '../../delivery/shaping/provider-state.ts';
 import { AHEAD_MAX, type RecipientState, type SenderState } from './diagnosis-store.ts';
 import type { EmailDetail, RecipientView } from '../email-store.ts';
 import type { ProviderState } from '../../delivery/shaping/provider-state-store.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
-import type { ProviderFacts } from '../../delivery/provider-view.ts';
+import type { ProviderFacts } from '../../delivery/shaping/provider-view.ts';
 import { USUAL_SHAPING } from '../../delivery/shaping/settings.ts';
 import { createMetrics } from './metrics.ts';
 import { ProviderLabels } from './provider-label.ts';

@@ -3,7 +3,7 @@
  * `GET /metrics` of the API and for a port of its own (listener.ts).
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { ProviderFacts } from '../../delivery/provider-view.ts';
+import type { ProviderFacts } from '../../delivery/shaping/provider-view.ts';
 import { UNREADY_CODES } from '../../core/readiness.ts';
 import { OTHER, type ProviderLabels } from './provider-label.ts';
 

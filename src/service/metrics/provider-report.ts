@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { Connections } from '../../delivery/shaping/connections.ts';
-import type { ProviderFacts, ProviderView } from '../../delivery/provider-view.ts';
+import type { ProviderFacts, ProviderView } from '../../delivery/shaping/provider-view.ts';
 import { isNamedProvider } from '../../net/providers.ts';
 import type { Queryable } from '../../database/database.ts';
 import { setUplinkDown } from '../../delivery/queue/node-store.ts';

@@ -5,11 +5,11 @@
  * A permit (delivery/broker/messages.ts) is in use from its grant until its connection is closed, including the
  * server's reply to QUIT, so that the receiver never has more connections than allowed.
  */
-import type { World } from '../lib/world.ts';
-import type { Transaction } from '../net/smtp/client.ts';
-import type { BrokerMessage, PoolKey, WorkerMessage } from './broker/messages.ts';
+import type { World } from '../../lib/world.ts';
+import type { Transaction } from '../../net/smtp/client.ts';
+import type { BrokerMessage, PoolKey, WorkerMessage } from '../broker/messages.ts';
 import { Session, type SessionOwner } from './session.ts';
-import type { ProviderLimits } from './shaping/settings.ts';
+import type { ProviderLimits } from './settings.ts';
 
 /** The right to open one connection. `allowance`: messages that it may carry; null: no limit besides the usual. */
 export type Permit = { allowance: number | null };

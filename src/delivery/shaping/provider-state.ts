@@ -4,7 +4,7 @@
  * The broker of a machine decides between `open`, `slowed` and `suspended`. A worker reports an open provider as
  * `full`, and refusals are counted in the database for all nodes (delivery/blocks/provider-blocks.ts).
  */
-import type { Transitions } from './state-machine.ts';
+import type { Transitions } from '../../lib/state-machine.ts';
 
 export type ProviderState = 'open' | 'full' | 'slowed' | 'suspended' | 'blocked';
 export type ProviderEvent =

@@ -5,7 +5,7 @@
  * The window remembers the number that was too many. It grows up to that number and reaches it only after a
  * wait, which doubles with each further complaint. Otherwise the window would oscillate around the number.
  */
-import { type RecoveryRules, START_CONNECTIONS } from './shaping/settings.ts';
+import { type RecoveryRules, START_CONNECTIONS } from '../shaping/settings.ts';
 
 /** Complaints on several connections within this time count once. */
 const SAME_COMPLAINT_MS = 2_000;

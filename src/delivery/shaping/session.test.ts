@@ -1,5 +1,5 @@
 import { test } from 'node:test';
-import { assertDrawn, assertOnly } from '../../test/support/state-machines.ts';
+import { assertDrawn, assertOnly } from '../../../test/support/state-machines.ts';
 import { SESSION_TRANSITIONS } from './session.ts';
 
 test('a session changes its state by the events of the table only, as docs/delivery.md draws it', async () => {

@@ -2,12 +2,12 @@
  * One provider as a worker knows it: the state that the broker reported, and a pool of sessions for each of our
  * addresses.
  */
-import { PROVIDER_TRANSITIONS, type ProviderState } from '../core/provider-state.ts';
-import { nextState } from '../core/state-machine.ts';
-import type { World } from '../lib/world.ts';
-import type { ProviderStatus } from './broker/messages.ts';
+import { PROVIDER_TRANSITIONS, type ProviderState } from './provider-state.ts';
+import { nextState } from '../../lib/state-machine.ts';
+import type { World } from '../../lib/world.ts';
+import type { ProviderStatus } from '../broker/messages.ts';
 import { type PoolContext, SessionPool } from './session-pool.ts';
-import { type ProviderLimits, START_CONNECTIONS } from './shaping/settings.ts';
+import { type ProviderLimits, START_CONNECTIONS } from './settings.ts';
 
 /** For metrics and `letterhaus queue`; times on the monotonic clock. */
 export type ProviderFacts = {

@@ -4,8 +4,8 @@
  * SESSION_TRANSITIONS lists what may happen in each state. Anything else is a bug and throws. docs/delivery.md draws the
  * table. At most one delivery has the session, and a second one while its message is announced.
  */
-import type { SmtpConnection, Transaction, TransactionResult } from '../net/smtp/client.ts';
-import { nextState, type Transitions } from '../core/state-machine.ts';
+import type { SmtpConnection, Transaction, TransactionResult } from '../../net/smtp/client.ts';
+import { nextState, type Transitions } from '../../lib/state-machine.ts';
 
 export const SESSION_STATES = [
   /** The connection is being opened. */

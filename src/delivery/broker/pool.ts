@@ -2,8 +2,8 @@
  * The connections from one of our addresses to one provider, and how the workers of the machine share them: a new one goes
  * to the worker with the fewest, and a worker with more gives some back to one that waits.
  */
-import type { BrokerMessage, PoolKey } from './broker/messages.ts';
-import type { GroupRoom } from './broker/room.ts';
+import type { BrokerMessage, PoolKey } from './messages.ts';
+import type { GroupRoom } from './room.ts';
 import type { TokenBucket } from './token-bucket.ts';
 import type { Window } from './window.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { USUAL_SHAPING } from './shaping/settings.ts';
+import { USUAL_SHAPING } from '../shaping/settings.ts';
 import { Window } from './window.ts';
 
 const { holdDownMs, stepMs, tryAgainAfterMs } = USUAL_SHAPING.recovery;
