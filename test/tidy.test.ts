@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mappedFilesExist, theMapIsAStraightLine, theMapIsShort } from './tidy/architecture-map.ts';
+import { dashboardLayersAreKept } from './tidy/dashboard.ts';
 import { namedTestsExist } from './tidy/named-tests.ts';
 import * as rooms from './tidy/rooms.ts';
 import * as rules from './tidy/rules.ts';
@@ -15,6 +16,8 @@ const CODE = [
   ...SOURCE,
   ...readFiles(['{test,bench,scripts}/**/*.ts', 'web/src/**/*.{ts,tsx}', 'web/build.js', 'bin/*']),
 ];
+
+const DASHBOARD = readFiles(['web/src/**/*.{ts,tsx}']);
 
 const EVERYTHING = readFiles([
   '*.{json,md}',
@@ -144,6 +147,25 @@ holds('a name says what is inside', SOURCE, rooms.namesSayWhatIsInside, [
   ['src/a/services.ts', ''],
 ]);
 
+holds('features of the dashboard do not import one another', DASHBOARD, dashboardLayersAreKept, [
+  [
+    'web/src/features/domains/a.tsx',
+    `import { b } from '../queue/b.ts';`,
+    'must not import web/src/features/queue/b.ts.',
+  ],
+  ['web/src/features/overview/a.tsx', `import { b } from '../queue/b.ts';`],
+  ['web/src/features/emails/list/a.tsx', `import { b } from '../page/b.ts';`],
+  ['web/src/ui/a.tsx', `import '../shell/b.ts';`, 'must not import web/src/shell/b.ts.'],
+  ['web/src/api/a.ts', `import { b } from '../ui/b.tsx';`, 'must not import web/src/ui/b.tsx.'],
+  ['web/src/router.tsx', `import('./features/domains/a.tsx');`],
+  [
+    'web/src/ui/b.tsx',
+    `import { b } from '../../../src/store/b.ts';`,
+    'must not import src/store/b.ts.',
+  ],
+  ['web/src/lib/a.ts', `import type { b } from '../../../src/core/b.ts';`],
+]);
+
 holds(
   'only the outermost files read clock, randomness and environment',
   SOURCE,
@@ -228,7 +250,7 @@ holds('an exception that is not needed has to go', [], rules.filesStayShort(excu
   ['b.ts', 'a;\n', 'needs no exception any more.'],
 ]);
 
-holds('no two files import each other', SOURCE, rules.importsHaveNoCycles, [
+holds('no two files import each other', [...SOURCE, ...DASHBOARD], rules.importsHaveNoCycles, [
   [
     'src/core/a.ts',
     `import { b } from './b.ts';`,

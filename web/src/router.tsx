@@ -16,7 +16,7 @@ import {
 import { ApiError, type Scope, whenSignedOut } from './api/client.ts';
 import { ENVIRONMENTS, rememberScope, scopeToOpen, sessionQuery } from './api/session.ts';
 import { Shell } from './shell/shell.tsx';
-import { SignIn } from './shell/sign-in.tsx';
+import { SignIn } from './features/sign-in/sign-in.tsx';
 import { Empty, Problem } from './ui/states.tsx';
 
 const RETRIES = 2;
@@ -90,21 +90,24 @@ const emails = createRoute({
   getParentRoute: () => scoped,
   path: '/emails',
   validateSearch: texts('q'),
-  component: lazyRouteComponent(() => import('./screens/emails.tsx'), 'EmailsScreen'),
+  component: lazyRouteComponent(() => import('./features/emails/list/emails.tsx'), 'EmailsScreen'),
 });
 
 const email = createRoute({
   getParentRoute: () => emails,
   path: '$id',
   validateSearch: texts('tab', 'width', 'dark'),
-  component: lazyRouteComponent(() => import('./screens/email.tsx'), 'EmailScreen'),
+  component: lazyRouteComponent(() => import('./features/emails/page/email.tsx'), 'EmailScreen'),
 });
 
 const testInbox = createRoute({
   getParentRoute: () => scoped,
   path: '/test-inbox',
   validateSearch: texts('q'),
-  component: lazyRouteComponent(() => import('./screens/test-inbox.tsx'), 'TestInboxScreen'),
+  component: lazyRouteComponent(
+    () => import('./features/emails/inbox/test-inbox.tsx'),
+    'TestInboxScreen',
+  ),
 });
 
 const testInboxEmail = createRoute({
@@ -112,7 +115,7 @@ const testInboxEmail = createRoute({
   path: '$id',
   validateSearch: texts('tab', 'width', 'dark'),
   component: lazyRouteComponent(
-    () => import('./screens/test-inbox-email.tsx'),
+    () => import('./features/emails/inbox/test-inbox-email.tsx'),
     'TestInboxEmailScreen',
   ),
 });
@@ -121,59 +124,65 @@ const overview = createRoute({
   getParentRoute: () => scoped,
   path: '/overview',
   validateSearch: texts('range', 'by'),
-  component: lazyRouteComponent(() => import('./screens/overview.tsx'), 'OverviewScreen'),
+  component: lazyRouteComponent(() => import('./features/overview/overview.tsx'), 'OverviewScreen'),
 });
 
 const domains = createRoute({
   getParentRoute: () => scoped,
   path: '/domains',
-  component: lazyRouteComponent(() => import('./screens/domains.tsx'), 'DomainsScreen'),
+  component: lazyRouteComponent(() => import('./features/domains/domains.tsx'), 'DomainsScreen'),
 });
 
 const domain = createRoute({
   getParentRoute: () => scoped,
   path: '/domains/$id',
-  component: lazyRouteComponent(() => import('./screens/domain.tsx'), 'DomainScreen'),
+  component: lazyRouteComponent(() => import('./features/domains/domain.tsx'), 'DomainScreen'),
 });
 
 const apiKeys = createRoute({
   getParentRoute: () => scoped,
   path: '/api-keys',
-  component: lazyRouteComponent(() => import('./screens/api-keys.tsx'), 'ApiKeysScreen'),
+  component: lazyRouteComponent(() => import('./features/api-keys/api-keys.tsx'), 'ApiKeysScreen'),
 });
 
 const queue = createRoute({
   getParentRoute: () => scoped,
   path: '/queue',
   validateSearch: texts('scope', 'provider'),
-  component: lazyRouteComponent(() => import('./screens/queue.tsx'), 'QueueScreen'),
+  component: lazyRouteComponent(() => import('./features/queue/queue.tsx'), 'QueueScreen'),
 });
 
 const webhooks = createRoute({
   getParentRoute: () => scoped,
   path: '/webhooks',
-  component: lazyRouteComponent(() => import('./screens/webhooks.tsx'), 'WebhooksScreen'),
+  component: lazyRouteComponent(() => import('./features/webhooks/webhooks.tsx'), 'WebhooksScreen'),
 });
 
 const webhook = createRoute({
   getParentRoute: () => scoped,
   path: '/webhooks/$id',
   validateSearch: texts('status', 'delivery', 'replay'),
-  component: lazyRouteComponent(() => import('./screens/webhook.tsx'), 'WebhookScreen'),
+  component: lazyRouteComponent(() => import('./features/webhooks/webhook.tsx'), 'WebhookScreen'),
 });
 
 const templates = createRoute({
   getParentRoute: () => scoped,
   path: '/templates',
   validateSearch: texts('q'),
-  component: lazyRouteComponent(() => import('./screens/templates.tsx'), 'TemplatesScreen'),
+  component: lazyRouteComponent(
+    () => import('./features/templates/templates.tsx'),
+    'TemplatesScreen',
+  ),
 });
 
 const template = createRoute({
   getParentRoute: () => scoped,
   path: '/templates/$id',
   validateSearch: texts('part'),
-  component: lazyRouteComponent(() => import('./screens/template.tsx'), 'TemplateScreen'),
+  component: lazyRouteComponent(
+    () => import('./features/templates/template.tsx'),
+    'TemplateScreen',
+  ),
 });
 
 const templateVersions = createRoute({
@@ -181,7 +190,7 @@ const templateVersions = createRoute({
   path: '/templates/$id/versions',
   validateSearch: texts('version', 'view'),
   component: lazyRouteComponent(
-    () => import('./screens/template-versions.tsx'),
+    () => import('./features/templates/template-versions.tsx'),
     'TemplateVersionsScreen',
   ),
 });
@@ -190,38 +199,41 @@ const suppressions = createRoute({
   getParentRoute: () => scoped,
   path: '/suppressions',
   validateSearch: texts('address'),
-  component: lazyRouteComponent(() => import('./screens/suppressions.tsx'), 'SuppressionsScreen'),
+  component: lazyRouteComponent(
+    () => import('./features/suppressions/suppressions.tsx'),
+    'SuppressionsScreen',
+  ),
 });
 
 const members = createRoute({
   getParentRoute: () => scoped,
   path: '/members',
-  component: lazyRouteComponent(() => import('./screens/members.tsx'), 'MembersScreen'),
+  component: lazyRouteComponent(() => import('./features/members/members.tsx'), 'MembersScreen'),
 });
 
 const auditLog = createRoute({
   getParentRoute: () => scoped,
   path: '/audit-log',
-  component: lazyRouteComponent(() => import('./screens/audit-log.tsx'), 'AuditLogScreen'),
+  component: lazyRouteComponent(() => import('./features/logs/audit-log.tsx'), 'AuditLogScreen'),
 });
 
 const apiLog = createRoute({
   getParentRoute: () => scoped,
   path: '/api-log',
   validateSearch: texts('id', 'status', 'method', 'key_id'),
-  component: lazyRouteComponent(() => import('./screens/api-log.tsx'), 'ApiLogScreen'),
+  component: lazyRouteComponent(() => import('./features/logs/api-log.tsx'), 'ApiLogScreen'),
 });
 
 const projects = createRoute({
   getParentRoute: () => scoped,
   path: '/projects',
-  component: lazyRouteComponent(() => import('./screens/projects.tsx'), 'ProjectsScreen'),
+  component: lazyRouteComponent(() => import('./features/projects/projects.tsx'), 'ProjectsScreen'),
 });
 
 const settings = createRoute({
   getParentRoute: () => scoped,
   path: '/settings',
-  component: lazyRouteComponent(() => import('./screens/settings.tsx'), 'SettingsScreen'),
+  component: lazyRouteComponent(() => import('./features/settings/settings.tsx'), 'SettingsScreen'),
 });
 
 const screens = [

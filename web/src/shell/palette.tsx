@@ -3,7 +3,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { type KeyboardEvent, type ReactNode, useState } from 'react';
 import { useScope } from '../api/scope.ts';
 import { Dialog } from '../ui/dialog.tsx';
-import { activeShortcuts, keyText } from './keys.ts';
+import { activeShortcuts, keyText } from '../lib/keys.ts';
 
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
 

@@ -6,7 +6,13 @@ import { useScope } from '../api/scope.ts';
 import { IconButton } from '../ui/button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { UndoProvider } from '../ui/undo.tsx';
-import { activeShortcuts, keyText, listenForKeys, type Shortcut, useShortcuts } from './keys.ts';
+import {
+  activeShortcuts,
+  keyText,
+  listenForKeys,
+  type Shortcut,
+  useShortcuts,
+} from '../lib/keys.ts';
 import { Navigation } from './navigation.tsx';
 import { Palette } from './palette.tsx';
 import { useScreens } from './screens.ts';

@@ -1,7 +1,7 @@
 import { useNavigate } from '@tanstack/react-router';
 import { Search } from 'lucide-react';
 import { type ReactNode, useRef } from 'react';
-import { useShortcuts } from '../shell/keys.ts';
+import { useShortcuts } from '../lib/keys.ts';
 import { INPUT, textsOf } from './field.tsx';
 
 /**

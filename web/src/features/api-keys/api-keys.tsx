@@ -1,0 +1,144 @@
+/** The API keys of a project and environment: make one, which is shown once, and revoke one. */
+import { type ReactNode, useState } from 'react';
+import type { ApiKey, ApiKeyWithSecret } from '../../../../sdk/src/api.ts';
+import { useList, useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Allowed, AllowedScreen, useMay } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, Select, textsOf } from '../../ui/field.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Code, Empty } from '../../ui/states.tsx';
+import { ListTable } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+
+const PERMISSIONS = [
+  ['full_access', 'Full access'],
+  ['sending_access', 'Sending only'],
+] as const;
+const PATH = '/v1/api-keys';
+
+export function ApiKeysScreen(): ReactNode {
+  return (
+    <AllowedScreen to="listApiKeys" title="API keys">
+      <Keys />
+    </AllowedScreen>
+  );
+}
+
+function Keys(): ReactNode {
+  const may = useMay();
+  const { scope } = useApi();
+  const [isAdding, setAdding] = useState(false);
+  const [revoked, setRevoked] = useState<ApiKey | null>(null);
+  const list = useList<ApiKey>(PATH, ({ id }) => id);
+  return (
+    <>
+      <PageHead title="API keys" about={`Of the ${scope.environment} environment of this project.`}>
+        <Allowed to="createApiKey">
+          <Button look="primary" onClick={() => setAdding(true)}>
+            Create a key
+          </Button>
+        </Allowed>
+      </PageHead>
+      <ListTable
+        label="API keys"
+        list={list}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            title: 'Name',
+            cell: ({ name }) => <span className="font-medium break-words">{name}</span>,
+          },
+          {
+            title: 'Key',
+            isWide: true,
+            cell: ({ hint }) => <code className="font-mono text-xs">{hint}</code>,
+          },
+          { title: 'May', isWide: true, cell: permissionOf },
+          {
+            title: 'Last used',
+            cell: ({ last_used_at: at }) =>
+              at === null ? <span className="text-muted">never</span> : <Time at={at} />,
+          },
+          {
+            title: '',
+            isNumber: true,
+            isHidden: !may('revokeApiKey'),
+            cell: (key) => (
+              <Button
+                look="danger"
+                aria-label={`Revoke ${key.name}`}
+                onClick={() => setRevoked(key)}
+              >
+                Revoke
+              </Button>
+            ),
+          },
+        ]}
+        empty={
+          <Empty title="No API keys yet">
+            <p>Programs send emails with a key. It belongs to this project and environment.</p>
+          </Empty>
+        }
+      />
+      <Dialog isOpen={isAdding} onClose={() => setAdding(false)} title="Create a key">
+        <CreateForm />
+      </Dialog>
+      <Dialog isOpen={revoked !== null} onClose={() => setRevoked(null)} title="Revoke this key?">
+        {revoked && <RevokeForm apiKey={revoked} onDone={() => setRevoked(null)} />}
+      </Dialog>
+    </>
+  );
+}
+
+function permissionOf({ permission, domain }: ApiKey): string {
+  const words = PERMISSIONS.find(([name]) => name === permission)?.[1] ?? permission;
+  return domain === null ? words : `${words}, ${domain}`;
+}
+
+function CreateForm(): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const [key, setKey] = useState<string | null>(null);
+  const create = async (form: FormData): Promise<void> => {
+    const { name, permission, domain } = textsOf(form);
+    const wanted = { name, permission, ...(domain ? { domain } : {}) };
+    setKey((await api.send<ApiKeyWithSecret>('POST', PATH, wanted)).key);
+    await reload(PATH);
+  };
+  if (key !== null) {
+    return (
+      <div className="space-y-3 p-4">
+        <p>This is the key. It is shown only now: keep it where your program reads its secrets.</p>
+        <Code what="key" text={key} />
+      </div>
+    );
+  }
+  return (
+    <ActionForm action="Create" send={create}>
+      <Field label="Name" name="name" placeholder="Shop" autoComplete="off" required />
+      <Select label="May" name="permission" options={PERMISSIONS} />
+      <Field label="Only from this domain" name="domain" placeholder="any" autoComplete="off" />
+    </ActionForm>
+  );
+}
+
+function RevokeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const revoke = async (): Promise<void> => {
+    await api.send('DELETE', `${PATH}/${apiKey.id}`);
+    await reload(PATH);
+    onDone();
+  };
+  return (
+    <ActionForm action="Revoke" look="danger" send={revoke}>
+      <p>
+        Programs that use “{apiKey.name}” (<code className="font-mono text-xs">{apiKey.hint}</code>)
+        are refused from now on. This cannot be undone.
+      </p>
+    </ActionForm>
+  );
+}

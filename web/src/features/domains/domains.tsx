@@ -1,0 +1,98 @@
+/** The sending domains: a table, and a form that adds one. */
+import { Link, useNavigate } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Domain } from '../../../../sdk/src/api.ts';
+import { useList, useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Allowed } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, textsOf } from '../../ui/field.tsx';
+import { Mark } from '../../ui/mark.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Empty } from '../../ui/states.tsx';
+import { ListTable } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+
+const LOOKS = {
+  not_started: ['none', 'not checked yet'],
+  pending: ['wait', 'pending'],
+  verified: ['good', 'verified'],
+  degraded: ['wait', 'degraded'],
+  failed: ['bad', 'failed'],
+} as const;
+
+export function DomainMark({ status }: Pick<Domain, 'status'>): ReactNode {
+  const [look, word] = LOOKS[status];
+  return <Mark look={look}>{word}</Mark>;
+}
+
+export function DomainsScreen(): ReactNode {
+  const { scope } = useApi();
+  const [isAdding, setAdding] = useState(false);
+  const list = useList<Domain>('/v1/domains', ({ id }) => id);
+  return (
+    <>
+      <PageHead title="Domains" about="Emails are sent from verified domains only.">
+        <Allowed to="createDomain">
+          <Button look="primary" onClick={() => setAdding(true)}>
+            Add a domain
+          </Button>
+        </Allowed>
+      </PageHead>
+      <ListTable
+        label="Domains"
+        list={list}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            title: 'Domain',
+            cell: ({ id, name }) => (
+              <Link
+                to="/$project/$environment/domains/$id"
+                params={{ ...scope, id }}
+                className="font-medium hover:underline"
+              >
+                {name}
+              </Link>
+            ),
+          },
+          { title: 'Status', cell: (domain) => <DomainMark {...domain} /> },
+          {
+            title: 'Checked',
+            isWide: true,
+            cell: ({ checked_at: at }) => (at === null ? '–' : <Time at={at} />),
+          },
+        ]}
+        empty={
+          <Empty title="No domains yet">
+            <p>
+              Add the domain that your addresses have. You get the DNS records that make its mail
+              yours.
+            </p>
+          </Empty>
+        }
+      />
+      <Dialog isOpen={isAdding} onClose={() => setAdding(false)} title="Add a domain">
+        <AddForm />
+      </Dialog>
+    </>
+  );
+}
+
+function AddForm(): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const navigate = useNavigate();
+  const add = async (form: FormData): Promise<void> => {
+    const { id } = await api.send<Domain>('POST', '/v1/domains', textsOf(form));
+    await reload('/v1/domains');
+    await navigate({ to: '/$project/$environment/domains/$id', params: { ...api.scope, id } });
+  };
+  return (
+    <ActionForm action="Add" send={add}>
+      <Field label="Domain" name="name" placeholder="acme.com" autoComplete="off" required />
+    </ActionForm>
+  );
+}

@@ -1,0 +1,67 @@
+/** What test keys send, as a mail program shows it: a list, and beside it the email that is open. */
+import { Link, Outlet, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import { useScope } from '../../../api/scope.ts';
+import { Find } from '../../../ui/find.tsx';
+import { ListAndDetail } from '../../../ui/list-and-detail.tsx';
+import { PageHead } from '../../../ui/page.tsx';
+import { Empty } from '../../../ui/states.tsx';
+import { EmailList } from '../list/email-list.tsx';
+import { readSearchText } from '../list/email-search.ts';
+
+const ROUTE = '/$project/$environment/test-inbox';
+
+export function TestInboxScreen(): ReactNode {
+  const scope = useScope();
+  const navigate = useNavigate();
+  const { id } = useParams({ strict: false });
+  const { q = '' } = useSearch({ from: ROUTE });
+  if (scope.environment === 'live') return <OnlyInTest />;
+  const isOpen = id !== undefined;
+  const find = (text: string): void => {
+    const wanted = readSearchText(text);
+    const search = q ? { q } : {};
+    if (wanted.kind === 'id') {
+      void navigate({ to: `${ROUTE}/$id`, params: { ...scope, id: wanted.id }, search });
+    } else {
+      const searched = { q: wanted.q || undefined };
+      void navigate({ to: '.', params: true, search: (all) => ({ ...all, ...searched }) });
+    }
+  };
+  return (
+    <ListAndDetail detail={isOpen ? <Outlet /> : null}>
+      {!isOpen && (
+        <PageHead
+          title="Test inbox"
+          about="What test keys send arrives here instead of at its recipients."
+        />
+      )}
+      <Find label="Search the test inbox" q={q} onFind={find} />
+      <EmailList place="test-inbox" q={q} openId={id ?? null} />
+    </ListAndDetail>
+  );
+}
+
+function OnlyInTest(): ReactNode {
+  const { project } = useScope();
+  return (
+    <>
+      <PageHead title="Test inbox" />
+      <Empty title="The test inbox belongs to the test environment">
+        <p>
+          What live keys send is delivered to its recipients; Emails shows what became of it. What
+          test keys send is delivered to nobody and shown in the test inbox.
+        </p>
+        <p>
+          <Link
+            to={ROUTE}
+            params={{ project, environment: 'test' }}
+            className="text-accent underline"
+          >
+            Open the test inbox
+          </Link>
+        </p>
+      </Empty>
+    </>
+  );
+}

@@ -1,0 +1,114 @@
+/** The list of emails as it is filtered, as a CSV file: read page by page, up to a bound. */
+import { type ReactNode, useEffect, useRef, useState } from 'react';
+import type { EmailSummary } from '../../../../../sdk/src/api.ts';
+import { queryText } from '../../../api/client.ts';
+import { saveAs } from '../../../api/download.ts';
+import { type Api, useApi } from '../../../api/scope.ts';
+import { Button } from '../../../ui/button.tsx';
+import { sentenceOf } from '../../../ui/states.tsx';
+import { csvOf } from '../../../lib/csv.ts';
+
+const PAGE = 100;
+const ROWS_MAX = 10_000;
+
+type Page = { data: EmailSummary[]; has_more: boolean; scanned_until: string | null };
+
+type State =
+  | { kind: 'asks' | 'canceled' }
+  | { kind: 'reads' | 'done' | 'cut'; rows: number }
+  | { kind: 'failed'; message: string };
+
+export function EmailExport({ q }: { q: string }): ReactNode {
+  const api = useApi();
+  const [state, setState] = useState<State>({ kind: 'asks' });
+  const ended = useRef(new AbortController());
+  // Closing the dialog ends it.
+  useEffect(() => () => ended.current.abort(), []);
+  const run = async (): Promise<void> => {
+    const { signal } = (ended.current = new AbortController());
+    setState({ kind: 'reads', rows: 0 });
+    try {
+      const read = await readAll(api, q, signal, (rows) => setState({ kind: 'reads', rows }));
+      const csv = csvOf(COLUMNS, read.emails);
+      saveAs(new Blob([csv], { type: 'text/csv' }), 'emails.csv');
+      setState({ kind: read.isCut ? 'cut' : 'done', rows: read.emails.length });
+    } catch (error) {
+      if (!signal.aborted) setState({ kind: 'failed', message: sentenceOf(error) });
+    }
+  };
+  const isReading = state.kind === 'reads';
+  return (
+    <div className="space-y-3 p-4">
+      <p>
+        {q === '' ? 'All emails' : 'The emails that match'}, newest first, at most{' '}
+        {ROWS_MAX.toLocaleString()}.
+      </p>
+      {q !== '' && <p className="font-mono text-xs break-all">{q}</p>}
+      <p role="status" className={`text-sm ${state.kind === 'failed' ? 'text-bad' : 'text-muted'}`}>
+        {wordsOf(state)}
+      </p>
+      {isReading ? (
+        <Button
+          onClick={() => {
+            ended.current.abort();
+            setState({ kind: 'canceled' });
+          }}
+        >
+          Stop
+        </Button>
+      ) : (
+        <Button look="primary" onClick={() => void run()}>
+          Download CSV
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function wordsOf(state: State): string {
+  switch (state.kind) {
+    case 'asks':
+      return '';
+    case 'canceled':
+      return 'Stopped; nothing was saved.';
+    case 'failed':
+      return state.message;
+    case 'reads':
+      return `${state.rows.toLocaleString()} emails read.`;
+    case 'done':
+      return `${state.rows.toLocaleString()} emails were saved.`;
+    case 'cut':
+      return `The newest ${state.rows.toLocaleString()} emails were saved, and there are more: narrow the search by after: and before:.`;
+  }
+}
+
+async function readAll(
+  api: Api,
+  q: string,
+  signal: AbortSignal,
+  onRows: (rows: number) => void,
+): Promise<{ emails: EmailSummary[]; isCut: boolean }> {
+  const emails: EmailSummary[] = [];
+  let after: string | null = null;
+  for (;;) {
+    const page: Page = await api.get(`/v1/emails${queryText({ q, limit: PAGE, after })}`, signal);
+    emails.push(...page.data);
+    onRows(emails.length);
+    after = page.scanned_until ?? page.data.at(-1)?.id ?? null;
+    if (!page.has_more || after === null) return { emails, isCut: false };
+    if (emails.length >= ROWS_MAX) return { emails, isCut: true };
+  }
+}
+
+const COLUMNS: readonly (readonly [title: string, cell: (email: EmailSummary) => string])[] = [
+  ['id', ({ id }) => id],
+  ['created_at', ({ created_at: at }) => at],
+  ['status', ({ status }) => status],
+  ['from', ({ from }) => from],
+  ['to', ({ to }) => to.join(', ')],
+  ['cc', ({ cc }) => cc.join(', ')],
+  ['bcc', ({ bcc }) => bcc.join(', ')],
+  ['subject', ({ subject }) => subject],
+  ['tags', ({ tags }) => tags.map(({ name, value }) => `${name}:${value}`).join(', ')],
+  ['completed_at', ({ completed_at: at }) => at ?? ''],
+];

@@ -1,0 +1,281 @@
+/**
+ * The rows of the list of emails: virtual, page by page, live. New rows never move what is being read: they
+ * wait behind a button until the list is at its top.
+ */
+import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
+import type { EmailSummary } from '../../../../../sdk/src/api.ts';
+import { queryText } from '../../../api/client.ts';
+import { useEvents } from '../../../api/live.ts';
+import { type Api, useApi } from '../../../api/scope.ts';
+import { useShortcuts } from '../../../lib/keys.ts';
+import { Button } from '../../../ui/button.tsx';
+import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
+import { StatusBadge } from '../../../ui/status.tsx';
+import { Time } from '../../../ui/time.tsx';
+import { NoEmails } from './no-emails.tsx';
+
+/** The screens that list emails. */
+const PLACES = {
+  emails: { to: '/$project/$environment/emails', rowPx: 36, Row },
+  'test-inbox': { to: '/$project/$environment/test-inbox', rowPx: 56, Row: InboxRow },
+} as const;
+export type Place = keyof typeof PLACES;
+
+const PAGE = 50;
+/** Rows below the last visible one from which on the next page is loaded. */
+const AHEAD = 20;
+
+type Page = { data: EmailSummary[]; has_more: boolean; scanned_until: string | null };
+
+function useEmails(api: Api, q: string) {
+  return useInfiniteQuery({
+    queryKey: [...api.key, 'emails', q],
+    queryFn: ({ pageParam, signal }) =>
+      api.get<Page>(`/v1/emails${queryText({ q, limit: PAGE, after: pageParam })}`, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) =>
+      page.has_more ? (page.scanned_until ?? page.data.at(-1)?.id ?? null) : null,
+  });
+}
+
+/** Replaces the first page whenever something happened, and keeps the others. */
+function useLiveFirstPage(api: Api, q: string): boolean {
+  const cache = useQueryClient();
+  const isBusy = useRef(false);
+  const isDue = useRef(false);
+  const refresh = async (): Promise<void> => {
+    isDue.current = true;
+    if (isBusy.current) return;
+    isBusy.current = true;
+    try {
+      while (isDue.current) {
+        isDue.current = false;
+        const page = await api.get<Page>(`/v1/emails${queryText({ q, limit: PAGE })}`);
+        cache.setQueryData<{ pages: Page[]; pageParams: (string | null)[] }>(
+          [...api.key, 'emails', q],
+          (old) => old && { ...old, pages: mergeFirst(page, old.pages) },
+        );
+      }
+    } catch {
+      // The list stays as it is; the next event tries again.
+    } finally {
+      isBusy.current = false;
+    }
+  };
+  return useEvents(api.scope, () => void refresh());
+}
+
+/** Rows that the new first page pushed out of it stay, between it and the next page. */
+function mergeFirst(page: Page, [first, ...rest]: Page[]): Page[] {
+  const fresh = new Set(page.data.map(({ id }) => id));
+  const last = page.data.at(-1)?.id ?? '';
+  const pushed = (first?.data ?? []).filter(({ id }) => !fresh.has(id) && id < last);
+  return [
+    { ...page, data: [...page.data, ...pushed], has_more: first?.has_more ?? false },
+    ...rest,
+  ];
+}
+
+type ListProps = { place: Place; q: string; openId: string | null };
+
+export function EmailList({ place, q, openId }: ListProps): ReactNode {
+  const api = useApi();
+  const emails = useEmails(api, q);
+  const isLive = useLiveFirstPage(api, q);
+  const rows = useMemo(() => emails.data?.pages.flatMap((page) => page.data) ?? [], [emails.data]);
+  if (emails.isPending) return <RowsSkeleton />;
+  if (emails.isError) return <Problem error={emails.error} retry={() => void emails.refetch()} />;
+  if (rows.length === 0 && !emails.hasNextPage) return <NoEmails to={PLACES[place].to} q={q} />;
+  return (
+    <>
+      {!isLive && (
+        <p role="status" className="border-b border-line px-4 py-1 text-sm text-muted">
+          Not live at the moment; reconnecting.
+        </p>
+      )}
+      <Rows
+        key={q}
+        {...{ rows, place, openId, q }}
+        onEnd={() => {
+          if (emails.hasNextPage && !emails.isFetchingNextPage) void emails.fetchNextPage();
+        }}
+        isLoading={emails.isFetchingNextPage}
+      />
+    </>
+  );
+}
+
+type RowsProps = ListProps & {
+  rows: readonly EmailSummary[];
+  onEnd: () => void;
+  isLoading: boolean;
+};
+
+function Rows({ rows: all, place, openId, q, onEnd, isLoading }: RowsProps): ReactNode {
+  const { scope } = useApi();
+  const { to, rowPx, Row: Cells } = PLACES[place];
+  const frame = useRef<HTMLDivElement>(null);
+  const { rows, waiting, release } = useHeldBack(all, { frame, rowPx });
+  const list = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => frame.current,
+    estimateSize: () => rowPx,
+    overscan: 12,
+    getItemKey: (index) => rows[index]?.id ?? index,
+  });
+  const visible = list.getVirtualItems();
+  const lastVisible = visible.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (lastVisible + AHEAD >= rows.length) onEnd();
+  });
+  const marked = useWalk(rows, { place, openId, q }, (index) => list.scrollToIndex(index));
+  return (
+    <div className="relative flex min-h-0 grow flex-col">
+      {waiting > 0 && (
+        <Button
+          look="primary"
+          onClick={release}
+          className="absolute top-2 left-1/2 z-10 -translate-x-1/2 shadow-lg"
+        >
+          {waiting} new
+        </Button>
+      )}
+      <div ref={frame} className="min-h-0 grow overflow-auto" tabIndex={-1}>
+        <ul aria-label="Emails" className="relative" style={{ height: list.getTotalSize() }}>
+          {visible.map(({ index, key, start }) => {
+            const email = rows[index]!;
+            return (
+              <li key={key} className="absolute inset-x-0" style={{ top: start, height: rowPx }}>
+                <Link
+                  to={`${to}/$id`}
+                  params={{ ...scope, id: email.id }}
+                  search={searchOf(place, q)}
+                  preload={false}
+                  className={`flex h-full items-center gap-3 border-b border-line px-4 text-sm hover:bg-hover ${email.id === openId ? 'bg-chosen' : ''} ${index === marked ? 'outline-2 -outline-offset-2 outline-accent' : ''}`}
+                >
+                  <Cells email={email} isNarrow={openId !== null} />
+                </Link>
+              </li>
+            );
+          })}
+        </ul>
+        {isLoading && <RowsSkeleton rows={3} />}
+      </div>
+    </div>
+  );
+}
+
+type RowProps = { email: EmailSummary; isNarrow: boolean };
+
+function Row({ email, isNarrow }: RowProps): ReactNode {
+  const [first = '', ...others] = [...email.to, ...email.cc, ...email.bcc];
+  return (
+    <>
+      <span className="flex w-4 shrink-0 sm:w-25">
+        <StatusBadge status={email.status} isShort />
+      </span>
+      <span className="min-w-0 flex-1 truncate font-mono text-xs" title={first}>
+        {first}
+        {others.length > 0 && <span className="text-muted"> +{others.length}</span>}
+      </span>
+      <span className={`min-w-0 flex-2 truncate ${isNarrow ? 'max-2xl:hidden' : 'max-sm:flex-1'}`}>
+        {email.subject}
+      </span>
+      <span className="w-16 text-right text-muted">
+        <Time at={email.created_at} />
+      </span>
+    </>
+  );
+}
+
+/** As a mail program lists them. */
+function InboxRow({ email }: RowProps): ReactNode {
+  const { from, to, cc, bcc, subject, created_at: at } = email;
+  return (
+    <span className="min-w-0 grow">
+      <span className="flex gap-3">
+        <span className="min-w-0 grow truncate">
+          <span className="font-medium">{from}</span>
+          <span className="text-muted"> to {[...to, ...cc, ...bcc].join(', ')}</span>
+        </span>
+        <span className="text-right text-muted">
+          <Time at={at} />
+        </span>
+      </span>
+      <span className="block truncate">{subject}</span>
+    </span>
+  );
+}
+
+/** In the inbox the next email is shown as this one is: as text, on a phone, in the dark. */
+function searchOf(place: Place, q: string): true | { q?: string } {
+  if (place === 'test-inbox') return true;
+  return q ? { q } : {};
+}
+
+/** While the list is scrolled, rows that are newer than its first one wait. */
+function useHeldBack(
+  all: readonly EmailSummary[],
+  { frame, rowPx }: { frame: { current: HTMLElement | null }; rowPx: number },
+) {
+  const [newest, setNewest] = useState<string | null>(null);
+  useEffect(() => {
+    const element = frame.current;
+    if (!element) return;
+    const onScroll = (): void => {
+      const isAtTop = element.scrollTop < rowPx;
+      setNewest((held) => (isAtTop ? null : (held ?? all[0]?.id ?? null)));
+    };
+    element.addEventListener('scroll', onScroll, { passive: true });
+    return () => element.removeEventListener('scroll', onScroll);
+  }, [all, frame, rowPx]);
+  const rows = newest === null ? all : all.filter(({ id }) => id <= newest);
+  const release = (): void => {
+    setNewest(null);
+    frame.current?.scrollTo({ top: 0 });
+  };
+  return { rows, waiting: all.length - rows.length, release };
+}
+
+/** `j` and `k` walk through the rows, Enter opens one, Escape closes it. */
+function useWalk(
+  rows: readonly EmailSummary[],
+  { place, openId, q }: ListProps,
+  show: (index: number) => void,
+): number {
+  const { scope } = useApi();
+  const navigate = useNavigate();
+  const [walked, setWalked] = useState(-1);
+  const { to } = PLACES[place];
+  const openIndex = openId === null ? -1 : rows.findIndex(({ id }) => id === openId);
+  const at = openIndex >= 0 ? openIndex : walked;
+  const open = (index: number): void => {
+    const email = rows[index];
+    if (!email) return;
+    const params = { ...scope, id: email.id };
+    void navigate({ to: `${to}/$id`, params, search: searchOf(place, q) });
+  };
+  const step = (by: number): void => {
+    const next = Math.min(rows.length - 1, Math.max(0, at + by));
+    setWalked(next);
+    show(next);
+    if (openId !== null) open(next);
+  };
+  const close = (): void => void navigate({ to, params: scope, search: q ? { q } : {} });
+  useShortcuts([
+    { keys: 'j', label: 'Next email', run: () => step(1) },
+    { keys: 'k', label: 'Previous email', run: () => step(-1) },
+    // Beside an open email they scroll it.
+    ...(openId === null
+      ? [
+          { keys: 'ArrowDown', label: 'Next email', run: () => step(1) },
+          { keys: 'ArrowUp', label: 'Previous email', run: () => step(-1) },
+          ...(at < 0 ? [] : [{ keys: 'Enter', label: 'Open the email', run: () => open(at) }]),
+        ]
+      : [{ keys: 'Escape', label: 'Close the email', run: close }]),
+  ]);
+  return openId === null ? walked : -1;
+}

@@ -1,0 +1,126 @@
+/** The views of a member: searches that are kept by a name. And the list as a file. */
+import { Menu } from '@base-ui/react/menu';
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { Bookmark } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
+import type { View } from '../../../../../sdk/src/api.ts';
+import { useReload } from '../../../api/list.ts';
+import { useApi } from '../../../api/scope.ts';
+import { ActionForm } from '../../../ui/action-form.tsx';
+import { Dialog } from '../../../ui/dialog.tsx';
+import { Field, textsOf } from '../../../ui/field.tsx';
+import { useOfferUndo } from '../../../ui/undo.tsx';
+import { EmailExport } from './email-export.tsx';
+
+const PATH = '/v1/views';
+const ITEM =
+  'flex w-full items-center gap-4 rounded-md px-2 py-1.5 text-left text-sm outline-none data-highlighted:bg-hover data-disabled:text-muted';
+
+export function EmailViews({ q }: { q: string }): ReactNode {
+  const api = useApi();
+  const navigate = useNavigate();
+  const [open, setOpen] = useState<'save' | 'export' | null>(null);
+  const close = (): void => setOpen(null);
+  const views = useQuery({
+    queryKey: [...api.key, PATH],
+    queryFn: ({ signal }) => api.get<{ data: View[] }>(PATH, signal),
+  });
+  const rows = views.data?.data ?? [];
+  const present = rows.find((view) => view.q === q);
+  const remove = useRemoval();
+  return (
+    <>
+      <Menu.Root>
+        <Menu.Trigger
+          className="inline-flex h-8 max-w-40 shrink-0 items-center gap-1.5 rounded-md border border-line bg-raised px-2.5 text-sm hover:bg-hover"
+          aria-label={present ? `Views: ${present.name}` : 'Views'}
+        >
+          <Bookmark size={14} aria-hidden className="shrink-0" />
+          <span className="truncate max-sm:sr-only">{present?.name ?? 'Views'}</span>
+        </Menu.Trigger>
+        <Menu.Portal>
+          <Menu.Positioner className="z-60" align="end" sideOffset={4}>
+            <Menu.Popup className="max-h-96 min-w-56 overflow-auto rounded-lg border border-line bg-raised p-1 shadow-lg">
+              {rows.map((view) => (
+                <Menu.Item
+                  key={view.id}
+                  className={ITEM}
+                  onClick={() =>
+                    void navigate({
+                      to: '/$project/$environment/emails',
+                      params: api.scope,
+                      search: view.q === '' ? {} : { q: view.q },
+                    })
+                  }
+                >
+                  <span className="max-w-80 min-w-0 grow truncate">{view.name}</span>
+                </Menu.Item>
+              ))}
+              {rows.length > 0 && <Menu.Separator className="my-1 border-t border-line" />}
+              <Menu.Item className={ITEM} disabled={q === ''} onClick={() => setOpen('save')}>
+                Save this search
+              </Menu.Item>
+              {present && (
+                <Menu.Item className={ITEM} onClick={() => void remove(present)}>
+                  Delete the view “{present.name}”
+                </Menu.Item>
+              )}
+              <Menu.Item className={ITEM} onClick={() => setOpen('export')}>
+                Download the list as CSV
+              </Menu.Item>
+            </Menu.Popup>
+          </Menu.Positioner>
+        </Menu.Portal>
+      </Menu.Root>
+      <Dialog isOpen={open === 'save'} onClose={close} title="Save this search">
+        <SaveForm q={q} onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'export'} onClose={close} title="Download the list">
+        <EmailExport q={q} />
+      </Dialog>
+    </>
+  );
+}
+
+function useRemoval(): (view: View) => Promise<void> {
+  const api = useApi();
+  const reload = useReload();
+  const offerUndo = useOfferUndo();
+  return async ({ id, name, q }) => {
+    await api.send('DELETE', `${PATH}/${id}`);
+    await reload(PATH);
+    offerUndo({
+      text: `The view “${name}” was deleted.`,
+      undo: async () => {
+        await api.send('POST', PATH, { name, q });
+        await reload(PATH);
+      },
+    });
+  };
+}
+
+function SaveForm({ q, onDone }: { q: string; onDone: () => void }): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const save = async (form: FormData): Promise<void> => {
+    await api.send('POST', PATH, { name: textsOf(form)['name'], q });
+    await reload(PATH);
+    onDone();
+  };
+  return (
+    <ActionForm action="Save" send={save}>
+      <p>
+        <span className="font-mono text-xs break-all">{q}</span>, for you, in this project.
+      </p>
+      <Field
+        label="Name"
+        name="name"
+        maxLength={80}
+        autoComplete="off"
+        hint="A view with the same name is replaced."
+        required
+      />
+    </ActionForm>
+  );
+}

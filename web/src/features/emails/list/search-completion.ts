@@ -1,0 +1,73 @@
+/** What a search that is being typed could go on with: operators, and for each the values that there are. */
+import { FINAL_STATUSES, OPEN_STATUSES } from '../../../../../src/core/statuses.ts';
+
+export const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
+
+/** What exists in this project and environment. */
+export type Known = { domains: readonly string[]; tags: readonly string[] };
+
+export type Completion = {
+  /** What is added, like `status:bounced`. */
+  token: string;
+  about: string;
+  /** The whole search with it. */
+  text: string;
+};
+
+const SHOWN_MAX = 8;
+const DAY_MS = 86_400_000;
+
+const OPERATORS: readonly (readonly [name: string, about: string])[] = [
+  ['to:', 'a recipient'],
+  ['from:', 'the sender'],
+  ['status:', 'what became of it'],
+  ['domain:', 'the sending domain'],
+  ['tag:', 'a tag, as name or name:value'],
+  ['after:', 'created from this date on'],
+  ['before:', 'created before this date'],
+];
+
+/** @param nowMs for dates */
+export function complete(text: string, known: Known, nowMs: number): Completion[] {
+  // The word at the end; quoted text is not completed.
+  const [, before = '', word = ''] = /^([^]*?)(\S*)$/.exec(text) ?? [];
+  if (word === '' || word.startsWith('"') || countOf(before, '"') % 2 === 1) return [];
+  const typed = word.toLowerCase();
+  return (
+    candidates(known, nowMs)
+      .filter(([token]) => token.toLowerCase().startsWith(typed) && token.toLowerCase() !== typed)
+      // Values only after their operator, else its name.
+      .filter(([token]) => typed.includes(':') || token.endsWith(':'))
+      .slice(0, SHOWN_MAX)
+      .map(([token, about]) => ({
+        token,
+        about,
+        text: `${before}${token}${token.endsWith(':') ? '' : ' '}`,
+      }))
+  );
+}
+
+function candidates(known: Known, nowMs: number): [token: string, about: string][] {
+  const dateAt = (daysAgo: number): string =>
+    new Date(nowMs - daysAgo * DAY_MS).toISOString().slice(0, 10);
+  const dates: [string, string][] = [
+    [dateAt(0), 'today'],
+    [dateAt(1), 'yesterday'],
+    [dateAt(7), 'a week ago'],
+    [dateAt(30), '30 days ago'],
+  ];
+  return [
+    ...OPERATORS.map(([name, about]): [string, string] => [name, about]),
+    ...STATUSES.map((status): [string, string] => [`status:${status}`, '']),
+    ...known.domains.map((name): [string, string] => [`domain:${name}`, '']),
+    ...known.tags
+      .filter((tag) => !/[\s"]/.test(tag))
+      .map((tag): [string, string] => [`tag:${tag}`, '']),
+    ...dates.map(([date, about]): [string, string] => [`after:${date}`, about]),
+    ...dates.map(([date, about]): [string, string] => [`before:${date}`, about]),
+  ];
+}
+
+function countOf(text: string, character: string): number {
+  return text.split(character).length - 1;
+}

@@ -1,0 +1,214 @@
+/** What can be done with an email: cancel, reschedule, send again, share, copy as curl. */
+import { useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type {
+  AcceptedEmail,
+  Email,
+  EmailInspection,
+  SharedEmail,
+} from '../../../../../sdk/src/api.ts';
+import { respond } from '../../../api/client.ts';
+import { type Api, useApi } from '../../../api/scope.ts';
+import { useInspection } from '../content/inspection.tsx';
+import { ActionForm } from '../../../ui/action-form.tsx';
+import { Allowed } from '../../../ui/allowed.tsx';
+import { Button } from '../../../ui/button.tsx';
+import { Dialog } from '../../../ui/dialog.tsx';
+import { Field, textsOf } from '../../../ui/field.tsx';
+import { Code } from '../../../ui/states.tsx';
+import { absoluteTime } from '../../../lib/time.ts';
+import { useOfferUndo } from '../../../ui/undo.tsx';
+
+const OPEN = new Set<Email['status']>(['scheduled', 'queued', 'deferred']);
+const SHARED_S = 48 * 3_600;
+
+type Action = 'cancel' | 'reschedule' | 'resend' | 'share' | 'curl';
+
+export function EmailActions({ email }: { email: Email }): ReactNode {
+  const [open, setOpen] = useState<Action | null>(null);
+  const close = (): void => setOpen(null);
+  const hasContent = email.html !== null || email.text !== null;
+  return (
+    <div className="flex flex-wrap gap-2">
+      <Allowed to="sendEmail">
+        {hasContent && <Button onClick={() => setOpen('resend')}>Send again</Button>}
+      </Allowed>
+      <Allowed to="rescheduleEmail">
+        {email.status === 'scheduled' && (
+          <Button onClick={() => setOpen('reschedule')}>Reschedule</Button>
+        )}
+      </Allowed>
+      <Allowed to="cancelEmail">
+        {OPEN.has(email.status) && (
+          <Button look="danger" onClick={() => setOpen('cancel')}>
+            Cancel
+          </Button>
+        )}
+      </Allowed>
+      <Allowed to="shareEmail">
+        {hasContent && <Button onClick={() => setOpen('share')}>Share</Button>}
+      </Allowed>
+      <Button onClick={() => setOpen('curl')}>Copy as curl</Button>
+      <Dialog isOpen={open === 'cancel'} onClose={close} title="Cancel this email?">
+        <CancelForm email={email} onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'reschedule'} onClose={close} title="Reschedule">
+        <RescheduleForm email={email} onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'resend'} onClose={close} title="Send again">
+        <ResendForm email={email} onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'share'} onClose={close} title="Share">
+        <ShareForm email={email} />
+      </Dialog>
+      <Dialog isOpen={open === 'curl'} onClose={close} title="Copy as curl">
+        <div className="p-4">
+          <Code what="request" text={asCurl(email)} />
+        </div>
+      </Dialog>
+    </div>
+  );
+}
+
+type FormProps = { email: Email; onDone: () => void };
+
+function useChange(email: Email): { api: Api; changed: () => Promise<void> } {
+  const api = useApi();
+  const cache = useQueryClient();
+  return {
+    api,
+    changed: () => cache.invalidateQueries({ queryKey: [...api.key, 'email', email.id] }),
+  };
+}
+
+function CancelForm({ email, onDone }: FormProps): ReactNode {
+  const { api, changed } = useChange(email);
+  const cancel = async (): Promise<void> => {
+    await api.send('POST', `/v1/emails/${email.id}/cancel`);
+    await changed();
+    onDone();
+  };
+  return (
+    <ActionForm action="Cancel the email" look="danger" send={cancel}>
+      <p>Recipients that were not reached yet will not get it. This cannot be undone.</p>
+    </ActionForm>
+  );
+}
+
+function RescheduleForm({ email, onDone }: FormProps): ReactNode {
+  const offerUndo = useOfferUndo();
+  const { api, changed } = useChange(email);
+  const reschedule = async (form: FormData): Promise<void> => {
+    const set = async (at: string): Promise<void> => {
+      await api.send('PATCH', `/v1/emails/${email.id}`, { scheduled_at: at });
+      await changed();
+    };
+    const at = new Date(textsOf(form)['at'] ?? '').toISOString();
+    await set(at);
+    onDone();
+    const { scheduled_at: before } = email;
+    const text = `It is to be sent at ${absoluteTime(at)}.`;
+    if (before !== null) offerUndo({ text, undo: () => set(before) });
+  };
+  return (
+    <ActionForm action="Reschedule" send={reschedule}>
+      {email.scheduled_at && <p>It is to be sent at {absoluteTime(email.scheduled_at)}.</p>}
+      <Field label="New time, in your zone" name="at" type="datetime-local" required />
+    </ActionForm>
+  );
+}
+
+function ResendForm({ email, onDone }: FormProps): ReactNode {
+  const api = useApi();
+  const navigate = useNavigate();
+  const inspection = useInspection(email.id);
+  const attached = inspection.data ?? null;
+  const count = attached?.attachments.length ?? 0;
+  const send = async (form: FormData): Promise<void> => {
+    const to = (textsOf(form)['to'] ?? '').split(',').map((part) => part.trim());
+    // Also of what was still loading when the form was sent.
+    const found = attached ?? (await inspection.refetch({ throwOnError: true })).data;
+    const isWanted = count === 0 || form.has('files');
+    const files = isWanted && found ? await attachmentsOf(api, found) : [];
+    const attachments = files.length > 0 ? { attachments: files } : {};
+    const body = { ...copyOf(email), ...attachments, to, cc: [], bcc: [] };
+    const { id } = await api.send<AcceptedEmail>('POST', '/v1/emails', body);
+    onDone();
+    await navigate({ to: '/$project/$environment/emails/$id', params: { ...api.scope, id } });
+  };
+  const missed = email.recipients.filter(
+    ({ status }) => status !== 'delivered' && status !== 'sent',
+  );
+  const to = (missed.length > 0 ? missed : email.recipients).map(({ address }) => address);
+  return (
+    <ActionForm action="Send" send={send}>
+      <p>A new email with the same sender, subject, text and tags. Own headers are not copied.</p>
+      <Field label="To" name="to" defaultValue={to.join(', ')} required />
+      {count > 0 && (
+        <label className="flex items-center gap-2 text-sm">
+          <input type="checkbox" name="files" defaultChecked className="size-4 accent-accent" />
+          With its {count === 1 ? 'attachment' : `${count} attachments`}
+        </label>
+      )}
+    </ActionForm>
+  );
+}
+
+/** As a request has them. */
+async function attachmentsOf(api: Api, inspection: EmailInspection): Promise<object[]> {
+  const files: object[] = [];
+  for (const file of inspection.attachments) {
+    const path = `/v1/emails/${inspection.id}/attachments/${file.number}`;
+    const response = await respond('GET', path, { scope: api.scope });
+    const content = base64Of(new Uint8Array(await response.arrayBuffer()));
+    const { filename, content_type, content_id } = file;
+    files.push({ filename, content_type, content, ...(content_id !== null && { content_id }) });
+  }
+  return files;
+}
+
+/** More at a time exceed what a call may have as arguments. */
+const BYTES_AT_ONCE = 8_192;
+
+function base64Of(bytes: Uint8Array): string {
+  let text = '';
+  for (let at = 0; at < bytes.length; at += BYTES_AT_ONCE) {
+    text += String.fromCharCode(...bytes.subarray(at, at + BYTES_AT_ONCE));
+  }
+  return btoa(text);
+}
+
+function ShareForm({ email }: { email: Email }): ReactNode {
+  const api = useApi();
+  const [url, setUrl] = useState<string | null>(null);
+  const share = async (): Promise<void> => {
+    const path = `/v1/emails/${email.id}/share`;
+    setUrl((await api.send<SharedEmail>('POST', path, { expires_in: SHARED_S })).url);
+  };
+  return (
+    <ActionForm action="Create a link" send={share}>
+      <p>Whoever has the link can read the content of this email for 48 hours.</p>
+      {url && <Code what="link" text={url} />}
+    </ActionForm>
+  );
+}
+
+/** What of an email can be sent again. */
+function copyOf(email: Email): Record<string, unknown> {
+  const { from, to, cc, bcc, reply_to, subject, html, text, tags, metadata } = email;
+  const all = { from, to, cc, bcc, reply_to, subject, html, text, tags, metadata };
+  return Object.fromEntries(
+    Object.entries(all).filter(([, value]) => value !== null && Object.keys(value).length > 0),
+  );
+}
+
+function asCurl(email: Email): string {
+  const json = JSON.stringify(copyOf(email), null, 2).replaceAll("'", String.raw`'\''`);
+  return [
+    `curl ${location.origin}/v1/emails \\`,
+    `  -H "Authorization: Bearer $LETTERHAUS_API_KEY" \\`,
+    `  -H 'Content-Type: application/json' \\`,
+    `  -d '${json}'`,
+  ].join('\n');
+}

@@ -1,0 +1,99 @@
+/** What holds a recipient now: the limit that binds, until when, and what DNS has of the receiver. */
+import { Link } from '@tanstack/react-router';
+import { CircleAlert, Hourglass } from 'lucide-react';
+import type { ReactNode } from 'react';
+import type { Diagnosis } from '../../../../../sdk/src/api.ts';
+import { useApi } from '../../../api/scope.ts';
+import { Time } from '../../../ui/time.tsx';
+
+type Judged = Diagnosis['recipients'][number];
+type Held = NonNullable<Judged['held_by']>;
+type Route = NonNullable<Judged['route']>;
+
+const LIMITS: Readonly<Record<Held['limit'], string>> = {
+  attempt: 'Being delivered',
+  database: 'The database',
+  hold: 'Held by an operator',
+  pause: 'The sending domain is paused',
+  sender: 'The sending domain',
+  signing_key: 'The DKIM key of the sending domain',
+  schedule: 'Scheduled',
+  retry: 'The next attempt',
+  suspension: 'The provider is suspended',
+  rate: 'The rate of the provider',
+  connections: 'The connections of the provider',
+  project: 'Its turn',
+  service: 'The service',
+  installation: 'The service is on hold',
+};
+
+export function HeldBy(props: {
+  held: Held;
+  provider: string | null;
+  expiresAt: string;
+}): ReactNode {
+  const { held, provider, expiresAt } = props;
+  const { scope } = useApi();
+  return (
+    <div className="flex gap-2 rounded-md bg-side px-2.5 py-2">
+      <Hourglass size={14} aria-hidden className="mt-0.75 shrink-0 text-wait" />
+      <div className="min-w-0">
+        <p>
+          <span className="font-medium">{LIMITS[held.limit]}.</span> {held.message}
+        </p>
+        <p className="text-muted">
+          {held.until && (
+            <>
+              Next attempt <Time at={held.until} />.{' '}
+            </>
+          )}
+          It expires <Time at={expiresAt} />.{' '}
+          {provider !== null && (
+            <Link
+              to="/$project/$environment/queue"
+              params={scope}
+              search={{ provider }}
+              className="underline"
+            >
+              Queue of {provider}
+            </Link>
+          )}
+        </p>
+      </div>
+    </div>
+  );
+}
+
+/** The mail servers of the recipient's domain, in the order in which they are tried. */
+export function ReceiverDns({ route }: { route: Route }): ReactNode {
+  return (
+    <section>
+      <h3 className="text-muted">Mail servers by DNS</h3>
+      {route.problem !== null && <Problem text={route.problem} />}
+      <ul>
+        {route.mx.map(({ host, preference, addresses, tls }) => (
+          <li key={`${preference} ${host}`}>
+            <span className="font-mono text-xs break-all">
+              {preference} {host} {addresses.join(', ')}
+            </span>
+            <span className="text-muted">
+              {' '}
+              TLS: {tls.mode}
+              {tls.policy !== 'none' && `, by ${tls.policy}`}
+            </span>
+            {tls.problem !== null && <Problem text={tls.problem} />}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Problem({ text }: { text: string }): ReactNode {
+  return (
+    <p className="flex gap-1.5">
+      <CircleAlert size={14} aria-hidden className="mt-0.75 shrink-0 text-bad" />
+      <span className="min-w-0 break-words">{text}</span>
+    </p>
+  );
+}

@@ -1,0 +1,117 @@
+/** The events of an email, oldest first, with the time between them; an attempt unfolds into its dialogue. */
+import type { ReactNode } from 'react';
+import type { TimelineEvent } from '../../../../../sdk/src/api.ts';
+import { absoluteTime, inWords, secondsBetween } from '../../../lib/time.ts';
+
+const WORDS: Readonly<Partial<Record<TimelineEvent['type'], string>>> = {
+  'email.queued': 'Accepted',
+  'email.scheduled': 'Scheduled',
+  'email.sent': 'Taken by the relay',
+  'email.delivered': 'Delivered',
+  'email.delivery_delayed': 'Deferred',
+  'email.bounced': 'Bounced',
+  'email.complained': 'Reported as spam',
+  'email.suppressed': 'Suppressed',
+  'email.failed': 'Failed',
+  'email.canceled': 'Canceled',
+  'email.opened': 'Opened',
+  'email.clicked': 'Clicked',
+};
+
+const DOTS: Readonly<Partial<Record<TimelineEvent['type'], string>>> = {
+  'email.sent': 'bg-good',
+  'email.delivered': 'bg-good',
+  'email.opened': 'bg-good',
+  'email.clicked': 'bg-good',
+  'email.delivery_delayed': 'bg-wait',
+  'email.bounced': 'bg-bad',
+  'email.failed': 'bg-bad',
+  'email.complained': 'bg-spam',
+};
+
+/** Of an event's data and attempt, which the API leaves open for more. */
+type Answer = { code?: number | null; enhanced_code?: string | null; message?: string };
+type Attempt = {
+  number?: number;
+  duration_ms?: number;
+  phase?: string | null;
+  in_doubt?: boolean;
+  transcript?: string[];
+};
+
+export function Timeline({ events }: { events: readonly TimelineEvent[] }): ReactNode {
+  return (
+    <ol>
+      {events.map((event, index) => (
+        <Step
+          key={event.id}
+          event={event}
+          before={events[index - 1] ?? null}
+          isLast={index === events.length - 1}
+        />
+      ))}
+    </ol>
+  );
+}
+
+type StepProps = { event: TimelineEvent; before: TimelineEvent | null; isLast: boolean };
+
+function Step({ event, before, isLast }: StepProps): ReactNode {
+  const { type, created_at: at, recipient, data } = event;
+  const answer = data['smtp'] as Answer | undefined;
+  const attempt = event.attempt as Attempt | null;
+  return (
+    <li className="flex gap-3">
+      <div className="w-14 shrink-0 pt-px text-right text-xs leading-5 text-muted tabular-nums">
+        {before && `+${inWords(secondsBetween(before.created_at, at))}`}
+      </div>
+      <div className="flex flex-col items-center">
+        <span
+          aria-hidden
+          className={`mt-1.5 size-2 shrink-0 rounded-full ${DOTS[type] ?? 'bg-open'}`}
+        />
+        {!isLast && <span aria-hidden className="w-px grow bg-line" />}
+      </div>
+      <div className="min-w-0 grow pb-4">
+        <p className="flex flex-wrap items-baseline gap-x-2">
+          <span>{WORDS[type] ?? type}</span>
+          {recipient && <span className="font-mono text-xs break-all text-muted">{recipient}</span>}
+          <time dateTime={at} className="text-xs text-muted">
+            {absoluteTime(at)}
+          </time>
+        </p>
+        {answer?.message && (
+          <p className="mt-0.5 font-mono text-xs break-words text-muted">
+            {[answer.code, answer.enhanced_code, answer.message].filter(Boolean).join(' ')}
+          </p>
+        )}
+        {attempt?.transcript && attempt.transcript.length > 0 && <Dialogue attempt={attempt} />}
+      </div>
+    </li>
+  );
+}
+
+/** Two sides of a conversation; the reply that decided is its last one. */
+function Dialogue({ attempt }: { attempt: Attempt }): ReactNode {
+  const lines = attempt.transcript ?? [];
+  const decisive = lines.findLastIndex((line) => line.startsWith('S:'));
+  return (
+    <details className="mt-1">
+      <summary className="text-xs text-muted">
+        Attempt {attempt.number}, {inWords((attempt.duration_ms ?? 0) / 1000)}
+        {attempt.phase && `, ended at ${attempt.phase}`}
+        {attempt.in_doubt && ', in doubt: the message may have arrived'}
+      </summary>
+      <div className="mt-1.5 space-y-0.5 overflow-x-auto rounded-lg border border-line bg-side p-2 font-mono text-xs">
+        {lines.map((line, index) => (
+          <p
+            key={index}
+            className={`whitespace-pre-wrap ${line.startsWith('S:') ? 'pl-6' : ''} ${index === decisive ? 'font-semibold text-text' : 'text-muted'}`}
+          >
+            {line}
+          </p>
+        ))}
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,65 @@
+/** What webhooks were sent about one email, newest first. */
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { EmailWebhookDelivery } from '../../../../../sdk/src/api.ts';
+import { useApi } from '../../../api/scope.ts';
+import { DeliveryMark } from '../../../ui/delivery-mark.tsx';
+import { Problem } from '../../../ui/states.tsx';
+import { Time } from '../../../ui/time.tsx';
+
+/** While one is under way; its end is no event of the email. */
+const REFRESH_MS = 5_000;
+
+type Deliveries = { data: EmailWebhookDelivery[]; has_more: boolean };
+
+/** @param children what is around them; nothing is shown where no webhook was notified */
+export function EmailWebhooks(props: {
+  emailId: string;
+  around: (deliveries: ReactNode) => ReactNode;
+}): ReactNode {
+  const api = useApi();
+  const path = `/v1/emails/${props.emailId}/webhook-deliveries`;
+  const deliveries = useQuery({
+    queryKey: [...api.key, 'email', props.emailId, 'webhook-deliveries'],
+    queryFn: ({ signal }) => api.get<Deliveries>(path, signal),
+    refetchInterval: ({ state }) =>
+      state.data?.data.some(({ status }) => status === 'pending') ? REFRESH_MS : false,
+  });
+  if (deliveries.isPending) return null;
+  if (deliveries.isError) {
+    return props.around(
+      <Problem error={deliveries.error} retry={() => void deliveries.refetch()} />,
+    );
+  }
+  const { data, has_more: hasMore } = deliveries.data;
+  if (data.length === 0) return null;
+  return props.around(
+    <>
+      <ul className="divide-y divide-line rounded-lg border border-line text-sm">
+        {data.map(({ id, webhook_id: webhookId, webhook_url: url, ...delivery }) => (
+          <li
+            key={`${id} ${webhookId}`}
+            className="flex flex-wrap items-center gap-x-3 gap-y-1 px-3 py-2"
+          >
+            <DeliveryMark status={delivery.status} />
+            <Link
+              to="/$project/$environment/webhooks/$id"
+              params={{ ...api.scope, id: webhookId }}
+              search={{ delivery: id }}
+              className="hover:underline"
+            >
+              {delivery.type}
+            </Link>
+            <span className="min-w-0 grow font-mono text-xs break-all text-muted">{url}</span>
+            <span className="text-muted tabular-nums">
+              {delivery.attempts} {delivery.attempts === 1 ? 'attempt' : 'attempts'}
+            </span>
+            <Time at={delivery.created_at} />
+          </li>
+        ))}
+      </ul>
+      {hasMore && <p className="mt-1 text-sm text-muted">The newest 100 are shown.</p>}
+    </>,
+  );
+}

@@ -1,0 +1,247 @@
+/** Requests that failed or changed something, newest first; one of them is open by its id in the address. */
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { ApiRequest, ApiRequestDetail } from '../../../../sdk/src/api.ts';
+import { ApiError } from '../../api/client.ts';
+import { useList } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { AllowedScreen } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { CopyButton } from '../../ui/copy.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { INPUT } from '../../ui/field.tsx';
+import { Mark } from '../../ui/mark.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Code, Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { ListTable } from '../../ui/table.tsx';
+import { absoluteTime, inWords } from '../../lib/time.ts';
+import { Time } from '../../ui/time.tsx';
+
+const STATUSES = [
+  ['', 'Any status'],
+  ['failed', 'Failed'],
+  ['4xx', '4xx: the request'],
+  ['5xx', '5xx: the service'],
+  ['2xx', '2xx: changes'],
+] as const;
+const METHODS = [
+  ['', 'Any method'],
+  ['GET', 'GET'],
+  ['POST', 'POST'],
+  ['PATCH', 'PATCH'],
+  ['DELETE', 'DELETE'],
+] as const;
+
+export function ApiLogScreen(): ReactNode {
+  return (
+    <AllowedScreen to="listRequests" title="API log">
+      <Entries />
+    </AllowedScreen>
+  );
+}
+
+type Search = Partial<Record<'id' | 'status' | 'method' | 'key_id', string | undefined>>;
+
+function Entries(): ReactNode {
+  const { id, ...filter } = useSearch({ from: '/$project/$environment/api-log' });
+  const navigate = useNavigate();
+  const list = useList<ApiRequest>('/v1/requests', (one) => one.id, filter);
+  const show = (changes: Search): void =>
+    void navigate({ to: '.', params: true, search: { ...filter, ...changes } });
+  return (
+    <>
+      <PageHead
+        title="API log"
+        about="Requests that failed, and changes; sending and reading only when they fail. Kept for a week."
+      >
+        <Choice
+          label="Status"
+          options={STATUSES}
+          chosen={filter.status}
+          onChoose={(status) => show({ status })}
+        />
+        <Choice
+          label="Method"
+          options={METHODS}
+          chosen={filter.method}
+          onChoose={(method) => show({ method })}
+        />
+      </PageHead>
+      {filter.key_id !== undefined && (
+        <p className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2 text-sm">
+          Only of the key <code className="font-mono text-xs break-all">{filter.key_id}</code>
+          <Button onClick={() => show({ key_id: undefined })}>Show all</Button>
+        </p>
+      )}
+      <ListTable
+        label="API log"
+        list={list}
+        keyOf={(one) => one.id}
+        columns={[
+          { title: 'Status', cell: ({ status }) => <StatusOf status={status} /> },
+          {
+            title: 'Request',
+            cell: (one) => <What request={one} onOpen={() => show({ id: one.id })} />,
+          },
+          {
+            title: 'By',
+            isWide: true,
+            cell: ({ actor }) => <Actor actor={actor} onChoose={(key_id) => show({ key_id })} />,
+          },
+          { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
+        ]}
+        empty={
+          <Empty title="No requests">
+            <p>Requests with a key or from the dashboard appear here when they fail.</p>
+          </Empty>
+        }
+      />
+      <Dialog isOpen={id !== undefined} onClose={() => show({})} title="Request">
+        {id !== undefined && <Entry id={id} />}
+      </Dialog>
+    </>
+  );
+}
+
+function What(props: { request: ApiRequest; onOpen: () => void }): ReactNode {
+  const { method, path, error } = props.request;
+  return (
+    <>
+      <button
+        type="button"
+        className="text-left font-mono text-xs break-all hover:underline"
+        onClick={props.onOpen}
+      >
+        {method} {path}
+      </button>
+      {error && <span className="block break-words text-muted">{error.message}</span>}
+    </>
+  );
+}
+
+/** A key shows its requests. */
+function Actor(props: {
+  actor: ApiRequest['actor'];
+  onChoose: (keyId: string) => void;
+}): ReactNode {
+  const { type, id, name } = props.actor;
+  if (type === 'member') return name ?? id;
+  return (
+    <button
+      type="button"
+      className="text-left break-words hover:underline"
+      onClick={() => props.onChoose(id)}
+    >
+      {name ?? id}
+    </button>
+  );
+}
+
+function Choice(props: {
+  label: string;
+  options: readonly (readonly [value: string, text: string])[];
+  chosen: string | undefined;
+  onChoose: (value: string | undefined) => void;
+}): ReactNode {
+  return (
+    <select
+      aria-label={props.label}
+      value={props.chosen ?? ''}
+      onChange={(event) => props.onChoose(event.target.value || undefined)}
+      className={`${INPUT} w-auto!`}
+    >
+      {props.options.map(([value, text]) => (
+        <option key={value} value={value}>
+          {text}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function StatusOf({ status }: { status: number }): ReactNode {
+  const look = status >= 500 ? 'bad' : status >= 400 ? 'wait' : 'good';
+  return <Mark look={look}>{status}</Mark>;
+}
+
+/** An entry is written within a second of its answer. */
+const ASKED_AGAIN = 3;
+const ASKED_AGAIN_MS = 700;
+
+function Entry({ id }: { id: string }): ReactNode {
+  const api = useApi();
+  const path = `/v1/requests/${encodeURIComponent(id)}`;
+  const entry = useQuery({
+    queryKey: [...api.key, path],
+    queryFn: ({ signal }) => api.get<ApiRequestDetail>(path, signal),
+    retry: (count, error) =>
+      count < ASKED_AGAIN && error instanceof ApiError && error.status === 404,
+    retryDelay: ASKED_AGAIN_MS,
+  });
+  if (entry.isPending) return <RowsSkeleton rows={4} />;
+  if (entry.isError) return <NoEntry id={id} error={entry.error} />;
+  return <Loaded request={entry.data} />;
+}
+
+function NoEntry({ id, error }: { id: string; error: unknown }): ReactNode {
+  if (!(error instanceof ApiError) || error.status !== 404) return <Problem error={error} />;
+  return (
+    <div className="space-y-2 p-4">
+      <p>The log of this project and environment has no such request.</p>
+      <p className="text-sm text-muted">
+        It has what failed with a key or from the dashboard, and changes, of the last week. Of many
+        in a minute it has the first hundred. The log of the service names every request by its id:{' '}
+        <code className="font-mono text-xs break-all">{id}</code>
+      </p>
+    </div>
+  );
+}
+
+function Loaded({ request }: { request: ApiRequestDetail }): ReactNode {
+  const { actor, error, body } = request;
+  const facts: [string, ReactNode][] = [
+    ['Status', <StatusOf status={request.status} />],
+    ['By', [actor.name ?? actor.id, actor.hint].filter(Boolean).join(', ')],
+    ['When', `${absoluteTime(request.created_at)}, in ${inWords(request.duration_ms / 1000)}`],
+    ['From', [request.network, request.user_agent].filter(Boolean).join(', ')],
+    ['Id', <IdOf id={request.id} />],
+  ];
+  return (
+    <div className="space-y-3 p-4">
+      <p className="font-mono text-sm break-all">
+        {request.method} {request.path}
+      </p>
+      {error && (
+        <p className="break-words text-bad">
+          {error.message} <span className="text-muted">({error.code})</span>
+        </p>
+      )}
+      <dl className="space-y-1 text-sm">
+        {facts.map(([name, value]) => (
+          <div key={name} className="flex gap-3">
+            <dt className="w-16 shrink-0 text-muted">{name}</dt>
+            <dd className="min-w-0 break-words">{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {body != null && (
+        <>
+          <p className="text-sm text-muted">
+            The body, without content and secrets: of other texts the size is shown.
+          </p>
+          <Code what="body" text={JSON.stringify(body, null, 2)} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function IdOf({ id }: { id: string }): ReactNode {
+  return (
+    <span className="flex items-center gap-1">
+      <code className="font-mono text-xs break-all">{id}</code>
+      <CopyButton text={id} what="request id" />
+    </span>
+  );
+}

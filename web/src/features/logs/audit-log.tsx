@@ -1,0 +1,60 @@
+/** Who changed what, newest first. */
+import type { ReactNode } from 'react';
+import type { AuditEvent } from '../../../../sdk/src/api.ts';
+import { useList } from '../../api/list.ts';
+import { AllowedScreen } from '../../ui/allowed.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Empty } from '../../ui/states.tsx';
+import { ListTable } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+
+export function AuditLogScreen(): ReactNode {
+  return (
+    <AllowedScreen to="listAuditEvents" title="Audit log">
+      <Entries />
+    </AllowedScreen>
+  );
+}
+
+function Entries(): ReactNode {
+  const list = useList<AuditEvent>('/v1/audit_log', ({ id }) => id);
+  return (
+    <>
+      <PageHead
+        title="Audit log"
+        about="What members, keys and the command line changed, in all projects."
+      />
+      <ListTable
+        label="Audit log"
+        list={list}
+        keyOf={({ id }) => id}
+        columns={[
+          { title: 'What', cell: ({ action }) => wordsOf(action) },
+          {
+            title: 'Of',
+            isWide: true,
+            cell: ({ target_id: id }) => <span className="font-mono text-xs break-all">{id}</span>,
+          },
+          {
+            title: 'Who',
+            cell: ({ actor }) => (
+              <span className="break-words">{actor.name ?? 'the command line'}</span>
+            ),
+          },
+          {
+            title: 'From',
+            isWide: true,
+            cell: ({ network }) => <span className="font-mono text-xs">{network}</span>,
+          },
+          { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
+        ]}
+        empty={<Empty title="Nothing was changed yet" />}
+      />
+    </>
+  );
+}
+
+/** `createApiKey` as "create api key": the names of operations are words already. */
+function wordsOf(action: string): string {
+  return action.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}

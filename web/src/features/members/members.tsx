@@ -1,0 +1,242 @@
+/** Who may use this installation, as what; and who is invited. */
+import { useQuery } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import type { Invitation, InvitationWithLink, Member } from '../../../../sdk/src/api.ts';
+import { useList, useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { sessionQuery } from '../../api/session.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Allowed, useMay, useRole } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, Select, textsOf } from '../../ui/field.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Code, Empty } from '../../ui/states.tsx';
+import { ListTable, Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useOfferUndo } from '../../ui/undo.tsx';
+
+const ROLES = [
+  ['developer', 'Developer: sends, changes templates and webhooks'],
+  ['viewer', 'Viewer: reads'],
+  ['admin', 'Admin: also domains, keys, suppressions, members'],
+  ['owner', 'Owner: everything'],
+] as const;
+
+type Open =
+  | { kind: 'invite' }
+  | { kind: 'role' | 'remove'; member: Member }
+  | { kind: 'withdraw'; invitation: Invitation }
+  | null;
+
+export function MembersScreen(): ReactNode {
+  const [open, setOpen] = useState<Open>(null);
+  const { data: session } = useQuery(sessionQuery);
+  const own = useRole();
+  const may = useMay();
+  const list = useList<Member>('/v1/members', ({ id }) => id);
+  return (
+    <>
+      <PageHead title="Members" about="All members see all projects.">
+        <Allowed to="createInvitation">
+          <Button look="primary" onClick={() => setOpen({ kind: 'invite' })}>
+            Invite
+          </Button>
+        </Allowed>
+      </PageHead>
+      <ListTable
+        label="Members"
+        list={list}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            title: 'Member',
+            cell: ({ name, email }) => (
+              <>
+                <span className="font-medium break-words">{name}</span>
+                <span className="block font-mono text-xs break-all text-muted">{email}</span>
+              </>
+            ),
+          },
+          { title: 'Role', cell: ({ role }) => role },
+          {
+            title: 'Signed in',
+            isWide: true,
+            cell: ({ last_signed_in_at: at }) => (at === null ? 'never' : <Time at={at} />),
+          },
+          {
+            title: '',
+            isNumber: true,
+            isHidden: !may('updateMember'),
+            cell: (member) =>
+              member.id !== session?.member.id &&
+              (member.role !== 'owner' || own === 'owner') && (
+                <span className="inline-flex gap-2">
+                  <Button
+                    aria-label={`Change the role of ${member.name}`}
+                    onClick={() => setOpen({ kind: 'role', member })}
+                  >
+                    Role
+                  </Button>
+                  <Button
+                    look="danger"
+                    aria-label={`Remove ${member.name}`}
+                    onClick={() => setOpen({ kind: 'remove', member })}
+                  >
+                    Remove
+                  </Button>
+                </span>
+              ),
+          },
+        ]}
+        empty={<Empty title="No members" />}
+      />
+      <Allowed to="listInvitations">
+        <Invitations onWithdraw={(invitation) => setOpen({ kind: 'withdraw', invitation })} />
+      </Allowed>
+      <Dialogs open={open} close={() => setOpen(null)} />
+    </>
+  );
+}
+
+function Dialogs({ open, close }: { open: Open; close: () => void }): ReactNode {
+  return (
+    <>
+      <Dialog isOpen={open?.kind === 'invite'} onClose={close} title="Invite">
+        <InviteForm />
+      </Dialog>
+      <Dialog isOpen={open?.kind === 'role'} onClose={close} title="Change the role">
+        {open?.kind === 'role' && <RoleForm member={open.member} onDone={close} />}
+      </Dialog>
+      <Dialog isOpen={open?.kind === 'remove'} onClose={close} title="Remove this member?">
+        {open?.kind === 'remove' && (
+          <DeleteForm path={`/v1/members/${open.member.id}`} action="Remove" onDone={close}>
+            {open.member.name} is signed out everywhere and cannot sign in any more.
+          </DeleteForm>
+        )}
+      </Dialog>
+      <Dialog isOpen={open?.kind === 'withdraw'} onClose={close} title="Withdraw this invitation?">
+        {open?.kind === 'withdraw' && (
+          <DeleteForm
+            path={`/v1/invitations/${open.invitation.id}`}
+            action="Withdraw"
+            onDone={close}
+          >
+            The link that {open.invitation.email} has leads nowhere then.
+          </DeleteForm>
+        )}
+      </Dialog>
+    </>
+  );
+}
+
+function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => void }): ReactNode {
+  const { rows } = useList<Invitation>('/v1/invitations', ({ id }) => id);
+  if (rows.length === 0) return null;
+  return (
+    <>
+      <h2 className="px-4 pt-6 pb-2 font-medium">Invited</h2>
+      <Table
+        label="Invitations"
+        rows={rows}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            title: 'Address',
+            cell: ({ email }) => <span className="font-mono text-xs break-all">{email}</span>,
+          },
+          { title: 'Role', cell: ({ role }) => role },
+          { title: 'Until', isWide: true, cell: ({ expires_at: at }) => <Time at={at} /> },
+          {
+            title: '',
+            isNumber: true,
+            cell: (invitation) => (
+              <Button
+                aria-label={`Withdraw the invitation of ${invitation.email}`}
+                onClick={() => onWithdraw(invitation)}
+              >
+                Withdraw
+              </Button>
+            ),
+          },
+        ]}
+      />
+    </>
+  );
+}
+
+function InviteForm(): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const [url, setUrl] = useState<string | null>(null);
+  const invite = async (form: FormData): Promise<void> => {
+    setUrl((await api.send<InvitationWithLink>('POST', '/v1/invitations', textsOf(form))).url);
+    await reload('/v1/invitations');
+  };
+  if (url !== null) {
+    return (
+      <div className="space-y-3 p-4">
+        <p>Give this link to the person; it works once, and is shown only now.</p>
+        <Code what="link" text={url} />
+      </div>
+    );
+  }
+  return (
+    <ActionForm action="Create the link" send={invite}>
+      <Field label="Email" name="email" type="email" autoComplete="off" required />
+      <RoleSelect />
+    </ActionForm>
+  );
+}
+
+/** Only an owner makes owners. */
+function RoleSelect({ chosen }: { chosen?: Member['role'] }): ReactNode {
+  const role = useRole();
+  const options = ROLES.filter(([name]) => role === 'owner' || name !== 'owner');
+  return <Select label="Role" name="role" options={options} chosen={chosen} />;
+}
+
+function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): ReactNode {
+  const offerUndo = useOfferUndo();
+  const api = useApi();
+  const reload = useReload();
+  const change = async (form: FormData): Promise<void> => {
+    const set = async (role: string): Promise<void> => {
+      await api.send('PATCH', `/v1/members/${member.id}`, { role });
+      await reload('/v1/members');
+    };
+    const { role = member.role } = textsOf(form);
+    await set(role);
+    onDone();
+    const text = `${member.name} is ${role} now.`;
+    if (role !== member.role) offerUndo({ text, undo: () => set(member.role) });
+  };
+  return (
+    <ActionForm action="Change" send={change}>
+      <p>
+        {member.name} is {member.role} at present.
+      </p>
+      <RoleSelect chosen={member.role} />
+    </ActionForm>
+  );
+}
+
+function DeleteForm(props: {
+  path: string;
+  action: string;
+  onDone: () => void;
+  children: ReactNode;
+}): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const remove = async (): Promise<void> => {
+    await api.send('DELETE', props.path);
+    await reload('/v1/');
+    props.onDone();
+  };
+  return (
+    <ActionForm action={props.action} look="danger" send={remove}>
+      <p>{props.children}</p>
+    </ActionForm>
+  );
+}

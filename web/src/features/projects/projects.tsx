@@ -1,0 +1,223 @@
+/** The projects of the organization, and the limits of the one that is open. */
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Limits, Project } from '../../../../sdk/src/api.ts';
+import { isNearlyFull, megabytes } from './storage-words.ts';
+import { useList, useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { sessionQuery } from '../../api/session.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Allowed, useMay } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { CopyButton } from '../../ui/copy.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, textsOf } from '../../ui/field.tsx';
+import { Mark } from '../../ui/mark.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Section } from '../../ui/section.tsx';
+import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { ListTable, Table } from '../../ui/table.tsx';
+import { inWords } from '../../lib/time.ts';
+import { Time } from '../../ui/time.tsx';
+
+const PATH = '/v1/projects';
+
+export function ProjectsScreen(): ReactNode {
+  const { scope } = useApi();
+  const may = useMay();
+  const [open, setOpen] = useState<'create' | Project | null>(null);
+  const close = (): void => setOpen(null);
+  const list = useList<Project>(PATH, ({ id }) => id);
+  const name = list.rows.find(({ id }) => id === scope.project)?.name ?? 'this project';
+  return (
+    <>
+      <PageHead
+        title="Projects"
+        about="Each has domains, keys, emails and limits of its own, for live and for test."
+      >
+        <Allowed to="createProject">
+          <Button look="primary" onClick={() => setOpen('create')}>
+            Create a project
+          </Button>
+        </Allowed>
+      </PageHead>
+      <ListTable
+        label="Projects"
+        list={list}
+        keyOf={({ id }) => id}
+        columns={[
+          { title: 'Name', cell: (project) => <NameOf project={project} /> },
+          { title: 'Created', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
+          {
+            title: '',
+            isNumber: true,
+            isHidden: !may('updateProject'),
+            cell: (project) => (
+              <Button aria-label={`Rename ${project.name}`} onClick={() => setOpen(project)}>
+                Rename
+              </Button>
+            ),
+          },
+        ]}
+        empty={<Empty title="No projects" />}
+      />
+      <LimitsSection of={`${name}, ${scope.environment}`} />
+      <Dialog isOpen={open === 'create'} onClose={close} title="Create a project">
+        <NameForm action="Create" onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open !== null && open !== 'create'} onClose={close} title="Rename">
+        {open !== null && open !== 'create' && (
+          <NameForm action="Rename" project={open} onDone={close} />
+        )}
+      </Dialog>
+    </>
+  );
+}
+
+function NameOf({ project: { id, name } }: { project: Project }): ReactNode {
+  const { scope } = useApi();
+  return (
+    <>
+      <Link
+        to="/$project/$environment/projects"
+        params={{ project: id, environment: scope.environment }}
+        className="font-medium break-words hover:underline"
+      >
+        {name}
+      </Link>
+      {id === scope.project && <span className="ml-2 text-muted">open</span>}
+      <span className="flex items-center gap-1 font-mono text-xs break-all text-muted">
+        {id}
+        <CopyButton text={id} what={`id of ${name}`} />
+      </span>
+    </>
+  );
+}
+
+/** @param props.project what is renamed; without it one is created */
+function NameForm(props: { action: string; project?: Project; onDone: () => void }): ReactNode {
+  const { project } = props;
+  const api = useApi();
+  const cache = useQueryClient();
+  const reload = useReload();
+  const send = async (form: FormData): Promise<void> => {
+    if (project) await api.send('PATCH', `${PATH}/${project.id}`, textsOf(form));
+    else await api.send('POST', PATH, textsOf(form));
+    // The menu of projects has their names.
+    await cache.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
+    await reload(PATH);
+    props.onDone();
+  };
+  return (
+    <ActionForm action={props.action} send={send}>
+      <Field
+        label="Name"
+        name="name"
+        defaultValue={project?.name}
+        maxLength={100}
+        autoComplete="off"
+        required
+      />
+    </ActionForm>
+  );
+}
+
+function LimitsSection({ of }: { of: string }): ReactNode {
+  const api = useApi();
+  const limits = useQuery({
+    queryKey: [...api.key, '/v1/limits'],
+    queryFn: ({ signal }) => api.get<Limits>('/v1/limits', signal),
+  });
+  return (
+    <Section
+      title={`Limits of ${of}`}
+      about="Who runs the service sets them: a variable for all projects, a command for one."
+      wide={
+        <>
+          {limits.isPending && <RowsSkeleton rows={4} />}
+          {limits.isError && <Problem error={limits.error} retry={() => void limits.refetch()} />}
+          {limits.isSuccess && (
+            <Table
+              label="Limits"
+              rows={rowsOf(limits.data)}
+              keyOf={({ what }) => what}
+              columns={[
+                { title: 'What', cell: ({ what }) => what },
+                { title: 'Limit', cell: ({ limit }) => limit },
+                { title: 'Now', cell: ({ now }) => now },
+                {
+                  title: 'Set by',
+                  isWide: true,
+                  cell: ({ setBy }) => <code className="font-mono text-xs">{setBy}</code>,
+                },
+              ]}
+            />
+          )}
+        </>
+      }
+    />
+  );
+}
+
+type Row = { what: string; limit: string; now: ReactNode; setBy: string };
+
+function rowsOf({ limits, domains, storage, retention }: Limits): Row[] {
+  return [
+    ...limits.map((limit) => ({
+      what: limit.counts,
+      limit: `${limit.limit.toLocaleString()} in ${inWords(limit.window_s)}`,
+      now: <Left limit={limit} />,
+      setBy: limit.is_own ? `letterhaus projects set-limit${categoryOf(limit)}` : limit.variable,
+    })),
+    {
+      what: 'domains',
+      limit: domains.max.toLocaleString(),
+      now: `${domains.used.toLocaleString()} used`,
+      setBy: 'LETTERHAUS_DOMAINS_MAX, letterhaus projects set-domains-max',
+    },
+    {
+      what: 'stored mail',
+      limit: storage.max_bytes === null ? 'no limit' : megabytes(storage.max_bytes),
+      now: <Stored storage={storage} />,
+      setBy: 'LETTERHAUS_STORAGE_MAX_MB, letterhaus projects set-storage-max',
+    },
+    {
+      what: 'content of emails',
+      limit: keptFor(retention.content_hours),
+      now: '',
+      setBy: 'LETTERHAUS_RETENTION_CONTENT, letterhaus projects set-retention',
+    },
+    {
+      what: 'emails with their timeline',
+      limit: keptFor(retention.metadata_hours),
+      now: '',
+      setBy: 'LETTERHAUS_RETENTION_METADATA, letterhaus projects set-retention',
+    },
+  ];
+}
+
+type Limit = Limits['limits'][number];
+
+function categoryOf({ category }: Limit): string {
+  // There may be as many dry runs as emails.
+  return category === 'sending' || category === 'dry_runs' ? '' : ` --category ${category}`;
+}
+
+function Left({ limit: { limit, remaining, reset_s: resetS } }: { limit: Limit }): ReactNode {
+  if (remaining === limit) return <span className="text-muted">unused</span>;
+  if (remaining > 0) return `${remaining.toLocaleString()} left for ${inWords(resetS)}`;
+  return <Mark look="bad">used up for {inWords(resetS)}</Mark>;
+}
+
+function Stored({ storage }: Pick<Limits, 'storage'>): ReactNode {
+  const text = `${megabytes(storage.used_bytes)} used`;
+  return isNearlyFull(storage) ? <Mark look="bad">{text}</Mark> : text;
+}
+
+const DAY_H = 24;
+
+function keptFor(hours: number | null): string {
+  if (hours === null) return 'kept for ever';
+  return hours % DAY_H === 0 ? `kept for ${hours / DAY_H} days` : `kept for ${hours} hours`;
+}

@@ -1,0 +1,239 @@
+/** Hold, release, retry and drop waiting mail, each after a confirmation; a drop can be undone for a minute. */
+import { type ReactNode, useEffect, useState } from 'react';
+import type { Queue, QueueChange, QueueDrop } from '../../../../sdk/src/api.ts';
+import { useReload } from '../../api/list.ts';
+import { type Api, useApi } from '../../api/scope.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Allowed } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, Select, textsOf } from '../../ui/field.tsx';
+import { sentenceOf } from '../../ui/states.tsx';
+import { PATH, type QueueScopeName, recipients } from './queue-words.tsx';
+
+const CHANGES = {
+  retry: {
+    label: 'Retry now',
+    asks: 'Retry waiting mail now?',
+    done: 'due now',
+    says: 'It is due at once, except what is held. A suspended provider stays suspended.',
+  },
+  hold: {
+    label: 'Hold',
+    asks: 'Hold waiting mail?',
+    done: 'held',
+    says: 'It is not attempted until it is released, and fails when it expires. Mail that is accepted later is not held.',
+  },
+  release: {
+    label: 'Release',
+    asks: 'Release held mail?',
+    done: 'released',
+    says: 'Held mail is attempted again.',
+  },
+  drop: {
+    label: 'Drop',
+    asks: 'Drop waiting mail?',
+    done: 'dropped in a minute',
+    says: 'It is held at once and canceled in a minute, with events and webhooks. Until then you can undo it.',
+  },
+} as const;
+type Change = keyof typeof CHANGES;
+const ORDER: readonly Change[] = ['retry', 'hold', 'release', 'drop'];
+
+type Target = { provider?: string; domain?: string; email_id?: string; all?: true };
+
+/** Buttons for what waits for a provider, or for all of the scope if none is given. */
+export function QueueChanges(props: { provider?: string; scope: QueueScopeName }): ReactNode {
+  const { provider, scope } = props;
+  const [change, setChange] = useState<Change | null>(null);
+  const [said, setSaid] = useState('');
+  const done = (text: string): void => {
+    setSaid(text);
+    setChange(null);
+  };
+  return (
+    <Allowed to="holdQueue">
+      <div className="flex flex-wrap items-center gap-2">
+        {ORDER.map((one) => (
+          <Button
+            key={one}
+            look={one === 'drop' ? 'danger' : 'plain'}
+            onClick={() => setChange(one)}
+          >
+            {CHANGES[one].label}
+          </Button>
+        ))}
+      </div>
+      <p role="status" className="w-full text-sm text-muted empty:hidden">
+        {said}
+      </p>
+      <Dialog
+        isOpen={change !== null}
+        onClose={() => setChange(null)}
+        title={change === null ? '' : CHANGES[change].asks}
+      >
+        {change !== null && (
+          <ChangeForm
+            change={change}
+            scope={scope}
+            onDone={done}
+            {...(provider === undefined ? {} : { provider })}
+          />
+        )}
+      </Dialog>
+    </Allowed>
+  );
+}
+
+const OF_SCOPE: Readonly<Record<QueueScopeName, string>> = {
+  project: 'Only of this project and environment.',
+  organization: 'Of all projects, in both environments.',
+};
+
+/** What may be selected, with what the field for it is called. */
+const KINDS = [
+  ['domain', 'Recipients at a domain', 'Domain'],
+  ['provider', 'What waits for a provider', 'Provider'],
+  ['email_id', 'The recipients of an email', 'Id of the email'],
+  ['all', 'Everything on this page', null],
+] as const;
+
+function ChangeForm(props: {
+  change: Change;
+  provider?: string;
+  scope: QueueScopeName;
+  onDone: (said: string) => void;
+}): ReactNode {
+  const { change, provider, scope, onDone } = props;
+  const api = useApi();
+  const reload = useReload();
+  const { label, says } = CHANGES[change];
+  const send = async (form: FormData): Promise<void> => {
+    const target = provider === undefined ? targetOf(form) : { provider };
+    const { found, changed, busy } = await makeChange(api, change, { ...target, scope });
+    await reload(PATH);
+    const rest = busy === 0 ? '' : ` Workers have ${recipients(busy)}, which stay as they are.`;
+    const nothing = found === 0 ? 'Nothing waits that matches.' : null;
+    onDone(nothing ?? `${recipients(changed)} ${CHANGES[change].done}.${rest}`);
+  };
+  return (
+    <ActionForm action={label} look={change === 'drop' ? 'danger' : 'primary'} send={send}>
+      {provider === undefined ? (
+        <TargetFields />
+      ) : (
+        <p>
+          What waits for <span className="font-mono text-xs break-all">{provider}</span>.
+        </p>
+      )}
+      <p>{OF_SCOPE[scope]}</p>
+      <p className="text-muted">{says}</p>
+    </ActionForm>
+  );
+}
+
+function TargetFields(): ReactNode {
+  const [kind, setKind] = useState<string>(KINDS[0][0]);
+  const label = KINDS.find(([name]) => name === kind)?.[2] ?? null;
+  return (
+    <>
+      <Select
+        label="Which"
+        name="kind"
+        options={KINDS.map(([name, text]) => [name, text] as const)}
+        onChange={setKind}
+      />
+      {label !== null && (
+        <Field key={kind} label={label} name="value" autoComplete="off" required />
+      )}
+    </>
+  );
+}
+
+function targetOf(form: FormData): Target {
+  const { kind = '', value = '' } = textsOf(form);
+  return kind === 'all' ? { all: true } : { [kind]: value.trim() };
+}
+
+type Sum = Pick<QueueChange, 'found' | 'busy' | 'changed'>;
+
+/** A long queue is changed by several requests. */
+async function makeChange(
+  api: Api,
+  change: Change,
+  selection: Target & { scope: QueueScopeName },
+): Promise<Sum> {
+  if (change === 'drop') return api.send<QueueDrop>('POST', `${PATH}/drop`, selection);
+  const sum = { found: 0, busy: 0, changed: 0 };
+  let from: string | null | undefined;
+  do {
+    const body = from === undefined ? selection : { ...selection, from };
+    const part: QueueChange = await api.send<QueueChange>('POST', `${PATH}/${change}`, body);
+    sum.found += part.found;
+    sum.busy += part.busy;
+    sum.changed += part.changed;
+    from = part.next;
+  } while (from !== null);
+  return sum;
+}
+
+/** Drops that can still be undone, of everybody who may see them: also after the page was loaded again. */
+export function Drops({ drops }: { drops: Queue['drops'] }): ReactNode {
+  if (drops.length === 0) return null;
+  return (
+    <ul
+      aria-label="Drops"
+      className="sticky bottom-0 z-30 mt-auto divide-y divide-line border-t border-line bg-raised"
+    >
+      {drops.map((drop) => (
+        <Undo key={drop.id} drop={drop} />
+      ))}
+    </ul>
+  );
+}
+
+function Undo({ drop }: { drop: QueueDrop }): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const [failure, setFailure] = useState<string | null>(null);
+  const leftS = useSecondsUntil(drop.drops_at);
+  const undo = async (): Promise<void> => {
+    try {
+      await api.send('DELETE', `${PATH}/drops/${drop.id}`);
+    } catch (error) {
+      setFailure(sentenceOf(error));
+    }
+    await reload(PATH);
+  };
+  return (
+    <li className="flex flex-wrap items-center gap-x-4 gap-y-1 px-4 py-2.5 text-sm">
+      <span className="min-w-0 grow">
+        {recipients(drop.changed)}{' '}
+        {leftS > 0 ? `will be dropped in ${leftS} s` : 'are being dropped'}{' '}
+        <span className="font-mono text-xs break-all text-muted">{drop.selection}</span>
+      </span>
+      {failure !== null && (
+        <span role="alert" className="text-bad">
+          {failure}
+        </span>
+      )}
+      {leftS > 0 && (
+        <Allowed to="undoQueueDrop">
+          <Button onClick={() => void undo()}>Undo</Button>
+        </Allowed>
+      )}
+    </li>
+  );
+}
+
+const SECOND_MS = 1_000;
+
+function useSecondsUntil(at: string): number {
+  const left = (): number => Math.max(0, Math.ceil((Date.parse(at) - Date.now()) / SECOND_MS));
+  const [seconds, setSeconds] = useState(left);
+  useEffect(() => {
+    setSeconds(left());
+    const timer = setInterval(() => setSeconds(left()), SECOND_MS);
+    return () => clearInterval(timer);
+  }, [at]);
+  return seconds;
+}

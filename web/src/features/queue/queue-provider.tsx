@@ -1,0 +1,165 @@
+/** A provider in the queue: its state and limit, the settings in effect, and what it said last. */
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { ArrowLeft } from 'lucide-react';
+import type { ReactNode } from 'react';
+import type { QueueProvider } from '../../../../sdk/src/api.ts';
+import { useApi } from '../../api/scope.ts';
+import { PageHead } from '../../ui/page.tsx';
+import { Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { QueueChanges } from './queue-changes.tsx';
+import {
+  count,
+  LimitText,
+  MaybeTime,
+  nameOf,
+  refreshMs,
+  sourceOf,
+  StateMark,
+  PATH,
+  type QueueScopeName,
+} from './queue-words.tsx';
+
+export function QueueProviderView(props: { provider: string; scope: QueueScopeName }): ReactNode {
+  const { provider, scope } = props;
+  const api = useApi();
+  const path = `${PATH}/providers/${encodeURIComponent(provider)}`;
+  const found = useQuery({
+    queryKey: [...api.key, path, scope],
+    queryFn: ({ signal }) => api.get<QueueProvider>(`${path}?scope=${scope}`, signal),
+    refetchInterval: ({ state }) => refreshMs(state.data),
+    placeholderData: keepPreviousData,
+  });
+  return (
+    <>
+      <Link
+        from="/$project/$environment/queue"
+        search={{ scope }}
+        className="mx-4 mt-3 inline-flex items-center gap-1 text-sm text-muted hover:text-text"
+      >
+        <ArrowLeft size={14} aria-hidden /> Queue
+      </Link>
+      <PageHead title={provider} about={found.data && <StateMark row={found.data} />}>
+        <QueueChanges provider={provider} scope={scope} />
+      </PageHead>
+      {found.isPending && <RowsSkeleton />}
+      {found.isError && <Problem error={found.error} retry={() => void found.refetch()} />}
+      {found.data && <Loaded found={found.data} />}
+    </>
+  );
+}
+
+function Loaded({ found }: { found: QueueProvider }): ReactNode {
+  const { is_estimate: isEstimate } = found;
+  const facts: [string, ReactNode][] = [
+    ['Waiting', count(found.waiting, isEstimate)],
+    ['In memory of workers', count(found.with_workers, isEstimate)],
+    ['Due', count(found.due, isEstimate)],
+    ['Held', count(found.held, isEstimate)],
+    ['Oldest due', <MaybeTime key="" at={found.oldest_due_at} />],
+    ['Next', <MaybeTime key="" at={found.next_due_at} />],
+    [
+      'Connections',
+      found.connections === null ? '–' : `${found.connections} of ${found.connections_max}`,
+    ],
+  ];
+  return (
+    <>
+      <p className="px-4 pt-4">
+        {found.limit ? <LimitText row={found} /> : 'Nothing waits for it.'}
+      </p>
+      <dl className="flex flex-wrap gap-x-8 gap-y-2 px-4 pt-3">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt className="text-sm text-muted">{name}</dt>
+            <dd className="tabular-nums">{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <Answers answers={found.answers} />
+      <Settings settings={found.settings} />
+    </>
+  );
+}
+
+function Answers({ answers }: Pick<QueueProvider, 'answers'>): ReactNode {
+  const { scope } = useApi();
+  return (
+    <>
+      <h2 className="px-4 pt-6 pb-2 font-medium">Last answers</h2>
+      {answers.length === 0 && (
+        <p className="px-4 text-sm text-muted">
+          None to the mail of this project and environment that waits in the table.
+        </p>
+      )}
+      {answers.length > 0 && (
+        <Table
+          label="Last answers"
+          rows={answers}
+          keyOf={({ at, email_id: id, recipient }) => `${at} ${id} ${recipient}`}
+          columns={[
+            {
+              title: 'Answer',
+              cell: ({ code, enhanced_code: enhanced, message }) => (
+                <span className="font-mono text-xs break-words">
+                  {[code, enhanced, message].filter((part) => part !== null).join(' ')}
+                </span>
+              ),
+            },
+            {
+              title: 'To',
+              cell: ({ email_id: id, recipient }) => (
+                <Link
+                  to="/$project/$environment/emails/$id"
+                  params={{ ...scope, id }}
+                  className="font-mono text-xs break-all hover:underline"
+                >
+                  {recipient}
+                </Link>
+              ),
+            },
+            {
+              title: 'Server',
+              isWide: true,
+              cell: ({ mx }) => <span className="font-mono text-xs break-all">{mx ?? '–'}</span>,
+            },
+            { title: 'Attempts', isNumber: true, isWide: true, cell: ({ attempts }) => attempts },
+            { title: 'Time', isNumber: true, cell: ({ at }) => <Time at={at} /> },
+          ]}
+        />
+      )}
+    </>
+  );
+}
+
+function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
+  return (
+    <>
+      <h2 className="px-4 pt-6 pb-2 font-medium">Settings in effect</h2>
+      {settings.length === 0 && (
+        <p className="px-4 pb-6 text-sm text-muted">
+          None: test mail is simulated, and no server is connected to.
+        </p>
+      )}
+      {settings.length > 0 && (
+        <Table
+          label="Settings in effect"
+          rows={settings}
+          keyOf={({ name }) => name}
+          columns={[
+            { title: 'Setting', cell: (setting) => nameOf(setting) },
+            { title: 'Value', isNumber: true, cell: ({ value }) => value ?? 'no limit' },
+            { title: 'Set by', cell: (setting) => sourceOf(setting) },
+            {
+              title: 'In the file of LETTERHAUS_SHAPING',
+              isWide: true,
+              cell: ({ path }) => <code className="font-mono text-xs break-all">{path}</code>,
+            },
+          ]}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,143 @@
+/** The queue as it is now, and its numbers, states and settings in words. */
+import { Check, CircleX, Gauge, Hand, type LucideIcon, Timer } from 'lucide-react';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import type { Queue, QueueProvider } from '../../../../sdk/src/api.ts';
+import { useApi } from '../../api/scope.ts';
+import { Time } from '../../ui/time.tsx';
+
+export const PATH = '/v1/queue';
+
+export type QueueScopeName = 'project' | 'organization';
+
+const REFRESH_MS = 3_000;
+/** An estimate takes the service a tenth of a second, and changes slowly. */
+const ESTIMATE_REFRESH_MS = 15_000;
+
+export function refreshMs(report: { is_estimate: boolean } | undefined): number {
+  return report?.is_estimate === true ? ESTIMATE_REFRESH_MS : REFRESH_MS;
+}
+
+export type ProviderRow = Queue['providers'][number];
+type Setting = QueueProvider['settings'][number];
+
+type State = NonNullable<ProviderRow['state']> | 'held';
+
+const LOOKS: Readonly<Record<State, readonly [LucideIcon, colour: string]>> = {
+  open: [Check, 'text-good'],
+  full: [Gauge, 'text-open'],
+  slowed: [Timer, 'text-wait'],
+  suspended: [CircleX, 'text-bad'],
+  held: [Hand, 'text-muted'],
+};
+
+function stateOf({ state, held, waiting }: ProviderRow): State {
+  return waiting > 0 && held >= waiting ? 'held' : (state ?? 'open');
+}
+
+export function StateMark({ row }: { row: ProviderRow }): ReactNode {
+  const state = stateOf(row);
+  const [Icon, colour] = LOOKS[state];
+  return (
+    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${colour}`}>
+      <Icon size={14} aria-hidden className="shrink-0" />
+      {state}
+    </span>
+  );
+}
+
+/** An estimate is rounded: its last digits say nothing. */
+export function count(value: number, isEstimate: boolean): string {
+  if (!isEstimate || value < 1_000) return value.toLocaleString();
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 1);
+  return `≈ ${(Math.round(value / unit) * unit).toLocaleString()}`;
+}
+
+export function recipients(value: number): string {
+  return `${value.toLocaleString()} ${value === 1 ? 'recipient' : 'recipients'}`;
+}
+
+export function MaybeTime({ at }: { at: string | null }): ReactNode {
+  return at === null ? '–' : <Time at={at} />;
+}
+
+/** What the limit is, with the setting that it follows from. */
+export function LimitText({ row }: { row: ProviderRow }): ReactNode {
+  if (row.limit === null) return null;
+  const { name, message, setting } = row.limit;
+  if (name === 'retry' && row.next_due_at !== null) {
+    return (
+      <>
+        All of it waits for its time; the first attempt is <Time at={row.next_due_at} />.
+      </>
+    );
+  }
+  return (
+    <>
+      {message}
+      {setting && <span className="text-muted"> Set by {sourceOf(setting)}.</span>}
+    </>
+  );
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  connections: 'Connections at once',
+  messages_per_connection: 'Messages for each connection',
+  idle_s: 'Seconds until an idle connection ends',
+  new_connections_per_minute: 'New connections in a minute',
+  messages_per_minute: 'Messages in a minute',
+  'suspension.after_failures': 'Failures until it is suspended',
+  'suspension.first_s': 'Seconds of the first suspension',
+  'suspension.longest_s': 'Seconds of the longest suspension',
+  'recovery.hold_down_s': 'Seconds without growth after a complaint',
+  'recovery.step_s': 'Seconds until one connection more',
+  'recovery.try_again_after_s': 'Seconds until the former number is tried again',
+  'uplink.no_answer_s': 'Seconds without any answer until our own network counts as down',
+  'uplink.retry_s': 'Seconds between retries while it is down',
+};
+
+export function nameOf({ name }: Setting): string {
+  return NAMES[name] ?? name;
+}
+
+export function sourceOf({ source, path }: Setting): string {
+  switch (source) {
+    case 'built_in':
+      return 'the default';
+    case 'built_in_provider':
+      return 'the default for this provider';
+    case 'file':
+    case 'file_provider':
+      return `LETTERHAUS_SHAPING, ${path}`;
+  }
+}
+
+/** What waits now, read again every few seconds. */
+export function useQueue(scope: QueueScopeName) {
+  const api = useApi();
+  return useQuery({
+    queryKey: [...api.key, PATH, scope],
+    queryFn: ({ signal }) => api.get<Queue>(`${PATH}?scope=${scope}`, signal),
+    refetchInterval: ({ state }) => refreshMs(state.data),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** In a sentence. */
+export function QueueSummary({ queue }: { queue: Queue }): ReactNode {
+  const { waiting, due, held, is_estimate: isEstimate, oldest_due_at: oldest } = queue;
+  if (waiting === 0) return 'Nothing waits.';
+  return (
+    <>
+      {isEstimate ? `${count(waiting, true)} recipients` : recipients(waiting)}{' '}
+      {waiting === 1 ? 'waits' : 'wait'}, {count(due, isEstimate)} due
+      {oldest && (
+        <>
+          {' '}
+          (the oldest: <MaybeTime at={oldest} />)
+        </>
+      )}
+      {held > 0 && `, ${count(held, isEstimate)} held`}.
+    </>
+  );
+}

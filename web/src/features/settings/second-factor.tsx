@@ -1,0 +1,159 @@
+/**
+ * The second factor of who is signed in: its state, switching it on in two steps (a secret for the app, then
+ * its first code, which yields the recovery codes), and switching it off.
+ */
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import type { RecoveryCodes, Totp, TotpSecret } from '../../../../sdk/src/api.ts';
+import { call } from '../../api/client.ts';
+import { saveAs } from '../../api/download.ts';
+import { sessionQuery } from '../../api/session.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, textsOf } from '../../ui/field.tsx';
+import { QrCode } from './qr-code.tsx';
+import { Mark } from '../../ui/mark.tsx';
+import { Section } from '../../ui/section.tsx';
+import { Code, Problem, RowsSkeleton } from '../../ui/states.tsx';
+
+const PATH = '/v1/session/totp';
+const KEY = ['session', 'totp'] as const;
+/** From here on the page asks for new ones. */
+const FEW_CODES = 3;
+
+export function SecondFactor(): ReactNode {
+  const totp = useQuery({
+    queryKey: KEY,
+    queryFn: ({ signal }) => call<Totp>('GET', PATH, { signal }),
+  });
+  return (
+    <Section
+      title="Second factor"
+      about="Signing in needs a code of an authenticator app besides the password."
+    >
+      {totp.isPending && <RowsSkeleton rows={1} />}
+      {totp.isError && <Problem error={totp.error} retry={() => void totp.refetch()} />}
+      {totp.isSuccess && <State totp={totp.data} />}
+    </Section>
+  );
+}
+
+function State({ totp }: { totp: Totp }): ReactNode {
+  const cache = useQueryClient();
+  const [open, setOpen] = useState<'on' | 'off' | null>(null);
+  const { enabled, recovery_codes_left: left } = totp;
+  const close = (): void => {
+    setOpen(null);
+    void cache.invalidateQueries({ queryKey: KEY });
+    void cache.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
+  };
+  const remove = async (form: FormData): Promise<void> => {
+    await call('DELETE', PATH, { body: textsOf(form) });
+    close();
+  };
+  return (
+    <>
+      <p>
+        <Mark look={enabled ? 'good' : 'none'}>{enabled ? 'on' : 'off'}</Mark>
+        {enabled && (
+          <span className={left <= FEW_CODES ? 'ml-3 text-wait' : 'ml-3 text-muted'}>
+            {left === 1 ? '1 recovery code' : `${left} recovery codes`} left
+          </span>
+        )}
+      </p>
+      {enabled && left <= FEW_CODES && (
+        <p className="text-sm text-muted">Switch it off and on again for new recovery codes.</p>
+      )}
+      {enabled ? (
+        <Button look="danger" onClick={() => setOpen('off')}>
+          Switch off
+        </Button>
+      ) : (
+        <Button onClick={() => setOpen('on')}>Switch on</Button>
+      )}
+      <Dialog isOpen={open === 'on'} onClose={close} title="Switch the second factor on">
+        <SwitchOn onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'off'} onClose={close} title="Switch the second factor off?">
+        <ActionForm action="Switch off" look="danger" send={remove}>
+          <p>Signing in needs the password only. The recovery codes end as well.</p>
+          <PasswordField />
+        </ActionForm>
+      </Dialog>
+    </>
+  );
+}
+
+function PasswordField(): ReactNode {
+  return (
+    <Field
+      label="Password"
+      name="password"
+      type="password"
+      autoComplete="current-password"
+      required
+    />
+  );
+}
+
+function SwitchOn({ onDone }: { onDone: () => void }): ReactNode {
+  const [secret, setSecret] = useState<TotpSecret | null>(null);
+  const [codes, setCodes] = useState<string[] | null>(null);
+  const begin = async (form: FormData): Promise<void> => {
+    setSecret(await call<TotpSecret>('POST', PATH, { body: textsOf(form) }));
+  };
+  const confirm = async (form: FormData): Promise<void> => {
+    const confirmed = await call<RecoveryCodes>('POST', `${PATH}/confirm`, { body: textsOf(form) });
+    setCodes(confirmed.recovery_codes);
+  };
+  if (codes !== null) return <Codes codes={codes} onDone={onDone} />;
+  if (secret === null) {
+    return (
+      <ActionForm key="begin" action="Continue" send={begin}>
+        <PasswordField />
+      </ActionForm>
+    );
+  }
+  return (
+    <ActionForm key="confirm" action="Switch on" send={confirm}>
+      <p>Scan this code with an authenticator app, or type the secret into it:</p>
+      <QrCode text={secret.url} label="QR code of the secret" />
+      <Code what="secret" text={secret.secret} />
+      <p className="text-sm">
+        <a href={secret.url} className="underline">
+          Open the authenticator app of this device
+        </a>
+      </p>
+      <Field
+        label="The code that the app shows"
+        name="code"
+        autoComplete="one-time-code"
+        inputMode="numeric"
+        required
+        autoFocus
+      />
+    </ActionForm>
+  );
+}
+
+function Codes({ codes, onDone }: { codes: string[]; onDone: () => void }): ReactNode {
+  const text = codes.join('\n');
+  return (
+    <div className="space-y-3 p-4">
+      <p>
+        The second factor is on. Each of these codes signs you in once without the app. They are
+        shown only now: keep them where you would find them without this device.
+      </p>
+      <Code what="recovery codes" text={text} />
+      <div className="flex gap-2">
+        <Button look="primary" onClick={onDone}>
+          I have kept them
+        </Button>
+        <Button onClick={() => saveAs(new Blob([`${text}\n`]), 'letterhaus-recovery-codes.txt')}>
+          Download
+        </Button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,174 @@
+/** The account of who is signed in: password, second factor, and where else they are signed in. */
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { OwnSession } from '../../../../sdk/src/api.ts';
+import { call } from '../../api/client.ts';
+import { sessionQuery } from '../../api/session.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, textsOf } from '../../ui/field.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Section } from '../../ui/section.tsx';
+import { Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { SecondFactor } from './second-factor.tsx';
+
+export function SettingsScreen(): ReactNode {
+  const { data: session } = useQuery(sessionQuery);
+  if (!session) return null;
+  const { name, email, role } = session.member;
+  return (
+    <>
+      <PageHead title="Settings" about={`${name} (${email}), ${role}`} />
+      <PasswordSection />
+      <SecondFactor />
+      <Sessions />
+    </>
+  );
+}
+
+function PasswordSection(): ReactNode {
+  const [isOpen, setOpen] = useState(false);
+  const [isChanged, setChanged] = useState(false);
+  const cache = useQueryClient();
+  const change = async (form: FormData): Promise<void> => {
+    await call('POST', '/v1/session/password', { body: textsOf(form) });
+    await cache.invalidateQueries({ queryKey: SESSIONS });
+    setOpen(false);
+    setChanged(true);
+  };
+  return (
+    <Section title="Password" about="A new one ends your other sessions.">
+      {isChanged && <p role="status">The password is changed.</p>}
+      <Button onClick={() => setOpen(true)}>Change the password</Button>
+      <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Change the password">
+        <ActionForm action="Change" send={change}>
+          <Field
+            label="Present password"
+            name="current_password"
+            type="password"
+            autoComplete="current-password"
+            required
+          />
+          <Field
+            label="New password"
+            name="password"
+            type="password"
+            autoComplete="new-password"
+            hint="At least 10 characters."
+            minLength={10}
+            required
+          />
+        </ActionForm>
+      </Dialog>
+    </Section>
+  );
+}
+
+const SESSIONS = ['session', 'all'] as const;
+
+function Sessions(): ReactNode {
+  const cache = useQueryClient();
+  const navigate = useNavigate();
+  const [isLeaving, setLeaving] = useState(false);
+  const [failure, setFailure] = useState<unknown>(null);
+  const sessions = useQuery({
+    queryKey: SESSIONS,
+    queryFn: ({ signal }) => call<{ data: OwnSession[] }>('GET', '/v1/session/all', { signal }),
+  });
+  const end = async (id: string): Promise<void> => {
+    setFailure(null);
+    await call('DELETE', `/v1/session/all/${id}`).catch(setFailure);
+    await cache.invalidateQueries({ queryKey: SESSIONS });
+  };
+  const endAll = async (): Promise<void> => {
+    await call('DELETE', '/v1/session/all');
+    cache.clear();
+    await navigate({ to: '/sign-in' });
+  };
+  return (
+    <Section
+      title="Sessions"
+      about="Where you are signed in. A session ends a week after its last request."
+      wide={
+        <>
+          {failure !== null && <Problem error={failure} />}
+          {sessions.isPending && <RowsSkeleton rows={2} />}
+          {sessions.isError && (
+            <Problem error={sessions.error} retry={() => void sessions.refetch()} />
+          )}
+          {sessions.isSuccess && (
+            <SessionTable rows={sessions.data.data} onEnd={(id) => void end(id)} />
+          )}
+        </>
+      }
+    >
+      <Button look="danger" onClick={() => setLeaving(true)}>
+        Sign out everywhere
+      </Button>
+      <Dialog isOpen={isLeaving} onClose={() => setLeaving(false)} title="Sign out everywhere?">
+        <ActionForm action="Sign out" look="danger" send={endAll}>
+          <p>All your sessions end, this one included.</p>
+        </ActionForm>
+      </Dialog>
+    </Section>
+  );
+}
+
+function SessionTable(props: { rows: OwnSession[]; onEnd: (id: string) => void }): ReactNode {
+  return (
+    <Table
+      label="Sessions"
+      rows={props.rows}
+      keyOf={({ id }) => id}
+      columns={[
+        {
+          title: 'Browser',
+          cell: ({ user_agent: agent, network }) => (
+            <span title={agent ?? ''}>
+              {browserOf(agent ?? '')}
+              <span className="block font-mono text-xs text-muted">{network}</span>
+            </span>
+          ),
+        },
+        {
+          title: 'Signed in',
+          isWide: true,
+          cell: ({ created_at: at }) => <Time at={at} />,
+        },
+        { title: 'Last used', cell: ({ last_used_at: at }) => <Time at={at} /> },
+        {
+          title: '',
+          isNumber: true,
+          cell: ({ id, is_current: isCurrent, network }) =>
+            isCurrent ? (
+              <span className="text-muted">this session</span>
+            ) : (
+              <Button
+                aria-label={`Sign out of the session from ${network}`}
+                onClick={() => props.onEnd(id)}
+              >
+                Sign out
+              </Button>
+            ),
+        },
+      ]}
+    />
+  );
+}
+
+/** In the order in which a name counts: each of them also names some that come after it. */
+const BROWSERS = ['Edg', 'OPR', 'Firefox', 'Chrome', 'Safari', 'curl'] as const;
+const NAMES: Readonly<Record<string, string>> = { Edg: 'Edge', OPR: 'Opera' };
+const SYSTEMS = ['Android', 'iPhone', 'iPad', 'Windows', 'Mac OS X', 'Linux'] as const;
+
+/** "Firefox on Linux", as far as the browser says what it is. */
+function browserOf(agent: string): string {
+  const browser = BROWSERS.find((name) => agent.includes(`${name}/`));
+  const system = SYSTEMS.find((name) => agent.includes(name));
+  const words = [browser && (NAMES[browser] ?? browser), system && `on ${system}`];
+  return words.filter(Boolean).join(' ') || 'Another program';
+}

@@ -1,0 +1,269 @@
+/** Addresses that get no mail: search, add, remove, import and export. */
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Suppression, SuppressionImport } from '../../../../sdk/src/api.ts';
+import { respond } from '../../api/client.ts';
+import { download } from '../../api/download.ts';
+import { useList, useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Allowed, useMay } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, INPUT, textsOf } from '../../ui/field.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Empty, sentenceOf } from '../../ui/states.tsx';
+import { ListTable } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useOfferUndo } from '../../ui/undo.tsx';
+
+const ROUTE = '/$project/$environment/suppressions';
+const PATH = '/v1/suppressions';
+const REASONS: Readonly<Record<Suppression['reason'], string>> = {
+  hard_bounce: 'the mailbox does not exist',
+  complaint: 'reported as spam',
+  unsubscribe: 'unsubscribed',
+  manual: 'added by hand',
+};
+
+type Open = { kind: 'add' } | { kind: 'import' } | { kind: 'remove'; row: Suppression } | null;
+
+function reasonOf({ reason, simulated }: Suppression): string {
+  return simulated ? `${REASONS[reason]} (simulated: gets mail all the same)` : REASONS[reason];
+}
+
+export function SuppressionsScreen(): ReactNode {
+  const may = useMay();
+  const [open, setOpen] = useState<Open>(null);
+  const close = (): void => setOpen(null);
+  const { address } = useSearch({ from: ROUTE });
+  const list = useList<Suppression>(PATH, (row) => row.address, { address });
+  return (
+    <>
+      <PageHead title="Suppressions" about="These addresses get no mail from this project.">
+        <Allowed to="exportSuppressions">
+          <ExportButton />
+        </Allowed>
+        <Allowed to="importSuppressions">
+          <Button onClick={() => setOpen({ kind: 'import' })}>Import</Button>
+        </Allowed>
+        <Allowed to="createSuppression">
+          <Button look="primary" onClick={() => setOpen({ kind: 'add' })}>
+            Add an address
+          </Button>
+        </Allowed>
+      </PageHead>
+      <Find key={address} address={address ?? ''} />
+      <ListTable
+        label="Suppressions"
+        list={list}
+        keyOf={(row) => row.address}
+        columns={[
+          {
+            title: 'Address',
+            cell: (row) => <span className="font-mono text-xs break-all">{row.address}</span>,
+          },
+          { title: 'Because', cell: reasonOf },
+          { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
+          {
+            title: '',
+            isNumber: true,
+            isHidden: !may('deleteSuppression'),
+            cell: (row) => (
+              <Button
+                aria-label={`Remove ${row.address}`}
+                onClick={() => setOpen({ kind: 'remove', row })}
+              >
+                Remove
+              </Button>
+            ),
+          },
+        ]}
+        empty={
+          <Empty title={address ? 'This address is not suppressed' : 'No suppressed addresses'}>
+            <p>Addresses that bounce for good, complain or unsubscribe are added by themselves.</p>
+          </Empty>
+        }
+      />
+      <Dialog isOpen={open?.kind === 'add'} onClose={close} title="Add an address">
+        <AddForm onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open?.kind === 'import'} onClose={close} title="Import addresses">
+        <ImportForm />
+      </Dialog>
+      <Dialog isOpen={open?.kind === 'remove'} onClose={close} title="Remove this address?">
+        {open?.kind === 'remove' && <RemoveForm row={open.row} onDone={close} />}
+      </Dialog>
+    </>
+  );
+}
+
+function Find({ address }: { address: string }): ReactNode {
+  const navigate = useNavigate();
+  return (
+    <form
+      role="search"
+      className="border-b border-line p-2"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const { find } = textsOf(new FormData(event.currentTarget));
+        void navigate({
+          to: '.',
+          params: true,
+          search: find?.trim() ? { address: find.trim() } : {},
+        });
+      }}
+    >
+      <input
+        name="find"
+        type="search"
+        aria-label="Find an address"
+        placeholder="Find an address"
+        defaultValue={address}
+        className={INPUT}
+      />
+    </form>
+  );
+}
+
+function AddForm({ onDone }: { onDone: () => void }): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const add = async (form: FormData): Promise<void> => {
+    await api.send('POST', PATH, textsOf(form));
+    await reload(PATH);
+    onDone();
+  };
+  return (
+    <ActionForm action="Add" send={add}>
+      <Field label="Address" name="address" type="email" autoComplete="off" required />
+    </ActionForm>
+  );
+}
+
+function RemoveForm({ row, onDone }: { row: Suppression; onDone: () => void }): ReactNode {
+  const { address, reason, expires_at } = row;
+  const offerUndo = useOfferUndo();
+  const api = useApi();
+  const reload = useReload();
+  const remove = async (): Promise<void> => {
+    await api.send('DELETE', `${PATH}/${encodeURIComponent(address)}`);
+    await reload(PATH);
+    onDone();
+    offerUndo({
+      text: `${address} gets mail again.`,
+      undo: async () => {
+        await api.send('POST', PATH, { address, reason, expires_at });
+        await reload(PATH);
+      },
+    });
+  };
+  return (
+    <ActionForm action="Remove" look="danger" send={remove}>
+      <p>
+        <span className="font-mono text-xs break-all">{address}</span> gets mail again. If its
+        mailbox still does not exist, more bounces harm your reputation.
+      </p>
+    </ActionForm>
+  );
+}
+
+function ImportForm(): ReactNode {
+  const { scope } = useApi();
+  const reload = useReload();
+  const [result, setResult] = useState<SuppressionImport | null>(null);
+  const send = async (form: FormData): Promise<void> => {
+    const file = form.get('file');
+    if (!(file instanceof File)) return;
+    const isJson = file.name.endsWith('.json');
+    const headers = { 'content-type': isJson ? 'application/json' : 'text/csv' };
+    const response = await respond('POST', `${PATH}/import`, {
+      scope,
+      body: await file.text(),
+      headers,
+    });
+    setResult((await response.json()) as SuppressionImport);
+    await reload(PATH);
+  };
+  return (
+    <ActionForm action="Import" send={send}>
+      <p>A CSV file with a column of addresses, or the list that another service exports.</p>
+      <input
+        type="file"
+        name="file"
+        aria-label="File"
+        accept=".csv,.json,.txt"
+        required
+        className="block w-full text-sm"
+      />
+      {result && (
+        <div role="status" className="space-y-2">
+          <p>
+            {result.added} added, {result.already_there} there already, {result.rejected} rejected.
+          </p>
+          <Report result={result} />
+        </div>
+      )}
+    </ActionForm>
+  );
+}
+
+/** What was not taken, and why; the first of many. */
+function Report({ result }: { result: SuppressionImport }): ReactNode {
+  const { errors, rejected, left_out: leftOut } = result;
+  return (
+    <>
+      {leftOut.map(({ because, message }) => (
+        <p key={because} className="text-sm">
+          {message}
+        </p>
+      ))}
+      {errors.length > 0 && (
+        <ul
+          aria-label="Rejected lines"
+          tabIndex={0}
+          className="max-h-48 space-y-1 overflow-auto rounded-lg border border-line p-2 text-sm"
+        >
+          {errors.map(({ line, item, message }) => (
+            <li key={`${line} ${item}`} className="break-words">
+              <span className="text-muted tabular-nums">
+                {item === null ? `Line ${line}` : `Entry ${item}`}:
+              </span>{' '}
+              {message}
+            </li>
+          ))}
+          {rejected > errors.length && <li className="text-muted">and more</li>}
+        </ul>
+      )}
+    </>
+  );
+}
+
+function ExportButton(): ReactNode {
+  const { scope } = useApi();
+  const [{ isRunning, failure }, setState] = useState<{
+    isRunning: boolean;
+    failure: string | null;
+  }>({ isRunning: false, failure: null });
+  const save = async (): Promise<void> => {
+    setState({ isRunning: true, failure: null });
+    try {
+      await download(`${PATH}/export`, { scope, filename: 'suppressions.csv' });
+      setState({ isRunning: false, failure: null });
+    } catch (error) {
+      setState({ isRunning: false, failure: sentenceOf(error) });
+    }
+  };
+  return (
+    <>
+      {failure !== null && (
+        <p role="alert" className="text-sm text-bad">
+          {failure}
+        </p>
+      )}
+      <Button disabled={isRunning} onClick={() => void save()}>
+        Export
+      </Button>
+    </>
+  );
+}

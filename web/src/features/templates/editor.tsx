@@ -1,0 +1,296 @@
+/**
+ * The editor of a template: its parts and variables beside what they render to. What is typed stays here until
+ * it is saved; leaving it asks first.
+ */
+import { useQueryClient } from '@tanstack/react-query';
+import { useBlocker, useNavigate, useSearch } from '@tanstack/react-router';
+import { type ReactNode, useEffect, useId, useMemo, useState } from 'react';
+import type { Template } from '../../../../sdk/src/api.ts';
+import type { FieldProblem } from '../../api/client.ts';
+import { useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { keyText } from '../../lib/keys.ts';
+import { useShortcuts } from '../../lib/keys.ts';
+import { Allowed, useMay } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, INPUT } from '../../ui/field.tsx';
+import { sentenceOf } from '../../ui/states.tsx';
+import {
+  contentOf,
+  type Draft,
+  draftOf,
+  isSameDraft,
+  newVariable,
+  samplesOf,
+  withSamplesOf,
+} from './draft.ts';
+import { RenderedPreview, usePreview } from './preview.tsx';
+import { SendTest } from './send-test.tsx';
+import { TemplateActions, TemplateHead } from './head.tsx';
+import { TemplateVariables } from './variables.tsx';
+
+const ROUTE = '/$project/$environment/templates/$id';
+const PARTS = [
+  ['html', 'HTML'],
+  ['text', 'Text'],
+  ['variables', 'Variables'],
+] as const;
+type Part = (typeof PARTS)[number][0];
+
+type Change = (change: Partial<Draft>) => void;
+
+export function TemplateEditor({ template }: { template: Template }): ReactNode {
+  const { draft, setDraft, discard, isChanged, isOutdated } = useDraft(template);
+  const change: Change = (part) => setDraft({ ...draft, ...part });
+  const isReadOnly = !useMay()('updateTemplate');
+  const { part: chosen } = useSearch({ from: ROUTE });
+  const part = PARTS.find(([name]) => name === chosen)?.[0] ?? 'html';
+  const preview = usePreview(template.id, () => ({
+    variables: samplesOf(draft.variables),
+    content: contentOf(draft),
+  }));
+  return (
+    <>
+      <TemplateHead template={template}>
+        <TemplateActions template={template} />
+        <SendTest rendered={preview.problems.length === 0 ? preview.rendered : null} />
+        <Allowed to="updateTemplate">
+          <SaveOrPublish
+            template={template}
+            draft={draft}
+            isChanged={isChanged}
+            discard={discard}
+          />
+        </Allowed>
+      </TemplateHead>
+      {isOutdated && (
+        <p role="status" className="border-b border-line px-4 py-2 text-sm text-wait">
+          The template was changed elsewhere meanwhile. Saving replaces that; its versions have what
+          was published.
+        </p>
+      )}
+      <div className="flex min-h-0 grow flex-col min-[1100px]:flex-row">
+        <section
+          aria-label="Source"
+          className="flex min-w-0 flex-col gap-3 p-4 min-[1100px]:w-1/2 min-[1100px]:overflow-auto min-[1100px]:border-r min-[1100px]:border-line"
+        >
+          <Field
+            label="Subject"
+            value={draft.subject}
+            readOnly={isReadOnly}
+            onChange={({ target }) => change({ subject: target.value })}
+            spellCheck={false}
+          />
+          <PartLinks part={part} variables={draft.variables.length} />
+          {part === 'variables' ? (
+            <TemplateVariables
+              variables={draft.variables}
+              isReadOnly={isReadOnly}
+              onChange={(variables) => change({ variables })}
+            />
+          ) : (
+            <Source key={part} part={part} {...{ draft, change, isReadOnly }} />
+          )}
+        </section>
+        <section
+          aria-label="Preview"
+          className="flex min-w-0 flex-col gap-3 p-4 max-[1099px]:border-t max-[1099px]:border-line min-[1100px]:w-1/2 min-[1100px]:overflow-auto"
+        >
+          <Problems
+            problems={preview.problems}
+            isReadOnly={isReadOnly}
+            declare={(name) => change({ variables: [...draft.variables, newVariable(name)] })}
+          />
+          <RenderedPreview rendered={preview.rendered} part={part === 'text' ? 'text' : 'html'} />
+        </section>
+      </div>
+      <LeaveDialog isChanged={isChanged} />
+    </>
+  );
+}
+
+/** The draft begins with the stored template, and follows it as long as nothing was typed. */
+function useDraft(template: Template) {
+  const [base, setBase] = useState(() => draftOf(template));
+  const [draft, setDraft] = useState(base);
+  const isChanged = !isSameDraft(draft, base);
+  const stored = useMemo(() => draftOf(template), [template]);
+  const isNewer = !isSameDraft(base, stored);
+  const isSaved = isSameDraft(draft, stored);
+  useEffect(() => {
+    if (!isNewer || (isChanged && !isSaved)) return;
+    setBase(stored);
+    setDraft(isSaved ? draft : withSamplesOf(draft, stored));
+  }, [stored, isNewer, isChanged, isSaved, draft]);
+  const discard = (): void => setDraft(withSamplesOf(draft, isNewer ? stored : base));
+  return { draft, setDraft, discard, isChanged, isOutdated: isNewer && isChanged && !isSaved };
+}
+
+function SaveOrPublish(props: {
+  template: Template;
+  draft: Draft;
+  isChanged: boolean;
+  discard: () => void;
+}): ReactNode {
+  const { template, draft, isChanged, discard } = props;
+  const api = useApi();
+  const cache = useQueryClient();
+  const reload = useReload();
+  const [state, setState] = useState({ isSending: false, failure: '' });
+  const path = `/v1/templates/${template.id}`;
+  const run = async (change: () => Promise<Template>): Promise<void> => {
+    setState({ isSending: true, failure: '' });
+    try {
+      cache.setQueryData([...api.key, path], await change());
+      setState({ isSending: false, failure: '' });
+      void reload('/v1/templates');
+    } catch (error) {
+      setState({ isSending: false, failure: sentenceOf(error) });
+    }
+  };
+  const save = () => run(async () => api.send<Template>('PATCH', path, contentOf(draft)));
+  const publish = () => run(() => api.send<Template>('POST', `${path}/publish`));
+  // Also without changes, when the browser would save the page.
+  useShortcuts([
+    { keys: 'mod+s', label: 'Save the template', run: () => isChanged && void save() },
+  ]);
+  const isPublished = template.published_version === template.latest_version;
+  return (
+    <>
+      {isChanged ? (
+        <>
+          <Button onClick={discard}>Discard changes</Button>
+          <Button
+            look="primary"
+            title={keyText('mod+S')}
+            disabled={state.isSending}
+            onClick={() => void save()}
+          >
+            Save
+          </Button>
+        </>
+      ) : (
+        <Button
+          look="primary"
+          disabled={isPublished || state.isSending}
+          onClick={() => void publish()}
+        >
+          {isPublished ? 'Published' : `Publish version ${template.latest_version}`}
+        </Button>
+      )}
+      {state.failure !== '' && (
+        <p role="alert" className="w-full text-sm text-bad">
+          {state.failure}
+        </p>
+      )}
+    </>
+  );
+}
+
+function PartLinks({ part, variables }: { part: Part; variables: number }): ReactNode {
+  const navigate = useNavigate();
+  return (
+    <div role="group" aria-label="Part" className="flex gap-2">
+      {PARTS.map(([name, label]) => (
+        <Button
+          key={name}
+          aria-pressed={name === part}
+          className="aria-pressed:bg-chosen"
+          onClick={() =>
+            void navigate({
+              to: '.',
+              params: true,
+              search: (all) => ({ ...all, part: name === 'html' ? undefined : name }),
+              replace: true,
+            })
+          }
+        >
+          {name === 'variables' ? `${label} (${variables})` : label}
+        </Button>
+      ))}
+    </div>
+  );
+}
+
+function Source(props: {
+  part: 'html' | 'text';
+  draft: Draft;
+  change: Change;
+  isReadOnly: boolean;
+}): ReactNode {
+  const { part, draft, change, isReadOnly } = props;
+  const id = useId();
+  const isHtml = part === 'html';
+  return (
+    <div className="flex grow flex-col">
+      <label htmlFor={id} className="sr-only">
+        {isHtml ? 'HTML, in Liquid' : 'Text, in Liquid'}
+      </label>
+      <textarea
+        id={id}
+        value={draft[part]}
+        readOnly={isReadOnly}
+        onChange={({ target }) => change({ [part]: target.value })}
+        placeholder={isHtml ? '' : 'Derived from the html while this is empty.'}
+        spellCheck={false}
+        autoCapitalize="off"
+        wrap="off"
+        className={`${INPUT} min-h-100 grow resize-y py-2 font-mono text-xs leading-relaxed`}
+      />
+    </div>
+  );
+}
+
+/** Of a source that reads a variable which is not declared: its name. */
+function undeclaredIn({ message }: FieldProblem): string | null {
+  return /^uses (\w+), which is not declared/.exec(message)?.[1] ?? null;
+}
+
+function Problems(props: {
+  problems: readonly FieldProblem[];
+  isReadOnly: boolean;
+  declare: (name: string) => void;
+}): ReactNode {
+  if (props.problems.length === 0) return null;
+  return (
+    <ul role="alert" aria-label="Problems" className="space-y-1 rounded-lg bg-side p-3 text-sm">
+      {props.problems.map((problem) => {
+        const name = undeclaredIn(problem);
+        return (
+          <li key={problem.field + problem.message} className="flex flex-wrap items-center gap-2">
+            <span className="min-w-0 break-words text-bad">
+              {problem.field !== '' && <span className="font-mono text-xs">{problem.field}: </span>}
+              {problem.message}
+            </span>
+            {name !== null && !props.isReadOnly && (
+              <Button onClick={() => props.declare(name)}>Declare {name}</Button>
+            )}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+/** Asks before another page takes the place of what was not saved. */
+function LeaveDialog({ isChanged }: { isChanged: boolean }): ReactNode {
+  const { status, proceed, reset } = useBlocker({
+    shouldBlockFn: ({ current, next }) => isChanged && current.pathname !== next.pathname,
+    enableBeforeUnload: isChanged,
+    withResolver: true,
+  });
+  return (
+    <Dialog isOpen={status === 'blocked'} onClose={() => reset?.()} title="Leave without saving?">
+      <div className="space-y-3 p-4">
+        <p>What you changed is not saved.</p>
+        <div className="flex flex-wrap gap-2">
+          <Button look="danger" onClick={() => proceed?.()}>
+            Discard changes
+          </Button>
+          <Button onClick={() => reset?.()}>Stay</Button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,96 @@
+/** Sends what the preview shows as an email: to oneself, or to the test environment, where nothing is delivered. */
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { AcceptedEmail, Domain, RenderedTemplate } from '../../../../sdk/src/api.ts';
+import { call, type Scope } from '../../api/client.ts';
+import { useScope } from '../../api/scope.ts';
+import { sessionQuery } from '../../api/session.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Allowed } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Field, INPUT, textsOf } from '../../ui/field.tsx';
+
+/** @param props.rendered null: there is nothing that could be sent */
+export function SendTest({ rendered }: { rendered: RenderedTemplate | null }): ReactNode {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <Allowed to="sendEmail">
+      <Button disabled={rendered === null} onClick={() => setOpen(true)}>
+        Send a test
+      </Button>
+      <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Send a test">
+        {rendered && <TestForm rendered={rendered} />}
+      </Dialog>
+    </Allowed>
+  );
+}
+
+function TestForm({ rendered }: { rendered: RenderedTemplate }): ReactNode {
+  const here = useScope();
+  const { data: session } = useQuery(sessionQuery);
+  const [environment, setEnvironment] = useState(here.environment);
+  const [sent, setSent] = useState<string | null>(null);
+  const scope: Scope = { ...here, environment };
+  const domains = useQuery({
+    queryKey: [scope.project, environment, '/v1/domains', 'all'],
+    queryFn: ({ signal }) =>
+      call<{ data: Domain[] }>('GET', '/v1/domains?limit=100', { scope, signal }),
+  });
+  const domain = domains.data?.data.find(
+    ({ status }) => status === 'verified' || status === 'degraded',
+  )?.name;
+  const send = async (form: FormData): Promise<void> => {
+    setSent(null);
+    const { from, to } = textsOf(form);
+    const { subject, html, text } = rendered;
+    const content = { subject, ...(html !== null && { html }), ...(text !== null && { text }) };
+    const body = { from, to, ...content };
+    setSent((await call<AcceptedEmail>('POST', '/v1/emails', { scope, body })).id);
+  };
+  const isLive = environment === 'live';
+  return (
+    <ActionForm action="Send" send={send}>
+      {here.environment === 'live' && (
+        <label className="block text-sm font-medium">
+          Environment
+          <select
+            value={environment}
+            onChange={({ target }) => setEnvironment(target.value as Scope['environment'])}
+            className={`${INPUT} mt-1`}
+          >
+            <option value="live">live: it is delivered</option>
+            <option value="test">test: it is shown, not delivered</option>
+          </select>
+        </label>
+      )}
+      <p className="text-sm text-muted">
+        {isLive
+          ? 'What the preview shows, as an email like any other.'
+          : 'What the preview shows, in the test environment: nothing is delivered.'}
+      </p>
+      <Field
+        key={`${environment} ${domain}`}
+        label="From"
+        name="from"
+        defaultValue={domain ? `test@${domain}` : ''}
+        hint={domains.isSuccess && !domain ? 'There is no verified domain yet.' : undefined}
+        required
+      />
+      <Field label="To" name="to" defaultValue={session?.member.email} required />
+      {sent !== null && (
+        <p role="status" className="text-sm">
+          It is accepted.{' '}
+          <Link
+            to={`/$project/$environment/${isLive ? 'emails' : 'test-inbox'}/$id`}
+            params={{ ...scope, id: sent }}
+            className="text-accent underline"
+          >
+            Show the email
+          </Link>
+        </p>
+      )}
+    </ActionForm>
+  );
+}

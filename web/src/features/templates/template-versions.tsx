@@ -1,0 +1,288 @@
+/** The versions of a template: what changed, how each looks, restoring and publishing one. */
+import { useQuery } from '@tanstack/react-query';
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Template, TemplateVersion } from '../../../../sdk/src/api.ts';
+import { useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Allowed } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Mark } from '../../ui/mark.tsx';
+import { Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { Time } from '../../ui/time.tsx';
+import { type DiffLine, diffLines } from './line-diff.ts';
+import { firstSamples } from './draft.ts';
+import { RenderedPreview, usePreview } from './preview.tsx';
+import { BackToTemplates, TemplateHead, useTemplate } from './head.tsx';
+
+const ROUTE = '/$project/$environment/templates/$id/versions';
+
+export function TemplateVersionsScreen(): ReactNode {
+  const { id } = useParams({ from: ROUTE });
+  const template = useTemplate(id);
+  const api = useApi();
+  const path = `/v1/templates/${id}/versions`;
+  const versions = useQuery({
+    queryKey: [...api.key, path],
+    queryFn: ({ signal }) => api.get<{ data: TemplateVersion[] }>(path, signal),
+  });
+  const failed = [template, versions].find(({ isError }) => isError);
+  return (
+    <>
+      <BackToTemplates />
+      {failed && <Problem error={failed.error} retry={() => void failed.refetch()} />}
+      {!failed && !(template.isSuccess && versions.isSuccess) && <RowsSkeleton />}
+      {template.isSuccess && versions.isSuccess && (
+        <Loaded template={template.data} versions={versions.data.data} />
+      )}
+    </>
+  );
+}
+
+function Loaded(props: { template: Template; versions: readonly TemplateVersion[] }): ReactNode {
+  const { template, versions } = props;
+  const { version: chosen } = useSearch({ from: ROUTE });
+  const open = versions.find(({ version }) => String(version) === chosen) ?? versions[0];
+  return (
+    <>
+      <TemplateHead template={template} />
+      <div className="flex min-h-0 grow flex-col min-[1100px]:flex-row">
+        <ol
+          aria-label="Versions"
+          className="shrink-0 border-line max-[1099px]:max-h-60 max-[1099px]:overflow-auto max-[1099px]:border-b min-[1100px]:w-80 min-[1100px]:overflow-auto min-[1100px]:border-r"
+        >
+          {versions.map((version) => (
+            <li key={version.version}>
+              <Row {...{ template, version }} isOpen={version === open} />
+            </li>
+          ))}
+        </ol>
+        {open && (
+          <Version
+            key={open.version}
+            template={template}
+            version={open.version}
+            before={versions.find(({ version }) => version < open.version)?.version ?? null}
+          />
+        )}
+      </div>
+    </>
+  );
+}
+
+function Row(props: { template: Template; version: TemplateVersion; isOpen: boolean }): ReactNode {
+  const { template, isOpen } = props;
+  const { version, subject, created_at: at, published_at: publishedAt } = props.version;
+  const { scope } = useApi();
+  return (
+    <Link
+      to={ROUTE}
+      params={{ ...scope, id: template.id }}
+      search={(all) => ({ ...all, version: String(version) })}
+      aria-current={isOpen}
+      className={`block border-b border-line px-4 py-2 text-sm hover:bg-hover ${isOpen ? 'bg-chosen' : ''}`}
+    >
+      <span className="flex items-center gap-3">
+        <span className="font-medium">Version {version}</span>
+        {version === template.published_version && <Mark look="good">published</Mark>}
+        {publishedAt === null && <Mark look="none">draft</Mark>}
+        <span className="ml-auto text-muted">
+          <Time at={at} />
+        </span>
+      </span>
+      <span className="block truncate text-muted">{subject}</span>
+    </Link>
+  );
+}
+
+type Props = { template: Template; version: number; before: number | null };
+
+function useVersion(template: Template, version: number | null) {
+  const api = useApi();
+  const path = `/v1/templates/${template.id}/versions/${version}`;
+  return useQuery({
+    queryKey: [...api.key, path],
+    queryFn: ({ signal }) => api.get<Template>(path, signal),
+    enabled: version !== null,
+  });
+}
+
+function Version({ template, version, before }: Props): ReactNode {
+  const [open, setOpen] = useState<'restore' | 'publish' | null>(null);
+  const close = (): void => setOpen(null);
+  const content = useVersion(template, version);
+  const previous = useVersion(template, before);
+  const { view } = useSearch({ from: ROUTE });
+  const isPublished = version === template.published_version;
+  if (content.isError)
+    return <Problem error={content.error} retry={() => void content.refetch()} />;
+  if (content.isPending || previous.isLoading) return <RowsSkeleton />;
+  return (
+    <section aria-label={`Version ${version}`} className="min-w-0 grow space-y-4 overflow-auto p-4">
+      <div className="flex flex-wrap items-center gap-2">
+        <ViewLinks view={view} />
+        {version !== template.latest_version && (
+          <Allowed to="updateTemplate">
+            <Button onClick={() => setOpen('restore')}>Restore</Button>
+          </Allowed>
+        )}
+        {!isPublished && (
+          <Allowed to="publishTemplate">
+            <Button onClick={() => setOpen('publish')}>Publish</Button>
+          </Allowed>
+        )}
+      </div>
+      {view === 'preview' ? (
+        <VersionPreview version={content.data} />
+      ) : (
+        <Changes before={previous.data ?? null} after={content.data} />
+      )}
+      <Dialog isOpen={open === 'restore'} onClose={close} title={`Restore version ${version}?`}>
+        <RestoreForm template={template} version={content.data} />
+      </Dialog>
+      <Dialog isOpen={open === 'publish'} onClose={close} title={`Publish version ${version}?`}>
+        <PublishForm template={template} version={version} onDone={close} />
+      </Dialog>
+    </section>
+  );
+}
+
+function ViewLinks({ view }: { view: string | undefined }): ReactNode {
+  const navigate = useNavigate();
+  const views = [
+    [undefined, 'Changes'],
+    ['preview', 'Preview'],
+  ] as const;
+  return (
+    <div role="group" aria-label="View" className="mr-auto flex gap-2">
+      {views.map(([name, label]) => (
+        <Button
+          key={label}
+          aria-pressed={view === name}
+          className="aria-pressed:bg-chosen"
+          onClick={() =>
+            void navigate({
+              to: '.',
+              params: true,
+              search: (all) => ({ ...all, view: name }),
+              replace: true,
+            })
+          }
+        >
+          {label}
+        </Button>
+      ))}
+    </div>
+  );
+}
+
+function VersionPreview({ version }: { version: Template }): ReactNode {
+  const preview = usePreview(version.id, () => ({
+    variables: firstSamples(version.variables),
+    version: version.version,
+  }));
+  const [problem] = preview.problems;
+  if (problem) return <p className="text-sm text-bad">{problem.message}</p>;
+  return <RenderedPreview rendered={preview.rendered} part="html" />;
+}
+
+const PARTS = [
+  ['Subject', ({ subject }) => subject],
+  ['HTML', ({ html }) => html ?? ''],
+  ['Text', ({ text }) => text ?? ''],
+  ['Variables', ({ variables }) => variables.map((one) => JSON.stringify(one)).join('\n')],
+] as const satisfies readonly (readonly [string, (version: Template) => string])[];
+
+function Changes({ before, after }: { before: Template | null; after: Template }): ReactNode {
+  const changed = PARTS.map(([name, read]) => ({
+    name,
+    lines: diffLines(before === null ? '' : read(before), read(after)),
+  })).filter(({ lines }) => lines.length > 0);
+  return (
+    <>
+      <p className="text-sm text-muted">
+        {before === null
+          ? 'There is no older version to compare it with.'
+          : changed.length === 0
+            ? `The same as version ${before.version}.`
+            : `Compared with version ${before.version}.`}
+      </p>
+      {changed.map(({ name, lines }) => (
+        <section key={name} aria-label={name}>
+          <h2 className="mb-1 font-medium">{name}</h2>
+          <Lines lines={lines} name={name} />
+        </section>
+      ))}
+    </>
+  );
+}
+
+const LOOKS: Record<DiffLine['kind'], [sign: string, look: string]> = {
+  added: ['+', 'text-good'],
+  removed: ['-', 'text-bad'],
+  same: [' ', ''],
+  skipped: [' ', 'text-muted'],
+};
+
+function Lines({ lines, name }: { lines: readonly DiffLine[]; name: string }): ReactNode {
+  return (
+    <pre
+      tabIndex={0}
+      aria-label={`Changes of ${name}`}
+      className="overflow-x-auto rounded-lg border border-line bg-side p-3 font-mono text-xs leading-relaxed"
+    >
+      {lines.map(({ kind, text }, index) => (
+        <span key={index} className={`block ${LOOKS[kind][1]}`}>
+          {`${LOOKS[kind][0]} ${text}`}
+        </span>
+      ))}
+    </pre>
+  );
+}
+
+function RestoreForm(props: { template: Template; version: Template }): ReactNode {
+  const { template, version } = props;
+  const api = useApi();
+  const reload = useReload();
+  const navigate = useNavigate();
+  const restore = async (): Promise<void> => {
+    const { subject, html, text, variables } = version;
+    const path = `/v1/templates/${template.id}`;
+    await api.send('PATCH', path, { subject, html, text, variables });
+    await reload(path);
+    const params = { ...api.scope, id: template.id };
+    await navigate({ to: '/$project/$environment/templates/$id', params });
+  };
+  const { latest_version: latest, published_version: published } = template;
+  return (
+    <ActionForm action="Restore" send={restore}>
+      <p>
+        {latest === published
+          ? 'Its content becomes the next version, a draft until it is published.'
+          : `Its content becomes the draft, in place of that of version ${latest} unless this was published.`}
+      </p>
+    </ActionForm>
+  );
+}
+
+function PublishForm(props: {
+  template: Template;
+  version: number;
+  onDone: () => void;
+}): ReactNode {
+  const { template, version, onDone } = props;
+  const api = useApi();
+  const reload = useReload();
+  const publish = async (): Promise<void> => {
+    await api.send('POST', `/v1/templates/${template.id}/publish`, { version });
+    await reload('/v1/templates');
+    onDone();
+  };
+  return (
+    <ActionForm action="Publish" send={publish}>
+      <p>Emails that are accepted from now on are made of it.</p>
+    </ActionForm>
+  );
+}

@@ -1,0 +1,105 @@
+/** The templates: a table with a search, and a form that makes one to start from. */
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Template, TemplateSummary } from '../../../../sdk/src/api.ts';
+import { useList, useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { TemplateMark, TemplateNames } from './head.tsx';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Allowed } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { textsOf } from '../../ui/field.tsx';
+import { Find } from '../../ui/find.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Empty } from '../../ui/states.tsx';
+import { ListTable } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+
+const PATH = '/v1/templates';
+
+export function TemplatesScreen(): ReactNode {
+  const { scope } = useApi();
+  const [isCreating, setCreating] = useState(false);
+  const { q } = useSearch({ from: '/$project/$environment/templates' });
+  const list = useList<TemplateSummary>(PATH, ({ id }) => id, { q });
+  return (
+    <>
+      <PageHead
+        title="Templates"
+        about="Contents that an email names, with the values of their variables."
+      >
+        <Allowed to="createTemplate">
+          <Button look="primary" onClick={() => setCreating(true)}>
+            Create a template
+          </Button>
+        </Allowed>
+      </PageHead>
+      <Find label="Find a template" q={q} />
+      <ListTable
+        label="Templates"
+        list={list}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            title: 'Name',
+            cell: ({ id, name }) => (
+              <Link
+                to="/$project/$environment/templates/$id"
+                params={{ ...scope, id }}
+                className="font-medium break-words hover:underline"
+              >
+                {name}
+              </Link>
+            ),
+          },
+          {
+            title: 'Alias',
+            isWide: true,
+            cell: ({ alias }) =>
+              alias === null ? '–' : <code className="font-mono text-xs">{alias}</code>,
+          },
+          { title: 'Published', cell: (template) => <TemplateMark template={template} /> },
+          { title: 'Updated', isNumber: true, cell: ({ updated_at: at }) => <Time at={at} /> },
+        ]}
+        empty={
+          <Empty title={q ? 'No template matches' : 'No templates yet'}>
+            <p>
+              {q
+                ? 'Neither a name nor an alias has this part.'
+                : 'A template is written once, and your program sends only the values of its variables.'}
+            </p>
+          </Empty>
+        }
+      />
+      <Dialog isOpen={isCreating} onClose={() => setCreating(false)} title="Create a template">
+        <CreateForm />
+      </Dialog>
+    </>
+  );
+}
+
+/** Something to change, which shows how variables are written. */
+const FIRST_CONTENT = {
+  subject: 'Hello {{ name }}',
+  html: '<!doctype html>\n<h1>Hello {{ name }}</h1>\n<p>Write your email here.</p>\n',
+  variables: [{ name: 'name' }],
+};
+
+function CreateForm(): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const navigate = useNavigate();
+  const create = async (form: FormData): Promise<void> => {
+    const { name, alias } = textsOf(form);
+    const body = { ...FIRST_CONTENT, name, alias: alias || null };
+    const { id } = await api.send<Template>('POST', PATH, body);
+    await reload(PATH);
+    await navigate({ to: '/$project/$environment/templates/$id', params: { ...api.scope, id } });
+  };
+  return (
+    <ActionForm action="Create" send={create}>
+      <TemplateNames />
+    </ActionForm>
+  );
+}

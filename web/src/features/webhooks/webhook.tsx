@@ -1,0 +1,357 @@
+/** One webhook: its deliveries with every attempt, changing it, testing it, sending deliveries again. */
+import { useQuery } from '@tanstack/react-query';
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { ArrowLeft } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
+import type {
+  Webhook,
+  WebhookDelivery,
+  WebhookDeliveryDetail,
+  WebhookReplay,
+} from '../../../../sdk/src/api.ts';
+import { useEvents } from '../../api/live.ts';
+import { useList, useReload } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { ActionForm } from '../../ui/action-form.tsx';
+import { Allowed, useMay } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { DeliveryMark } from '../../ui/delivery-mark.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Code, Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
+import { ListTable } from '../../ui/table.tsx';
+import { inWords } from '../../lib/time.ts';
+import { Time } from '../../ui/time.tsx';
+import { EditForm, ReplayForm, RotateForm } from './webhook-forms.tsx';
+import { WebhookMark } from './webhooks.tsx';
+
+const ROUTE = '/$project/$environment/webhooks/$id';
+const REFRESH_MS = 1_000;
+/** The service disables a webhook that fails, which is no event. */
+const STATE_MS = 5_000;
+
+export function WebhookScreen(): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const { id } = useParams({ from: ROUTE });
+  const path = `/v1/webhooks/${id}`;
+  const webhook = useQuery({
+    queryKey: [...api.key, path],
+    queryFn: ({ signal }) => api.get<Webhook>(path, signal),
+    refetchInterval: STATE_MS,
+  });
+  useEvents(api.scope, () => void reload(path));
+  return (
+    <>
+      <Link
+        to="/$project/$environment/webhooks"
+        params={api.scope}
+        className="mx-4 mt-3 inline-flex items-center gap-1 text-sm text-muted hover:text-text"
+      >
+        <ArrowLeft size={14} aria-hidden /> Webhooks
+      </Link>
+      {webhook.isPending && <RowsSkeleton />}
+      {webhook.isError && <Problem error={webhook.error} retry={() => void webhook.refetch()} />}
+      {webhook.isSuccess && <Loaded webhook={webhook.data} />}
+    </>
+  );
+}
+
+type Open = 'test' | 'edit' | 'disable' | 'rotate' | 'replay' | 'remove' | null;
+
+function Loaded({ webhook }: { webhook: Webhook }): ReactNode {
+  const [open, setOpen] = useState<Open>(null);
+  const { replay } = useSearch({ from: ROUTE });
+  const isEnabled = webhook.status === 'enabled';
+  return (
+    <>
+      <PageHead title={webhook.url} about={<WebhookMark webhook={webhook} />}>
+        <Allowed to="deleteWebhook">
+          <Button look="danger" onClick={() => setOpen('remove')}>
+            Remove
+          </Button>
+        </Allowed>
+        <Allowed to="updateWebhook">
+          {isEnabled && <Button onClick={() => setOpen('disable')}>Disable</Button>}
+          <Button onClick={() => setOpen('edit')}>Edit</Button>
+        </Allowed>
+        <Allowed to="rotateWebhookSecret">
+          <Button onClick={() => setOpen('rotate')}>New secret</Button>
+        </Allowed>
+        <Allowed to="replayWebhook">
+          <Button onClick={() => setOpen('replay')}>Send a period again</Button>
+        </Allowed>
+        <Allowed to="testWebhook">
+          <Button onClick={() => setOpen('test')}>Send a test event</Button>
+        </Allowed>
+      </PageHead>
+      {!isEnabled && <Disabled webhook={webhook} />}
+      {replay !== undefined && <Progress webhook={webhook} replayId={replay} />}
+      <Deliveries webhook={webhook} />
+      <Dialogs webhook={webhook} open={open} close={() => setOpen(null)} />
+    </>
+  );
+}
+
+function Dialogs(props: { webhook: Webhook; open: Open; close: () => void }): ReactNode {
+  const { webhook, open, close } = props;
+  const path = `/v1/webhooks/${webhook.id}`;
+  return (
+    <>
+      <Dialog isOpen={open === 'test'} onClose={close} title="Send a test event">
+        <ChangeForm path={`${path}/test`} action="Send" onDone={close}>
+          An event without meaning, signed like all others.
+        </ChangeForm>
+      </Dialog>
+      <Dialog isOpen={open === 'edit'} onClose={close} title="Edit this webhook">
+        <EditForm webhook={webhook} onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'disable'} onClose={close} title="Disable this webhook?">
+        <ChangeForm path={path} body={{ status: 'disabled' }} action="Disable it" onDone={close}>
+          It is notified of nothing until it is enabled, and what waits for it fails. Events of that
+          time are not sent later.
+        </ChangeForm>
+      </Dialog>
+      <Dialog isOpen={open === 'rotate'} onClose={close} title="New signing secret">
+        <RotateForm webhook={webhook} />
+      </Dialog>
+      <Dialog isOpen={open === 'replay'} onClose={close} title="Send a period again">
+        <ReplayForm webhook={webhook} onDone={close} />
+      </Dialog>
+      <Dialog isOpen={open === 'remove'} onClose={close} title="Remove this webhook?">
+        <RemoveForm webhook={webhook} />
+      </Dialog>
+    </>
+  );
+}
+
+/** Why, and the way back. */
+function Disabled({ webhook }: { webhook: Webhook }): ReactNode {
+  return (
+    <div className="m-4 mb-0 max-w-prose rounded-lg border border-line">
+      <p className="px-4 pt-4">
+        {webhook.disabled_reason ?? 'It was disabled here or by a request.'} It is notified of
+        nothing.
+      </p>
+      <Allowed to="updateWebhook">
+        <ChangeForm
+          path={`/v1/webhooks/${webhook.id}`}
+          body={{ status: 'enabled' }}
+          action="Enable it"
+        >
+          Its earlier failures are forgotten then.
+        </ChangeForm>
+      </Allowed>
+    </div>
+  );
+}
+
+/** How far a replay is; the address of the page has its id. */
+function Progress({ webhook, replayId }: { webhook: Webhook; replayId: string }): ReactNode {
+  const api = useApi();
+  const path = `/v1/webhooks/${webhook.id}/replays/${replayId}`;
+  const replay = useQuery({
+    queryKey: [...api.key, path],
+    queryFn: ({ signal }) => api.get<WebhookReplay>(path, signal),
+    refetchInterval: ({ state }) => (state.data?.status === 'running' ? REFRESH_MS : false),
+  });
+  if (replay.isPending) return null;
+  if (replay.isError) return <Problem error={replay.error} retry={() => void replay.refetch()} />;
+  const { status, total, queued } = replay.data;
+  const words = { running: 'Sending again', completed: 'Sent again', canceled: 'Canceled' };
+  return (
+    <p role="status" className="flex flex-wrap items-center gap-3 px-4 pt-4 text-sm">
+      <span className="tabular-nums">
+        {words[status]}: {queued} of {total} {total === 1 ? 'delivery' : 'deliveries'}
+      </span>
+      {status === 'running' && (
+        <progress
+          value={queued}
+          max={Math.max(1, total)}
+          aria-label="Progress"
+          className="accent-accent"
+        />
+      )}
+      <Link to="." params={true} search={(all) => ({ ...all, replay: undefined })} replace>
+        Hide
+      </Link>
+    </p>
+  );
+}
+
+const SHOWN = [
+  ['', 'All'],
+  ['failed', 'Failed'],
+  ['pending', 'Pending'],
+] as const;
+
+function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
+  const navigate = useNavigate();
+  const { status = '', delivery: openId } = useSearch({ from: ROUTE });
+  const path = `/v1/webhooks/${webhook.id}/deliveries`;
+  const list = useList<WebhookDelivery>(
+    path,
+    ({ id }) => id,
+    { status },
+    (one) => one.status === 'pending',
+  );
+  const show = (delivery: string | undefined): void =>
+    void navigate({ to: '.', params: true, search: (all) => ({ ...all, delivery }) });
+  return (
+    <>
+      <div className="flex flex-wrap items-center gap-3 px-4 py-3">
+        <nav aria-label="Which deliveries" className="flex rounded-md border border-line">
+          {SHOWN.map(([name, label]) => (
+            <Link
+              key={name}
+              to="."
+              params={true}
+              search={(all) => ({ ...all, status: name || undefined })}
+              replace
+              data-chosen={name === status || undefined}
+              className="px-2.5 py-1 text-sm text-muted hover:text-text data-chosen:bg-chosen data-chosen:text-text"
+            >
+              {label}
+            </Link>
+          ))}
+        </nav>
+        {status === '' && <SuccessRate deliveries={list.rows} />}
+      </div>
+      <ListTable
+        label="Deliveries"
+        list={list}
+        keyOf={({ id }) => id}
+        columns={[
+          { title: 'State', cell: (delivery) => <DeliveryMark {...delivery} /> },
+          {
+            title: 'Event',
+            cell: ({ id, type }) => (
+              <button type="button" className="text-left hover:underline" onClick={() => show(id)}>
+                {type}
+              </button>
+            ),
+          },
+          { title: 'Attempts', isNumber: true, isWide: true, cell: ({ attempts }) => attempts },
+          { title: 'Time', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
+        ]}
+        empty={
+          <Empty title={status === '' ? 'No deliveries yet' : `No ${status} deliveries`}>
+            {status === '' && <p>Each event of this project becomes a delivery here.</p>}
+          </Empty>
+        }
+      />
+      <Dialog isOpen={openId !== undefined} onClose={() => show(undefined)} title="Delivery">
+        {openId !== undefined && (
+          <Delivery path={`${path}/${openId}`} onDone={() => show(undefined)} />
+        )}
+      </Dialog>
+    </>
+  );
+}
+
+/** Of what has ended among those that are shown. */
+function SuccessRate({ deliveries }: { deliveries: readonly WebhookDelivery[] }): ReactNode {
+  const ended = deliveries.filter(({ status }) => status !== 'pending');
+  if (ended.length === 0) return null;
+  const delivered = ended.filter(({ status }) => status === 'delivered').length;
+  return (
+    <span className="text-sm text-muted tabular-nums">
+      {delivered} of the newest {ended.length} arrived
+    </span>
+  );
+}
+
+function ChangeForm(props: {
+  path: string;
+  /** With it a PATCH. */
+  body?: object;
+  action: string;
+  onDone?: () => void;
+  children: ReactNode;
+}): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const send = async (): Promise<void> => {
+    await api.send(props.body ? 'PATCH' : 'POST', props.path, props.body);
+    await reload('/v1/webhooks');
+    props.onDone?.();
+  };
+  return (
+    <ActionForm action={props.action} send={send}>
+      <p>{props.children}</p>
+    </ActionForm>
+  );
+}
+
+function RemoveForm({ webhook }: { webhook: Webhook }): ReactNode {
+  const api = useApi();
+  const reload = useReload();
+  const navigate = useNavigate();
+  const remove = async (): Promise<void> => {
+    await api.send('DELETE', `/v1/webhooks/${webhook.id}`);
+    await navigate({ to: '/$project/$environment/webhooks', params: api.scope });
+    await reload('/v1/webhooks');
+  };
+  return (
+    <ActionForm action="Remove the webhook" look="danger" send={remove}>
+      <p>It is notified of nothing any more. This cannot be undone.</p>
+    </ActionForm>
+  );
+}
+
+/** What was sent, and what each attempt was answered. */
+function Delivery({ path, onDone }: { path: string; onDone: () => void }): ReactNode {
+  const api = useApi();
+  const may = useMay();
+  const delivery = useQuery({
+    queryKey: [...api.key, path],
+    queryFn: ({ signal }) => api.get<WebhookDeliveryDetail>(path, signal),
+    refetchInterval: ({ state }) => (state.data?.status === 'pending' ? REFRESH_MS : false),
+  });
+  if (delivery.isPending) return <RowsSkeleton rows={3} />;
+  if (delivery.isError)
+    return <Problem error={delivery.error} retry={() => void delivery.refetch()} />;
+  const { log, payload, type, status, next_attempt_at: next } = delivery.data;
+  const emailId = (payload?.data as { email_id?: string } | undefined)?.email_id;
+  return (
+    <>
+      <div className="space-y-3 p-4">
+        <p className="flex flex-wrap items-center gap-x-3">
+          <DeliveryMark status={status} />
+          <span className="font-medium">{type}</span>
+          {emailId && (
+            <Link
+              to="/$project/$environment/emails/$id"
+              params={{ ...api.scope, id: emailId }}
+              className="text-accent underline"
+            >
+              the email
+            </Link>
+          )}
+        </p>
+        <ol aria-label="Attempts" className="space-y-1 text-sm">
+          {log.map(({ at, status: answered, latency_ms: ms, error, answer }) => (
+            <li key={at}>
+              <Time at={at} />, {answered ?? 'no response'}, {inWords(ms / 1000)}
+              {error && <span className="block text-bad">{error}</span>}
+              {answer && (
+                <span className="block font-mono text-xs break-all text-muted">{answer}</span>
+              )}
+            </li>
+          ))}
+          {next !== null && (
+            <li className="text-muted">
+              Next attempt <Time at={next} />
+            </li>
+          )}
+        </ol>
+        {payload && <Code what="payload" text={JSON.stringify(payload, null, 2)} />}
+      </div>
+      {may('replayWebhookDelivery') && (
+        <ChangeForm path={`${path}/replay`} action="Send again" onDone={onDone}>
+          The same event with the same id.
+        </ChangeForm>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,71 @@
+/** The webhooks: a table, and a form that registers one and shows its signing secret once. */
+import { Link } from '@tanstack/react-router';
+import { type ReactNode, useState } from 'react';
+import type { Webhook } from '../../../../sdk/src/api.ts';
+import { useList } from '../../api/list.ts';
+import { useApi } from '../../api/scope.ts';
+import { Allowed } from '../../ui/allowed.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Mark } from '../../ui/mark.tsx';
+import { PageHead } from '../../ui/page.tsx';
+import { Empty } from '../../ui/states.tsx';
+import { ListTable } from '../../ui/table.tsx';
+import { AddForm } from './webhook-forms.tsx';
+
+const PATH = '/v1/webhooks';
+
+export function WebhookMark({ webhook }: { webhook: Webhook }): ReactNode {
+  if (webhook.status === 'disabled') return <Mark look="bad">disabled</Mark>;
+  if (webhook.failing_since !== null) return <Mark look="wait">does not answer</Mark>;
+  return <Mark look="good">enabled</Mark>;
+}
+
+export function WebhooksScreen(): ReactNode {
+  const { scope } = useApi();
+  const [isAdding, setAdding] = useState(false);
+  const list = useList<Webhook>(PATH, ({ id }) => id);
+  return (
+    <>
+      <PageHead title="Webhooks" about="Addresses that are notified of events, signed and retried.">
+        <Allowed to="createWebhook">
+          <Button look="primary" onClick={() => setAdding(true)}>
+            Add a webhook
+          </Button>
+        </Allowed>
+      </PageHead>
+      <ListTable
+        label="Webhooks"
+        list={list}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            title: 'Address',
+            cell: ({ id, url }) => (
+              <Link
+                to="/$project/$environment/webhooks/$id"
+                params={{ ...scope, id }}
+                className="font-mono text-xs break-all hover:underline"
+              >
+                {url}
+              </Link>
+            ),
+          },
+          { title: 'State', cell: (webhook) => <WebhookMark webhook={webhook} /> },
+          { title: 'Events', isWide: true, cell: ({ events }) => events?.join(', ') ?? 'all' },
+        ]}
+        empty={
+          <Empty title="No webhooks yet">
+            <p>
+              Register the address of your program, and it is notified when an email is delivered,
+              bounces or is complained about.
+            </p>
+          </Empty>
+        }
+      />
+      <Dialog isOpen={isAdding} onClose={() => setAdding(false)} title="Add a webhook">
+        <AddForm />
+      </Dialog>
+    </>
+  );
+}

@@ -1,0 +1,74 @@
+/** How html is looked at: its width, in the dark, with what other servers have. */
+import { Moon, Sun } from 'lucide-react';
+import type { ReactNode } from 'react';
+import type { ColourScheme } from '../../../src/mail/html/colour-scheme.ts';
+import { Button } from './button.tsx';
+
+export const WIDTHS = ['375', '600', '100%'] as const;
+export type PreviewView = { width: (typeof WIDTHS)[number]; isDark: boolean };
+
+const WIDTH_LABELS = { '375': 'Phone', '600': 'Desktop', '100%': 'Full width' } as const;
+
+export function PreviewControls(props: {
+  html: string | null;
+  view: PreviewView;
+  onView: (view: PreviewView) => void;
+  hasRemote: boolean;
+  onRemote: () => void;
+}): ReactNode {
+  const { html, view, onView, hasRemote, onRemote } = props;
+  return (
+    <>
+      <div className="flex flex-wrap gap-2">
+        {WIDTHS.map((width) => (
+          <Button
+            key={width}
+            aria-pressed={width === view.width}
+            className="aria-pressed:bg-chosen"
+            title={width === '100%' ? undefined : `${width} px`}
+            onClick={() => onView({ ...view, width })}
+          >
+            {WIDTH_LABELS[width]}
+          </Button>
+        ))}
+        <Button
+          aria-pressed={view.isDark}
+          className="aria-pressed:bg-chosen"
+          onClick={() => onView({ ...view, isDark: !view.isDark })}
+        >
+          {view.isDark ? <Sun size={14} aria-hidden /> : <Moon size={14} aria-hidden />}
+          Dark
+        </Button>
+        <Button disabled={hasRemote} onClick={() => onRemote()}>
+          {hasRemote ? 'Remote images are shown' : 'Show remote images'}
+        </Button>
+      </div>
+      {view.isDark && (
+        <p className="text-sm text-muted">
+          {hasDarkStyles(html)
+            ? 'Its own styles for dark programs apply.'
+            : 'It has no styles for dark programs; some of these invert the colours, like this.'}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** In which the html is shown; where it has no dark styles, the frame is inverted instead. */
+export function schemeOf(html: string | null, { isDark }: PreviewView): ColourScheme {
+  return isDark && hasDarkStyles(html) ? 'dark' : 'light';
+}
+
+/** Of the frame. */
+export function lookOf(html: string | null, { isDark }: PreviewView): string {
+  if (!isDark) return 'bg-paper scheme-light';
+  return hasDarkStyles(html) ? 'bg-ink scheme-dark' : 'bg-paper scheme-light invert hue-rotate-180';
+}
+
+export function widthOf({ width }: PreviewView): string {
+  return width === '100%' ? '100%' : `${width}px`;
+}
+
+function hasDarkStyles(html: string | null): boolean {
+  return /color-scheme/i.test(html ?? '');
+}
