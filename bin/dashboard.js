@@ -12,8 +12,14 @@ import { join, relative } from 'node:path';
 import { ended, whileForwarding } from './child.js';
 
 /** What is built depends on these files, and on those in the folders. */
-const FILES = ['package-lock.json', 'web/build.js', 'web/index.html', 'src/http/roles.ts'];
-const FOLDERS = ['web/src', 'web/public', 'src/core'];
+const FILES = [
+  'package-lock.json',
+  'web/build.js',
+  'web/index.html',
+  'src/http/roles.ts',
+  'sdk/src/api.ts',
+];
+const FOLDERS = ['web/src', 'web/public', 'src/core', 'src/mail/html'];
 
 /**
  * Resolves when web/dist is current, or cannot be made so.

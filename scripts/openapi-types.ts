@@ -1,8 +1,9 @@
 /**
  * TypeScript of an OpenAPI document: a type for each schema, and for each operation its method, path,
- * query, body and result. The SDK is typed with it, so that it cannot say anything else than the service.
+ * query, body and result. The SDK and the dashboard are typed with it, so they cannot differ from the service.
  *
- * Operations of browsers alone are left out. Knows what the service's document uses; anything else throws.
+ * The SDK gets all operations but those of browsers alone, which the dashboard has besides. Knows what the
+ * service's document uses; anything else throws.
  */
 type Schema = {
   $ref?: string;
@@ -35,22 +36,38 @@ export type OpenApiDocument = {
   paths: Record<string, Record<string, Operation>>;
 };
 
+const HEAD = '// Generated from docs/openapi.json by `npm run openapi`.\n';
+
 /** @param document parsed docs/openapi.json @returns a module, in the layout of the formatter or close to it */
 export function typesOf(document: OpenApiDocument): string {
   const schemas = Object.entries(document.components.schemas).map(
     ([name, schema]) => `${comment(schema, '')}export type ${name} = ${typeOf(schema, '')};\n`,
   );
-  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods)
-      .map(([method, operation]) => ({ path, method, operation }))
-      .filter(isForKeys),
+  const operations = placesOf(document).filter(isForKeys);
+  return [HEAD, ...schemas, ...modulePart('Operations', 'OPERATIONS', operations)].join('\n');
+}
+
+/** The operations of browsers alone; their schemas are those of the SDK. */
+export function sessionTypesOf(document: OpenApiDocument): string {
+  const operations = placesOf(document).filter((place) => !isForKeys(place));
+  const parts = modulePart('SessionOperations', 'SESSION_OPERATIONS', operations);
+  const named = new Set(parts.join('').match(/\b[A-Z]\w+/g));
+  const schemas = Object.keys(document.components.schemas).filter((name) => named.has(name));
+  const imports = `import type {\n  ${schemas.join(',\n  ')},\n} from '../../../sdk/src/api.ts';\n`;
+  return [HEAD, imports, ...parts].join('\n');
+}
+
+function placesOf(document: OpenApiDocument): Place[] {
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
   );
+}
+
+function modulePart(types: string, places: string, operations: readonly Place[]): string[] {
   return [
-    '// Generated from docs/openapi.json by `npm run openapi`.\n',
-    ...schemas,
-    `export type Operations = {\n${operations.map(operationType).join('')}};\n`,
-    `export const OPERATIONS = {\n${operations.map(operationPlace).join('')}} as const;\n`,
-  ].join('\n');
+    `export type ${types} = {\n${operations.map(operationType).join('')}};\n`,
+    `export const ${places} = {\n${operations.map(operationPlace).join('')}} as const;\n`,
+  ];
 }
 
 type Place = { path: string; method: string; operation: Operation };

@@ -14,12 +14,13 @@ cpSync(new URL('src', import.meta.url), process.argv[2], { recursive: true });
 `;
 
 async function makeSources(clone: Clone, build: string): Promise<void> {
-  for (const folder of ['web/src', 'web/public', 'src/core', 'src/http']) {
+  for (const folder of ['web/src', 'web/public', 'src/core', 'src/http', 'src/mail/html', 'sdk/src']) {
     await mkdir(join(clone.root, folder), { recursive: true });
   }
   await writeFile(join(clone.root, 'web/build.js'), build);
   await writeFile(join(clone.root, 'web/index.html'), '<!doctype html>');
   await writeFile(join(clone.root, 'src/http/roles.ts'), '');
+  await writeFile(join(clone.root, 'sdk/src/api.ts'), '');
   await writeFile(join(clone.root, 'web/src/main.js'), 'first');
 }
 

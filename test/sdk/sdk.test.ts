@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { inspect } from 'node:util';
-import { typesOf } from '../../scripts/openapi-types.ts';
+import { sessionTypesOf, typesOf } from '../../scripts/openapi-types.ts';
 import {
   type AttachmentContent,
   ConnectionError,
@@ -30,9 +30,10 @@ const EMAIL = {
   html: '<p>Hello</p>',
 };
 
-test('the types are those of the service (else: npm run openapi)', async () => {
-  const document = await source('docs/openapi.json');
-  assert.equal(await source('sdk/src/api.ts'), typesOf(JSON.parse(document)));
+test('the types of the SDK and the dashboard are those of the service (else: npm run openapi)', async () => {
+  const document = JSON.parse(await source('docs/openapi.json'));
+  assert.equal(await source('sdk/src/api.ts'), typesOf(document));
+  assert.equal(await source('web/src/api/session-operations.ts'), sessionTypesOf(document));
 });
 
 test('every operation of the service has a method', async () => {

@@ -1,6 +1,15 @@
 /** Requests to the API in the session of a member, whose cookie scripts cannot read. */
+import {
+  type AnyParts,
+  methodOf,
+  type OperationId,
+  type PartsArgument,
+  pathOf,
+  queryText,
+  type Result,
+} from './operations.ts';
 
-/** What requests are about. */
+/** The project and environment of a request. */
 export type Scope = { project: string; environment: 'live' | 'test' };
 
 /** What is wrong with one field of a request. */
@@ -16,7 +25,7 @@ export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly requestId: string | null;
-  /** Empty when it is about no field. */
+  /** Empty when it concerns no field. */
   readonly details: readonly FieldProblem[];
 
   constructor(status: number, { error = {} }: Failure) {
@@ -30,13 +39,9 @@ export class ApiError extends Error {
 
 export type CallOptions = {
   scope?: Scope;
-  body?: unknown;
   signal?: AbortSignal;
   headers?: Record<string, string>;
 };
-
-/** Answers 401 to visitors who have not signed in yet. */
-export const SESSION_PATH = '/v1/session';
 
 let leave = (): void => {};
 
@@ -46,39 +51,47 @@ export function whenSignedOut(then: () => void): void {
 }
 
 /** @throws ApiError for every failure; an AbortError when `signal` aborted it */
-export async function call<Result>(
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
-  path: string,
-  options: CallOptions = {},
-): Promise<Result> {
-  const response = await respond(method, path, options);
-  const text = await response.text();
-  return (text === '' ? null : JSON.parse(text)) as Result;
+export async function call<Id extends OperationId>(
+  id: Id,
+  ...[parts]: PartsArgument<Id, CallOptions>
+): Promise<Result<Id>> {
+  return (await callWith(id, parts ?? {})) as Result<Id>;
 }
 
-/** The response itself, for what is not JSON. */
-export async function respond(
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
-  path: string,
-  { scope, body, signal, headers }: CallOptions = {},
+/** The response itself, for content that is not JSON. A body that is a string is sent as it is. */
+export async function respond<Id extends OperationId>(
+  id: Id,
+  ...[parts]: PartsArgument<Id, CallOptions>
 ): Promise<Response> {
-  const request = new Request(path, {
+  return send(id, parts ?? {});
+}
+
+/** For `call` in another form, which checks the parts. */
+export async function callWith(id: OperationId, parts: AnyParts & CallOptions): Promise<unknown> {
+  const text = await (await send(id, parts)).text();
+  return text === '' ? null : JSON.parse(text);
+}
+
+async function send(id: OperationId, parts: AnyParts & CallOptions): Promise<Response> {
+  const { scope, path, query, body, signal, headers } = parts;
+  const method = methodOf(id);
+  const isText = typeof body === 'string';
+  const request = new Request(`${pathOf(id, path)}${queryText(query)}`, {
     method,
     headers: { ...headersFor(scope, method), ...headers },
-    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    ...(body === undefined ? {} : { body: isText ? body : JSON.stringify(body) }),
     ...(signal ? { signal } : {}),
   });
-  if (body !== undefined && typeof body !== 'string') {
-    request.headers.set('content-type', 'application/json');
-  }
+  if (body !== undefined && !isText) request.headers.set('content-type', 'application/json');
   const response = await fetch(request).catch((error: unknown) => {
     if (signal?.aborted) throw error;
-    const message = 'The service cannot be reached; check the connection.';
+    const message = 'The service cannot be reached. Check your connection.';
     throw new ApiError(0, { error: { code: 'unreachable', message } });
   });
   if (response.ok) return response;
-  // A refused change is said where it was made instead, so that nothing that was typed is lost.
-  if (response.status === 401 && method === 'GET' && path !== SESSION_PATH) leave();
+  // A refused change is reported where it was made, so that nothing typed is lost. Visitors who have not
+  // signed in yet get a 401 for their session.
+  if (response.status === 401 && method === 'GET' && id !== 'getSession') leave();
   const answer: unknown = await response.json().catch(() => ({}));
   throw new ApiError(response.status, answer as Failure);
 }
@@ -92,13 +105,4 @@ function headersFor(scope: Scope | undefined, method: string): Record<string, st
     // A form on another site cannot set it.
     ...(method !== 'GET' && { 'letterhaus-session': '1' }),
   };
-}
-
-/** `?a=1&b=2` of what is set. */
-export function queryText(values: Record<string, string | number | null | undefined>): string {
-  const entries = Object.entries(values).filter(([, value]) => value != null && value !== '');
-  const text = new URLSearchParams(
-    entries.map(([name, value]) => [name, String(value)]),
-  ).toString();
-  return text === '' ? '' : `?${text}`;
 }

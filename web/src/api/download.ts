@@ -1,12 +1,6 @@
 /** Files of the API, saved by the browser. */
-import { respond, type Scope } from './client.ts';
-
-/** @throws ApiError for every failure */
-export async function download(
-  path: string,
-  { scope, filename }: { scope: Scope; filename: string },
-): Promise<void> {
-  saveAs(await (await respond('GET', path, { scope })).blob(), filename);
+export async function saveResponse(response: Response, filename: string): Promise<void> {
+  saveAs(await response.blob(), filename);
 }
 
 export function saveAs(content: Blob, filename: string): void {

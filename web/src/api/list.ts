@@ -1,51 +1,74 @@
 /** Lists of the API, page by page. */
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
-import { queryText } from './client.ts';
+import { callWith } from './client.ts';
+import {
+  type ListId,
+  pathOf,
+  type PathValues,
+  type Query,
+  type ReadId,
+  type Row,
+} from './operations.ts';
 import { useApi } from './scope.ts';
+
+type Page<Item> = { data: Item[]; has_more: boolean };
 
 const PAGE = 50;
 const REFRESH_MS = 3_000;
 
-type Page<Row> = { data: Row[]; has_more: boolean };
+type Options<Id extends ListId> = {
+  path?: PathValues<Id>;
+  query?: Query<Id>;
+  /** What `after` takes of a row; default: its id. */
+  cursor?: (row: Row<Id>) => string;
+  /** Whether a row changes soon by itself, without an event: the list is then read again. */
+  isUnderWay?: (row: Row<Id>) => boolean;
+};
 
-/**
- * @param cursor what `after` takes of a row
- * @param isUnderWay whether a row changes soon by itself, without an event: the list is then read again
- */
-export function useList<Row>(
-  path: string,
-  cursor: (row: Row) => string,
-  filter: Record<string, string | undefined> = {},
-  isUnderWay: (row: Row) => boolean = () => false,
-) {
+export function useList<Id extends ListId>(id: Id, options: Options<Id> = {}) {
+  const { path, query = {}, cursor = idOf, isUnderWay = () => false } = options;
   const api = useApi();
-  const query = useInfiniteQuery({
-    queryKey: [...api.key, path, filter],
-    queryFn: ({ pageParam, signal }) =>
-      api.get<Page<Row>>(
-        `${path}${queryText({ ...filter, limit: PAGE, after: pageParam })}`,
-        signal,
-      ),
+  const list = useInfiniteQuery({
+    queryKey: [...api.key, pathOf(id, path), query, 'pages'],
+    queryFn: async ({ pageParam, signal }) => {
+      const parts = { path, query: { ...query, limit: PAGE, after: pageParam } };
+      return (await callWith(id, { ...parts, scope: api.scope, signal })) as Page<Row<Id>>;
+    },
     refetchInterval: ({ state }) =>
       state.data?.pages.some(({ data }) => data.some(isUnderWay)) ? REFRESH_MS : false,
-    initialPageParam: null as string | null,
+    initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ data, has_more: hasMore }) => {
       const last = data.at(-1);
-      return hasMore && last !== undefined ? cursor(last) : null;
+      return hasMore && last !== undefined ? cursor(last) : undefined;
     },
   });
-  return { ...query, rows: query.data?.pages.flatMap((page) => page.data) ?? [] };
+  return { ...list, rows: list.data?.pages.flatMap((page) => page.data) ?? [] };
 }
 
-/** Reads what begins with this path again, after a change of it. */
-export function useReload(): (path: string) => Promise<void> {
-  const api = useApi();
+function idOf(row: object): string {
+  return String((row as { id?: string }).id);
+}
+
+type PathArgument<Id extends ReadId> = [keyof PathValues<Id>] extends [never]
+  ? []
+  : [path: PathValues<Id>];
+
+/** Reads again, after a change, what an operation reads and everything below its path. */
+export function useReload(): <Id extends ReadId>(
+  id: Id,
+  ...path: PathArgument<Id>
+) => Promise<void> {
+  const { key } = useApi();
   const cache = useQueryClient();
-  return (path) =>
-    cache.invalidateQueries({
+  return (id, ...[path]) => {
+    const place = pathOf(id, path);
+    return cache.invalidateQueries({
       predicate: ({ queryKey: [project, environment, name] }) =>
-        project === api.key[0] && environment === api.key[1] && String(name).startsWith(path),
+        project === key[0] && environment === key[1] && isBelow(String(name), place),
     });
+  };
 }
 
-export type List<Row> = ReturnType<typeof useList<Row>>;
+function isBelow(path: string, place: string): boolean {
+  return path === place || path.startsWith(`${place}/`);
+}

@@ -23,13 +23,13 @@ export function useEvents(
   const { project, environment } = scope;
   useEffect(() => {
     const ended = new AbortController();
-    const filter = emailId === undefined ? '' : `&email_id=${emailId}`;
     const follow = async (): Promise<void> => {
       let cursor = 'latest';
       let isFirst = true;
       while (!ended.signal.aborted) {
         try {
-          const response = await respond('GET', `/v1/events?after=${cursor}${filter}`, {
+          const response = await respond('listEvents', {
+            query: { after: cursor, email_id: emailId },
             scope: { project, environment },
             headers: { accept: 'text/event-stream' },
             signal: ended.signal,

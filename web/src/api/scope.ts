@@ -1,7 +1,16 @@
 /** The project and environment in the address of the page, and requests within them. */
 import { useParams } from '@tanstack/react-router';
 import { useMemo } from 'react';
-import { call, type CallOptions, type Scope } from './client.ts';
+import type { AcceptedEmail } from '../../../sdk/src/api.ts';
+import { type CallOptions, callWith, type Scope } from './client.ts';
+import {
+  type AnyParts,
+  type OperationId,
+  type PartsArgument,
+  pathOf,
+  type ReadId,
+  type Result,
+} from './operations.ts';
 
 export function useScope(): Scope {
   const { project, environment } = useParams({ from: '/$project/$environment' });
@@ -11,30 +20,50 @@ export function useScope(): Scope {
   );
 }
 
+type Cancelable = Pick<CallOptions, 'signal'>;
+
+/** For useQuery. */
+export type ReadQuery<Id extends ReadId> = {
+  queryKey: readonly unknown[];
+  queryFn: (context: { signal: AbortSignal }) => Promise<Result<Id>>;
+};
+
 export type Api = {
   scope: Scope;
   /** Begins every query key, so that nothing is shown in another scope. */
   key: readonly [string, string];
-  get: <Result>(path: string, signal?: AbortSignal) => Promise<Result>;
-  send: <Result>(
-    method: 'POST' | 'PATCH' | 'DELETE',
-    path: string,
-    body?: unknown,
-  ) => Promise<Result>;
+  call: <Id extends OperationId>(
+    id: Id,
+    ...parts: PartsArgument<Id, Cancelable>
+  ) => Promise<Result<Id>>;
+  /** What useQuery needs to read something; its key has the path, by which useReload finds it. */
+  query: <Id extends ReadId>(id: Id, ...parts: PartsArgument<Id>) => ReadQuery<Id>;
 };
 
 export function useApi(): Api {
   const scope = useScope();
-  return useMemo(
-    () => ({
-      scope,
-      key: [scope.project, scope.environment] as const,
-      get: (path, signal) => call('GET', path, { scope, ...(signal ? { signal } : {}) }),
-      send: (method, path, body) => {
-        const options: CallOptions = body === undefined ? { scope } : { scope, body };
-        return call(method, path, options);
-      },
-    }),
-    [scope],
-  );
+  return useMemo(() => apiOf(scope), [scope]);
+}
+
+export function apiOf(scope: Scope): Api {
+  const key = [scope.project, scope.environment] as const;
+  return {
+    scope,
+    key,
+    call: async <Id extends OperationId>(id: Id, ...[parts]: PartsArgument<Id, Cancelable>) =>
+      (await callWith(id, { ...(parts as AnyParts), scope })) as Result<Id>,
+    query: <Id extends ReadId>(id: Id, ...[parts]: PartsArgument<Id>) => {
+      const { path, query = {} } = (parts ?? {}) as AnyParts;
+      return {
+        queryKey: [...key, pathOf(id, path), query],
+        queryFn: async ({ signal }) =>
+          (await callWith(id, { path, query, scope, signal })) as Result<Id>,
+      };
+    },
+  };
+}
+
+/** The id of an email that was sent: only a dry run has none. */
+export function acceptedId(accepted: Result<'sendEmail'>): string {
+  return (accepted as AcceptedEmail).id;
 }

@@ -1,7 +1,7 @@
 /** Who is signed in, and which projects they see. */
 import { queryOptions } from '@tanstack/react-query';
 import type { Session } from '../../../sdk/src/api.ts';
-import { ApiError, call, type Scope, SESSION_PATH } from './client.ts';
+import { ApiError, call, type Scope } from './client.ts';
 
 export const ENVIRONMENTS = ['live', 'test'] as const;
 
@@ -15,7 +15,7 @@ export const sessionQuery = queryOptions({
 /** @returns null when nobody is signed in */
 async function readSession(signal: AbortSignal): Promise<Session | null> {
   try {
-    return await call<Session>('GET', SESSION_PATH, { signal });
+    return await call('getSession', { signal });
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return null;
     throw error;
@@ -25,12 +25,12 @@ async function readSession(signal: AbortSignal): Promise<Session | null> {
 /** Whether somebody has an account already. */
 export const setupQuery = queryOptions({
   queryKey: ['session', 'setup'],
-  queryFn: ({ signal }) => call<{ needs_owner: boolean }>('GET', '/v1/session/setup', { signal }),
+  queryFn: ({ signal }) => call('getSetup', { signal }),
   retry: false,
 });
 
 export async function signOut(): Promise<void> {
-  await call('DELETE', SESSION_PATH);
+  await call('endSession');
 }
 
 const LAST_SCOPE = 'letterhaus-scope';

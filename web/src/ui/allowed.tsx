@@ -6,7 +6,6 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { includesRole, type Role } from '../../../src/core/roles.ts';
 import { leastRole, type Operation } from '../../../src/http/roles.ts';
-import type { Member } from '../../../sdk/src/api.ts';
 import { call } from '../api/client.ts';
 import { sessionQuery } from '../api/session.ts';
 import { PageHead } from './page.tsx';
@@ -54,7 +53,7 @@ export function AllowedScreen(props: {
 function WhoHas({ least }: { least: Role }): ReactNode {
   const members = useQuery({
     queryKey: ['members', 'all'],
-    queryFn: ({ signal }) => call<{ data: Member[] }>('GET', '/v1/members?limit=100', { signal }),
+    queryFn: ({ signal }) => call('listMembers', { query: { limit: 100 }, signal }),
   });
   const names = members.data?.data
     .filter(({ role }) => includesRole(role, 'admin'))

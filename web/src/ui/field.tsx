@@ -27,14 +27,25 @@ export function Field({ label, hint, className = '', ...rest }: Props): ReactNod
   );
 }
 
-/** What was typed into a form, by the names of its fields. */
-export function textsOf(form: FormData): Partial<Record<string, string>> {
-  return Object.fromEntries(
-    [...form.entries()].filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
-  );
+/** What was typed into a field of a form; '' when the form has no such field. */
+export function textOf(form: FormData, name: string): string {
+  const value = form.get(name);
+  return typeof value === 'string' ? value : '';
 }
 
-/** A choice of a few values. */
+type Options<Value extends string> = readonly (readonly [value: Value, text: string])[];
+
+/** The option that was chosen in a form; else the first. */
+export function chosenOf<Value extends string>(
+  form: FormData,
+  name: string,
+  options: Options<Value>,
+): Value {
+  const text = textOf(form, name);
+  return (options.find(([value]) => value === text) ?? options[0]!)[0];
+}
+
+/** One of a few values. */
 export function Select({
   label,
   name,
@@ -44,7 +55,7 @@ export function Select({
 }: {
   label: string;
   name: string;
-  options: readonly (readonly [value: string, text: string])[];
+  options: Options<string>;
   chosen?: string | undefined;
   onChange?: (value: string) => void;
 }): ReactNode {

@@ -2,7 +2,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { Search } from 'lucide-react';
 import { type ReactNode, useRef } from 'react';
 import { useShortcuts } from '../lib/keys.ts';
-import { INPUT, textsOf } from './field.tsx';
+import { INPUT, textOf } from './field.tsx';
 
 /**
  * A search whose text is `q` in the address of the page; `/` leads to it.
@@ -29,7 +29,7 @@ export function Find(props: {
       className="relative border-b border-line p-2"
       onSubmit={(event) => {
         event.preventDefault();
-        find(textsOf(new FormData(event.currentTarget))['q'] ?? '');
+        find(textOf(new FormData(event.currentTarget), 'q'));
       }}
     >
       <Search size={14} aria-hidden className="absolute top-4.25 left-4.5 text-muted" />

@@ -1,5 +1,4 @@
 import type { ReactNode } from 'react';
-import type { List } from '../api/list.ts';
 import { Button } from './button.tsx';
 import { Problem, RowsSkeleton } from './states.tsx';
 
@@ -57,6 +56,17 @@ export function Table<Row>({ label, columns: all, rows, keyOf }: Props<Row>): Re
   );
 }
 
+/** A list of the API, as far as it is read. */
+type List<Row> = {
+  rows: readonly Row[];
+  isPending: boolean;
+  error: unknown;
+  refetch: () => unknown;
+  hasNextPage?: boolean;
+  isFetchingNextPage?: boolean;
+  fetchNextPage?: () => unknown;
+};
+
 /** A list of the API as a table, with its states. */
 export function ListTable<Row>({
   list,
@@ -64,14 +74,14 @@ export function ListTable<Row>({
   ...table
 }: Omit<Props<Row>, 'rows'> & { list: List<Row>; empty: ReactNode }): ReactNode {
   if (list.isPending) return <RowsSkeleton />;
-  if (list.isError) return <Problem error={list.error} retry={() => void list.refetch()} />;
+  if (list.error !== null) return <Problem error={list.error} retry={() => void list.refetch()} />;
   if (list.rows.length === 0) return empty;
   return (
     <>
       <Table {...table} rows={list.rows} />
       {list.hasNextPage && (
         <div className="p-4">
-          <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+          <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage?.()}>
             Show more
           </Button>
         </div>

@@ -1,13 +1,13 @@
 /** The API keys of a project and environment: make one, which is shown once, and revoke one. */
 import { type ReactNode, useState } from 'react';
-import type { ApiKey, ApiKeyWithSecret } from '../../../../sdk/src/api.ts';
+import type { ApiKey } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, AllowedScreen, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, Select, textsOf } from '../../ui/field.tsx';
+import { chosenOf, Field, Select, textOf } from '../../ui/field.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
@@ -17,7 +17,6 @@ const PERMISSIONS = [
   ['full_access', 'Full access'],
   ['sending_access', 'Sending only'],
 ] as const;
-const PATH = '/v1/api-keys';
 
 export function ApiKeysScreen(): ReactNode {
   return (
@@ -32,7 +31,7 @@ function Keys(): ReactNode {
   const { scope } = useApi();
   const [isAdding, setAdding] = useState(false);
   const [revoked, setRevoked] = useState<ApiKey | null>(null);
-  const list = useList<ApiKey>(PATH, ({ id }) => id);
+  const list = useList('listApiKeys');
   return (
     <>
       <PageHead title="API keys" about={`Of the ${scope.environment} environment of this project.`}>
@@ -103,10 +102,14 @@ function CreateForm(): ReactNode {
   const reload = useReload();
   const [key, setKey] = useState<string | null>(null);
   const create = async (form: FormData): Promise<void> => {
-    const { name, permission, domain } = textsOf(form);
-    const wanted = { name, permission, ...(domain ? { domain } : {}) };
-    setKey((await api.send<ApiKeyWithSecret>('POST', PATH, wanted)).key);
-    await reload(PATH);
+    const domain = textOf(form, 'domain');
+    const body = {
+      name: textOf(form, 'name'),
+      permission: chosenOf(form, 'permission', PERMISSIONS),
+      ...(domain !== '' && { domain }),
+    };
+    setKey((await api.call('createApiKey', { body })).key);
+    await reload('listApiKeys');
   };
   if (key !== null) {
     return (
@@ -129,8 +132,8 @@ function RevokeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }):
   const api = useApi();
   const reload = useReload();
   const revoke = async (): Promise<void> => {
-    await api.send('DELETE', `${PATH}/${apiKey.id}`);
-    await reload(PATH);
+    await api.call('revokeApiKey', { path: { id: apiKey.id } });
+    await reload('listApiKeys');
     onDone();
   };
   return (

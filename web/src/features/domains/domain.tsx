@@ -12,7 +12,7 @@ import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, textsOf } from '../../ui/field.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
 import { Mark } from '../../ui/mark.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Problem, RowsSkeleton, sentenceOf } from '../../ui/states.tsx';
@@ -23,11 +23,7 @@ import { zoneFileOf } from './zone-file.ts';
 export function DomainScreen(): ReactNode {
   const api = useApi();
   const { id } = useParams({ from: '/$project/$environment/domains/$id' });
-  const path = `/v1/domains/${id}`;
-  const domain = useQuery({
-    queryKey: [...api.key, path],
-    queryFn: ({ signal }) => api.get<Domain>(path, signal),
-  });
+  const domain = useQuery(api.query('getDomain', { path: { id } }));
   return (
     <>
       <Link
@@ -44,6 +40,8 @@ export function DomainScreen(): ReactNode {
   );
 }
 
+type Action = 'verifyDomain' | 'rotateDomainDkim' | 'cancelDomainDkimRotation';
+
 function useCheck({ id }: Domain) {
   const api = useApi();
   const reload = useReload();
@@ -51,21 +49,21 @@ function useCheck({ id }: Domain) {
     isRunning: false,
     failure: null,
   });
-  const post = async (action: 'verify' | 'rotate-dkim' | 'rotate-dkim/cancel'): Promise<void> => {
+  const run = async (action: Action): Promise<void> => {
     setCheck({ isRunning: true, failure: null });
     try {
-      await api.send('POST', `/v1/domains/${id}/${action}`);
-      await reload('/v1/domains');
+      await api.call(action, { path: { id } });
+      await reload('listDomains');
       setCheck({ isRunning: false, failure: null });
     } catch (error) {
       setCheck({ isRunning: false, failure: sentenceOf(error) });
     }
   };
-  return { check, post };
+  return { check, run };
 }
 
 function Loaded({ domain }: { domain: Domain }): ReactNode {
-  const { check, post } = useCheck(domain);
+  const { check, run } = useCheck(domain);
   const [isRemoving, setRemoving] = useState(false);
   return (
     <>
@@ -87,9 +85,13 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
             Remove
           </Button>
         </Allowed>
-        <Rotation domain={domain} isDisabled={check.isRunning} post={post} />
+        <Rotation domain={domain} isDisabled={check.isRunning} run={run} />
         <Allowed to="verifyDomain">
-          <Button look="primary" disabled={check.isRunning} onClick={() => void post('verify')}>
+          <Button
+            look="primary"
+            disabled={check.isRunning}
+            onClick={() => void run('verifyDomain')}
+          >
             {check.isRunning ? 'Checking' : 'Check now'}
           </Button>
         </Allowed>
@@ -134,17 +136,15 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
 function Rotation(props: {
   domain: Domain;
   isDisabled: boolean;
-  post: ReturnType<typeof useCheck>['post'];
+  run: (action: Action) => Promise<void>;
 }): ReactNode {
   const { verified_at: verifiedAt, dkim } = props.domain;
   if (verifiedAt === null) return null;
   const isRotating = dkim.next !== null;
+  const action = isRotating ? 'cancelDomainDkimRotation' : 'rotateDomainDkim';
   return (
-    <Allowed to={isRotating ? 'cancelDomainDkimRotation' : 'rotateDomainDkim'}>
-      <Button
-        disabled={props.isDisabled}
-        onClick={() => void props.post(isRotating ? 'rotate-dkim/cancel' : 'rotate-dkim')}
-      >
+    <Allowed to={action}>
+      <Button disabled={props.isDisabled} onClick={() => void props.run(action)}>
         {isRotating ? 'Cancel rotation' : 'Rotate DKIM keys'}
       </Button>
     </Allowed>
@@ -222,11 +222,11 @@ function RemoveForm({ domain }: { domain: Domain }): ReactNode {
   const reload = useReload();
   const navigate = useNavigate();
   const remove = async (form: FormData): Promise<void> => {
-    if (textsOf(form)['name']?.trim() !== domain.name)
+    if (textOf(form, 'name').trim() !== domain.name)
       throw new Error(`Type ${domain.name} to remove it.`);
-    await api.send('DELETE', `/v1/domains/${domain.id}`);
+    await api.call('deleteDomain', { path: { id: domain.id } });
     await navigate({ to: '/$project/$environment/domains', params: api.scope });
-    await reload('/v1/domains');
+    await reload('listDomains');
   };
   return (
     <ActionForm action="Remove the domain" look="danger" send={remove}>

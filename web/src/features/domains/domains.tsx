@@ -8,7 +8,7 @@ import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, textsOf } from '../../ui/field.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
 import { Mark } from '../../ui/mark.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Empty } from '../../ui/states.tsx';
@@ -31,7 +31,7 @@ export function DomainMark({ status }: Pick<Domain, 'status'>): ReactNode {
 export function DomainsScreen(): ReactNode {
   const { scope } = useApi();
   const [isAdding, setAdding] = useState(false);
-  const list = useList<Domain>('/v1/domains', ({ id }) => id);
+  const list = useList('listDomains');
   return (
     <>
       <PageHead title="Domains" about="Emails are sent from verified domains only.">
@@ -86,8 +86,8 @@ function AddForm(): ReactNode {
   const reload = useReload();
   const navigate = useNavigate();
   const add = async (form: FormData): Promise<void> => {
-    const { id } = await api.send<Domain>('POST', '/v1/domains', textsOf(form));
-    await reload('/v1/domains');
+    const { id } = await api.call('createDomain', { body: { name: textOf(form, 'name') } });
+    await reload('listDomains');
     await navigate({ to: '/$project/$environment/domains/$id', params: { ...api.scope, id } });
   };
   return (

@@ -46,7 +46,8 @@ type Search = Partial<Record<'id' | 'status' | 'method' | 'key_id', string | und
 function Entries(): ReactNode {
   const { id, ...filter } = useSearch({ from: '/$project/$environment/api-log' });
   const navigate = useNavigate();
-  const list = useList<ApiRequest>('/v1/requests', (one) => one.id, filter);
+  const method = METHODS.find(([value]) => value === filter.method)?.[0] || undefined;
+  const list = useList('listRequests', { query: { ...filter, method } });
   const show = (changes: Search): void =>
     void navigate({ to: '.', params: true, search: { ...filter, ...changes } });
   return (
@@ -65,7 +66,7 @@ function Entries(): ReactNode {
           label="Method"
           options={METHODS}
           chosen={filter.method}
-          onChoose={(method) => show({ method })}
+          onChoose={(chosen) => show({ method: chosen })}
         />
       </PageHead>
       {filter.key_id !== undefined && (
@@ -171,10 +172,8 @@ const ASKED_AGAIN_MS = 700;
 
 function Entry({ id }: { id: string }): ReactNode {
   const api = useApi();
-  const path = `/v1/requests/${encodeURIComponent(id)}`;
   const entry = useQuery({
-    queryKey: [...api.key, path],
-    queryFn: ({ signal }) => api.get<ApiRequestDetail>(path, signal),
+    ...api.query('getRequest', { path: { id } }),
     retry: (count, error) =>
       count < ASKED_AGAIN && error instanceof ApiError && error.status === 404,
     retryDelay: ASKED_AGAIN_MS,

@@ -1,6 +1,5 @@
 /** Who changed what, newest first. */
 import type { ReactNode } from 'react';
-import type { AuditEvent } from '../../../../sdk/src/api.ts';
 import { useList } from '../../api/list.ts';
 import { AllowedScreen } from '../../ui/allowed.tsx';
 import { PageHead } from '../../ui/page.tsx';
@@ -17,7 +16,7 @@ export function AuditLogScreen(): ReactNode {
 }
 
 function Entries(): ReactNode {
-  const list = useList<AuditEvent>('/v1/audit_log', ({ id }) => id);
+  const list = useList('listAuditEvents');
   return (
     <>
       <PageHead

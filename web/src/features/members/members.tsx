@@ -1,7 +1,7 @@
 /** Who may use this installation, as what; and who is invited. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import type { Invitation, InvitationWithLink, Member } from '../../../../sdk/src/api.ts';
+import type { Invitation, Member } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { sessionQuery } from '../../api/session.ts';
@@ -9,7 +9,7 @@ import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, useMay, useRole } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, Select, textsOf } from '../../ui/field.tsx';
+import { chosenOf, Field, Select, textOf } from '../../ui/field.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Code, Empty } from '../../ui/states.tsx';
 import { ListTable, Table } from '../../ui/table.tsx';
@@ -34,7 +34,7 @@ export function MembersScreen(): ReactNode {
   const { data: session } = useQuery(sessionQuery);
   const own = useRole();
   const may = useMay();
-  const list = useList<Member>('/v1/members', ({ id }) => id);
+  const list = useList('listMembers');
   return (
     <>
       <PageHead title="Members" about="All members see all projects.">
@@ -110,7 +110,7 @@ function Dialogs({ open, close }: { open: Open; close: () => void }): ReactNode 
       </Dialog>
       <Dialog isOpen={open?.kind === 'remove'} onClose={close} title="Remove this member?">
         {open?.kind === 'remove' && (
-          <DeleteForm path={`/v1/members/${open.member.id}`} action="Remove" onDone={close}>
+          <DeleteForm id={open.member.id} operation="removeMember" action="Remove" onDone={close}>
             {open.member.name} is signed out everywhere and cannot sign in any more.
           </DeleteForm>
         )}
@@ -118,7 +118,8 @@ function Dialogs({ open, close }: { open: Open; close: () => void }): ReactNode 
       <Dialog isOpen={open?.kind === 'withdraw'} onClose={close} title="Withdraw this invitation?">
         {open?.kind === 'withdraw' && (
           <DeleteForm
-            path={`/v1/invitations/${open.invitation.id}`}
+            id={open.invitation.id}
+            operation="revokeInvitation"
             action="Withdraw"
             onDone={close}
           >
@@ -131,7 +132,7 @@ function Dialogs({ open, close }: { open: Open; close: () => void }): ReactNode 
 }
 
 function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => void }): ReactNode {
-  const { rows } = useList<Invitation>('/v1/invitations', ({ id }) => id);
+  const { rows } = useList('listInvitations');
   if (rows.length === 0) return null;
   return (
     <>
@@ -170,8 +171,9 @@ function InviteForm(): ReactNode {
   const reload = useReload();
   const [url, setUrl] = useState<string | null>(null);
   const invite = async (form: FormData): Promise<void> => {
-    setUrl((await api.send<InvitationWithLink>('POST', '/v1/invitations', textsOf(form))).url);
-    await reload('/v1/invitations');
+    const body = { email: textOf(form, 'email'), role: chosenOf(form, 'role', ROLES) };
+    setUrl((await api.call('createInvitation', { body })).url);
+    await reload('listInvitations');
   };
   if (url !== null) {
     return (
@@ -201,11 +203,11 @@ function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): R
   const api = useApi();
   const reload = useReload();
   const change = async (form: FormData): Promise<void> => {
-    const set = async (role: string): Promise<void> => {
-      await api.send('PATCH', `/v1/members/${member.id}`, { role });
-      await reload('/v1/members');
+    const set = async (role: Member['role']): Promise<void> => {
+      await api.call('updateMember', { path: { id: member.id }, body: { role } });
+      await reload('listMembers');
     };
-    const { role = member.role } = textsOf(form);
+    const role = chosenOf(form, 'role', ROLES);
     await set(role);
     onDone();
     const text = `${member.name} is ${role} now.`;
@@ -222,7 +224,8 @@ function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): R
 }
 
 function DeleteForm(props: {
-  path: string;
+  id: string;
+  operation: 'removeMember' | 'revokeInvitation';
   action: string;
   onDone: () => void;
   children: ReactNode;
@@ -230,8 +233,8 @@ function DeleteForm(props: {
   const api = useApi();
   const reload = useReload();
   const remove = async (): Promise<void> => {
-    await api.send('DELETE', props.path);
-    await reload('/v1/');
+    await api.call(props.operation, { path: { id: props.id } });
+    await reload(props.operation === 'removeMember' ? 'listMembers' : 'listInvitations');
     props.onDone();
   };
   return (

@@ -34,42 +34,28 @@ const ON_HOLD: Finding = {
 };
 
 export function useAttention(): { findings: Finding[]; isPending: boolean } {
-  const { key, get, scope } = useApi();
+  const api = useApi();
   const isOperator = useMay()('listOperatorConditions');
   const queue = useQueue('project');
   const [domains, webhooks, stats, limits, conditions, ready] = useQueries({
     queries: [
+      api.query('listDomains', { query: { limit: 100 } }),
+      api.query('listWebhooks', { query: { limit: 100 } }),
+      api.query('getStats', { query: { granularity: 'hour' } }),
+      api.query('getLimits'),
       {
-        queryKey: [...key, '/v1/domains', 'attention'],
-        queryFn: () => get<{ data: Domain[] }>('/v1/domains?limit=100'),
-      },
-      {
-        queryKey: [...key, '/v1/webhooks', 'attention'],
-        queryFn: () => get<{ data: Webhook[] }>('/v1/webhooks?limit=100'),
-      },
-      {
-        queryKey: [...key, '/v1/stats', 'attention'],
-        queryFn: () => get<Stats>('/v1/stats?granularity=hour'),
-      },
-      {
-        queryKey: [...key, '/v1/limits', 'attention'],
-        queryFn: () => get<Limits>('/v1/limits'),
-      },
-      {
-        queryKey: ['/v1/operator/conditions'],
-        queryFn: () => get<{ data: OperatorCondition[] }>('/v1/operator/conditions'),
+        ...api.query('listOperatorConditions'),
+        // Of the installation, whatever project is open.
+        queryKey: ['listOperatorConditions'],
         enabled: isOperator,
         refetchInterval: CONDITIONS_EVERY_MS,
       },
-      {
-        queryKey: [...key, '/readyz', 'attention'],
-        queryFn: () => get<{ on_hold?: true }>('/readyz'),
-      },
+      api.query('getReadiness'),
     ],
   });
   const findings = [
     ...(ready.data?.on_hold === true ? [ON_HOLD] : []),
-    ...(conditions.data?.data.flatMap((one) => ofCondition(one, scope.project)) ?? []),
+    ...(conditions.data?.data.flatMap((one) => ofCondition(one, api.scope.project)) ?? []),
     ...(domains.data?.data.flatMap(ofDomain) ?? []),
     ...(webhooks.data?.data.flatMap(ofWebhook) ?? []),
     ...(queue.data?.providers.flatMap(ofProvider) ?? []),

@@ -3,10 +3,9 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useSearch } from '@tanstack/react-router';
 import { CircleAlert, CircleCheck, Hourglass, Scale } from 'lucide-react';
 import { lazy, type ReactNode, Suspense } from 'react';
-import type { Reconciliation, Stats } from '../../../../sdk/src/api.ts';
+import type { Stats } from '../../../../sdk/src/api.ts';
 import { useEvents } from '../../api/live.ts';
 import { useReload } from '../../api/list.ts';
-import { queryText } from '../../api/client.ts';
 import { useApi } from '../../api/scope.ts';
 import { useMay } from '../../ui/allowed.tsx';
 import { Choices } from '../../ui/choices.tsx';
@@ -31,6 +30,7 @@ const DIMENSIONS = [
   ['provider', 'Provider'],
   ['tag', 'Tag'],
 ] as const;
+type Dimension = (typeof DIMENSIONS)[number][0];
 
 export function OverviewScreen(): ReactNode {
   const api = useApi();
@@ -40,7 +40,7 @@ export function OverviewScreen(): ReactNode {
     chosen !== undefined && chosen in RANGES ? (chosen as keyof typeof RANGES) : '24h';
   const range = RANGES[rangeName];
   const by = DIMENSIONS.find(([name]) => name === chosenBy)?.[0] ?? 'domain';
-  useEvents(api.scope, () => void reload('/v1/stats'));
+  useEvents(api.scope, () => void reload('getStats'));
   const stats = useStats(range);
   const split = useStats(range, { by });
   const before = useStats(range, { isBefore: true });
@@ -84,23 +84,23 @@ export function OverviewScreen(): ReactNode {
  */
 function useStats(
   { granularity, periodMs, periods }: Range,
-  { by, isBefore = false }: { by?: string; isBefore?: boolean } = {},
+  { by, isBefore = false }: { by?: Dimension; isBefore?: boolean } = {},
 ) {
   const api = useApi();
+  const { queryKey } = api.query('getStats', { query: { granularity, by } });
   return useQuery({
-    queryKey: [...api.key, '/v1/stats', granularity, periods, by ?? '', isBefore],
+    queryKey: [...queryKey, periods, isBefore],
     queryFn: ({ signal }) => {
       const first = Math.floor(Date.now() / periodMs) * periodMs - (periods - 1) * periodMs;
       const at = (ms: number): string => new Date(ms).toISOString();
       const times = isBefore
         ? { from: at(first - periods * periodMs), to: at(first) }
         : { from: at(first) };
-      return api.get<Stats>(`/v1/stats${queryText({ granularity, ...times, by })}`, signal);
+      return api.call('getStats', { query: { granularity, ...times, by }, signal });
     },
   });
 }
 
-/** A choice that the address of the page keeps. */
 function Attention(): ReactNode {
   const { findings, isPending } = useAttention();
   const { scope } = useApi();
@@ -157,11 +157,12 @@ function QueueNow(): ReactNode {
 
 /** Admins see whether any mail is missing; what differs is among what needs attention. */
 function Accounted(): ReactNode {
-  const { get } = useApi();
+  const api = useApi();
   const isOperator = useMay()('getReconciliation');
   const proof = useQuery({
-    queryKey: ['/v1/operator/reconciliation'],
-    queryFn: ({ signal }) => get<Reconciliation>('/v1/operator/reconciliation', signal),
+    ...api.query('getReconciliation'),
+    // Of the installation, whatever project is open.
+    queryKey: ['getReconciliation'],
     enabled: isOperator,
   });
   if (proof.data === undefined || proof.data.checked_at === null) return null;

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Limits, Project } from '../../../../sdk/src/api.ts';
 import { isNearlyFull, megabytes } from './storage-words.ts';
-import { useList, useReload } from '../../api/list.ts';
+import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { sessionQuery } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
@@ -12,7 +12,7 @@ import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, textsOf } from '../../ui/field.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
 import { Mark } from '../../ui/mark.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Section } from '../../ui/section.tsx';
@@ -21,15 +21,15 @@ import { ListTable, Table } from '../../ui/table.tsx';
 import { inWords } from '../../lib/time.ts';
 import { Time } from '../../ui/time.tsx';
 
-const PATH = '/v1/projects';
-
 export function ProjectsScreen(): ReactNode {
-  const { scope } = useApi();
+  const api = useApi();
+  const { scope } = api;
   const may = useMay();
   const [open, setOpen] = useState<'create' | Project | null>(null);
   const close = (): void => setOpen(null);
-  const list = useList<Project>(PATH, ({ id }) => id);
-  const name = list.rows.find(({ id }) => id === scope.project)?.name ?? 'this project';
+  const projects = useQuery(api.query('listProjects'));
+  const rows = projects.data?.data ?? [];
+  const name = rows.find(({ id }) => id === scope.project)?.name ?? 'this project';
   return (
     <>
       <PageHead
@@ -44,7 +44,7 @@ export function ProjectsScreen(): ReactNode {
       </PageHead>
       <ListTable
         label="Projects"
-        list={list}
+        list={{ ...projects, rows }}
         keyOf={({ id }) => id}
         columns={[
           { title: 'Name', cell: (project) => <NameOf project={project} /> },
@@ -102,11 +102,12 @@ function NameForm(props: { action: string; project?: Project; onDone: () => void
   const cache = useQueryClient();
   const reload = useReload();
   const send = async (form: FormData): Promise<void> => {
-    if (project) await api.send('PATCH', `${PATH}/${project.id}`, textsOf(form));
-    else await api.send('POST', PATH, textsOf(form));
+    const body = { name: textOf(form, 'name') };
+    if (project) await api.call('updateProject', { path: { id: project.id }, body });
+    else await api.call('createProject', { body });
     // The menu of projects has their names.
     await cache.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
-    await reload(PATH);
+    await reload('listProjects');
     props.onDone();
   };
   return (
@@ -125,10 +126,7 @@ function NameForm(props: { action: string; project?: Project; onDone: () => void
 
 function LimitsSection({ of }: { of: string }): ReactNode {
   const api = useApi();
-  const limits = useQuery({
-    queryKey: [...api.key, '/v1/limits'],
-    queryFn: ({ signal }) => api.get<Limits>('/v1/limits', signal),
-  });
+  const limits = useQuery(api.query('getLimits'));
   return (
     <Section
       title={`Limits of ${of}`}

@@ -1,46 +1,48 @@
 /** Hold, release, retry and drop waiting mail, each after a confirmation; a drop can be undone for a minute. */
 import { type ReactNode, useEffect, useState } from 'react';
-import type { Queue, QueueChange, QueueDrop } from '../../../../sdk/src/api.ts';
+import type { Queue, QueueChange, QueueDrop, QueueSelection } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { type Api, useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, Select, textsOf } from '../../ui/field.tsx';
+import { chosenOf, Field, Select, textOf } from '../../ui/field.tsx';
 import { sentenceOf } from '../../ui/states.tsx';
-import { PATH, type QueueScopeName, recipients } from './queue-words.tsx';
+import { type QueueScopeName, recipients } from './queue-words.tsx';
 
 const CHANGES = {
   retry: {
     label: 'Retry now',
     asks: 'Retry waiting mail now?',
     done: 'due now',
+    operation: 'retryQueue',
     says: 'It is due at once, except what is held. A suspended provider stays suspended.',
   },
   hold: {
     label: 'Hold',
     asks: 'Hold waiting mail?',
     done: 'held',
+    operation: 'holdQueue',
     says: 'It is not attempted until it is released, and fails when it expires. Mail that is accepted later is not held.',
   },
   release: {
     label: 'Release',
     asks: 'Release held mail?',
     done: 'released',
+    operation: 'releaseQueue',
     says: 'Held mail is attempted again.',
   },
   drop: {
     label: 'Drop',
     asks: 'Drop waiting mail?',
     done: 'dropped in a minute',
+    operation: 'dropQueue',
     says: 'It is held at once and canceled in a minute, with events and webhooks. Until then you can undo it.',
   },
 } as const;
 type Change = keyof typeof CHANGES;
 const ORDER: readonly Change[] = ['retry', 'hold', 'release', 'drop'];
-
-type Target = { provider?: string; domain?: string; email_id?: string; all?: true };
 
 /** Buttons for what waits for a provider, or for all of the scope if none is given. */
 export function QueueChanges(props: { provider?: string; scope: QueueScopeName }): ReactNode {
@@ -97,6 +99,7 @@ const KINDS = [
   ['email_id', 'The recipients of an email', 'Id of the email'],
   ['all', 'Everything on this page', null],
 ] as const;
+const CHOICES = KINDS.map(([name, text]) => [name, text] as const);
 
 function ChangeForm(props: {
   change: Change;
@@ -111,7 +114,7 @@ function ChangeForm(props: {
   const send = async (form: FormData): Promise<void> => {
     const target = provider === undefined ? targetOf(form) : { provider };
     const { found, changed, busy } = await makeChange(api, change, { ...target, scope });
-    await reload(PATH);
+    await reload('getQueue');
     const rest = busy === 0 ? '' : ` Workers have ${recipients(busy)}, which stay as they are.`;
     const nothing = found === 0 ? 'Nothing waits that matches.' : null;
     onDone(nothing ?? `${recipients(changed)} ${CHANGES[change].done}.${rest}`);
@@ -136,12 +139,7 @@ function TargetFields(): ReactNode {
   const label = KINDS.find(([name]) => name === kind)?.[2] ?? null;
   return (
     <>
-      <Select
-        label="Which"
-        name="kind"
-        options={KINDS.map(([name, text]) => [name, text] as const)}
-        onChange={setKind}
-      />
+      <Select label="Which" name="kind" options={CHOICES} onChange={setKind} />
       {label !== null && (
         <Field key={kind} label={label} name="value" autoComplete="off" required />
       )}
@@ -149,30 +147,26 @@ function TargetFields(): ReactNode {
   );
 }
 
-function targetOf(form: FormData): Target {
-  const { kind = '', value = '' } = textsOf(form);
-  return kind === 'all' ? { all: true } : { [kind]: value.trim() };
+function targetOf(form: FormData): QueueSelection {
+  const kind = chosenOf(form, 'kind', CHOICES);
+  return kind === 'all' ? { all: true } : { [kind]: textOf(form, 'value').trim() };
 }
 
 type Sum = Pick<QueueChange, 'found' | 'busy' | 'changed'>;
 
 /** A long queue is changed by several requests. */
-async function makeChange(
-  api: Api,
-  change: Change,
-  selection: Target & { scope: QueueScopeName },
-): Promise<Sum> {
-  if (change === 'drop') return api.send<QueueDrop>('POST', `${PATH}/drop`, selection);
+async function makeChange(api: Api, change: Change, selection: QueueSelection): Promise<Sum> {
+  const { operation } = CHANGES[change];
+  if (operation === 'dropQueue') return api.call(operation, { body: selection });
   const sum = { found: 0, busy: 0, changed: 0 };
-  let from: string | null | undefined;
+  let from: string | undefined;
   do {
-    const body = from === undefined ? selection : { ...selection, from };
-    const part: QueueChange = await api.send<QueueChange>('POST', `${PATH}/${change}`, body);
+    const part: QueueChange = await api.call(operation, { body: { ...selection, from } });
     sum.found += part.found;
     sum.busy += part.busy;
     sum.changed += part.changed;
-    from = part.next;
-  } while (from !== null);
+    from = part.next ?? undefined;
+  } while (from !== undefined);
   return sum;
 }
 
@@ -198,11 +192,11 @@ function Undo({ drop }: { drop: QueueDrop }): ReactNode {
   const leftS = useSecondsUntil(drop.drops_at);
   const undo = async (): Promise<void> => {
     try {
-      await api.send('DELETE', `${PATH}/drops/${drop.id}`);
+      await api.call('undoQueueDrop', { path: { id: drop.id } });
     } catch (error) {
       setFailure(sentenceOf(error));
     }
-    await reload(PATH);
+    await reload('getQueue');
   };
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 px-4 py-2.5 text-sm">

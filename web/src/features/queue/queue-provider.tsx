@@ -18,17 +18,14 @@ import {
   refreshMs,
   sourceOf,
   StateMark,
-  PATH,
   type QueueScopeName,
 } from './queue-words.tsx';
 
 export function QueueProviderView(props: { provider: string; scope: QueueScopeName }): ReactNode {
   const { provider, scope } = props;
   const api = useApi();
-  const path = `${PATH}/providers/${encodeURIComponent(provider)}`;
   const found = useQuery({
-    queryKey: [...api.key, path, scope],
-    queryFn: ({ signal }) => api.get<QueueProvider>(`${path}?scope=${scope}`, signal),
+    ...api.query('getQueueProvider', { path: { provider }, query: { scope } }),
     refetchInterval: ({ state }) => refreshMs(state.data),
     placeholderData: keepPreviousData,
   });

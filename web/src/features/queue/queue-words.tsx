@@ -6,8 +6,6 @@ import type { Queue, QueueProvider } from '../../../../sdk/src/api.ts';
 import { useApi } from '../../api/scope.ts';
 import { Time } from '../../ui/time.tsx';
 
-export const PATH = '/v1/queue';
-
 export type QueueScopeName = 'project' | 'organization';
 
 const REFRESH_MS = 3_000;
@@ -116,8 +114,7 @@ export function sourceOf({ source, path }: Setting): string {
 export function useQueue(scope: QueueScopeName) {
   const api = useApi();
   return useQuery({
-    queryKey: [...api.key, PATH, scope],
-    queryFn: ({ signal }) => api.get<Queue>(`${PATH}?scope=${scope}`, signal),
+    ...api.query('getQueue', { query: { scope } }),
     refetchInterval: ({ state }) => refreshMs(state.data),
     placeholderData: keepPreviousData,
   });

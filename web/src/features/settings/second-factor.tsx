@@ -4,20 +4,19 @@
  */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import type { RecoveryCodes, Totp, TotpSecret } from '../../../../sdk/src/api.ts';
+import type { Totp, TotpSecret } from '../../../../sdk/src/api.ts';
 import { call } from '../../api/client.ts';
 import { saveAs } from '../../api/download.ts';
 import { sessionQuery } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, textsOf } from '../../ui/field.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
 import { QrCode } from './qr-code.tsx';
 import { Mark } from '../../ui/mark.tsx';
 import { Section } from '../../ui/section.tsx';
 import { Code, Problem, RowsSkeleton } from '../../ui/states.tsx';
 
-const PATH = '/v1/session/totp';
 const KEY = ['session', 'totp'] as const;
 /** From here on the page asks for new ones. */
 const FEW_CODES = 3;
@@ -25,7 +24,7 @@ const FEW_CODES = 3;
 export function SecondFactor(): ReactNode {
   const totp = useQuery({
     queryKey: KEY,
-    queryFn: ({ signal }) => call<Totp>('GET', PATH, { signal }),
+    queryFn: ({ signal }) => call('getTotp', { signal }),
   });
   return (
     <Section
@@ -49,7 +48,7 @@ function State({ totp }: { totp: Totp }): ReactNode {
     void cache.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
   };
   const remove = async (form: FormData): Promise<void> => {
-    await call('DELETE', PATH, { body: textsOf(form) });
+    await call('removeTotp', { body: { password: textOf(form, 'password') } });
     close();
   };
   return (
@@ -101,10 +100,10 @@ function SwitchOn({ onDone }: { onDone: () => void }): ReactNode {
   const [secret, setSecret] = useState<TotpSecret | null>(null);
   const [codes, setCodes] = useState<string[] | null>(null);
   const begin = async (form: FormData): Promise<void> => {
-    setSecret(await call<TotpSecret>('POST', PATH, { body: textsOf(form) }));
+    setSecret(await call('beginTotp', { body: { password: textOf(form, 'password') } }));
   };
   const confirm = async (form: FormData): Promise<void> => {
-    const confirmed = await call<RecoveryCodes>('POST', `${PATH}/confirm`, { body: textsOf(form) });
+    const confirmed = await call('confirmTotp', { body: { code: textOf(form, 'code') } });
     setCodes(confirmed.recovery_codes);
   };
   if (codes !== null) return <Codes codes={codes} onDone={onDone} />;

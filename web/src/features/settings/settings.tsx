@@ -8,7 +8,7 @@ import { sessionQuery } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, textsOf } from '../../ui/field.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Section } from '../../ui/section.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
@@ -35,7 +35,12 @@ function PasswordSection(): ReactNode {
   const [isChanged, setChanged] = useState(false);
   const cache = useQueryClient();
   const change = async (form: FormData): Promise<void> => {
-    await call('POST', '/v1/session/password', { body: textsOf(form) });
+    await call('changePassword', {
+      body: {
+        current_password: textOf(form, 'current_password'),
+        password: textOf(form, 'password'),
+      },
+    });
     await cache.invalidateQueries({ queryKey: SESSIONS });
     setOpen(false);
     setChanged(true);
@@ -77,15 +82,15 @@ function Sessions(): ReactNode {
   const [failure, setFailure] = useState<unknown>(null);
   const sessions = useQuery({
     queryKey: SESSIONS,
-    queryFn: ({ signal }) => call<{ data: OwnSession[] }>('GET', '/v1/session/all', { signal }),
+    queryFn: ({ signal }) => call('listSessions', { signal }),
   });
   const end = async (id: string): Promise<void> => {
     setFailure(null);
-    await call('DELETE', `/v1/session/all/${id}`).catch(setFailure);
+    await call('endOwnSession', { path: { id } }).catch(setFailure);
     await cache.invalidateQueries({ queryKey: SESSIONS });
   };
   const endAll = async (): Promise<void> => {
-    await call('DELETE', '/v1/session/all');
+    await call('endAllSessions');
     cache.clear();
     await navigate({ to: '/sign-in' });
   };

@@ -5,7 +5,7 @@ import { type FormEvent, type ReactNode, useEffect, useState } from 'react';
 import { ApiError, call } from '../../api/client.ts';
 import { setupQuery } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { Field, textsOf } from '../../ui/field.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
 import { Problem, sentenceOf } from '../../ui/states.tsx';
 
 /** Links end with what they are for and their token; a fragment reaches no server and no log. */
@@ -85,7 +85,9 @@ function WithPassword(): ReactNode {
   const [needsCode, setNeedsCode] = useState(false);
   const send = async (form: FormData): Promise<void> => {
     try {
-      await call('POST', '/v1/session', { body: textsOf(form) });
+      const code = textOf(form, 'code');
+      const body = { email: textOf(form, 'email'), password: textOf(form, 'password') };
+      await call('signIn', { body: { ...body, ...(code !== '' && { code }) } });
     } catch (error) {
       if (error instanceof ApiError && error.code === 'totp_required') setNeedsCode(true);
       throw error;
@@ -140,7 +142,10 @@ function Invited({ token }: { token: string }): ReactNode {
       title="Welcome to Letterhaus"
       about="You are invited. Choose the password with which you will sign in."
       action="Create the account"
-      send={(form) => call('POST', '/v1/invitations/accept', { body: { token, ...textsOf(form) } })}
+      send={(form) => {
+        const body = { token, name: textOf(form, 'name'), password: textOf(form, 'password') };
+        return call('acceptInvitation', { body });
+      }}
     >
       <Field label="Name" name="name" autoComplete="name" required autoFocus />
       <PasswordToChoose />
@@ -154,7 +159,9 @@ function NewPassword({ token }: { token: string }): ReactNode {
       title="Choose a new password"
       about="Your other sessions end."
       action="Set the password"
-      send={(form) => call('POST', '/v1/session/reset', { body: { token, ...textsOf(form) } })}
+      send={(form) =>
+        call('resetPassword', { body: { token, password: textOf(form, 'password') } })
+      }
     >
       <PasswordToChoose />
     </SignInForm>
@@ -163,7 +170,14 @@ function NewPassword({ token }: { token: string }): ReactNode {
 
 function FirstOwner({ token }: { token: string }): ReactNode {
   const send = (form: FormData): Promise<unknown> =>
-    call('POST', '/v1/session/owner', { body: { token, ...textsOf(form) } });
+    call('createOwner', {
+      body: {
+        token,
+        email: textOf(form, 'email'),
+        name: textOf(form, 'name'),
+        password: textOf(form, 'password'),
+      },
+    });
   return (
     <SignInForm
       title="Welcome to Letterhaus"

@@ -2,15 +2,15 @@
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Suppression, SuppressionImport } from '../../../../sdk/src/api.ts';
-import { respond } from '../../api/client.ts';
-import { download } from '../../api/download.ts';
+import { call, respond } from '../../api/client.ts';
+import { saveResponse } from '../../api/download.ts';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed, useMay } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, INPUT, textsOf } from '../../ui/field.tsx';
+import { Field, INPUT, textOf } from '../../ui/field.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Empty, sentenceOf } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
@@ -18,7 +18,6 @@ import { Time } from '../../ui/time.tsx';
 import { useOfferUndo } from '../../ui/undo.tsx';
 
 const ROUTE = '/$project/$environment/suppressions';
-const PATH = '/v1/suppressions';
 const REASONS: Readonly<Record<Suppression['reason'], string>> = {
   hard_bounce: 'the mailbox does not exist',
   complaint: 'reported as spam',
@@ -37,7 +36,7 @@ export function SuppressionsScreen(): ReactNode {
   const [open, setOpen] = useState<Open>(null);
   const close = (): void => setOpen(null);
   const { address } = useSearch({ from: ROUTE });
-  const list = useList<Suppression>(PATH, (row) => row.address, { address });
+  const list = useList('listSuppressions', { query: { address }, cursor: (row) => row.address });
   return (
     <>
       <PageHead title="Suppressions" about="These addresses get no mail from this project.">
@@ -106,12 +105,8 @@ function Find({ address }: { address: string }): ReactNode {
       className="border-b border-line p-2"
       onSubmit={(event) => {
         event.preventDefault();
-        const { find } = textsOf(new FormData(event.currentTarget));
-        void navigate({
-          to: '.',
-          params: true,
-          search: find?.trim() ? { address: find.trim() } : {},
-        });
+        const wanted = textOf(new FormData(event.currentTarget), 'find').trim();
+        void navigate({ to: '.', params: true, search: wanted ? { address: wanted } : {} });
       }}
     >
       <input
@@ -130,8 +125,8 @@ function AddForm({ onDone }: { onDone: () => void }): ReactNode {
   const api = useApi();
   const reload = useReload();
   const add = async (form: FormData): Promise<void> => {
-    await api.send('POST', PATH, textsOf(form));
-    await reload(PATH);
+    await api.call('createSuppression', { body: { address: textOf(form, 'address') } });
+    await reload('listSuppressions');
     onDone();
   };
   return (
@@ -147,14 +142,14 @@ function RemoveForm({ row, onDone }: { row: Suppression; onDone: () => void }): 
   const api = useApi();
   const reload = useReload();
   const remove = async (): Promise<void> => {
-    await api.send('DELETE', `${PATH}/${encodeURIComponent(address)}`);
-    await reload(PATH);
+    await api.call('deleteSuppression', { path: { address } });
+    await reload('listSuppressions');
     onDone();
     offerUndo({
       text: `${address} gets mail again.`,
       undo: async () => {
-        await api.send('POST', PATH, { address, reason, expires_at });
-        await reload(PATH);
+        await api.call('createSuppression', { body: { address, reason, expires_at } });
+        await reload('listSuppressions');
       },
     });
   };
@@ -177,13 +172,8 @@ function ImportForm(): ReactNode {
     if (!(file instanceof File)) return;
     const isJson = file.name.endsWith('.json');
     const headers = { 'content-type': isJson ? 'application/json' : 'text/csv' };
-    const response = await respond('POST', `${PATH}/import`, {
-      scope,
-      body: await file.text(),
-      headers,
-    });
-    setResult((await response.json()) as SuppressionImport);
-    await reload(PATH);
+    setResult(await call('importSuppressions', { scope, body: await file.text(), headers }));
+    await reload('listSuppressions');
   };
   return (
     <ActionForm action="Import" send={send}>
@@ -248,7 +238,7 @@ function ExportButton(): ReactNode {
   const save = async (): Promise<void> => {
     setState({ isRunning: true, failure: null });
     try {
-      await download(`${PATH}/export`, { scope, filename: 'suppressions.csv' });
+      await saveResponse(await respond('exportSuppressions', { scope }), 'suppressions.csv');
       setState({ isRunning: false, failure: null });
     } catch (error) {
       setState({ isRunning: false, failure: sentenceOf(error) });

@@ -138,19 +138,19 @@ function SaveOrPublish(props: {
   const cache = useQueryClient();
   const reload = useReload();
   const [state, setState] = useState({ isSending: false, failure: '' });
-  const path = `/v1/templates/${template.id}`;
+  const path = { id: template.id };
   const run = async (change: () => Promise<Template>): Promise<void> => {
     setState({ isSending: true, failure: '' });
     try {
-      cache.setQueryData([...api.key, path], await change());
+      cache.setQueryData(api.query('getTemplate', { path }).queryKey, await change());
       setState({ isSending: false, failure: '' });
-      void reload('/v1/templates');
+      void reload('listTemplates');
     } catch (error) {
       setState({ isSending: false, failure: sentenceOf(error) });
     }
   };
-  const save = () => run(async () => api.send<Template>('PATCH', path, contentOf(draft)));
-  const publish = () => run(() => api.send<Template>('POST', `${path}/publish`));
+  const save = () => run(async () => api.call('updateTemplate', { path, body: contentOf(draft) }));
+  const publish = () => run(() => api.call('publishTemplate', { path, body: {} }));
   // Also without changes, when the browser would save the page.
   useShortcuts([
     { keys: 'mod+s', label: 'Save the template', run: () => isChanged && void save() },

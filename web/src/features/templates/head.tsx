@@ -10,7 +10,7 @@ import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, textsOf } from '../../ui/field.tsx';
+import { Field, textOf } from '../../ui/field.tsx';
 import { Mark } from '../../ui/mark.tsx';
 import { PageHead } from '../../ui/page.tsx';
 
@@ -18,11 +18,7 @@ const ROUTE = '/$project/$environment/templates/$id';
 
 export function useTemplate(id: string) {
   const api = useApi();
-  const path = `/v1/templates/${id}`;
-  return useQuery({
-    queryKey: [...api.key, path],
-    queryFn: ({ signal }) => api.get<Template>(path, signal),
-  });
+  return useQuery(api.query('getTemplate', { path: { id } }));
 }
 
 export function BackToTemplates(): ReactNode {
@@ -112,9 +108,8 @@ function RenameForm(props: { template: Template; onDone: () => void }): ReactNod
   const api = useApi();
   const reload = useReload();
   const rename = async (form: FormData): Promise<void> => {
-    const { name, alias } = textsOf(form);
-    await api.send('PATCH', `/v1/templates/${template.id}`, { name, alias: alias || null });
-    await reload('/v1/templates');
+    await api.call('updateTemplate', { path: { id: template.id }, body: namesIn(form) });
+    await reload('listTemplates');
     onDone();
   };
   return (
@@ -130,11 +125,11 @@ function DeleteForm({ template }: { template: Template }): ReactNode {
   const reload = useReload();
   const navigate = useNavigate();
   const remove = async (): Promise<void> => {
-    await api.send('DELETE', `/v1/templates/${template.id}`);
+    await api.call('deleteTemplate', { path: { id: template.id } });
     // What was not saved goes with it.
     const to = { to: '/$project/$environment/templates', params: api.scope } as const;
     await navigate({ ...to, ignoreBlocker: true });
-    await reload('/v1/templates');
+    await reload('listTemplates');
   };
   return (
     <ActionForm action="Delete the template" look="danger" send={remove}>
@@ -144,6 +139,11 @@ function DeleteForm({ template }: { template: Template }): ReactNode {
       </p>
     </ActionForm>
   );
+}
+
+/** What was typed into TemplateNames. */
+export function namesIn(form: FormData): { name: string; alias: string | null } {
+  return { name: textOf(form, 'name'), alias: textOf(form, 'alias') || null };
 }
 
 export function TemplateNames({ template }: { template?: TemplateSummary }): ReactNode {

@@ -40,8 +40,8 @@ export function usePreview(id: string, request: () => PreviewRequest): Preview {
       try {
         if (body === null) throw new Error(failure);
         const options = { scope, body: JSON.parse(body) as PreviewRequest, signal: ended.signal };
-        const path = `/v1/templates/${id}/preview`;
-        setPreview({ rendered: await call<RenderedTemplate>('POST', path, options), problems: [] });
+        const rendered = await call('previewTemplate', { path: { id }, ...options });
+        setPreview({ rendered, problems: [] });
       } catch (error) {
         if (ended.signal.aborted) return;
         setPreview(({ rendered }) => ({ rendered, problems: problemsOf(error) }));

@@ -2,15 +2,15 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import type { AcceptedEmail, Domain, RenderedTemplate } from '../../../../sdk/src/api.ts';
-import { call, type Scope } from '../../api/client.ts';
-import { useScope } from '../../api/scope.ts';
+import type { RenderedTemplate } from '../../../../sdk/src/api.ts';
+import type { Scope } from '../../api/client.ts';
+import { acceptedId, apiOf, useScope } from '../../api/scope.ts';
 import { sessionQuery } from '../../api/session.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { Field, INPUT, textsOf } from '../../ui/field.tsx';
+import { Field, INPUT, textOf } from '../../ui/field.tsx';
 
 /** @param props.rendered null: there is nothing that could be sent */
 export function SendTest({ rendered }: { rendered: RenderedTemplate | null }): ReactNode {
@@ -32,22 +32,17 @@ function TestForm({ rendered }: { rendered: RenderedTemplate }): ReactNode {
   const { data: session } = useQuery(sessionQuery);
   const [environment, setEnvironment] = useState(here.environment);
   const [sent, setSent] = useState<string | null>(null);
-  const scope: Scope = { ...here, environment };
-  const domains = useQuery({
-    queryKey: [scope.project, environment, '/v1/domains', 'all'],
-    queryFn: ({ signal }) =>
-      call<{ data: Domain[] }>('GET', '/v1/domains?limit=100', { scope, signal }),
-  });
+  const api = apiOf({ ...here, environment });
+  const domains = useQuery(api.query('listDomains', { query: { limit: 100 } }));
   const domain = domains.data?.data.find(
     ({ status }) => status === 'verified' || status === 'degraded',
   )?.name;
   const send = async (form: FormData): Promise<void> => {
     setSent(null);
-    const { from, to } = textsOf(form);
     const { subject, html, text } = rendered;
     const content = { subject, ...(html !== null && { html }), ...(text !== null && { text }) };
-    const body = { from, to, ...content };
-    setSent((await call<AcceptedEmail>('POST', '/v1/emails', { scope, body })).id);
+    const body = { from: textOf(form, 'from'), to: textOf(form, 'to'), ...content };
+    setSent(acceptedId(await api.call('sendEmail', { body })));
   };
   const isLive = environment === 'live';
   return (
@@ -84,7 +79,7 @@ function TestForm({ rendered }: { rendered: RenderedTemplate }): ReactNode {
           It is accepted.{' '}
           <Link
             to={`/$project/$environment/${isLive ? 'emails' : 'test-inbox'}/$id`}
-            params={{ ...scope, id: sent }}
+            params={{ ...api.scope, id: sent }}
             className="text-accent underline"
           >
             Show the email

@@ -23,11 +23,7 @@ export function TemplateVersionsScreen(): ReactNode {
   const { id } = useParams({ from: ROUTE });
   const template = useTemplate(id);
   const api = useApi();
-  const path = `/v1/templates/${id}/versions`;
-  const versions = useQuery({
-    queryKey: [...api.key, path],
-    queryFn: ({ signal }) => api.get<{ data: TemplateVersion[] }>(path, signal),
-  });
+  const versions = useQuery(api.query('listTemplateVersions', { path: { id } }));
   const failed = [template, versions].find(({ isError }) => isError);
   return (
     <>
@@ -101,10 +97,8 @@ type Props = { template: Template; version: number; before: number | null };
 
 function useVersion(template: Template, version: number | null) {
   const api = useApi();
-  const path = `/v1/templates/${template.id}/versions/${version}`;
   return useQuery({
-    queryKey: [...api.key, path],
-    queryFn: ({ signal }) => api.get<Template>(path, signal),
+    ...api.query('getTemplateVersion', { path: { id: template.id, version: version ?? '' } }),
     enabled: version !== null,
   });
 }
@@ -249,9 +243,9 @@ function RestoreForm(props: { template: Template; version: Template }): ReactNod
   const navigate = useNavigate();
   const restore = async (): Promise<void> => {
     const { subject, html, text, variables } = version;
-    const path = `/v1/templates/${template.id}`;
-    await api.send('PATCH', path, { subject, html, text, variables });
-    await reload(path);
+    const path = { id: template.id };
+    await api.call('updateTemplate', { path, body: { subject, html, text, variables } });
+    await reload('getTemplate', path);
     const params = { ...api.scope, id: template.id };
     await navigate({ to: '/$project/$environment/templates/$id', params });
   };
@@ -276,8 +270,8 @@ function PublishForm(props: {
   const api = useApi();
   const reload = useReload();
   const publish = async (): Promise<void> => {
-    await api.send('POST', `/v1/templates/${template.id}/publish`, { version });
-    await reload('/v1/templates');
+    await api.call('publishTemplate', { path: { id: template.id }, body: { version } });
+    await reload('listTemplates');
     onDone();
   };
   return (

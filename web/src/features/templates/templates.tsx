@@ -1,28 +1,24 @@
 /** The templates: a table with a search, and a form that makes one to start from. */
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import type { Template, TemplateSummary } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
-import { TemplateMark, TemplateNames } from './head.tsx';
+import { namesIn, TemplateMark, TemplateNames } from './head.tsx';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
-import { textsOf } from '../../ui/field.tsx';
 import { Find } from '../../ui/find.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
-const PATH = '/v1/templates';
-
 export function TemplatesScreen(): ReactNode {
   const { scope } = useApi();
   const [isCreating, setCreating] = useState(false);
   const { q } = useSearch({ from: '/$project/$environment/templates' });
-  const list = useList<TemplateSummary>(PATH, ({ id }) => id, { q });
+  const list = useList('listTemplates', { query: { q } });
   return (
     <>
       <PageHead
@@ -91,10 +87,9 @@ function CreateForm(): ReactNode {
   const reload = useReload();
   const navigate = useNavigate();
   const create = async (form: FormData): Promise<void> => {
-    const { name, alias } = textsOf(form);
-    const body = { ...FIRST_CONTENT, name, alias: alias || null };
-    const { id } = await api.send<Template>('POST', PATH, body);
-    await reload(PATH);
+    const body = { ...FIRST_CONTENT, ...namesIn(form) };
+    const { id } = await api.call('createTemplate', { body });
+    await reload('listTemplates');
     await navigate({ to: '/$project/$environment/templates/$id', params: { ...api.scope, id } });
   };
   return (

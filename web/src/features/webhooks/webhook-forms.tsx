@@ -2,22 +2,20 @@
 import { useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import { PROJECT_EVENT_TYPES } from '../../../../src/core/events.ts';
-import type { Webhook, WebhookReplay, WebhookWithSecret } from '../../../../sdk/src/api.ts';
+import type { Webhook, WebhookCreation } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
-import { Field, Select, textsOf } from '../../ui/field.tsx';
+import { chosenOf, Field, Select, textOf } from '../../ui/field.tsx';
 import { Code } from '../../ui/states.tsx';
-
-const PATH = '/v1/webhooks';
 
 export function AddForm(): ReactNode {
   const api = useApi();
   const reload = useReload();
   const [secret, setSecret] = useState<string | null>(null);
   const add = async (form: FormData): Promise<void> => {
-    setSecret((await api.send<WebhookWithSecret>('POST', PATH, readWebhook(form))).signing_secret);
-    await reload(PATH);
+    setSecret((await api.call('createWebhook', { body: readWebhook(form) })).signing_secret);
+    await reload('listWebhooks');
   };
   if (secret !== null) return <Secret secret={secret} />;
   return (
@@ -31,8 +29,8 @@ export function EditForm({ webhook, onDone }: { webhook: Webhook; onDone: () => 
   const api = useApi();
   const reload = useReload();
   const change = async (form: FormData): Promise<void> => {
-    await api.send('PATCH', `${PATH}/${webhook.id}`, readWebhook(form));
-    await reload(PATH);
+    await api.call('updateWebhook', { path: { id: webhook.id }, body: readWebhook(form) });
+    await reload('listWebhooks');
     onDone();
   };
   return (
@@ -42,11 +40,13 @@ export function EditForm({ webhook, onDone }: { webhook: Webhook; onDone: () => 
   );
 }
 
-function readWebhook(form: FormData): { url: string | undefined; events: string[] | null } {
-  const { url, which } = textsOf(form);
-  const chosen = form.getAll('event').filter((value) => typeof value === 'string');
-  if (which === 'chosen' && chosen.length === 0) throw new Error('Choose an event, or all.');
-  return { url, events: which === 'all' ? null : chosen };
+function readWebhook(form: FormData): Pick<WebhookCreation, 'url' | 'events'> {
+  const url = textOf(form, 'url');
+  if (textOf(form, 'which') === 'all') return { url, events: null };
+  const ticked = form.getAll('event');
+  const events = PROJECT_EVENT_TYPES.filter((type) => ticked.includes(type));
+  if (events.length === 0) throw new Error('Choose an event, or all.');
+  return { url, events };
 }
 
 function WebhookFields({ webhook }: { webhook?: Webhook }): ReactNode {
@@ -136,8 +136,8 @@ export function RotateForm({ webhook }: { webhook: Webhook }): ReactNode {
   const api = useApi();
   const [secret, setSecret] = useState<string | null>(null);
   const rotate = async (): Promise<void> => {
-    const path = `${PATH}/${webhook.id}/rotate-secret`;
-    setSecret((await api.send<WebhookWithSecret>('POST', path)).signing_secret);
+    const rotated = await api.call('rotateWebhookSecret', { path: { id: webhook.id } });
+    setSecret(rotated.signing_secret);
   };
   if (secret !== null) return <Secret secret={secret} />;
   return (
@@ -161,15 +161,14 @@ export function ReplayForm(props: { webhook: Webhook; onDone: () => void }): Rea
   const api = useApi();
   const navigate = useNavigate();
   const replay = async (form: FormData): Promise<void> => {
-    const { since = '', until = '', status } = textsOf(form);
-    const range = {
-      since: new Date(since).toISOString(),
+    const status = chosenOf(form, 'status', STATUSES);
+    const body = {
+      since: new Date(textOf(form, 'since')).toISOString(),
       // To the end of that minute.
-      until: new Date(new Date(until).getTime() + 60_000).toISOString(),
-      ...(status && { status }),
+      until: new Date(new Date(textOf(form, 'until')).getTime() + 60_000).toISOString(),
+      ...(status !== '' && { status }),
     };
-    const path = `${PATH}/${props.webhook.id}/replay`;
-    const { id } = await api.send<WebhookReplay>('POST', path, range);
+    const { id } = await api.call('replayWebhook', { path: { id: props.webhook.id }, body });
     await navigate({ to: '.', params: true, search: (all) => ({ ...all, replay: id }) });
     props.onDone();
   };

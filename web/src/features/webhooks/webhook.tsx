@@ -3,12 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
-import type {
-  Webhook,
-  WebhookDelivery,
-  WebhookDeliveryDetail,
-  WebhookReplay,
-} from '../../../../sdk/src/api.ts';
+import type { Webhook, WebhookDelivery } from '../../../../sdk/src/api.ts';
 import { useEvents } from '../../api/live.ts';
 import { useList, useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
@@ -34,13 +29,11 @@ export function WebhookScreen(): ReactNode {
   const api = useApi();
   const reload = useReload();
   const { id } = useParams({ from: ROUTE });
-  const path = `/v1/webhooks/${id}`;
   const webhook = useQuery({
-    queryKey: [...api.key, path],
-    queryFn: ({ signal }) => api.get<Webhook>(path, signal),
+    ...api.query('getWebhook', { path: { id } }),
     refetchInterval: STATE_MS,
   });
-  useEvents(api.scope, () => void reload(path));
+  useEvents(api.scope, () => void reload('getWebhook', { id }));
   return (
     <>
       <Link
@@ -95,11 +88,12 @@ function Loaded({ webhook }: { webhook: Webhook }): ReactNode {
 
 function Dialogs(props: { webhook: Webhook; open: Open; close: () => void }): ReactNode {
   const { webhook, open, close } = props;
-  const path = `/v1/webhooks/${webhook.id}`;
+  const api = useApi();
+  const path = { id: webhook.id };
   return (
     <>
       <Dialog isOpen={open === 'test'} onClose={close} title="Send a test event">
-        <ChangeForm path={`${path}/test`} action="Send" onDone={close}>
+        <ChangeForm change={() => api.call('testWebhook', { path })} action="Send" onDone={close}>
           An event without meaning, signed like all others.
         </ChangeForm>
       </Dialog>
@@ -107,7 +101,11 @@ function Dialogs(props: { webhook: Webhook; open: Open; close: () => void }): Re
         <EditForm webhook={webhook} onDone={close} />
       </Dialog>
       <Dialog isOpen={open === 'disable'} onClose={close} title="Disable this webhook?">
-        <ChangeForm path={path} body={{ status: 'disabled' }} action="Disable it" onDone={close}>
+        <ChangeForm
+          change={() => api.call('updateWebhook', { path, body: { status: 'disabled' } })}
+          action="Disable it"
+          onDone={close}
+        >
           It is notified of nothing until it is enabled, and what waits for it fails. Events of that
           time are not sent later.
         </ChangeForm>
@@ -127,6 +125,9 @@ function Dialogs(props: { webhook: Webhook; open: Open; close: () => void }): Re
 
 /** Why, and the way back. */
 function Disabled({ webhook }: { webhook: Webhook }): ReactNode {
+  const api = useApi();
+  const enable = (): Promise<unknown> =>
+    api.call('updateWebhook', { path: { id: webhook.id }, body: { status: 'enabled' } });
   return (
     <div className="m-4 mb-0 max-w-prose rounded-lg border border-line">
       <p className="px-4 pt-4">
@@ -134,11 +135,7 @@ function Disabled({ webhook }: { webhook: Webhook }): ReactNode {
         nothing.
       </p>
       <Allowed to="updateWebhook">
-        <ChangeForm
-          path={`/v1/webhooks/${webhook.id}`}
-          body={{ status: 'enabled' }}
-          action="Enable it"
-        >
+        <ChangeForm change={enable} action="Enable it">
           Its earlier failures are forgotten then.
         </ChangeForm>
       </Allowed>
@@ -149,10 +146,8 @@ function Disabled({ webhook }: { webhook: Webhook }): ReactNode {
 /** How far a replay is; the address of the page has its id. */
 function Progress({ webhook, replayId }: { webhook: Webhook; replayId: string }): ReactNode {
   const api = useApi();
-  const path = `/v1/webhooks/${webhook.id}/replays/${replayId}`;
   const replay = useQuery({
-    queryKey: [...api.key, path],
-    queryFn: ({ signal }) => api.get<WebhookReplay>(path, signal),
+    ...api.query('getWebhookReplay', { path: { id: webhook.id, replay_id: replayId } }),
     refetchInterval: ({ state }) => (state.data?.status === 'running' ? REFRESH_MS : false),
   });
   if (replay.isPending) return null;
@@ -187,14 +182,13 @@ const SHOWN = [
 
 function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
   const navigate = useNavigate();
-  const { status = '', delivery: openId } = useSearch({ from: ROUTE });
-  const path = `/v1/webhooks/${webhook.id}/deliveries`;
-  const list = useList<WebhookDelivery>(
-    path,
-    ({ id }) => id,
-    { status },
-    (one) => one.status === 'pending',
-  );
+  const { status: chosen, delivery: openId } = useSearch({ from: ROUTE });
+  const status = SHOWN.find(([name]) => name === chosen)?.[0] ?? '';
+  const list = useList('listWebhookDeliveries', {
+    path: { id: webhook.id },
+    query: { status: status || undefined },
+    isUnderWay: (one) => one.status === 'pending',
+  });
   const show = (delivery: string | undefined): void =>
     void navigate({ to: '.', params: true, search: (all) => ({ ...all, delivery }) });
   return (
@@ -242,7 +236,7 @@ function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
       />
       <Dialog isOpen={openId !== undefined} onClose={() => show(undefined)} title="Delivery">
         {openId !== undefined && (
-          <Delivery path={`${path}/${openId}`} onDone={() => show(undefined)} />
+          <Delivery webhookId={webhook.id} id={openId} onDone={() => show(undefined)} />
         )}
       </Dialog>
     </>
@@ -262,18 +256,15 @@ function SuccessRate({ deliveries }: { deliveries: readonly WebhookDelivery[] })
 }
 
 function ChangeForm(props: {
-  path: string;
-  /** With it a PATCH. */
-  body?: object;
+  change: () => Promise<unknown>;
   action: string;
   onDone?: () => void;
   children: ReactNode;
 }): ReactNode {
-  const api = useApi();
   const reload = useReload();
   const send = async (): Promise<void> => {
-    await api.send(props.body ? 'PATCH' : 'POST', props.path, props.body);
-    await reload('/v1/webhooks');
+    await props.change();
+    await reload('listWebhooks');
     props.onDone?.();
   };
   return (
@@ -288,9 +279,9 @@ function RemoveForm({ webhook }: { webhook: Webhook }): ReactNode {
   const reload = useReload();
   const navigate = useNavigate();
   const remove = async (): Promise<void> => {
-    await api.send('DELETE', `/v1/webhooks/${webhook.id}`);
+    await api.call('deleteWebhook', { path: { id: webhook.id } });
     await navigate({ to: '/$project/$environment/webhooks', params: api.scope });
-    await reload('/v1/webhooks');
+    await reload('listWebhooks');
   };
   return (
     <ActionForm action="Remove the webhook" look="danger" send={remove}>
@@ -300,12 +291,12 @@ function RemoveForm({ webhook }: { webhook: Webhook }): ReactNode {
 }
 
 /** What was sent, and what each attempt was answered. */
-function Delivery({ path, onDone }: { path: string; onDone: () => void }): ReactNode {
+function Delivery(props: { webhookId: string; id: string; onDone: () => void }): ReactNode {
   const api = useApi();
   const may = useMay();
+  const path = { id: props.webhookId, delivery_id: props.id };
   const delivery = useQuery({
-    queryKey: [...api.key, path],
-    queryFn: ({ signal }) => api.get<WebhookDeliveryDetail>(path, signal),
+    ...api.query('getWebhookDelivery', { path }),
     refetchInterval: ({ state }) => (state.data?.status === 'pending' ? REFRESH_MS : false),
   });
   if (delivery.isPending) return <RowsSkeleton rows={3} />;
@@ -348,7 +339,11 @@ function Delivery({ path, onDone }: { path: string; onDone: () => void }): React
         {payload && <Code what="payload" text={JSON.stringify(payload, null, 2)} />}
       </div>
       {may('replayWebhookDelivery') && (
-        <ChangeForm path={`${path}/replay`} action="Send again" onDone={onDone}>
+        <ChangeForm
+          change={() => api.call('replayWebhookDelivery', { path })}
+          action="Send again"
+          onDone={props.onDone}
+        >
           The same event with the same id.
         </ChangeForm>
       )}

@@ -13,8 +13,6 @@ import { Empty } from '../../ui/states.tsx';
 import { ListTable } from '../../ui/table.tsx';
 import { AddForm } from './webhook-forms.tsx';
 
-const PATH = '/v1/webhooks';
-
 export function WebhookMark({ webhook }: { webhook: Webhook }): ReactNode {
   if (webhook.status === 'disabled') return <Mark look="bad">disabled</Mark>;
   if (webhook.failing_since !== null) return <Mark look="wait">does not answer</Mark>;
@@ -24,7 +22,7 @@ export function WebhookMark({ webhook }: { webhook: Webhook }): ReactNode {
 export function WebhooksScreen(): ReactNode {
   const { scope } = useApi();
   const [isAdding, setAdding] = useState(false);
-  const list = useList<Webhook>(PATH, ({ id }) => id);
+  const list = useList('listWebhooks');
   return (
     <>
       <PageHead title="Webhooks" about="Addresses that are notified of events, signed and retried.">

@@ -3,7 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import { CircleCheck, Download, TriangleAlert } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { EmailInspection } from '../../../../../sdk/src/api.ts';
-import { download } from '../../../api/download.ts';
+import { respond } from '../../../api/client.ts';
+import { saveResponse } from '../../../api/download.ts';
 import { useApi } from '../../../api/scope.ts';
 import { Button } from '../../../ui/button.tsx';
 import { sentenceOf } from '../../../ui/states.tsx';
@@ -15,8 +16,9 @@ const CLIPPED_BEYOND_BYTES = 102 * 1024;
 export function useInspection(emailId: string) {
   const api = useApi();
   return useQuery({
+    ...api.query('inspectEmail', { path: { id: emailId } }),
+    // Not below the path of the email, which its events read again.
     queryKey: [...api.key, 'inspection', emailId],
-    queryFn: ({ signal }) => api.get<EmailInspection>(`/v1/emails/${emailId}/inspection`, signal),
     staleTime: Infinity,
   });
 }
@@ -36,9 +38,9 @@ export function Attachments({ inspection }: { inspection: EmailInspection }): Re
   if (attachments.length === 0) return null;
   const save = (number: number, filename: string): void => {
     setFailure(null);
-    download(`/v1/emails/${id}/attachments/${number}`, { scope, filename }).catch(
-      (error: unknown) => setFailure(sentenceOf(error)),
-    );
+    respond('downloadEmailAttachment', { path: { id, number }, scope })
+      .then((response) => saveResponse(response, filename))
+      .catch((error: unknown) => setFailure(sentenceOf(error)));
   };
   return (
     <section aria-label="Attachments">

@@ -1,8 +1,8 @@
 /** An email as it is shown, in a frame without scripts, forms and an origin. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
-import type { Email, EmailPreview as PreviewLink } from '../../../../../sdk/src/api.ts';
-import { queryText } from '../../../api/client.ts';
+import type { Email } from '../../../../../sdk/src/api.ts';
+import { queryText } from '../../../api/operations.ts';
 import { useApi } from '../../../api/scope.ts';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import {
@@ -23,8 +23,8 @@ export function EmailPreview(props: {
   const api = useApi();
   const [hasRemote, setRemote] = useState(false);
   const link = useQuery({
-    queryKey: [...api.key, 'email', email.id, 'link', hasRemote, view.isDark],
-    queryFn: ({ signal }) => api.get<PreviewLink>(`/v1/emails/${email.id}/preview`, signal),
+    ...api.query('previewEmail', { path: { id: email.id } }),
+    queryKey: [...api.key, 'link', email.id, hasRemote, view.isDark],
     // The frame has what it needs; a new link would load it again.
     staleTime: Infinity,
     gcTime: 0,

@@ -1,8 +1,8 @@
 /** The list of emails as it is filtered, as a CSV file: read page by page, up to a bound. */
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
-import { queryText } from '../../../api/client.ts';
 import { saveAs } from '../../../api/download.ts';
+import { type EmailPage, nextAfter } from './email-pages.ts';
 import { type Api, useApi } from '../../../api/scope.ts';
 import { Button } from '../../../ui/button.tsx';
 import { sentenceOf } from '../../../ui/states.tsx';
@@ -10,8 +10,6 @@ import { csvOf } from '../../../lib/csv.ts';
 
 const PAGE = 100;
 const ROWS_MAX = 10_000;
-
-type Page = { data: EmailSummary[]; has_more: boolean; scanned_until: string | null };
 
 type State =
   | { kind: 'asks' | 'canceled' }
@@ -89,13 +87,16 @@ async function readAll(
   onRows: (rows: number) => void,
 ): Promise<{ emails: EmailSummary[]; isCut: boolean }> {
   const emails: EmailSummary[] = [];
-  let after: string | null = null;
+  let after: string | undefined;
   for (;;) {
-    const page: Page = await api.get(`/v1/emails${queryText({ q, limit: PAGE, after })}`, signal);
+    const page: EmailPage = await api.call('listEmails', {
+      query: { q, limit: PAGE, after },
+      signal,
+    });
     emails.push(...page.data);
     onRows(emails.length);
-    after = page.scanned_until ?? page.data.at(-1)?.id ?? null;
-    if (!page.has_more || after === null) return { emails, isCut: false };
+    after = nextAfter(page);
+    if (after === undefined) return { emails, isCut: false };
     if (emails.length >= ROWS_MAX) return { emails, isCut: true };
   }
 }

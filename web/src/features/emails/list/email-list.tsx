@@ -7,7 +7,6 @@ import { Link, useNavigate } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
-import { queryText } from '../../../api/client.ts';
 import { useEvents } from '../../../api/live.ts';
 import { type Api, useApi } from '../../../api/scope.ts';
 import { useShortcuts } from '../../../lib/keys.ts';
@@ -15,6 +14,7 @@ import { Button } from '../../../ui/button.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import { StatusBadge } from '../../../ui/status.tsx';
 import { Time } from '../../../ui/time.tsx';
+import { type EmailPage, heldBack, mergeFirst, nextAfter } from './email-pages.ts';
 import { NoEmails } from './no-emails.tsx';
 
 /** The screens that list emails. */
@@ -28,16 +28,13 @@ const PAGE = 50;
 /** Rows below the last visible one from which on the next page is loaded. */
 const AHEAD = 20;
 
-type Page = { data: EmailSummary[]; has_more: boolean; scanned_until: string | null };
-
 function useEmails(api: Api, q: string) {
   return useInfiniteQuery({
     queryKey: [...api.key, 'emails', q],
     queryFn: ({ pageParam, signal }) =>
-      api.get<Page>(`/v1/emails${queryText({ q, limit: PAGE, after: pageParam })}`, signal),
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) =>
-      page.has_more ? (page.scanned_until ?? page.data.at(-1)?.id ?? null) : null,
+      api.call('listEmails', { query: { q, limit: PAGE, after: pageParam }, signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: nextAfter,
   });
 }
 
@@ -53,8 +50,8 @@ function useLiveFirstPage(api: Api, q: string): boolean {
     try {
       while (isDue.current) {
         isDue.current = false;
-        const page = await api.get<Page>(`/v1/emails${queryText({ q, limit: PAGE })}`);
-        cache.setQueryData<{ pages: Page[]; pageParams: (string | null)[] }>(
+        const page = await api.call('listEmails', { query: { q, limit: PAGE } });
+        cache.setQueryData<{ pages: EmailPage[]; pageParams: (string | undefined)[] }>(
           [...api.key, 'emails', q],
           (old) => old && { ...old, pages: mergeFirst(page, old.pages) },
         );
@@ -66,17 +63,6 @@ function useLiveFirstPage(api: Api, q: string): boolean {
     }
   };
   return useEvents(api.scope, () => void refresh());
-}
-
-/** Rows that the new first page pushed out of it stay, between it and the next page. */
-function mergeFirst(page: Page, [first, ...rest]: Page[]): Page[] {
-  const fresh = new Set(page.data.map(({ id }) => id));
-  const last = page.data.at(-1)?.id ?? '';
-  const pushed = (first?.data ?? []).filter(({ id }) => !fresh.has(id) && id < last);
-  return [
-    { ...page, data: [...page.data, ...pushed], has_more: first?.has_more ?? false },
-    ...rest,
-  ];
 }
 
 type ListProps = { place: Place; q: string; openId: string | null };
@@ -232,7 +218,7 @@ function useHeldBack(
     element.addEventListener('scroll', onScroll, { passive: true });
     return () => element.removeEventListener('scroll', onScroll);
   }, [all, frame, rowPx]);
-  const rows = newest === null ? all : all.filter(({ id }) => id <= newest);
+  const rows = heldBack(all, newest);
   const release = (): void => {
     setNewest(null);
     frame.current?.scrollTo({ top: 0 });

@@ -9,11 +9,10 @@ import { useReload } from '../../../api/list.ts';
 import { useApi } from '../../../api/scope.ts';
 import { ActionForm } from '../../../ui/action-form.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
-import { Field, textsOf } from '../../../ui/field.tsx';
+import { Field, textOf } from '../../../ui/field.tsx';
 import { useOfferUndo } from '../../../ui/undo.tsx';
 import { EmailExport } from './email-export.tsx';
 
-const PATH = '/v1/views';
 const ITEM =
   'flex w-full items-center gap-4 rounded-md px-2 py-1.5 text-left text-sm outline-none data-highlighted:bg-hover data-disabled:text-muted';
 
@@ -22,10 +21,7 @@ export function EmailViews({ q }: { q: string }): ReactNode {
   const navigate = useNavigate();
   const [open, setOpen] = useState<'save' | 'export' | null>(null);
   const close = (): void => setOpen(null);
-  const views = useQuery({
-    queryKey: [...api.key, PATH],
-    queryFn: ({ signal }) => api.get<{ data: View[] }>(PATH, signal),
-  });
+  const views = useQuery(api.query('listViews'));
   const rows = views.data?.data ?? [];
   const present = rows.find((view) => view.q === q);
   const remove = useRemoval();
@@ -88,13 +84,13 @@ function useRemoval(): (view: View) => Promise<void> {
   const reload = useReload();
   const offerUndo = useOfferUndo();
   return async ({ id, name, q }) => {
-    await api.send('DELETE', `${PATH}/${id}`);
-    await reload(PATH);
+    await api.call('deleteView', { path: { id } });
+    await reload('listViews');
     offerUndo({
       text: `The view “${name}” was deleted.`,
       undo: async () => {
-        await api.send('POST', PATH, { name, q });
-        await reload(PATH);
+        await api.call('saveView', { body: { name, q } });
+        await reload('listViews');
       },
     });
   };
@@ -104,8 +100,8 @@ function SaveForm({ q, onDone }: { q: string; onDone: () => void }): ReactNode {
   const api = useApi();
   const reload = useReload();
   const save = async (form: FormData): Promise<void> => {
-    await api.send('POST', PATH, { name: textsOf(form)['name'], q });
-    await reload(PATH);
+    await api.call('saveView', { body: { name: textOf(form, 'name'), q } });
+    await reload('listViews');
     onDone();
   };
   return (

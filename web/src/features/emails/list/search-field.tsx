@@ -2,7 +2,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Search } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, type RefObject, useState } from 'react';
-import type { Domain, Stats } from '../../../../../sdk/src/api.ts';
 import { useApi } from '../../../api/scope.ts';
 import { INPUT } from '../../../ui/field.tsx';
 import { type Completion, complete, type Known } from './search-completion.ts';
@@ -108,13 +107,13 @@ function Completions(props: {
 
 /** The newest 100 domains, and the tags of the last 30 days. */
 function useKnown(isWanted: boolean): Known {
-  const { key, get } = useApi();
+  const api = useApi();
   const { data = NOTHING } = useQuery({
-    queryKey: [...key, 'known'],
+    queryKey: [...api.key, 'known'],
     queryFn: async ({ signal }): Promise<Known> => {
       const [domains, stats] = await Promise.all([
-        get<{ data: Domain[] }>('/v1/domains?limit=100', signal),
-        get<Stats>('/v1/stats?granularity=day&by=tag', signal),
+        api.call('listDomains', { query: { limit: 100 }, signal }),
+        api.call('getStats', { query: { granularity: 'day', by: 'tag' }, signal }),
       ]);
       return {
         domains: domains.data.map(({ name }) => name),

@@ -1,21 +1,16 @@
 /** What can be done with an email: cancel, reschedule, send again, share, copy as curl. */
-import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import type {
-  AcceptedEmail,
-  Email,
-  EmailInspection,
-  SharedEmail,
-} from '../../../../../sdk/src/api.ts';
+import type { Email, EmailCreation, EmailInspection } from '../../../../../sdk/src/api.ts';
 import { respond } from '../../../api/client.ts';
-import { type Api, useApi } from '../../../api/scope.ts';
+import { useReload } from '../../../api/list.ts';
+import { acceptedId, type Api, useApi } from '../../../api/scope.ts';
 import { useInspection } from '../content/inspection.tsx';
 import { ActionForm } from '../../../ui/action-form.tsx';
 import { Allowed } from '../../../ui/allowed.tsx';
 import { Button } from '../../../ui/button.tsx';
 import { Dialog } from '../../../ui/dialog.tsx';
-import { Field, textsOf } from '../../../ui/field.tsx';
+import { Field, textOf } from '../../../ui/field.tsx';
 import { Code } from '../../../ui/states.tsx';
 import { absoluteTime } from '../../../lib/time.ts';
 import { useOfferUndo } from '../../../ui/undo.tsx';
@@ -75,17 +70,14 @@ type FormProps = { email: Email; onDone: () => void };
 
 function useChange(email: Email): { api: Api; changed: () => Promise<void> } {
   const api = useApi();
-  const cache = useQueryClient();
-  return {
-    api,
-    changed: () => cache.invalidateQueries({ queryKey: [...api.key, 'email', email.id] }),
-  };
+  const reload = useReload();
+  return { api, changed: () => reload('getEmail', { id: email.id }) };
 }
 
 function CancelForm({ email, onDone }: FormProps): ReactNode {
   const { api, changed } = useChange(email);
   const cancel = async (): Promise<void> => {
-    await api.send('POST', `/v1/emails/${email.id}/cancel`);
+    await api.call('cancelEmail', { path: { id: email.id } });
     await changed();
     onDone();
   };
@@ -101,10 +93,11 @@ function RescheduleForm({ email, onDone }: FormProps): ReactNode {
   const { api, changed } = useChange(email);
   const reschedule = async (form: FormData): Promise<void> => {
     const set = async (at: string): Promise<void> => {
-      await api.send('PATCH', `/v1/emails/${email.id}`, { scheduled_at: at });
+      const path = { id: email.id };
+      await api.call('rescheduleEmail', { path, body: { scheduled_at: at } });
       await changed();
     };
-    const at = new Date(textsOf(form)['at'] ?? '').toISOString();
+    const at = new Date(textOf(form, 'at')).toISOString();
     await set(at);
     onDone();
     const { scheduled_at: before } = email;
@@ -126,14 +119,16 @@ function ResendForm({ email, onDone }: FormProps): ReactNode {
   const attached = inspection.data ?? null;
   const count = attached?.attachments.length ?? 0;
   const send = async (form: FormData): Promise<void> => {
-    const to = (textsOf(form)['to'] ?? '').split(',').map((part) => part.trim());
+    const to = textOf(form, 'to')
+      .split(',')
+      .map((part) => part.trim());
     // Also of what was still loading when the form was sent.
     const found = attached ?? (await inspection.refetch({ throwOnError: true })).data;
     const isWanted = count === 0 || form.has('files');
     const files = isWanted && found ? await attachmentsOf(api, found) : [];
     const attachments = files.length > 0 ? { attachments: files } : {};
     const body = { ...copyOf(email), ...attachments, to, cc: [], bcc: [] };
-    const { id } = await api.send<AcceptedEmail>('POST', '/v1/emails', body);
+    const id = acceptedId(await api.call('sendEmail', { body }));
     onDone();
     await navigate({ to: '/$project/$environment/emails/$id', params: { ...api.scope, id } });
   };
@@ -155,12 +150,14 @@ function ResendForm({ email, onDone }: FormProps): ReactNode {
   );
 }
 
+type Attachments = NonNullable<EmailCreation['attachments']>;
+
 /** As a request has them. */
-async function attachmentsOf(api: Api, inspection: EmailInspection): Promise<object[]> {
-  const files: object[] = [];
+async function attachmentsOf(api: Api, inspection: EmailInspection): Promise<Attachments> {
+  const files: Attachments = [];
   for (const file of inspection.attachments) {
-    const path = `/v1/emails/${inspection.id}/attachments/${file.number}`;
-    const response = await respond('GET', path, { scope: api.scope });
+    const path = { id: inspection.id, number: file.number };
+    const response = await respond('downloadEmailAttachment', { path, scope: api.scope });
     const content = base64Of(new Uint8Array(await response.arrayBuffer()));
     const { filename, content_type, content_id } = file;
     files.push({ filename, content_type, content, ...(content_id !== null && { content_id }) });
@@ -183,8 +180,8 @@ function ShareForm({ email }: { email: Email }): ReactNode {
   const api = useApi();
   const [url, setUrl] = useState<string | null>(null);
   const share = async (): Promise<void> => {
-    const path = `/v1/emails/${email.id}/share`;
-    setUrl((await api.send<SharedEmail>('POST', path, { expires_in: SHARED_S })).url);
+    const path = { id: email.id };
+    setUrl((await api.call('shareEmail', { path, body: { expires_in: SHARED_S } })).url);
   };
   return (
     <ActionForm action="Create a link" send={share}>
@@ -195,12 +192,13 @@ function ShareForm({ email }: { email: Email }): ReactNode {
 }
 
 /** What of an email can be sent again. */
-function copyOf(email: Email): Record<string, unknown> {
+function copyOf(email: Email): EmailCreation {
   const { from, to, cc, bcc, reply_to, subject, html, text, tags, metadata } = email;
-  const all = { from, to, cc, bcc, reply_to, subject, html, text, tags, metadata };
-  return Object.fromEntries(
-    Object.entries(all).filter(([, value]) => value !== null && Object.keys(value).length > 0),
+  const optional = { cc, bcc, reply_to, html, text, tags, metadata };
+  const given = Object.entries(optional).filter(
+    ([, value]) => value !== null && Object.keys(value).length > 0,
   );
+  return { from, to, subject, ...Object.fromEntries(given) };
 }
 
 function asCurl(email: Email): string {

@@ -102,9 +102,9 @@ function Inspected({ email, tab, authentication }: Props): ReactNode {
 function Source({ email }: { email: Email }): ReactNode {
   const { key, scope } = useApi();
   const source = useQuery({
-    queryKey: [...key, 'email', email.id, 'source'],
+    queryKey: [...key, 'source', email.id],
     queryFn: async ({ signal }) =>
-      (await respond('GET', `/v1/emails/${email.id}/content`, { scope, signal })).text(),
+      (await respond('getEmailContent', { path: { id: email.id }, scope, signal })).text(),
   });
   if (source.isPending) return <RowsSkeleton rows={6} />;
   if (source.isError) return <Problem error={source.error} retry={() => void source.refetch()} />;

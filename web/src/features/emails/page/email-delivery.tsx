@@ -1,7 +1,7 @@
 /** What became of an email: each recipient, what holds it, the timeline, how receivers judge the sender. */
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { Diagnosis, Email, Recipient, TimelineEvent } from '../../../../../sdk/src/api.ts';
+import type { Diagnosis, Email, Recipient } from '../../../../../sdk/src/api.ts';
 import { useApi } from '../../../api/scope.ts';
 import { Authentication } from '../content/authentication.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
@@ -21,14 +21,7 @@ export function EmailDelivery({
   diagnosis: UseQueryResult<Diagnosis>;
 }): ReactNode {
   const api = useApi();
-  const timeline = useQuery({
-    queryKey: [...api.key, 'email', email.id, 'events'],
-    queryFn: ({ signal }) =>
-      api.get<{ data: TimelineEvent[]; has_more: boolean }>(
-        `/v1/emails/${email.id}/events`,
-        signal,
-      ),
-  });
+  const timeline = useQuery(api.query('listEmailEvents', { path: { id: email.id } }));
   const judged = new Map(diagnosis.data?.recipients.map((one) => [one.address, one]));
   return (
     <div className="space-y-6 p-4">

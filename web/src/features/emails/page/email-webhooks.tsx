@@ -2,7 +2,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import type { EmailWebhookDelivery } from '../../../../../sdk/src/api.ts';
 import { useApi } from '../../../api/scope.ts';
 import { DeliveryMark } from '../../../ui/delivery-mark.tsx';
 import { Problem } from '../../../ui/states.tsx';
@@ -11,18 +10,14 @@ import { Time } from '../../../ui/time.tsx';
 /** While one is under way; its end is no event of the email. */
 const REFRESH_MS = 5_000;
 
-type Deliveries = { data: EmailWebhookDelivery[]; has_more: boolean };
-
 /** @param children what is around them; nothing is shown where no webhook was notified */
 export function EmailWebhooks(props: {
   emailId: string;
   around: (deliveries: ReactNode) => ReactNode;
 }): ReactNode {
   const api = useApi();
-  const path = `/v1/emails/${props.emailId}/webhook-deliveries`;
   const deliveries = useQuery({
-    queryKey: [...api.key, 'email', props.emailId, 'webhook-deliveries'],
-    queryFn: ({ signal }) => api.get<Deliveries>(path, signal),
+    ...api.query('listEmailWebhookDeliveries', { path: { id: props.emailId } }),
     refetchInterval: ({ state }) =>
       state.data?.data.some(({ status }) => status === 'pending') ? REFRESH_MS : false,
   });

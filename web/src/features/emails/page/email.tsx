@@ -1,11 +1,12 @@
 /** One email: what became of it and why, its content, and what can be done. */
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { Link, useParams, useSearch } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
 import { lazy, type ReactNode, Suspense } from 'react';
 import { STATUS_MEANINGS } from '../../../../../src/core/statuses.ts';
 import type { Diagnosis, Email } from '../../../../../sdk/src/api.ts';
 import { useEmail } from './use-email.ts';
+import { useReload } from '../../../api/list.ts';
 import { useEvents } from '../../../api/live.ts';
 import { useApi } from '../../../api/scope.ts';
 import { useShortcuts } from '../../../lib/keys.ts';
@@ -36,10 +37,9 @@ const TABS = [
 export function EmailScreen(): ReactNode {
   const api = useApi();
   const { id } = useParams({ from: ROUTE });
-  const cache = useQueryClient();
-  const key = [...api.key, 'email', id];
+  const reload = useReload();
   const email = useEmail(id);
-  useEvents(api.scope, () => void cache.invalidateQueries({ queryKey: key }), { emailId: id });
+  useEvents(api.scope, () => void reload('getEmail', { id }), { emailId: id });
   useShortcuts([
     { keys: 'c', label: 'Copy the id', run: () => void navigator.clipboard.writeText(id) },
   ]);
@@ -74,8 +74,7 @@ function Loaded({ email }: { email: Email }): ReactNode {
   const { tab: chosen } = useSearch({ from: ROUTE });
   const tab = TABS.find(([name]) => name === chosen)?.[0] ?? 'delivery';
   const diagnosis = useQuery({
-    queryKey: [...api.key, 'email', email.id, 'diagnosis'],
-    queryFn: ({ signal }) => api.get<Diagnosis>(`/v1/emails/${email.id}/diagnosis`, signal),
+    ...api.query('diagnoseEmail', { path: { id: email.id } }),
     // What holds an email changes without an event, like the state of a provider.
     refetchInterval: ({ state }) =>
       state.data?.recipients.some(({ held_by: held }) => held !== null) ? WAIT_REFRESH_MS : false,
