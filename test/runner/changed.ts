@@ -87,9 +87,10 @@ export function chooseChanged(all: readonly Step[], ref: string | null): Chosen 
 
 /** @param base for the report */
 export function chooseFor(all: readonly Step[], changed: readonly string[], base: string): Chosen {
-  const wanted = changed.map(
-    (path) => READERS.find(([folder]) => path.startsWith(folder))?.[1] ?? path,
-  );
+  const wanted = changed.flatMap((path) => {
+    const reader = READERS.find(([folder]) => path.startsWith(folder))?.[1];
+    return reader === undefined ? [path] : [path, reader];
+  });
   const isAll = changed.some((path) => EVERYTHING.includes(path));
   const matters = new Set(wanted.flatMap((path) => mattersFor(path)));
   const isReached = (file: string): boolean => {

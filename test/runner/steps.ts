@@ -32,6 +32,7 @@ function allSteps(): Step[] {
     tests('tidy', 'layers, sizes, clocks', ['test/tidy.test.ts']),
     tests('unit', 'pure code and statements', [
       'src',
+      'web/src',
       'test/support',
       'test/runner',
       'test/chaos',

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'react';
 import type { StreamEvent } from '../../../sdk/src/api.ts';
 import { ApiError, respond, type Scope } from './client.ts';
+import { takeEvents } from './event-stream.ts';
 
 const RECONNECT_MS = 3_000;
 /** Events that arrive together are handled together. */
@@ -73,23 +74,12 @@ async function readEvents(
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return cursor;
-    text += value;
-    const messages = text.split('\n\n');
-    text = messages.pop() ?? '';
-    const events = messages.flatMap(parseMessage);
+    const { events, rest } = takeEvents(text + value);
+    text = rest;
     cursor = events.at(-1)?.cursor ?? cursor;
     gathered.push(...events);
     if (events.length > 0 && timer === 0) timer = window.setTimeout(handOver, GATHER_MS);
   }
-}
-
-function parseMessage(message: string): StreamEvent[] {
-  const data = message
-    .split('\n')
-    .filter((line) => line.startsWith('data: '))
-    .map((line) => line.slice('data: '.length));
-  if (data.length === 0) return [];
-  return [JSON.parse(data.join('\n')) as StreamEvent];
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

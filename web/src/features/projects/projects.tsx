@@ -3,7 +3,6 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Limits, Project } from '../../../../sdk/src/api.ts';
-import { isNearlyFull, megabytes } from './storage-words.ts';
 import { useReload } from '../../api/list.ts';
 import { useApi } from '../../api/scope.ts';
 import { sessionQuery } from '../../api/session.ts';
@@ -18,7 +17,9 @@ import { PageHead } from '../../ui/page.tsx';
 import { Section } from '../../ui/section.tsx';
 import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { ListTable, Table } from '../../ui/table.tsx';
+import { megabytes } from '../../lib/numbers.ts';
 import { inWords } from '../../lib/time.ts';
+import { isNearlyFull } from './storage-words.ts';
 import { Time } from '../../ui/time.tsx';
 
 export function ProjectsScreen(): ReactNode {

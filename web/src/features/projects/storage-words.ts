@@ -6,7 +6,3 @@ const STORAGE_WARNING = 0.8;
 export function isNearlyFull({ max_bytes: max, used_bytes: used }: Limits['storage']): boolean {
   return max !== null && used >= max * STORAGE_WARNING;
 }
-
-export function megabytes(bytes: number): string {
-  return `${Math.ceil(bytes / 1024 ** 2).toLocaleString()} MB`;
-}

@@ -3,13 +3,14 @@ import { type ReactNode, useEffect, useState } from 'react';
 import type { Queue, QueueChange, QueueDrop, QueueSelection } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
 import { type Api, useApi } from '../../api/scope.ts';
+import { recipients } from '../../lib/numbers.ts';
 import { ActionForm } from '../../ui/action-form.tsx';
 import { Allowed } from '../../ui/allowed.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { chosenOf, Field, Select, textOf } from '../../ui/field.tsx';
 import { sentenceOf } from '../../ui/states.tsx';
-import { type QueueScopeName, recipients } from './queue-words.tsx';
+import type { QueueScopeName } from './queue-words.tsx';
 
 const CHANGES = {
   retry: {

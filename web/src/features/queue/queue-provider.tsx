@@ -5,13 +5,13 @@ import { ArrowLeft } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { QueueProvider } from '../../../../sdk/src/api.ts';
 import { useApi } from '../../api/scope.ts';
+import { count } from '../../lib/numbers.ts';
 import { PageHead } from '../../ui/page.tsx';
 import { Problem, RowsSkeleton } from '../../ui/states.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { QueueChanges } from './queue-changes.tsx';
 import {
-  count,
   LimitText,
   MaybeTime,
   nameOf,

@@ -4,6 +4,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Queue, QueueProvider } from '../../../../sdk/src/api.ts';
 import { useApi } from '../../api/scope.ts';
+import { count, recipients } from '../../lib/numbers.ts';
 import { Time } from '../../ui/time.tsx';
 
 export type QueueScopeName = 'project' | 'organization';
@@ -42,17 +43,6 @@ export function StateMark({ row }: { row: ProviderRow }): ReactNode {
       {state}
     </span>
   );
-}
-
-/** An estimate is rounded: its last digits say nothing. */
-export function count(value: number, isEstimate: boolean): string {
-  if (!isEstimate || value < 1_000) return value.toLocaleString();
-  const unit = 10 ** (Math.floor(Math.log10(value)) - 1);
-  return `≈ ${(Math.round(value / unit) * unit).toLocaleString()}`;
-}
-
-export function recipients(value: number): string {
-  return `${value.toLocaleString()} ${value === 1 ? 'recipient' : 'recipients'}`;
 }
 
 export function MaybeTime({ at }: { at: string | null }): ReactNode {

@@ -2,6 +2,7 @@
 import { Link, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Queue } from '../../../../sdk/src/api.ts';
+import { count } from '../../lib/numbers.ts';
 import { Choices } from '../../ui/choices.tsx';
 import { PageHead } from '../../ui/page.tsx';
 import { Empty, Problem, RowsSkeleton } from '../../ui/states.tsx';
@@ -9,7 +10,6 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { Drops, QueueChanges } from './queue-changes.tsx';
 import { QueueProviderView } from './queue-provider.tsx';
 import {
-  count,
   LimitText,
   MaybeTime,
   type ProviderRow,

@@ -118,7 +118,7 @@ function read(type: VariableType, typed: string, what: string): unknown {
 }
 
 /** The sample values that were typed for variables of the same name and type. */
-export function withSamplesOf(typed: Draft, draft: Draft): Draft {
+function withSamplesOf(typed: Draft, draft: Draft): Draft {
   const variables = draft.variables.map((variable) => {
     const same = typed.variables.find(
       ({ name, type }) => name === variable.name && type === variable.type,
@@ -129,7 +129,7 @@ export function withSamplesOf(typed: Draft, draft: Draft): Draft {
 }
 
 /** Whether both have the same content, whatever the sample values are. */
-export function isSameDraft(one: Draft, other: Draft): boolean {
+function isSameDraft(one: Draft, other: Draft): boolean {
   return plain(one) === plain(other);
 }
 
@@ -149,4 +149,27 @@ function spaced(type: VariableType, typed: string): string {
   } catch {
     return typed;
   }
+}
+
+/** What is typed, and the stored template that it began with. */
+export type Editing = { base: Draft; draft: Draft };
+
+/** Whether something is typed, and whether the stored template has changed meanwhile. */
+export function stateOf({ base, draft }: Editing, stored: Draft) {
+  const isChanged = !isSameDraft(draft, base);
+  const isNewer = !isSameDraft(base, stored);
+  const isSaved = isSameDraft(draft, stored);
+  return { isChanged, isOutdated: isNewer && isChanged && !isSaved, isNewer, isSaved };
+}
+
+/** A draft follows the stored template as long as nothing is typed, or once that is saved. */
+export function followed(editing: Editing, stored: Draft): Editing {
+  const { isNewer, isOutdated, isSaved } = stateOf(editing, stored);
+  if (!isNewer || isOutdated) return editing;
+  return { base: stored, draft: isSaved ? editing.draft : withSamplesOf(editing.draft, stored) };
+}
+
+/** Back to the stored template, with the sample values that were typed. */
+export function discarded({ draft }: Editing, stored: Draft): Editing {
+  return { base: stored, draft: withSamplesOf(draft, stored) };
 }

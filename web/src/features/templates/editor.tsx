@@ -18,12 +18,14 @@ import { Field, INPUT } from '../../ui/field.tsx';
 import { sentenceOf } from '../../ui/states.tsx';
 import {
   contentOf,
+  discarded,
   type Draft,
   draftOf,
-  isSameDraft,
+  type Editing,
+  followed,
   newVariable,
   samplesOf,
-  withSamplesOf,
+  stateOf,
 } from './draft.ts';
 import { RenderedPreview, usePreview } from './preview.tsx';
 import { SendTest } from './send-test.tsx';
@@ -112,19 +114,18 @@ export function TemplateEditor({ template }: { template: Template }): ReactNode 
 
 /** The draft begins with the stored template, and follows it as long as nothing was typed. */
 function useDraft(template: Template) {
-  const [base, setBase] = useState(() => draftOf(template));
-  const [draft, setDraft] = useState(base);
-  const isChanged = !isSameDraft(draft, base);
+  const [editing, setEditing] = useState<Editing>(() => {
+    const draft = draftOf(template);
+    return { base: draft, draft };
+  });
   const stored = useMemo(() => draftOf(template), [template]);
-  const isNewer = !isSameDraft(base, stored);
-  const isSaved = isSameDraft(draft, stored);
-  useEffect(() => {
-    if (!isNewer || (isChanged && !isSaved)) return;
-    setBase(stored);
-    setDraft(isSaved ? draft : withSamplesOf(draft, stored));
-  }, [stored, isNewer, isChanged, isSaved, draft]);
-  const discard = (): void => setDraft(withSamplesOf(draft, isNewer ? stored : base));
-  return { draft, setDraft, discard, isChanged, isOutdated: isNewer && isChanged && !isSaved };
+  useEffect(() => setEditing((now) => followed(now, stored)), [stored, editing]);
+  return {
+    draft: editing.draft,
+    setDraft: (draft: Draft) => setEditing({ ...editing, draft }),
+    discard: () => setEditing((now) => discarded(now, stored)),
+    ...stateOf(editing, stored),
+  };
 }
 
 function SaveOrPublish(props: {

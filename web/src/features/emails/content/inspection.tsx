@@ -6,6 +6,7 @@ import type { EmailInspection } from '../../../../../sdk/src/api.ts';
 import { respond } from '../../../api/client.ts';
 import { saveResponse } from '../../../api/download.ts';
 import { useApi } from '../../../api/scope.ts';
+import { sizeInWords } from '../../../lib/numbers.ts';
 import { Button } from '../../../ui/button.tsx';
 import { sentenceOf } from '../../../ui/states.tsx';
 
@@ -21,13 +22,6 @@ export function useInspection(emailId: string) {
     queryKey: [...api.key, 'inspection', emailId],
     staleTime: Infinity,
   });
-}
-
-/** "48 KB" */
-export function sizeInWords(bytes: number): string {
-  if (bytes < 1024) return `${bytes} B`;
-  const kilobytes = bytes / 1024;
-  return kilobytes < 1024 ? `${Math.round(kilobytes)} KB` : `${(kilobytes / 1024).toFixed(1)} MB`;
 }
 
 /** Nothing, where nothing is attached. */

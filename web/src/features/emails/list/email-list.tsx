@@ -14,7 +14,7 @@ import { Button } from '../../../ui/button.tsx';
 import { Problem, RowsSkeleton } from '../../../ui/states.tsx';
 import { StatusBadge } from '../../../ui/status.tsx';
 import { Time } from '../../../ui/time.tsx';
-import { type EmailPage, heldBack, mergeFirst, nextAfter } from './email-pages.ts';
+import { type EmailPage, rowsUpTo, mergeFirst, nextAfter } from './email-pages.ts';
 import { NoEmails } from './no-emails.tsx';
 
 /** The screens that list emails. */
@@ -218,7 +218,7 @@ function useHeldBack(
     element.addEventListener('scroll', onScroll, { passive: true });
     return () => element.removeEventListener('scroll', onScroll);
   }, [all, frame, rowPx]);
-  const rows = heldBack(all, newest);
+  const rows = rowsUpTo(all, newest);
   const release = (): void => {
     setNewest(null);
     frame.current?.scrollTo({ top: 0 });

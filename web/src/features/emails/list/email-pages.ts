@@ -20,7 +20,7 @@ export function mergeFirst(page: EmailPage, [first, ...rest]: readonly EmailPage
 }
 
 /** The rows up to the one that was the newest when reading began. @param newest null: all are shown */
-export function heldBack(
+export function rowsUpTo(
   rows: readonly EmailSummary[],
   newest: string | null,
 ): readonly EmailSummary[] {

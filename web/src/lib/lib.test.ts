@@ -1,0 +1,33 @@
+/** Times, numbers and files as they are shown. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { csvOf } from './csv.ts';
+import { count, megabytes, recipients, sizeInWords } from './numbers.ts';
+import { inWords, relativeTime } from './time.ts';
+
+test('a time is shown in the largest unit that fits', () => {
+  const shown = [0.25, 1.44, 12, 90, 7_200, 200_000].map(inWords);
+  assert.deepEqual(shown, ['250 ms', '1.4 s', '12 s', '2 min', '2 h', '2 d']);
+  const at = '2026-11-21T08:30:00Z';
+  const relative = [2, 61, -90].map((seconds) => relativeTime(seconds, at));
+  assert.deepEqual(relative, ['now', '1 min ago', 'in 2 min']);
+  assert.match(relativeTime(86_400, at), /21/);
+});
+
+test('an estimate is rounded to two digits, a count is not', () => {
+  assert.equal(count(123_456, true), `≈ ${(120_000).toLocaleString()}`);
+  assert.equal(count(123_456, false), (123_456).toLocaleString());
+  assert.equal(count(999, true), '999');
+  assert.deepEqual([recipients(1), recipients(2)], ['1 recipient', '2 recipients']);
+  assert.deepEqual([512, 49_152, 1_572_864].map(sizeInWords), ['512 B', '48 KB', '1.5 MB']);
+  assert.equal(megabytes(1), '1 MB');
+});
+
+test('no cell of a CSV file is computed as a formula', () => {
+  const columns = [['text', (text: string) => text]] as const;
+  const rows = ['plain', 'a "b", c', '=1+1', '-2', 'two\nlines'];
+  assert.equal(
+    csvOf(columns, rows),
+    'text\r\nplain\r\n"a ""b"", c"\r\n\'=1+1\r\n\'-2\r\n"two\nlines"\r\n',
+  );
+});

@@ -1,0 +1,24 @@
+/** Counts and sizes in words. */
+
+/** An estimate is rounded to two digits: its last digits say nothing. */
+export function count(value: number, isEstimate: boolean): string {
+  if (!isEstimate || value < 1_000) return value.toLocaleString();
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 1);
+  return `≈ ${(Math.round(value / unit) * unit).toLocaleString()}`;
+}
+
+export function recipients(value: number): string {
+  return `${value.toLocaleString()} ${value === 1 ? 'recipient' : 'recipients'}`;
+}
+
+/** "48 KB" */
+export function sizeInWords(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  const kilobytes = bytes / 1024;
+  return kilobytes < 1024 ? `${Math.round(kilobytes)} KB` : `${(kilobytes / 1024).toFixed(1)} MB`;
+}
+
+/** Whole megabytes, rounded up. */
+export function megabytes(bytes: number): string {
+  return `${Math.ceil(bytes / 1024 ** 2).toLocaleString()} MB`;
+}
