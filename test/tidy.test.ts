@@ -41,7 +41,6 @@ const LONG_TABLES: string[] = [
   'README.md',
   'SECURITY.md',
   'docs/delivery.md',
-  'docs/monitoring.md',
   'docs/reconciliation.md',
   'docs/rfcs.md',
   'docs/scale.md',

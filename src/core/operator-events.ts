@@ -14,7 +14,7 @@
  * return at once, do not fail, and are repeated while the database is away (operator/events.ts).
  *
  * What has to commit with the beginning of a condition, such as an event of a project, goes through
- * `raiseTogether` (operator/events.ts); the statements are in operator/condition-store.ts. A new type needs a line in CONDITIONS, and its row in docs/monitoring.md.
+ * `raiseTogether` (operator/events.ts); the statements are in operator/condition-store.ts. A new type needs a line in CONDITIONS, and its entry in docs/monitoring.md.
  */
 
 /** The types, each with the type of its ending event, and the sentence of that event unless the caller has one. */

@@ -1,6 +1,6 @@
 /**
  * Why a node accepts or sends no mail at present: a closed list, which `GET /readyz` shows whole. A refused email names the first
- * reason. Codes are part of the API (docs/monitoring.md has the table); retired ones are never reused.
+ * reason. Codes are part of the API (docs/monitoring.md lists them); retired ones are never reused.
  */
 
 const REMEDIES = {

@@ -230,12 +230,13 @@ test('the names of metrics follow the rules of Prometheus, and labels name no re
 
 type Documented = { name: string; type: string; isAlways: boolean };
 
-/** The first columns of the tables below "Metrics". */
+/** The lists below "Metrics": "- `name{label}`, `other` (gauge): meaning". */
 function documented(): Documented[] {
   const [, section = ''] = read('docs/monitoring.md').split(/^## Metrics$/m);
-  return section.split('\n').flatMap((line) => {
+  const items = section.replaceAll(/\n {2,}/g, ' ').split('\n');
+  return items.flatMap((item) => {
     const [, names = '', type = '', meaning = ''] =
-      /^\| (.*?) +\| (\w+) +\| (.*)\|$/.exec(line) ?? [];
+      /^- (.*?) \((counter|gauge|histogram)\): (.*)$/.exec(item) ?? [];
     const isAlways = !/present (?:while|where|after)/.test(meaning);
     return [...names.matchAll(/`(\w+)/g)].map(([, name]) => ({
       name: `letterhaus_${name}`,
