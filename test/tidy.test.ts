@@ -42,7 +42,6 @@ const LONG_TABLES: string[] = [
   'SECURITY.md',
   'docs/delivery.md',
   'docs/reconciliation.md',
-  'docs/rfcs.md',
   'docs/scale.md',
   'docs/scheduling.md',
   'docs/shaping.md',
