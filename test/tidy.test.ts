@@ -41,8 +41,6 @@ const LONG_TABLES: string[] = [
   'README.md',
   'SECURITY.md',
   'docs/delivery.md',
-  'docs/reconciliation.md',
-  'docs/scale.md',
   'docs/scheduling.md',
   'docs/shaping.md',
   'docs/smtp.md',
