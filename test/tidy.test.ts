@@ -42,10 +42,6 @@ const LONG_TABLES: string[] = [
   'SECURITY.md',
   'docs/delivery.md',
   'docs/shaping.md',
-  'docs/templates.md',
-  'docs/tls.md',
-  'docs/transport-security.md',
-  'docs/troubleshooting.md',
   'docs/webhooks.md',
 ];
 
