@@ -10,6 +10,7 @@ import type { Address } from '../mail/address.ts';
 import type { NoticeFacts, NoticeKind } from '../mail/notice.ts';
 import type { Queryable } from '../database/database.ts';
 import type { Settlement } from '../settle/settlement.ts';
+import { forgetting } from '../database/expiry.ts';
 
 /** The sender is told of a delay that lasts, not of each attempt. */
 const DELAY_HOURS = 4;
@@ -134,11 +135,4 @@ export async function endNotice(
 }
 
 // Reports arrive for as long as a return path is valid.
-const FORGET = `
-delete from notices where ctid = any(array(
-  select ctid from notices where created_at < app_now() - interval '45 days' limit $1)) returning 1`;
-
-/** @returns their number */
-export async function forgetNotices(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET, [limit])).length;
-}
+export const forgetNotices = forgetting('notices', "created_at < app_now() - interval '45 days'");

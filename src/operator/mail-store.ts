@@ -11,6 +11,7 @@ import type { Scope } from '../core/scope.ts';
 import { type Address, addressKey } from '../mail/address.ts';
 import { createKey } from '../accounts/keys/key-store.ts';
 import type { Database, Queryable } from '../database/database.ts';
+import { forgetting } from '../database/expiry.ts';
 
 /** Mail about the failure of this mail would not arrive, and would queue the next one. */
 export const NOT_MAILED: ConditionType = 'operator.unreachable';
@@ -163,12 +164,7 @@ export function operatorMailKey(
 }
 
 // The events stay in the stream of the operator's keys.
-const FORGET = `
-delete from operator_mail_queue where event_id in (
-  select event_id from operator_mail_queue where at < app_now() - interval '30 days' limit $1)
-returning event_id`;
-
-/** Deletes reports that could not be mailed for 30 days. @returns their number */
-export async function forgetOperatorMail(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET, [limit])).length;
-}
+export const forgetOperatorMail = forgetting(
+  'operator_mail_queue',
+  "at < app_now() - interval '30 days'",
+);

@@ -1,6 +1,7 @@
 /** What the daily proof has found (reconciliation-store.ts): for the operator, and for the condition that reports it. */
 import type { Difference, Statuses } from './differences.ts';
 import type { Queryable } from '../database/database.ts';
+import { forgetting } from '../database/expiry.ts';
 
 export type ReconciledDay = {
   projectId: string;
@@ -117,11 +118,7 @@ export async function noteFinished(db: Queryable, isNews: boolean): Promise<void
 }
 
 /** As long as the counters of days are kept (stats/counts.ts). */
-const FORGET = `
-delete from reconciled_days where ctid = any(array(
-  select ctid from reconciled_days where day < (app_now() - interval '400 days')::date limit $1))
-returning 1`;
-
-export async function forgetReconciledDays(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET, [limit])).length;
-}
+export const forgetReconciledDays = forgetting(
+  'reconciled_days',
+  "day < (app_now() - interval '400 days')::date",
+);

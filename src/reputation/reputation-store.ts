@@ -10,6 +10,7 @@ import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import { Sums } from '../database/sums.ts';
+import { forgetting } from '../database/expiry.ts';
 
 export type SenderDomain = Scope & { domain: string };
 export type ReputationCount = SenderDomain & OutcomeCounts;
@@ -44,15 +45,10 @@ export async function addReputation(
 
 const KEPT_DAYS = 30;
 
-const FORGET = `
-delete from reputation_counts where ctid = any(array(
-  select ctid from reputation_counts where hour < app_now() - interval '${KEPT_DAYS} days'
-   limit $1)) returning 1`;
-
-/** @returns the number of rows deleted, at most `limit` */
-export async function forgetReputation(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET, [limit])).length;
-}
+export const forgetReputation = forgetting(
+  'reputation_counts',
+  `hour < app_now() - interval '${KEPT_DAYS} days'`,
+);
 
 /** A domain whose counts changed or that has an active alert, as the input of the rule. */
 export type Standing = SenderDomain &

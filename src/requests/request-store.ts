@@ -5,6 +5,7 @@
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { type Page, type PageOf, pageOf } from '../database/page.ts';
+import { forgetting } from '../database/expiry.ts';
 
 export type ApiRequest = {
   id: string;
@@ -127,13 +128,7 @@ export async function findApiRequest(
 
 const KEPT_DAYS = 7;
 
-const FORGET = `
-delete from api_requests where ctid = any(array(
-  select ctid from api_requests
-   where created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at limit $1))
-returning 1`;
-
-/** @returns the number of rows deleted, at most `limit` */
-export async function forgetApiRequests(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET, [limit])).length;
-}
+export const forgetApiRequests = forgetting(
+  'api_requests',
+  `created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at`,
+);

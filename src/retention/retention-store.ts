@@ -9,6 +9,7 @@
  */
 import type { Retention } from '../core/retention.ts';
 import type { Queryable } from '../database/database.ts';
+import { forgetting } from '../database/expiry.ts';
 import { firstUuidOf } from '../database/partitions.ts';
 import { purgeAuthWindows } from '../accounts/limits/limit-store.ts';
 import { forgetEndedKeys } from '../accounts/keys/key-store.ts';
@@ -287,34 +288,30 @@ export async function* trimLogs(
 
 const EXPIRED_BATCH = 5_000;
 
-const FORGET_KEYS = `
-delete from idempotency where ctid = any(array(
-  select ctid from idempotency where expires_at <= app_now() limit $1)) returning 1`;
+const forgetIdempotencyKeys = forgetting('idempotency', 'expires_at <= app_now()');
 
-/**
- * Deletes idempotency keys after 24 hours, windows of failed authentications, old TLS results and outcome
- * counts, full mailboxes after a week, the history of suppressions after 400 days, ended replays of
- * webhooks after 30 days, the oldest API keys that have ended, the logs of requests after a week, and counts of mail (stats/counts.ts).
- */
+/** Each in the room of its rows, with their time. */
+const EXPIRING = [
+  forgetIdempotencyKeys,
+  forgetTlsResults,
+  forgetReputation,
+  forgetQuotaFailures,
+  forgetHistory,
+  forgetEndedKeys,
+  forgetOperatorMail,
+  forgetNotices,
+  forgetReplays,
+  forgetRequests,
+  forgetApiRequests,
+  forgetStats,
+  forgetSessions,
+  forgetLinks,
+  forgetAuditEvents,
+  forgetInvitations,
+];
+
+/** Deletes rows with a time of their own, all that have reached it. */
 export async function forgetExpired(db: Queryable): Promise<void> {
-  let forgotten: number;
-  do {
-    forgotten = (await db.query(FORGET_KEYS, [EXPIRED_BATCH])).length;
-  } while (forgotten === EXPIRED_BATCH);
   await purgeAuthWindows(db);
-  await forgetTlsResults(db, EXPIRED_BATCH);
-  await forgetReputation(db, EXPIRED_BATCH);
-  await forgetQuotaFailures(db, EXPIRED_BATCH);
-  while ((await forgetHistory(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
-  while ((await forgetEndedKeys(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
-  while ((await forgetOperatorMail(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
-  while ((await forgetNotices(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
-  while ((await forgetReplays(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
-  while ((await forgetRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
-  while ((await forgetApiRequests(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
-  while ((await forgetStats(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
-  while ((await forgetSessions(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
-  while ((await forgetLinks(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
-  while ((await forgetAuditEvents(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
-  while ((await forgetInvitations(db, EXPIRED_BATCH)) === EXPIRED_BATCH);
+  for (const forget of EXPIRING) while ((await forget(db, EXPIRED_BATCH)) >= EXPIRED_BATCH);
 }

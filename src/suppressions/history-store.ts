@@ -6,6 +6,7 @@ import type { Environment, Scope } from '../core/scope.ts';
 import { addressKey } from '../mail/address.ts';
 import type { Queryable } from '../database/database.ts';
 import type { ChangedBy, SuppressionReason } from './suppression-store.ts';
+import { forgetting } from '../database/expiry.ts';
 
 export type HistoryEntry = {
   action: 'added' | 'removed';
@@ -45,15 +46,10 @@ export function presentHistory(entry: HistoryEntry) {
   };
 }
 
-const FORGET_HISTORY = `
-delete from suppression_history where ctid = any(array(
-  select ctid from suppression_history
-   where at <= app_now() - interval '400 days' order by at limit $1)) returning 1`;
-
-/** Deletes a batch of history older than 400 days. @returns rows */
-export async function forgetHistory(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET_HISTORY, [limit])).length;
-}
+export const forgetHistory = forgetting(
+  'suppression_history',
+  "at <= app_now() - interval '400 days' order by at",
+);
 
 const FIND_LONG = `
 select h.project_id as "projectId", h.environment

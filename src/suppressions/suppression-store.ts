@@ -17,6 +17,7 @@ import type { SuppressionRoom } from '../accounts/limits/maximum-store.ts';
 import type { PageOf } from '../database/page.ts';
 import { addressKey } from '../mail/address.ts';
 import { newId } from '../database/ids.ts';
+import { forgetting } from '../database/expiry.ts';
 
 export const SUPPRESSION_REASONS = ['hard_bounce', 'complaint', 'unsubscribe', 'manual'] as const;
 export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
@@ -427,11 +428,7 @@ export function noteQuotaFailure(
   });
 }
 
-const FORGET_QUOTA_FAILURES = `
-delete from quota_failures where ctid = any(array(
-  select ctid from quota_failures
-   where failed_at <= app_now() - interval '${QUOTA_DAYS} days' order by failed_at limit $1))`;
-
-export async function forgetQuotaFailures(db: Queryable, limit: number): Promise<void> {
-  await db.query(FORGET_QUOTA_FAILURES, [limit]);
-}
+export const forgetQuotaFailures = forgetting(
+  'quota_failures',
+  `failed_at <= app_now() - interval '${QUOTA_DAYS} days' order by failed_at`,
+);

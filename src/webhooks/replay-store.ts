@@ -11,6 +11,7 @@ import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { newId } from '../database/ids.ts';
 import { type DeliveryRange, type DeliveryStatus, findDeliveryIds } from './delivery-store.ts';
+import { forgetting } from '../database/expiry.ts';
 
 // The queue row first, then the delivery: the lock order of webhooks/sending/queue-store.ts.
 const replay = (condition: string, isFirst: string) => `
@@ -206,13 +207,7 @@ async function step(db: Queryable, running: Running): Promise<boolean> {
   return true;
 }
 
-const FORGET = `
-delete from webhook_replays where ctid = any(array(
-  select ctid from webhook_replays
-   where status <> 'running' and completed_at <= app_now() - interval '30 days' limit $1))
-returning 1`;
-
-/** Deletes replays that ended 30 days ago. @returns their number */
-export async function forgetReplays(db: Queryable, batch: number): Promise<number> {
-  return (await db.query(FORGET, [batch])).length;
-}
+export const forgetReplays = forgetting(
+  'webhook_replays',
+  `status <> 'running' and completed_at <= app_now() - interval '30 days'`,
+);

@@ -3,6 +3,7 @@ import type { Environment } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { type Page, type PageOf, pageOf } from '../../database/page.ts';
+import { forgetting } from '../../database/expiry.ts';
 
 export const ACTOR_TYPES = ['member', 'api_key', 'command'] as const;
 
@@ -64,13 +65,7 @@ export async function listAuditEvents(
 
 const KEPT_DAYS = 400;
 
-const FORGET = `
-delete from audit_log where ctid = any(array(
-  select ctid from audit_log
-   where created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at limit $1))
-returning 1`;
-
-/** @returns the number of rows deleted, at most `limit` */
-export async function forgetAuditEvents(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET, [limit])).length;
-}
+export const forgetAuditEvents = forgetting(
+  'audit_log',
+  `created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at`,
+);

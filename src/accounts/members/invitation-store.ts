@@ -3,6 +3,7 @@ import type { Role } from '../../core/roles.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { type Page, type PageOf, pageOf } from '../../database/page.ts';
+import { forgetting } from '../../database/expiry.ts';
 
 export const INVITATION_DAYS = 7;
 
@@ -86,12 +87,4 @@ export async function revokeInvitation(
   return (await db.query(REVOKE, [organizationId, id, ofOwners])).length > 0;
 }
 
-const FORGET = `
-delete from invitations where ctid = any(array(
-  select ctid from invitations where expires_at <= app_now() limit $1))
-returning 1`;
-
-/** @returns the number of those deleted whose time is up, at most `limit` */
-export async function forgetInvitations(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET, [limit])).length;
-}
+export const forgetInvitations = forgetting('invitations', 'expires_at <= app_now()');

@@ -1,5 +1,6 @@
 /** Links that are used once, within a time: to create the first owner, and to set a member's password. */
 import type { Queryable } from '../../database/database.ts';
+import { forgetting } from '../../database/expiry.ts';
 
 export type LinkPurpose = 'owner' | 'password';
 
@@ -46,12 +47,4 @@ export async function useLink(
   return (await db.query<Link>(USE, [sha256, purpose]))[0] ?? null;
 }
 
-/** @returns the number of links deleted whose time is up, at most `limit` */
-export async function forgetLinks(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET, [limit])).length;
-}
-
-const FORGET = `
-delete from sign_in_links where ctid = any(array(
-  select ctid from sign_in_links where expires_at <= app_now() limit $1))
-returning 1`;
+export const forgetLinks = forgetting('sign_in_links', 'expires_at <= app_now()');

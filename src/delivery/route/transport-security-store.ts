@@ -4,6 +4,7 @@
  */
 import type { Queryable } from '../../database/database.ts';
 import { GroupCommit } from '../../database/group-commit.ts';
+import { forgetting } from '../../database/expiry.ts';
 
 type Policy = { mode: 'enforce' | 'testing' | 'none'; mx: readonly string[]; maxAgeS: number };
 
@@ -93,16 +94,11 @@ export async function policiesToRenew(db: Queryable, limit: number): Promise<str
   return (await db.query<{ domain: string }>(TO_RENEW, [limit])).map(({ domain }) => domain);
 }
 
-const FORGET_POLICIES = `
-delete from mta_sts_policies where ctid = any(array(
-  select ctid from mta_sts_policies
-   where coalesce(expires_at, '-infinity') <= app_now()
-     and coalesce(failed_at, '-infinity') <= app_now() - interval '1 hour' limit $1)) returning 1`;
-
-/** @returns the number of rows deleted, at most `limit` */
-export async function forgetStsPolicies(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET_POLICIES, [limit])).length;
-}
+export const forgetStsPolicies = forgetting(
+  'mta_sts_policies',
+  `coalesce(expires_at, '-infinity') <= app_now()
+     and coalesce(failed_at, '-infinity') <= app_now() - interval '1 hour'`,
+);
 
 export type TlsCount = {
   domain: string;
@@ -147,12 +143,7 @@ export function readTlsResults(
 /** Sufficient for daily reports and a review of the last month. */
 const KEPT_DAYS = 30;
 
-const FORGET_TLS_RESULTS = `
-delete from tls_results where ctid = any(array(
-  select ctid from tls_results where day < (app_now() at time zone 'UTC')::date - ${KEPT_DAYS}
-   limit $1)) returning 1`;
-
-/** @returns the number of rows deleted, at most `limit` */
-export async function forgetTlsResults(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET_TLS_RESULTS, [limit])).length;
-}
+export const forgetTlsResults = forgetting(
+  'tls_results',
+  `day < (app_now() at time zone 'UTC')::date - ${KEPT_DAYS}`,
+);

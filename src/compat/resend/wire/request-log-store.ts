@@ -5,6 +5,7 @@
 import type { Scope } from '../../../core/scope.ts';
 import type { Queryable } from '../../../database/database.ts';
 import { type Page, type PageOf, pageOf } from '../../../database/page.ts';
+import { forgetting } from '../../../database/expiry.ts';
 
 export type LoggedRequest = {
   id: string;
@@ -78,13 +79,7 @@ export async function findRequest(
 
 const KEPT_DAYS = 7;
 
-const FORGET = `
-delete from request_log where ctid = any(array(
-  select ctid from request_log
-   where created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at limit $1))
-returning 1`;
-
-/** @returns the number of rows deleted, at most `limit` */
-export async function forgetRequests(db: Queryable, limit: number): Promise<number> {
-  return (await db.query(FORGET, [limit])).length;
-}
+export const forgetRequests = forgetting(
+  'request_log',
+  `created_at <= app_now() - interval '${KEPT_DAYS} days' order by created_at`,
+);
