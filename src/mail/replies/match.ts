@@ -27,6 +27,21 @@ export type Rule = {
   phase?: SmtpPhase;
 };
 
+/** How a reply is recognised: by a text alone, or by codes as well. */
+type Recognised = string | Pick<Rule, 'enhanced' | 'codes' | 'text'>;
+
+/** Rules of one meaning by their examples; `[data] 550 …` is an example of another phase than RCPT. */
+export function rulesFor(
+  means: MeaningName,
+  examples: Readonly<Record<string, Recognised>>,
+): Rule[] {
+  return Object.entries(examples).map(([key, how]) => {
+    const [, phase, example = key] = /^\[(\w+)\] (.*)$/s.exec(key) ?? [];
+    const by = typeof how === 'string' ? { text: how } : how;
+    return { means, ...by, example, ...(phase !== undefined && { phase: phase as SmtpPhase }) };
+  });
+}
+
 /**
  * Of verification.ts: a reply about our return path, without a word about the sender. It also takes the place of any
  * rule about the mailbox that such a text matches; these phrases count beside one about a blocklist as well.

@@ -8,7 +8,7 @@
  * permanent.
  */
 import { meaningOf } from '../replies/classify.ts';
-import { type Answer, type Rule, ruleAmong } from '../replies/match.ts';
+import { type Answer, type Rule, ruleAmong, rulesFor } from '../replies/match.ts';
 import { MEANINGS, type MeaningName, type Verdict, verdictOf } from '../replies/meanings.ts';
 import { RULES } from '../replies/rules.ts';
 import type { SmtpPhase, SmtpReply } from '../replies/smtp-reply.ts';
@@ -181,188 +181,113 @@ function phaseIn(text: string): SmtpPhase {
  * of a report; read-report.test.ts checks every one.
  */
 export const REPORT_RULES: readonly Rule[] = [
-  {
-    means: 'loop',
-    text: 'too many hops | mail loop | loop detected | looping | hop count | loops back to myself | maximum number of hops',
-    example: 'Sorry, this message is looping: it already has my Delivered-To line.',
-  },
-  {
-    means: 'loop',
-    text: 'points back to me | excessive recursion | circular alias | message has traversed',
-    example: 'host is a CNAME that points back to me',
-  },
-  {
+  ...rulesFor('loop', {
+    'Sorry, this message is looping: it already has my Delivered-To line.':
+      'too many hops | mail loop | loop detected | looping | hop count | loops back to myself | maximum number of hops',
+    'host is a CNAME that points back to me':
+      'points back to me | excessive recursion | circular alias | message has traversed',
+  }),
+  ...rulesFor('sender_unverified', {
     // Of a server that verified our return path, and quotes what it heard of it.
-    means: 'sender_unverified',
-    text: 'sender verif | verify sender | sender not verified | sender unverified | sender address rejected | sender callout | sender could not be verified | sender address could not be verified | sender cannot be verified',
-    example: 'Sender verify failed: no such user here',
-  },
-  {
-    means: 'relay_denied',
-    text: 'locally but not in | not in my control/locals | relay not permitted | relaying denied',
-    example: 'This host is in my MX list, but not in my control/locals file',
-  },
-  {
-    means: 'mailbox_full',
-    text: 'mailbox is full | mailbox full | over quota | quota exceed | exceeded quota | quota has been',
-    example: 'The mailbox is full.',
-  },
-  {
-    means: 'mailbox_full',
-    text: 'mailbox quota | disk quota | allowed size | storage limit | disc quota | exceeded + mailbox | mailbox + exceeded',
-    example: 'User mailbox exceeds allowed size: jo',
-  },
-  {
-    means: 'mailbox_full',
-    text: 'account is full | too much mail data | quota-limit | quota limit | out of quota | over its quota',
-    example: 'The account is full.',
-  },
-  {
-    means: 'mailbox_full',
-    text: '\u5bb9\u91cf | \u30e1\u30fc\u30eb\u30dc\u30c3\u30af\u30b9\u304c\u4e00\u676f | speicherplatz | bo\u00eete pleine',
-    example: '\u5bb9\u91cf\u3092\u8d85\u3048\u3066\u3044\u307e\u3059',
-  },
-  {
-    means: 'too_big',
-    text: 'message size | message too large | message too big | message is too large | maximum size | size limit',
-    example: 'message size 52428800 exceeds size limit 10240000 of server mx.acme.test',
-  },
-  {
-    means: 'spam',
-    text: 'as spam | is spam | spam content | spam filter | looks like spam | unsolicited',
-    example: 'Your message looks like spam.',
-  },
-  {
-    means: 'virus',
-    text: 'virus | infected | malware | malicious',
-    example: 'The message is infected',
-  },
-  {
-    means: 'routing_problem',
-    text: 'host not found, try again | temporary name | temporary dns | dns timeout | name server timeout | dns lookup fail',
-    example: 'Host or domain name not found. Name service error: Host not found, try again',
-  },
-  {
-    means: 'routing_problem',
-    text: 'temporarily unable to look up | temporary lookup | servfail | cname lookup failed | host lookup did not complete',
-    example: 'host lookup did not complete',
-  },
-  {
-    means: 'domain_takes_no_mail',
-    text: 'null mx | nullmx | does not accept mail | (mx 0 .)',
-    example: 'Domain acme.test does not accept mail (nullMX)',
-  },
-  {
-    means: 'no_such_domain',
-    text: "host or domain name not found | couldn't find any host | could not find any host | no such host | find the host",
-    example: "Sorry, I couldn't find any host named acme.test. (#5.1.2)",
-  },
-  {
-    means: 'no_such_domain',
-    text: 'host unknown | unknown host | host not found | name or service not known | unrouteable mail domain | unrouteable domain',
-    example: 'all hosts: host not found',
-  },
-  {
-    means: 'no_such_domain',
-    text: 'no such domain | domain does not exist | domain not found | nxdomain | non-existent domain | domain name not found',
-    example: 'DNS lookup of acme.test: NXDOMAIN',
-  },
-  {
-    means: 'no_such_domain',
-    text: 'unknown domain | invalid domain | bad destination host | illegal host/domain | non-existent host | no mx or a record',
-    example: 'all relevant MX records point to non-existent hosts',
-  },
-  {
-    means: 'no_such_domain',
-    text: "domain couldn't be found | domain + couldn't be found | non esistente + dominio | no valid mail server | name service error",
-    example: "The domain acme.test couldn't be found.",
-  },
-  {
-    means: 'gave_up_elsewhere',
-    text: 'retry timeout exceeded | retry time not reached | queue too long | giving up after | expired',
-    example: 'retry timeout exceeded',
-  },
-  {
-    means: 'gave_up_elsewhere',
-    text: 'for the last + seconds | multiple retries | not delivered within | tried for too | time limit | too old | been trying',
-    example: 'Could not deliver for the last 432000 seconds. Giving up.',
-  },
-  {
-    means: 'unreachable',
-    text: 'connection refused | connection timed out | connection reset | operation timed out | no route to host | timed out',
-    example: 'connect to mx.acme.test[192.0.2.1]:25: Connection refused',
-  },
-  {
-    means: 'unreachable',
-    text: 'unreachable | network error | unable to connect | could not connect | cannot connect | requests to connect | socket error',
-    example: 'Network error on destination MXs',
-  },
-  {
-    means: 'unreachable',
-    text: 'establish an smtp | not reachable | not responding | connection died | lost connection | connection failed | failed to connect',
-    example: "Sorry, I wasn't able to establish an SMTP connection. (#4.4.1)",
-  },
-  {
-    means: 'unreachable',
-    text: 'connection closed | conversation + failed | connection was dropped | connection with + failed | no connection',
-    example: 'The connection with mx.acme.test failed',
-  },
-  {
-    means: 'server_problem',
-    text: 'ldap | configuration error | system error | out of memory | internal error | i/o error | temporary failure',
-    example: 'Unable to contact LDAP server.',
-  },
-  {
+    'Sender verify failed: no such user here':
+      'sender verif | verify sender | sender not verified | sender unverified | sender address rejected | sender callout | sender could not be verified | sender address could not be verified | sender cannot be verified',
+  }),
+  ...rulesFor('relay_denied', {
+    'This host is in my MX list, but not in my control/locals file':
+      'locally but not in | not in my control/locals | relay not permitted | relaying denied',
+  }),
+  ...rulesFor('mailbox_full', {
+    'The mailbox is full.':
+      'mailbox is full | mailbox full | over quota | quota exceed | exceeded quota | quota has been',
+    'User mailbox exceeds allowed size: jo':
+      'mailbox quota | disk quota | allowed size | storage limit | disc quota | exceeded + mailbox | mailbox + exceeded',
+    'The account is full.':
+      'account is full | too much mail data | quota-limit | quota limit | out of quota | over its quota',
+    '\u5bb9\u91cf\u3092\u8d85\u3048\u3066\u3044\u307e\u3059':
+      '\u5bb9\u91cf | \u30e1\u30fc\u30eb\u30dc\u30c3\u30af\u30b9\u304c\u4e00\u676f | speicherplatz | bo\u00eete pleine',
+  }),
+  ...rulesFor('too_big', {
+    'message size 52428800 exceeds size limit 10240000 of server mx.acme.test':
+      'message size | message too large | message too big | message is too large | maximum size | size limit',
+  }),
+  ...rulesFor('spam', {
+    'Your message looks like spam.':
+      'as spam | is spam | spam content | spam filter | looks like spam | unsolicited',
+  }),
+  ...rulesFor('virus', {
+    'The message is infected': 'virus | infected | malware | malicious',
+  }),
+  ...rulesFor('routing_problem', {
+    'Host or domain name not found. Name service error: Host not found, try again':
+      'host not found, try again | temporary name | temporary dns | dns timeout | name server timeout | dns lookup fail',
+    'host lookup did not complete':
+      'temporarily unable to look up | temporary lookup | servfail | cname lookup failed | host lookup did not complete',
+  }),
+  ...rulesFor('domain_takes_no_mail', {
+    'Domain acme.test does not accept mail (nullMX)':
+      'null mx | nullmx | does not accept mail | (mx 0 .)',
+  }),
+  ...rulesFor('no_such_domain', {
+    "Sorry, I couldn't find any host named acme.test. (#5.1.2)":
+      "host or domain name not found | couldn't find any host | could not find any host | no such host | find the host",
+    'all hosts: host not found':
+      'host unknown | unknown host | host not found | name or service not known | unrouteable mail domain | unrouteable domain',
+    'DNS lookup of acme.test: NXDOMAIN':
+      'no such domain | domain does not exist | domain not found | nxdomain | non-existent domain | domain name not found',
+    'all relevant MX records point to non-existent hosts':
+      'unknown domain | invalid domain | bad destination host | illegal host/domain | non-existent host | no mx or a record',
+    "The domain acme.test couldn't be found.":
+      "domain couldn't be found | domain + couldn't be found | non esistente + dominio | no valid mail server | name service error",
+  }),
+  ...rulesFor('gave_up_elsewhere', {
+    'retry timeout exceeded':
+      'retry timeout exceeded | retry time not reached | queue too long | giving up after | expired',
+    'Could not deliver for the last 432000 seconds. Giving up.':
+      'for the last + seconds | multiple retries | not delivered within | tried for too | time limit | too old | been trying',
+  }),
+  ...rulesFor('unreachable', {
+    'connect to mx.acme.test[192.0.2.1]:25: Connection refused':
+      'connection refused | connection timed out | connection reset | operation timed out | no route to host | timed out',
+    'Network error on destination MXs':
+      'unreachable | network error | unable to connect | could not connect | cannot connect | requests to connect | socket error',
+    "Sorry, I wasn't able to establish an SMTP connection. (#4.4.1)":
+      'establish an smtp | not reachable | not responding | connection died | lost connection | connection failed | failed to connect',
+    'The connection with mx.acme.test failed':
+      'connection closed | conversation + failed | connection was dropped | connection with + failed | no connection',
+  }),
+  ...rulesFor('server_problem', {
+    'Unable to contact LDAP server.':
+      'ldap | configuration error | system error | out of memory | internal error | i/o error | temporary failure',
     // A filter or script of the recipient's.
-    means: 'server_problem',
-    text: 'child process | command died | exit status | command failed | pipe to | returned status | unknown mailer error | procmail',
-    example: 'Command died with status 255: "/usr/local/bin/filter"',
-  },
-  {
-    means: 'mailbox_paused',
-    text: 'temporarily disabled | temporarily suspended | temporarily inactive | temporarily deactivated',
-    example: 'The account is temporarily disabled',
-  },
-  {
-    means: 'mailbox_disabled',
-    text: 'account disabled | account is disabled | mailbox disabled | mailbox is disabled | account has been | no longer active',
-    example: 'The account has been closed.',
-  },
-  {
-    means: 'mailbox_moved',
-    text: 'has moved | moved to another | no longer has an account | address has changed',
-    example: 'The user has moved, no forwarding address',
-  },
-  {
+    'Command died with status 255: "/usr/local/bin/filter"':
+      'child process | command died | exit status | command failed | pipe to | returned status | unknown mailer error | procmail',
+  }),
+  ...rulesFor('mailbox_paused', {
+    'The account is temporarily disabled':
+      'temporarily disabled | temporarily suspended | temporarily inactive | temporarily deactivated',
+  }),
+  ...rulesFor('mailbox_disabled', {
+    'The account has been closed.':
+      'account disabled | account is disabled | mailbox disabled | mailbox is disabled | account has been | no longer active',
+  }),
+  ...rulesFor('mailbox_moved', {
+    'The user has moved, no forwarding address':
+      'has moved | moved to another | no longer has an account | address has changed',
+  }),
+  ...rulesFor('no_such_mailbox', {
     // Domino; the release of 1998 in Japanese as well.
-    means: 'no_such_mailbox',
-    text: 'not listed in | not found in domino | not found in directory | \u30ea\u30b9\u30c8\u306b\u3042\u308a\u307e\u305b\u3093 | recipient name is not unique',
-    example: 'User jo (jo@acme.test) not listed in public Name & Address Book',
-  },
-  {
+    'User jo (jo@acme.test) not listed in public Name & Address Book':
+      'not listed in | not found in domino | not found in directory | \u30ea\u30b9\u30c8\u306b\u3042\u308a\u307e\u305b\u3093 | recipient name is not unique',
     // Exchange.
-    means: 'no_such_mailbox',
-    text: "recipient name is not recognized | account does not exist | wasn't found at | unknown recipient | was not found in",
-    example: 'The e-mail account does not exist at the organization this message was sent to.',
-  },
-  {
-    means: 'no_such_mailbox',
-    text: 'user unknown | unknown user | unknown local | no such user | no mailbox here | user not found | user does not exist',
-    example: 'unknown local-part "jo" in domain "acme.test"',
-  },
-  {
-    means: 'no_such_mailbox',
-    text: "doesn't have a | does not have a | mailbox not found | mailbox does not exist | not a valid mailbox | mailbox unknown",
-    example: "This user doesn't have a acme.test account (jo@acme.test)",
-  },
-  {
-    means: 'no_such_mailbox',
-    text: 'recipient unknown | unrouteable address | unroutable address | no such address | address does not exist | address unknown',
-    example: 'Unrouteable address',
-  },
-  {
-    means: 'no_such_mailbox',
-    text: 'not a known user | is not a registered | invalid recipient | no such account | unknown address | user is unknown',
-    example: 'jo is not a known user',
-  },
+    'The e-mail account does not exist at the organization this message was sent to.':
+      "recipient name is not recognized | account does not exist | wasn't found at | unknown recipient | was not found in",
+    'unknown local-part "jo" in domain "acme.test"':
+      'user unknown | unknown user | unknown local | no such user | no mailbox here | user not found | user does not exist',
+    "This user doesn't have a acme.test account (jo@acme.test)":
+      "doesn't have a | does not have a | mailbox not found | mailbox does not exist | not a valid mailbox | mailbox unknown",
+    'Unrouteable address':
+      'recipient unknown | unrouteable address | unroutable address | no such address | address does not exist | address unknown',
+    'jo is not a known user':
+      'not a known user | is not a registered | invalid recipient | no such account | unknown address | user is unknown',
+  }),
 ];
