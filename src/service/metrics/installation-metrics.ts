@@ -21,7 +21,7 @@ import {
   type Disk,
   diskSamples,
   type Expiry,
-  expirySamples,
+  expirySample,
   type Figures,
   figureSamples,
   processSamples,
@@ -146,9 +146,9 @@ export class InstallationMetrics implements Disposable {
         ageS: this.#readAtMs === null ? null : (nowMs - this.#readAtMs) / 1_000,
       }),
       ...diskSamples(this.#disks),
-      ...expirySamples(this.#expiries),
+      expirySample(this.#expiries),
       ...(this.#figures === null ? [] : figureSamples(this.#figures, { databaseBytesMax })),
-    ];
+    ].filter((one) => one !== null);
   }
 
   #isDatabaseUp(nowMs: number): boolean {

@@ -26,8 +26,14 @@ export function sample(
   return { name, help, type, aggregator: 'sum', values } as unknown as Sample;
 }
 
-const gauge = (name: string, help: string, given: number | readonly Value[]): Sample =>
-  sample('gauge', { name: `letterhaus_${name}`, help }, given);
+/** Null: it is left out. */
+type Given = number | readonly Value[] | null;
+type Samples = (Sample | null)[];
+
+const gauge = (name: string, help: string, given: Given): Sample | null =>
+  given === null ? null : sample('gauge', { name: `letterhaus_${name}`, help }, given);
+
+const unlessEmpty = (values: readonly Value[]): Given => (values.length === 0 ? null : values);
 
 export type Figures = {
   queue: readonly ProviderDepth[];
@@ -43,13 +49,13 @@ export type Figures = {
 export function figureSamples(
   figures: Figures,
   limits: { databaseBytesMax: number | null },
-): Sample[] {
+): Samples {
   return [
     ...queueSamples(figures.queue),
     ...databaseSamples(figures.database, limits),
     ...domainSamples(figures.domains),
     ...webhookSamples(figures.webhooks),
-    ...reputationSamples(figures.alerts),
+    reputationSample(figures.alerts),
     conditionSample(figures.conditions),
     secretSample(figures.secrets),
     ...reconciliationSamples(figures.reconciliation),
@@ -78,7 +84,7 @@ export function processSamples({
 }: {
   startedMs: number;
   figures: Figures | null;
-}): Sample[] {
+}): Samples {
   const { version } = packageFile;
   const postgres = figures?.database.serverVersion ?? '';
   const build = { version, node: process.versions.node, postgres };
@@ -94,17 +100,18 @@ export function processSamples({
 }
 
 /** `ageS` null: nothing was read yet. */
-export function readingSamples({ isUp, ageS }: { isUp: boolean; ageS: number | null }): Sample[] {
-  const up = gauge(
-    'database_up',
-    'Whether the database answered the last questions for these figures.',
-    isUp ? 1 : 0,
-  );
-  if (ageS === null) return [up];
-  return [up, gauge('figures_age_seconds', 'How old the figures from the database are.', ageS)];
+export function readingSamples({ isUp, ageS }: { isUp: boolean; ageS: number | null }): Samples {
+  return [
+    gauge(
+      'database_up',
+      'Whether the database answered the last questions for these figures.',
+      isUp ? 1 : 0,
+    ),
+    gauge('figures_age_seconds', 'How old the figures from the database are.', ageS),
+  ];
 }
 
-function queueSamples(queue: readonly ProviderDepth[]): Sample[] {
+function queueSamples(queue: readonly ProviderDepth[]): Samples {
   const sum = (of: (one: ProviderDepth) => number) =>
     queue.reduce((total, one) => total + of(one), 0);
   const by = (of: (one: ProviderDepth) => number): Value[] =>
@@ -145,19 +152,15 @@ function queueSamples(queue: readonly ProviderDepth[]): Sample[] {
 function databaseSamples(
   database: DatabaseFigures,
   { databaseBytesMax }: { databaseBytesMax: number | null },
-): Sample[] {
+): Samples {
   const { sizeBytes, connections, connectionsMax, frozenXidAge, replicationLagS } = database;
   return [
     gauge('database_size_bytes', 'The size of the database.', sizeBytes),
-    ...(databaseBytesMax === null
-      ? []
-      : [
-          gauge(
-            'database_size_limit_bytes',
-            'LETTERHAUS_DATABASE_MAX_MB: at this size no mail is accepted.',
-            databaseBytesMax,
-          ),
-        ]),
+    gauge(
+      'database_size_limit_bytes',
+      'LETTERHAUS_DATABASE_MAX_MB: at this size no mail is accepted.',
+      databaseBytesMax,
+    ),
     gauge('database_connections', 'Connections to the server, of all programs.', connections),
     gauge('database_connections_limit', 'max_connections of the server.', connectionsMax),
     gauge(
@@ -170,19 +173,15 @@ function databaseSamples(
       'The age of the oldest transaction in the database, as far as the role may see it.',
       database.oldestTransactionS,
     ),
-    ...(replicationLagS === null
-      ? []
-      : [
-          gauge(
-            'database_replication_lag_seconds',
-            'By how much the slowest standby is behind.',
-            replicationLagS,
-          ),
-        ]),
+    gauge(
+      'database_replication_lag_seconds',
+      'By how much the slowest standby is behind.',
+      replicationLagS,
+    ),
   ];
 }
 
-function domainSamples({ byStatus, named }: DomainFigures): Sample[] {
+function domainSamples({ byStatus, named }: DomainFigures): Samples {
   const counts = new Map<string, number>(DOMAIN_STATUSES.map((status) => [status, 0]));
   for (const { status, count } of byStatus) counts.set(status, count);
   return [
@@ -191,22 +190,20 @@ function domainSamples({ byStatus, named }: DomainFigures): Sample[] {
       'Live sending domains by status.',
       [...counts].map(([status, value]) => ({ labels: { status }, value })),
     ),
-    ...(named.length === 0
-      ? []
-      : [
-          gauge(
-            'domain_verified',
-            'Whether a live sending domain is verified, where there are 200 at most.',
-            named.map(({ name, isVerified }) => ({
-              labels: { domain: name },
-              value: isVerified ? 1 : 0,
-            })),
-          ),
-        ]),
+    gauge(
+      'domain_verified',
+      'Whether a live sending domain is verified, where there are 200 at most.',
+      unlessEmpty(
+        named.map(({ name, isVerified }) => ({
+          labels: { domain: name },
+          value: Number(isVerified),
+        })),
+      ),
+    ),
   ];
 }
 
-function webhookSamples(webhooks: WebhookFigures): Sample[] {
+function webhookSamples(webhooks: WebhookFigures): Samples {
   const { enabled, failing, disabled, waiting, oldestDueS } = webhooks;
   const states = { enabled, failing, disabled };
   return [
@@ -224,22 +221,21 @@ function webhookSamples(webhooks: WebhookFigures): Sample[] {
   ];
 }
 
-function reputationSamples(alerts: readonly Alert[]): Sample[] {
-  if (alerts.length === 0) return [];
-  return [
-    gauge(
-      'reputation_rate',
-      'The share of bounces or complaints in 24 hours where it is beyond the rule.',
+function reputationSample(alerts: readonly Alert[]): Sample | null {
+  return gauge(
+    'reputation_rate',
+    'The share of bounces or complaints in 24 hours where it is beyond the rule.',
+    unlessEmpty(
       alerts.map(({ projectId: project, environment, domain, kind, count, ended }) => ({
         labels: { project, environment, domain, kind },
         value: ended === 0 ? 0 : count / ended,
       })),
     ),
-  ];
+  );
 }
 
 /** Types without an open condition are 0, not absent. */
-function conditionSample(open: Figures['conditions']): Sample {
+function conditionSample(open: Figures['conditions']): Sample | null {
   const counts = new Map(CONDITION_TYPES.map((type) => [type, 0]));
   for (const { type, open: count } of open) counts.set(type, count);
   return gauge(
@@ -249,7 +245,7 @@ function conditionSample(open: Figures['conditions']): Sample {
   );
 }
 
-function secretSample(counts: UnusableCounts): Sample {
+function secretSample(counts: UnusableCounts): Sample | null {
   return gauge(
     'unusable_secrets',
     'Stored secrets that the secret key does not open: DKIM keys by domain, webhooks, second factors of members.',
@@ -257,53 +253,43 @@ function secretSample(counts: UnusableCounts): Sample {
   );
 }
 
-function reconciliationSamples({ differing, finishedAt }: ReconciliationSummary): Sample[] {
+function reconciliationSamples({ differing, finishedAt }: ReconciliationSummary): Samples {
   return [
     gauge(
       'reconciliation_differences',
       'Days of a project whose mail is not accounted for, and not acknowledged (letterhaus reconcile lists them).',
       differing,
     ),
-    ...(finishedAt === null
-      ? []
-      : [
-          gauge(
-            'reconciliation_finished_timestamp_seconds',
-            'When all days that were due had been checked.',
-            finishedAt.getTime() / 1_000,
-          ),
-        ]),
+    gauge(
+      'reconciliation_finished_timestamp_seconds',
+      'When all days that were due had been checked.',
+      finishedAt && finishedAt.getTime() / 1_000,
+    ),
   ];
 }
 
 export type Disk = { of: 'data' | 'database'; freeBytes: number; sizeBytes: number | null };
 
-export function diskSamples(disks: readonly Disk[]): Sample[] {
+export function diskSamples(disks: readonly Disk[]): Samples {
   const sizes = disks.flatMap(({ of, sizeBytes }) =>
     sizeBytes === null ? [] : [{ labels: { of }, value: sizeBytes }],
   );
-  if (disks.length === 0) return [];
   return [
     gauge(
       'disk_free_bytes',
       'Free bytes for this service on the disk of the data directory and of a database on this machine.',
-      disks.map(({ of, freeBytes }) => ({ labels: { of }, value: freeBytes })),
+      unlessEmpty(disks.map(({ of, freeBytes }) => ({ labels: { of }, value: freeBytes }))),
     ),
-    ...(sizes.length === 0
-      ? []
-      : [gauge('disk_size_bytes', 'The size of the disk of the data directory.', sizes)]),
+    gauge('disk_size_bytes', 'The size of the disk of the data directory.', unlessEmpty(sizes)),
   ];
 }
 
 export type Expiry = { of: 'api' | 'mail'; atMs: number };
 
-export function expirySamples(expiries: readonly Expiry[]): Sample[] {
-  if (expiries.length === 0) return [];
-  return [
-    gauge(
-      'certificate_expiry_timestamp_seconds',
-      'When the certificate of the API or of the mail ports ends.',
-      expiries.map(({ of, atMs }) => ({ labels: { of }, value: atMs / 1_000 })),
-    ),
-  ];
+export function expirySample(expiries: readonly Expiry[]): Sample | null {
+  return gauge(
+    'certificate_expiry_timestamp_seconds',
+    'When the certificate of the API or of the mail ports ends.',
+    unlessEmpty(expiries.map(({ of, atMs }) => ({ labels: { of }, value: atMs / 1_000 }))),
+  );
 }
