@@ -36,6 +36,12 @@ export function isRefusal(value: object): value is Refusal {
   return 'refused' in value;
 }
 
+/** The same for an object that does not exist and for one of another project. */
+export function noSuch(what: string): Refusal {
+  const message = `There is no ${what} with this id in this project and environment.`;
+  return { refused: 'not_found', message };
+}
+
 /** Limits the response to a hostile body. */
 const DETAILS_MAX = 20;
 

@@ -7,7 +7,7 @@
  * Mail is signed with the keys of the moment at which it is sent. One rotation at a time, and none while mail that the
  * previous keys signed may be under way, so that there are at most three records.
  */
-import type { Refusal } from '../core/refusals.ts';
+import { type Refusal, noSuch } from '../core/refusals.ts';
 import type { Reach } from '../core/scope.ts';
 import { keyRecords } from './check.ts';
 import { makeKeys, sealedKeys, TOO_MANY_AT_ONCE } from './dkim-keys.ts';
@@ -19,10 +19,7 @@ import { isId } from '../database/ids.ts';
 import type { Database } from '../database/database.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 
-export const NO_DOMAIN: Refusal = {
-  refused: 'not_found',
-  message: 'There is no domain with this id in this project and environment.',
-};
+export const NO_DOMAIN = noSuch('domain');
 
 export async function rotateDkim(
   { db, secrets }: { db: Database; secrets: SecretBox },

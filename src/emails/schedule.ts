@@ -2,7 +2,7 @@
  * Cancels accepted emails and changes their time, for the HTTP API and the command line: the refusals and
  * their sentences. The statements: emails/schedule-store.ts.
  */
-import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
+import { type FieldProblem, type Refusal, refuseFields, noSuch } from '../core/refusals.ts';
 import { isFinal } from '../core/statuses.ts';
 import { type EmailDetail, type EmailRef, findEmail } from './email-store.ts';
 import type { Database } from '../database/database.ts';
@@ -10,10 +10,7 @@ import { cancelEmail, rescheduleEmail, type Unfree } from './schedule-store.ts';
 import { TOO_FAR_AHEAD } from '../accept/accept.ts';
 import { readScheduledAt } from '../accept/draft.ts';
 
-const NO_EMAIL: Refusal = {
-  refused: 'not_found',
-  message: 'There is no email with this id in this project and environment.',
-};
+const NO_EMAIL = noSuch('email');
 
 /**
  * Cancels the recipients of an email that have not been sent to.

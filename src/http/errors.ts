@@ -19,6 +19,7 @@ import { type Limit, limitRefusal, type LimitState } from '../core/limits.ts';
 import {
   type FieldProblem,
   MaximumReached,
+  noSuch,
   Overloaded,
   type Refusal,
   type RefusalCode,
@@ -130,14 +131,8 @@ export function refuse(
   });
 }
 
-/** The same response for an object that does not exist and for one of another project. */
 export function notFound(reply: FastifyReply, what: string): FastifyReply {
   return refuse(reply, noSuch(what));
-}
-
-export function noSuch(what: string): Refusal {
-  const message = `There is no ${what} with this id in this project and environment.`;
-  return { refused: 'not_found', message };
 }
 
 /**

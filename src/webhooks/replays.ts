@@ -6,7 +6,7 @@
  * A replay enables an endpoint that the service disabled (410, five days of failures), since its owner
  * has presumably repaired the receiver. An endpoint that its owner disabled refuses a replay.
  */
-import { type Refusal, refuseFields } from '../core/refusals.ts';
+import { type Refusal, refuseFields, noSuch } from '../core/refusals.ts';
 import type { Scope } from '../core/scope.ts';
 import { isId } from '../database/ids.ts';
 import type { Queryable } from '../database/database.ts';
@@ -24,10 +24,7 @@ import {
   type WebhookReplay,
 } from './replay-store.ts';
 
-export const NO_ENDPOINT: Refusal = {
-  refused: 'not_found',
-  message: 'There is no webhook with this id in this project and environment.',
-};
+export const NO_ENDPOINT = noSuch('webhook');
 
 const NO_REPLAY: Refusal = {
   refused: 'not_found',

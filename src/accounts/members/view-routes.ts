@@ -3,12 +3,12 @@
  * own, so that nothing of them is in the audit log.
  */
 import { z } from 'zod';
-import type { Refusal } from '../../core/refusals.ts';
+import { type Refusal, noSuch } from '../../core/refusals.ts';
 import { SEARCH_MAX } from '../../emails/search.ts';
 import { isId } from '../../database/ids.ts';
 import { deleteView, listViews, type MemberView, saveView, VIEWS_MAX } from './view-store.ts';
 import { callerOf } from '../../http/access.ts';
-import { noSuch, refuse } from '../../http/errors.ts';
+import { refuse } from '../../http/errors.ts';
 import { listAnswer } from '../../http/list.ts';
 import {
   deleted,

@@ -11,7 +11,7 @@ import type { AuthLimiter } from '../keys/auth-limiter.ts';
 import { SignedText } from '../sign-in/signed-text.ts';
 import { makeToken, parseToken } from '../sign-in/tokens.ts';
 import { limitRefusal } from '../../core/limits.ts';
-import type { Refusal } from '../../core/refusals.ts';
+import { type Refusal, noSuch } from '../../core/refusals.ts';
 import { includesRole, type Role } from '../../core/roles.ts';
 import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../../core/scope.ts';
 import { clientOf, networkOf } from '../../net/addresses.ts';
@@ -30,7 +30,7 @@ import {
 import type { SecondFactor } from '../sign-in/second-factor.ts';
 import type { Origin, SignIn } from '../sign-in/sign-in.ts';
 import type { Connections } from '../../http/socket/connections.ts';
-import { malformed, noSuch, refuse, sendProblem } from '../../http/errors.ts';
+import { malformed, refuse, sendProblem } from '../../http/errors.ts';
 import type { HttpServices } from '../../http/services.ts';
 
 declare module 'fastify' {
