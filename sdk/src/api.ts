@@ -201,7 +201,7 @@ export type AuditEvent = {
   object: 'audit_event';
   /** The entry. */
   id: string;
-  /** The operation, by its `operationId`; of a command `makeOwnerLink` or `makePasswordLink`. */
+  /** The operation, by its `operationId`; of `letterhaus owner` `makeOwnerLink` or `makePasswordLink`. */
   action: string;
   actor: {
     /** Who did it. */
@@ -219,7 +219,7 @@ export type AuditEvent = {
   target_id: string | null;
   /** The network that the request came from; null: a command. */
   network: string | null;
-  /** X-Request-Id; null: a command. */
+  /** X-Request-Id; null: a command that does not use the API. */
   request_id: string | null;
   /** When it was done. */
   created_at: string;

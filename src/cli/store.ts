@@ -7,8 +7,6 @@ import packageFile from '../../package.json' with { type: 'json' };
 import { type Cli, type Failure, isFailure, type Outcome, usageFailure } from './command.ts';
 import { type Config, readConfig } from '../config/config.ts';
 import { type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
-import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
-import { mostSimilar } from '../lib/similar.ts';
 import { isId } from '../database/ids.ts';
 import { isUnsuitable } from '../database/server/connect.ts';
 import {
@@ -24,16 +22,8 @@ import { type BackUp, migrate, type MigrationResult } from '../database/migratio
 import { MigrationRefused } from '../database/migration/schema-version.ts';
 import { readSecretKey, SecretKeyProblem } from '../secrets/secret-store.ts';
 import { EMBEDDED, settingFor } from '../database/server/usable.ts';
-import {
-  listAllProjects,
-  makeOperatorProject,
-  type Owned,
-  ownerOf,
-  type Project,
-} from '../accounts/projects/project-store.ts';
-
-/** What --project takes for the project of the installation's events (core/operator-events.ts). */
-const OPERATOR = 'operator';
+import { chooseProject as findChosen } from '../database/project-choice.ts';
+import { type Owned, ownerOf, type Project } from '../accounts/projects/project-store.ts';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
 
@@ -193,34 +183,6 @@ export async function chooseProject(
   db: Queryable,
   wanted: string | undefined,
 ): Promise<Project | Failure> {
-  const projects = await listAllProjects(db);
-  if (meansOperator(wanted, projects)) return makeOperatorProject(db);
-  const [first, second] =
-    wanted === undefined ? projects : projects.filter((project) => isMeant(project, wanted));
-  if (first !== undefined && second === undefined) return first;
-  return usageFailure(whyNone(projects, wanted, second !== undefined));
-}
-
-/** That of the installation's events, which no list shows. A project with this name has precedence. */
-function meansOperator(wanted: string | undefined, projects: Project[]): boolean {
-  if (wanted === OPERATOR_PROJECT_ID) return true;
-  return wanted === OPERATOR && !projects.some((project) => isMeant(project, wanted));
-}
-
-function isMeant(project: Project, wanted: string): boolean {
-  return project.id === wanted || project.name.toLowerCase() === wanted.toLowerCase();
-}
-
-function whyNone(projects: Project[], wanted: string | undefined, several: boolean): string {
-  const names = projects.map(({ name }) => name);
-  if (projects.length === 0) {
-    return 'There is no project yet: start the service once, or run `letterhaus projects create <name>`.';
-  }
-  if (wanted === undefined) {
-    return `There are several projects; say which with --project (${names.join(', ')}).`;
-  }
-  if (several) return `Several projects are named ${wanted}; give the id instead of the name.`;
-  const near = mostSimilar(wanted, names);
-  const hint = near === null ? `there are: ${names.join(', ')}.` : `did you mean ${near}?`;
-  return `There is no project ${JSON.stringify(wanted)}; ${hint}`;
+  const chosen = await findChosen(db, wanted);
+  return typeof chosen === 'string' ? usageFailure(chosen) : chosen;
 }

@@ -1,7 +1,8 @@
 /**
  * Access to routes: the checks that a route's `config` (services.ts) requires, before the body is read:
  * the key, its permission, its domain, then type and size of the body. A route without `config` has all
- * of them, so that an omission is safe. In place of a key, most operations take a session (accounts/sessions/http-sessions.ts).
+ * of them, so that an omission is safe. In place of a key, most operations take a session (accounts/sessions/http-sessions.ts);
+ * the operator of this machine needs neither (admin-socket.ts).
  */
 import type {
   FastifyReply,
@@ -31,7 +32,8 @@ import {
   sendProblem,
   TOO_LARGE,
 } from './errors.ts';
-import { LEAST_ROLES, OF_OPERATORS } from './roles.ts';
+import { admitOperator, isMachines, isOfMachine } from './admin-socket.ts';
+import { LEAST_ROLES, OF_OPERATORS, OF_OPERATORS_ON_MACHINE } from './roles.ts';
 import type { Access, App, HttpServices } from './services.ts';
 import { Sessions } from '../accounts/sessions/http-sessions.ts';
 import { clientOf } from '../net/addresses.ts';
@@ -141,6 +143,7 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   app.decorate('callerAgain', ({ session, caller, headers }) => {
     const text = bearerToken(headers.authorization) ?? '';
     if (session === null || caller === null) return async () => keys.findNow(text);
+    if (isMachines(session)) return () => Promise.resolve(caller);
     return () => sessions.findAgain(session.id, caller);
   });
   app.decorate('forgetKey', (keyId: string) => keys.forget(keyId));
@@ -148,7 +151,7 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   app.addHook('onRoute', (route) => {
     const { access = 'full_access', limit, streams, refuses, withinDomain } = route.config ?? {};
     const needsKeyHere = limit === 'sending' ? needsKeyToSend : needsKey;
-    const checks = identity(route, { sessions, needsKey: needsKeyHere });
+    const checks = identity(route, { sessions, needsKey: needsKeyHere, services });
     if (needsCaller(access) && !isForOperators(route)) checks.push(refuseOperators);
     if (access === 'full_access') checks.push(requireFullAccess);
     if (needsCaller(access) && !withinDomain) checks.push(requireAllDomains);
@@ -169,6 +172,8 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
 /** After requireKey: refuses keys of the operator's project on routes about mail. */
 const refuseOperators: onRequestHookHandler = (request, reply, done) => {
   if (callerOf(request).projectId !== OPERATOR_PROJECT_ID) return done();
+  const { operationId = '' } = request.routeOptions.schema ?? {};
+  if (isOfMachine(request) && OF_OPERATORS_ON_MACHINE.has(operationId)) return done();
   refuse(reply, { refused: 'authorization_error', message: OPERATORS_ONLY });
 };
 
@@ -177,14 +182,28 @@ const isForOperators = ({ schema }: Pick<RouteOptions, 'schema'>): boolean =>
 
 const needsCaller = (access: Access) => access === 'full_access' || access === 'any_key';
 
-/** The checks of who calls: with a key, or in a session if the operation has a role (roles.ts). */
+type Identities = { sessions: Sessions; needsKey: onRequestHookHandler; services: HttpServices };
+
+/** The checks of who calls: the operator of this machine, or as `elsewhere`. */
 function identity(
+  route: Pick<RouteOptions, 'config' | 'schema'>,
+  { services, ...identities }: Identities,
+): onRequestHookHandler[] {
+  const { access = 'full_access', limit } = route.config ?? {};
+  if (access === 'public') return [];
+  if (access === 'sign_in') return [identities.sessions.onlyFromHere];
+  const sends = limit === 'sending';
+  const operator = admitOperator(services, { sends, needsProject: access !== 'session' });
+  const others = elsewhere(route, identities).map((check) => when(isOfMachine, pass, check));
+  return [when(isOfMachine, operator, pass), ...others];
+}
+
+/** With a key, or in a session if the operation has a role (roles.ts). */
+function elsewhere(
   { config = {}, schema }: Pick<RouteOptions, 'config' | 'schema'>,
-  { sessions, needsKey }: { sessions: Sessions; needsKey: onRequestHookHandler },
+  { sessions, needsKey }: Omit<Identities, 'services'>,
 ): onRequestHookHandler[] {
   const { access = 'full_access', limit } = config;
-  if (access === 'public') return [];
-  if (access === 'sign_in') return [sessions.onlyFromHere];
   const least = LEAST_ROLES.get(schema?.operationId ?? '');
   const inSession = least && sessions.require(least, { sends: limit === 'sending' });
   if (access === 'session') {

@@ -17,6 +17,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import { Overloaded } from '../core/refusals.ts';
 import { checkRoutes } from './access.ts';
+import { isOfMachine } from './admin-socket.ts';
 import { noteRequests } from '../requests/http-log.ts';
 import { auditChanges } from '../accounts/audit/http-audit.ts';
 import { wholeBody } from './socket/bodies.ts';
@@ -316,15 +317,19 @@ function countRequests(app: App, onAnswered: HttpServices['onAnswered']): void {
   });
 }
 
+function clientShown({ routeOptions, ip }: FastifyRequest): string | undefined {
+  return routeOptions.config.isForRecipients === true ? undefined : plainAddress(ip);
+}
+
 function logRequest(log: HttpServices['log'], request: FastifyRequest, reply: FastifyReply): void {
-  const { url: route = null, config } = request.routeOptions;
+  const { url: route = null } = request.routeOptions;
   const facts = {
     method: request.method,
     route,
     status: reply.statusCode,
     duration_ms: Math.round(reply.elapsedTime * 10) / 10,
     request_id: request.id,
-    client: config.isForRecipients === true ? undefined : plainAddress(request.ip),
+    client: isOfMachine(request) ? 'command' : clientShown(request),
     project_id: request.caller?.projectId,
   };
   log.info(facts, 'request');

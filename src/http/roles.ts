@@ -163,6 +163,32 @@ export const OF_OPERATORS: ReadonlySet<string> = new Set([
   'getWebhookReplay',
 ]);
 
+/** What a member does with the own session and account: not for an operator on the machine, who has neither. */
+export const ABOUT_OWN_SESSION: ReadonlySet<string> = new Set<Operation>([
+  'listViews',
+  'saveView',
+  'deleteView',
+  'getSession',
+  'endSession',
+  'endAllSessions',
+  'listSessions',
+  'endOwnSession',
+  'changePassword',
+  'getTotp',
+  'beginTotp',
+  'confirmTotp',
+  'removeTotp',
+]);
+
+/** What an operator on the machine may do in the operator's project beside OF_OPERATORS. */
+export const OF_OPERATORS_ON_MACHINE: ReadonlySet<string> = new Set<Operation>([
+  'createApiKey',
+  'listApiKeys',
+  'updateApiKey',
+  'rotateApiKey',
+  'revokeApiKey',
+]);
+
 export const ONLY_WITH_A_KEY: ReadonlySet<string> = new Set(['getCurrentApiKey']);
 
 export const LEAST_ROLES: ReadonlyMap<string, Role> = new Map([

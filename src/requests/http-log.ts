@@ -8,6 +8,7 @@ import type { World } from '../lib/world.ts';
 import type { Caller } from '../core/scope.ts';
 import { networkOf } from '../net/addresses.ts';
 import { addApiRequests, type NewApiRequest } from './request-store.ts';
+import { isOfMachine } from '../http/admin-socket.ts';
 import { outlineOf } from './body-outline.ts';
 import { Notes } from './http-notes.ts';
 import type { Access, App, HttpServices } from '../http/services.ts';
@@ -28,7 +29,8 @@ export function noteRequests(app: App, { db, world }: Pick<HttpServices, 'db' | 
   const turns = new TurnsPerMinute(world);
   const note: onResponseHookHandler = (request, reply, done) => {
     const { caller } = request;
-    const isOfProject = caller !== null && !ABOUT_MEMBERS.has(accessOf(request));
+    const isOfProject =
+      caller !== null && !isOfMachine(request) && !ABOUT_MEMBERS.has(accessOf(request));
     if (isOfProject && turns.take(caller.projectId)) notes.add(noteOf(request, reply, caller));
     done();
   };

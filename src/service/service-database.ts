@@ -29,6 +29,7 @@ import { untilAborted } from '../database/server/session.ts';
 import { openUnderLock } from '../database/embedded/engine.ts';
 import { prepareDataDir } from '../database/embedded/layout.ts';
 import { takeLock, untilNoArrival } from '../database/embedded/lock.ts';
+import type { ServiceAddresses } from '../database/embedded/problem.ts';
 import { instanceOf, readSecretKey } from '../secrets/secret-store.ts';
 import { type BackUp, migrate, type MigrationResult } from '../database/migration/migrate.ts';
 import { expireWorker, listNodes } from '../delivery/queue/node-store.ts';
@@ -57,7 +58,7 @@ export type ServiceDatabase = AsyncDisposable & {
   description: string;
   /** Free bytes on the database's disk; null when it is not on this machine, or unknown. */
   freeBytes(): Promise<number | null>;
-  publish(info: { url: string }): void;
+  publish(info: Partial<ServiceAddresses>): void;
   /** Resolves with a sentence when the database has ended and does not come back. */
   failed: Promise<string>;
   /** Releases at once the work of a dead worker of this service. */
@@ -73,7 +74,7 @@ type Opened = {
   place: string;
   dataDir: string;
   failed: Promise<string>;
-  publish(info: { url: string }): void;
+  publish(info: Partial<ServiceAddresses>): void;
   freeBytes(): Promise<number | null>;
   close(): Promise<void>;
 };

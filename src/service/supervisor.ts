@@ -20,6 +20,7 @@ import {
   problemOf,
 } from './machine/certificates.ts';
 import { certificateUses } from './machine/certificate-watch.ts';
+import { AdminSocket } from './admin-socket.ts';
 import { scheduleBackups } from '../backup/running/schedule.ts';
 import { armSupervisor } from './machine/failpoints.ts';
 import { type Seeded, seedFirstStart } from './first-start.ts';
@@ -109,9 +110,7 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
   // What is given up here fails when the database is closed.
   const unlessStopped = <Result>(step: Promise<Result>) => untilAborted(step, signal);
   try {
-    requireUsableName(config);
-    requireUsableCertificate(config);
-    if ((options.only ?? PARTS).includes('api')) warnOfClearText(config, log);
+    checkBeforeStart(config, options, log);
     const ports = await portsFor(config, options);
     await using metrics = await metricsListener(config, () => pool?.metricsText());
     const work = workOf(ports, options);
@@ -139,7 +138,9 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     const mailFiles = certificateFor(ports, { dataDir: database.dataDir, log });
     const certificate = share(mailFiles);
     const hold = await unlessStopped(readHold(database.db));
-    const setup = setupFor({ config: readable, options, database, certificate, work, hold });
+    using admin = new AdminSocket(database.dataDir);
+    const given = { options, database, certificate, work, hold, adminSocket: admin.path };
+    const setup = setupFor({ config: readable, ...given });
     await using workers = pool.run(setup, database.expire);
     await unlessStopped(workers.ready);
     const running = { database, pool, config, secrets, log, operatorEvents };
@@ -152,7 +153,7 @@ async function runOnDatabase(config: Config, options: RunOptions): Promise<numbe
     await using _backups = scheduleBackups({ ...common, ...running, backup: config.backup });
     await using _archive = await keepPointInTime(running);
     const url = ownUrl(ports);
-    database.publish({ url });
+    database.publish({ url, adminSocket: admin.path });
     options.onReady(readyInfo({ url, metrics, config: ports, database, firstStart }));
     flushCompileCache(); // as its workers: a service that is killed would compile all code again
     using move = watchMove({ ...common, pool });
@@ -191,6 +192,12 @@ function workOf({ inboundPort, submissionPorts }: Config, options: RunOptions): 
     notifies: parts.includes('webhooks'),
     receives: inboundPort !== null,
   };
+}
+
+function checkBeforeStart(config: Config, { only }: RunOptions, log: Logger): void {
+  requireUsableName(config);
+  requireUsableCertificate(config);
+  if ((only ?? PARTS).includes('api')) warnOfClearText(config, log);
 }
 
 /** Receivers refuse mail from a host name that is not fully qualified. */
@@ -308,8 +315,9 @@ function setupFor(parts: {
   certificate: CertificateFiles | null;
   work: Work;
   hold: Hold | null;
+  adminSocket: string;
 }): WorkerSetup {
-  const { config, options, database, certificate, work, hold } = parts;
+  const { config, options, database, certificate, work, hold, adminSocket } = parts;
   return {
     // Workers have a log-in of their own, and make no backups.
     config: {
@@ -318,6 +326,7 @@ function setupFor(parts: {
       backup: { ...config.backup, passphrase: null, s3: null },
     },
     certificate,
+    adminSocket,
     database: database.login,
     secretKey: database.secretKey,
     user: database.workerUser,

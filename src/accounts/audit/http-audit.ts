@@ -1,11 +1,12 @@
 /**
- * Records changes in the audit log: everything that a member changes, and what a key changes about access,
+ * Records changes in the audit log: everything that a member or the operator on the machine changes, and what a key changes about access,
  * domains, webhooks, suppressions and waiting mail. The row is written before the answer is sent, so that a change that was
  * confirmed is in the log. It is not in the transaction of the change: a crash between the two loses it.
  */
 import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify';
 import { networkOf } from '../../net/addresses.ts';
 import { addAuditEvent, type AuditEvent } from './audit-store.ts';
+import { isMachines, isOfMachine } from '../../http/admin-socket.ts';
 import { LEAST_ROLES } from '../../http/roles.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 
@@ -86,7 +87,7 @@ function recorded(
     if (who === null) return done(null, payload);
     const { organizationId, ...actor } = who;
     const { ip, id: requestId } = request;
-    const where = { network: networkOf(ip), requestId };
+    const where = { network: isOfMachine(request) ? null : networkOf(ip), requestId };
     const event = { action, ...actor, ...where, target: targetOf(reply, payload) };
     addAuditEvent(db, organizationId, event)
       .catch((error: unknown) => {
@@ -106,10 +107,13 @@ type Actor = Pick<
 function actorOf(request: FastifyRequest, action: string): Actor | null {
   const { session, caller, routeOptions } = request;
   if (session !== null) {
-    const { organizationId, memberId: actorId, email: actorName } = session;
     const isOfProject = !['session', 'sign_in'].includes(routeOptions.config.access ?? '');
     const { projectId = null, environment = null } = (isOfProject && caller) || {};
-    return { organizationId, actorType: 'member', actorId, actorName, projectId, environment };
+    const { organizationId, memberId, email } = session;
+    const actor: Pick<Actor, 'actorType' | 'actorId' | 'actorName'> = isMachines(session)
+      ? { actorType: 'command', actorId: null, actorName: null }
+      : { actorType: 'member', actorId: memberId, actorName: email };
+    return { organizationId, ...actor, projectId, environment };
   }
   if (caller === null || !BY_KEYS.has(action)) return null;
   const { organizationId, projectId, environment, keyId: actorId } = caller;

@@ -22,8 +22,8 @@ export function registerAuditRoutes(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Read the audit log',
       description:
-        'What members have changed, and what API keys have changed about keys, domains, webhooks and suppressions, newest ' +
-        'first. For admins.',
+        'What members and commands on the machine have changed, and what API keys have changed about keys, domains, webhooks and ' +
+        'suppressions, newest first. For admins.',
       operationId: 'listAuditEvents',
       tags: ['Audit log'],
       security: BY_SESSION,
@@ -60,7 +60,7 @@ const auditEvent = z
     id: idSchema('The entry.'),
     action: z.string().meta({
       description:
-        'The operation, by its `operationId`; of a command `makeOwnerLink` or `makePasswordLink`.',
+        'The operation, by its `operationId`; of `letterhaus owner` `makeOwnerLink` or `makePasswordLink`.',
       examples: ['deleteDomain'],
     }),
     actor: z.object({
@@ -84,7 +84,7 @@ const auditEvent = z
       'The network that the request came from; null: a command.',
       '203.0.113.0',
     ),
-    request_id: idSchema('X-Request-Id; null: a command.').nullable(),
+    request_id: idSchema('X-Request-Id; null: a command that does not use the API.').nullable(),
     created_at: time('When it was done.'),
   })
   .meta({ id: 'AuditEvent' });

@@ -26,7 +26,7 @@ import {
   type Layout,
 } from './layout.ts';
 import { alreadyRunning, type DataDirLock, readRunning, takeLock, tryLock } from './lock.ts';
-import { EngineProblem } from './problem.ts';
+import { EngineProblem, type ServiceAddresses } from './problem.ts';
 import { addressOf, boundLog, commandLine, ensureDatabase, urlOf } from './postmaster.ts';
 import { type Setup, stopPostmaster, type StopMode } from './postmaster.ts';
 import { type Clock, poll } from './process.ts';
@@ -73,8 +73,8 @@ export type Engine = Connection &
     owner: Owner | null;
     /** The postmaster's process id, which changes at a restart. */
     readonly pid: number;
-    /** Publishes the address of the service for other processes on this data directory. */
-    publish(info: { url: string }): void;
+    /** Publishes the addresses of the service for other processes on this data directory. */
+    publish(info: Partial<ServiceAddresses>): void;
     /** Called when the server exited too often and is not restarted: the service has to end. */
     onExit(listener: (reason: string) => void): void;
     /** Stops the server and releases the data directory; by default `fast`. */

@@ -6,6 +6,7 @@
  *       secrets/              0700, ours
  *       pg/                   0700, the database's user: the cluster
  *       socket/               0700, the database's user
+ *       admin/                0700, ours: the socket of the command line (service/admin-socket.ts)
  *       engine-<version>/     0755, ours: binaries that its user can run but not change
  *       postgresql.conf ...   ours: outside of pg/, where its user could create links
  *       postgres.log
@@ -189,40 +190,50 @@ function ownerOf(pgDir: string, databaseDir: string): Owner {
 
 /** Only a part of the socket's file name: the server does not listen on TCP. */
 export const PORT = 5432;
-const SOCKET_NAME = `.s.PGSQL.${PORT}`;
 const ADDRESS_BYTES_MAX = process.platform === 'darwin' ? 103 : 107;
 
+/** `folder`: in the directory that the socket belongs to; `short`: how a short folder elsewhere begins. */
+type SocketPlace = { folder: string; short: string; file: string };
+const OF_DATABASE: SocketPlace = {
+  folder: 'socket',
+  short: 'letterhaus',
+  file: `.s.PGSQL.${PORT}`,
+};
+export const OF_ADMIN: SocketPlace = {
+  folder: 'admin',
+  short: 'letterhaus-admin',
+  file: 'letterhaus.sock',
+};
+
 /**
- * Creates the folder for the socket of a database and returns its path.
+ * Creates the folder for a socket and returns its path.
  * @param bases parents of a short folder; not /run/user/<uid>, which is removed when that user logs out
  */
 export function chooseSocketDir(
-  databaseDir: string,
+  directory: string,
   owner: Owner | null,
   bases: readonly string[] = owner ? ['/run', '/tmp'] : [tmpdir(), '/tmp'],
+  { folder, short: prefix, file }: SocketPlace = OF_DATABASE,
 ): string {
-  const near = join(databaseDir, 'socket');
+  const fits = (dir: string) => Buffer.byteLength(join(dir, file)) <= ADDRESS_BYTES_MAX;
+  const near = join(directory, folder);
   if (fits(near)) {
     makePrivate(near, owner);
     return near;
   }
-  const hash = createHash('sha256').update(databaseDir).digest('hex').slice(0, 16);
-  const tried = bases.map((base) => join(base, `letterhaus-${hash}`)).filter(fits);
-  const short = tried.find((folder) => makeShort(folder, owner));
+  const hash = createHash('sha256').update(directory).digest('hex').slice(0, 16);
+  const tried = bases.map((base) => join(base, `${prefix}-${hash}`)).filter(fits);
+  const short = tried.find((candidate) => makeShort(candidate, owner));
   if (short !== undefined) return short;
   throw new EngineProblem(
     'socket-folder',
-    `The path of ${databaseDir} is too long for a socket, and ${tried.join(' or ')} is not a folder that only Letterhaus can use: remove it, or set LETTERHAUS_DATA_DIR to a shorter path.`,
+    `The path of ${directory} is too long for a socket, and ${tried.join(' or ')} is not a folder that only Letterhaus can use: remove it, or set LETTERHAUS_DATA_DIR to a shorter path.`,
   );
 }
 
-/** Removes a short folder; a socket folder in the database's own folder stays. */
-export function dropSocketDir(socketDir: string, databaseDir: string): void {
-  if (dirname(socketDir) !== databaseDir) rmSync(socketDir, { recursive: true, force: true });
-}
-
-function fits(folder: string): boolean {
-  return Buffer.byteLength(join(folder, SOCKET_NAME)) <= ADDRESS_BYTES_MAX;
+/** Removes a short folder; a socket folder in the directory that it belongs to stays. */
+export function dropSocketDir(socketDir: string, directory: string): void {
+  if (dirname(socketDir) !== directory) rmSync(socketDir, { recursive: true, force: true });
 }
 
 /** Creates the folder, or accepts one of mode 0700 that belongs to this process or its database. */

@@ -46,7 +46,13 @@ test('a second service gets the address and pid of the running one', async () =>
   const dataDir = temporaryFolder();
   const lock = await takeLock(dataDir, world);
   lock.publish({ url: 'http://127.0.0.1:3000' });
-  const running = { pid: process.pid, kind: 'service', url: 'http://127.0.0.1:3000', engine: null };
+  const running = {
+    pid: process.pid,
+    kind: 'service',
+    url: 'http://127.0.0.1:3000',
+    adminSocket: null,
+    engine: null,
+  };
   await assert.rejects(takeLock(dataDir, world), {
     kind: 'running',
     message: new RegExp(`already running on ${dataDir} .pid ${process.pid}, http://127.0.0.1:3000`),

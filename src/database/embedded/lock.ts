@@ -20,7 +20,7 @@ const COMMAND_WAIT_MS = 30_000;
 export type DataDirLock = {
   readonly dataDir: string;
   /** Publishes facts about the holder; omitted ones do not change. */
-  publish(info: Partial<Pick<RunningInfo, 'url' | 'engine'>>): void;
+  publish(info: Partial<Pick<RunningInfo, 'url' | 'adminSocket' | 'engine'>>): void;
   release(): void;
 };
 
@@ -31,7 +31,13 @@ const held = new Set<DatabaseSync>();
 export function tryLock(dataDir: string, kind: RunningInfo['kind']): DataDirLock | null {
   const database = tryFile(join(dataDir, 'lock'));
   if (database === null) return null;
-  return holding(database, dataDir, { pid: process.pid, kind, url: null, engine: null });
+  return holding(database, dataDir, {
+    pid: process.pid,
+    kind,
+    url: null,
+    adminSocket: null,
+    engine: null,
+  });
 }
 
 /**

@@ -26,9 +26,14 @@ export type RunningInfo = {
   kind: 'service' | 'command';
   /** The address of the API; null until the service is ready. */
   url: string | null;
+  /** The path of the socket on which the service answers the command line; null until it is ready. */
+  adminSocket: string | null;
   /** The address of the database; null until it accepts connections. */
   engine: { socketDir: string; port: number } | null;
 };
+
+/** Where a service answers; published when it is ready. */
+export type ServiceAddresses = { url: string; adminSocket: string };
 
 export class EngineProblem extends Error {
   override readonly name = 'EngineProblem';

@@ -21,6 +21,8 @@ export type WorkerSetup = {
   /** The user to drop to; null: the worker stays as it is. */
   user: User | null;
   instance: string;
+  /** The path on which the command line is answered (http/admin-socket.ts). */
+  adminSocket: string;
   parts: readonly Part[];
   /** The installation is on hold: neither mail nor webhooks are sent until `released`. */
   isOnHold: boolean;

@@ -12,6 +12,7 @@ import type { Scope } from '../../core/scope.ts';
 import type { BrokerMessage, WorkerMessage } from '../../delivery/broker/messages.ts';
 import type { MessageBuilder, MessageRecipient } from '../../delivery/attempt/message.ts';
 import { createDomainService } from '../../domains/domains.ts';
+import { listenOnAdminSocket } from '../../http/admin-socket.ts';
 import { buildApp } from '../../http/app.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { ownUrl } from '../machine/own-host.ts';
@@ -113,8 +114,7 @@ export async function createServer(
   await Promise.all([db.reserve(), lease.start()]);
   readiness.start();
   sending.begin();
-  const isServing = setup.parts.includes('api');
-  if (isServing) await app.listen({ host: config.host, port: config.port, backlog: 4096 });
+  const closeAdmin = await listenForRequests(app, setup);
   const smtp = await listenForMail(context, {
     accept,
     onNotified: () => webhooks.wake(),
@@ -125,14 +125,14 @@ export async function createServer(
 
   const stop = async (): Promise<void> => {
     readiness.stop();
-    await stopTaking({ app, smtp, delivery, webhooks, visits, mailing });
+    await stopTaking({ app, closeAdmin, smtp, delivery, webhooks, visits, mailing });
     await lease.stop();
     await writeDown(context);
     resolver.close();
     await db.close();
   };
   return {
-    port: isServing ? config.port : null,
+    port: setup.parts.includes('api') ? config.port : null,
     registry: context.registry,
     release: () => sending.release(),
     pause: (isPaused) => sending.pause(isPaused),
@@ -146,6 +146,15 @@ export async function createServer(
     noteLogIn: (client) => smtp.noteLogIn(client),
     stop,
   };
+}
+
+/** The command line is answered by workers that do not serve the API, too. @returns stops answering it */
+async function listenForRequests(
+  app: App,
+  { parts, config: { host, port }, adminSocket }: WorkerSetup,
+): Promise<() => Promise<void>> {
+  if (parts.includes('api')) await app.listen({ host, port, backlog: 4096 });
+  return listenOnAdminSocket(app, adminSocket);
 }
 
 function addMetrics(
@@ -324,6 +333,7 @@ async function stopMailing(mailing: readonly Mailing[]): Promise<void> {
 
 async function stopTaking(parts: {
   app: App;
+  closeAdmin: () => Promise<void>;
   smtp: SmtpPorts;
   delivery: ReturnType<typeof createDelivery>;
   webhooks: WebhookLoop;
@@ -331,6 +341,7 @@ async function stopTaking(parts: {
   mailing: readonly Mailing[];
 }): Promise<void> {
   // The dispatcher stops last, because it releases emails that are accepted while requests end.
-  await Promise.all([parts.app.close(), parts.smtp.close(), stopMailing(parts.mailing)]);
+  const { app, closeAdmin, smtp, mailing } = parts;
+  await Promise.all([app.close(), closeAdmin(), smtp.close(), stopMailing(mailing)]);
   await Promise.all([parts.delivery.stop(), parts.webhooks.stop(), parts.visits.stop()]);
 }
