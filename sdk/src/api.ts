@@ -284,6 +284,8 @@ export type DeletedDomain = {
   id: string;
   /** Always `true`. */
   deleted: boolean;
+  /** Recipients that waited for its mail: they end as failed. */
+  waiting: number;
 };
 
 export type DeletedInvitation = {
@@ -482,6 +484,8 @@ export type Domain = {
     about: 'dkim' | 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound' | 'reputation';
     message: string;
   }>;
+  /** Recipients that wait for its mail; only if the query asks for it. */
+  waiting?: number | undefined;
 };
 
 export type DomainChange = {
@@ -2997,7 +3001,10 @@ export type Operations = {
   };
   /** Get a domain */
   getDomain: {
-    query: Record<never, never>;
+    query: {
+      /** `true`: the response has `waiting`, which takes time in a deep queue. */
+      waiting?: boolean | undefined;
+    };
     body: undefined;
     result: Domain;
   };

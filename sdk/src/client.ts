@@ -290,8 +290,9 @@ class Domains extends Resource {
     return this.pages('listDomains', { query });
   }
 
-  get(id: string) {
-    return this.call('getDomain', { id });
+  /** @param query with `waiting: true` also how many recipients wait for its mail */
+  get(id: string, query: Query<'getDomain'> = {}): Promise<Result<'getDomain'>> {
+    return this.transport.json('getDomain', { path: { id }, query });
   }
 
   update(id: string, change: Body<'updateDomain'>) {

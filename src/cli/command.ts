@@ -9,7 +9,7 @@
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
 import { type Command, InvalidArgumentError } from 'commander';
-import type { Env } from '../config/env-reader.ts';
+import type { Env } from '../config/env-file.ts';
 import type { Refusal } from '../core/refusals.ts';
 import type { World } from '../lib/world.ts';
 import { parseDomain } from '../mail/address.ts';

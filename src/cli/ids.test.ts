@@ -1,36 +1,23 @@
 /** An id is enough: it names its project and environment by itself. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
-import { letterhausHere } from '../../test/support/letterhaus.ts';
-import { testDatabase, type TestDatabase } from '../../test/support/postgres.ts';
-import { AcceptStore } from '../accept/store/accept.ts';
+import { after, test } from 'node:test';
+import { startService } from '../../test/support/service.ts';
 import { newId } from '../database/ids.ts';
 
-let database: TestDatabase;
+const service = await startService();
 
-before(async () => {
-  database = await testDatabase();
-  for (const name of ['First', 'Second', 'Third']) await json('projects', 'create', name);
-});
-after(() => database[Symbol.asyncDispose]());
+after(() => service[Symbol.asyncDispose]());
 
-const run = (...words: string[]) => {
-  const key = Buffer.alloc(32, 1).toString('base64');
-  return letterhausHere(words, { DATABASE_URL: database.url, LETTERHAUS_SECRET_KEY: key });
-};
-
-async function json(...words: string[]) {
-  const { code, stdout, stderr } = await run(...words, '--json');
-  assert.equal(code, 0, stderr);
-  return JSON.parse(stdout);
-}
+const run = (...words: string[]) => service.cli(...words);
+const json = (...words: string[]) => service.cliJson(...words);
+for (const name of ['First', 'Second', 'Third']) await json('projects', 'create', name);
 
 const IN_SECOND = ['--project', 'Second', '--mode', 'test'];
 
 test('a key is revoked by its id alone, however many projects there are', async () => {
   const { id } = await json('keys', 'create', ...IN_SECOND);
-  assert.deepEqual(await json('keys', 'revoke', id), { id, revoked: true });
+  const revoked = { object: 'api_key', id, deleted: true, revoked: true };
+  assert.deepEqual(await json('keys', 'revoke', id), revoked);
   const again = await run('keys', 'revoke', id);
   assert.equal(again.code, 1);
   assert.match(again.stderr, /no key with the id/);
@@ -38,7 +25,7 @@ test('a key is revoked by its id alone, however many projects there are', async 
 
 test('a key that leaked is revoked by its text', async () => {
   const { id, key } = await json('keys', 'create', ...IN_SECOND);
-  assert.deepEqual(await json('keys', 'revoke', key), { id, revoked: true });
+  assert.equal((await json('keys', 'revoke', key)).id, id);
 });
 
 test('a key is rotated by its id or its text, and keeps its environment and its limits', async () => {
@@ -88,10 +75,7 @@ test('a webhook is enabled and removed by its id alone', async () => {
 });
 
 test('an email is shown by its id alone', async () => {
-  const email = newEmail(await newSender(database.db));
-  const limit = { max: 100, windowS: 60 };
-  const nobody = { holder: () => null, onNotified: () => {}, onUnknown: () => {} };
-  await acceptAll(new AcceptStore(database.db, { limit, ...nobody }), [email]);
-  assert.equal((await json('emails', 'show', email.id)).id, email.id);
+  const id = await service.send({ to: 'delivered@simulator.test' });
+  assert.equal((await json('emails', 'show', id)).id, id);
   assert.equal((await run('emails', 'show', newId())).code, 1);
 });

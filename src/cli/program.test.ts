@@ -2,6 +2,7 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { testDatabase } from '../../test/support/postgres.ts';
+import { startService } from '../../test/support/service.ts';
 import {
   type CommandEnd,
   LAUNCHER,
@@ -153,14 +154,12 @@ test('with --json an error is printed as JSON', async () => {
 });
 
 test('a request that the API refuses as invalid ends with the exit code of wrong usage', async () => {
-  await using database = await testDatabase();
-  const env = { DATABASE_URL: database.url };
-  await letterhausHere(['projects', 'create', 'Shop'], env);
+  await using service = await startService();
   for (const words of [
     ['domains', 'add', 'no domain'],
     ['webhooks', 'add', 'nowhere'],
   ]) {
-    const { code, stderr } = await letterhausHere(words, env);
+    const { code, stderr } = await service.cli(...words);
     assert.equal(code, 2, stderr);
   }
 });
@@ -219,7 +218,7 @@ test('explain reply classifies a reply without data directory or database', asyn
 
 test('all configuration errors are reported before anything is opened', async () => {
   const env = { PORT: 'x', LETTERHAUS_MX_PORT: 'y', LETTERHAUS_DATA_DIR: '/proc/nowhere' };
-  for (const words of [['start'], ['keys', 'list']]) {
+  for (const words of [['start'], ['migrate']]) {
     const { code, stdout, stderr } = await letterhausHere(words, env);
     assert.equal(code, 2);
     assert.equal(stdout, '');
@@ -229,40 +228,24 @@ test('all configuration errors are reported before anything is opened', async ()
 
 test('an unreachable database is reported in one sentence', async () => {
   const env = { DATABASE_URL: 'postgres://x@127.0.0.1:1/x' };
-  const { code, stderr } = await letterhausHere(['projects', 'list'], env);
+  const { code, stderr } = await letterhausHere(['migrate'], env);
   assert.equal(code, 1);
   assert.match(stderr, /^letterhaus: the database cannot be reached: .*DATABASE_URL is right\.\n$/);
 });
 
 test('projects and keys are created, listed and revoked', async () => {
-  await using database = await testDatabase();
-  const env = { DATABASE_URL: database.url };
-  const json = async (...words: string[]) => {
-    const { code, stdout, stderr } = await letterhausHere([...words, '--json'], env);
-    assert.equal(code, 0, stderr);
-    return JSON.parse(stdout);
-  };
-
-  const nothing = await letterhausHere(['keys', 'create', '--mode', 'live'], env);
-  assert.equal(nothing.code, 2);
-  assert.match(nothing.stderr, /There is no project yet/);
-
+  await using service = await startService();
+  const json = (...words: string[]) => service.cliJson(...words);
   const shop = await json('projects', 'create', 'Shop');
   assert.equal(shop.name, 'Shop');
-  const key = await json('keys', 'create', '--mode', 'live');
+  const key = await json('keys', 'create', '--mode', 'live', '--project', 'Shop');
   assert.match(key.key, /^lh_live_[0-9A-Za-z]{38}$/);
-  assert.deepEqual(key, {
-    id: key.id,
-    key: key.key,
-    project_id: shop.id,
-    environment: 'live',
-  });
+  assert.deepEqual([key.project_id, key.environment], [shop.id, 'live']);
 
-  await json('projects', 'create', 'Blog');
-  const which = await letterhausHere(['keys', 'list'], env);
+  const which = await service.cli('keys', 'list');
   assert.equal(which.code, 2);
-  assert.match(which.stderr, /several projects; say which with --project \(Shop, Blog\)/);
-  const typo = await letterhausHere(['keys', 'list', '--project', 'shopp'], env);
+  assert.match(which.stderr, /several projects; say which with --project \(Acme, Shop\)/);
+  const typo = await service.cli('keys', 'list', '--project', 'shopp');
   assert.match(typo.stderr, /did you mean Shop\?/);
 
   const narrow = ['--permission', 'sending_access', '--domain', 'ACME.com', '--expires', '30d'];
@@ -279,14 +262,13 @@ test('projects and keys are created, listed and revoked', async () => {
   ]);
   assert.equal(JSON.stringify(data).includes(key.key), false);
 
-  assert.deepEqual(await json('keys', 'revoke', key.id, '--project', 'Shop'), {
-    id: key.id,
-    revoked: true,
-  });
-  const again = await letterhausHere(
-    ['keys', 'revoke', key.id, '--project', 'Shop', '--json'],
-    env,
+  assert.equal((await json('keys', 'revoke', key.id, '--project', 'Shop')).revoked, true);
+  const all = await json('keys', 'list', '--all-projects');
+  assert.deepEqual(
+    all.data.map(({ environment }: { environment: string }) => environment).toSorted(),
+    ['test', 'test'],
   );
+  const again = await service.cli('keys', 'revoke', key.id, '--project', 'Shop', '--json');
   assert.equal(again.code, 1);
   assert.equal(JSON.parse(again.stderr).error.code, 'not_found');
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { USUAL_SHAPING } from '../delivery/shaping/settings.ts';
 import { MAIL_RETRY_WAITS_MS } from '../core/retry.ts';
 import { type Config, readConfig, type System } from './config.ts';
-import type { Env } from './env-reader.ts';
+import type { Env } from './env-file.ts';
 
 const DAY_MS = 86_400_000;
 const SYSTEM: System = {

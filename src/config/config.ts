@@ -6,10 +6,9 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isIP } from 'node:net';
-import { homedir, hostname, networkInterfaces } from 'node:os';
+import { hostname, networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import {
-  type Env,
   EnvReader,
   parseCount,
   parseDatabaseUrl,
@@ -21,6 +20,7 @@ import {
   parseTimeoutMs,
   type Relay,
 } from './env-reader.ts';
+import { type Env, ENV_FILE, wholeEnv } from './env-file.ts';
 import { type BackupConfig, readBackup } from './backup.ts';
 import { type HttpConfig, readHttp, readSmtp, type SmtpConfig } from './listeners.ts';
 import { type OperatorConfig, readOperator } from './operator.ts';
@@ -111,12 +111,14 @@ const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const FAILPOINTS_RULE = 'it is for tests of Letterhaus only; unset it';
 const COUNT_RULE = 'write a whole number from 1 to 1000000';
 
-export function readConfig(env: Env, system: System = thisSystem()): ConfigOutcome {
+export function readConfig(given: Env, system: System = thisSystem()): ConfigOutcome {
+  const { env, dataDir, problems } = wholeEnv(given, system);
   const read = new EnvReader(env);
+  read.problems.push(...problems);
   const identity = readIdentity(read, system);
   const config: Config = Object.freeze({
     ...readHttp(read),
-    ...readStorage(read, system),
+    ...readStorage(read, dataDir),
     ...identity,
     ...readDelivery(read),
     sources: readSources(read, system, identity),
@@ -145,13 +147,18 @@ export function readConfig(env: Env, system: System = thisSystem()): ConfigOutco
       read.parsed('LETTERHAUS_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
       REPUTATION_EVERY_MS,
   });
-  for (const name of CLIENT_VARIABLES) read.text(name);
+  for (const name of READ_ELSEWHERE) read.text(name);
   read.reportUnknown('LETTERHAUS_');
   return read.problems.length === 0 ? { ok: true, config } : { ok: false, problems: read.problems };
 }
 
-/** Used by client commands such as `letterhaus send`, not by the service. */
-const CLIENT_VARIABLES = ['LETTERHAUS_URL', 'LETTERHAUS_API_KEY'] as const;
+/** The first two are of commands, not of the service; the others are in env-file.ts. */
+const READ_ELSEWHERE = [
+  'LETTERHAUS_URL',
+  'LETTERHAUS_API_KEY',
+  'LETTERHAUS_DATA_DIR',
+  ENV_FILE,
+] as const;
 
 function thisSystem(): System {
   const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
@@ -163,16 +170,14 @@ function thisSystem(): System {
   };
 }
 
-function readStorage(read: EnvReader, system: System) {
-  const asked = read.text('LETTERHAUS_DATA_DIR');
-  const usual = system.isRoot ? '/var/lib/letterhaus' : resolve(system.cloneDir, 'data');
+function readStorage(read: EnvReader, dataDir: string) {
   return {
     databaseUrl: read.secret(
       'DATABASE_URL',
       parseDatabaseUrl,
       'write it as postgres://user:password@host:5432/name (through a socket: postgres://user@localhost/name?host=/folder)',
     ),
-    dataDir: asked === null ? usual : resolve(asked.replace(/^~(?=\/|$)/, homedir())),
+    dataDir,
     secretKey: read.secret(
       'LETTERHAUS_SECRET_KEY',
       (text) => (isSecretKey(text) ? text : null),

@@ -6,10 +6,9 @@
  */
 import { BlockList, isIP } from 'node:net';
 import { mostSimilar } from '../lib/similar.ts';
+import type { Env } from './env-file.ts';
 import { parseServer } from '../net/dns/exchange.ts';
 import { urlsOf } from '../database/server/address.ts';
-
-export type Env = Readonly<Record<string, string | undefined>>;
 
 export class EnvReader {
   readonly problems: string[] = [];

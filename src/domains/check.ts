@@ -7,6 +7,7 @@
  */
 import type { Logger } from 'pino';
 import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
+import { failsAt } from '../core/domains.ts';
 import { adviseInbound, type Source } from './dns/advice.ts';
 import { presentDomain } from './view.ts';
 import {
@@ -20,7 +21,6 @@ import {
   checkDomain,
   checkTestDomain,
   type DomainCheck,
-  FAILED_AFTER_MS,
   isNextPublished,
   nextDomainState,
   nextSigningKeys,
@@ -166,11 +166,6 @@ function degraded(domain: StoredDomain & { failingSince: Date }): NewCondition {
       records: missing,
     },
   };
-}
-
-/** When a domain stops sending unless its records are found before. */
-export function failsAt(failingSince: Date): string {
-  return new Date(failingSince.getTime() + FAILED_AFTER_MS).toISOString();
 }
 
 /** The required records that the last check did not find, as `DKIM s1._domainkey.acme.com`. */

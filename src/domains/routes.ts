@@ -6,7 +6,6 @@ import { callerOf } from '../http/access.ts';
 import { countToLimit, refuse } from '../http/errors.ts';
 import { pageAnswer, pageFrom } from '../http/list.ts';
 import {
-  deleted,
   doc,
   environment,
   failures,
@@ -18,7 +17,9 @@ import {
   time,
 } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
+import { WAITING_SHOWN_MAX } from '../core/domains.ts';
 import { DKIM_PEM_MAX_LENGTH } from '../mail/dkim-import.ts';
+import { isId } from '../database/ids.ts';
 import { DOMAIN_STATUSES, DOMAIN_TLS } from './domain-store.ts';
 
 const TAGS = ['Domains'];
@@ -81,11 +82,18 @@ function registerOne(app: App, { domains }: HttpServices): void {
       operationId: 'getDomain',
       tags: TAGS,
       params,
-      response: { 200: domain, ...failures(404) },
+      querystring: z.strictObject({
+        waiting: z.enum(['true', 'false']).optional().meta(COUNTS_WAITING),
+      }),
+      response: { 200: domain, ...failures(404, 422) },
     },
     handler: async (request, reply) => {
-      const found = await domains.get(callerOf(request), request.params.id);
-      return isRefusal(found) ? refuse(reply, found) : presentDomain(found);
+      const caller = callerOf(request);
+      const { id } = request.params;
+      const found = await domains.get(caller, id);
+      if (isRefusal(found)) return refuse(reply, found);
+      if (request.query.waiting !== 'true') return presentDomain(found);
+      return { ...presentDomain(found), waiting: await domains.countWaiting(caller, id) };
     },
   });
 
@@ -123,9 +131,12 @@ function registerOne(app: App, { domains }: HttpServices): void {
       response: { 200: domainDeleted, ...failures(404) },
     },
     handler: async (request, reply) => {
-      const removed = await domains.delete(callerOf(request), request.params.id);
+      const caller = callerOf(request);
+      const { id } = request.params;
+      const waiting = isId(id) ? await domains.countWaiting(caller, id) : 0;
+      const removed = await domains.delete(caller, id);
       if (isRefusal(removed)) return refuse(reply, removed);
-      return { object: 'domain' as const, id: removed.id, deleted: true as const };
+      return { object: 'domain' as const, id, deleted: true as const, waiting };
     },
   });
 }
@@ -230,6 +241,15 @@ const record = z
   })
   .meta({ id: 'DomainRecord', description: 'A DNS record to publish, and what was found.' });
 
+const waitingCount = z
+  .int()
+  .min(0)
+  .max(WAITING_SHOWN_MAX + 1);
+const COUNTS_WAITING = {
+  description: '`true`: the response has `waiting`, which takes time in a deep queue.',
+  override: { type: 'boolean' },
+};
+
 const domain = z
   .object({
     object: z.literal('domain'),
@@ -281,11 +301,21 @@ const domain = z
         message: z.string().meta({ examples: ['Publish a DMARC record at _dmarc.acme.com.'] }),
       }),
     ),
+    waiting: waitingCount
+      .optional()
+      .describe('Recipients that wait for its mail; only if the query asks for it.'),
   })
   .meta({ id: 'Domain', description: 'A sending domain.' });
 
 const domainList = listOf('DomainList', domain);
-const domainDeleted = deleted('DeletedDomain', 'domain');
+const domainDeleted = z
+  .object({
+    object: z.literal('domain'),
+    id: idSchema('The deleted object.'),
+    deleted: z.literal(true),
+    waiting: waitingCount.describe('Recipients that waited for its mail: they end as failed.'),
+  })
+  .meta({ id: 'DeletedDomain' });
 
 const domainCreation = z
   .strictObject({

@@ -32,7 +32,8 @@ import {
   sendProblem,
   TOO_LARGE,
 } from './errors.ts';
-import { admitOperator, isMachines, isOfMachine } from './admin-socket.ts';
+import { admitOperator } from './admin-socket.ts';
+import { isMachines, isOfMachine } from './machine.ts';
 import { LEAST_ROLES, OF_OPERATORS, OF_OPERATORS_ON_MACHINE } from './roles.ts';
 import type { Access, App, HttpServices } from './services.ts';
 import { Sessions } from '../accounts/sessions/http-sessions.ts';

@@ -7,7 +7,6 @@
  * meant, or the one to which the id in the path belongs. `*` is for requests about all projects, which any of them
  * answers. `Letterhaus-Environment` is `live` or `test`.
  */
-import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import type { Refusal } from '../core/refusals.ts';
 import { type Caller, type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
@@ -25,23 +24,23 @@ import {
 } from '../accounts/projects/project-store.ts';
 import type { SessionState } from '../accounts/sessions/session-store.ts';
 import { malformed, noSuch, refuse, sendProblem } from './errors.ts';
+import { isOfAdminSocket, NOBODY } from './machine.ts';
 import { ABOUT_OWN_SESSION } from './roles.ts';
 import type { App, HttpServices } from './services.ts';
 
 // An import would evaluate every export of node:http (http/socket/raw-answers.ts).
 const { createServer } = process.getBuiltinModule('node:http');
 
-const CONNECTIONS = new WeakSet<Socket>();
 /** How long requests may take that are under way when the service stops. */
 const CLOSE_WITHIN_MS = 10_000;
 
 /** Answers on the socket by the routes of the app. @returns stops it */
 export async function listenOnAdminSocket(app: App, path: string): Promise<() => Promise<void>> {
-  const server = createServer({ requireHostHeader: false }, (request, response) =>
-    app.routing(request, response),
-  );
+  // A file of any size may be imported.
+  const options = { requireHostHeader: false, requestTimeout: 0 };
+  const server = createServer(options, (request, response) => app.routing(request, response));
   server.on('connection', (socket) => {
-    CONNECTIONS.add(socket);
+    isOfAdminSocket(socket);
     // Limits by client and the log need an address, and a unix socket has none.
     Object.defineProperty(socket, 'remoteAddress', { value: '127.0.0.1' });
   });
@@ -54,19 +53,6 @@ export async function listenOnAdminSocket(app: App, path: string): Promise<() =>
     await new Promise((resolve) => server.close(resolve));
     clearTimeout(cut);
   };
-}
-
-/** Whether the operator of this machine asks; a request with a key is one of its project, also here. */
-export function isOfMachine({ raw, headers }: Pick<FastifyRequest, 'raw' | 'headers'>): boolean {
-  return headers.authorization === undefined && CONNECTIONS.has(raw.socket);
-}
-
-/** In place of the ids of a member and a key: nothing is stored under it. */
-const NOBODY = '00000000-0000-0000-0000-000000000000';
-
-/** Whether this is the session that a request of the operator of this machine has. */
-export function isMachines({ memberId }: Pick<SessionState, 'memberId'>): boolean {
-  return memberId === NOBODY;
 }
 
 type Wanted = { project: string | undefined; environment: Environment | null };
@@ -98,6 +84,7 @@ export function admitOperator(
     }
     request.session = sessionIn(organizationId, chosen);
     request.caller = chosen && callerIn(chosen);
+    if (chosen !== null) reply.headers(answered(chosen));
     if (sends && request.caller !== null) {
       request.caller.keyId = await keyForOne(db, request.caller, { world, reply });
     }
@@ -192,6 +179,12 @@ function sessionIn(organizationId: string, chosen: Chosen | null): SessionState 
     keyId: null,
   };
 }
+
+/** For commands: which project and environment it was, if they did not say. */
+const answered = ({ project, environment }: Chosen) => ({
+  'letterhaus-project': project.id,
+  'letterhaus-environment': environment,
+});
 
 function callerIn({ project, environment }: Chosen): Caller {
   return {

@@ -17,7 +17,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { RefusedLogIn } from '../accounts/sign-in/refused-log-ins.ts';
 import { Overloaded } from '../core/refusals.ts';
 import { checkRoutes } from './access.ts';
-import { isOfMachine } from './admin-socket.ts';
+import { isOfMachine } from './machine.ts';
 import { noteRequests } from '../requests/http-log.ts';
 import { auditChanges } from '../accounts/audit/http-audit.ts';
 import { wholeBody } from './socket/bodies.ts';

@@ -24,6 +24,7 @@ import {
   type Refusal,
   type RefusalCode,
 } from '../core/refusals.ts';
+import { isOfMachine } from './machine.ts';
 import { isOfRootMount, resendFailure } from '../compat/resend/wire/failures.ts';
 import type { HttpServices } from './services.ts';
 import { AcceptedUnknown } from '../accept/store/accept.ts';
@@ -183,6 +184,8 @@ export async function countToLimit(
 ): Promise<boolean> {
   const { caller } = request;
   if (caller === null) throw new Error('a route with a limit has a caller');
+  // Limits guard a project against its own programs.
+  if (isOfMachine(request)) return true;
   const size =
     category === 'dry_runs'
       ? sizeOf(await peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending))

@@ -8,7 +8,7 @@ import type { World } from '../lib/world.ts';
 import type { Caller } from '../core/scope.ts';
 import { networkOf } from '../net/addresses.ts';
 import { addApiRequests, type NewApiRequest } from './request-store.ts';
-import { isOfMachine } from '../http/admin-socket.ts';
+import { isOfMachine } from '../http/machine.ts';
 import { outlineOf } from './body-outline.ts';
 import { Notes } from './http-notes.ts';
 import type { Access, App, HttpServices } from '../http/services.ts';

@@ -1,10 +1,12 @@
 /** Suppressions: list, add, read and remove. For files see suppressions/file-routes.ts. */
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { World } from '../lib/world.ts';
 import { callerOf } from '../http/access.ts';
 import { refuse } from '../http/errors.ts';
 import { listAnswer, pageAnswer } from '../http/list.ts';
+import { isOfMachine } from '../http/machine.ts';
 import { doc, failures, idSchema, limitField, listOf, shown, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
 import { explainAddress, parseAddress } from '../mail/address.ts';
@@ -70,7 +72,7 @@ function registerListAndAdd(app: App, { db, world, suppressionRoom }: HttpServic
       response: { 200: suppression, 201: suppression, ...failures(400, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const entry = entryFrom(request.body, world);
+      const entry = entryFrom(request.body, { world, by: actorOf(request) });
       if (isRefusal(entry)) return refuse(reply, entry);
       const added = await addSuppression(db, callerOf(request), entry, suppressionRoom);
       return reply.code(added.isNew ? 201 : 200).send(toWire(added.suppression));
@@ -128,7 +130,8 @@ function registerOne(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const address = parseAddress(request.params.address);
       const removed =
-        address && (await removeSuppression(db, callerOf(request), { address, by: 'api' }));
+        address &&
+        (await removeSuppression(db, callerOf(request), { address, by: actorOf(request) }));
       if (!removed) return refuse(reply, NOT_SUPPRESSED);
       return {
         object: 'suppression' as const,
@@ -139,9 +142,13 @@ function registerOne(app: App, { db }: HttpServices): void {
   });
 }
 
+function actorOf(request: FastifyRequest): NewSuppression['by'] {
+  return isOfMachine(request) ? 'command_line' : 'api';
+}
+
 function entryFrom(
   body: z.output<typeof suppressionCreation>,
-  world: Pick<World, 'now'>,
+  { world, by }: { world: Pick<World, 'now'> } & Pick<NewSuppression, 'by'>,
 ): NewSuppression | Refusal {
   const address = parseAddress(body.address);
   if (address === null) {
@@ -151,7 +158,7 @@ function entryFrom(
   if (expiresAt !== null && expiresAt.getTime() <= world.now()) {
     return refuseFields([{ field: 'expires_at', message: 'is in the past; give a later time' }]);
   }
-  return { address, reason: body.reason ?? 'manual', sourceEmailId: null, expiresAt, by: 'api' };
+  return { address, reason: body.reason ?? 'manual', sourceEmailId: null, expiresAt, by };
 }
 
 function pageOfAddresses(query: z.output<typeof suppressionQuery>): SuppressionPage | Refusal {

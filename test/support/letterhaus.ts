@@ -27,10 +27,13 @@ const END_WITHIN_MS = 60_000;
 /** They start processes, take their environment from the process, or use its stdin and stdout. */
 const NEEDS_PROCESS = /^(?:start|bench|secrets|suppressions (?:import|export))\b/;
 
+/** No file of the machine and no saved log-in of the developer. */
+const OF_NOBODY = { LETTERHAUS_ENV_FILE: '/dev/null', XDG_CONFIG_HOME: '/dev/null' };
+
 /** What any program may expect, and what is given; no variable of the developer's gets through. */
 export function cleanEnv(env: Env): Env {
   const { PATH, HOME, TMPDIR, LANG } = process.env;
-  return { PATH, HOME, TMPDIR, LANG, ...env };
+  return { PATH, HOME, TMPDIR, LANG, ...OF_NOBODY, ...env };
 }
 
 /** Runs one command to its end. */

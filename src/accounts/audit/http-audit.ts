@@ -6,7 +6,7 @@
 import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify';
 import { networkOf } from '../../net/addresses.ts';
 import { addAuditEvent, type AuditEvent } from './audit-store.ts';
-import { isMachines, isOfMachine } from '../../http/admin-socket.ts';
+import { isMachines, isOfMachine } from '../../http/machine.ts';
 import { LEAST_ROLES } from '../../http/roles.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 

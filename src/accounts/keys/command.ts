@@ -1,56 +1,36 @@
 /** `letterhaus keys`: creates, lists, rotates and revokes API keys. A key is shown only at its creation. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import { PERMISSIONS, type Permission } from '../../core/scope.ts';
+import type { ApiKey } from '../../../sdk/src/api.ts';
+import { parseApiKey } from './api-key.ts';
+import { type Environment, PERMISSIONS, type Permission } from '../../core/scope.ts';
 import { parseDomain } from '../../mail/address.ts';
-import { hashApiKey, parseApiKey } from './api-key.ts';
-import type { Queryable } from '../../database/database.ts';
 import {
-  type ApiKey,
-  createKey,
-  findCallers,
-  listKeys,
-  revokeKey,
-  rotateKey,
-} from './key-store.ts';
-import {
-  chooseScope,
-  chooseScopes,
-  modeOption,
-  projectOption,
-  type ProjectOptions,
-  type ScopeOptions,
-  scopesOfId,
-  type ScopesOptions,
-  withStore,
-} from '../../cli/store.ts';
-import {
-  addCommand,
-  type Cli,
-  type Failure,
-  isFailure,
-  type Outcome,
-  parseName,
-  EXAMPLE_ID,
-} from '../../cli/command.ts';
+  allOf,
+  type Api,
+  apiCommand,
+  type ApiOptions,
+  currentKey,
+  listData,
+  orMissing,
+} from '../../cli/api.ts';
+import { type Cli, EXAMPLE_ID, type Outcome, parseName } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
-const KEYS_SHOWN_MAX = 1000;
 const DAY_S = 86_400;
 const OVERLAP_MAX_S = 30 * DAY_S;
 const UNIT_MS = { h: 3_600_000, d: 86_400_000 };
 
 export function describeKeys(keys: Command, cli: Cli): void {
-  addCommand(keys, cli, {
+  apiCommand(keys, cli, {
     name: 'create',
     about: 'create a key and show it once',
     examples: [
       'keys create --mode test',
       'keys create --mode live --permission sending_access --domain acme.com --expires 30d',
     ],
+    mode: 'asked',
     run: create,
   })
-    .addOption(projectOption())
-    .addOption(modeOption().makeOptionMandatory())
     .option('--name <name>', 'what it is for', parseName, 'Made on the command line')
     .addOption(
       new Option('--permission <permission>', 'what it may do')
@@ -61,18 +41,18 @@ export function describeKeys(keys: Command, cli: Cli): void {
     .option('--expires <when>', 'in 12h or 30d, or at a time, as 2027-01-31', (text) =>
       parseExpiry(text, cli.world.now()),
     );
-  addCommand(keys, cli, {
+  apiCommand(keys, cli, {
     name: 'list',
     about: 'the keys that are not revoked',
     examples: ['keys list'],
+    mode: 'both',
     run: list,
-  })
-    .addOption(projectOption())
-    .addOption(modeOption());
-  addCommand(keys, cli, {
+  });
+  apiCommand(keys, cli, {
     name: 'rotate',
     about: 'make a key like another one, which ends after an overlap',
     examples: [`keys rotate ${EXAMPLE_ID} --overlap 7d`],
+    mode: 'of_id',
     run: rotate,
   })
     .argument('<id>', 'its id, or the key itself')
@@ -81,149 +61,94 @@ export function describeKeys(keys: Command, cli: Cli): void {
       'how long the old key stays valid: 24h, 7d or 0',
       parseOverlapS,
       DAY_S,
-    )
-    .addOption(projectOption());
-  addCommand(keys, cli, {
+    );
+  apiCommand(keys, cli, {
     name: 'revoke',
     about: 'revoke a key permanently',
     examples: [`keys revoke ${EXAMPLE_ID}`],
+    mode: 'of_id',
     run: revoke,
-  })
-    .argument('<id>', 'its id, or the key itself')
-    .addOption(projectOption());
+  }).argument('<id>', 'its id, or the key itself');
 }
 
-type CreateOptions = ScopeOptions & {
+type CreateOptions = ApiOptions & {
   name: string;
   permission: Permission;
   domain?: string;
   expires?: Date;
 };
 
-function create(cli: Cli, options: CreateOptions): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const scope = await chooseScope(db, options);
-    if (isFailure(scope)) return scope;
-    const { key, text } = await createKey(db, scope, {
-      name: options.name,
-      permission: options.permission,
-      domain: options.domain ?? null,
-      expiresAt: options.expires ?? null,
-    });
-    const { id, projectId, environment } = key;
-    return {
-      data: { id, key: text, project_id: projectId, environment },
-      text: `${text}\n\nThis ${environment} key is shown only once (id ${id}).`,
-    };
-  });
+async function create(api: Api, options: CreateOptions): Promise<Outcome> {
+  const { name, permission, domain, expires } = options;
+  const expires_at = expires?.toISOString();
+  const made = await api.client.apiKeys.create({ name, permission, domain, expires_at });
+  const text = `${made.key}\n\nThis ${made.environment} key is shown only once (id ${made.id}).`;
+  return { data: { ...made, project_id: await projectOf(api) }, text };
 }
 
-function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const scopes = await chooseScopes(db, options);
-    if (isFailure(scopes)) return scopes;
-    const page = { limit: KEYS_SHOWN_MAX, after: null, before: null };
-    const pages = await Promise.all(scopes.map((scope) => listKeys(db, scope, page)));
-    const keys = pages.flatMap(({ rows }) => rows);
-    return {
-      data: {
-        object: 'list',
-        data: keys.map(keyJson),
-        has_more: pages.some(({ hasMore }) => hasMore),
+async function list(api: Api, options: ApiOptions): Promise<Outcome> {
+  const keys = await allOf(await api.all(), (client) => client.apiKeys.list({ limit: 100 }));
+  return {
+    data: listData(keys),
+    text: table(api.cli, {
+      columns: [
+        'ID',
+        'KEY',
+        'MODE',
+        'PERMISSION',
+        { heading: 'DOMAIN', cut: 2 },
+        'EXPIRES',
+        'LAST USED',
+        { heading: 'NAME', cut: 1 },
+      ],
+      rows: keys.map(keyCells),
+      none: {
+        says: 'There is no key.',
+        toDo: 'To create one',
+        command: `keys create --mode ${options.mode ?? 'test'}`,
       },
-      text: table(cli, {
-        columns: [
-          'ID',
-          'KEY',
-          'MODE',
-          'PERMISSION',
-          { heading: 'DOMAIN', cut: 2 },
-          'EXPIRES',
-          'LAST USED',
-          { heading: 'NAME', cut: 1 },
-        ],
-        rows: keys.map(keyCells),
-        none: {
-          says: 'There is no key.',
-          toDo: 'To create one',
-          command: `keys create --mode ${options.mode ?? 'test'}`,
-        },
-      }),
-    };
-  });
+    }),
+  };
 }
 
-type RotateOptions = ProjectOptions & { overlap: number };
+type RotateOptions = ApiOptions & { overlap: number };
 
-function rotate(cli: Cli, options: RotateOptions, [wanted]: [string]): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const id = await idOf(db, wanted);
-    const scopes = await scopesOfId(db, options, { table: 'api_keys', id });
-    if (isFailure(scopes)) return scopes;
-    for (const scope of scopes) {
-      const rotated = await rotateKey(db, scope, { id, overlapS: options.overlap });
-      if (rotated === null) continue;
-      const { key, text, previousExpiresAt } = rotated;
-      const replaces = { id, expires_at: previousExpiresAt };
-      return {
-        data: {
-          id: key.id,
-          key: text,
-          project_id: key.projectId,
-          environment: key.environment,
-          replaces,
-        },
-        text: `${text}\n\nThis ${key.environment} key is shown only now (id ${key.id}). The old one ends at ${shortTime(previousExpiresAt)}.`,
-      };
-    }
-    return noKey(id);
-  });
+async function rotate(api: Api, options: RotateOptions, [wanted]: [string]): Promise<Outcome> {
+  const id = await idOf(api, options, wanted);
+  const asked = api.byId.apiKeys.rotate(id, { expires_in: options.overlap });
+  const made = await orMissing(asked, noKey(id));
+  const until = shortTime(made.replaces.expires_at);
+  return {
+    data: { ...made, project_id: await projectOf(api) },
+    text: `${made.key}\n\nThis ${made.environment} key is shown only now (id ${made.id}). The old one ends at ${until}.`,
+  };
 }
 
-function revoke(cli: Cli, options: ProjectOptions, [wanted]: [string]): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const id = await idOf(db, wanted);
-    const scopes = await scopesOfId(db, options, { table: 'api_keys', id });
-    if (isFailure(scopes)) return scopes;
-    for (const scope of scopes) {
-      if (!(await revokeKey(db, scope, id))) continue;
-      return { data: { id, revoked: true }, text: `Key ${id} is revoked.` };
-    }
-    return noKey(id);
-  });
+async function revoke(api: Api, options: ApiOptions, [wanted]: [string]): Promise<Outcome> {
+  const id = await idOf(api, options, wanted);
+  const revoked = await orMissing(api.byId.apiKeys.revoke(id), noKey(id));
+  return { data: { ...revoked, revoked: true }, text: `Key ${id} is revoked.` };
 }
 
-function noKey(id: string): Failure {
-  const message = `There is no key with the id ${JSON.stringify(id)}; see letterhaus keys list.`;
-  return { failed: message, code: 'not_found', exitCode: 1 };
+/** Of the last request. */
+async function projectOf(api: Api): Promise<string> {
+  return api.answeredBy().projectId ?? (await api.client.apiKeys.current()).project.id;
+}
+
+function noKey(id: string): string {
+  return `There is no key with the id ${JSON.stringify(id)}; see letterhaus keys list.`;
 }
 
 /** Of a key that leaked the text may be all that there is. What is no key's text is taken for an id. */
-async function idOf(db: Queryable, wanted: string): Promise<string> {
+async function idOf(api: Api, options: ApiOptions, wanted: string): Promise<string> {
   if (parseApiKey(wanted) === null) return wanted;
-  const hash = hashApiKey(wanted);
-  return (await findCallers(db, [hash])).get(hash)?.keyId ?? 'of this key';
+  return (await currentKey(api.cli, options, wanted))?.id ?? 'of this key';
 }
 
-function keyCells(key: ApiKey): string[] {
+function keyCells(key: ApiKey & { environment: Environment }): string[] {
   const { id, hint, environment, permission, domain, name } = key;
-  const times = [shortTime(key.expiresAt), shortTime(key.lastUsedAt)];
+  const times = [shortTime(key.expires_at), shortTime(key.last_used_at)];
   return [id, hint, environment, permission, domain ?? 'any', ...times, name];
-}
-
-function keyJson(key: ApiKey) {
-  return {
-    object: 'api_key',
-    id: key.id,
-    name: key.name,
-    environment: key.environment,
-    hint: key.hint,
-    permission: key.permission,
-    domain: key.domain,
-    created_at: key.createdAt,
-    expires_at: key.expiresAt,
-    last_used_at: key.lastUsedAt,
-  };
 }
 
 function parseKeyDomain(text: string): string {

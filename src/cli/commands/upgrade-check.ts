@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { megabytes } from '../../backup/places/place.ts';
 import { readConfig } from '../../config/config.ts';
-import type { Env } from '../../config/env-reader.ts';
+import type { Env } from '../../config/env-file.ts';
 import { DatabaseUnavailable, sqlStateOf } from '../../database/database.ts';
 import { readingOnly } from '../../database/migration/upgrade-facts.ts';
 import {

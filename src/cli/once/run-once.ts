@@ -15,7 +15,7 @@ import { createInterface } from 'node:readline';
 import type { Cli, ExitCode } from '../command.ts';
 import { openReceiver, openSink, openZone } from './internet.ts';
 import { type Internet, prove, RECIPIENT_MX, type StepRunner } from './prove.ts';
-import type { Env } from '../../config/env-reader.ts';
+import type { Env } from '../../config/env-file.ts';
 import { removeDataDir } from '../../database/embedded/layout.ts';
 
 const DEADLINE_MS = 60_000;

@@ -21,6 +21,7 @@ import {
 import { type Advice, adviseOn, type Source } from './advice.ts';
 import { type CheckedRecord, type ExpectedRecord, type Places, sufficientSpf } from './records.ts';
 import { spfCoverage } from '../spf/coverage.ts';
+import { FAILED_AFTER_MS } from '../../core/domains.ts';
 import type { DnsAnswer, LookupOptions, MxRecord } from '../../net/dns/resolver.ts';
 import type { DomainStatus, StoredDomain } from '../domain-store.ts';
 
@@ -214,8 +215,6 @@ type RequiredRecords = 'verified' | 'unverified' | 'unknown';
 type DomainChange = DomainState & {
   event: 'domain.verified' | 'domain.degraded' | 'domain.recovered' | 'domain.failed' | null;
 };
-
-export const FAILED_AFTER_MS = 72 * 3_600_000;
 
 type Look = {
   now: Date;

@@ -1,5 +1,5 @@
 /** A diagnosis (emails/diagnosis/diagnosis.ts) for people: the email, each recipient, the sender's records. */
-import type { Diagnosis } from '../diagnosis/diagnosis.ts';
+import type { Diagnosis } from '../../../sdk/src/api.ts';
 import type { Cli } from '../../cli/command.ts';
 import { facts, printable, shortTime } from '../../cli/table.ts';
 import { routeText, senderText } from './dry-run-text.ts';

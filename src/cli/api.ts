@@ -1,0 +1,284 @@
+/**
+ * Commands that are clients of the API, by the SDK: connection.ts finds the service. On its machine they work in
+ * the project of --project and the environment of --mode, or in those of the id that they get; with a key in its project and
+ * environment.
+ */
+import { type Command, Option } from 'commander';
+import type { CurrentApiKey } from '../../sdk/src/api.ts';
+import { Letterhaus } from '../../sdk/src/client.ts';
+import { ConnectionError, LetterhausError } from '../../sdk/src/errors.ts';
+import { parseApiKey } from '../accounts/keys/api-key.ts';
+import { type Environment, ENVIRONMENTS } from '../core/scope.ts';
+import {
+  addCommand,
+  type Cli,
+  type Examples,
+  type ExitCode,
+  failure,
+  type Failure,
+  isFailure,
+  type Outcome,
+  runnable,
+  usageFailure,
+} from './command.ts';
+import { connect, type Connection, type ConnectionRules, noAnswer } from './connection.ts';
+
+export type ApiOptions = {
+  url?: string;
+  key?: string;
+  project?: string;
+  mode?: Environment;
+  allProjects?: true;
+  json?: true;
+};
+
+/** What a command gets. */
+export type Api = {
+  cli: Cli;
+  /** For the chosen project and environment. */
+  client: Letterhaus;
+  /** For requests with the id of an object, which need no project and no environment. */
+  byId: Letterhaus;
+  /** What a list shows: one for each environment, with --all-projects of each project. */
+  all(): Promise<Part[]>;
+  /** A request that the SDK does not make, as of a stream. */
+  request(path: string, init?: RequestInit): Promise<Response>;
+  /** The environment in which changes are made; null: that of an id. */
+  mode: Environment | null;
+  /** In which project and environment the last request was, also if its id decided. */
+  answeredBy(): { projectId: string | null; environment: Environment | null };
+};
+
+type Part = { client: Letterhaus; environment: Environment };
+
+/**
+ * The environment without --mode: `live` or `test`; `both`: a list shows both; `of_id`: that of an object, and there is
+ * no --mode; `asked`: --mode has to be given.
+ */
+export type Modes = Environment | 'both' | 'of_id' | 'asked';
+
+type ApiCommand<Options, Args> = ConnectionRules & {
+  examples: Examples;
+  notes?: string;
+  mode: Modes;
+  /** It has an option --url of its own, which is no address of a service. */
+  hasOtherUrl?: boolean;
+  run: (api: Api, options: Options, args: Args) => Promise<Outcome | ExitCode>;
+};
+
+/** Adds a command with its action. The caller adds arguments and further options to the returned command. */
+export function apiCommand<Options extends ApiOptions, Args extends unknown[]>(
+  parent: Command,
+  cli: Cli,
+  { name, about, ...rest }: ApiCommand<Options, Args> & { name: string; about: string },
+): Command {
+  const { examples, notes } = rest;
+  const command = addCommand(parent, cli, {
+    ...{ name, about, examples, ...(notes !== undefined && { notes }) },
+    run: withApi(rest),
+  });
+  return connectionOptions(command, rest);
+}
+
+/** The same for a command that has a name already. */
+export function apiRunnable<Options extends ApiOptions, Args extends unknown[]>(
+  command: Command,
+  cli: Cli,
+  described: ApiCommand<Options, Args>,
+): Command {
+  const { examples, notes } = described;
+  const run = withApi(described);
+  runnable(command, cli, { examples, ...(notes !== undefined && { notes }), run });
+  return connectionOptions(command, described);
+}
+
+function connectionOptions(
+  command: Command,
+  { mode, hasOtherUrl = false }: { mode: Modes; hasOtherUrl?: boolean | undefined },
+): Command {
+  const project = new Option(
+    '--project <name>',
+    'name or id of the project (default: the only one)',
+  );
+  command
+    .addOption(project.conflicts('key'))
+    .option('--key <key>', 'API key (default: LETTERHAUS_API_KEY; on this machine none is needed)');
+  if (!hasOtherUrl) {
+    command.option(
+      '--url <url>',
+      'address of a service elsewhere (default: LETTERHAUS_URL, that of letterhaus login, or this machine)',
+    );
+  }
+  if (mode === 'of_id') return command;
+  const environment = new Option('--mode <mode>', 'environment').choices(ENVIRONMENTS);
+  if (mode === 'asked') environment.makeOptionMandatory();
+  command.addOption(environment.conflicts('key'));
+  if (mode !== 'both') return command;
+  return command.addOption(
+    new Option('--all-projects', 'of all projects').conflicts(['project', 'key']),
+  );
+}
+
+function withApi<Options extends ApiOptions, Args extends unknown[]>({
+  mode,
+  run,
+  hasOtherUrl = false,
+  takesKeyOfEnv = false,
+}: ApiCommand<Options, Args>) {
+  return async (cli: Cli, options: Options, args: Args): Promise<Outcome | ExitCode> => {
+    const { key, url } = options;
+    const place = { key, url: hasOtherUrl ? undefined : url };
+    const connection = connect(cli, place, { takesKeyOfEnv });
+    if (isFailure(connection)) return connection;
+    const { project, mode: asked, allProjects } = options;
+    if (connection.key !== null && (project ?? asked ?? allProjects) !== undefined) {
+      return usageFailure(
+        'An API key is for one project and environment: leave out --project, --all-projects and --mode.',
+      );
+    }
+    try {
+      return await run(apiFor(cli, connection, { options, modes: mode }), options, args);
+    } catch (error) {
+      return failureIn(error, connection);
+    }
+  };
+}
+
+function apiFor(
+  cli: Cli,
+  connection: Connection,
+  { options, modes }: { options: ApiOptions; modes: Modes },
+): Api {
+  const usual = modes === 'live' || modes === 'test' ? modes : undefined;
+  const { project, mode: asked, allProjects } = options;
+  const ofKey = connection.key === null ? undefined : environmentOf(connection.key);
+  const mode = ofKey ?? asked ?? usual;
+  let last: ReturnType<Api['answeredBy']> = { projectId: null, environment: ofKey ?? null };
+  const noted: typeof fetch = async (path, init) => {
+    const response = await connection.fetch(path, init);
+    const environment = ENVIRONMENTS.find(
+      (one) => one === response.headers.get('letterhaus-environment'),
+    );
+    const projectId = response.headers.get('letterhaus-project');
+    if (environment !== undefined) last = { projectId, environment };
+    return response;
+  };
+  const clientFor = (scope: Scope) => clientWith(noted, scope);
+  const client = clientFor({ project, mode });
+  return {
+    cli,
+    client,
+    byId: clientFor({ project, mode: asked }),
+    all: async () => {
+      const environments = mode === undefined ? ENVIRONMENTS : [mode];
+      const projects = allProjects ? (await client.projects.list()).data : [{ id: project }];
+      return projects.flatMap(({ id }) =>
+        environments.map((environment) => ({
+          client: clientFor({ project: id, mode: environment }),
+          environment,
+        })),
+      );
+    },
+    request: (path, init = {}) =>
+      noted(path, { ...init, headers: headersOf({ project, mode }, init.headers) }),
+    mode: mode ?? null,
+    answeredBy: () => last,
+  };
+}
+
+/** What is no key is refused by the service. */
+function environmentOf(key: string): Environment {
+  return parseApiKey(key) ?? 'test';
+}
+
+type Scope = { project?: string | undefined; mode?: Environment | undefined };
+
+function clientWith(send: typeof fetch, scope: Scope): Letterhaus {
+  return new Letterhaus({
+    // The connection knows both.
+    baseUrl: BASE,
+    apiKey: 'of-the-connection',
+    maxRetries: 0,
+    fetch: (url, init) =>
+      send(String(url).slice(BASE.length), {
+        ...init,
+        headers: headersOf(scope, init?.headers),
+      }),
+  });
+}
+
+const BASE = 'http://localhost';
+
+function headersOf(
+  { project, mode }: Scope,
+  headers: RequestInit['headers'] = {},
+): Record<string, string> {
+  return {
+    ...(headers as Record<string, string>),
+    ...(project !== undefined && { 'letterhaus-project': encodeURIComponent(project) }),
+    ...(mode !== undefined && { 'letterhaus-environment': mode }),
+  };
+}
+
+/** @throws what is not of the API */
+function failureIn(error: unknown, { origin }: Pick<Connection, 'origin'>): Failure {
+  if (error instanceof LetterhausError) {
+    return failure({ refused: error.code, message: error.message });
+  }
+  if (error instanceof ConnectionError) return noAnswer(origin, error.cause ?? error);
+  throw error;
+}
+
+/** In place of a 404: which object there is none of, and which command lists them. */
+export async function orMissing<Result>(asked: Promise<Result>, message: string): Promise<Result> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (!(error instanceof LetterhausError) || error.code !== 'not_found') throw error;
+    const { status, code } = error;
+    throw new LetterhausError({ ...error, status, code, message });
+  }
+}
+
+/** In place of a 404: null. */
+export async function orNull<Result>(asked: Promise<Result>): Promise<Result | null> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (error instanceof LetterhausError && error.code === 'not_found') return null;
+    throw error;
+  }
+}
+
+/** All rows of the lists, in their order, each with its environment. */
+export async function allOf<Row>(
+  parts: readonly Part[],
+  list: (client: Letterhaus) => AsyncIterable<Row>,
+): Promise<(Row & { environment: Environment })[]> {
+  const rows: (Row & { environment: Environment })[] = [];
+  for (const { client, environment } of parts) {
+    for await (const row of list(client)) rows.push({ ...row, environment });
+  }
+  return rows;
+}
+
+/** What a list prints with --json: the form of the API. */
+export function listData<Row>(data: readonly Row[], hasMore = false) {
+  return { object: 'list', data, has_more: hasMore };
+}
+
+/** What the service says about a key, asked with the key itself; null: it is not valid there. */
+export async function currentKey(
+  cli: Cli,
+  { url }: Pick<ApiOptions, 'url'>,
+  key: string,
+): Promise<CurrentApiKey | null> {
+  const connection = connect(cli, { key, url });
+  if (isFailure(connection)) return null;
+  try {
+    return await clientWith(connection.fetch, {}).apiKeys.current();
+  } catch (error) {
+    if (error instanceof LetterhausError && error.status < 500) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * How a command reaches the API. The service is that of --url or LETTERHAUS_URL, else the one of a saved profile
+ * (`letterhaus login`), else the one that runs on the data directory of this machine, by its admin socket. The key is
+ * that of --key, of LETTERHAUS_API_KEY (where an address is given), or of the profile; on this machine none is needed.
+ */
+import { statSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import type { ReadableStream } from 'node:stream/web';
+import { wholeEnv } from '../config/env-file.ts';
+import { readRunning } from '../database/embedded/lock.ts';
+import { type Cli, type Failure, isFailure, usageFailure } from './command.ts';
+import { readProfile } from './profile.ts';
+
+export type ConnectionOptions = { url?: string | undefined; key?: string | undefined };
+
+export type Connection = {
+  /** For messages. */
+  origin: string;
+  /** null: as the operator of this machine. */
+  key: string | null;
+  /** Requests by a path, with the key, if any. @throws when the service does not answer */
+  fetch: typeof fetch;
+};
+
+export type ConnectionRules = {
+  /** A key in the environment decides, also for the service on this machine: for commands that send with it. */
+  takesKeyOfEnv?: boolean;
+};
+
+export function connect(
+  cli: Pick<Cli, 'env'>,
+  options: ConnectionOptions,
+  { takesKeyOfEnv = false }: ConnectionRules = {},
+): Connection | Failure {
+  const whole = wholeEnv(cli.env);
+  const text = (name: string) => whole.env[name]?.trim() || undefined;
+  const keyOfEnv = text('LETTERHAUS_API_KEY');
+  const url = options.url ?? text('LETTERHAUS_URL');
+  if (url !== undefined) return remote(url, options.key ?? keyOfEnv);
+  const key = options.key ?? (takesKeyOfEnv ? keyOfEnv : undefined);
+  const profile = readProfile(cli.env);
+  if (profile !== null) return remote(profile.url, key ?? profile.key);
+  const socket = adminSocketOf(whole.dataDir);
+  if (isFailure(socket)) return socket;
+  const send = overSocket(socket.path, key ?? null);
+  return { origin: 'this machine', key: key ?? null, fetch: send };
+}
+
+function remote(url: string, key: string | undefined): Connection | Failure {
+  const parsed = URL.parse(url);
+  if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
+    return usageFailure(
+      `${JSON.stringify(url)} is not the address of a service; write it like http://127.0.0.1:3000.`,
+    );
+  }
+  if (!key) return usageFailure('An API key is needed: give --key or set LETTERHAUS_API_KEY.');
+  const base = parsed.href.replace(/\/+$/, '');
+  const send: typeof fetch = (path, init) =>
+    fetch(base + String(path), { ...init, headers: withKey(init, key), redirect: 'manual' });
+  return { origin: parsed.origin, key, fetch: send };
+}
+
+function withKey(init: RequestInit | undefined, key: string | null): Record<string, string> {
+  const { authorization: _, ...headers } = (init?.headers ?? {}) as Record<string, string>;
+  return key === null ? headers : { ...headers, authorization: `Bearer ${key}` };
+}
+
+/** @returns a failure when no service answers this user there */
+function adminSocketOf(dataDir: string): { path: string } | Failure {
+  const elsewhere = 'or give --url and --key for one elsewhere';
+  try {
+    const found = statSync(dataDir, { throwIfNoEntry: false });
+    if (found !== undefined && !found.isDirectory()) {
+      return usageFailure(`${dataDir} is no folder: set LETTERHAUS_DATA_DIR to another folder.`);
+    }
+    const isForeign = found !== undefined && found.uid !== process.geteuid?.();
+    const running = readRunning(dataDir);
+    if (running?.kind === 'service' && running.adminSocket) return { path: running.adminSocket };
+    if (isForeign && process.geteuid?.() !== 0) {
+      return usageFailure(
+        `The data directory ${dataDir} belongs to another user (uid ${found.uid}): run this command as that user, ${elsewhere}.`,
+      );
+    }
+    if (running?.kind === 'service' && running.url === null) {
+      return notYet('The service is starting: repeat the command in a moment.');
+    }
+    if (running?.kind === 'service') {
+      return notYet('The service is one of an older version: restart it.');
+    }
+  } catch (error) {
+    return usageFailure(`The data directory cannot be read: ${(error as Error).message}.`);
+  }
+  return usageFailure(
+    `No service is running on this machine (data directory ${dataDir}): start it with \`letterhaus start\`, ${elsewhere}.`,
+  );
+}
+
+function notYet(message: string): Failure {
+  return { failed: message, code: 'service_unavailable', exitCode: 1 };
+}
+
+/** By node:http, which loads in a fifth of the time of a client with sockets. */
+function overSocket(socketPath: string, key: string | null): typeof fetch {
+  return async (path, init = {}) => {
+    const { request } = await import('node:http');
+    const { method = 'GET', body, signal } = init;
+    const headers = { ...withKey(init, key), host: 'localhost' };
+    return new Promise((resolve, reject) => {
+      const asked = request({
+        ...{ socketPath, method, path: String(path), headers },
+        ...(signal && { signal }),
+      });
+      asked.on('error', reject);
+      asked.on('response', (message) => resolve(responseOf(message)));
+      if (body instanceof Readable) body.on('error', reject).pipe(asked);
+      else asked.end(body);
+    });
+  };
+}
+
+function responseOf(message: IncomingMessage): Response {
+  const headers = Object.entries(message.headers).map(([name, value]): [string, string] => {
+    return [name, String(value)];
+  });
+  const body = Readable.toWeb(message) as ReadableStream<Uint8Array>;
+  return new Response(body as ConstructorParameters<typeof Response>[0], {
+    status: message.statusCode ?? 500,
+    headers,
+  });
+}
+
+export function noAnswer(origin: string, error: unknown): Failure {
+  const { message, cause } = error as Error & { cause?: Error };
+  const why = cause?.message || message;
+  return {
+    failed: `No answer from the service at ${origin} (${why}); check that it runs there.`,
+    code: 'service_unavailable',
+    exitCode: 1,
+  };
+}

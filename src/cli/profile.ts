@@ -1,0 +1,36 @@
+/** The service that `letterhaus login` has saved for this user: its address and an API key, readable for this user only. */
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { Env } from '../config/env-file.ts';
+
+export type Profile = { url: string; key: string };
+
+/** By the XDG Base Directory Specification, which ignores relative paths. */
+export function profileFile(env: Env): string {
+  const { XDG_CONFIG_HOME: asked = '', HOME: home = homedir() } = env;
+  const folder = asked.startsWith('/') ? asked : join(home, '.config');
+  return join(folder, 'letterhaus/profile.json');
+}
+
+/** null: nobody is logged in. */
+export function readProfile(env: Env): Profile | null {
+  try {
+    return JSON.parse(readFileSync(profileFile(env), 'utf8')) as Profile;
+  } catch (error) {
+    if (/ENOENT|ENOTDIR/.test((error as NodeJS.ErrnoException).code ?? '')) return null;
+    throw error;
+  }
+}
+
+export function saveProfile(env: Env, profile: Profile): string {
+  const file = profileFile(env);
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  writeFileSync(file, `${JSON.stringify(profile)}\n`, { mode: 0o600 });
+  chmodSync(file, 0o600); // one that was there keeps its mode
+  return file;
+}
+
+export function removeProfile(env: Env): void {
+  rmSync(profileFile(env), { force: true });
+}

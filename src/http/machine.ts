@@ -1,0 +1,23 @@
+/** Which requests are of the operator of this machine (admin-socket.ts). */
+import type { Socket } from 'node:net';
+import type { FastifyRequest } from 'fastify';
+import type { SessionState } from '../accounts/sessions/session-store.ts';
+
+const CONNECTIONS = new WeakSet<Socket>();
+
+export function isOfAdminSocket(socket: Socket): void {
+  CONNECTIONS.add(socket);
+}
+
+/** Whether the operator of this machine asks; a request with a key is one of its project, also on that socket. */
+export function isOfMachine({ raw, headers }: Pick<FastifyRequest, 'raw' | 'headers'>): boolean {
+  return headers.authorization === undefined && CONNECTIONS.has(raw.socket);
+}
+
+/** In place of the ids of a member and a key: nothing is stored under it. */
+export const NOBODY = '00000000-0000-0000-0000-000000000000';
+
+/** Whether this is the session that a request of the operator of this machine has. */
+export function isMachines({ memberId }: Pick<SessionState, 'memberId'>): boolean {
+  return memberId === NOBODY;
+}
