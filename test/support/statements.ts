@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import type { Database } from '../../src/database/database.ts';
-import { AcceptStore, findStored } from '../../src/accept/store/accept.ts';
+import { AcceptStore, findRemembered, findStored } from '../../src/accept/store/accept.ts';
 import * as addressLog from '../../src/suppressions/address-log-store.ts';
 import { AHEAD_MAX } from '../../src/emails/diagnosis/diagnosis-store.ts';
 import * as diagnosis from '../../src/emails/diagnosis/diagnosis-store.ts';
@@ -311,6 +311,11 @@ export const EXERCISES: readonly Exercise[] = [
     run: (stage) => acceptTogether(stage),
   },
   { what: 'accept beyond the limit', asks: 1, run: goBeyondTheLimit },
+  {
+    what: 'what a key was answered',
+    asks: 1,
+    run: ({ db, sender }) => findRemembered(db, sender, newId()),
+  },
   {
     what: 'what became of a batch',
     asks: BATCH,
