@@ -23,7 +23,8 @@ import {
   type Project,
 } from '../accounts/projects/project-store.ts';
 import type { SessionState } from '../accounts/sessions/session-store.ts';
-import { malformed, noSuch, refuse, sendProblem } from './errors.ts';
+import { noSuch } from '../core/refusals.ts';
+import { malformed, refuse, sendProblem } from './errors.ts';
 import { isOfAdminSocket, NOBODY } from './machine.ts';
 import { ABOUT_OWN_SESSION } from './roles.ts';
 import type { App, HttpServices } from './services.ts';

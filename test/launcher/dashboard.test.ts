@@ -14,7 +14,14 @@ cpSync(new URL('src', import.meta.url), process.argv[2], { recursive: true });
 `;
 
 async function makeSources(clone: Clone, build: string): Promise<void> {
-  for (const folder of ['web/src', 'web/public', 'src/core', 'src/http', 'src/mail/html', 'sdk/src']) {
+  for (const folder of [
+    'web/src',
+    'web/public',
+    'src/core',
+    'src/http',
+    'src/mail/html',
+    'sdk/src',
+  ]) {
     await mkdir(join(clone.root, folder), { recursive: true });
   }
   await writeFile(join(clone.root, 'web/build.js'), build);

@@ -18,7 +18,8 @@ const EXCEPTIONS: Record<string, readonly string[]> = {
 };
 
 /** What the browser shares with the service: rules without a side effect, and the types of the API. */
-const OF_THE_SERVICE = /^(?:src\/core\/|src\/mail\/html\/|src\/http\/roles\.ts$|sdk\/src\/api\.ts$)/;
+const OF_THE_SERVICE =
+  /^(?:src\/core\/|src\/mail\/html\/|src\/http\/roles\.ts$|sdk\/src\/api\.ts$)/;
 
 export const dashboardLayersAreKept: Rule = (files) =>
   files
