@@ -51,7 +51,7 @@ export type Meaning = Reason & {
 /** A meaning that has nothing but advice is a text. */
 type Consequences = string | Omit<Meaning, 'category' | 'blame'>;
 
-function meaning<Name extends string>(
+function meanings<Name extends string>(
   category: Category,
   blame: Blame,
   names: Readonly<Record<Name, Consequences>>,
@@ -64,7 +64,7 @@ function meaning<Name extends string>(
 }
 
 export const MEANINGS = {
-  ...meaning('mailbox', 'recipient', {
+  ...meanings('mailbox', 'recipient', {
     no_such_mailbox: {
       advice: 'The mailbox does not exist: check the address for a typing mistake.',
       suppress: true,
@@ -90,28 +90,28 @@ export const MEANINGS = {
     },
     domain_takes_no_mail: 'The domain says that it takes no mail: use another address.',
   }),
-  ...meaning('mailbox', 'receiver', {
+  ...meanings('mailbox', 'receiver', {
     mailbox_problem:
       "The recipient's server could not use the mailbox: ask the recipient if it works.",
   }),
-  ...meaning('policy', 'recipient', {
+  ...meanings('policy', 'recipient', {
     not_allowed_to_recipient:
       'The recipient takes mail from chosen senders only: ask to be let in.',
   }),
-  ...meaning('quota', 'recipient', {
+  ...meanings('quota', 'recipient', {
     mailbox_full: 'The mailbox is full: the recipient has to make room.',
     mailbox_too_busy: {
       advice: 'The mailbox receives more mail than its provider allows: send it less or later.',
       passes: true,
     },
   }),
-  ...meaning('greylist', 'receiver', {
+  ...meanings('greylist', 'receiver', {
     greylisted: {
       advice: 'The server makes new senders wait; nothing has to be done.',
       passes: true,
     },
   }),
-  ...meaning('policy', 'us', {
+  ...meanings('policy', 'us', {
     rate_limited: {
       advice:
         'The provider wants less mail at a time from this server; sending slows down by itself.',
@@ -119,7 +119,7 @@ export const MEANINGS = {
       passes: true,
     },
   }),
-  ...meaning('reputation', 'us', {
+  ...meanings('reputation', 'us', {
     blocked_for_now: {
       advice:
         'The provider blocks this server temporarily because of complaints or sudden volume; sending slows down by itself.',
@@ -136,27 +136,27 @@ export const MEANINGS = {
     dynamic_address:
       'The provider takes the sending IP address for that of a private connection: give it a PTR record of your own, or send through a relay.',
   }),
-  ...meaning('authentication', 'us', {
+  ...meanings('authentication', 'us', {
     no_reverse_dns: 'Give the sending IP address a PTR record whose name resolves to the address.',
   }),
-  ...meaning('policy', 'us', {
+  ...meanings('policy', 'us', {
     bad_helo: 'Set LETTERHAUS_HOSTNAME to the name that the sending IP address resolves to.',
   }),
-  ...meaning('authentication', 'sender', {
+  ...meanings('authentication', 'sender', {
     not_authenticated:
       'SPF, DKIM or DMARC did not pass: verify the DNS records of the sending domain.',
   }),
-  ...meaning('policy', 'sender', {
+  ...meanings('policy', 'sender', {
     sender_refused:
       'The server refuses the sending address or its domain: check that it can receive mail.',
     sender_unverified:
       'The server tried to verify the sender and was refused: check that mail to your return path is accepted.',
   }),
-  ...meaning('authentication', 'sender', {
+  ...meanings('authentication', 'sender', {
     sender_domain_unknown:
       'The server does not find the sending domain in DNS, or finds that it accepts no mail: give it an MX record.',
   }),
-  ...meaning('content', 'sender', {
+  ...meanings('content', 'sender', {
     spam: 'The server takes the message for spam: look at its links, wording and recipients.',
     virus: 'The server found something dangerous in the message: check attachments and links.',
     attachment_refused: 'The server takes no attachments of this kind: send a link instead.',
@@ -186,29 +186,29 @@ export const MEANINGS = {
       'The server does not support SMTPUTF8, which the header of the message needs: use ASCII addresses in it and encode its other fields (RFC 2047).',
     too_big: 'The message is larger than the server takes: send a link instead of an attachment.',
   }),
-  ...meaning('policy', 'receiver', {
+  ...meanings('policy', 'receiver', {
     refused_by_policy:
       "The server's rules refuse the message; its answer says more, or its postmaster does.",
     relay_denied:
       'The server says that it is not responsible for the domain: its MX records may be wrong.',
   }),
-  ...meaning('policy', 'us', {
+  ...meanings('policy', 'us', {
     no_ipv6:
       'The server takes no mail over IPv6 from here: give the sending server an IPv4 address.',
   }),
-  ...meaning('tls', 'us', {
+  ...meanings('tls', 'us', {
     tls_required: 'The server takes mail over TLS only, and no TLS came about.',
   }),
-  ...meaning('authentication', 'us', {
+  ...meanings('authentication', 'us', {
     login_refused: 'The relay refuses the login: check user and password in LETTERHAUS_RELAY_URL.',
   }),
-  ...meaning('network', 'receiver', {
+  ...meanings('network', 'receiver', {
     server_problem:
       "The recipient's server is overloaded or out of order; nothing has to be done here.",
     routing_problem: "The recipient's servers could not pass the message on among themselves.",
     loop: "The recipient's servers send the message in a loop: inform their postmaster.",
   }),
-  ...meaning('protocol', 'us', {
+  ...meanings('protocol', 'us', {
     not_understood:
       'The server did not understand the dialogue: please report the transcript as a bug.',
     too_many_recipients: {
@@ -216,53 +216,53 @@ export const MEANINGS = {
       slowDown: true,
     },
   }),
-  ...meaning('protocol', 'receiver', {
+  ...meanings('protocol', 'receiver', {
     no_smtputf8:
       "The recipient's server does not support SMTPUTF8, which an address with letters outside of ASCII needs: use an ASCII address of the recipient.",
   }),
-  ...meaning('expired', 'receiver', {
+  ...meanings('expired', 'receiver', {
     gave_up_elsewhere: 'A server on the way gave up after trying for too long.',
   }),
-  ...meaning('policy', 'us', {
+  ...meanings('policy', 'us', {
     session_refused:
       "The server does not talk to this server's IP address; other servers and times are tried.",
   }),
-  ...meaning('policy', 'receiver', {
+  ...meanings('policy', 'receiver', {
     unknown_permanent:
       'The server refused for good without a reason that is known: read its answer.',
   }),
-  ...meaning('network', 'receiver', {
+  ...meanings('network', 'receiver', {
     unknown_temporary: 'The server could not take the message just now; it is tried again.',
   }),
-  ...meaning('network', 'receiver', {
+  ...meanings('network', 'receiver', {
     // No usable reply: only the connection is known.
     unreachable: "The recipient's mail server cannot be reached; it is tried again.",
     fell_silent: "The recipient's mail server fell silent or hung up; it is tried again.",
     lost_in_doubt:
       'The connection was lost before the server confirmed the message: it may have arrived, and is tried again with the same Message-ID.',
   }),
-  ...meaning('protocol', 'receiver', {
+  ...meanings('protocol', 'receiver', {
     spoke_nonsense: 'The server violates the SMTP protocol; it is tried again.',
   }),
-  ...meaning('tls', 'receiver', {
+  ...meanings('tls', 'receiver', {
     no_tls: 'No TLS connection came about: the server has to offer it with a valid certificate.',
   }),
-  ...meaning('network', 'us', {
+  ...meanings('network', 'us', {
     taken_over:
       'Another worker reclaimed the email before the message was sent; nothing has to be done.',
   }),
-  ...meaning('mailbox', 'recipient', {
+  ...meanings('mailbox', 'recipient', {
     // DNS has no mail server; see also no_such_domain and domain_takes_no_mail.
     no_mail_host: 'The domain exists but has no mail server: use another address.',
   }),
-  ...meaning('policy', 'receiver', {
+  ...meanings('policy', 'receiver', {
     no_public_host:
       'The domain names only mail servers at addresses that are not public; its owner has to publish a public one.',
   }),
-  ...meaning('network', 'receiver', {
+  ...meanings('network', 'receiver', {
     dns_unavailable: 'Name servers did not answer usefully; it will be tried again.',
   }),
-  ...meaning('policy', 'receiver', {
+  ...meanings('policy', 'receiver', {
     // A report without a reason.
     returned_without_reason:
       'A server on the way sent the email back without a reason that is understood.',
