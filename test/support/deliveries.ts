@@ -45,7 +45,7 @@ export function newDelivery(to = 'jo@example.net', changes: Partial<Delivery> = 
     weightBytes: 24 * 1024,
     address: address(to),
     holder: newId(),
-    heldSinceMs: 0,
+    leasedSinceMs: 0,
     expiresAtMs: 1_000_000,
     suppressed: false,
     domainDeleted: false,

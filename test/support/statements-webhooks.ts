@@ -41,7 +41,8 @@ export async function tellBatch(stage: Stage): Promise<void> {
   const endpoint = { projectId, endpointId: deadEndpointId, lowWaterMs: -Infinity, room: 32 };
   const claimed = await webhooks.claimWebhooks(db.notifying, holder, [endpoint]);
   const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
-  await webhooks.releaseWebhooks(db.notifying, released, { holder, delayMs: 0 });
+  const claims = released.map((claim) => ({ ...claim, delayMs: 0 }));
+  await webhooks.releaseWebhooks(db.notifying, claims);
   const outcomes = new WebhookOutcomes(db.notifying, {
     ...SETTLING,
     holder: () => holder,

@@ -42,7 +42,7 @@ import {
   forgetHistory,
   shortenHistories,
 } from '../../src/suppressions/history-store.ts';
-import { releaseUnknownWebhooks } from '../../src/webhooks/sending/queue-store.ts';
+import { findUnknownWebhooks } from '../../src/webhooks/sending/queue-store.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import {
   addUp,
@@ -480,7 +480,7 @@ export const AFTER_A_DEATH: readonly Exercise[] = [
     asks: Infinity,
     run: async ({ db, holder }) => {
       await queue.findUnknownClaims(db.settling, holder, []);
-      await releaseUnknownWebhooks(db.notifying, holder, []);
+      await findUnknownWebhooks(db.notifying, holder, []);
     },
   },
   {

@@ -83,7 +83,7 @@ function deliverTo(
     attempted: () => {},
     takesReports: true,
     putOff: { note: () => {}, retryMs: () => 1_000 },
-    holds: () => true,
+    isLeased: () => true,
     builder: {
       build: async () => ({
         parts: [Buffer.from(MESSAGE)],
@@ -134,7 +134,7 @@ function deliverTo(
 test('an attempt that a stop leaves in doubt names the server that may have the message', async () => {
   await using mx = await startFakeMx({ startTls: 'offered', phases: { data: NEVER } });
   const delivery = newDelivery('jo@receiver.test', {
-    heldSinceMs: performance.now(),
+    leasedSinceMs: performance.now(),
     expiresAtMs: performance.now() + 3600_000,
   });
   const settled: Settlement[] = [];
@@ -226,11 +226,11 @@ test('mail that expires while its domain is not verified names that as the reaso
 test('no outcome is settled for a delivery that this worker does not hold', async () => {
   await using mx = await startFakeMx();
   const delivery = newDelivery('jo@receiver.test', {
-    heldSinceMs: performance.now(),
+    leasedSinceMs: performance.now(),
     expiresAtMs: performance.now() + 3600_000,
   });
   const settled: Settlement[] = [];
-  const deliver = deliverTo(mx, delivery, settled, { holds: () => false });
+  const deliver = deliverTo(mx, delivery, settled, { isLeased: () => false });
   await assert.rejects(deliver(delivery, new Cutoff()), /does not hold/);
   assert.deepEqual(settled, []);
 });
@@ -238,7 +238,7 @@ test('no outcome is settled for a delivery that this worker does not hold', asyn
 /** Under way, and without a slot already. */
 function newWaitingDelivery() {
   const delivery = newDelivery('jo@receiver.test', {
-    heldSinceMs: performance.now(),
+    leasedSinceMs: performance.now(),
     expiresAtMs: performance.now() + 3600_000,
   });
   const slots = new Slots({ waitingBytesMax: Infinity });
@@ -286,8 +286,8 @@ test('a message that is being sent is not given up', async () => {
 });
 
 function inAnHour(): Delivery {
-  const [heldSinceMs, expiresAtMs] = [performance.now(), performance.now() + 3600_000];
-  return newDelivery('jo@receiver.test', { heldSinceMs, expiresAtMs });
+  const [leasedSinceMs, expiresAtMs] = [performance.now(), performance.now() + 3600_000];
+  return newDelivery('jo@receiver.test', { leasedSinceMs, expiresAtMs });
 }
 
 const uplink = (isDown: boolean) => [{ kind: 'uplink' as const, isDown, failedForMs: 20_000 }];

@@ -52,8 +52,8 @@ export type DeliverOptions = AttemptOptions & {
   settling: Pick<SettleStore, 'settle'>;
   /** The attempt has ended, before its outcome is settled: its provider may start another one. */
   attempted: (delivery: Delivery) => void;
-  /** Whether this worker holds the delivery; an outcome of any other must not be settled. */
-  holds: (delivery: Delivery) => boolean;
+  /** Whether the delivery is leased to this worker; an outcome of any other must not be settled. */
+  isLeased: (delivery: Delivery) => boolean;
   /** Whether this host has a name for EHLO; else live mail is deferred. */
   hasHostName: boolean;
   /** What the lines of attempts have of the recipient. */
@@ -100,7 +100,7 @@ async function endWithoutAttempt(
   if (delivery.suppressed) return SUPPRESSED;
   if (delivery.domainUnverified) return DOMAIN_UNVERIFIED;
   if (!hasHostName && delivery.message.environment === 'live') return NO_HOST_NAME;
-  if (nowMs - delivery.heldSinceMs < RECHECK_AFTER_MS) return null;
+  if (nowMs - delivery.leasedSinceMs < RECHECK_AFTER_MS) return null;
   const { domainDeleted, suppressed } = await stoppedNow(db, {
     ...delivery.message,
     address: delivery.address,
@@ -212,7 +212,7 @@ async function settle(
   const { attempt, startedMs, thenComplains = false, retryMs } = ended;
   const outcome = await afterDoubt(delivery, ended.outcome, options);
   const { world, log, settling, retryWaitsMs } = options;
-  if (!options.holds(delivery)) {
+  if (!options.isLeased(delivery)) {
     throw new Error('an outcome is to be settled for a delivery that this worker does not hold');
   }
   const wait = { retryWaitsMs, ...(retryMs !== undefined && { retryMs }) };
@@ -230,7 +230,7 @@ async function settle(
       provider: delivery.provider,
       code: outcome.smtp?.code ?? null,
       durationMs,
-      firstAfterMs: isFirst ? startedMs - delivery.heldSinceMs : null,
+      firstAfterMs: isFirst ? startedMs - delivery.leasedSinceMs : null,
     });
   }
   logAttempt(delivery, outcome, { log, durationMs, recipients: options.logRecipients });

@@ -3,7 +3,7 @@
  *
  * A change walks over the queue's key in steps, project by project, so that no statement is long. Rows
  * that a worker holds are not changed, because an SMTP transaction cannot be undone. A retry asks those
- * workers to compare their claims with their memory (delivery/queue/releases.ts), and releases rows whose
+ * workers to compare their claims with their memory (database/leased-queue.ts), and releases rows whose
  * holder does not exist. Held mail is not claimed; it becomes due when it expires, so that it always
  * ends. Released mail is not held again because of a paused domain. No change makes scheduled mail due
  * before its time.

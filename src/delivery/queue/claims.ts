@@ -9,6 +9,7 @@
  */
 import type { World } from '../../lib/world.ts';
 import type { Queryable } from '../../database/database.ts';
+import { LowWater } from '../../database/leased-queue.ts';
 import {
   claimQueues,
   claimOldest,
@@ -29,8 +30,6 @@ const WALK_PROJECTS_MAX = 32;
 const WALK_PROVIDERS_MAX = 192;
 /** Claims start at the last due time seen, less the time that a transaction may take to commit. */
 const LOW_WATER_MARGIN_MS = 60_000;
-const FULL_SCAN_EVERY_MS = 60_000;
-const START = new Date(0);
 /**
  * A destination whose provider is not known may be one of thousands at an unreachable provider, so the
  * deliveries of each and the number of such destinations are limited.
@@ -97,6 +96,10 @@ export class Claims {
     return this.#takeFairly(holder);
   }
 
+  #from(): Date {
+    return new Date(Math.max(0, this.#lowWater.fromMs(LOW_WATER_MARGIN_MS)));
+  }
+
   /** Null: there is a backlog. */
   async #takeOldest(holder: string): Promise<ClaimedRecipient[] | null> {
     const queues = this.#fairQueue.fullQueues();
@@ -105,7 +108,7 @@ export class Claims {
       holder,
       max,
       window: CLAIM_MAX,
-      from: this.#lowWater.from(),
+      from: this.#from(),
       fullProjects: this.#fairQueue.fullProjects(),
       fullQueues: queues.map(({ projectId, provider }) => tenantQueueKey(projectId, provider)),
     });
@@ -114,12 +117,12 @@ export class Claims {
     this.hasMore = claimed.length < seen;
     const newest = claimed.at(-1);
     // The mark moves only if nothing is left: what was not claimed may be older than the newest.
-    if (newest && !this.hasMore && !wentBack) this.#lowWater.raise(newest.dueAt);
+    if (newest && !this.hasMore && !wentBack) this.#lowWater.raise(newest.dueAt.getTime());
     return claimed;
   }
 
   async #takeFairly(holder: string): Promise<Claimed> {
-    const from = this.#lowWater.from();
+    const from = this.#from();
     const found = await findQueues(this.#db, {
       project: this.#project,
       projects: WALK_PROJECTS_MAX,
@@ -134,7 +137,7 @@ export class Claims {
     const claimed =
       queues.length === 0
         ? []
-        : await claimQueues(this.#db, { holder, queues, from: wentBack ? START : from });
+        : await claimQueues(this.#db, { holder, queues, from: wentBack ? new Date(0) : from });
     this.#noteMore(queues, claimed);
     return { claimed, outlook: this.#outlook(claimed.length > 0) };
   }
@@ -228,46 +231,6 @@ export class Claims {
     this.#isBacklog = false;
     this.#withMore.clear();
     return 'done';
-  }
-}
-
-/**
- * The due time from which claims read: nothing below it waits. It is on the database's clock, so it starts
- * again when that goes back, as after a fail-over to a server that is behind.
- */
-class LowWater {
-  readonly #world: Pick<World, 'monotonicMs'>;
-  #mark = START;
-  #seenMs = -Infinity;
-  #fullScanAtMs = -Infinity;
-
-  constructor(world: Pick<World, 'monotonicMs'>) {
-    this.#world = world;
-  }
-
-  /** Where the next claim starts; once a minute at the beginning. */
-  from(): Date {
-    const nowMs = this.#world.monotonicMs();
-    if (nowMs < this.#fullScanAtMs) return this.#mark;
-    this.#fullScanAtMs = nowMs + FULL_SCAN_EVERY_MS;
-    return START;
-  }
-
-  /** Whether the database's clock went back since the last claim. The mark starts again if it did. */
-  wentBack(databaseMs: number): boolean {
-    const wentBack = databaseMs < this.#seenMs;
-    this.#seenMs = databaseMs;
-    if (wentBack) this.startAnew();
-    return wentBack;
-  }
-
-  startAnew(): void {
-    this.#mark = START;
-  }
-
-  /** Everything due at this time was claimed. */
-  raise(dueAt: Date): void {
-    this.#mark = new Date(dueAt.getTime() - LOW_WATER_MARGIN_MS);
   }
 }
 

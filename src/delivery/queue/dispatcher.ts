@@ -3,8 +3,8 @@
  *
  * There are two sources of work: emails that the accept path hands over in memory, so that the first attempt
  * starts within milliseconds, and rows of the queue table that are due and claimed. Both are limited in number and
- * bytes; the rest stays in the table. Everything in memory is held under the lease (lease.ts),
- * and every outcome is fenced by it.
+ * bytes; the rest stays in the table. Everything in memory is claimed under the lease (lease.ts),
+ * and every outcome is fenced by it (leased-queue.ts).
  *
  * The route of a destination is looked up before its mail starts, so that mail of thousands of domains at one
  * unreachable provider is queued under that provider before any of it is tried. A delivery that cannot start
@@ -16,16 +16,23 @@ import { failpoint } from '../../lib/failpoint.ts';
 import { Members } from '../../lib/live-set.ts';
 import type { World } from '../../lib/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../../database/database.ts';
+import { AWAY_PAUSE_MS, LeasedQueue } from '../../database/leased-queue.ts';
 import { headOf, loadHeads, loadMessages, type StoredMessage } from '../attempt/message-store.ts';
-import { holdClaims, type ClaimedRecipient, type QueuedEmail } from './queue-store.ts';
+import {
+  putOnHold,
+  RECIPIENTS,
+  type ClaimedRecipient,
+  type QueuedEmail,
+  type RecipientClaim,
+  type RecipientKey,
+} from './queue-store.ts';
 import { Claims } from './claims.ts';
 import { Cutoff } from '../attempt/attempt.ts';
 import type { Connections } from '../shaping/connections.ts';
 import { type Contents, isLarge, sizeOf } from '../attempt/contents.ts';
 import type { Deliver } from '../attempt/deliver.ts';
-import { PollTimer } from './poll-timer.ts';
 import type { PutOff } from './put-off.ts';
-import { AWAY_PAUSE_MS, Releases, UnknownClaims } from './releases.ts';
+import { releaseWhenStored } from './releases.ts';
 import { type Delivery, FairQueue, type ProviderRules, WEIGHT_BYTES } from './fair-queue.ts';
 import type { MailRouting } from '../route/mail-routing.ts';
 import { SIMULATOR_PROVIDER } from '../attempt/simulator.ts';
@@ -46,17 +53,17 @@ type DispatcherOptions = {
   unsettled: {
     /** No delivery starts until they are written. */
     readonly isBlocked: boolean;
-    kept(): Iterable<{ emailId: string; position: number }>;
+    kept(): Iterable<RecipientKey>;
   };
   /** Shorter in tests. */
   unknownFateMs?: number;
 };
 
-/** An accepted email whose recipients this worker holds already; accept/accept.ts makes it. */
+/** An accepted email whose recipients this worker has claimed already; accept/accept.ts makes it. */
 type HandedOver = {
   message: StoredMessage;
   recipients: readonly Pick<Delivery, 'position' | 'address' | 'destination'>[];
-  /** The lease under which they are held. */
+  /** The lease under which they are claimed. */
   holder: string;
   lifetimeMs: number;
 };
@@ -67,17 +74,14 @@ type Incoming = Omit<Delivery, 'provider' | 'weightBytes'>;
 /** Deliveries of test mail under way at once. */
 const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
-/** After IDLE_AFTER_MS without work. At POLL_MS polling takes half of the CPU time of an idle worker. */
-const IDLE_POLL_MS = 2_000;
-const IDLE_AFTER_MS = 10_000;
 /** Between two polls of a backlog of which nothing can start. */
 const WALK_EVERY_MS = 50;
-/** A statement ends after 20 s at the latest. After this time an unanswered one was committed or rolled back. */
-const UNKNOWN_FATE_MS = 30_000;
 /** After a suspension the mail becomes due spread over this time. */
 const RESUME_SPREAD_MS = 10_000;
 /** Mail that expires before the suspension ends is tried nevertheless, as soon as there is room. */
 const URGENT_AGAIN_MS = 1_000;
+/** Mail that waits for longer is remembered in case that our uplink is down (put-off.ts). */
+const PUT_OFF_FROM_MS = 1_000;
 /** How long a stop waits for attempts that have not written the final dot, and for those that have. */
 const STOP_UNSENT_WITHIN_MS = 2_000;
 const STOP_WITHIN_MS = 25_000;
@@ -89,15 +93,11 @@ export class Dispatcher {
   readonly #fairQueue: FairQueue;
   readonly #claims: Claims;
   #cutoff = new Cutoff();
-  readonly #releases: Releases;
-  readonly #polls = new PollTimer(() => this.#poll());
+  readonly #queue: LeasedQueue<RecipientKey, RecipientClaim>;
   #isRunning = false;
   #idle: (() => void) | undefined;
-  /** Everything in memory that has not ended. Other rows under this lease are unknown claims (releases.ts). */
-  readonly #held = new Members<Delivery>();
-  readonly #unknownClaims: UnknownClaims;
-  #checksSeen = 0;
-  #lastWorkMs = -Infinity;
+  /** Everything in memory that has not ended. Other rows under this lease are unknown claims (leased-queue.ts). */
+  readonly #inMemory = new Members<Delivery>();
 
   constructor(options: DispatcherOptions) {
     const { connections } = options;
@@ -109,11 +109,13 @@ export class Dispatcher {
       promptChanged: (provider, isPrompt) => connections.promptChanged(provider, isPrompt),
     });
     this.#claims = new Claims({ ...options, providers: this.#fairQueue });
-    this.#releases = new Releases({ ...options, isRunning: () => this.#isRunning });
-    this.#unknownClaims = new UnknownClaims({
+    this.#queue = new LeasedQueue({
       ...options,
+      table: RECIPIENTS,
+      claim: (holder) => this.#claim(holder),
       known: () => this.#known(),
-      fateKnownAfterMs: options.unknownFateMs ?? UNKNOWN_FATE_MS,
+      startAnew: () => this.#claims.startAnew(),
+      everyMs: POLL_MS,
     });
     connections.onPrompt((provider) => {
       this.#fairQueue.answersPromptly(provider);
@@ -122,14 +124,14 @@ export class Dispatcher {
     connections.onChange((provider) => {
       this.#fairQueue.open(provider);
       this.#pump();
-      if (this.#claims.hasMore) this.#polls.soon();
+      if (this.#claims.hasMore) this.#queue.soon();
     });
   }
 
   start(): void {
     this.#isRunning = true;
     if (this.#cutoff.isClosed) this.#cutoff = new Cutoff(); // after a pause
-    this.#polls.start();
+    this.#queue.start();
   }
 
   /** The provider of a destination (fair-queue.ts); test mail has one of its own. */
@@ -163,9 +165,9 @@ export class Dispatcher {
     );
   }
 
-  /** Whether this worker holds the delivery: neither ended nor released. */
-  holds(delivery: Delivery): boolean {
-    return this.#held.has(delivery);
+  /** Whether the delivery is leased to this worker: neither ended nor released. */
+  isLeased(delivery: Delivery): boolean {
+    return this.#inMemory.has(delivery);
   }
 
   /** The attempt has ended, and its outcome is to be settled. Never throws: the message may have been sent. */
@@ -182,25 +184,25 @@ export class Dispatcher {
 
   /** Takes recipients that the accept path stored under this worker's lease. */
   handOver({ message, recipients, holder, lifetimeMs }: HandedOver): void {
-    const heldSinceMs = this.#options.world.monotonicMs();
+    const leasedSinceMs = this.#options.world.monotonicMs();
     const contentBytes = sizeOf(message);
     if (isLarge(contentBytes)) this.#options.contents.keep(message);
-    const held = {
+    const claimed = {
       message: isLarge(contentBytes) ? headOf(message) : message,
       content: isLarge(contentBytes) ? null : message,
       contentBytes,
       holder,
       claim: 1,
       attempts: 0,
-      heldSinceMs,
+      leasedSinceMs,
       dueAtMs: message.createdAt.getTime(),
-      expiresAtMs: heldSinceMs + lifetimeMs,
+      expiresAtMs: leasedSinceMs + lifetimeMs,
       suppressed: false,
       domainDeleted: false,
       domainUnverified: false,
     };
     const deliveries = this.#deliveriesOf(
-      recipients.map((recipient) => ({ ...recipient, ...held })),
+      recipients.map((recipient) => ({ ...recipient, ...claimed })),
     );
     if (!this.#isRunning) return void this.#release(deliveries, () => 0);
     for (const delivery of deliveries) this.#add(delivery);
@@ -210,13 +212,13 @@ export class Dispatcher {
 
   /** Polls now: something in the table has become free. */
   look(): void {
-    this.#polls.soon();
+    this.#queue.soon();
   }
 
   /** Emails whose accept statement was not answered: released if they were stored. */
   releaseLater(emails: readonly QueuedEmail[]): void {
     const holder = this.#options.lease.holder();
-    if (holder !== null) this.#releases.releaseLater(emails, holder);
+    if (holder !== null) releaseWhenStored(this.#options.db, emails, holder);
   }
 
   get waiting(): number {
@@ -233,7 +235,7 @@ export class Dispatcher {
    */
   async pause(): Promise<void> {
     this.#isRunning = false;
-    await this.#polls.stop();
+    await this.#queue.stop();
     await this.#release(this.#fairQueue.drain(), () => 0);
     await this.#untilIdle(STOP_UNSENT_WITHIN_MS);
     this.#cutoff.cutUnsent();
@@ -268,7 +270,7 @@ export class Dispatcher {
 
   /** Queues a delivery. While its route is not known, the queue is closed and the route is looked up. */
   #add(delivery: Delivery): void {
-    this.#held.add(delivery);
+    this.#inMemory.add(delivery);
     this.#fairQueue.add(delivery);
     const { provider, destination } = delivery;
     if (provider === SIMULATOR_PROVIDER || this.#fairQueue.isClosed(provider)) return;
@@ -325,20 +327,27 @@ export class Dispatcher {
     );
   }
 
-  #release(
+  async #release(
     deliveries: readonly Delivery[],
     delayMsOf: (delivery: Delivery) => number,
   ): Promise<void> {
-    for (const delivery of deliveries) this.#held.delete(delivery);
-    return this.#releases.release(deliveries, delayMsOf);
+    const decidedMs = this.#options.world.monotonicMs();
+    const claims = deliveries.map((delivery) => {
+      this.#inMemory.delete(delivery);
+      const { projectId, id: emailId } = delivery.message;
+      return { ...delivery, projectId, emailId, delayMs: delayMsOf(delivery) };
+    });
+    await this.#queue.release(claims);
+    const later = claims.filter(({ delayMs }) => delayMs >= PUT_OFF_FROM_MS);
+    this.#options.putOff.note(later, decidedMs);
   }
 
   async #run(delivery: Delivery): Promise<void> {
-    const { deliver, log, world } = this.#options;
-    this.#lastWorkMs = world.monotonicMs();
+    const { deliver, log } = this.#options;
+    this.#queue.worked();
     const watch = setInterval(() => this.#leaveSlot(delivery, watch), SILENT_AFTER_MS);
     try {
-      // A lock timeout is thrown: the delivery is released, or found again by releases.ts.
+      // A lock timeout is thrown: the delivery is released, or found again by leased-queue.ts.
       const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
         pauseMs: AWAY_PAUSE_MS,
         mayRetry: () => this.#isRunning,
@@ -351,7 +360,7 @@ export class Dispatcher {
       await this.#release([delivery], () => 60_000);
     } finally {
       clearInterval(watch);
-      this.#held.delete(delivery);
+      this.#inMemory.delete(delivery);
       this.#countDone(delivery);
       this.#pump();
       if (this.#fairQueue.underWay === 0) this.#idle?.();
@@ -366,7 +375,7 @@ export class Dispatcher {
   }
 
   #claimMore(delivery: Delivery): void {
-    if (this.#claims.hasMore && this.#fairQueue.wantsMore(delivery)) this.#polls.soon();
+    if (this.#claims.hasMore && this.#fairQueue.wantsMore(delivery)) this.#queue.soon();
   }
 
   #countDone(delivery: Delivery): void {
@@ -378,56 +387,28 @@ export class Dispatcher {
     }
   }
 
-  /** Claims what is due, as far as there is room. @returns the milliseconds until the next poll */
-  async #poll(): Promise<number> {
-    const holder = this.#options.lease.holder();
-    if (holder === null) return POLL_MS;
-    try {
-      await this.#releaseUnknownClaims(holder);
-      if (this.#options.unsettled.isBlocked) return POLL_MS;
-      this.#pump();
-      const { claimed: all, outlook } = await this.#claims.take(holder);
-      const claimed = await this.#holdPaused(all, holder);
-      await this.#takeIn(claimed, holder);
-      return { more: 0, walking: WALK_EVERY_MS, done: this.#pollDelayMs }[outlook];
-    } catch (error) {
-      // The claim may have been committed: this worker then holds rows that are not in its memory.
-      this.#unknownClaims.compareLater();
-      if (!(error instanceof DatabaseUnavailable)) {
-        this.#options.log.error({ err: error }, 'claiming due work failed');
-      }
-      return POLL_MS;
-    }
+  /** Claims what is due, as far as there is room. @returns the milliseconds until the next poll; null: the interval */
+  async #claim(holder: string): Promise<number | null> {
+    if (this.#options.unsettled.isBlocked) return null;
+    this.#pump();
+    const { claimed, outlook } = await this.#claims.take(holder);
+    await this.#takeIn(await this.#withoutPaused(claimed, holder), holder);
+    return { more: 0, walking: WALK_EVERY_MS, done: null }[outlook];
   }
 
-  get #pollDelayMs(): number {
-    const idleMs = this.#options.world.monotonicMs() - this.#lastWorkMs;
-    return idleMs < IDLE_AFTER_MS ? POLL_MS : IDLE_POLL_MS;
-  }
-
-  async #releaseUnknownClaims(holder: string): Promise<void> {
-    const asked = this.#options.lease.checksWanted();
-    if (asked !== this.#checksSeen) {
-      this.#claims.startAnew();
-      this.#unknownClaims.compareNow();
-    }
-    this.#checksSeen = asked;
-    await this.#unknownClaims.release(holder);
-  }
-
-  *#known(): Iterable<{ emailId: string; position: number }> {
-    for (const { message, position } of this.#held) yield { emailId: message.id, position };
+  *#known(): Iterable<RecipientKey> {
+    for (const { message, position } of this.#inMemory) yield { emailId: message.id, position };
     yield* this.#options.unsettled.kept();
   }
 
   /** Puts mail of paused sending domains on hold, unless it has expired. */
-  async #holdPaused(
+  async #withoutPaused(
     claimed: readonly ClaimedRecipient[],
     holder: string,
   ): Promise<readonly ClaimedRecipient[]> {
     const paused = claimed.filter(({ isPaused, remainingMs }) => isPaused && remainingMs > 0);
     if (paused.length === 0) return claimed;
-    await holdClaims(this.#options.db, paused, holder);
+    await putOnHold(this.#options.db, paused, holder);
     return claimed.filter((one) => !paused.includes(one));
   }
 
@@ -442,15 +423,15 @@ export class Dispatcher {
     ];
     const heads = large.length === 0 ? null : await loadHeads(db, large);
     const messages = small.length === 0 ? null : await loadMessages(db, small);
-    const heldSinceMs = world.monotonicMs();
+    const leasedSinceMs = world.monotonicMs();
     const incoming = claimed.map((one) => {
       const content = messages?.get(one.emailId) ?? null;
       const message = content ?? heads?.get(one.emailId);
       if (!message) throw new Error(`queued email ${one.emailId} has no content`);
-      const expiresAtMs = heldSinceMs + one.remainingMs;
+      const expiresAtMs = leasedSinceMs + one.remainingMs;
       const [contentBytes, dueAtMs] = [one.sizeBytes, one.dueAt.getTime()];
-      const held = { holder, heldSinceMs, expiresAtMs, dueAtMs };
-      return { ...one, message, content, contentBytes, ...held };
+      const times = { leasedSinceMs, expiresAtMs, dueAtMs };
+      return { ...one, message, content, contentBytes, holder, ...times };
     });
     for (const delivery of this.#deliveriesOf(incoming)) this.#add(delivery);
     void this.#release(this.#fairQueue.takeFromLargest(), () => 0);

@@ -21,7 +21,7 @@ import type { ClaimedRecipient } from './queue-store.ts';
 import { type SlotKind, type Place, Slots } from '../shaping/slots.ts';
 import { Turns } from './turns.ts';
 
-/** One recipient that this worker holds. */
+/** One recipient that is leased to this worker. */
 export type Delivery = Pick<
   ClaimedRecipient,
   'position' | 'claim' | 'attempts' | 'destination' | 'address'
@@ -33,10 +33,10 @@ export type Delivery = Pick<
   contentBytes: number;
   /** Its provider (delivery/route/mail-routing.ts); changes when the destination's mail servers become known. */
   provider: string;
-  /** The lease under which it is held; an outcome under another lease is fenced off. */
+  /** The lease under which it is claimed; an outcome under another lease is fenced off. */
   holder: string;
   /** On the monotonic clock: when it came into memory, and when it must have been delivered. */
-  heldSinceMs: number;
+  leasedSinceMs: number;
   expiresAtMs: number;
   /** Determines its place in its tenant queue, on the database's clock. */
   dueAtMs: number;

@@ -51,7 +51,7 @@ export class Lease {
   holder = (): string | null => this.#holder;
 
   /**
-   * Counts up whenever the table should be compared with memory (releases.ts): an operator asks for
+   * Counts up whenever the table should be compared with memory (database/leased-queue.ts): an operator asks for
    * it, the database was unavailable, or its server is another one, which may lack the last commits.
    */
   checksWanted = (): number => this.#checksWanted;

@@ -1,9 +1,9 @@
 /** Makes mail that waits in the queue due earlier, because what it waits for is over (delivery/queue/put-off.ts). */
 import type { Queryable } from '../../database/database.ts';
-import { IS_FREE, type Release } from './queue-store.ts';
+import { IS_FREE, type RecipientClaim } from './queue-store.ts';
 
 /** `claim`: the one under which it was put off. */
-export type PutOffClaim = Pick<Release, 'projectId' | 'emailId' | 'position' | 'claim'>;
+export type PutOffClaim = Pick<RecipientClaim, 'projectId' | 'emailId' | 'position' | 'claim'>;
 
 // Project and email are repeated as arrays, so that any join plan starts from them.
 const BRING_FORWARD = `
@@ -18,7 +18,7 @@ update queue q
 returning 1`;
 
 /**
- * Due after `delayMs` at the latest. Changes nothing that was claimed or held since.
+ * Due after `delayMs` at the latest. Changes nothing that was claimed or put on hold since.
  * @returns the number of recipients that are due earlier now
  */
 export async function bringForward(

@@ -15,6 +15,11 @@ import { addressKey, type Address } from '../../mail/address.ts';
 import { holdsBack } from '../../suppressions/held-back-store.ts';
 import { keyOf } from '../../database/address-keys.ts';
 import type { Queryable } from '../../database/database.ts';
+import {
+  type LeasedTable,
+  type Released,
+  UNKNOWN_CLAIMS_MAX,
+} from '../../database/leased-queue.ts';
 
 /**
  * The queue row `q` has no holder. With `holder is null` the planner could choose an index of only such
@@ -39,26 +44,21 @@ update queue q
    and q.project_id = any($1::uuid[]) and q.email_id = any($2::uuid[])
 returning 1`;
 
-/**
- * @property delayMs minimum time until it is claimed again; 0: it keeps its age
- * @property inDoubt it may have been delivered; absent: it was not
- */
-export type Release = {
+export type RecipientKey = { emailId: string; position: number };
+
+export type RecipientClaim = RecipientKey & {
   projectId: string;
-  emailId: string;
-  position: number;
   claim: number;
   provider: string;
-  holder: string;
-  delayMs: number;
+  /** It may have been delivered. */
   inDoubt?: boolean;
 };
 
-/**
- * Releases claims that were not attempted, with their provider if it is known now.
- * @returns the number that were still held by these claims
- */
-export async function releaseClaims(db: Queryable, claims: readonly Release[]): Promise<number> {
+/** Releases claims with their provider, if it is known now. Without a delay a row keeps its age. */
+export async function releaseClaims(
+  db: Queryable,
+  claims: readonly Released<RecipientClaim>[],
+): Promise<number> {
   failpoint('give_back_before_commit');
   const released = await db.query({ name: 'release', text: RELEASE }, [
     claims.map((claim) => claim.projectId),
@@ -82,8 +82,8 @@ update queue q
    and q.claim = i.claim and q.holder = $6::uuid
    and q.project_id = any($1::uuid[]) and q.email_id = any($2::uuid[])`;
 
-/** Holds claimed recipients of a paused sender until they are released or expire. */
-export async function holdClaims(
+/** Puts claimed recipients of a paused sender on hold, until they are released or expire. */
+export async function putOnHold(
   db: Queryable,
   claims: readonly Pick<
     ClaimedRecipient,
@@ -120,14 +120,6 @@ export async function releaseEmails(
   await db.query(RELEASE_EMAILS, [projectIds, emails.map(({ id }) => id), holder]);
 }
 
-/** A recipient that has a holder according to the queue table. */
-export type UnknownClaim = Pick<
-  Release,
-  'projectId' | 'emailId' | 'position' | 'claim' | 'provider'
->;
-
-export const UNKNOWN_CLAIMS_MAX = 10_000;
-
 const FIND_UNKNOWN_CLAIMS = `
 select q.project_id as "projectId", q.email_id as "emailId", q.position, q.claim, q.provider
   from queue q
@@ -136,19 +128,26 @@ select q.project_id as "projectId", q.email_id as "emailId", q.position, q.claim
                     where k.email_id = q.email_id and k.position = q.position)
  limit ${UNKNOWN_CLAIMS_MAX}`;
 
-/**
- * Rows of a holder that does not have them in memory. Reads the whole queue: every few minutes.
- * @param known the claims in the holder's memory
- */
+/** Reads the whole queue: every few minutes. */
 export function findUnknownClaims(
   db: Queryable,
   holder: string,
-  known: readonly { emailId: string; position: number }[],
-): Promise<UnknownClaim[]> {
+  known: readonly RecipientKey[],
+): Promise<RecipientClaim[]> {
   const emailIds = known.map((one) => one.emailId);
   const positions = known.map((one) => one.position);
-  return db.query<UnknownClaim>(FIND_UNKNOWN_CLAIMS, [holder, emailIds, positions]);
+  return db.query<RecipientClaim>(FIND_UNKNOWN_CLAIMS, [holder, emailIds, positions]);
 }
+
+export const RECIPIENTS: LeasedTable<RecipientKey, RecipientClaim> = {
+  rows: 'recipients',
+  keyOf: ({ emailId, position }) => `${emailId} ${position}`,
+  release: releaseClaims,
+  findUnknown: findUnknownClaims,
+  // An accept stores the first claim of the recipients that it hands over.
+  mayBeOnItsWay: ({ claim }) => claim <= 1,
+  unknown: { inDoubt: true },
+};
 
 const STOPPED_NOW = `
 select exists (select from suppressions s

@@ -87,7 +87,7 @@ export function createDelivery(context: WorkerContext, listeners: DeliveryListen
     contents,
     putOff,
     attempted: (delivery) => dispatcher.attempted(delivery),
-    holds: (delivery) => dispatcher.holds(delivery),
+    isLeased: (delivery) => dispatcher.isLeased(delivery),
     connections,
     mailRouting,
     ...surroundingsOf(config),

@@ -10,6 +10,11 @@
  */
 import { EVENT_DATA, EVENT_EMAIL } from '../../events/event-store.ts';
 import type { Queryable } from '../../database/database.ts';
+import {
+  type LeasedTable,
+  type Released,
+  UNKNOWN_CLAIMS_MAX,
+} from '../../database/leased-queue.ts';
 import type { DeliveryStatus, LoggedAttempt } from '../delivery-store.ts';
 import type { EndpointStatus, PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
 
@@ -67,6 +72,8 @@ export async function findDueEndpoints(
 }
 
 export type ClaimedWebhook = SealedSecrets & {
+  /** The lease under which it is claimed. */
+  holder: string;
   projectId: string;
   endpointId: string;
   eventId: string;
@@ -114,8 +121,8 @@ claimed as (
      and q.endpoint_id = due.endpoint_id
   returning q.*
 )
-select c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as "eventId", c.claim,
-       c.attempts, floor(extract(epoch from c.due_at) * 1000)::float8 as "dueAtMs", l.url, l.payload_format as format, l.secret,
+select c.holder, c.project_id as "projectId", c.endpoint_id as "endpointId", c.event_id as "eventId",
+       c.claim, c.attempts, floor(extract(epoch from c.due_at) * 1000)::float8 as "dueAtMs", l.url, l.payload_format as format, l.secret,
        l.previous_secret as "previousSecret", l.earlier_secret as "earlierSecret", d.type, wire_time(e.created_at) as "createdAt",
        e.data::text as data
   from claimed c join endpoint l on l.id = c.endpoint_id
@@ -145,48 +152,56 @@ export function claimWebhooks(
 
 const RELEASE = `
 update webhook_queue q
-   set holder = null, due_at = app_now() + $5::int * interval '1 millisecond'
-  from unnest($2::uuid[], $3::uuid[], $4::uuid[], $6::int[])
-       as i(project_id, endpoint_id, event_id, claim)
+   set holder = null, due_at = app_now() + i.delay_ms * interval '1 millisecond'
+  from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int[], $5::uuid[], $6::int[])
+       as i(project_id, endpoint_id, event_id, claim, holder, delay_ms)
  where q.project_id = i.project_id and q.event_id = i.event_id and q.endpoint_id = i.endpoint_id
-   and q.claim = i.claim and q.holder = $1::uuid`;
+   and q.claim = i.claim and q.holder = i.holder
+returning 1`;
 
-/** Releases claims that were not sent; they are due again after `delayMs`. */
+export type WebhookKey = Pick<ClaimedWebhook, 'endpointId' | 'eventId'>;
+export type WebhookClaim = WebhookKey & Pick<ClaimedWebhook, 'projectId' | 'claim'>;
+
 export async function releaseWebhooks(
   db: Queryable,
-  claims: readonly Pick<ClaimedWebhook, 'projectId' | 'endpointId' | 'eventId' | 'claim'>[],
-  { holder, delayMs }: { holder: string; delayMs: number },
-): Promise<void> {
-  await db.query({ name: 'webhooks_release', text: RELEASE }, [
-    holder,
+  claims: readonly Released<WebhookClaim>[],
+): Promise<number> {
+  const released = await db.query({ name: 'webhooks_release', text: RELEASE }, [
     claims.map((claim) => claim.projectId),
     claims.map((claim) => claim.endpointId),
     claims.map((claim) => claim.eventId),
-    delayMs,
     claims.map((claim) => claim.claim),
+    claims.map((claim) => claim.holder),
+    claims.map((claim) => claim.delayMs),
   ]);
+  return released.length;
 }
 
-const RELEASE_UNKNOWN = `
-update webhook_queue q set holder = null, due_at = app_now()
+const FIND_UNKNOWN = `
+select q.project_id as "projectId", q.endpoint_id as "endpointId", q.event_id as "eventId", q.claim
+  from webhook_queue q
  where q.holder = $1::uuid
    and not exists (select from unnest($2::uuid[], $3::uuid[]) as k(endpoint_id, event_id)
                     where k.endpoint_id = q.endpoint_id and k.event_id = q.event_id)
-returning 1`;
+ limit ${UNKNOWN_CLAIMS_MAX}`;
 
-/**
- * Releases the claims of `holder` that are not in its memory, because the response to a claim was lost.
- * @returns their number
- */
-export async function releaseUnknownWebhooks(
+export function findUnknownWebhooks(
   db: Queryable,
   holder: string,
-  known: readonly Pick<ClaimedWebhook, 'endpointId' | 'eventId'>[],
-): Promise<number> {
-  const endpointIds = known.map((claim) => claim.endpointId);
-  const eventIds = known.map((claim) => claim.eventId);
-  return (await db.query(RELEASE_UNKNOWN, [holder, endpointIds, eventIds])).length;
+  known: readonly WebhookKey[],
+): Promise<WebhookClaim[]> {
+  const endpointIds = known.map(({ endpointId }) => endpointId);
+  const eventIds = known.map(({ eventId }) => eventId);
+  return db.query<WebhookClaim>(FIND_UNKNOWN, [holder, endpointIds, eventIds]);
 }
+
+export const WEBHOOKS: LeasedTable<WebhookKey, WebhookClaim> = {
+  rows: 'webhooks',
+  keyOf: ({ endpointId, eventId }) => `${endpointId} ${eventId}`,
+  release: releaseWebhooks,
+  findUnknown: findUnknownWebhooks,
+  mayBeOnItsWay: () => false,
+};
 
 // Ordered, with the ids as an array: with statistics of one busy endpoint the whole queue was read.
 const END_CLOSED = `

@@ -9,7 +9,7 @@ import { createHttpAgents, type HttpAgents } from '../../net/http/guarded-client
 import type { Queryable } from '../../database/database.ts';
 import { SecretUnopenable } from '../../secrets/secret-store.ts';
 import { noteUnusable } from '../../secrets/unusable-store.ts';
-import { type ClaimedWebhook, releaseWebhooks } from './queue-store.ts';
+import type { ClaimedWebhook } from './queue-store.ts';
 import { attemptWebhook, type Outbound, type Verdict } from './attempt.ts';
 import type { Pace } from './fair-queue.ts';
 import { type SettledWebhook, WebhookOutcomes } from './outcomes.ts';
@@ -19,18 +19,20 @@ type SenderOptions = Omit<Outbound, 'agents'> & {
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
   holder: () => string | null;
   isFresh: () => boolean;
+  /** Never rejects. */
+  release: (claims: readonly ClaimedWebhook[], delayMs: number) => Promise<void>;
 };
 
 /** Deliveries under way for less than QUICK_MS. */
 const MOVING_MAX = 256;
 const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;
-/** Before outcomes that the database refused are written again. */
+/** How long outcomes that the database refused are then retried. */
 const STOP_SETTLE_WITHIN_MS = 3_000;
 const ERROR_DELAY_MS = 60_000;
 /** The delay while the signing secret cannot be opened: nothing is lost, and a new secret mends it. */
 const UNSIGNED_DELAY_MS = 60_000;
-/** The delay until the next heartbeat shows who holds the delivery. */
+/** The delay until the next heartbeat shows whose lease the delivery is under. */
 const DOUBT_DELAY_MS = 2_000;
 
 /** An event whose data was removed by retention cannot be sent. */
@@ -68,9 +70,10 @@ export class Sender {
     return Math.max(0, MOVING_MAX - (this.underWay.size - this.#waiting));
   }
 
-  /** All deliveries in this worker's memory, including those with an outcome that is not yet written. */
-  get held(): Pick<ClaimedWebhook, 'endpointId' | 'eventId'>[] {
-    return [...this.underWay, ...this.#outcomes.kept()];
+  /** All deliveries that are leased to this worker, including those with an outcome that is not stored yet. */
+  *leased(): Iterable<Pick<ClaimedWebhook, 'endpointId' | 'eventId'>> {
+    yield* this.underWay;
+    yield* this.#outcomes.kept();
   }
 
   get unsettled(): number {
@@ -81,7 +84,7 @@ export class Sender {
    * Never rejects: the delivery ends settled, released, or reclaimed by another worker.
    * @param onWaiting called when the endpoint has not answered within a second
    */
-  async send(claimed: ClaimedWebhook, holder: string, onWaiting: () => void): Promise<Pace> {
+  async send(claimed: ClaimedWebhook, onWaiting: () => void): Promise<Pace> {
     this.underWay.add(claimed);
     let hasWaited = false;
     const timer = setTimeout(() => {
@@ -89,7 +92,7 @@ export class Sender {
       this.#waiting += 1;
       onWaiting();
     }, QUICK_MS);
-    const pace = await this.#attempt(claimed, holder);
+    const pace = await this.#attempt(claimed);
     clearTimeout(timer);
     this.underWay.delete(claimed);
     if (hasWaited) this.#waiting -= 1;
@@ -106,18 +109,17 @@ export class Sender {
       await promise;
       clearTimeout(timer);
     }
-    const holder = this.#options.holder();
-    if (holder !== null) await this.#release([...this.underWay], holder, 0);
+    await this.#options.release([...this.underWay], 0);
     await this.#outcomes.stop(STOP_SETTLE_WITHIN_MS);
     this.#hasStopped = true;
     await this.#agents.close();
   }
 
-  async #attempt(claimed: ClaimedWebhook, holder: string): Promise<Pace> {
+  async #attempt(claimed: ClaimedWebhook): Promise<Pace> {
     try {
-      const verdict = await this.#verdict(claimed, holder);
+      const verdict = await this.#verdict(claimed);
       if (verdict === null) {
-        await this.#release([claimed], holder, DOUBT_DELAY_MS);
+        await this.#options.release([claimed], DOUBT_DELAY_MS);
         return 'slow';
       }
       const settled = await this.#outcomes.settle({ ...claimed, ...verdict });
@@ -128,24 +130,24 @@ export class Sender {
       const { projectId, endpointId, eventId } = claimed;
       if (error instanceof SecretUnopenable) {
         await noteUnusable(this.#options, { kind: 'webhook', ownerId: projectId, id: endpointId });
-        await this.#release([claimed], holder, UNSIGNED_DELAY_MS);
+        await this.#options.release([claimed], UNSIGNED_DELAY_MS);
         return 'failed';
       }
       this.#options.log.error(
         { err: error, endpoint_id: endpointId, event_id: eventId },
         'a webhook attempt ended in an error',
       );
-      await this.#release([claimed], holder, ERROR_DELAY_MS);
+      await this.#options.release([claimed], ERROR_DELAY_MS);
       return 'failed';
     }
   }
 
   /** Null: nothing was sent, because another worker may have reclaimed it. */
-  async #verdict(claimed: ClaimedWebhook, holder: string): Promise<Verdict | null> {
+  async #verdict(claimed: ClaimedWebhook): Promise<Verdict | null> {
     const { type, createdAt, data } = claimed;
     if (type === null || createdAt === null || data === null) return NOTHING_TO_SEND;
     failpoint('webhook_before_post');
-    if (!this.#options.isFresh() || this.#options.holder() !== holder) return null;
+    if (!this.#options.isFresh() || this.#options.holder() !== claimed.holder) return null;
     const outbound = { ...this.#options, agents: this.#agents };
     const verdict = await attemptWebhook(outbound, {
       ...claimed,
@@ -168,11 +170,5 @@ export class Sender {
       },
       'webhook',
     );
-  }
-
-  /** If the database is unavailable, the lease expires and other workers reclaim the deliveries. */
-  async #release(claims: readonly ClaimedWebhook[], holder: string, delayMs: number) {
-    if (claims.length === 0) return;
-    await releaseWebhooks(this.#options.db, claims, { holder, delayMs }).catch(() => {});
   }
 }

@@ -1,0 +1,264 @@
+/**
+ * The part that the queues of mail (delivery/queue/dispatcher.ts) and of webhooks (webhooks/sending/loop.ts) have in common. Rows
+ * are claimed under the lease of this worker (delivery/queue/lease.ts): a claim records its holder and counts up, so that an
+ * outcome of an earlier claim is fenced off (settle/outcomes.ts). Here is when to claim, how claims are released, and
+ * how claims that only the table knows are found.
+ *
+ * Guarantee: every 5 minutes, after the database was unavailable or is another server, and when an operator asks for
+ * it, the table is compared with memory, and what only the table has is released. Such unknown claims come from a
+ * commit whose answer was lost, from an error between the statement and memory, and from a fail-over to a standby
+ * that lacks the last commits. They would never be tried again. Nothing is claimed meanwhile, so a claim that is
+ * committed and not in memory has lost its answer. A row may also be stored with its claim, and that answer still be
+ * on the way: such a row is released only when it is found twice, farther apart than any answer takes.
+ */
+import type { Logger } from 'pino';
+import type { World } from '../lib/world.ts';
+import { DatabaseUnavailable, type Queryable, whenAvailable } from './database.ts';
+import { GroupCommit } from './group-commit.ts';
+
+/** What is released: a claim, its lease, and the time until it is due again. */
+export type Released<Claim> = Claim & { holder: string; delayMs: number };
+
+export type LeasedTable<Key, Claim extends Key> = {
+  /** For the log. */
+  rows: 'recipients' | 'webhooks';
+  keyOf: (key: Key) => string;
+  /** Releases claims; those of another lease do not change. @returns the number that changed */
+  release: (db: Queryable, claims: readonly Released<Claim>[]) => Promise<number>;
+  /** Rows that are leased to `holder` and not known, at most UNKNOWN_CLAIMS_MAX. */
+  findUnknown: (db: Queryable, holder: string, known: readonly Key[]) => Promise<Claim[]>;
+  /** Whether it was stored with its claim, which is in memory as soon as the answer is there. */
+  mayBeOnItsWay: (claim: Claim) => boolean;
+  /** As unknown claims are released. */
+  unknown?: Partial<Claim>;
+};
+
+type LeasedQueueOptions<Key, Claim extends Key> = {
+  db: Queryable;
+  world: Pick<World, 'monotonicMs'>;
+  log: Pick<Logger, 'warn' | 'error'>;
+  lease: {
+    /** The lease that work is claimed under; null while there is none. */
+    holder(): string | null;
+    /** Counts up whenever the table should be compared with memory. */
+    checksWanted(): number;
+  };
+  table: LeasedTable<Key, Claim>;
+  /** Claims as much as there is room for. @returns the milliseconds until the next call; null: the interval */
+  claim: (holder: string) => Promise<number | null>;
+  /** Everything that this worker has in memory. */
+  known: () => Iterable<Key>;
+  /** The database may be another server, or a statement may have had no effect: read everything again. */
+  startAnew: () => void;
+  /** Between two polls while there is work. */
+  everyMs: number;
+  /** Shorter in tests. */
+  unknownFateMs?: number;
+};
+
+export const UNKNOWN_CLAIMS_MAX = 10_000;
+/** After this time without work polls are rarer: at `everyMs` they take half of the CPU time of an idle worker. */
+const IDLE_AFTER_MS = 10_000;
+const IDLE_EVERY_MS = 2_000;
+/** Events within this time share one poll. */
+const SOON_MS = 5;
+/** Without a lease, or after an error. */
+const AGAIN_MS = 400;
+/** Between two tries while the database is unavailable. */
+export const AWAY_PAUSE_MS = 1_000;
+const COMPARE_EVERY_MS = 5 * 60_000;
+/** A statement ends after 20 s at most: by then, one without an answer is committed or rolled back. */
+const UNKNOWN_FATE_MS = 30_000;
+/** Approximate size: 64 of them always fit a batch. */
+const RELEASE_BYTES = 200;
+
+export class LeasedQueue<Key, Claim extends Key> {
+  readonly #options: LeasedQueueOptions<Key, Claim>;
+  readonly #unknownFateMs: number;
+  readonly #releases: GroupCommit<Released<Claim>, undefined>;
+  #timer: NodeJS.Timeout | undefined;
+  #polling: Promise<void> | null = null;
+  #isRunning = false;
+  #isSoon = false;
+  #workedMs = -Infinity;
+  #compareAtMs: number;
+  #checksSeen = 0;
+  /** Claims that were not in memory at the last comparison, and may have been on their way. */
+  #suspects: readonly Claim[] = [];
+  #suspectsAtMs = Infinity;
+
+  constructor(options: LeasedQueueOptions<Key, Claim>) {
+    const { db, table, world, unknownFateMs = UNKNOWN_FATE_MS } = options;
+    this.#options = options;
+    this.#unknownFateMs = unknownFateMs;
+    this.#compareAtMs = world.monotonicMs() + COMPARE_EVERY_MS;
+    this.#releases = new GroupCommit({
+      commit: async (batch) => {
+        await whenAvailable(() => table.release(db, batch), {
+          pauseMs: AWAY_PAUSE_MS,
+          mayRetry: () => this.#isRunning,
+        });
+        return batch.map(() => undefined);
+      },
+      sizeBytes: () => RELEASE_BYTES,
+      mayTryOneByOne: () => true,
+    });
+  }
+
+  start(): void {
+    this.#isRunning = true;
+    this.#pollIn(0);
+  }
+
+  /** Polls soon: something may be due, or there is room again. May be called often. */
+  soon(): void {
+    if (this.#isSoon || !this.#isRunning) return;
+    this.#isSoon = true;
+    if (this.#polling === null) this.#pollIn(SOON_MS);
+  }
+
+  /** Resolves when no poll is under way. Claims nothing until `start`. */
+  async stop(): Promise<void> {
+    this.#isRunning = false;
+    clearTimeout(this.#timer);
+    await this.#polling;
+  }
+
+  /** There is work: polls stay frequent. */
+  worked(): void {
+    this.#workedMs = this.#options.world.monotonicMs();
+  }
+
+  /** The milliseconds between two polls. */
+  get intervalMs(): number {
+    const idleMs = this.#options.world.monotonicMs() - this.#workedMs;
+    return idleMs < IDLE_AFTER_MS ? this.#options.everyMs : IDLE_EVERY_MS;
+  }
+
+  /**
+   * Releases claims, in batches, so that settling has enough connections. Never rejects. While the database is
+   * unavailable a release waits; after a stop it does not, and the rows become free when the lease ends.
+   */
+  async release(claims: readonly Released<Claim>[]): Promise<void> {
+    await Promise.all(claims.map((claim) => this.#releases.add(claim))).catch((error: unknown) => {
+      this.#options.log.error({ err: error }, 'claims could not be released');
+    });
+  }
+
+  #pollIn(delayMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#isSoon = false;
+      this.#polling = this.#poll().then((nextMs) => {
+        this.#polling = null;
+        if (this.#isRunning) this.#pollIn(this.#isSoon ? Math.min(nextMs, SOON_MS) : nextMs);
+      });
+    }, delayMs);
+  }
+
+  async #poll(): Promise<number> {
+    const { lease, claim, startAnew, log, world } = this.#options;
+    const holder = lease.holder();
+    if (holder === null) {
+      startAnew();
+      return AGAIN_MS;
+    }
+    try {
+      await this.#compare(holder);
+      return (await claim(holder)) ?? this.intervalMs;
+    } catch (error) {
+      // A claim may be committed although its answer was lost.
+      this.#compareAtMs = world.monotonicMs() + this.#unknownFateMs;
+      startAnew();
+      if (!(error instanceof DatabaseUnavailable))
+        log.error({ err: error }, 'claiming due work failed');
+      return AGAIN_MS;
+    }
+  }
+
+  /** Compares the table with memory when it is time. @throws DatabaseUnavailable */
+  async #compare(holder: string): Promise<void> {
+    const { db, world, lease, table, known, startAnew } = this.#options;
+    const nowMs = world.monotonicMs();
+    const wanted = lease.checksWanted();
+    if (wanted !== this.#checksSeen) {
+      startAnew();
+      this.#compareAtMs = -Infinity;
+    }
+    if (nowMs >= this.#suspectsAtMs) {
+      // After a freeze an answer may still be unread in its socket; one round trip later it has been read.
+      await db.query('select 1');
+      const suspects = this.#suspects;
+      this.#suspectsAtMs = Infinity;
+      await this.#releaseUnknown(suspects, holder);
+    }
+    if (nowMs < this.#compareAtMs) return;
+    const found = await table.findUnknown(db, holder, [...known()]);
+    await this.#releaseUnknown(
+      found.filter((claim) => !table.mayBeOnItsWay(claim)),
+      holder,
+    );
+    this.#checksSeen = wanted;
+    this.#suspects = found.filter(table.mayBeOnItsWay);
+    this.#suspectsAtMs = this.#suspects.length === 0 ? Infinity : nowMs + this.#unknownFateMs;
+    const isAll = found.length < UNKNOWN_CLAIMS_MAX;
+    this.#compareAtMs = nowMs + (isAll ? COMPARE_EVERY_MS : this.#unknownFateMs);
+  }
+
+  /** Releases those that are still not in memory; a claim made since is fenced by its number. */
+  async #releaseUnknown(claims: readonly Claim[], holder: string): Promise<void> {
+    const { db, table, known, log } = this.#options;
+    const inMemory = new Set([...known()].map(table.keyOf));
+    const unknown = claims.filter((claim) => !inMemory.has(table.keyOf(claim)));
+    if (unknown.length === 0) return;
+    const released = await table.release(
+      db,
+      unknown.map((claim) => ({ ...claim, ...table.unknown, holder, delayMs: 0 })),
+    );
+    if (released === 0) return;
+    const what = `${table.rows} claimed by this worker but not in its memory were released`;
+    log.warn({ released }, what);
+  }
+}
+
+const FULL_SCAN_EVERY_MS = 60_000;
+
+/**
+ * The due time from which claims read: nothing below it waits. It is on the database's clock, so it starts again when
+ * that goes back, as after a fail-over to a server that is behind, and once a minute.
+ */
+export class LowWater {
+  readonly #world: Pick<World, 'monotonicMs'>;
+  #markMs = -Infinity;
+  #seenMs = -Infinity;
+  #fullScanAtMs = -Infinity;
+
+  constructor(world: Pick<World, 'monotonicMs'>) {
+    this.#world = world;
+  }
+
+  /** Where the next claim starts: this far below the mark; -Infinity: at the beginning. */
+  fromMs(marginMs: number): number {
+    const nowMs = this.#world.monotonicMs();
+    if (nowMs < this.#fullScanAtMs) return this.#markMs - marginMs;
+    this.#fullScanAtMs = nowMs + FULL_SCAN_EVERY_MS;
+    return -Infinity;
+  }
+
+  /** @returns whether the database's clock went back since the last claim: the mark starts again then */
+  wentBack(databaseMs: number): boolean {
+    const wentBack = databaseMs < this.#seenMs;
+    this.#seenMs = databaseMs;
+    if (wentBack) this.startAnew();
+    return wentBack;
+  }
+
+  startAnew(): void {
+    this.#markMs = -Infinity;
+  }
+
+  /** Everything that was due at this time is claimed or in memory. */
+  raise(databaseMs: number): void {
+    this.#markMs = databaseMs;
+  }
+}
