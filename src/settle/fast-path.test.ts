@@ -14,7 +14,7 @@ import { newId } from '../database/ids.ts';
 import { type Queryable, sqlStateOf } from '../database/database.ts';
 import { runSettle } from './settle.ts';
 import type { Settlement } from './settlement.ts';
-import { runUsual, usualOf } from './fast-path.ts';
+import { fastOutcomesOf, runFast } from './fast-path.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 
 const database = await testDatabase();
@@ -26,9 +26,9 @@ const EMAILS_MAX = 8;
 const [HOLDER, OTHER] = [newId(), newId()];
 
 /** One of `others` once in `of` times, so that most batches have some that the short statement writes. */
-const either = <Value>(usual: Value, others: readonly Value[], of = 20): fc.Arbitrary<Value> =>
+const either = <Value>(common: Value, others: readonly Value[], of = 20): fc.Arbitrary<Value> =>
   fc.oneof(
-    { weight: of - 1, arbitrary: fc.constant(usual) },
+    { weight: of - 1, arbitrary: fc.constant(common) },
     { weight: 1, arbitrary: fc.constantFrom(...others) },
   );
 /** What makes the statements refuse a whole batch. */
@@ -86,7 +86,7 @@ const OUTCOME = fc.record({
 type Wanted = typeof OUTCOME extends fc.Arbitrary<infer Value> ? Value : never;
 
 const HISTORY = fc.record({
-  /** Then `sent` and `delivered` change places: the usual outcome is `sent`. */
+  /** Then `sent` and `delivered` change places: most outcomes are `sent`. */
   hasRelay: fc.boolean(),
   emails: fc.array(EMAIL, { minLength: 4, maxLength: EMAILS_MAX, size: 'max' }),
   endpoint: fc.constantFrom(null, [], ['email.delivered', 'email.sent'], ['email.bounced']),
@@ -285,16 +285,16 @@ async function full(tx: Queryable, batch: readonly Settlement[]): Promise<Writte
 
 const seen = { written: 0, left: 0, failed: 0, refused: 0, notified: 0 };
 
-/** Usual outcomes first; what is left alone goes to the full statement, as in the store. */
+/** The fast path first; what it leaves alone goes to the full statement, as in the store. */
 async function shortThenFull(tx: Queryable, batch: readonly Settlement[]): Promise<Written> {
-  const usual = usualOf(batch);
-  const short = usual.length > 0 && (await orUndone(tx, () => runUsual(tx, usual, HOLDER)));
+  const fast = fastOutcomesOf(batch);
+  const short = fast.length > 0 && (await orUndone(tx, () => runFast(tx, fast, HOLDER)));
   const { written, notified } = typeof short === 'object' ? short : { written: [], notified: 0 };
   if (typeof short === 'string') seen.failed += 1;
   const left = batch.filter((one) => !written.includes(one));
   const rest = left.length > 0 ? await full(tx, left) : { counted: [], isNotified: false };
   seen.written += written.length;
-  seen.left += usual.length - written.length;
+  seen.left += fast.length - written.length;
   if (notified > 0) seen.notified += 1;
   return {
     counted: batch.map((one) => written.includes(one) || rest.counted[left.indexOf(one)]!),
@@ -336,15 +336,15 @@ test('both statements have the same answers and leave the same rows', async () =
   for (const [what, count] of Object.entries(seen)) assert.ok(count > 0, `nothing ${what}`);
 });
 
-test('what a relay took is usual, in batches that have nothing else', async () => {
+test('the fast path takes what a relay took, in batches that have nothing else', async () => {
   const sender = await newSender(db);
   const emails = [0, 1, 2].map(() => newEmail(sender));
   const sent = emails.map((email) =>
     settlement(email, { status: 'sent', eventType: EVENT_OF_STATUS.sent }),
   );
-  assert.equal(usualOf(sent).length, 3);
+  assert.equal(fastOutcomesOf(sent).length, 3);
   assert.deepEqual(
-    usualOf([...sent, settlement(newEmail(sender))]).map(({ status }) => status),
+    fastOutcomesOf([...sent, settlement(newEmail(sender))]).map(({ status }) => status),
     ['sent', 'sent', 'sent'],
   );
 });
@@ -355,10 +355,10 @@ test('an email that is locked is left alone, without waiting for it', async () =
   const options = { limit: { max: 1_000, windowS: 60 }, holder: HOLDER, onNotified: () => {} };
   await runBatch(db.accepting, emails, options);
   const [, locked] = emails;
-  const usual = usualOf(emails.map((email) => settlement(email)));
+  const fast = fastOutcomesOf(emails.map((email) => settlement(email)));
   const { written } = await db.transaction(async (tx) => {
     await tx.query('select from emails where id = $1 for update', [locked!.id]);
-    return runUsual(db.settling, usual, HOLDER);
+    return runFast(db.settling, fast, HOLDER);
   });
   assert.deepEqual(
     written.map(({ emailId }) => emailId).toSorted(),

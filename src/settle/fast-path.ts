@@ -1,12 +1,12 @@
 /**
- * A shorter settle statement, for the usual outcome: delivered, or taken by a relay (`sent`), by an attempt of
- * the worker that holds the recipient. It costs PostgreSQL little more than half of the CPU of the settle statement
+ * The fast path of settling: a short statement for `delivered` and `sent` (taken by a relay), after an attempt of the
+ * worker to which the recipient is leased. It costs PostgreSQL little more than half of the CPU of the full statement
  * (docs/decisions/0004-accept-and-settle.md).
  *
- * That statement (settle.ts) remains the specification. This one writes an outcome exactly as that one would, or
- * leaves it alone: what is not held, or whose email is locked at the moment, is decided by the other, in a commit
- * of its own. If anything else is in the way of one outcome, nothing is written, and the other statement decides
- * about all of them. fast-path.test.ts compares them.
+ * The full statement (settle.ts) remains the specification. This one stores an outcome exactly as that one would, or
+ * leaves it alone: when the recipient is not leased, or its email is locked at the moment. If anything else is wrong
+ * with one outcome, nothing is stored. The full statement then decides, in a commit of its own.
+ * fast-path.test.ts compares the two.
  *
  * The ids come in their order, so that emails are locked in the order in which every statement locks them.
  */
@@ -18,8 +18,8 @@ import type { Settlement } from './settlement.ts';
 import { latencyClass, SENDER_DOMAIN } from '../stats/stats-store.ts';
 
 /** Taken by the recipient's server, or by a relay. */
-const USUAL_STATUSES = ['delivered', 'sent'] as const;
-type UsualStatus = (typeof USUAL_STATUSES)[number];
+const FAST_STATUSES = ['delivered', 'sent'] as const;
+type FastStatus = (typeof FAST_STATUSES)[number];
 const OPEN = OPEN_STATUSES.map((status) => `'${status}'`).join();
 
 /**
@@ -27,7 +27,7 @@ const OPEN = OPEN_STATUSES.map((status) => `'${status}'`).join();
  * starts, which saves a quarter of the CPU of a batch of one. `between 1 and $1` makes the planner expect one row, so
  * that it finds each row by its key, even if the tables were empty when the plan was made.
  */
-const change = (status: UsualStatus, type: EventType): string => `
+const change = (status: FastStatus, type: EventType): string => `
 with email as materialized (
   select i.ord, now() + (select skew from clock) as now, q.position, e.project_id, e.environment, e.id,
          e.event_count + 1 as seq, e.created_at, e.scheduled_at, e.from_address, e.key_id, e.tags
@@ -74,7 +74,7 @@ finished as (
 ),`;
 
 /** The event with its webhook deliveries, the counts, and the checks. */
-const tell = (status: UsualStatus, type: EventType): string => `
+const notify = (status: FastStatus, type: EventType): string => `
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at,
                       data, attempt)
@@ -113,45 +113,45 @@ select array_agg(e.ord::int) as ords, (select count(*) from notification_queue):
  where (select assert_equal((select count(*) from moved) + (select count(*) from finished)
                               + (select count(*) from counted where agrees),
                             3 * (select count(*) from email),
-                            'rows of usual outcomes'))`;
+                            'rows of outcomes on the fast path'))`;
 
 /** One for each status: the status, its event and its rank are constants of it. */
-const STATEMENTS: Readonly<Record<UsualStatus, Statement>> = {
+const STATEMENTS: Readonly<Record<FastStatus, Statement>> = {
   delivered: statementFor('delivered'),
   sent: statementFor('sent'),
 };
 
-function statementFor(status: UsualStatus): Statement {
+function statementFor(status: FastStatus): Statement {
   const type = EVENT_OF_STATUS[status];
-  return { name: `settle_usual_${status}`, text: change(status, type) + tell(status, type) };
+  return { name: `settle_fast_${status}`, text: change(status, type) + notify(status, type) };
 }
 
 /** An outcome that the short statement may write, with its JSON as it is stored. */
-export type Usual = {
+export type FastOutcome = {
   outcome: Settlement;
-  status: UsualStatus;
+  status: FastStatus;
   data: string;
   attempt: string;
   smtp: string | null;
 };
 
 /**
- * Those of a batch, in the order of their emails; an email with several outcomes is not usual. All have one status,
+ * Those of a batch, in the order of their emails; an email with several outcomes is left out. All have one status,
  * which is that of nearly all mail of a service: with a relay, only test mail is `delivered`.
  */
-export function usualOf(batch: readonly Settlement[]): Usual[] {
+export function fastOutcomesOf(batch: readonly Settlement[]): FastOutcome[] {
   const byEmail = Map.groupBy(batch, ({ emailId }) => emailId);
-  const usual = [...byEmail.keys()].toSorted().flatMap((emailId) => {
+  const outcomes = [...byEmail.keys()].toSorted().flatMap((emailId) => {
     const [outcome, ...others] = byEmail.get(emailId)!;
-    const one = outcome && others.length === 0 ? asUsual(outcome) : null;
+    const one = outcome && others.length === 0 ? asFastOutcome(outcome) : null;
     return one === null ? [] : [one];
   });
-  return usual.filter(({ status }) => status === usual[0]!.status);
+  return outcomes.filter(({ status }) => status === outcomes[0]!.status);
 }
 
-function asUsual(outcome: Settlement): Usual | null {
+function asFastOutcome(outcome: Settlement): FastOutcome | null {
   const { eventType, attempt, reason, suppress, late, notice } = outcome;
-  const status = USUAL_STATUSES.find((one) => one === outcome.status);
+  const status = FAST_STATUSES.find((one) => one === outcome.status);
   if (status === undefined || eventType !== EVENT_OF_STATUS[status] || late) return null;
   if (attempt === null || reason !== null || suppress !== null || notice !== undefined) return null;
   const json = {
@@ -168,21 +168,21 @@ function hasEscapedCharacter(json: string | null): boolean {
 }
 
 /**
- * Writes usual outcomes in one transaction, or none of them.
+ * Stores outcomes in one transaction, or none of them.
  * @returns those that were written, and the number of webhook deliveries queued
  */
-export async function runUsual(
+export async function runFast(
   db: Queryable,
-  usual: readonly Usual[],
+  fast: readonly FastOutcome[],
   holder: string,
 ): Promise<{ written: Settlement[]; notified: number }> {
-  const outcomes = usual.map(({ outcome }) => outcome);
+  const outcomes = fast.map(({ outcome }) => outcome);
   const emailIds = outcomes.map(({ emailId }) => emailId);
-  const column = (type: 'text' | 'json', of: (one: Usual) => string | null) =>
-    binaryArray(type, usual.map(of));
-  const statement = STATEMENTS[usual[0]!.status];
+  const column = (type: 'text' | 'json', of: (one: FastOutcome) => string | null) =>
+    binaryArray(type, fast.map(of));
+  const statement = STATEMENTS[fast[0]!.status];
   const [row] = await db.query<{ ords: number[] | null; notified: number }>(statement, [
-    usual.length,
+    fast.length,
     emailIds[0],
     emailIds.at(-1),
     literalArray(emailIds),

@@ -105,7 +105,7 @@ test('an outcome that cannot be written although the recipient is held is kept, 
   assert.deepEqual(await emailRow(broken.id), { open_count: 0, worst: 1, event_count: 2 });
 });
 
-test('usual outcomes are written although another of their batch is refused', async () => {
+test('outcomes on the fast path are stored although another of their batch is refused', async () => {
   const worker = newWorker();
   const sender = await newSender(db);
   const emails = Array.from({ length: 40 }, () => newEmail(sender));

@@ -25,7 +25,7 @@ import type { World } from '../lib/world.ts';
 import { addressKey } from '../mail/address.ts';
 import type { Queryable } from '../database/database.ts';
 import { OutcomeStore, type Writing } from './outcomes.ts';
-import { runUsual, usualOf } from './fast-path.ts';
+import { fastOutcomesOf, runFast } from './fast-path.ts';
 import type { Settlement } from './settlement.ts';
 import type { Extent } from './unsettled.ts';
 
@@ -93,9 +93,9 @@ async function settleFast(
   batch: readonly Settlement[],
   { holder, onNotified }: { holder: string; onNotified: () => void },
 ): Promise<ReadonlyMap<Settlement, true>> {
-  const usual = usualOf(batch);
-  if (usual.length < Math.min(batch.length, FAST_MIN)) return new Map();
-  const { written } = await commit(() => runUsual(db, usual, holder), onNotified);
+  const fast = fastOutcomesOf(batch);
+  if (fast.length < Math.min(batch.length, FAST_MIN)) return new Map();
+  const { written } = await commit(() => runFast(db, fast, holder), onNotified);
   return new Map(written.map((one) => [one, true]));
 }
 
@@ -145,7 +145,7 @@ email as materialized (
    order by e.id
      for update
 ),
-held as materialized (
+leased as materialized (
   select q.email_id, q.position, false as late
     from input i
    cross join lateral (
@@ -163,9 +163,9 @@ moved as (
          next_attempt_at = case when i.rank is null
            then least(t.now + i.retry_ms * interval '1 millisecond', e.expires_at) end,
          provider = case when i.rank is not null and not i.late then i.provider else r.provider end
-    from t, held h, input i, email e, status_transitions s
-   where i.email_id = h.email_id and i.position = h.position and e.id = h.email_id
-     and r.project_id = i.project_id and r.email_id = h.email_id and r.position = h.position
+    from t, leased l, input i, email e, status_transitions s
+   where i.email_id = l.email_id and i.position = l.position and e.id = l.email_id
+     and r.project_id = i.project_id and r.email_id = l.email_id and r.position = l.position
      and r.email_id = any($2::uuid[]) and ${inRange('r.email_id')}
      and s.from_status = r.status and s.to_status = i.status
      and i.late = (r.completed_at is not null)
@@ -240,14 +240,14 @@ new_events as (
 ),${COUNT_SETTLED}`;
 
 /**
- * Checked before the commit: each outcome whose queue row this worker holds is written (otherwise it would
+ * Checked before the commit: each outcome whose queue row is leased to this worker is stored (otherwise it would
  * count as fenced off, and its mail would be sent again), and the event count of each email is the number
  * of its last event. Only a bug or a changed row violates this; the batch is rolled back and kept.
  */
 const ASSERTIONS = `
  where (select assert_equal((select count(*) from numbered where not late),
-                            (select count(*) from held where not late),
-                            'outcomes written of recipients that are held'))
+                            (select count(*) from leased where not late),
+                            'outcomes stored of recipients that are leased'))
    and (select assert_equal((select count(*) from counted where agrees),
                             (select count(*) from change),
                             'emails whose event count is that of their last event'))`;

@@ -30,7 +30,7 @@ export async function settleSome(stage: Stage, batch: readonly NewEmail[]): Prom
 }
 
 /** By the shorter statement. */
-export async function settleUsual(stage: Stage, batch: readonly NewEmail[]): Promise<void> {
+export async function settleFast(stage: Stage, batch: readonly NewEmail[]): Promise<void> {
   const settling = settleStore(stage);
   await Promise.all(batch.map((email) => settling.settle(settlement(email))));
 }

@@ -54,7 +54,7 @@ export async function attemptWebhook(
   const answer = await post(outbound, message);
   const { world } = outbound;
   const { attempts } = message;
-  return judge(answer, { attempts, dice: world.random(), nowMs: world.now() });
+  return judge(answer, { attempts, random: world.random(), nowMs: world.now() });
 }
 
 function post(outbound: Outbound, message: Message): Promise<GuardedAnswer> {
@@ -141,12 +141,12 @@ const REST_MAX_MS = 3600_000;
 
 /**
  * @param context.attempts failed attempts before this one
- * @param context.dice a random number, 0 (inclusive) to 1
+ * @param context.random a number, 0 (inclusive) to 1
  * @param context.nowMs wall time, for a Retry-After that names a date
  */
 export function judge(
   answer: GuardedAnswer,
-  { attempts, dice, nowMs }: { attempts: number; dice: number; nowMs: number },
+  { attempts, random, nowMs }: { attempts: number; random: number; nowMs: number },
 ): Verdict & { attempt: Attempt } {
   const attempt = logged(answer);
   const status = answer.kind === 'answered' ? answer.status : 0;
@@ -155,7 +155,7 @@ export function judge(
   }
   if (status === 410) return { verdict: 'gone', retryMs: null, restMs: 0, attempt };
   const askedMs = retryAfterMs(answer, nowMs);
-  const waitMs = webhookRetryDelayMs(attempts + 1, dice);
+  const waitMs = webhookRetryDelayMs(attempts + 1, random);
   return {
     verdict: 'failed',
     retryMs: waitMs === null ? null : Math.max(waitMs, askedMs),

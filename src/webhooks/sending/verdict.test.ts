@@ -4,7 +4,7 @@ import type { GuardedAnswer } from '../../net/http/guarded-client.ts';
 import { judge } from './attempt.ts';
 
 const NOW_MS = Date.parse('2026-11-21T08:30:00Z');
-const first = { attempts: 0, dice: 0.5, nowMs: NOW_MS };
+const first = { attempts: 0, random: 0.5, nowMs: NOW_MS };
 
 const answered = (status: number, retryAfter: string | null = null): GuardedAnswer => ({
   kind: 'answered',
