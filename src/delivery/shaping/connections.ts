@@ -267,7 +267,6 @@ export class Connections {
         break;
       case 'pool':
         pool.update(message);
-        provider.countShares();
         this.#onChange(message.provider);
         break;
     }

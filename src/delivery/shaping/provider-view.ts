@@ -28,8 +28,6 @@ const PROVIDERS_MAX = 10_000;
 
 export class ProviderView {
   readonly key: string;
-  /** Connections that this worker may count on, over all of our addresses. */
-  share: number;
   readonly #limits: ProviderLimits;
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #context: PoolContext;
@@ -45,7 +43,6 @@ export class ProviderView {
 
   constructor(key: string, { limits, context }: { limits: ProviderLimits; context: PoolContext }) {
     this.key = key;
-    this.share = Math.min(START_CONNECTIONS, limits.connections);
     this.#limits = limits;
     this.#world = context.world;
     this.#context = context;
@@ -66,13 +63,14 @@ export class ProviderView {
       const parts = { limits: this.#limits, window, context: this.#context };
       pool = new SessionPool({ provider: this.key, source }, parts);
       this.#pools.set(source, pool);
-      this.countShares();
     }
     return pool;
   }
 
-  countShares(): void {
-    this.share = total(this.#pools.values(), ({ share }) => share);
+  /** Connections that this worker may count on, over all of our addresses. */
+  get share(): number {
+    if (this.#pools.size === 0) return Math.min(START_CONNECTIONS, this.#limits.connections);
+    return total(this.#pools.values(), ({ share }) => share);
   }
 
   /** Hosts with an idle session from these addresses of ours. */
@@ -134,8 +132,10 @@ export class ProviderView {
       open: total(this.#pools.values(), ({ permits }) => permits),
       idle: total(this.#pools.values(), ({ idle }) => idle.length),
     };
-    const { state, untilMs, reason } = this.#status;
-    if (untilMs > this.#world.monotonicMs()) return { ...counts, state, reason, untilMs };
+    const { state, untilMs, waitUntilMs, reason } = this.#status;
+    const nowMs = this.#world.monotonicMs();
+    if (waitUntilMs > nowMs) return { ...counts, state: 'suspended', reason, untilMs: waitUntilMs };
+    if (untilMs > nowMs) return { ...counts, state, reason, untilMs };
     const isFull = counts.open > 0 && counts.idle === 0 && counts.open >= counts.window;
     if (!isFull) return { ...counts, state: 'open', reason: null, untilMs: null };
     const limit = `at its limit of ${counts.window} connections`;
