@@ -58,6 +58,7 @@ function blocksWithout(): ProviderBlocks {
     sources: [],
     heloName: 'out.letterhaus.test',
     onDue: () => {},
+    onEnded: () => {},
   });
 }
 

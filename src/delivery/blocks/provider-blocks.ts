@@ -36,12 +36,10 @@ import {
   readBlocks,
   takeProbe,
 } from './block-store.ts';
-import { bringForward, type PutOffClaim } from '../queue/put-off-store.ts';
 import { changeQueueStep, QUEUE_START, WHOLE_QUEUE } from '../queue-control/change-store.ts';
 import { refusedByBlock, refusedForNow } from './outcomes.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import type { Attempted, Outcome } from '../attempt/outcome.ts';
-import type { NotedDelivery } from '../queue/put-off.ts';
 import { type Source, sourcesFor } from '../shaping/sources.ts';
 
 type BlocksOptions = {
@@ -54,6 +52,8 @@ type BlocksOptions = {
   heloName: string;
   /** Waiting mail has become due. */
   onDue: () => void;
+  /** A block of the provider ended, here or elsewhere. */
+  onEnded: (provider: string) => void;
 };
 
 /** A block as this worker knows it; times on its monotonic clock. */
@@ -77,26 +77,11 @@ const KNOWN_MAX = 5_000;
 const SPREAD_MS = 1_000;
 const SPREAD_EACH_MS = 20;
 
-type Recent = PutOffClaim & { decidedMs: number };
-
-/** Other workers know within READ_EVERY_MS that a block has ended; what was put off before is found in the queue. */
-const RECENT_MS = 15_000;
-const RECENT_MAX = 2_000;
-/** Between the look at the block and the decision there may be a look-up in the database. */
-const SLACK_MS = 5_000;
-
-function recentOf(noted: readonly Recent[], nowMs: number): Recent[] {
-  return noted.filter(({ decidedMs }) => decidedMs >= nowMs - RECENT_MS);
-}
-
 export class ProviderBlocks {
   readonly options: BlocksOptions;
   readonly #known = new Map<string, Known>();
   /** When this worker delivered last: another one may have counted a refusal before. */
   readonly #deliveredAtMs = new Map<string, number>();
-  /** Mail that was put off a moment ago, by provider, and when a block of it ended. */
-  readonly #recent = new Map<string, Recent[]>();
-  readonly #endedAtMs = new Map<string, number>();
   /** How much mail was put off until the next probe of a block. */
   readonly #waiting = new Map<string, { probeAtMs: number; count: number }>();
   #readAt = new Date(0);
@@ -119,51 +104,6 @@ export class ProviderBlocks {
   stop(): void {
     this.#isRunning = false;
     clearTimeout(this.#timer);
-  }
-
-  /** What waits now, by what was decided at `decidedMs`: a block that ended since did not find it in the queue. */
-  noted(deliveries: readonly NotedDelivery[], decidedMs: number): void {
-    const nowMs = this.options.world.monotonicMs();
-    for (const { provider, message, position, claim } of deliveries) {
-      const one = { projectId: message.projectId, emailId: message.id, position, claim, decidedMs };
-      if ((this.#endedAtMs.get(provider) ?? -Infinity) >= decidedMs - SLACK_MS) {
-        void this.#bringForward([one]);
-      } else if (this.#isRefused(provider)) {
-        const before = this.#recent.get(provider) ?? [];
-        const kept = before.length < RECENT_MAX ? before : before.slice(RECENT_MAX / 2);
-        kept.push(one);
-        this.#recent.set(
-          provider,
-          (kept[0]?.decidedMs ?? nowMs) < nowMs - 2 * RECENT_MS ? recentOf(kept, nowMs) : kept,
-        );
-      }
-    }
-  }
-
-  #isRefused(provider: string): boolean {
-    for (const block of this.blocks) if (block.provider === provider) return true;
-    return false;
-  }
-
-  /** A block of the provider ended, here or elsewhere: mail that this worker put off since is due as well. */
-  #ended(provider: string): void {
-    const nowMs = this.options.world.monotonicMs();
-    this.#endedAtMs.delete(provider);
-    this.#endedAtMs.set(provider, nowMs);
-    if (this.#endedAtMs.size > KNOWN_MAX) {
-      this.#endedAtMs.delete(this.#endedAtMs.keys().next().value!);
-    }
-    const recent = recentOf(this.#recent.get(provider) ?? [], nowMs);
-    this.#recent.delete(provider);
-    void this.#bringForward(recent);
-  }
-
-  async #bringForward(recent: readonly Recent[]): Promise<void> {
-    if (recent.length === 0) return;
-    const { db, onDue } = this.options;
-    const claims = recent.map((one) => ({ ...one, delayMs: 0 }));
-    await bringForward(db, claims).catch((error: unknown) => this.#failed(error, 0));
-    onDue();
   }
 
   /** One attempt at a delivery. */
@@ -319,7 +259,7 @@ export class ProviderBlocks {
     const name = nameOf(row);
     const wasBlocked = (this.#known.get(name)?.since ?? null) !== null;
     this.#known.delete(name);
-    if (wasBlocked && row.since === null) this.#ended(row.provider);
+    if (wasBlocked && row.since === null) this.options.onEnded(row.provider);
     if (row.refusals > 0) this.#known.set(name, known);
     else this.#waiting.delete(name);
     if (this.#known.size > KNOWN_MAX) this.#known.delete(this.#known.keys().next().value!);

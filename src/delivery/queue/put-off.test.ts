@@ -112,6 +112,24 @@ test('mail whose wait is committed only after the uplink is up again is due at o
   await isDueWithin(delivery, 0);
 });
 
+test('when a block of a provider ends, mail that was put off a moment before or after is due at once', async () => {
+  const scene = new Scene();
+  const [before, long, later, other] = [
+    await scene.waiting(),
+    await scene.waiting(),
+    await scene.waiting(),
+    await scene.waiting(),
+  ];
+  scene.putOff.note([long], scene.nowMs - 60_000);
+  scene.putOff.note([before, { ...other, provider: 'mx.other.test' }], scene.nowMs);
+  scene.putOff.blockEnded(before.provider);
+  await isDueWithin(before, 0);
+  scene.nowMs += 1_000;
+  scene.putOff.note([later], scene.nowMs);
+  await isDueWithin(later, 0);
+  for (const one of [long, other]) assert.ok((await dueInMs(one)) > HOUR_MS / 2);
+});
+
 test('retries become slower when much mail waits', () => {
   const scene = new Scene();
   const few = scene.putOff.retryMs();

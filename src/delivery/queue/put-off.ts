@@ -1,10 +1,11 @@
 /**
- * Remembers which mail of this worker waits, so that what waits because our own uplink was down (delivery/outage/uplink.ts) is due at
- * once when a server answers again, and is retried in short intervals until then.
+ * Remembers which mail of this worker waits, so that it is due at once when what it waits for is over: our uplink is up
+ * again (delivery/outage/uplink.ts), or a provider ended a block (delivery/blocks/provider-blocks.ts). While the uplink is down,
+ * the mail is retried in short intervals.
  *
- * Remembered are deliveries that were released or deferred without an answer of a server, the newest 10,000, from before
- * the uplink was found down, too. Each is fenced by its claim: what was claimed, held or ended meanwhile is not
- * changed. The memory ends with the worker; the mail is then tried at its time, as always.
+ * Remembered are the newest 10,000 deliveries that were released or deferred without an answer of a server, including
+ * those from before the uplink was found down. Each is fenced by its claim: mail that was claimed, put on hold or ended
+ * meanwhile is not changed. The memory ends with the worker; the mail is then tried at its time.
  */
 import type { Logger } from 'pino';
 import type { World } from '../../lib/world.ts';
@@ -20,14 +21,12 @@ type PutOffOptions = {
   uplink: Pick<UplinkView, 'onChange' | 'retryMs'>;
   /** Mail has become due. */
   onDue: () => void;
-  /** Called with everything that is noted: a provider's block may have ended meanwhile (delivery/blocks/provider-blocks.ts). */
-  onNoted?: (deliveries: readonly NotedDelivery[], decidedMs: number) => void;
 };
 
 export type NotedDelivery = Pick<Delivery, 'message' | 'position' | 'claim' | 'provider'>;
 
 /** `decidedMs`: when it was decided that it waits, before that was committed. */
-type Waiting = PutOffClaim & { decidedMs: number };
+type Waiting = PutOffClaim & { provider: string; decidedMs: number };
 
 /** Between two tries while the database is unavailable. */
 const AWAY_PAUSE_MS = 1_000;
@@ -38,12 +37,19 @@ const SPREAD_MS = 10_000;
 const EACH_MS = 5;
 /** An attempt begins before its failure is counted, and messages between processes take time. */
 const SLACK_MS = 2_000;
+/** Other workers know within this time that a block has ended. Mail put off before is found in the queue. */
+const BLOCK_KNOWN_WITHIN_MS = 15_000;
+/** Between the look at a block and the decision there may be a look-up in the database. */
+const BLOCK_SLACK_MS = 5_000;
+const ENDED_MAX = 5_000;
 
 export class PutOff {
   readonly #options: PutOffOptions;
   readonly #waiting = new Map<string, Waiting>();
   /** The last change, and from when on mail was put off because of it. */
   #last: { isDown: boolean; fromMs: number; atMs: number } | null = null;
+  /** When a block of the provider ended last. */
+  readonly #endedAtMs = new Map<string, number>();
 
   constructor(options: PutOffOptions) {
     this.#options = options;
@@ -59,15 +65,36 @@ export class PutOff {
 
   /** These wait, by what was decided at `decidedMs` and is committed now. */
   note(deliveries: readonly NotedDelivery[], decidedMs: number) {
-    this.#options.onNoted?.(deliveries, decidedMs);
-    const noted = deliveries.map(({ message: { projectId, id: emailId }, position, claim }) => {
-      return { projectId, emailId, position, claim, decidedMs };
+    const noted = deliveries.map(({ message, position, claim, provider }) => {
+      const { projectId, id: emailId } = message;
+      return { projectId, emailId, position, claim, provider, decidedMs };
     });
     for (const one of noted) this.#remember(one);
     const last = this.#last;
-    // The uplink has changed since.
-    if (last === null || decidedMs > last.atMs || decidedMs < last.fromMs) return;
-    void this.#bringForward(noted, last.isDown);
+    if (last !== null && decidedMs <= last.atMs && decidedMs >= last.fromMs) {
+      // The uplink has changed since.
+      void this.#bringForward(noted, last.isDown);
+      return;
+    }
+    const sinceMs = decidedMs - BLOCK_SLACK_MS;
+    const over = noted.filter(
+      ({ provider }) => (this.#endedAtMs.get(provider) ?? -Infinity) >= sinceMs,
+    );
+    if (over.length > 0) void this.#bringForward(over, this.#last?.isDown === true);
+  }
+
+  /** A block of the provider ended, here or elsewhere: mail that this worker put off since is due as well. */
+  blockEnded(provider: string): void {
+    const nowMs = this.#options.world.monotonicMs();
+    this.#endedAtMs.delete(provider);
+    this.#endedAtMs.set(provider, nowMs);
+    if (this.#endedAtMs.size > ENDED_MAX) {
+      this.#endedAtMs.delete(this.#endedAtMs.keys().next().value!);
+    }
+    const recent = [...this.#waiting.values()].filter(
+      (one) => one.provider === provider && one.decidedMs >= nowMs - BLOCK_KNOWN_WITHIN_MS,
+    );
+    void this.#bringForward(recent, this.#last?.isDown === true);
   }
 
   #remember(one: Waiting): void {
@@ -97,12 +124,15 @@ export class PutOff {
         });
         await whenAvailable(() => bringForward(db, step), {
           pauseMs: AWAY_PAUSE_MS,
-          mayRetry: () => this.#last?.isDown === isDown,
+          mayRetry: () => (this.#last?.isDown ?? false) === isDown,
         });
         if (!isDown) onDue();
       }
     } catch (error) {
-      log.error({ err: error }, 'mail that waited for the uplink is tried at its usual time');
+      log.error(
+        { err: error },
+        'mail that waited for the uplink or a provider is tried at its usual time',
+      );
     }
   }
 }

@@ -7,23 +7,14 @@
 import type { SmtpConnection, Transaction, TransactionResult } from '../../net/smtp/client.ts';
 import { nextState, type Transitions } from '../../lib/state-machine.ts';
 
-export const SESSION_STATES = [
-  /** The connection is being opened. */
-  'connecting',
-  /** A delivery has the session and has sent nothing on it yet. */
-  'greeted',
-  /** No delivery has the session. */
-  'idle',
-  /** A message is under way. */
-  'busy',
-  /** The envelope of the next message goes out with the final dot of the one under way (decision 0015). */
-  'announced',
-  /** QUIT is sent. The permit is in use until the server has replied, because the receiver counts the connection. */
-  'closing',
-  'closed',
-] as const;
-
-export type SessionState = (typeof SESSION_STATES)[number];
+export type SessionState =
+  | 'connecting'
+  | 'greeted'
+  | 'idle'
+  | 'busy'
+  | 'announced'
+  | 'closing'
+  | 'closed';
 type SessionEvent =
   | 'greeted'
   | 'failed'
@@ -36,10 +27,15 @@ type SessionEvent =
 
 export const SESSION_TRANSITIONS: Transitions<SessionState, SessionEvent> = {
   connecting: { greeted: 'greeted', failed: 'closed' },
+  // A delivery has the session and has sent nothing on it yet.
   greeted: { sent: 'busy', kept: 'idle', ended: 'closing' },
+  // No delivery has the session.
   idle: { taken: 'greeted', ended: 'closing' },
+  // A message is under way.
   busy: { announced: 'announced', kept: 'idle', ended: 'closing' },
+  // The envelope of the next message goes out with the final dot of the one under way (decision 0015).
   announced: { sent: 'busy', ended: 'closing' },
+  // The permit is in use until the server has replied to QUIT, because the receiver counts the connection.
   closing: { closed: 'closed' },
   closed: {},
 };

@@ -156,30 +156,10 @@ export const USUAL_SHAPING: ShapingSettings = {
   block: BLOCK_RULES,
 };
 
-/**
- * The limits of a provider. Where several operators' servers stand side by side (`a.com+b.com`), the
- * strictest of each. A relay is `relay` in the file.
- */
+/** The limits of a provider. */
 export function limitsOf(settings: ShapingSettings, provider: string): ProviderLimits {
-  const usual = { ...DEFAULT_PROVIDER_LIMITS, ...settings.default };
-  const keys = provider.startsWith('relay ') ? ['relay'] : provider.split('+');
-  return keys
-    .map((key) => ({ ...usual, ...PROVIDER_LIMITS[key], ...settings.providers[key] }))
-    .reduce(strictest);
-}
-
-function strictest(one: ProviderLimits, other: ProviderLimits): ProviderLimits {
-  return {
-    connections: Math.min(one.connections, other.connections),
-    messagesPerConnection: Math.min(one.messagesPerConnection, other.messagesPerConnection),
-    idleMs: Math.min(one.idleMs, other.idleMs),
-    newConnectionsPerMinute: least(one.newConnectionsPerMinute, other.newConnectionsPerMinute),
-    messagesPerMinute: least(one.messagesPerMinute, other.messagesPerMinute),
-  };
-}
-
-function least(one: number | null, other: number | null): number | null {
-  return one === null || other === null ? (one ?? other) : Math.min(one, other);
+  const limits = Object.entries(explainLimits(settings, provider));
+  return Object.fromEntries(limits.map(([name, { value }]) => [name, value])) as ProviderLimits;
 }
 
 export const LIMIT_SOURCES = ['built_in', 'built_in_provider', 'file', 'file_provider'] as const;
@@ -192,7 +172,10 @@ export type ExplainedLimit = {
   key: string | null;
 };
 
-/** The same as limitsOf, with where each limit comes from. */
+/**
+ * The limits of a provider, and where each is set. Where several operators' servers stand side by side (`a.com+b.com`), the
+ * strictest of each. A relay is `relay` in the file.
+ */
 export function explainLimits(
   settings: ShapingSettings,
   provider: string,

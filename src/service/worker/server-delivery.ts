@@ -164,6 +164,7 @@ function waitingOf(
   const world = systemWorld;
   const { db, log, registry, labels, config } = context;
   const { shaping, sources, hostname } = config;
+  const putOff = new PutOff({ db: db.settling, world, log, uplink, onDue });
   const blocks = new ProviderBlocks({
     db: db.settling,
     world,
@@ -172,11 +173,10 @@ function waitingOf(
     sources,
     heloName: hostname,
     onDue,
+    onEnded: (provider) => putOff.blockEnded(provider),
   });
   addBlockGauge(registry, labels, () => blocks.blocks);
   blocks.start();
-  const onNoted: ProviderBlocks['noted'] = (...noted) => blocks.noted(...noted);
-  const putOff = new PutOff({ db: db.settling, world, log, uplink, onDue, onNoted });
   return { putOff, blocks };
 }
 
