@@ -65,9 +65,8 @@ function registerCreateAndList(app: App, services: HttpServices): void {
       querystring: pageQuery,
       response: { 200: domainList, ...failures(422) },
     },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       return pageAnswer(await domains.list(callerOf(request), page), presentDomain);
     },
   });

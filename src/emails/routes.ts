@@ -180,7 +180,6 @@ function registerList(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       const filter = filterFrom(request.query, { keyId: ownKeyOf(caller), domain: caller.domain });
       if (isRefusal(filter)) return refuse(reply, filter);
       const found = await listEmails(db.readsOf(caller.projectId), caller, { page, filter });

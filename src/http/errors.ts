@@ -23,6 +23,7 @@ import {
   Overloaded,
   type Refusal,
   type RefusalCode,
+  refuseFields,
 } from '../core/refusals.ts';
 import { isOfMachine } from './machine.ts';
 import { isOfRootMount, resendFailure } from '../compat/resend/wire/failures.ts';
@@ -83,6 +84,12 @@ export class BadRequest extends Error {
     super(problem.message);
     this.problem = problem;
   }
+}
+
+/** Fields that break a rule, as an exception. */
+export function badFields(problems: readonly FieldProblem[]): BadRequest {
+  const { message, details } = refuseFields(problems);
+  return new BadRequest({ status: 422, code: 'validation_error', message, details });
 }
 
 export function errorBody(problem: HttpProblem, requestId: string): string {

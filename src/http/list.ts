@@ -3,6 +3,7 @@
  */
 import type { z } from 'zod';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
+import { badFields } from './errors.ts';
 import type { emailQuery } from '../emails/schemas.ts';
 import { parseDomain } from '../mail/address.ts';
 import { keyOfAddress, parseTag, readSearch, withSearch } from '../emails/search.ts';
@@ -27,19 +28,19 @@ export function pageAnswer<Row, Wire>(
   return { object: 'list', data: rows.map(toWire), has_more: hasMore };
 }
 
-/** The page that `limit`, `after` and `before` select, or the problem with them. */
+/** The page that `limit`, `after` and `before` select. @throws BadRequest */
 export function pageFrom(query: {
   limit: number;
   after?: string | undefined;
   before?: string | undefined;
-}): Page | Refusal {
+}): Page {
   const { limit, after = null, before = null } = query;
   const cursors = Object.entries({ after, before });
   const wrong = cursors.find(([, id]) => id !== null && !isId(id));
-  if (wrong) return refuseFields([{ field: wrong[0], message: 'must be an id from this list' }]);
+  if (wrong) throw badFields([{ field: wrong[0], message: 'must be an id from this list' }]);
   if (after !== null && before !== null) {
     const message = 'cannot be used together with after; leave one of them out';
-    return refuseFields([{ field: 'before', message }]);
+    throw badFields([{ field: 'before', message }]);
   }
   return { limit, after, before };
 }

@@ -4,8 +4,8 @@
  */
 import type { FastifySchemaCompiler } from 'fastify';
 import type { core, ZodType } from 'zod';
-import { type FieldProblem, refuseFields } from '../core/refusals.ts';
-import { BadRequest } from './errors.ts';
+import type { FieldProblem } from '../core/refusals.ts';
+import { badFields } from './errors.ts';
 
 type Issue = core.$ZodIssue;
 type RawIssue = core.$ZodRawIssue;
@@ -18,8 +18,7 @@ export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, http
     const result = schema.safeParse(data, { error: sentenceOf });
     if (result.success) return { value: result.data };
     const problems = result.error.issues.flatMap((issue) => problemsOf(issue, httpPart));
-    const { message, details } = refuseFields(problems);
-    return { error: new BadRequest({ status: 422, code: 'validation_error', message, details }) };
+    return { error: badFields(problems) };
   };
 };
 

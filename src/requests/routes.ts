@@ -1,6 +1,5 @@
 /** The API log of a project and environment. */
 import { z } from 'zod';
-import { isRefusal } from '../core/refusals.ts';
 import { isId } from '../database/ids.ts';
 import {
   type ApiRequestFilter,
@@ -9,7 +8,7 @@ import {
   type StoredApiRequest,
 } from './request-store.ts';
 import { callerOf } from '../http/access.ts';
-import { notFound, refuse } from '../http/errors.ts';
+import { notFound } from '../http/errors.ts';
 import { pageAnswer, pageFrom } from '../http/list.ts';
 import { doc, failures, idParams, idSchema, listOf, listQuery, time } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
@@ -29,9 +28,8 @@ export function registerRequestRoutes(app: App, { db }: HttpServices): void {
       querystring: requestQuery,
       response: { 200: requestList, ...failures(422) },
     },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       const filter = filterFrom(request.query);
       const caller = callerOf(request);
       const reads = db.readsOf(caller.projectId);

@@ -69,10 +69,9 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
       querystring: templateQuery,
       response: { 200: templateList, ...failures(422) },
     },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const caller = callerOf(request);
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       const found = await templates.list(caller, { ...page, part: request.query.q ?? null });
       return pageAnswer(found, (head) => presentTemplateHead(head, caller));
     },

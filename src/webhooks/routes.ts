@@ -72,9 +72,8 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
       querystring: pageQuery,
       response: { 200: webhookList, ...failures(422) },
     },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       return pageAnswer(await webhooks.list(callerOf(request), page), presentWebhook);
     },
   });
@@ -189,7 +188,6 @@ function registerReading(app: App, { webhooks }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       const { status = null, type = null } = request.query;
       const { id } = request.params;
       const found = await webhooks.deliveries(callerOf(request), id, { status, type, page });

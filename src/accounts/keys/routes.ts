@@ -117,9 +117,8 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
       querystring: pageQuery,
       response: { 200: apiKeyList, ...failures(422) },
     },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       const caller = callerOf(request);
       return pageAnswer(await listKeys(db, caller, page, caller), toWire);
     },

@@ -53,9 +53,8 @@ function registerMembers(app: App, { db }: HttpServices): void {
       querystring: pageQuery,
       response: { 200: memberList, ...failures(400, 404, 422) },
     },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       return pageAnswer(await listMembers(db, sessionOf(request).organizationId, page), toWire);
     },
   });
@@ -115,9 +114,8 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
       querystring: pageQuery,
       response: { 200: invitationList, ...failures(400, 404, 422) },
     },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       const { organizationId } = sessionOf(request);
       return pageAnswer(await listInvitations(db, organizationId, page), invitationToWire);
     },

@@ -41,9 +41,8 @@ function registerCreateAndList(app: App, services: HttpServices): void {
   app.get('/domains', {
     config: { withinDomain: true },
     schema: { ...HIDDEN, querystring: pageQuery },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       return pageAnswer(await domains.list(callerOf(request), page), presentListed);
     },
   });

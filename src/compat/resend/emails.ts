@@ -119,7 +119,6 @@ function registerReading(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const caller = callerOf(request);
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       const own = { keyId: ownKeyOf(caller), domain: caller.domain };
       const filter = filterFrom(request.query, own);
       if (isRefusal(filter)) return refuse(reply, filter);

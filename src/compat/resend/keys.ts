@@ -54,9 +54,8 @@ function registerCreateAndList(app: App, services: HttpServices): void {
   app.get('/api-keys', {
     config: { withinDomain: true },
     schema: { ...HIDDEN, querystring: pageQuery },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       const caller = callerOf(request);
       return pageAnswer(await listKeys(db, caller, page, caller), present);
     },

@@ -42,9 +42,8 @@ function registerCreateAndList(app: App, { templates }: HttpServices): void {
 
   app.get('/templates', {
     schema: { ...HIDDEN, querystring: pageQuery },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       return pageAnswer(await templates.list(callerOf(request), page), presentHead);
     },
   });

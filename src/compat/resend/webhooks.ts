@@ -43,9 +43,8 @@ function registerCreateAndList(app: App, { webhooks }: HttpServices): void {
 
   app.get('/webhooks', {
     schema: { ...HIDDEN, querystring: pageQuery },
-    handler: async (request, reply) => {
+    handler: async (request) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       return pageAnswer(await webhooks.list(callerOf(request), page), present);
     },
   });
@@ -109,7 +108,6 @@ function registerEvents(app: App, { webhooks }: HttpServices): void {
     schema: { ...HIDDEN, params: idInPath, querystring: pageQuery },
     handler: async (request, reply) => {
       const page = pageFrom(request.query);
-      if (isRefusal(page)) return refuse(reply, page);
       const wanted = { status: null, type: null, page };
       const found = await webhooks.deliveries(callerOf(request), request.params.id, wanted);
       return isRefusal(found) ? refuse(reply, found) : pageAnswer(found, presentEvent);
