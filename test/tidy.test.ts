@@ -43,7 +43,6 @@ const LONG_TABLES: string[] = [
   'SECURITY.md',
   'docs/delivery.md',
   'docs/shaping.md',
-  'docs/webhooks.md',
 ];
 
 test('the files are found', () => {

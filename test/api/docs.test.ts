@@ -157,9 +157,9 @@ test('every endpoint that the documents name exists', async () => {
 });
 
 test('docs/webhooks.md lists the events that a webhook can subscribe to', async () => {
-  const rows = read('docs/webhooks.md').matchAll(/^\| (`[\w.`, ]+`) +\|/gm);
-  const listed = [...rows].flatMap(([, cell]) => {
-    const names = [...cell!.matchAll(/`([\w.]+)`/g)].map((match) => match[1]!);
+  const items = read('docs/webhooks.md').matchAll(/^- (`[\w.`, ]+`): /gm);
+  const listed = [...items].flatMap(([, item]) => {
+    const names = [...item!.matchAll(/`([\w.]+)`/g)].map((match) => match[1]!);
     const [subject] = names[0]!.split('.');
     return names.map((name) => (name.startsWith('.') ? subject + name : name));
   });
