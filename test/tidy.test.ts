@@ -38,12 +38,7 @@ const LARGE_ROOMS: Record<string, string> = {
 };
 
 /** Documents with table rows that do not fit the page. */
-const LONG_TABLES: string[] = [
-  'README.md',
-  'SECURITY.md',
-  'docs/delivery.md',
-  'docs/shaping.md',
-];
+const LONG_TABLES: string[] = ['README.md', 'SECURITY.md'];
 
 test('the files are found', () => {
   assert.ok(SOURCE.length > 20);
