@@ -4,15 +4,9 @@ import type { Rule } from './rules.ts';
 /** After `npm run format`, which pads the cells of a column to one width. */
 const ROW_CHARS_MAX = 120;
 
-/** @param exceptions documents whose long tables are still to be rewritten */
-export const tablesFitThePage =
-  (exceptions: readonly string[]): Rule =>
-  (files) =>
-    files.flatMap(({ path, text }) => {
-      if (!path.endsWith('.md')) return [];
-      const lines = text.split('\n');
-      const long = lines.findIndex((line) => /^\s*\|/.test(line) && line.length > ROW_CHARS_MAX);
-      if (exceptions.includes(path))
-        return long < 0 ? [`${path} needs no exception any more.`] : [];
-      return long < 0 ? [] : [`${path} has a table row that is too long in line ${long + 1}.`];
-    });
+export const tablesFitThePage: Rule = (files) =>
+  files.flatMap(({ path, text }) => {
+    const lines = text.split('\n');
+    const long = lines.findIndex((line) => /^\s*\|/.test(line) && line.length > ROW_CHARS_MAX);
+    return long < 0 ? [] : [`${path} has a table row that is too long in line ${long + 1}.`];
+  });
