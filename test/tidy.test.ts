@@ -122,6 +122,23 @@ test('a room holds what one can survey', () => {
   assert.deepEqual(excused(files.slice(1)), ['src/a needs no exception any more.']);
 });
 
+holds(
+  'a room has a README that names its files',
+  [...CODE, ...readFiles(['src/*/README.md'])],
+  rooms.roomsHaveGuides,
+  [
+    ['src/a/b.ts', ''],
+    ['src/a/README.md', '`b.ts`, `src/a/b.ts`, `c/*.test.ts`'],
+    ['src/d/README.md', '`b.ts`', 'names b.ts, which is not there.'],
+    ['src/e/README.md', 'a\n'.repeat(26), 'has 26 lines (25 at most).'],
+  ],
+);
+
+test('a room without a README is noticed', () => {
+  const offences = rooms.roomsHaveGuides([{ path: 'src/a/b.ts', text: '' }]);
+  assert.deepEqual(offences, ['src/a has no README.md.']);
+});
+
 holds('a name says what is inside', SOURCE, rooms.namesSayWhatIsInside, [
   ['src/a/service.ts', '', 'has a name that says nothing; use the noun.'],
   ['src/a/services.ts', ''],

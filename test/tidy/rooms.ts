@@ -172,3 +172,25 @@ export const namesSayWhatIsInside: Rule = (files: readonly SourceFile[]) =>
   files
     .filter(({ path }) => EMPTY_NAMES.test(path))
     .map(({ path }) => `${path} has a name that says nothing; use the noun.`);
+
+const GUIDE_LINES_MAX = 25;
+
+/** Each room has a short README, and the files that it names are there. */
+export const roomsHaveGuides: Rule = (files) => {
+  const paths = new Set(files.map(({ path }) => path));
+  const rooms = new Set(files.flatMap(({ path }) => /^src\/[^/]+(?=\/)/.exec(path) ?? []));
+  return [...rooms].flatMap((room) => {
+    const guide = files.find(({ path }) => path === `${room}/README.md`);
+    if (guide === undefined) return [`${room} has no README.md.`];
+    const lines = guide.text.split('\n').length - 1;
+    const missing = [...guide.text.matchAll(/`([\w/-]+(?:\.test)?\.ts)`/g)]
+      .map(([, name = '']) => name)
+      .filter((name) => !paths.has(name) && !paths.has(`${room}/${name}`));
+    return [
+      ...(lines > GUIDE_LINES_MAX
+        ? [`${guide.path} has ${lines} lines (${GUIDE_LINES_MAX} at most).`]
+        : []),
+      ...missing.map((name) => `${guide.path} names ${name}, which is not there.`),
+    ];
+  });
+};
