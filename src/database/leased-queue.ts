@@ -1,44 +1,27 @@
 /**
- * The part that the queues of mail (delivery/queue/dispatcher.ts) and of webhooks (webhooks/sending/loop.ts) have in common. Rows
- * are claimed under the lease of this worker (delivery/queue/lease.ts): a claim records its holder and counts up, so that an
- * outcome of an earlier claim is fenced off (settle/outcomes.ts). Here is when to claim, how claims are released, and
- * how claims that only the table knows are found.
+ * What the queues of mail (delivery/queue/dispatcher.ts) and of webhooks (webhooks/sending/loop.ts) have in common. Rows
+ * are claimed under the lease of this worker (delivery/queue/lease.ts): a claim records its holder and counts up, so
+ * that an outcome of an earlier claim is fenced off (settle/outcomes.ts). This file says when to claim, releases
+ * claims, and finds claims that only the table knows.
  *
- * Guarantee: every 5 minutes, after the database was unavailable or is another server, and when an operator asks for
- * it, the table is compared with memory, and what only the table has is released. Such unknown claims come from a
- * commit whose answer was lost, from an error between the statement and memory, and from a fail-over to a standby
- * that lacks the last commits. They would never be tried again. Nothing is claimed meanwhile, so a claim that is
- * committed and not in memory has lost its answer. A row may also be stored with its claim, and that answer still be
- * on the way: such a row is released only when it is found twice, farther apart than any answer takes.
+ * Guarantee: the table is compared with memory every 5 minutes, after the database was unavailable or is another
+ * server, and when an operator asks for it. What only the table has would never be tried again, and is released. It
+ * comes from a commit whose answer was lost, from an error between the statement and memory, or from a fail-over to a
+ * standby that lacks the last commits. Nothing is claimed meanwhile, so a claim that is not in memory has lost its
+ * answer. The answer of a row that was stored with its claim may still be on the way: such a row is released when it
+ * is found twice, farther apart than any answer takes.
  */
 import type { Logger } from 'pino';
 import type { World } from '../lib/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
+import { type LeasedTable, type Released, UNKNOWN_CLAIMS_MAX } from './leased-table.ts';
 
-/** What is released: a claim, its lease, and the time until it is due again. */
-export type Released<Claim> = Claim & { holder: string; delayMs: number };
-
-export type LeasedTable<Key, Claim extends Key> = {
-  /** For the log. */
-  rows: 'recipients' | 'webhooks';
-  keyOf: (key: Key) => string;
-  /** Releases claims; those of another lease do not change. @returns the number that changed */
-  release: (db: Queryable, claims: readonly Released<Claim>[]) => Promise<number>;
-  /** Rows that are leased to `holder` and not known, at most UNKNOWN_CLAIMS_MAX. */
-  findUnknown: (db: Queryable, holder: string, known: readonly Key[]) => Promise<Claim[]>;
-  /** Whether it was stored with its claim, which is in memory as soon as the answer is there. */
-  mayBeOnItsWay: (claim: Claim) => boolean;
-  /** As unknown claims are released. */
-  unknown?: Partial<Claim>;
-};
-
-type LeasedQueueOptions<Key, Claim extends Key> = {
+type LeasedQueueOptions<Key extends object, Claim extends Key> = {
   db: Queryable;
   world: Pick<World, 'monotonicMs'>;
   log: Pick<Logger, 'warn' | 'error'>;
   lease: {
-    /** The lease that work is claimed under; null while there is none. */
     holder(): string | null;
     /** Counts up whenever the table should be compared with memory. */
     checksWanted(): number;
@@ -46,17 +29,14 @@ type LeasedQueueOptions<Key, Claim extends Key> = {
   table: LeasedTable<Key, Claim>;
   /** Claims as much as there is room for. @returns the milliseconds until the next call; null: the interval */
   claim: (holder: string) => Promise<number | null>;
-  /** Everything that this worker has in memory. */
   known: () => Iterable<Key>;
   /** The database may be another server, or a statement may have had no effect: read everything again. */
   startAnew: () => void;
   /** Between two polls while there is work. */
   everyMs: number;
-  /** Shorter in tests. */
   unknownFateMs?: number;
 };
 
-export const UNKNOWN_CLAIMS_MAX = 10_000;
 /** After this time without work polls are rarer: at `everyMs` they take half of the CPU time of an idle worker. */
 const IDLE_AFTER_MS = 10_000;
 const IDLE_EVERY_MS = 2_000;
@@ -72,7 +52,7 @@ const UNKNOWN_FATE_MS = 30_000;
 /** Approximate size: 64 of them always fit a batch. */
 const RELEASE_BYTES = 200;
 
-export class LeasedQueue<Key, Claim extends Key> {
+export class LeasedQueue<Key extends object, Claim extends Key> {
   readonly #options: LeasedQueueOptions<Key, Claim>;
   readonly #unknownFateMs: number;
   readonly #releases: GroupCommit<Released<Claim>, undefined>;
@@ -129,7 +109,6 @@ export class LeasedQueue<Key, Claim extends Key> {
     this.#workedMs = this.#options.world.monotonicMs();
   }
 
-  /** The milliseconds between two polls. */
   get intervalMs(): number {
     const idleMs = this.#options.world.monotonicMs() - this.#workedMs;
     return idleMs < IDLE_AFTER_MS ? this.#options.everyMs : IDLE_EVERY_MS;

@@ -12,7 +12,7 @@ import {
   QUEUE_START,
   WHOLE_QUEUE,
 } from '../delivery/queue-control/change-store.ts';
-import { claimOldest, releaseClaims } from '../delivery/queue/queue-store.ts';
+import { claimOldest, RECIPIENTS } from '../delivery/queue/queue-store.ts';
 import { cancelEmail, rescheduleEmail } from './schedule-store.ts';
 import { SettleStore } from '../settle/settle.ts';
 
@@ -153,7 +153,7 @@ test('while two workers claim, each recipient is either claimed or canceled', as
 test('a recipient that a worker holds is not canceled; the others of the email are', async () => {
   const holder = await newHolder();
   const email = await accepted({ to: ['jo@example.net', 'flo@example.org'], holder });
-  await releaseClaims(db.settling, [{ ...released(email), position: 1, holder }]);
+  await RECIPIENTS.release(db.settling, [{ ...released(email), position: 1, holder }]);
   assert.deepEqual(await cancel(email), { canceled: 1, sending: 1, inDoubt: 0 });
   assert.deepEqual((await checked(email)).statuses, ['queued', 'canceled']);
   assert.deepEqual(await cancel(email), { canceled: 0, sending: 1, inDoubt: 0 });
@@ -207,7 +207,7 @@ test('a recipient that a dead worker may have delivered is not canceled', async 
 test('a recipient released without an attempt can be canceled', async () => {
   const holder = await newHolder();
   const email = await accepted({ holder });
-  await releaseClaims(db.settling, [{ ...released(email), position: 0, holder }]);
+  await RECIPIENTS.release(db.settling, [{ ...released(email), position: 0, holder }]);
   assert.equal((await cancel(email))?.canceled, 1);
 });
 
@@ -317,7 +317,7 @@ test('an email with an attempt cannot be rescheduled', async () => {
   assert.deepEqual(await move(email, fromNow(DAY_MS)), { kind: 'left', sending: 2, inDoubt: 0 });
   const retry = { status: 'deferred', eventType: 'email.delivery_delayed', retryMs: 1 } as const;
   await settling.settle(settlement(email, retry));
-  await releaseClaims(db.settling, [{ ...released(email), position: 1, holder }]);
+  await RECIPIENTS.release(db.settling, [{ ...released(email), position: 1, holder }]);
   assert.deepEqual(await move(email, fromNow(DAY_MS)), { kind: 'left', sending: 0, inDoubt: 0 });
   assert.equal((await cancel(email))?.canceled, 2);
   assert.equal((await move(email, fromNow(DAY_MS)))?.kind, 'left');

@@ -31,7 +31,6 @@ type OutcomeStoreOptions<Item, Result> = Pick<
     shorter: (item: Item, extent: Exclude<Extent, 'all'>) => Item;
     /** Called for each item once it is written or fenced off. */
     onSettled?: (item: Item, result: Result) => void;
-    /** The approximate size of an item. */
     itemBytes: number;
   };
 

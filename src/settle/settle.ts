@@ -30,13 +30,9 @@ import type { Settlement } from './settlement.ts';
 import type { Extent } from './unsettled.ts';
 
 type SettleStoreOptions = {
-  /** The lease that outcomes are written under. */
   holder: () => string | null;
-  /** Webhook deliveries were queued. */
   onNotified: () => void;
-  /** Called for each outcome that counted, once it is written. */
   onSettled?: (settlement: Settlement) => void;
-  /** The database refused one, with this SQLSTATE. */
   onFailure?: (sqlState: string) => void;
   log: Pick<Logger, 'warn' | 'error'>;
   world: Pick<World, 'monotonicMs' | 'random'>;

@@ -21,7 +21,6 @@ import { atMost } from '../lib/at-most.ts';
 import type { World } from '../lib/world.ts';
 import { isLockTimeout, sqlStateOf } from '../database/database.ts';
 
-/** How much of an outcome is written. */
 export type Extent = 'all' | 'without_details' | 'bare';
 
 export type UnsettledOptions<Item, Result> = {
@@ -33,7 +32,6 @@ export type UnsettledOptions<Item, Result> = {
   lockOf: (item: Item) => string;
   /** Called when a kept outcome was written or fenced off. */
   onSettled: (item: Item, result: Result) => void;
-  /** Called when `isBlocked` may have changed. */
   onChange?: () => void;
   onFailure?: (sqlState: string) => void;
   log: Pick<Logger, 'warn' | 'error'>;

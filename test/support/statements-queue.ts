@@ -1,7 +1,7 @@
 /** The statements of claiming, releasing and of an operator, for statements.ts. */
 import { newId } from '../../src/database/ids.ts';
 import * as claims from '../../src/delivery/queue/queue-store.ts';
-import { putOnHold, releaseClaims } from '../../src/delivery/queue/queue-store.ts';
+import { RECIPIENTS } from '../../src/delivery/queue/queue-store.ts';
 import { bringForward } from '../../src/delivery/queue/put-off-store.ts';
 import {
   changeQueueStep,
@@ -47,9 +47,8 @@ export async function claimAndRelease({ db, holder }: Stage): Promise<void> {
     provider === null ? [] : [{ projectId, provider, max: 4 }],
   );
   const claimed = await claims.claimQueues(db.settling, { holder, queues, from });
-  await putOnHold(db.settling, claimed.slice(0, 2), holder);
-  const given = claimed.map((one) => ({ ...one, holder, delayMs: 0 }));
-  await releaseClaims(db.settling, given);
+  const given = claimed.map((one, index) => ({ ...one, holder, delayMs: 0, onHold: index < 2 }));
+  await RECIPIENTS.release(db.settling, given);
   await bringForward(db.settling, given);
 }
 

@@ -42,7 +42,7 @@ export async function tellBatch(stage: Stage): Promise<void> {
   const claimed = await webhooks.claimWebhooks(db.notifying, holder, [endpoint]);
   const [released, settled] = [claimed.slice(0, 8), claimed.slice(8)];
   const claims = released.map((claim) => ({ ...claim, delayMs: 0 }));
-  await webhooks.releaseWebhooks(db.notifying, claims);
+  await webhooks.WEBHOOKS.release(db.notifying, claims);
   const outcomes = new WebhookOutcomes(db.notifying, {
     ...SETTLING,
     holder: () => holder,

@@ -42,7 +42,7 @@ import {
   forgetHistory,
   shortenHistories,
 } from '../../src/suppressions/history-store.ts';
-import { findUnknownWebhooks } from '../../src/webhooks/sending/queue-store.ts';
+import { WEBHOOKS } from '../../src/webhooks/sending/queue-store.ts';
 import { BUSY_ADDRESS } from './fill.ts';
 import {
   addUp,
@@ -479,8 +479,8 @@ export const AFTER_A_DEATH: readonly Exercise[] = [
     what: 'claims that memory does not know of',
     asks: Infinity,
     run: async ({ db, holder }) => {
-      await queue.findUnknownClaims(db.settling, holder, []);
-      await findUnknownWebhooks(db.notifying, holder, []);
+      await queue.RECIPIENTS.findUnknown(db.settling, holder, []);
+      await WEBHOOKS.findUnknown(db.notifying, holder, []);
     },
   },
   {

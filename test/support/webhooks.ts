@@ -16,11 +16,7 @@ import { registerNode } from '../../src/delivery/queue/node-store.ts';
 import { createOrganization, createProject } from '../../src/accounts/projects/project-store.ts';
 import { SecretBox } from '../../src/secrets/secret-store.ts';
 import { systemWorld } from '../../src/service/machine/system-world.ts';
-import {
-  createWebhookLoop,
-  type WebhookLoop,
-  type WebhookLoopOptions,
-} from '../../src/webhooks/sending/loop.ts';
+import { WebhookLoop, type WebhookLoopOptions } from '../../src/webhooks/sending/loop.ts';
 import { WebhookService } from '../../src/webhooks/endpoints.ts';
 import { testDatabase } from './postgres.ts';
 
@@ -96,7 +92,7 @@ export async function webhookTest(
     async startLoop(options) {
       const holder = newId();
       await registerNode(db, { id: holder, instance: randomUUID(), host: 'test', pid: 1 });
-      const loop = createWebhookLoop({
+      const loop = new WebhookLoop({
         db,
         ...outbound,
         holder: () => holder,

@@ -168,7 +168,6 @@ export class Claims {
     return { queues: queues.filter(({ max }) => max > 0), leftOut: new Set(known.keys()) };
   }
 
-  /** Whether this names a provider, or a destination whose provider is known. */
   #knows(provider: string): boolean {
     return provider === SIMULATOR_PROVIDER || this.#mailRouting.knows(provider);
   }

@@ -19,7 +19,6 @@ import { DatabaseUnavailable, type Queryable, whenAvailable } from '../../databa
 import { AWAY_PAUSE_MS, LeasedQueue } from '../../database/leased-queue.ts';
 import { headOf, loadHeads, loadMessages, type StoredMessage } from '../attempt/message-store.ts';
 import {
-  putOnHold,
   RECIPIENTS,
   type ClaimedRecipient,
   type QueuedEmail,
@@ -63,7 +62,6 @@ type DispatcherOptions = {
 type HandedOver = {
   message: StoredMessage;
   recipients: readonly Pick<Delivery, 'position' | 'address' | 'destination'>[];
-  /** The lease under which they are claimed. */
   holder: string;
   lifetimeMs: number;
 };
@@ -71,7 +69,6 @@ type HandedOver = {
 /** A recipient before its provider and its weight are determined. */
 type Incoming = Omit<Delivery, 'provider' | 'weightBytes'>;
 
-/** Deliveries of test mail under way at once. */
 const SIMULATOR_WINDOW = 32;
 const POLL_MS = 400;
 /** Between two polls of a backlog of which nothing can start. */
@@ -134,7 +131,6 @@ export class Dispatcher {
     this.#queue.start();
   }
 
-  /** The provider of a destination (fair-queue.ts); test mail has one of its own. */
   providerOf(environment: string, destination: string): string {
     // Test mail connects to no mail server and must not use the window of a real provider.
     return environment === 'test'
@@ -142,7 +138,6 @@ export class Dispatcher {
       : this.#options.mailRouting.providerOf(destination);
   }
 
-  /** Whether an email may be handed over instead of waiting in the table. */
   hasRoomFor(email: {
     projectId: string;
     providers: readonly string[];
@@ -401,14 +396,16 @@ export class Dispatcher {
     yield* this.#options.unsettled.kept();
   }
 
-  /** Puts mail of paused sending domains on hold, unless it has expired. */
   async #withoutPaused(
     claimed: readonly ClaimedRecipient[],
     holder: string,
   ): Promise<readonly ClaimedRecipient[]> {
     const paused = claimed.filter(({ isPaused, remainingMs }) => isPaused && remainingMs > 0);
     if (paused.length === 0) return claimed;
-    await putOnHold(this.#options.db, paused, holder);
+    const onHold = { holder, onHold: true };
+    await this.#queue.release(
+      paused.map((one) => ({ ...one, ...onHold, delayMs: one.remainingMs })),
+    );
     return claimed.filter((one) => !paused.includes(one));
   }
 

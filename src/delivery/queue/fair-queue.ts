@@ -29,7 +29,6 @@ export type Delivery = Pick<
   message: MessageHead;
   /** The whole message; null: it is large, and its content is loaded for a session (delivery/attempt/contents.ts). */
   content: StoredMessage | null;
-  /** Approximate size of the content. */
   contentBytes: number;
   /** Its provider (delivery/route/mail-routing.ts); changes when the destination's mail servers become known. */
   provider: string;
@@ -45,7 +44,6 @@ export type Delivery = Pick<
   suppressed: boolean;
   domainDeleted: boolean;
   domainUnverified: boolean;
-  /** While it is under way. */
   place?: Place;
 };
 
@@ -69,14 +67,12 @@ const CLAIMED_BYTES_MAX = 0.7 * MEMORY_BYTES_MAX;
 /** Above the first limit the projects that hold most release deliveries, down to the second. */
 const CROWDED_BYTES = 0.9 * MEMORY_BYTES_MAX;
 const UNCROWDED_BYTES = 0.8 * MEMORY_BYTES_MAX;
-/** Of deliveries that wait for silent servers. */
 const WAITING_BYTES_MAX = 0.5 * MEMORY_BYTES_MAX;
 /** Up to this many deliveries of a queue are always taken. */
 const QUEUE_FEW = 4;
 /** A queue claims as many as keep its provider busy until the next claim. */
 const QUEUE_CLAIMED_PER_WINDOW = 16;
 const QUEUE_CLAIMED_MAX = 256;
-/** Providers whose last attempt got a session at once. */
 const PROMPT_MAX = 10_000;
 const SLOT_KINDS = ['prompt', 'trial'] as const;
 
@@ -184,7 +180,6 @@ export class FairQueue {
     }
   }
 
-  /** Nothing of the provider starts until it is opened again. */
   close(name: string): void {
     const provider = this.#providers.get(name);
     if (provider) provider.isClosed = true;
@@ -216,18 +211,15 @@ export class FairQueue {
     return suspended;
   }
 
-  /** Takes out all deliveries of a provider that have not started. */
   takeOut(name: string): Delivery[] {
     const queues = [...(this.#providers.get(name)?.queues.values() ?? [])];
     return queues.flatMap((queue) => this.#cut(queue, 0));
   }
 
-  /** Takes out all deliveries that have not started. */
   drain(): Delivery[] {
     return [...this.#providers.keys()].flatMap((name) => this.takeOut(name));
   }
 
-  /** Counts a delivery that was taken out and is started out of turn. */
   startOutOfTurn(delivery: Delivery): void {
     const queue = this.#queue(delivery);
     this.#start(queue, delivery);
@@ -265,7 +257,6 @@ export class FairQueue {
     return this.claimable(projectId, provider) > waiting;
   }
 
-  /** How many more deliveries may be claimed from the queue table in all. */
   get claimableInAll(): number {
     return Math.max(0, Math.floor((CLAIMED_BYTES_MAX - this.weightBytes) / WEIGHT_BYTES));
   }
@@ -278,7 +269,6 @@ export class FairQueue {
       .filter(({ projectId, provider }) => this.claimable(projectId, provider) === 0);
   }
 
-  /** Projects that take no more from the queue table at present. */
   fullProjects(): string[] {
     return [...this.#projects.keys()].filter(
       (id) => this.#shareOf(id, CLAIMED_BYTES_MAX) < WEIGHT_BYTES,
@@ -371,7 +361,6 @@ export class FairQueue {
     delivery.place = this.#slots.start(slotKind, queue.project.id, delivery.weightBytes);
   }
 
-  /** Takes all but the `keep` oldest deliveries out of a queue. */
   #cut(queue: TenantQueue, keep: number): Delivery[] {
     const deliveries = queue.deliveries.splice(keep);
     this.waiting = reduced(this.waiting, deliveries.length);
@@ -443,7 +432,6 @@ type Provider = {
 export type TenantQueue = {
   project: Project;
   provider: Provider;
-  /** Oldest first. */
   deliveries: Delivery[];
   weightBytes: number;
 };
@@ -474,7 +462,6 @@ function waitingIn(queues: Iterable<TenantQueue>): number {
   return waiting;
 }
 
-/** The item with the largest measure; null when none is above 0. */
 function largest<Item>(items: Iterable<Item>, measure: (item: Item) => number): Item | null {
   let best: Item | null = null;
   let most = 0;

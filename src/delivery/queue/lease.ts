@@ -1,7 +1,7 @@
 /**
- * The lease of this worker on everything that it holds: one row in `nodes` with a beat counter.
+ * The lease of this worker: one row in `nodes` with a heartbeat counter.
  *
- * Guarantee: work is held only under a lease whose counter others see change. `holder()` is the id that
+ * Guarantee: work is claimed only under a lease whose counter others see change. `holder()` is the id that
  * claims and outcomes name. `isFresh()` is checked before DATA and again before the final dot, because
  * fencing the writes of a worker does not prevent it from sending reclaimed mail after a freeze.
  */
@@ -47,7 +47,7 @@ export class Lease {
     this.#options = options;
   }
 
-  /** The id under which work is held; null while there is none. */
+  /** The id under which work is claimed; null while there is none. */
   holder = (): string | null => this.#holder;
 
   /**

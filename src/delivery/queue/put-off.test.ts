@@ -7,7 +7,7 @@ import { testDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { AcceptStore } from '../../accept/store/accept.ts';
 import { newId } from '../../database/ids.ts';
-import { releaseClaims } from './queue-store.ts';
+import { RECIPIENTS } from './queue-store.ts';
 import type { Delivery } from './fair-queue.ts';
 import { PutOff } from './put-off.ts';
 import { USUAL_SHAPING } from '../shaping/settings.ts';
@@ -51,7 +51,7 @@ class Scene {
     const message = { ...newDelivery().message, projectId, id };
     const delivery = newDelivery('jo@example.net', { message, holder });
     const release = { ...delivery, projectId, emailId: id, delayMs: HOUR_MS };
-    assert.equal(await releaseClaims(db, [release]), 1);
+    assert.equal(await RECIPIENTS.release(db, [release]), 1);
     return delivery;
   }
 

@@ -11,13 +11,7 @@ import { testDatabase } from '../../../test/support/postgres.ts';
 import { AcceptStore } from '../../accept/store/accept.ts';
 import { newId } from '../../database/ids.ts';
 import { expireWorker, registerNode, setUplinkDown } from './node-store.ts';
-import {
-  releaseClaims,
-  claimQueues,
-  claimOldest,
-  findQueues,
-  tenantQueueKey,
-} from './queue-store.ts';
+import { RECIPIENTS, claimQueues, claimOldest, findQueues, tenantQueueKey } from './queue-store.ts';
 import { SettleStore } from '../../settle/settle.ts';
 
 const database = await testDatabase();
@@ -189,7 +183,7 @@ test('released mail is due at the given time, under the provider that is now kno
     provider: 'provider',
     delayMs: one.provider === 'one.example' ? 0 : 60_000,
   }));
-  await releaseClaims(db.settling, claims);
+  await RECIPIENTS.release(db.settling, claims);
   const again = (await oldest()).claimed;
   assert.deepEqual(
     again.map(({ address, provider }) => [address, provider]),
@@ -242,7 +236,7 @@ test('mail that is due again goes to the node of its last attempt, and after two
     assert.deepEqual(await fromQueues(other), []);
     const { claimed } = await oldest({ holder: own });
     assert.equal(claimed.length, 1);
-    await releaseClaims(
+    await RECIPIENTS.release(
       db.settling,
       claimed.map((one) => ({ ...one, holder: own, delayMs: 0 })),
     );

@@ -15,11 +15,7 @@ import { addressKey, type Address } from '../../mail/address.ts';
 import { holdsBack } from '../../suppressions/held-back-store.ts';
 import { keyOf } from '../../database/address-keys.ts';
 import type { Queryable } from '../../database/database.ts';
-import {
-  type LeasedTable,
-  type Released,
-  UNKNOWN_CLAIMS_MAX,
-} from '../../database/leased-queue.ts';
+import { leasedTable } from '../../database/leased-table.ts';
 
 /**
  * The queue row `q` has no holder. With `holder is null` the planner could choose an index of only such
@@ -30,20 +26,6 @@ export const IS_FREE = 'num_nulls(q.holder) = 1';
 /** Released rows keep their age up to 50 s: claims read 60 s below their low-water mark. */
 export const DUE_BY_AGE = `least(app_now(), greatest(q.due_at, app_now() - interval '50 seconds'))`;
 
-// Project and email are repeated as arrays, so that any join plan starts from them.
-const RELEASE = `
-update queue q
-   set holder = null, provider = i.provider, in_doubt = q.in_doubt or i.in_doubt,
-       due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
-                     else ${DUE_BY_AGE} end
-  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::text[], $6::int[], $7::uuid[],
-              $8::boolean[])
-       as i(project_id, email_id, position, claim, provider, delay_ms, holder, in_doubt)
- where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
-   and q.claim = i.claim and q.holder = i.holder
-   and q.project_id = any($1::uuid[]) and q.email_id = any($2::uuid[])
-returning 1`;
-
 export type RecipientKey = { emailId: string; position: number };
 
 export type RecipientClaim = RecipientKey & {
@@ -52,54 +34,26 @@ export type RecipientClaim = RecipientKey & {
   provider: string;
   /** It may have been delivered. */
   inDoubt?: boolean;
+  /** Until an operator releases it, or it expires after `delayMs`. */
+  onHold?: boolean;
 };
 
-/** Releases claims with their provider, if it is known now. Without a delay a row keeps its age. */
-export async function releaseClaims(
-  db: Queryable,
-  claims: readonly Released<RecipientClaim>[],
-): Promise<number> {
-  failpoint('give_back_before_commit');
-  const released = await db.query({ name: 'release', text: RELEASE }, [
-    claims.map((claim) => claim.projectId),
-    claims.map((claim) => claim.emailId),
-    claims.map((claim) => claim.position),
-    claims.map((claim) => claim.claim),
-    claims.map((claim) => claim.provider),
-    claims.map((claim) => Math.ceil(claim.delayMs)),
-    claims.map((claim) => claim.holder),
-    claims.map((claim) => claim.inDoubt ?? false),
-  ]);
-  return released.length;
-}
-
-const HOLD = `
-update queue q
-   set holder = null, held = true, due_at = app_now() + i.remaining_ms * interval '1 millisecond'
-  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::float8[])
-       as i(project_id, email_id, position, claim, remaining_ms)
- where q.project_id = i.project_id and q.email_id = i.email_id and q.position = i.position
-   and q.claim = i.claim and q.holder = $6::uuid
-   and q.project_id = any($1::uuid[]) and q.email_id = any($2::uuid[])`;
-
-/** Puts claimed recipients of a paused sender on hold, until they are released or expire. */
-export async function putOnHold(
-  db: Queryable,
-  claims: readonly Pick<
-    ClaimedRecipient,
-    'projectId' | 'emailId' | 'position' | 'claim' | 'remainingMs'
-  >[],
-  holder: string,
-): Promise<void> {
-  await db.query({ name: 'hold_claims', text: HOLD }, [
-    claims.map((claim) => claim.projectId),
-    claims.map((claim) => claim.emailId),
-    claims.map((claim) => claim.position),
-    claims.map((claim) => claim.claim),
-    claims.map((claim) => claim.remainingMs),
-    holder,
-  ]);
-}
+/** Without a delay a released row keeps its age. */
+export const RECIPIENTS = leasedTable<RecipientKey, RecipientClaim>({
+  name: 'queue',
+  rows: 'recipients',
+  key: { email_id: 'uuid', position: 'smallint' },
+  found: { provider: 'text' },
+  said: { in_doubt: 'boolean', on_hold: 'boolean' },
+  set: `provider = i.provider, in_doubt = q.in_doubt or coalesce(i.in_doubt, false),
+       held = q.held or coalesce(i.on_hold, false),
+       due_at = case when i.delay_ms > 0 then app_now() + i.delay_ms * interval '1 millisecond'
+                     else ${DUE_BY_AGE} end`,
+  beforeRelease: () => failpoint('give_back_before_commit'),
+  // An accept stores the first claim of the recipients that it hands over.
+  mayBeOnItsWay: ({ claim }) => claim <= 1,
+  unknown: { inDoubt: true },
+});
 
 const RELEASE_EMAILS = `
 update queue set holder = null, due_at = app_now()
@@ -120,35 +74,6 @@ export async function releaseEmails(
   await db.query(RELEASE_EMAILS, [projectIds, emails.map(({ id }) => id), holder]);
 }
 
-const FIND_UNKNOWN_CLAIMS = `
-select q.project_id as "projectId", q.email_id as "emailId", q.position, q.claim, q.provider
-  from queue q
- where q.holder = $1::uuid
-   and not exists (select from unnest($2::uuid[], $3::smallint[]) as k(email_id, position)
-                    where k.email_id = q.email_id and k.position = q.position)
- limit ${UNKNOWN_CLAIMS_MAX}`;
-
-/** Reads the whole queue: every few minutes. */
-export function findUnknownClaims(
-  db: Queryable,
-  holder: string,
-  known: readonly RecipientKey[],
-): Promise<RecipientClaim[]> {
-  const emailIds = known.map((one) => one.emailId);
-  const positions = known.map((one) => one.position);
-  return db.query<RecipientClaim>(FIND_UNKNOWN_CLAIMS, [holder, emailIds, positions]);
-}
-
-export const RECIPIENTS: LeasedTable<RecipientKey, RecipientClaim> = {
-  rows: 'recipients',
-  keyOf: ({ emailId, position }) => `${emailId} ${position}`,
-  release: releaseClaims,
-  findUnknown: findUnknownClaims,
-  // An accept stores the first claim of the recipients that it hands over.
-  mayBeOnItsWay: ({ claim }) => claim <= 1,
-  unknown: { inDoubt: true },
-};
-
 const STOPPED_NOW = `
 select exists (select from suppressions s
                 where s.project_id = $1 and s.environment = $2 and s.address_key = $3
@@ -157,7 +82,6 @@ select exists (select from suppressions s
                 where d.project_id = $1 and d.id = $4
                   and d.deleted_at is not null) as "domainDeleted"`;
 
-/** Whether the address is suppressed now, and whether the sending domain was removed. */
 export async function stoppedNow(
   db: Queryable,
   recipient: Scope & { address: string; domainId: string },
@@ -184,11 +108,9 @@ export type ClaimedRecipient = {
   dueAt: Date;
   /** The approximate size of the stored message, known before it is loaded. */
   sizeBytes: number;
-  /** Milliseconds until the email expires; negative afterwards. */
   remainingMs: number;
   /** The address was suppressed after the email was accepted. */
   suppressed: boolean;
-  /** The sending domain was deleted after the email was accepted. */
   domainDeleted: boolean;
   /** The domain's records have been missing for too long since the email was accepted. */
   domainUnverified: boolean;
@@ -434,7 +356,6 @@ due as materialized (
 ),${TAKE}
 select * from taken order by "dueAt"`;
 
-/** Claims the oldest due recipients of each queue for `holder`, up to `max` of each. */
 export function claimQueues(
   db: Queryable,
   options: {

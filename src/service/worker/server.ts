@@ -35,7 +35,7 @@ import { recordVisits } from '../../tracking/tracking-store.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import { Visits } from '../../tracking/visits.ts';
 import { createTemplateService } from '../../templates/templates.ts';
-import { createWebhookLoop, type WebhookLoop } from '../../webhooks/sending/loop.ts';
+import { WebhookLoop } from '../../webhooks/sending/loop.ts';
 import { WebhookService } from '../../webhooks/endpoints.ts';
 import { createWorkerContext, type WorkerContext } from './context.ts';
 import type { WorkerSetup } from './messages.ts';
@@ -84,7 +84,7 @@ export async function createServer(
   const { config, db, lease, resolver } = context;
   const { holder, isFresh, checksWanted } = lease;
   const leased = { holder, isFresh, checksWanted };
-  const webhooks = createWebhookLoop({ ...context, world: systemWorld, ...leased });
+  const webhooks = new WebhookLoop({ ...context, world: systemWorld, ...leased });
   const delivery = createDelivery(context, {
     onNotified: () => webhooks.wake(),
     unsettledWebhooks: () => webhooks.unsettled,

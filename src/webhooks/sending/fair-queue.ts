@@ -10,13 +10,11 @@
 import type { Endpoint } from './queue-store.ts';
 
 export type EndpointAsk = Endpoint & {
-  /** Deliveries to claim at most. */
   room: number;
 };
 
 export type Pace = 'quick' | 'slow' | 'failed';
 
-/** A delivery as far as it counts here. */
 type Counted = { endpointId: string; data?: string | null };
 
 type ProjectState = { endpoints: number; underWay: number; waiting: number; bytes: number };
@@ -48,11 +46,9 @@ export class EndpointQueue {
   readonly #projects = new Map<string, ProjectState>();
   /** Endpoints whose last answer came within a second. */
   readonly #quick = new Set<string>();
-  /** Of all projects. */
   #waiting = 0;
   #bytes = 0;
 
-  /** A delivery is due for this endpoint. */
   add(endpoint: Endpoint): void {
     const known = this.#endpoints.get(endpoint.endpointId);
     if (!known) {

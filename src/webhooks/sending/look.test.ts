@@ -5,7 +5,7 @@ import { SETTLING } from '../../../test/support/mail-store.ts';
 import type { Queryable } from '../../database/database.ts';
 import { SecretBox } from '../../secrets/secret-store.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
-import { createWebhookLoop } from './loop.ts';
+import { WebhookLoop } from './loop.ts';
 
 /** A loop on clocks that the test moves, and when it looked for due deliveries, from which time on. */
 function scene(t: TestContext) {
@@ -24,7 +24,7 @@ function scene(t: TestContext) {
     due.count = Math.max(0, due.count - 1);
     return Promise.resolve(rows as never[]);
   };
-  const loop = createWebhookLoop({
+  const loop = new WebhookLoop({
     ...SETTLING,
     world: { ...systemWorld, monotonicMs: () => clock.nowMs },
     log: { ...SETTLING.log, info() {}, warn() {}, error() {} },

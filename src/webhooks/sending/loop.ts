@@ -41,22 +41,6 @@ export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
   checksWanted: () => number;
 };
 
-/** Outcomes since the start, and the deliveries under way. */
-type WebhookLoopStats = Record<SettledWebhook, number> & { underWay: number };
-
-export type WebhookLoop = {
-  start(): void;
-  /** A delivery was queued in this process: look now. May be called often. */
-  wake(): void;
-  /** Stops claiming until `start`; deliveries under way end. */
-  pause(): Promise<void>;
-  /** Stops claiming; waits 10 s for deliveries under way, then releases them. */
-  stop(): Promise<void>;
-  readonly stats: Readonly<WebhookLoopStats>;
-  /** The number of outcomes in memory that the database refuses. */
-  readonly unsettled: number;
-};
-
 /** For retries and deliveries queued by other nodes; those of this process are looked for at once. */
 const LOOK_EVERY_MS = 1_000;
 /** The minimum time between two looks: 50 a second. */
@@ -70,11 +54,7 @@ const CLAIM_MAX = 64;
 const CLAIM_PAUSE_MS = 5;
 const END_CLOSED_BATCH = 500;
 
-export function createWebhookLoop(options: WebhookLoopOptions): WebhookLoop {
-  return new Loop(options);
-}
-
-class Loop implements WebhookLoop {
+export class WebhookLoop {
   readonly #options: WebhookLoopOptions;
   readonly #sender: Sender;
   readonly #queue: LeasedQueue<WebhookKey, WebhookClaim>;
@@ -115,24 +95,29 @@ class Loop implements WebhookLoop {
     this.#queue.start();
   }
 
+  /** A delivery was queued in this process: looks now. May be called often. */
   wake(): void {
     this.#nextLookAtMs = Math.min(this.#nextLookAtMs, this.#lookedAtMs + LOOK_PAUSE_MS);
     this.#queue.soon();
   }
 
+  /** Claims nothing more until `start`; deliveries under way end. */
   pause(): Promise<void> {
     return this.#queue.stop();
   }
 
+  /** Claims nothing more; waits 10 s for deliveries under way, then releases them. */
   async stop(): Promise<void> {
     await this.pause();
     await this.#sender.stop();
   }
 
-  get stats(): WebhookLoopStats {
+  /** Outcomes since the start, and the deliveries under way. */
+  get stats(): Record<SettledWebhook, number> & { underWay: number } {
     return { ...this.#sender.counts, underWay: this.#sender.underWay.size };
   }
 
+  /** Outcomes in memory that the database refuses. */
   get unsettled(): number {
     return this.#sender.unsettled;
   }

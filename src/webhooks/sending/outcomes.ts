@@ -34,7 +34,6 @@ const SETTLE_PACE_MS = 10;
 const ROUNDS_MAX = 100;
 
 type WebhookOutcomesOptions = {
-  /** The lease that outcomes are written under. */
   holder: () => string | null;
   onSettled: (outcome: WebhookOutcome, settled: SettledWebhook) => void;
   log: Pick<Logger, 'warn' | 'error'>;

@@ -10,11 +10,7 @@
  */
 import { EVENT_DATA, EVENT_EMAIL } from '../../events/event-store.ts';
 import type { Queryable } from '../../database/database.ts';
-import {
-  type LeasedTable,
-  type Released,
-  UNKNOWN_CLAIMS_MAX,
-} from '../../database/leased-queue.ts';
+import { leasedTable } from '../../database/leased-table.ts';
 import type { DeliveryStatus, LoggedAttempt } from '../delivery-store.ts';
 import type { EndpointStatus, PayloadFormat, SealedSecrets } from '../endpoint-store.ts';
 
@@ -72,7 +68,6 @@ export async function findDueEndpoints(
 }
 
 export type ClaimedWebhook = SealedSecrets & {
-  /** The lease under which it is claimed. */
   holder: string;
   projectId: string;
   endpointId: string;
@@ -85,7 +80,6 @@ export type ClaimedWebhook = SealedSecrets & {
   format: PayloadFormat;
   /** Null, like the next two, when delivery or event are no longer stored. */
   type: string | null;
-  /** ISO 8601. */
   createdAt: string | null;
   /** JSON text, the same bytes each time. */
   data: string | null;
@@ -135,7 +129,6 @@ select c.holder, c.project_id as "projectId", c.endpoint_id as "endpointId", c.e
                         and e.seq = d.seq limit 1) e on true
  order by c.due_at`;
 
-/** Claims due deliveries for `holder`: up to `room` of each endpoint, oldest first. */
 export function claimWebhooks(
   db: Queryable,
   holder: string,
@@ -150,58 +143,16 @@ export function claimWebhooks(
   ]);
 }
 
-const RELEASE = `
-update webhook_queue q
-   set holder = null, due_at = app_now() + i.delay_ms * interval '1 millisecond'
-  from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int[], $5::uuid[], $6::int[])
-       as i(project_id, endpoint_id, event_id, claim, holder, delay_ms)
- where q.project_id = i.project_id and q.event_id = i.event_id and q.endpoint_id = i.endpoint_id
-   and q.claim = i.claim and q.holder = i.holder
-returning 1`;
-
 export type WebhookKey = Pick<ClaimedWebhook, 'endpointId' | 'eventId'>;
 export type WebhookClaim = WebhookKey & Pick<ClaimedWebhook, 'projectId' | 'claim'>;
 
-export async function releaseWebhooks(
-  db: Queryable,
-  claims: readonly Released<WebhookClaim>[],
-): Promise<number> {
-  const released = await db.query({ name: 'webhooks_release', text: RELEASE }, [
-    claims.map((claim) => claim.projectId),
-    claims.map((claim) => claim.endpointId),
-    claims.map((claim) => claim.eventId),
-    claims.map((claim) => claim.claim),
-    claims.map((claim) => claim.holder),
-    claims.map((claim) => claim.delayMs),
-  ]);
-  return released.length;
-}
-
-const FIND_UNKNOWN = `
-select q.project_id as "projectId", q.endpoint_id as "endpointId", q.event_id as "eventId", q.claim
-  from webhook_queue q
- where q.holder = $1::uuid
-   and not exists (select from unnest($2::uuid[], $3::uuid[]) as k(endpoint_id, event_id)
-                    where k.endpoint_id = q.endpoint_id and k.event_id = q.event_id)
- limit ${UNKNOWN_CLAIMS_MAX}`;
-
-export function findUnknownWebhooks(
-  db: Queryable,
-  holder: string,
-  known: readonly WebhookKey[],
-): Promise<WebhookClaim[]> {
-  const endpointIds = known.map(({ endpointId }) => endpointId);
-  const eventIds = known.map(({ eventId }) => eventId);
-  return db.query<WebhookClaim>(FIND_UNKNOWN, [holder, endpointIds, eventIds]);
-}
-
-export const WEBHOOKS: LeasedTable<WebhookKey, WebhookClaim> = {
+export const WEBHOOKS = leasedTable<WebhookKey, WebhookClaim>({
+  name: 'webhook_queue',
   rows: 'webhooks',
-  keyOf: ({ endpointId, eventId }) => `${endpointId} ${eventId}`,
-  release: releaseWebhooks,
-  findUnknown: findUnknownWebhooks,
+  key: { endpoint_id: 'uuid', event_id: 'uuid' },
+  set: `due_at = app_now() + i.delay_ms * interval '1 millisecond'`,
   mayBeOnItsWay: () => false,
-};
+});
 
 // Ordered, with the ids as an array: with statistics of one busy endpoint the whole queue was read.
 const END_CLOSED = `
@@ -250,7 +201,6 @@ export type EndpointFacts = {
   status: EndpointStatus;
   /** Why the service disabled it; null: it did not. */
   disabledReason: string | null;
-  /** Failed attempts in a row. */
   failures: number;
   /** ISO 8601: the first of them; null: the last attempt succeeded. */
   failingSince: string | null;
@@ -290,7 +240,6 @@ export type EndpointHealth = {
   suspendedMs: number | null;
 };
 
-/** The outcome of a claimed delivery. */
 export type WebhookSettlement = Pick<
   ClaimedWebhook,
   'projectId' | 'endpointId' | 'eventId' | 'claim' | 'attempts'

@@ -23,7 +23,6 @@ type SenderOptions = Omit<Outbound, 'agents'> & {
   release: (claims: readonly ClaimedWebhook[], delayMs: number) => Promise<void>;
 };
 
-/** Deliveries under way for less than QUICK_MS. */
 const MOVING_MAX = 256;
 const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;

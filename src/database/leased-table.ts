@@ -1,0 +1,107 @@
+/**
+ * The statements that are the same for every table of leased rows (leased-queue.ts), made from its columns: claims are
+ * released, and claims are found that only the table knows.
+ */
+import type { Queryable } from './database.ts';
+
+type Columns = Readonly<
+  Record<string, 'uuid' | 'smallint' | 'int' | 'float8' | 'text' | 'boolean'>
+>;
+
+/** What is released: a claim, its lease, and the time until it is due again. */
+export type Released<Claim> = Claim & { holder: string; delayMs: number };
+
+export type LeasedTable<Key extends object, Claim extends Key> = {
+  /** For the log. */
+  rows: 'recipients' | 'webhooks';
+  keyOf: (key: Key) => string;
+  /** Those of another lease do not change. @returns the number that changed */
+  release: (db: Queryable, claims: readonly Released<Claim>[]) => Promise<number>;
+  /** Rows that are leased to `holder` and not known, at most UNKNOWN_CLAIMS_MAX. Reads the whole table. */
+  findUnknown: (db: Queryable, holder: string, known: readonly Key[]) => Promise<Claim[]>;
+  /** Whether the row was stored with this claim, which is in memory as soon as the answer is there. */
+  mayBeOnItsWay: (claim: Claim) => boolean;
+  /** How unknown claims are released. */
+  unknown?: Partial<Claim>;
+};
+
+type Shape<Claim> = Pick<
+  LeasedTable<object, Claim & object>,
+  'rows' | 'mayBeOnItsWay' | 'unknown'
+> & {
+  name: string;
+  /** What identifies a row of a project. */
+  key: Columns;
+  /** Columns that an unknown claim has besides its key. */
+  found?: Columns;
+  /** What a release may say besides. */
+  said?: Columns;
+  /** What a release sets, from the row `q` and what is said of it, `i`. */
+  set: string;
+  beforeRelease?: () => void;
+};
+
+export const UNKNOWN_CLAIMS_MAX = 10_000;
+
+export function leasedTable<Key extends object, Claim extends Key>(
+  shape: Shape<Claim>,
+): LeasedTable<Key, Claim> {
+  const { name, rows, key, found = {}, said = {}, set, beforeRelease } = shape;
+  const ids: Columns = { project_id: 'uuid', ...key };
+  const fence: Columns = { ...ids, claim: 'int', holder: 'uuid' };
+  const columns: Columns = { ...fence, delay_ms: 'float8', ...found, ...said };
+  // The ids are repeated as arrays, so that any join plan starts from them.
+  const release = `
+update ${name} q set holder = null, ${set}
+  from unnest(${typesFrom(1, columns)}) as i(${Object.keys(columns).join()})
+ where ${equal('q', 'i', fence)}
+   and ${Object.keys(ids)
+     .flatMap((id, at) => (ids[id] === 'uuid' ? [`q.${id} = any($${at + 1}::uuid[])`] : []))
+     .join(' and ')}
+returning 1`;
+  const selected = Object.keys({ ...ids, claim: 'int', ...found });
+  const findUnknown = `
+select ${selected.map((column) => `q.${column} as "${camelCased(column)}"`).join()} from ${name} q
+ where q.holder = $1::uuid
+   and not exists (select from unnest(${typesFrom(2, key)}) as k(${Object.keys(key).join()})
+                    where ${equal('k', 'q', key)})
+ limit ${UNKNOWN_CLAIMS_MAX}`;
+  return {
+    ...shape,
+    keyOf: (one) =>
+      Object.keys(key)
+        .map((column) => valueOf(one, column))
+        .join(' '),
+    async release(db, claims) {
+      beforeRelease?.();
+      const statement = { name: `${rows}_release`, text: release };
+      return (await db.query(statement, valuesOf(claims, columns))).length;
+    },
+    findUnknown: (db, holder, known) =>
+      db.query<Claim>(findUnknown, [holder, ...valuesOf(known, key)]),
+  };
+}
+
+function typesFrom(first: number, columns: Columns): string {
+  return Object.values(columns)
+    .map((type, index) => `$${first + index}::${type}[]`)
+    .join();
+}
+
+function equal(one: string, other: string, columns: Columns): string {
+  return Object.keys(columns)
+    .map((column) => `${one}.${column} = ${other}.${column}`)
+    .join(' and ');
+}
+
+function valuesOf(items: readonly object[], columns: Columns): unknown[][] {
+  return Object.keys(columns).map((column) => items.map((item) => valueOf(item, column)));
+}
+
+function valueOf(item: object, column: string): unknown {
+  return (item as Record<string, unknown>)[camelCased(column)] ?? null;
+}
+
+function camelCased(column: string): string {
+  return column.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+}
