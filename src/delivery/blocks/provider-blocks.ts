@@ -142,9 +142,8 @@ export class ProviderBlocks {
     const nowMs = this.options.world.monotonicMs();
     if (nowMs < this.#dueAtMs(block, senderDomain)) return false;
     const { firstMs } = this.options.rules;
-    const isTaken = await takeProbe(this.options.db, block, { senderDomain, firstMs }).catch(
-      (error: unknown) => this.#failed(error, false),
-    );
+    const taking = takeProbe(this.options.db, block, { senderDomain, firstMs });
+    const isTaken = await this.#tried(taking, false);
     // Another one is the probe, or the block has changed: read soon.
     if (!isTaken) block.probeAtMs = block.firstOfSenderAtMs = nowMs + firstMs;
     return isTaken;
@@ -176,9 +175,7 @@ export class ProviderBlocks {
     >,
   ): Promise<Known | null> {
     const { db, rules } = this.options;
-    const row = await countRefusal(db, key, { ...refused, rules }).catch((error: unknown) =>
-      this.#failed(error, null),
-    );
+    const row = await this.#tried(countRefusal(db, key, { ...refused, rules }), null);
     return row && this.#note(row);
   }
 
@@ -194,27 +191,22 @@ export class ProviderBlocks {
 
   /** Never rejects. */
   async #end(key: BlockKey): Promise<void> {
-    const { db, log, onDue } = this.options;
+    const { db, log } = this.options;
     const known = this.#known.get(nameOf(key));
     if (known) this.#note({ ...known, refusals: 0, since: null, senders: [] });
-    try {
-      if (!(await endBlock(db, key))) return;
-      log.info({ ...key }, 'a provider takes mail again that it had refused; what waits is due');
-      await this.#release(key, onDue);
-    } catch (error) {
-      this.#failed(error, undefined);
-    }
+    if (!(await this.#tried(endBlock(db, key), false))) return;
+    log.info({ ...key }, 'a provider takes mail again that it had refused; what waits is due');
+    await this.#tried(this.#release(key), undefined);
   }
 
   async leave(key: BlockKey): Promise<void> {
-    await leaveProbe(this.options.db, key, this.options.rules.firstMs).catch((error: unknown) =>
-      this.#failed(error, undefined),
-    );
+    const { db, rules } = this.options;
+    await this.#tried(leaveProbe(db, key, rules.firstMs), undefined);
   }
 
   /** Makes the waiting mail due; of a domain only that of the projects that send from it. */
-  async #release({ provider, about, subject }: BlockKey, onDue: () => void): Promise<void> {
-    const { db } = this.options;
+  async #release({ provider, about, subject }: BlockKey): Promise<void> {
+    const { db, onDue } = this.options;
     const projects = about === 'domain' ? await projectsSending(db, subject) : [null];
     for (const projectId of projects) {
       const selector = { ...WHOLE_QUEUE, provider, projectId };
@@ -229,9 +221,7 @@ export class ProviderBlocks {
     const { db, rules } = this.options;
     const since = new Date(this.#readAt.getTime() - READ_AGAIN_MS);
     const before = [...this.#known].filter(([, one]) => one.since !== null);
-    const rows = await readBlocks(db, since, rules.firstMs).catch((error: unknown) =>
-      this.#failed(error, null),
-    );
+    const rows = await this.#tried(readBlocks(db, since, rules.firstMs), null);
     if (rows === null) return;
     // All blocks are read: the others were deleted, a week after the last refusal.
     const current = new Set(rows.map(nameOf));
@@ -266,12 +256,13 @@ export class ProviderBlocks {
     return known;
   }
 
-  #failed<Instead>(error: unknown, instead: Instead): Instead {
-    this.options.log.error(
-      { err: error },
-      'the refusals of a provider could not be read or counted',
-    );
-    return instead;
+  /** Never rejects: a statement that fails has the result `instead`. */
+  #tried<Result, Instead>(statement: Promise<Result>, instead: Instead): Promise<Result | Instead> {
+    return statement.catch((error: unknown) => {
+      const message = 'the refusals of a provider could not be read or counted';
+      this.options.log.error({ err: error }, message);
+      return instead;
+    });
   }
 }
 

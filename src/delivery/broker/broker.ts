@@ -136,7 +136,7 @@ export class Broker {
   /** From a worker that may not know yet that our uplink is down. */
   #hostDied(worker: number, { address, deadForMs }: HostMessage): void {
     const longestMs = this.#uplink.isDown ? this.#options.settings.uplink.retryMs : Infinity;
-    this.#notifyHost({ kind: 'host', address, deadForMs: Math.min(deadForMs, longestMs) }, worker);
+    this.#notify({ kind: 'host', address, deadForMs: Math.min(deadForMs, longestMs) }, worker);
   }
 
   #unreached(
@@ -150,7 +150,7 @@ export class Broker {
     // The worker skips them for minutes, but one connection is to probe when the suspension ends.
     const deadForMs = provider.outage.suspendedForMs || shortMs;
     if (deadForMs === null) return;
-    for (const address of addresses) this.#notifyHost({ kind: 'host', address, deadForMs });
+    for (const address of addresses) this.#notify({ kind: 'host', address, deadForMs });
   }
 
   #noAnswer(worker: number, provider: string): void {
@@ -191,23 +191,24 @@ export class Broker {
   }
 
   #notifyUplink(change: UplinkChange): void {
-    for (const worker of this.#workers) this.#enqueue(worker, { kind: 'uplink', ...change });
+    this.#notify({ kind: 'uplink', ...change });
     this.#options.onUplink?.(change);
   }
 
   #suspend(provider: BrokerProvider): void {
-    const deadForMs = provider.outage.suspendedForMs;
-    for (const address of provider.outage.silentAddresses) {
-      this.#notifyHost({ kind: 'host', address, deadForMs });
-    }
-    this.#notifyProvider(provider);
-    this.#serve(provider);
+    const { silentAddresses, suspendedForMs } = provider.outage;
+    this.#changed(provider, { addresses: silentAddresses, deadForMs: suspendedForMs });
   }
 
   #reopen(provider: BrokerProvider): void {
-    for (const address of provider.outage.forgetSilent()) {
-      this.#notifyHost({ kind: 'host', address, deadForMs: 0 });
-    }
+    this.#changed(provider, { addresses: provider.outage.forgetSilent(), deadForMs: 0 });
+  }
+
+  #changed(
+    provider: BrokerProvider,
+    { addresses, deadForMs }: { addresses: readonly string[]; deadForMs: number },
+  ): void {
+    for (const address of addresses) this.#notify({ kind: 'host', address, deadForMs });
     this.#notifyProvider(provider);
     this.#serve(provider);
   }
@@ -261,12 +262,8 @@ export class Broker {
   #notifyProvider(provider: BrokerProvider): void {
     const status = provider.status();
     provider.isWaitKnown = status.waitMs > 0;
-    for (const worker of this.#workers) this.#enqueue(worker, { kind: 'provider', ...status });
+    this.#notify({ kind: 'provider', ...status });
     if (!this.#uplink.isDown) this.#options.onProvider?.(status);
-  }
-
-  #notifyHost(message: HostMessage, from?: number): void {
-    for (const worker of this.#workers) if (worker !== from) this.#enqueue(worker, message);
   }
 
   #answersPromptly(
@@ -278,10 +275,12 @@ export class Broker {
       if (isPrompt) this.#prompt.add(name);
       if (this.#prompt.size > PROMPT_MAX) this.#prompt.delete(this.#prompt.keys().next().value!);
     }
-    if (!isPrompt) return;
-    for (const worker of this.#workers) {
-      if (worker !== from) this.#enqueue(worker, { kind: 'prompt', providers });
-    }
+    if (isPrompt) this.#notify({ kind: 'prompt', providers }, from);
+  }
+
+  /** Sends a message to all workers, except the one that it came from. */
+  #notify(message: BrokerMessage, from?: number): void {
+    for (const worker of this.#workers) if (worker !== from) this.#enqueue(worker, message);
   }
 
   #enqueue(worker: number, message: BrokerMessage): void {

@@ -17,10 +17,10 @@ import {
   type QueueScope,
   readQueue,
 } from './report-store.ts';
+import { nameInFile } from '../shaping/settings-file.ts';
 import {
   type ExplainedLimit,
   explainLimits,
-  type ProviderLimits,
   type ShapingSettings,
   USUAL_SHAPING,
 } from '../shaping/settings.ts';
@@ -205,53 +205,34 @@ function settingOf(
   return settings.find((one) => one.name === name) ?? null;
 }
 
-/** Names in the operator's file, and how they are written there. */
-const LIMITS: readonly [keyof ProviderLimits, name: string, divisor: number][] = [
-  ['connections', 'connections', 1],
-  ['messagesPerConnection', 'messages_per_connection', 1],
-  ['idleMs', 'idle_s', 1_000],
-  ['newConnectionsPerMinute', 'new_connections_per_minute', 1],
-  ['messagesPerMinute', 'messages_per_minute', 1],
-];
-
 function settingsOf(shaping: ShapingSettings, provider: string) {
   // No server is connected to, so nothing is limited.
   if (provider === SIMULATOR_PROVIDER) return [];
   const limits = explainLimits(shaping, provider);
   return [
-    ...LIMITS.map(([limit, name, divisor]) => settingToWire(name, limits[limit], divisor)),
-    ...timesToWire(shaping),
+    ...Object.entries(limits).map(([setting, limit]) => settingToWire(setting, limit)),
+    ...RULES.flatMap((section) => rulesToWire(section, shaping)),
   ];
 }
 
-type Source = ExplainedLimit['source'];
-
-function settingToWire(name: string, { value, source, key }: ExplainedLimit, divisor: number) {
-  return {
-    name,
-    value: value === null ? null : value / divisor,
-    source,
-    path: key === null ? `default.${name}` : `providers.${key}.${name}`,
-  };
+function settingToWire(setting: string, { value, source, key }: ExplainedLimit) {
+  const { name, factor } = nameInFile(setting);
+  const path = key === null ? `default.${name}` : `providers.${key}.${name}`;
+  return { name, value: value === null ? null : value / factor, source, path };
 }
 
-/** The times of suspensions and of recovering, which are the same for all providers. */
-function timesToWire({ suspension, recovery, uplink }: ShapingSettings) {
-  const usual = USUAL_SHAPING;
-  const times: [path: string, value: number, usual: number, divisor: number][] = [
-    ['suspension.after_failures', suspension.afterFailures, usual.suspension.afterFailures, 1],
-    ['suspension.first_s', suspension.firstMs, usual.suspension.firstMs, 1_000],
-    ['suspension.longest_s', suspension.longestMs, usual.suspension.longestMs, 1_000],
-    ['recovery.hold_down_s', recovery.holdDownMs, usual.recovery.holdDownMs, 1_000],
-    ['recovery.step_s', recovery.stepMs, usual.recovery.stepMs, 1_000],
-    ['recovery.try_again_after_s', recovery.tryAgainAfterMs, usual.recovery.tryAgainAfterMs, 1_000],
-    ['uplink.no_answer_s', uplink.noAnswerMs, usual.uplink.noAnswerMs, 1_000],
-    ['uplink.retry_s', uplink.retryMs, usual.uplink.retryMs, 1_000],
-  ];
-  return times.map(([path, value, usualValue, divisor]) => ({
-    name: path,
-    value: (value / divisor) as number | null,
-    source: (value === usualValue ? 'built_in' : 'file') as Source,
-    path,
-  }));
+/** The same for all providers. */
+const RULES = ['suspension', 'recovery', 'uplink'] as const;
+
+function rulesToWire(
+  section: (typeof RULES)[number],
+  shaping: ShapingSettings,
+): ReturnType<typeof settingToWire>[] {
+  const usual = new Map(Object.entries(USUAL_SHAPING[section]));
+  return Object.entries(shaping[section]).map(([setting, value]) => {
+    const { name, factor } = nameInFile(setting);
+    const path = `${section}.${name}`;
+    const source = value === usual.get(setting) ? 'built_in' : 'file';
+    return { name: path, value: value / factor, source, path };
+  });
 }

@@ -3,57 +3,42 @@
  * refused as a whole with every problem in it. What it replaces: settings.ts.
  */
 import { z } from 'zod';
-import { type ProviderLimits, type ShapingSettings, USUAL_SHAPING } from './settings.ts';
+import { DEFAULT_PROVIDER_LIMITS, type ShapingSettings, USUAL_SHAPING } from './settings.ts';
 
 const count = (max: number) => z.int().min(1).max(max);
 const seconds = (max: number) => z.number().min(0.1).max(max);
 
 const limits = {
-  connections: count(1_000).optional(),
-  messages_per_connection: count(100_000).optional(),
-  idle_s: seconds(300).optional(),
-  new_connections_per_minute: count(100_000).nullable().optional(),
-  messages_per_minute: count(1_000_000).nullable().optional(),
+  connections: count(1_000),
+  messages_per_connection: count(100_000),
+  idle_s: seconds(300),
+  new_connections_per_minute: count(100_000).nullable(),
+  messages_per_minute: count(1_000_000).nullable(),
 };
 
 const HOST_SUFFIX = /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/;
 const suffix = z.string().regex(HOST_SUFFIX, 'write the end of host names in lower case');
-const providerInFile = z.strictObject({ ...limits, suffixes: z.array(suffix).min(1).optional() });
+const suffixes = z.array(suffix).min(1);
+const time = seconds(86_400);
 
-const FILE = z.strictObject({
-  default: z.strictObject(limits).optional(),
-  providers: z.record(z.string().min(1), providerInFile).optional(),
-  suspension: z
-    .strictObject({
-      after_failures: count(1_000).optional(),
-      first_s: seconds(86_400).optional(),
-      longest_s: seconds(86_400).optional(),
-    })
-    .optional(),
-  recovery: z
-    .strictObject({
-      hold_down_s: seconds(86_400).optional(),
-      step_s: seconds(86_400).optional(),
-      try_again_after_s: seconds(86_400).optional(),
-    })
-    .optional(),
-  block: z
-    .strictObject({
-      after_refusals: count(1_000).optional(),
-      first_s: seconds(86_400).optional(),
-      longest_s: seconds(86_400).optional(),
-    })
-    .optional(),
-  uplink: z
-    .strictObject({
-      no_answer_s: seconds(86_400).optional(),
-      retry_s: seconds(86_400).optional(),
-    })
-    .optional(),
-});
+const FILE = z
+  .strictObject({
+    default: z.strictObject(limits).partial(),
+    providers: z.record(z.string().min(1), z.strictObject({ ...limits, suffixes }).partial()),
+    suspension: z
+      .strictObject({ after_failures: count(1_000), first_s: time, longest_s: time })
+      .partial(),
+    recovery: z
+      .strictObject({ hold_down_s: time, step_s: time, try_again_after_s: time })
+      .partial(),
+    block: z
+      .strictObject({ after_refusals: count(1_000), first_s: time, longest_s: time })
+      .partial(),
+    uplink: z.strictObject({ no_answer_s: time, retry_s: time }).partial(),
+  })
+  .partial();
 
 type File = z.infer<typeof FILE>;
-type LimitsInFile = NonNullable<File['default']>;
 
 /** @returns the settings, or one sentence for each problem */
 export function parseShaping(text: string): ShapingSettings | { problems: string[] } {
@@ -74,60 +59,48 @@ function problemsOf(error: z.ZodError): string[] {
   });
 }
 
-function settingsOf({
-  default: usual = {},
-  providers = {},
-  suspension,
-  recovery,
-  uplink,
-  block,
-}: File): ShapingSettings {
+function settingsOf({ default: usual, providers = {}, ...rules }: File): ShapingSettings {
   const entries = Object.entries(providers);
   return {
-    default: limitsIn(usual),
-    providers: Object.fromEntries(entries.map(([key, one]) => [key, limitsIn(one)])),
-    suffixes: entries.flatMap(([key, { suffixes }]) =>
-      (suffixes ?? namesIn(key)).map((each): [string, string] => [each, key]),
+    default: given(DEFAULT_PROVIDER_LIMITS, usual),
+    providers: Object.fromEntries(
+      entries.map(([key, one]) => [key, given(DEFAULT_PROVIDER_LIMITS, one)]),
     ),
-    suspension: {
-      afterFailures: suspension?.after_failures ?? USUAL_SHAPING.suspension.afterFailures,
-      firstMs: msOf(suspension?.first_s) ?? USUAL_SHAPING.suspension.firstMs,
-      longestMs: msOf(suspension?.longest_s) ?? USUAL_SHAPING.suspension.longestMs,
-    },
-    recovery: {
-      holdDownMs: msOf(recovery?.hold_down_s) ?? USUAL_SHAPING.recovery.holdDownMs,
-      stepMs: msOf(recovery?.step_s) ?? USUAL_SHAPING.recovery.stepMs,
-      tryAgainAfterMs: msOf(recovery?.try_again_after_s) ?? USUAL_SHAPING.recovery.tryAgainAfterMs,
-    },
-    uplink: {
-      noAnswerMs: msOf(uplink?.no_answer_s) ?? USUAL_SHAPING.uplink.noAnswerMs,
-      retryMs: msOf(uplink?.retry_s) ?? USUAL_SHAPING.uplink.retryMs,
-    },
-    block: {
-      afterRefusals: block?.after_refusals ?? USUAL_SHAPING.block.afterRefusals,
-      firstMs: msOf(block?.first_s) ?? USUAL_SHAPING.block.firstMs,
-      longestMs: msOf(block?.longest_s) ?? USUAL_SHAPING.block.longestMs,
-    },
+    suffixes: entries.flatMap(([key, one]) =>
+      (one.suffixes ?? namesIn(key)).map((each): [string, string] => [each, key]),
+    ),
+    suspension: { ...SUSPENSION, ...given(SUSPENSION, rules.suspension) },
+    recovery: { ...RECOVERY, ...given(RECOVERY, rules.recovery) },
+    uplink: { ...UPLINK, ...given(UPLINK, rules.uplink) },
+    block: { ...BLOCK, ...given(BLOCK, rules.block) },
   };
 }
+
+const { suspension: SUSPENSION, recovery: RECOVERY, uplink: UPLINK, block: BLOCK } = USUAL_SHAPING;
 
 /** A provider that is named by a domain has all hosts of the domain. */
 function namesIn(key: string): string[] {
   return key.includes('.') && HOST_SUFFIX.test(key) ? [key] : [];
 }
 
-function limitsIn(file: LimitsInFile): Partial<ProviderLimits> {
-  const all = {
-    connections: file.connections,
-    messagesPerConnection: file.messages_per_connection,
-    idleMs: msOf(file.idle_s),
-    newConnectionsPerMinute: file.new_connections_per_minute,
-    messagesPerMinute: file.messages_per_minute,
-  };
-  const given = Object.entries(all).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(given);
+/** The settings that the file has, as the code names them. */
+function given<Settings extends object>(
+  usual: Settings,
+  file: Readonly<Record<string, unknown>> = {},
+): Partial<Settings> {
+  const entries = Object.keys(usual).map((setting) => {
+    const { name, factor } = nameInFile(setting);
+    const value = file[name];
+    return [setting, typeof value === 'number' ? Math.round(value * factor) : value];
+  });
+  return Object.fromEntries(
+    entries.filter(([, value]) => value !== undefined),
+  ) as Partial<Settings>;
 }
 
-function msOf(s: number | undefined): number | undefined {
-  return s === undefined ? undefined : Math.round(s * 1000);
+/** How the file names a setting, and the factor of its value: `firstMs` is `first_s`, times 1000. */
+export function nameInFile(setting: string): { name: string; factor: number } {
+  const isTime = setting.endsWith('Ms');
+  const words = (isTime ? setting.slice(0, -2) : setting).replace(/[A-Z]/g, '_$&').toLowerCase();
+  return { name: isTime ? `${words}_s` : words, factor: isTime ? 1_000 : 1 };
 }

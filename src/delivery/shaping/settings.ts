@@ -92,45 +92,34 @@ const SLOWDOWNS: readonly Slowdown[] = [
 ];
 
 /** When a provider is suspended, and for how long. */
-export type SuspensionRules = {
+const SUSPENSION_RULES = {
   /** Attempts in a row that reached no host. */
-  afterFailures: number;
-  /** The first suspension; each further one is twice as long. */
-  firstMs: number;
-  longestMs: number;
-};
-
-const SUSPENSION_RULES: SuspensionRules = {
   afterFailures: 2,
+  /** The first suspension; each further one is twice as long. */
   firstMs: 60_000,
   longestMs: 15 * 60_000,
 };
+export type SuspensionRules = typeof SUSPENSION_RULES;
 
 /** How the number of connections recovers after a receiver asked for fewer. */
-export type RecoveryRules = {
+const RECOVERY_RULES = {
   /** No growth for this time. */
-  holdDownMs: number;
-  /** Then one more connection after each interval of this length. */
-  stepMs: number;
-  /** The number that was too many is tried again after this; twice as long each time. */
-  tryAgainAfterMs: number;
-};
-
-const RECOVERY_RULES: RecoveryRules = {
   holdDownMs: 60_000,
+  /** Then one more connection after each interval of this length. */
   stepMs: 10_000,
+  /** The number that was too many is tried again after this; twice as long each time. */
   tryAgainAfterMs: 10 * 60_000,
 };
+export type RecoveryRules = typeof RECOVERY_RULES;
 
 /** When our own uplink counts as down (delivery/outage/uplink.ts). */
-export type UplinkRules = {
+const UPLINK_RULES = {
   /** No server anywhere has answered for this time. */
-  noAnswerMs: number;
+  noAnswerMs: 15_000,
   /** Suspensions and retries while it is down, at least. */
-  retryMs: number;
+  retryMs: 15_000,
 };
-
-const UPLINK_RULES: UplinkRules = { noAnswerMs: 15_000, retryMs: 15_000 };
+export type UplinkRules = typeof UPLINK_RULES;
 
 /** How often a block is looked for and probed (delivery/blocks/provider-blocks.ts). */
 const BLOCK_RULES: BlockRules = { afterRefusals: 3, firstMs: 60_000, longestMs: HOUR_MS };
