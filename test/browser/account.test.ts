@@ -60,15 +60,15 @@ test('a member changes the password', async () => {
   const changed = 'another long password';
   await page.goto(`${HOME}/settings`);
   for (const present of ['not the password', OWNER.password]) {
-    await page.getByRole('button', { name: 'Change the password' }).click();
-    await page.getByLabel('Present password').fill(present);
+    await page.getByRole('button', { name: 'Change password' }).click();
+    await page.getByLabel('Current password').fill(present);
     await page.getByLabel('New password').fill(changed);
     await page.getByRole('button', { name: 'Change', exact: true }).click();
     if (present === OWNER.password) continue;
     await page.getByRole('alert').getByText('password').waitFor();
     await page.getByRole('button', { name: 'Close' }).click();
   }
-  await page.getByRole('status').getByText('The password is changed.').waitFor();
+  await page.getByRole('status').getByText('Your password has been changed.').waitFor();
   const other = new ApiBrowser(service);
   assert.equal((await other.signIn(OWNER)).status, 401);
   assert.equal((await other.signIn({ ...OWNER, password: changed })).status, 200);
@@ -88,18 +88,18 @@ test('a member switches the second factor on and off', async () => {
   const secret = (await dialog.getByLabel('secret', { exact: true }).textContent())!;
   await dialog.getByRole('img', { name: 'QR code of the secret' }).waitFor();
   await assertAccessible(page);
-  await dialog.getByLabel('The code that the app shows').fill('000000x');
+  await dialog.getByLabel('Code from the app').fill('000000x');
   await dialog.getByRole('button', { name: 'Switch on' }).click();
   await dialog.getByRole('alert').waitFor();
   const code = await presentCode(service, secret);
-  await dialog.getByLabel('The code that the app shows').fill(code);
+  await dialog.getByLabel('Code from the app').fill(code);
   await dialog.getByRole('button', { name: 'Switch on' }).click();
   const codes = (await dialog.getByLabel('recovery codes', { exact: true }).textContent())!;
   const [recovery = ''] = codes.split('\n');
   const download = page.waitForEvent('download');
   await dialog.getByRole('button', { name: 'Download' }).click();
   assert.equal((await download).suggestedFilename(), 'letterhaus-recovery-codes.txt');
-  await dialog.getByRole('button', { name: 'I have kept them' }).click();
+  await dialog.getByRole('button', { name: 'I have saved them' }).click();
   await dialog.waitFor({ state: 'detached' });
   await page.getByText('10 recovery codes left').waitFor();
   assert.equal((await page.content()).includes(recovery), false);

@@ -49,7 +49,7 @@ test('the link of the first start creates the owner, who sees an email appear as
   await page.getByLabel('Name').fill(OWNER.name);
   await page.getByLabel('Password').fill(OWNER.password);
   const isLive = page.waitForResponse(isOfEvents);
-  await page.getByRole('button', { name: 'Create the account' }).click();
+  await page.getByRole('button', { name: 'Create account' }).click();
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
   await isLive;
   await page.getByText(`curl ${service.url}/v1/emails`).waitFor();
@@ -124,7 +124,7 @@ test('an open email follows what happens to it, and is canceled', async () => {
   const id = await service.send({ to: 'later@simulator.test', subject: 'Later', scheduled_at });
   await page.goto(`${screens}/emails/${id}`);
   await page.getByRole('button', { name: 'Cancel' }).click();
-  await page.getByRole('button', { name: 'Cancel the email' }).click();
+  await page.getByRole('button', { name: 'Cancel email' }).click();
   await page.getByText('Canceled before it was sent.').waitFor();
   assert.equal((await service.email(id)).status, 'canceled');
 });
@@ -174,7 +174,7 @@ test('the figures are drawn also where the browser has no valid language', async
   await page.goto(`${screens}/overview`);
   await page.getByRole('img', { name: 'Recipients in the last 24 hours' }).waitFor();
   await page
-    .getByText(/^before: /)
+    .getByText(/^previously /)
     .first()
     .waitFor();
   assert.deepEqual(open.complaints, []);
@@ -189,8 +189,8 @@ test('the overview warns when the project stores 80 % of what it may, and leads 
      on conflict (project_id) do update set bytes = excluded.bytes`,
   );
   await page.goto(`${screens}/overview`);
-  await page.getByText('The project stores 85 MB of 100 MB').waitFor();
-  await page.getByRole('link', { name: 'See its limits' }).click();
+  await page.getByText('This project stores 85 MB of 100 MB').waitFor();
+  await page.getByRole('link', { name: 'Show limits' }).click();
   await page.getByText('85 MB used').waitFor();
   await service.sql('update projects set storage_bytes_max = null');
   assert.deepEqual(open.complaints, []);
@@ -222,7 +222,10 @@ test('keys lead everywhere', async () => {
   await page.waitForURL(emails);
   await page.getByRole('heading', { name: 'Keys one' }).waitFor({ state: 'detached' });
   await page.keyboard.press('?');
-  await page.getByRole('dialog', { name: 'Keys' }).getByText('Search emails').waitFor();
+  await page
+    .getByRole('dialog', { name: 'Keyboard shortcuts' })
+    .getByText('Search emails')
+    .waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   await page.keyboard.press('Control+k');
@@ -249,10 +252,10 @@ test('screens are accessible and fit a phone, light and dark', async () => {
   const { page } = open;
   for (const [path, shown] of [
     ['emails', 'blocked@simulator.test'],
-    ['emails?q=to:nobody@simulator.test', 'No email matches'],
+    ['emails?q=to:nobody@simulator.test', 'No matching emails'],
     [`emails/${id}`, 'The receiving side refused it permanently.'],
     [`emails/${id}?tab=preview`, 'Show remote images'],
-    ['overview', '95 % arrive within'],
+    ['overview', '95 % delivered within'],
     ['api-keys', 'First test key'],
     ['domains', 'acme.test'],
     ['webhooks', 'No webhooks yet'],
@@ -280,7 +283,7 @@ test('who is invited joins by the link, and may do what the role allows', async 
   await open.page.getByRole('button', { name: 'Invite' }).click();
   await open.page.getByLabel('Email').fill('vera@acme.test');
   await open.page.getByLabel('Role').selectOption('viewer');
-  await open.page.getByRole('button', { name: 'Create the link' }).click();
+  await open.page.getByRole('button', { name: 'Create link' }).click();
   const link = (await open.page.getByText(/#invitation=/).textContent())!;
 
   await using other = await takePage(browser, service);
@@ -288,7 +291,7 @@ test('who is invited joins by the link, and may do what the role allows', async 
   await page.goto(link);
   await page.getByLabel('Name').fill('Vera Viewer');
   await page.getByLabel('Password').fill(OWNER.password);
-  await page.getByRole('button', { name: 'Create the account' }).click();
+  await page.getByRole('button', { name: 'Create account' }).click();
   await rowOf(page, 'live@simulator.test').click();
   await page.getByRole('link', { name: 'Preview' }).click();
   await page.frameLocator('iframe[title="Preview of the email"]').locator('body').waitFor();
@@ -353,7 +356,7 @@ test('a domain is added, and says which records are missing until they are found
   await assertAccessible(page);
   await page.getByRole('button', { name: 'Remove' }).click();
   await page.getByLabel('Type shop.invalid').fill('shop.invalid');
-  await page.getByRole('button', { name: 'Remove the domain' }).click();
+  await page.getByRole('button', { name: 'Remove domain' }).click();
   await page.getByRole('link', { name: 'acme.test' }).waitFor();
   await page.getByRole('link', { name: 'shop.invalid' }).waitFor({ state: 'detached' });
 });
@@ -383,7 +386,7 @@ test('a webhook is added with its secret, and a test event is among its deliveri
   const { page } = open;
   await page.goto(`${screens}/webhooks`);
   await page.getByRole('button', { name: 'Add a webhook' }).click();
-  await page.getByLabel('Address').fill('https://hooks.example.org/email');
+  await page.getByLabel('URL').fill('https://hooks.example.org/email');
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByText(/^whsec_/).waitFor();
   await page.getByRole('button', { name: 'Close' }).click();
@@ -394,7 +397,7 @@ test('a webhook is added with its secret, and a test event is among its deliveri
   await page.getByRole('dialog', { name: 'Delivery' }).getByText('"created_at"').waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Remove' }).click();
-  await page.getByRole('button', { name: 'Remove the webhook' }).click();
+  await page.getByRole('button', { name: 'Remove webhook' }).click();
   await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
 });
 

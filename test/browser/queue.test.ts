@@ -34,21 +34,21 @@ const QUEUE = `${service.url}/dashboard/${project}/test/queue`;
 const rowOf = (page: Page, provider: string) =>
   page.getByRole('region', { name: 'Providers' }).getByRole('row').filter({ hasText: provider });
 
-test('an empty queue says that nothing waits, and mail appears as it is accepted', async () => {
+test('the page says when the queue is empty, and mail appears as it is accepted', async () => {
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${service.url}/dashboard/`);
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
   // Without a wait between them: after a second the first is forgotten.
   await Promise.all([page.keyboard.press('g'), page.keyboard.press('q')]);
-  await page.getByRole('heading', { name: 'Nothing waits' }).waitFor();
+  await page.getByRole('heading', { name: 'The queue is empty' }).waitFor();
   await service.send({ to: 'jo@waiting.test' });
   await rowOf(page, 'simulator').getByText('open').waitFor();
-  await page.getByText(/1 recipient waits, 1 due/).waitFor();
+  await page.getByText(/1 recipient queued, 1 due/).waitFor();
   assert.deepEqual(open.complaints, []);
 });
 
-test('mail of a provider is held and released, and its limit says so', async () => {
+test('emails to a provider are put on hold and released, and their limit says so', async () => {
   const id = await service.send({ to: 'jo@hoster.test' });
   await service.sql(`update queue set provider = 'hoster.example' where email_id = $1`, [id]);
   await using open = await takePage(browser, service, { cookies });
@@ -56,7 +56,7 @@ test('mail of a provider is held and released, and its limit says so', async () 
   await page.goto(QUEUE);
   await rowOf(page, 'hoster.example').getByRole('link').click();
   await page.getByRole('heading', { name: 'hoster.example' }).waitFor();
-  await page.getByRole('cell', { name: 'Connections at once' }).waitFor();
+  await page.getByRole('cell', { name: 'Concurrent connections' }).waitFor();
   await page.getByRole('button', { name: 'Hold' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Hold' }).click();
   await page.getByText('All of it is held').waitFor();
@@ -67,21 +67,21 @@ test('mail of a provider is held and released, and its limit says so', async () 
   assert.notEqual((await service.email(id)).recipients[0].next_attempt_at, null);
 });
 
-test('the page of an email says what holds it, and leads to the queue of its provider', async () => {
+test('the page of an email says why it waits, and leads to the queue of its provider', async () => {
   const id = await service.send({ to: 'jo@held.test', subject: 'Held for a while' });
   await service.request('POST', '/v1/queue/hold', { body: { email_id: id } });
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${service.url}/dashboard/${project}/test/emails/${id}`);
-  await page.getByText('Held by an operator.').waitFor();
+  await page.getByText('On hold.').waitFor();
   await page.getByText('simulator.letterhaus.invalid').waitFor();
   await assertAccessible(page);
   await page.getByRole('link', { name: 'Queue of simulator' }).click();
   await page.getByRole('heading', { name: 'simulator' }).waitFor();
-  await page.getByText('None: test mail is simulated').waitFor();
+  await page.getByText('Test emails are simulated').waitFor();
 });
 
-test('the overview says what waits, and which provider gets no mail', async () => {
+test('the overview shows what is queued, and which provider is suspended', async () => {
   const id = await service.send({ to: 'jo@closed.test' });
   await service.sql(`update queue set provider = 'closed.example' where email_id = $1`, [id]);
   await service.sql(
@@ -92,9 +92,9 @@ test('the overview says what waits, and which provider gets no mail', async () =
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(QUEUE.replace('/queue', '/overview'));
-  await page.getByText(/\d recipients? waits?, \d+ due/).waitFor();
-  await page.getByText('closed.example gets no mail at present: 1 recipient waits.').waitFor();
-  await page.getByRole('link', { name: 'See why' }).click();
+  await page.getByText(/\d recipients? queued, \d+ due/).waitFor();
+  await page.getByText('Delivery to closed.example is suspended. 1 recipient is queued.').waitFor();
+  await page.getByRole('link', { name: 'Show why' }).click();
   await page.getByRole('heading', { name: 'closed.example' }).waitFor();
 });
 
@@ -105,7 +105,7 @@ test('a drop can be undone, also after the page was loaded again', async () => {
   await page.goto(QUEUE);
   await page.getByRole('button', { name: 'Drop' }).click();
   const dialog = page.getByRole('dialog');
-  await dialog.getByLabel('Which').selectOption('domain');
+  await dialog.getByLabel('Select by').selectOption('domain');
   await dialog.getByLabel('Domain', { exact: true }).fill('dropped.test');
   await dialog.getByRole('button', { name: 'Drop' }).click();
   const drops = page.getByRole('list', { name: 'Drops' });
@@ -181,7 +181,11 @@ test('the overview shows admins what an operator has to act on and that all mail
   await other.page.goto(overview);
   await other.page
     .getByText('Nothing needs attention.')
-    .or(other.page.getByRole('listitem').filter({ hasText: 'gets no mail at present' }))
+    .or(
+      other.page
+        .getByRole('listitem')
+        .filter({ hasText: 'Delivery to closed.example is suspended' }),
+    )
     .first()
     .waitFor();
   assert.equal(await other.page.getByText(condition.message).count(), 0);

@@ -39,8 +39,8 @@ test('a webhook that fails is seen, and what it missed is sent again', async () 
   const { page } = open;
   await page.goto(pathOf('webhooks'));
   await page.getByRole('button', { name: 'Add a webhook' }).click();
-  await page.getByLabel('Address').fill(receiver.url);
-  await page.getByLabel('Only these').check();
+  await page.getByLabel('URL').fill(receiver.url);
+  await page.getByLabel('Selected events').check();
   await page.getByLabel('email.delivered').check();
   await assertGood(page);
   await page.getByRole('button', { name: 'Add', exact: true }).click();
@@ -55,29 +55,29 @@ test('a webhook that fails is seen, and what it missed is sent again', async () 
   await service.send({ to: 'delivered@simulator.test' });
   const [failed] = await receiver.waitForCount(1);
   verified(secret, failed!);
-  await page.getByRole('button', { name: 'Enable it' }).waitFor();
+  await page.getByRole('button', { name: 'Enable' }).waitFor();
   await page.getByRole('link', { name: 'Failed' }).click();
   await page.getByRole('region', { name: 'Deliveries' }).getByText('failed').waitFor();
   await assertGood(page);
 
   receiver.answer = 200;
-  await page.getByRole('button', { name: 'Enable it' }).click();
+  await page.getByRole('button', { name: 'Enable' }).click();
   await page.getByText('enabled').waitFor();
   await page.getByRole('button', { name: 'email.delivered' }).click();
   const delivery = page.getByRole('dialog', { name: 'Delivery' });
   await delivery.getByText('410').first().waitFor();
-  await delivery.getByRole('button', { name: 'Send again' }).click();
+  await delivery.getByRole('button', { name: 'Replay' }).click();
   await delivery.waitFor({ state: 'detached' });
   await receiver.waitForCount(2);
   assert.equal(new Set(receiver.ids()).size, 1, 'the same id');
   await page.getByRole('link', { name: 'All', exact: true }).click();
-  await page.getByText('1 of the newest 1 arrived').waitFor();
+  await page.getByText('1 of the latest 1 succeeded').waitFor();
 
-  await page.getByRole('button', { name: 'Send a period again' }).click();
-  await page.getByLabel('Which', { exact: true }).selectOption('All');
+  await page.getByRole('button', { name: 'Replay events' }).click();
+  await page.getByLabel('Events', { exact: true }).selectOption('All events');
   await assertGood(page);
-  await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click();
-  await page.getByRole('status').getByText('Sent again: 1 of 1 delivery').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Replay events' }).click();
+  await page.getByRole('status').getByText('Replayed: 1 of 1 delivery').waitFor();
   await receiver.waitForCount(3);
   assert.equal(new Set(receiver.ids()).size, 1, 'the same id');
 });
@@ -90,12 +90,12 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
   const { page } = open;
   await page.goto(pathOf(`webhooks/${webhook.id}`));
   await page.getByRole('button', { name: 'Edit' }).click();
-  await page.getByLabel('Address').fill(`${receiver.url}/second`);
+  await page.getByLabel('URL').fill(`${receiver.url}/second`);
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('heading', { name: `${receiver.url}/second` }).waitFor();
 
-  await page.getByRole('button', { name: 'New secret' }).click();
-  await page.getByRole('button', { name: 'Make a new secret' }).click();
+  await page.getByRole('button', { name: 'Rotate secret' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Rotate secret' }).click();
   const secret = (await page.getByText(/^whsec_/).textContent())!;
   await page.getByRole('button', { name: 'Close' }).click();
   await page.getByRole('button', { name: 'Send a test event' }).click();
@@ -106,16 +106,16 @@ test('a webhook is changed, gets another secret, and is disabled', async () => {
   verified(webhook.signing_secret, received!);
 
   await page.getByRole('button', { name: 'Disable' }).click();
-  await page.getByRole('button', { name: 'Disable it' }).click();
-  await page.getByText('It was disabled here or by a request.').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Disable' }).click();
+  await page.getByText('It was disabled in the dashboard or through the API.').waitFor();
   const { status } = (await service.request('GET', `/v1/webhooks/${webhook.id}`)).body;
   assert.equal(status, 'disabled');
 
   await page.goto(pathOf('overview'));
   await page.getByText(`The webhook ${receiver.url}/second is disabled.`).waitFor();
   await assertGood(page);
-  await page.getByRole('link', { name: 'Enable it' }).click();
-  await page.getByRole('button', { name: 'Enable it' }).click();
+  await page.getByRole('link', { name: 'Enable webhook' }).click();
+  await page.getByRole('button', { name: 'Enable' }).click();
   await page.getByText('enabled', { exact: true }).waitFor();
   await service.request('DELETE', `/v1/webhooks/${webhook.id}`);
 });
@@ -135,7 +135,7 @@ test('a domain with wrong records says which, is verified once they are right, a
   const { body: domain } = await service.request('GET', path, { key: await service.liveKey() });
 
   const saved = page.waitForEvent('download');
-  await page.getByRole('button', { name: 'Download as zone file' }).click();
+  await page.getByRole('button', { name: 'Download zone file' }).click();
   const zone = await readFile(await (await saved).path(), 'utf8');
   for (const record of domain.records) {
     const line = zone
@@ -187,7 +187,7 @@ test('a list of suppressions is imported, and the lines that are none are named'
     buffer: Buffer.from('address\nann@example.com\nnobody\nbob@example.com\n@example.com\n'),
   });
   await page.getByRole('dialog').getByRole('button', { name: 'Import' }).click();
-  await page.getByText('2 added, 0 there already, 2 rejected.').waitFor();
+  await page.getByText('2 added, 0 already listed, 2 rejected.').waitFor();
   const rejected = page.getByRole('list', { name: 'Rejected lines' });
   await rejected.getByText('Line 3').waitFor();
   await rejected.getByText('Line 5').waitFor();
@@ -209,7 +209,7 @@ test('the environments are apart, and one click from each other', async () => {
   };
   await chooseScope('live');
   await page.getByRole('heading', { name: 'No emails yet' }).waitFor();
-  const banner = page.getByText('Test: nothing here is delivered.');
+  const banner = page.getByText('Test environment: no email is delivered.');
   await banner.waitFor({ state: 'detached' });
   await chooseScope('test');
   await page.getByText('Only in test').waitFor();

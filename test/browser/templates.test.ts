@@ -156,7 +156,7 @@ test('what was changed elsewhere is shown, and never replaces what is typed', as
   // Renaming reads the template again.
   await press(page, 'Rename');
   await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
-  await page.getByText('was changed elsewhere meanwhile').waitFor();
+  await page.getByText('was changed elsewhere').waitFor();
   await hasValue(page.getByLabel('Subject'), 'Typed here');
   await press(page, 'Discard changes');
   await hasValue(page.getByLabel('Subject'), 'From elsewhere');
@@ -201,7 +201,7 @@ test('a template is deleted once that is confirmed', async () => {
   const { page } = opened;
   await page.getByLabel('Subject').fill('Not saved, and gone with it');
   await press(page, 'Delete');
-  await press(page, 'Delete the template');
+  await press(page, 'Delete template');
   await page.getByRole('heading', { name: 'Templates' }).waitFor();
   await page.getByRole('link', { name: 'Short-lived' }).waitFor({ state: 'detached' });
   assert.equal((await service.request('GET', `/v1/templates/${id}`)).status, 404);
@@ -216,7 +216,7 @@ test('a viewer looks at templates with other sample values, and is offered no ch
   const { page } = opened;
   await page.getByLabel('Sample value of name').fill('Vera');
   await previewOf(page).getByText('Dear Vera').waitFor();
-  for (const label of ['Subject', 'Name of the variable']) {
+  for (const label of ['Subject', 'Variable name']) {
     const field = page.getByLabel(label);
     await eventually(async () => assert.equal(await field.isEditable(), false, label));
   }
@@ -299,10 +299,10 @@ test('templates are accessible and fit a phone, light and dark', async () => {
   const { page } = opened;
   const screens: [string, string][] = [
     ['templates', 'Accessible-'],
-    ['templates?q=none', 'No template matches'],
+    ['templates?q=none', 'No matching templates'],
     [`templates/${id}`, 'Publish version 1'],
     [`templates/${id}?part=variables`, 'Sample value'],
-    [`templates/${id}/versions`, 'There is no older version'],
+    [`templates/${id}/versions`, 'There is no earlier version'],
     [`templates/${id}/versions?view=preview`, 'Full width'],
   ];
   for (const [path, shown] of screens) {

@@ -62,10 +62,10 @@ test('an email arrives as it is sent, and is shown as its reader sees it', async
   const box = page.getByTitle('Preview of the email');
   await eventually(async () => assert.equal((await box.boundingBox())?.width, 375));
   await page.getByRole('button', { name: 'Dark' }).click();
-  await page.getByText('some of these invert the colours').waitFor();
+  await page.getByText('Some mail programs invert its colours').waitFor();
 
   for (const [tab, shown] of [
-    ['Text', 'Derived from the html'],
+    ['Text', 'Generated from the HTML'],
     ['Text', 'https://acme.test/orders'],
     ['HTML', '<h1>Thank you, Jo</h1>'],
     ['Headers', 'DKIM-Signature'],
@@ -75,7 +75,7 @@ test('an email arrives as it is sent, and is shown as its reader sees it', async
     await page.getByRole('link', { name: tab, exact: true }).click();
     await page.locator('article').getByText(shown).first().waitFor();
   }
-  await page.getByRole('link', { name: 'What became of it' }).click();
+  await page.getByRole('link', { name: 'Delivery status' }).click();
   await page.waitForURL(/\/emails\//);
   assert.deepEqual(opened.strangers, []);
 });
@@ -112,7 +112,7 @@ test('it is searched and walked through by keys, each email in the same view', a
 test('in the live environment it leads to the test environment', async () => {
   await using opened = await open('live/test-inbox');
   const { page } = opened;
-  await page.getByRole('heading', { name: 'belongs to the test environment' }).waitFor();
+  await page.getByRole('heading', { name: 'is part of the test environment' }).waitFor();
   await assertAccessible(page);
   await page.getByRole('link', { name: 'Open the test inbox' }).click();
   await page.waitForURL('**/test/test-inbox');
@@ -126,7 +126,7 @@ test('the test inbox is accessible and fits a phone, light and dark', async () =
   const { page } = opened;
   const screens: [string, string][] = [
     ['test/test-inbox', 'Long-'],
-    ['test/test-inbox?q=subject-that-nobody-has', 'No email matches'],
+    ['test/test-inbox?q=subject-that-nobody-has', 'No matching emails'],
     [`test/test-inbox/${id}`, 'Show remote images'],
     [`test/test-inbox/${id}?tab=headers`, 'DKIM-Signature'],
   ];

@@ -1,6 +1,6 @@
 /**
- * The pages and their addresses: /dashboard/PROJECT/ENVIRONMENT/emails/ID?tab=… says all that a page shows,
- * so that a link opens the same for everybody who may see it. Screens are loaded when they are first opened.
+ * The pages and their addresses, like /dashboard/PROJECT/ENVIRONMENT/emails/ID?tab=…. An address holds the whole
+ * state of a page, so a link shows the same to everybody who may see it. Screens are loaded on first use.
  */
 import { QueryClient } from '@tanstack/react-query';
 import {
@@ -25,7 +25,7 @@ export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
-      // What the service refused, it refuses again.
+      // A refused request would be refused again.
       retry: (count, error) =>
         count < RETRIES && error instanceof ApiError && (error.status === 0 || error.status >= 500),
     },
@@ -34,9 +34,7 @@ export const queries = new QueryClient({
 
 const root = createRootRoute({
   component: Outlet,
-  notFoundComponent: () => (
-    <Empty title="There is no such page">The navigation has all pages.</Empty>
-  ),
+  notFoundComponent: () => <Empty title="Page not found">Choose a page from the navigation.</Empty>,
 });
 
 const signIn = createRoute({
@@ -74,7 +72,7 @@ const scoped = createRoute({
   component: Shell,
 });
 
-/** Names in the query of an address; everything else in it is dropped. */
+/** Keeps these names in the query of an address, and drops others. */
 function texts<Name extends string>(...names: Name[]) {
   return (search: Record<string, unknown>): Partial<Record<Name, string>> =>
     Object.fromEntries(
@@ -263,7 +261,7 @@ export const router = createRouter({
   // All values are texts; as JSON, those that look like numbers would be in quotes.
   parseSearch: parseSearchWith(String),
   stringifySearch: stringifySearchWith(String),
-  // Within the shell, so that the navigation stays.
+  // Inside the shell, so that the navigation stays visible.
   defaultErrorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
   defaultPreload: 'intent',
   scrollRestoration: true,

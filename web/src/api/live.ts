@@ -9,9 +9,9 @@ const RECONNECT_MS = 3_000;
 const GATHER_MS = 250;
 
 /**
- * Calls `onEvents` with new events while the page is open; with none after the connection was lost for a
- * while, since events may have been missed.
- * @returns whether the connection stands
+ * Calls `onEvents` with new events while the page is open. After a lost connection it calls it with none,
+ * since events may have been missed.
+ * @returns whether the connection is open
  */
 export function useEvents(
   scope: Scope,
@@ -40,8 +40,7 @@ export function useEvents(
           isFirst = false;
           cursor = await readEvents(response, cursor, (events) => handler.current(events));
         } catch (error) {
-          // The session has ended, and the page leads to sign-in. Other failures `isLive` says, and the next
-          // connection is tried below.
+          // The session has ended, and the page leads to sign-in. After other failures the loop connects again.
           if (error instanceof ApiError && error.status === 401) return;
         }
         if (ended.signal.aborted) return;

@@ -1,4 +1,4 @@
-/** Who is signed in, and which projects they see. */
+/** The session of the member who is signed in, with the projects it can open. */
 import { queryOptions } from '@tanstack/react-query';
 import type { Session } from '../../../sdk/src/api.ts';
 import { ApiError, call, type Scope } from './client.ts';
@@ -39,7 +39,7 @@ export function rememberScope(scope: Scope): void {
   localStorage.setItem(LAST_SCOPE, JSON.stringify(scope));
 }
 
-/** The scope that was open last; else test, in which a first email can be sent. */
+/** The scope that was opened last; else the test environment, where a first email can be sent at once. */
 export function scopeToOpen({ projects }: Session): Scope | null {
   const last = JSON.parse(localStorage.getItem(LAST_SCOPE) ?? 'null') as Scope | null;
   if (last && projects.some(({ id }) => id === last.project)) return last;

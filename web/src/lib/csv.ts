@@ -1,6 +1,6 @@
 /** Rows as CSV (RFC 4180), for spreadsheets. */
 
-/** A cell that begins so would be computed as a formula; subjects are written by others. */
+/** Spreadsheets compute cells that begin like this, and subjects come from strangers. */
 const FORMULA = /^[=+\-@\t\r]/;
 
 export function csvOf<Row>(

@@ -1,4 +1,4 @@
-/** Keys that work on a whole page. A shortcut of two letters is typed one after the other, like `g e`. */
+/** Keyboard shortcuts of a page. The keys of `g e` are pressed one after the other. */
 import { useEffect, useRef } from 'react';
 
 export type Shortcut = { keys: string; label: string; run: () => void };
@@ -13,7 +13,7 @@ const active: Readonly<Record<Place, Set<{ current: readonly Shortcut[] }>>> = {
   screen: new Set(),
 };
 
-/** Each key once: what a screen does with it comes before what the shell does. */
+/** One shortcut for each key: that of the screen wins over that of the shell. */
 export function activeShortcuts(): Shortcut[] {
   const all = [...active.shell, ...active.screen].flatMap(({ current }) => [...current]);
   return [...new Map(all.map((shortcut) => [shortcut.keys, shortcut])).values()];
@@ -53,13 +53,13 @@ export function listenForKeys(): () => void {
   return () => document.removeEventListener('keydown', onKey);
 }
 
-/** As it is written on keyboards. */
+/** The keys as keyboards label them. */
 export function keyText(keys: string): string {
   const command = navigator.platform.startsWith('Mac') ? '⌘ ' : 'Ctrl ';
   return keys.replace('mod+', command).replace('ArrowDown', '↓').replace('ArrowUp', '↑');
 }
 
-/** Keys belong to a field, and to an open dialog. */
+/** Fields, menus and open dialogs handle keys themselves. */
 function isTyping(target: EventTarget | null): boolean {
   const element = target instanceof HTMLElement ? target : null;
   return (

@@ -22,7 +22,7 @@ export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
     <div className="flex h-full flex-col gap-1 p-2">
       <ScopeMenu />
       {scope.environment === 'test' && (
-        <p className="mx-2 mb-1 text-xs text-wait">Test: nothing here is delivered.</p>
+        <p className="mx-2 mb-1 text-xs text-wait">Test environment: no email is delivered.</p>
       )}
       <nav aria-label="Screens" className="grow space-y-px overflow-auto">
         {screens.map(({ to, label, icon: Icon }) => (
@@ -44,7 +44,11 @@ export function Navigation({ onPalette, onKeys, onLeave }: Props): ReactNode {
         icon={<Command size={15} aria-hidden />}
         label="Commands"
       />
-      <NavigationButton onClick={onKeys} icon={<Keyboard size={15} aria-hidden />} label="Keys" />
+      <NavigationButton
+        onClick={onKeys}
+        icon={<Keyboard size={15} aria-hidden />}
+        label="Keyboard shortcuts"
+      />
       <AccountMenu onLeave={onLeave} />
     </div>
   );
@@ -67,7 +71,7 @@ function NavigationButton(props: {
   );
 }
 
-/** Project and environment. The screen stays the same; what only one scope has leads to the list of its kind. */
+/** Changes project and environment. The screen stays; a page of one item becomes the list of such items. */
 function ScopeMenu(): ReactNode {
   const scope = useScope();
   const navigate = useNavigate();
@@ -107,7 +111,7 @@ function ScopeMenu(): ReactNode {
                 <EnvironmentWord environment={one.environment} />
                 <span className="w-4">
                   {one.project === scope.project && one.environment === scope.environment && (
-                    <Check size={14} aria-label="open" />
+                    <Check size={14} aria-label="current" />
                   )}
                 </span>
               </Menu.Item>
@@ -155,7 +159,7 @@ function AccountMenu({ onLeave }: Pick<Props, 'onLeave'>): ReactNode {
               {THEMES.map((name) => (
                 <Menu.RadioItem key={name} value={name} className={ITEM}>
                   <span className="grow">
-                    {name === 'system' ? 'As the system' : name === 'light' ? 'Light' : 'Dark'}
+                    {name === 'system' ? 'System' : name === 'light' ? 'Light' : 'Dark'}
                   </span>
                   <Menu.RadioItemIndicator>
                     <Check size={14} aria-hidden />

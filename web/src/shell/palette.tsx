@@ -1,4 +1,4 @@
-/** ⌘K: every screen and action by its name; an address or an id leads to its emails. */
+/** The command palette (⌘K): screens and actions by name, emails by address, subject or id. */
 import { useNavigate } from '@tanstack/react-router';
 import { type KeyboardEvent, type ReactNode, useState } from 'react';
 import { useScope } from '../api/scope.ts';
@@ -82,7 +82,7 @@ function Choices({ onClose }: { onClose: () => void }): ReactNode {
   );
 }
 
-/** What a typed text could mean in the list of emails. */
+/** Searches of emails for the typed text. */
 function useSearches(text: string): Choice[] {
   const scope = useScope();
   const navigate = useNavigate();

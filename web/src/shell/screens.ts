@@ -38,7 +38,7 @@ export type ScreenLink = {
   to: `/$project/$environment${Path}`;
   label: string;
   icon: LucideIcon;
-  /** Of the shortcut `g …`. */
+  /** The second key of the shortcut `g …`. */
   letter: string;
   /** The operation without which the screen shows nothing. */
   needs?: Operation;
@@ -84,7 +84,7 @@ const SCREENS: readonly ScreenLink[] = [
   { to: '/$project/$environment/settings', label: 'Settings', icon: Settings, letter: ',' },
 ];
 
-/** Those that show something to this member. */
+/** The screens that this member may read. */
 export function useScreens(): readonly ScreenLink[] {
   const may = useMay();
   return SCREENS.filter(({ needs }) => needs === undefined || may(needs));

@@ -1,4 +1,4 @@
-/** What surrounds every screen: navigation, project and environment, palette, keys. */
+/** The frame of every screen: navigation, project and environment, palette, shortcuts. */
 import { Outlet, useNavigate } from '@tanstack/react-router';
 import { Menu as MenuIcon } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
@@ -33,7 +33,7 @@ export function Shell(): ReactNode {
   useShortcuts(
     [
       { keys: 'mod+k', label: 'Commands', run: () => setOpen('palette') },
-      { keys: '?', label: 'Keys', run: () => setOpen('keys') },
+      { keys: '?', label: 'Keyboard shortcuts', run: () => setOpen('keys') },
       ...screens.map(({ to, label, letter }): Shortcut => ({
         keys: `g ${letter}`,
         label,
@@ -74,7 +74,7 @@ export function Shell(): ReactNode {
         />
       </Dialog>
       <Palette isOpen={open === 'palette'} onClose={close} />
-      <Dialog isOpen={open === 'keys'} onClose={close} title="Keys">
+      <Dialog isOpen={open === 'keys'} onClose={close} title="Keyboard shortcuts">
         <KeyList />
       </Dialog>
     </div>

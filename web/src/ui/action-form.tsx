@@ -2,7 +2,7 @@ import { type FormEvent, type ReactNode, useState } from 'react';
 import { Button } from './button.tsx';
 import { sentenceOf } from './states.tsx';
 
-/** A form of a dialog: its failure is said above its button, and what was typed stays. */
+/** A form in a dialog. It shows a failure above its button and keeps the typed text. */
 export function ActionForm(props: {
   action: string;
   look?: 'primary' | 'danger';

@@ -1,6 +1,6 @@
 /**
- * What the role of the member permits. The service decides each request by the same table (src/http/roles.ts);
- * here it keeps what would be refused from being offered.
+ * Hides actions that the member's role does not permit. The service checks each request with the same table
+ * (src/http/roles.ts).
  */
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
@@ -13,7 +13,7 @@ import { Empty } from './states.tsx';
 
 export type { Operation };
 
-/** null until it is known. */
+/** null while the session loads. */
 export function useRole(): Role | null {
   return useQuery(sessionQuery).data?.member.role ?? null;
 }
@@ -24,12 +24,12 @@ export function useMay(): (operation: Operation) => boolean {
   return (operation) => role !== null && includesRole(role, leastRole(operation));
 }
 
-/** Shows what uses an operation, like its button, to those who may use it. */
+/** Shows its children only to members who may use the operation. */
 export function Allowed({ to, children }: { to: Operation; children: ReactNode }): ReactNode {
   return useMay()(to) ? children : null;
 }
 
-/** A whole screen for those who may read what it shows; others learn who could. */
+/** A screen for members who may read it. Others see which role they need, and who can grant it. */
 export function AllowedScreen(props: {
   to: Operation;
   title: string;

@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 
-/** One of a few, which the query of the address names. */
+/** A choice that is kept in the query of the address. */
 export function Choices(props: {
   label: string;
   name: string;

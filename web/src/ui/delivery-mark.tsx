@@ -4,7 +4,7 @@ import { Mark } from './mark.tsx';
 
 const LOOKS = { pending: 'wait', delivered: 'good', failed: 'bad' } as const;
 
-/** The state of the delivery of a webhook. */
+/** The state of a webhook delivery. */
 export function DeliveryMark({ status }: Pick<WebhookDelivery, 'status'>): ReactNode {
   return <Mark look={LOOKS[status]}>{status}</Mark>;
 }

@@ -7,7 +7,7 @@ type Props = {
   onClose: () => void;
   title: string;
   children: ReactNode;
-  /** Without a visible title, as the palette has it. */
+  /** Hides the title, as in the palette. */
   isBare?: boolean;
 };
 

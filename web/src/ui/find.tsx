@@ -5,8 +5,8 @@ import { useShortcuts } from '../lib/keys.ts';
 import { INPUT, textOf } from './field.tsx';
 
 /**
- * A search whose text is `q` in the address of the page; `/` leads to it.
- * @param props.onFind in place of showing the page with this `q`
+ * A search field for `q` in the address of the page. The key `/` focuses it.
+ * @param props.onFind replaces the default, which sets `q`
  */
 export function Find(props: {
   label: string;
@@ -40,7 +40,7 @@ export function Find(props: {
         aria-label={label}
         placeholder={label}
         defaultValue={q}
-        // The cross of the field empties it without submitting.
+        // The clear button of the field does not submit.
         onChange={(event) => event.target.value === '' && q !== '' && find('')}
         onKeyDown={(event) => event.key === 'Escape' && event.currentTarget.blur()}
         className={`${INPUT} pl-8`}

@@ -1,5 +1,5 @@
 /**
- * Html of strangers that is not behind a link, such as what a template renders to. The frame loads an empty
+ * Shows HTML of strangers, for example a rendered template. The frame loads an empty
  * page of the service, whose policy allows neither scripts nor forms (src/http/dashboard/routes.ts), and the
  * html is put into that page. It stays there while it changes, so that it does not flicker and stays scrolled.
  */

@@ -1,8 +1,8 @@
 import type { ReactNode } from 'react';
 
 /**
- * A list, and beside it what is open of it; on narrow screens in place of it.
- * @param props.detail null: nothing is open
+ * A list with the open item beside it; on narrow screens the item replaces the list.
+ * @param props.detail null: no item is open
  */
 export function ListAndDetail(props: { children: ReactNode; detail: ReactNode }): ReactNode {
   const { children, detail } = props;

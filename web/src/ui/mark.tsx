@@ -1,4 +1,4 @@
-/** A state in a word, with its colour, for what is not the status of an email. */
+/** A state as a coloured word. The status of an email has StatusBadge. */
 import type { ReactNode } from 'react';
 
 const COLOURS = {

@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect } from 'react';
 
-/** The head of a screen: its name, one sentence or figure, at most one main button. */
+/** The head of a screen: its name, one sentence, at most one primary button. */
 export function PageHead({
   title,
   about,

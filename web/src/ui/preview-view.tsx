@@ -1,4 +1,4 @@
-/** How html is looked at: its width, in the dark, with what other servers have. */
+/** The controls of a preview: width, dark theme, remote images. */
 import { Moon, Sun } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { ColourScheme } from '../../../src/mail/html/colour-scheme.ts';
@@ -46,20 +46,20 @@ export function PreviewControls(props: {
       {view.isDark && (
         <p className="text-sm text-muted">
           {hasDarkStyles(html)
-            ? 'Its own styles for dark programs apply.'
-            : 'It has no styles for dark programs; some of these invert the colours, like this.'}
+            ? 'This email has its own dark styles.'
+            : 'This email has no dark styles. Some mail programs invert its colours, as shown here.'}
         </p>
       )}
     </>
   );
 }
 
-/** In which the html is shown; where it has no dark styles, the frame is inverted instead. */
+/** HTML without dark styles stays light, and its frame is inverted instead. */
 export function schemeOf(html: string | null, { isDark }: PreviewView): ColourScheme {
   return isDark && hasDarkStyles(html) ? 'dark' : 'light';
 }
 
-/** Of the frame. */
+/** The classes of the frame. */
 export function lookOf(html: string | null, { isDark }: PreviewView): string {
   if (!isDark) return 'bg-paper scheme-light';
   return hasDarkStyles(html) ? 'bg-ink scheme-dark' : 'bg-paper scheme-light invert hue-rotate-180';

@@ -1,4 +1,4 @@
-/** The id of a request; where a project is open, it leads to the entry in the API log. */
+/** The id of a request. In a project it is a link to the entry in the API log. */
 import { Link, useParams } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 

@@ -4,7 +4,7 @@ import { type ReactNode, useId } from 'react';
 export function Section(props: {
   title: string;
   about?: ReactNode;
-  /** Over the whole width, like a table. */
+  /** Content of full width, like a table. */
   wide?: ReactNode;
   children?: ReactNode;
 }): ReactNode {

@@ -1,11 +1,10 @@
-/** What a screen shows instead of its content: while it loads, when there is nothing, when it failed. */
+/** The states of a screen without content: loading, empty, failed. */
 import type { ReactNode } from 'react';
 import { ApiError } from '../api/client.ts';
 import { Button } from './button.tsx';
 import { CopyButton } from './copy.tsx';
 import { RequestLink } from './request-link.tsx';
 
-/** The shape of rows that are on their way. */
 export function RowsSkeleton({ rows = 8 }: { rows?: number }): ReactNode {
   return (
     <div role="status" aria-label="Loading" className="space-y-5 p-4">
@@ -44,7 +43,7 @@ export function sentenceOf(error: unknown): string {
   return error instanceof Error ? error.message : 'Something went wrong.';
 }
 
-/** What the list will hold, and how to fill it. */
+/** An empty list: what it will hold, and how to fill it. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }): ReactNode {
   return (
     <div className="mx-auto max-w-2xl px-4 py-16">

@@ -1,4 +1,4 @@
-/** Statuses as icon, word and colour. */
+/** The status of an email as icon, word and colour. */
 import {
   Ban,
   CalendarClock,
@@ -27,7 +27,7 @@ const LOOKS: Readonly<Record<Status, readonly [LucideIcon, string]>> = {
   canceled: [Ban, 'text-muted'],
 };
 
-/** @param isShort on a phone the icon only, and the word for screen readers */
+/** @param isShort shows only the icon on a phone, and the word to screen readers */
 export function StatusBadge({
   status,
   isShort = false,

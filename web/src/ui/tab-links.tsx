@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 
-/** The first of the tabs needs no name in the address. */
+/** Tabs that are kept in the address of the page; the first needs no name there. */
 export function TabLinks(props: {
   label: string;
   tabs: readonly (readonly [name: string, label: string])[];

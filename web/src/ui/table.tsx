@@ -5,10 +5,10 @@ import { Problem, RowsSkeleton } from './states.tsx';
 export type Column<Row> = {
   title: string;
   cell: (row: Row) => ReactNode;
-  /** Not on a phone. */
+  /** Hidden on a phone. */
   isWide?: true;
   isNumber?: true;
-  /** Not shown, as where the role permits nothing that it offers. */
+  /** For example when the role permits none of its actions. */
   isHidden?: boolean;
 };
 

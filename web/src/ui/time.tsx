@@ -3,7 +3,7 @@ import { absoluteTime, relativeTime } from '../lib/time.ts';
 
 const TICK_MS = 10_000;
 
-/** Relative within a day; the whole time with its zone on hover. */
+/** Relative within a day; the full time with its zone on hover. */
 export function Time({ at }: { at: string }): ReactNode {
   const now = useSyncExternalStore(subscribe, currentTick);
   const seconds = (now - Date.parse(at)) / 1000;
@@ -14,7 +14,7 @@ export function Time({ at }: { at: string }): ReactNode {
   );
 }
 
-/** One clock for all times of a page. */
+/** One timer for all times of a page. */
 let tick = Date.now();
 const listeners = new Set<() => void>();
 setInterval(() => {

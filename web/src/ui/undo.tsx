@@ -1,6 +1,5 @@
 /**
- * "Removed jo@example.com. Undo": for a minute after a change that has a reverse, on whatever screen is open then.
- * Another change takes its place.
+ * Offers to undo a change for one minute, also after the screen has changed. The next change replaces the offer.
  */
 import { X } from 'lucide-react';
 import { createContext, type ReactNode, useContext, useEffect, useState } from 'react';
@@ -13,7 +12,7 @@ type Change = { text: string; undo: () => Promise<void> };
 
 const Offer = createContext<(change: Change) => void>(() => {});
 
-/** Call it after the change with what was done and what takes it back. */
+/** Call it after a change, with a sentence about it and the reverse. */
 export function useOfferUndo(): (change: Change) => void {
   return useContext(Offer);
 }

@@ -1,4 +1,4 @@
-/** The API keys of a project and environment: make one, which is shown once, and revoke one. */
+/** The API keys of a project and environment. A new key is shown once. */
 import { type ReactNode, useState } from 'react';
 import type { ApiKey } from '../../../../sdk/src/api.ts';
 import { useList, useReload } from '../../api/list.ts';
@@ -34,7 +34,10 @@ function Keys(): ReactNode {
   const list = useList('listApiKeys');
   return (
     <>
-      <PageHead title="API keys" about={`Of the ${scope.environment} environment of this project.`}>
+      <PageHead
+        title="API keys"
+        about={`Keys for the ${scope.environment} environment of this project.`}
+      >
         <Allowed to="createApiKey">
           <Button look="primary" onClick={() => setAdding(true)}>
             Create a key
@@ -55,7 +58,7 @@ function Keys(): ReactNode {
             isWide: true,
             cell: ({ hint }) => <code className="font-mono text-xs">{hint}</code>,
           },
-          { title: 'May', isWide: true, cell: permissionOf },
+          { title: 'Permission', isWide: true, cell: permissionOf },
           {
             title: 'Last used',
             cell: ({ last_used_at: at }) =>
@@ -78,7 +81,7 @@ function Keys(): ReactNode {
         ]}
         empty={
           <Empty title="No API keys yet">
-            <p>Programs send emails with a key. It belongs to this project and environment.</p>
+            <p>Applications send emails with a key of this project and environment.</p>
           </Empty>
         }
       />
@@ -114,7 +117,7 @@ function CreateForm(): ReactNode {
   if (key !== null) {
     return (
       <div className="space-y-3 p-4">
-        <p>This is the key. It is shown only now: keep it where your program reads its secrets.</p>
+        <p>Copy the key now. It is not shown again.</p>
         <Code what="key" text={key} />
       </div>
     );
@@ -122,8 +125,8 @@ function CreateForm(): ReactNode {
   return (
     <ActionForm action="Create" send={create}>
       <Field label="Name" name="name" placeholder="Shop" autoComplete="off" required />
-      <Select label="May" name="permission" options={PERMISSIONS} />
-      <Field label="Only from this domain" name="domain" placeholder="any" autoComplete="off" />
+      <Select label="Permission" name="permission" options={PERMISSIONS} />
+      <Field label="Restrict to domain" name="domain" placeholder="any domain" autoComplete="off" />
     </ActionForm>
   );
 }
@@ -139,8 +142,8 @@ function RevokeForm({ apiKey, onDone }: { apiKey: ApiKey; onDone: () => void }):
   return (
     <ActionForm action="Revoke" look="danger" send={revoke}>
       <p>
-        Programs that use “{apiKey.name}” (<code className="font-mono text-xs">{apiKey.hint}</code>)
-        are refused from now on. This cannot be undone.
+        Requests with “{apiKey.name}” (<code className="font-mono text-xs">{apiKey.hint}</code>)
+        will be refused. This cannot be undone.
       </p>
     </ActionForm>
   );

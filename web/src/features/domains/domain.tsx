@@ -1,4 +1,4 @@
-/** One domain: the records to publish beside those that were found, and what to do about each. */
+/** One domain: each record to publish, the record found in DNS, and the advice for it. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
@@ -104,13 +104,13 @@ function Loaded({ domain }: { domain: Domain }): ReactNode {
       <div className="space-y-4 p-4">
         <div className="flex flex-wrap items-center gap-3">
           <p className="max-w-prose grow text-muted">
-            Publish these records where the DNS of {domain.name} is managed.
+            Publish these records at the DNS provider of {domain.name}.
           </p>
           <Button
             onClick={() => saveAs(new Blob([zoneFileOf(domain)]), `${domain.name}.zone`)}
-            title="All records, to import where the DNS is managed"
+            title="All records in one file, to import at your DNS provider"
           >
-            Download as zone file
+            Download zone file
           </Button>
         </div>
         {domain.records.map((record) => (
@@ -223,15 +223,15 @@ function RemoveForm({ domain }: { domain: Domain }): ReactNode {
   const navigate = useNavigate();
   const remove = async (form: FormData): Promise<void> => {
     if (textOf(form, 'name').trim() !== domain.name)
-      throw new Error(`Type ${domain.name} to remove it.`);
+      throw new Error(`Type ${domain.name} to confirm.`);
     await api.call('deleteDomain', { path: { id: domain.id } });
     await navigate({ to: '/$project/$environment/domains', params: api.scope });
     await reload('listDomains');
   };
   return (
-    <ActionForm action="Remove the domain" look="danger" send={remove}>
-      <p>Nothing can be sent from it any more, and what waits from it fails.</p>
-      <Field label={`Type ${domain.name}`} name="name" autoComplete="off" required />
+    <ActionForm action="Remove domain" look="danger" send={remove}>
+      <p>You can no longer send from this domain. Queued emails fail.</p>
+      <Field label={`Type ${domain.name} to confirm`} name="name" autoComplete="off" required />
     </ActionForm>
   );
 }

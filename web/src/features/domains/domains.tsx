@@ -1,4 +1,4 @@
-/** The sending domains: a table, and a form that adds one. */
+/** The sending domains, and the form that adds one. */
 import { Link, useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Domain } from '../../../../sdk/src/api.ts';
@@ -34,7 +34,7 @@ export function DomainsScreen(): ReactNode {
   const list = useList('listDomains');
   return (
     <>
-      <PageHead title="Domains" about="Emails are sent from verified domains only.">
+      <PageHead title="Domains" about="You can only send from verified domains.">
         <Allowed to="createDomain">
           <Button look="primary" onClick={() => setAdding(true)}>
             Add a domain
@@ -67,10 +67,7 @@ export function DomainsScreen(): ReactNode {
         ]}
         empty={
           <Empty title="No domains yet">
-            <p>
-              Add the domain that your addresses have. You get the DNS records that make its mail
-              yours.
-            </p>
+            <p>Add the domain of your sender addresses. You then get the DNS records to publish.</p>
           </Empty>
         }
       />

@@ -1,7 +1,7 @@
 /** The records of a domain as lines of a zone file (RFC 1035 §5), which DNS servers and providers import. */
 import type { Domain, DomainRecord } from '../../../../sdk/src/api.ts';
 
-/** A string of a TXT record is no longer. */
+/** Limit of one string in a TXT record. */
 const STRING_BYTES_MAX = 255;
 
 export function zoneFileOf({ name, records }: Pick<Domain, 'name' | 'records'>): string {

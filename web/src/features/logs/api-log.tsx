@@ -1,4 +1,4 @@
-/** Requests that failed or changed something, newest first; one of them is open by its id in the address. */
+/** The API log, newest first. The id in the address opens one entry. */
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
@@ -21,9 +21,9 @@ import { Time } from '../../ui/time.tsx';
 const STATUSES = [
   ['', 'Any status'],
   ['failed', 'Failed'],
-  ['4xx', '4xx: the request'],
-  ['5xx', '5xx: the service'],
-  ['2xx', '2xx: changes'],
+  ['4xx', '4xx: request refused'],
+  ['5xx', '5xx: service failed'],
+  ['2xx', '2xx: changes made'],
 ] as const;
 const METHODS = [
   ['', 'Any method'],
@@ -54,7 +54,7 @@ function Entries(): ReactNode {
     <>
       <PageHead
         title="API log"
-        about="Requests that failed, and changes; sending and reading only when they fail. Kept for a week."
+        about="Failed requests and all changes of the last 7 days. Sending and reading are listed only when they fail."
       >
         <Choice
           label="Status"
@@ -71,7 +71,8 @@ function Entries(): ReactNode {
       </PageHead>
       {filter.key_id !== undefined && (
         <p className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2 text-sm">
-          Only of the key <code className="font-mono text-xs break-all">{filter.key_id}</code>
+          Only requests with the key{' '}
+          <code className="font-mono text-xs break-all">{filter.key_id}</code>
           <Button onClick={() => show({ key_id: undefined })}>Show all</Button>
         </p>
       )}
@@ -94,7 +95,7 @@ function Entries(): ReactNode {
         ]}
         empty={
           <Empty title="No requests">
-            <p>Requests with a key or from the dashboard appear here when they fail.</p>
+            <p>Failed requests and changes appear here.</p>
           </Empty>
         }
       />
@@ -121,7 +122,7 @@ function What(props: { request: ApiRequest; onOpen: () => void }): ReactNode {
   );
 }
 
-/** A key shows its requests. */
+/** A key is a link to its requests. */
 function Actor(props: {
   actor: ApiRequest['actor'];
   onChoose: (keyId: string) => void;
@@ -166,7 +167,7 @@ function StatusOf({ status }: { status: number }): ReactNode {
   return <Mark look={look}>{status}</Mark>;
 }
 
-/** An entry is written within a second of its answer. */
+/** An entry is stored up to a second after its response. */
 const ASKED_AGAIN = 3;
 const ASKED_AGAIN_MS = 700;
 
@@ -187,10 +188,10 @@ function NoEntry({ id, error }: { id: string; error: unknown }): ReactNode {
   if (!(error instanceof ApiError) || error.status !== 404) return <Problem error={error} />;
   return (
     <div className="space-y-2 p-4">
-      <p>The log of this project and environment has no such request.</p>
+      <p>This request is not in the log of this project and environment.</p>
       <p className="text-sm text-muted">
-        It has what failed with a key or from the dashboard, and changes, of the last week. Of many
-        in a minute it has the first hundred. The log of the service names every request by its id:{' '}
+        The API log keeps failed requests and changes for 7 days, at most 100 per minute. The log of
+        the service has every request under its ID:{' '}
         <code className="font-mono text-xs break-all">{id}</code>
       </p>
     </div>
@@ -204,7 +205,7 @@ function Loaded({ request }: { request: ApiRequestDetail }): ReactNode {
     ['By', [actor.name ?? actor.id, actor.hint].filter(Boolean).join(', ')],
     ['When', `${absoluteTime(request.created_at)}, in ${inWords(request.duration_ms / 1000)}`],
     ['From', [request.network, request.user_agent].filter(Boolean).join(', ')],
-    ['Id', <IdOf id={request.id} />],
+    ['ID', <IdOf id={request.id} />],
   ];
   return (
     <div className="space-y-3 p-4">
@@ -227,7 +228,7 @@ function Loaded({ request }: { request: ApiRequestDetail }): ReactNode {
       {body != null && (
         <>
           <p className="text-sm text-muted">
-            The body, without content and secrets: of other texts the size is shown.
+            The body without content and secrets. Other texts are shown by their size.
           </p>
           <Code what="body" text={JSON.stringify(body, null, 2)} />
         </>

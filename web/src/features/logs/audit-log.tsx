@@ -1,4 +1,4 @@
-/** Who changed what, newest first. */
+/** The audit log, newest first. */
 import type { ReactNode } from 'react';
 import { useList } from '../../api/list.ts';
 import { AllowedScreen } from '../../ui/allowed.tsx';
@@ -21,21 +21,21 @@ function Entries(): ReactNode {
     <>
       <PageHead
         title="Audit log"
-        about="What members, keys and the command line changed, in all projects."
+        about="Changes by members, API keys and the command line, in all projects."
       />
       <ListTable
         label="Audit log"
         list={list}
         keyOf={({ id }) => id}
         columns={[
-          { title: 'What', cell: ({ action }) => wordsOf(action) },
+          { title: 'Action', cell: ({ action }) => wordsOf(action) },
           {
-            title: 'Of',
+            title: 'Target',
             isWide: true,
             cell: ({ target_id: id }) => <span className="font-mono text-xs break-all">{id}</span>,
           },
           {
-            title: 'Who',
+            title: 'By',
             cell: ({ actor }) => (
               <span className="break-words">{actor.name ?? 'the command line'}</span>
             ),
@@ -47,7 +47,7 @@ function Entries(): ReactNode {
           },
           { title: 'When', isNumber: true, cell: ({ created_at: at }) => <Time at={at} /> },
         ]}
-        empty={<Empty title="Nothing was changed yet" />}
+        empty={<Empty title="No changes yet" />}
       />
     </>
   );

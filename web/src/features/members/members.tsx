@@ -1,4 +1,4 @@
-/** Who may use this installation, as what; and who is invited. */
+/** The members of this installation with their roles, and open invitations. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { Invitation, Member } from '../../../../sdk/src/api.ts';
@@ -17,10 +17,10 @@ import { Time } from '../../ui/time.tsx';
 import { useOfferUndo } from '../../ui/undo.tsx';
 
 const ROLES = [
-  ['developer', 'Developer: sends, changes templates and webhooks'],
-  ['viewer', 'Viewer: reads'],
-  ['admin', 'Admin: also domains, keys, suppressions, members'],
-  ['owner', 'Owner: everything'],
+  ['developer', 'Developer: can send, and change templates and webhooks'],
+  ['viewer', 'Viewer: read-only'],
+  ['admin', 'Admin: can also manage domains, keys, suppressions and members'],
+  ['owner', 'Owner: full access'],
 ] as const;
 
 type Open =
@@ -37,7 +37,7 @@ export function MembersScreen(): ReactNode {
   const list = useList('listMembers');
   return (
     <>
-      <PageHead title="Members" about="All members see all projects.">
+      <PageHead title="Members" about="Every member can see all projects.">
         <Allowed to="createInvitation">
           <Button look="primary" onClick={() => setOpen({ kind: 'invite' })}>
             Invite
@@ -60,7 +60,7 @@ export function MembersScreen(): ReactNode {
           },
           { title: 'Role', cell: ({ role }) => role },
           {
-            title: 'Signed in',
+            title: 'Last signed in',
             isWide: true,
             cell: ({ last_signed_in_at: at }) => (at === null ? 'never' : <Time at={at} />),
           },
@@ -105,13 +105,13 @@ function Dialogs({ open, close }: { open: Open; close: () => void }): ReactNode 
       <Dialog isOpen={open?.kind === 'invite'} onClose={close} title="Invite">
         <InviteForm />
       </Dialog>
-      <Dialog isOpen={open?.kind === 'role'} onClose={close} title="Change the role">
+      <Dialog isOpen={open?.kind === 'role'} onClose={close} title="Change role">
         {open?.kind === 'role' && <RoleForm member={open.member} onDone={close} />}
       </Dialog>
       <Dialog isOpen={open?.kind === 'remove'} onClose={close} title="Remove this member?">
         {open?.kind === 'remove' && (
           <DeleteForm id={open.member.id} operation="removeMember" action="Remove" onDone={close}>
-            {open.member.name} is signed out everywhere and cannot sign in any more.
+            {open.member.name} is signed out everywhere and can no longer sign in.
           </DeleteForm>
         )}
       </Dialog>
@@ -123,7 +123,7 @@ function Dialogs({ open, close }: { open: Open; close: () => void }): ReactNode 
             action="Withdraw"
             onDone={close}
           >
-            The link that {open.invitation.email} has leads nowhere then.
+            The invitation link of {open.invitation.email} stops working.
           </DeleteForm>
         )}
       </Dialog>
@@ -136,7 +136,7 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
   if (rows.length === 0) return null;
   return (
     <>
-      <h2 className="px-4 pt-6 pb-2 font-medium">Invited</h2>
+      <h2 className="px-4 pt-6 pb-2 font-medium">Invitations</h2>
       <Table
         label="Invitations"
         rows={rows}
@@ -147,7 +147,7 @@ function Invitations({ onWithdraw }: { onWithdraw: (invitation: Invitation) => v
             cell: ({ email }) => <span className="font-mono text-xs break-all">{email}</span>,
           },
           { title: 'Role', cell: ({ role }) => role },
-          { title: 'Until', isWide: true, cell: ({ expires_at: at }) => <Time at={at} /> },
+          { title: 'Expires', isWide: true, cell: ({ expires_at: at }) => <Time at={at} /> },
           {
             title: '',
             isNumber: true,
@@ -178,20 +178,20 @@ function InviteForm(): ReactNode {
   if (url !== null) {
     return (
       <div className="space-y-3 p-4">
-        <p>Give this link to the person; it works once, and is shown only now.</p>
+        <p>Send this link to the person. It works once and is not shown again.</p>
         <Code what="link" text={url} />
       </div>
     );
   }
   return (
-    <ActionForm action="Create the link" send={invite}>
+    <ActionForm action="Create link" send={invite}>
       <Field label="Email" name="email" type="email" autoComplete="off" required />
       <RoleSelect />
     </ActionForm>
   );
 }
 
-/** Only an owner makes owners. */
+/** Only an owner can grant the role owner. */
 function RoleSelect({ chosen }: { chosen?: Member['role'] }): ReactNode {
   const role = useRole();
   const options = ROLES.filter(([name]) => role === 'owner' || name !== 'owner');
@@ -210,13 +210,13 @@ function RoleForm({ member, onDone }: { member: Member; onDone: () => void }): R
     const role = chosenOf(form, 'role', ROLES);
     await set(role);
     onDone();
-    const text = `${member.name} is ${role} now.`;
+    const text = `${member.name} is now ${role}.`;
     if (role !== member.role) offerUndo({ text, undo: () => set(member.role) });
   };
   return (
     <ActionForm action="Change" send={change}>
       <p>
-        {member.name} is {member.role} at present.
+        {member.name} is currently {member.role}.
       </p>
       <RoleSelect chosen={member.role} />
     </ActionForm>

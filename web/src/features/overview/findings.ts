@@ -10,11 +10,11 @@ import type {
 import { megabytes, recipients } from '../../lib/numbers.ts';
 import { isNearlyFull } from '../projects/storage-words.ts';
 
-/** A condition of the installation has its remedy in words, and no page. */
+/** A condition of the installation has a remedy in words instead of a page. */
 export type Finding = { text: string } & (Linked | { remedy: string });
 
 type Linked = {
-  /** What to do about it: the words of the link. */
+  /** The text of the link. */
   action: string;
 } & (
   | { to: '/$project/$environment/domains/$id' | '/$project/$environment/webhooks/$id'; id: string }
@@ -23,15 +23,15 @@ type Linked = {
   | { to: '/$project/$environment/queue'; search: { provider: string } }
 );
 
-/** Receivers begin to refuse mail of senders above these. */
+/** Above these shares, receivers start to refuse a sender's mail. */
 const BOUNCES_MAX = 0.05;
 const COMPLAINTS_MAX = 0.001;
-/** Below that, a share says nothing. */
+/** With fewer recipients a share means little. */
 const RECIPIENTS_MIN = 100;
 
 const ON_HOLD: Finding = {
-  text: 'The service was restored from a backup and is on hold: it accepts mail and sends nothing until its operator releases it (letterhaus release).',
-  action: 'See what waits',
+  text: 'The service was restored from a backup and is on hold. It accepts emails and sends none until an operator runs `letterhaus release`.',
+  action: 'Show queued emails',
   to: '/$project/$environment/emails',
   search: { q: 'status:queued' },
 };
@@ -59,7 +59,7 @@ export function findingsOf(facts: Facts): Finding[] {
   ];
 }
 
-/** Those of this project's own domains and webhooks are found with them. */
+/** Leaves out the domains and webhooks of this project, which have findings of their own. */
 function ofCondition(
   { type, message, remedy, details }: OperatorCondition,
   projectId: string,
@@ -71,28 +71,28 @@ function ofCondition(
 function ofDomain({ id, name, status, can_sign: canSign, advice }: Domain): Finding[] {
   const to = '/$project/$environment/domains/$id';
   if (!canSign) {
-    const text = `The service cannot open the DKIM key of ${name}: its mail waits unsent.`;
-    return [{ text, action: 'See what to do', to, id }];
+    const text = `The service cannot read the DKIM key of ${name}, so its emails are not sent.`;
+    return [{ text, action: 'Show domain', to, id }];
   }
   if (status === 'verified') {
-    // That receivers begin to mind its mail; other advice can wait.
+    // Only its reputation needs attention now; other advice is on its page.
     const alerts = advice.filter(({ about }) => about === 'reputation');
     return alerts.map(({ message }) => ({
       text: `${name}: ${message}`,
-      action: 'See the domain',
+      action: 'Show domain',
       to,
       id,
     }));
   }
   if (status === 'degraded') {
-    const text = `Required records of ${name} are missing: it stops sending after 72 hours.`;
-    return [{ text, action: 'See its records', to, id }];
+    const text = `Required DNS records of ${name} are missing. After 72 hours you can no longer send from it.`;
+    return [{ text, action: 'Show records', to, id }];
   }
   const text =
     status === 'failed'
-      ? `The records of ${name} have been missing for days: nothing can be sent from it.`
-      : `${name} is not verified yet: nothing can be sent from it.`;
-  return [{ text, action: 'See its records', to, id }];
+      ? `DNS records of ${name} have been missing for days. You cannot send from this domain.`
+      : `${name} is not verified yet. You cannot send from this domain.`;
+  return [{ text, action: 'Show records', to, id }];
 }
 
 function ofWebhook({ id, url, status, failing_since: since }: Webhook): Finding[] {
@@ -100,24 +100,25 @@ function ofWebhook({ id, url, status, failing_since: since }: Webhook): Finding[
   const text =
     status === 'disabled'
       ? `The webhook ${url} is disabled.`
-      : `The webhook ${url} does not answer.`;
-  const action = status === 'disabled' ? 'Enable it' : 'See its deliveries';
+      : `Deliveries to the webhook ${url} fail.`;
+  const action = status === 'disabled' ? 'Enable webhook' : 'Show deliveries';
   return [{ text, action, to: '/$project/$environment/webhooks/$id', id }];
 }
 
 function ofProvider({ provider, state, waiting }: Queue['providers'][number]): Finding[] {
   if (waiting === 0 || (state !== 'suspended' && state !== 'slowed')) return [];
-  const what = state === 'suspended' ? 'gets no mail at present' : 'asked for less mail';
-  const text = `${provider} ${what}: ${recipients(waiting)} ${waiting === 1 ? 'waits' : 'wait'}.`;
+  const what = state === 'suspended' ? 'suspended' : 'slowed down';
+  const are = waiting === 1 ? 'is' : 'are';
+  const text = `Delivery to ${provider} is ${what}. ${recipients(waiting)} ${are} queued.`;
   const to = '/$project/$environment/queue';
-  return [{ text, action: 'See why', to, search: { provider } }];
+  return [{ text, action: 'Show why', to, search: { provider } }];
 }
 
 function ofStorage(limits: Limits | undefined): Finding[] {
   if (!limits || !isNearlyFull(limits.storage)) return [];
   const { max_bytes: max, used_bytes: used } = limits.storage;
-  const text = `The project stores ${megabytes(used)} of ${megabytes(max ?? 0)}: without room its mail is refused.`;
-  return [{ text, action: 'See its limits', to: '/$project/$environment/projects' }];
+  const text = `This project stores ${megabytes(used)} of ${megabytes(max ?? 0)}. When its storage is full, emails are refused.`;
+  return [{ text, action: 'Show limits', to: '/$project/$environment/projects' }];
 }
 
 function ofStats(stats: Stats | undefined): Finding[] {
@@ -130,17 +131,17 @@ function ofStats(stats: Stats | undefined): Finding[] {
       : [
           {
             text,
-            action: 'See these emails',
+            action: 'Show these emails',
             to: '/$project/$environment/emails',
             search: { q: `status:${status}` },
           },
         ];
   return [
-    ...of('bounced', BOUNCES_MAX, 'More than 5 % of the recipients of the last 24 hours bounced.'),
+    ...of('bounced', BOUNCES_MAX, 'More than 5 % of recipients bounced in the last 24 hours.'),
     ...of(
       'complained',
       COMPLAINTS_MAX,
-      'More than 0.1 % of the recipients of the last 24 hours complained.',
+      'More than 0.1 % of recipients complained in the last 24 hours.',
     ),
   ];
 }

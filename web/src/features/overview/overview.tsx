@@ -1,4 +1,4 @@
-/** Is anything wrong, and how much was sent: figures of a period, and what needs somebody's attention. */
+/** The figures of a period, and what needs attention. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useSearch } from '@tanstack/react-router';
 import { CircleAlert, CircleCheck, Hourglass, Scale } from 'lucide-react';
@@ -68,8 +68,8 @@ export function OverviewScreen(): ReactNode {
         </>
       )}
       <div className="flex flex-wrap items-center gap-3 px-4 pt-6 pb-2">
-        <h2 className="grow font-medium">By</h2>
-        <Choices label="Split by" name="by" chosen={by} options={DIMENSIONS} />
+        <h2 className="grow font-medium">Breakdown</h2>
+        <Choices label="Break down by" name="by" chosen={by} options={DIMENSIONS} />
       </div>
       {split.isSuccess && (
         <Split stats={split.data} title={DIMENSIONS.find(([name]) => name === by)?.[1] ?? ''} />
@@ -79,8 +79,7 @@ export function OverviewScreen(): ReactNode {
 }
 
 /**
- * Times are rounded, so that a second look asks for the same.
- * @param options.isBefore of the period before this one, which is as long
+ * @param options.isBefore reads the previous period of the same length
  */
 function useStats(
   { granularity, periodMs, periods }: Range,
@@ -148,14 +147,14 @@ function QueueNow(): ReactNode {
       <span>
         <QueueSummary queue={queue.data} />{' '}
         <Link to="/$project/$environment/queue" params={scope} className="text-accent underline">
-          See the queue
+          Show queue
         </Link>
       </span>
     </p>
   );
 }
 
-/** Admins see whether any mail is missing; what differs is among what needs attention. */
+/** Tells admins that no accepted mail is missing. A difference is a finding instead. */
 function Accounted(): ReactNode {
   const api = useApi();
   const isOperator = useMay()('getReconciliation');
@@ -181,7 +180,7 @@ function Accounted(): ReactNode {
 
 type Total = Stats['totals'][number];
 
-/** The figures of a period, each with its value in the one before. */
+/** The figures of a period, each with its value in the previous period. */
 function Figures(props: {
   total: Total | undefined;
   before: Stats | undefined;
@@ -196,8 +195,11 @@ function Figures(props: {
           <dd className="text-xl font-semibold tabular-nums">{value}</dd>
           <dd className="text-sm text-muted tabular-nums">{detail}</dd>
           {props.before && (
-            <dd className="text-sm text-muted tabular-nums" title={`In the ${props.period} before`}>
-              before: {before[index]?.value}
+            <dd
+              className="text-sm text-muted tabular-nums"
+              title={`In the previous ${props.period}`}
+            >
+              previously {before[index]?.value}
             </dd>
           )}
         </div>
@@ -221,16 +223,16 @@ function figuresOf(total: Total | undefined): Figure[] {
     { name: 'Bounced', value: share(bounced), detail: number(bounced) },
     { name: 'Complained', value: share(complained), detail: number(complained) },
     {
-      name: '95 % arrive within',
+      name: '95 % delivered within',
       value: slowest == null ? '–' : inWords(slowest),
-      detail: 'from acceptance',
+      detail: 'after acceptance',
     },
   ];
 }
 
 function Split({ stats, title }: { stats: Stats; title: string }): ReactNode {
   if (stats.totals.length === 0)
-    return <p className="px-4 pb-6 text-sm text-muted">Nothing was sent in this period.</p>;
+    return <p className="px-4 pb-6 text-sm text-muted">No emails were sent in this period.</p>;
   return (
     <Table
       label={`Figures by ${title.toLowerCase()}`}

@@ -1,6 +1,6 @@
 /**
- * uPlot formats numbers by the language of the browser while it is loaded, and throws where that is no valid one:
- * Chromium under LANG=C says "en-US@posix". Called before uPlot is loaded, this gives it one that is.
+ * uPlot formats numbers by `navigator.language` when it is loaded, and throws when that is invalid, as
+ * "en-US@posix" of Chromium under LANG=C. Call this before uPlot is loaded: it replaces an invalid language.
  */
 export function ensureLanguage(): void {
   try {

@@ -1,4 +1,4 @@
-/** What became of recipients over time. The same figures are in the table below it, for who cannot see it. */
+/** Outcomes over time. The table below the chart has the same figures for screen readers. */
 import { type ReactNode, useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
@@ -96,7 +96,7 @@ function draw(element: HTMLElement, data: Stats, range: Range): uPlot {
   );
 }
 
-/** Below the chart, of the point under the pointer; null: there is none. */
+/** The time of the point under the pointer; null: there is none. */
 function shownTime(seconds: number | null, { granularity }: Range): string {
   if (seconds === null) return '';
   const date = { month: 'short', day: 'numeric' } as const;

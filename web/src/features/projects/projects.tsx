@@ -1,4 +1,4 @@
-/** The projects of the organization, and the limits of the one that is open. */
+/** The projects of the organization, and the limits of the current one. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
@@ -35,7 +35,7 @@ export function ProjectsScreen(): ReactNode {
     <>
       <PageHead
         title="Projects"
-        about="Each has domains, keys, emails and limits of its own, for live and for test."
+        about="Each project has its own domains, keys, emails and limits, for live and test."
       >
         <Allowed to="createProject">
           <Button look="primary" onClick={() => setOpen('create')}>
@@ -87,7 +87,7 @@ function NameOf({ project: { id, name } }: { project: Project }): ReactNode {
       >
         {name}
       </Link>
-      {id === scope.project && <span className="ml-2 text-muted">open</span>}
+      {id === scope.project && <span className="ml-2 text-muted">current</span>}
       <span className="flex items-center gap-1 font-mono text-xs break-all text-muted">
         {id}
         <CopyButton text={id} what={`id of ${name}`} />
@@ -96,7 +96,7 @@ function NameOf({ project: { id, name } }: { project: Project }): ReactNode {
   );
 }
 
-/** @param props.project what is renamed; without it one is created */
+/** @param props.project is renamed; without it a project is created */
 function NameForm(props: { action: string; project?: Project; onDone: () => void }): ReactNode {
   const { project } = props;
   const api = useApi();
@@ -131,7 +131,7 @@ function LimitsSection({ of }: { of: string }): ReactNode {
   return (
     <Section
       title={`Limits of ${of}`}
-      about="Who runs the service sets them: a variable for all projects, a command for one."
+      about="The operator of the service sets limits: with a variable for all projects, with a command for one."
       wide={
         <>
           {limits.isPending && <RowsSkeleton rows={4} />}
@@ -142,9 +142,9 @@ function LimitsSection({ of }: { of: string }): ReactNode {
               rows={rowsOf(limits.data)}
               keyOf={({ what }) => what}
               columns={[
-                { title: 'What', cell: ({ what }) => what },
+                { title: 'Resource', cell: ({ what }) => what },
                 { title: 'Limit', cell: ({ limit }) => limit },
-                { title: 'Now', cell: ({ now }) => now },
+                { title: 'Usage', cell: ({ now }) => now },
                 {
                   title: 'Set by',
                   isWide: true,
@@ -176,7 +176,7 @@ function rowsOf({ limits, domains, storage, retention }: Limits): Row[] {
       setBy: 'LETTERHAUS_DOMAINS_MAX, letterhaus projects set-domains-max',
     },
     {
-      what: 'stored mail',
+      what: 'storage',
       limit: storage.max_bytes === null ? 'no limit' : megabytes(storage.max_bytes),
       now: <Stored storage={storage} />,
       setBy: 'LETTERHAUS_STORAGE_MAX_MB, letterhaus projects set-storage-max',
@@ -205,8 +205,8 @@ function categoryOf({ category }: Limit): string {
 
 function Left({ limit: { limit, remaining, reset_s: resetS } }: { limit: Limit }): ReactNode {
   if (remaining === limit) return <span className="text-muted">unused</span>;
-  if (remaining > 0) return `${remaining.toLocaleString()} left for ${inWords(resetS)}`;
-  return <Mark look="bad">used up for {inWords(resetS)}</Mark>;
+  if (remaining > 0) return `${remaining.toLocaleString()} left, resets in ${inWords(resetS)}`;
+  return <Mark look="bad">used up, resets in {inWords(resetS)}</Mark>;
 }
 
 function Stored({ storage }: Pick<Limits, 'storage'>): ReactNode {
@@ -217,6 +217,6 @@ function Stored({ storage }: Pick<Limits, 'storage'>): ReactNode {
 const DAY_H = 24;
 
 function keptFor(hours: number | null): string {
-  if (hours === null) return 'kept for ever';
+  if (hours === null) return 'kept indefinitely';
   return hours % DAY_H === 0 ? `kept for ${hours / DAY_H} days` : `kept for ${hours} hours`;
 }

@@ -1,4 +1,4 @@
-/** How much mail a project stores, in words, and from when on that is a warning (src/accounts/limits/storage.ts has the same part). */
+/** From which share on the storage of a project is a warning (the same as in src/accounts/limits/storage.ts). */
 import type { Limits } from '../../../../sdk/src/api.ts';
 
 const STORAGE_WARNING = 0.8;

@@ -1,4 +1,4 @@
-/** Hold, release, retry and drop waiting mail, each after a confirmation; a drop can be undone for a minute. */
+/** Hold, release, retry and drop queued emails, each after a confirmation. A drop can be undone for a minute. */
 import { type ReactNode, useEffect, useState } from 'react';
 import type { Queue, QueueChange, QueueDrop, QueueSelection } from '../../../../sdk/src/api.ts';
 import { useReload } from '../../api/list.ts';
@@ -15,37 +15,37 @@ import type { QueueScopeName } from './queue-words.tsx';
 const CHANGES = {
   retry: {
     label: 'Retry now',
-    asks: 'Retry waiting mail now?',
+    asks: 'Retry queued emails now?',
     done: 'due now',
     operation: 'retryQueue',
-    says: 'It is due at once, except what is held. A suspended provider stays suspended.',
+    says: 'Queued emails are due immediately, except those on hold. Suspended providers stay suspended.',
   },
   hold: {
     label: 'Hold',
-    asks: 'Hold waiting mail?',
-    done: 'held',
+    asks: 'Put queued emails on hold?',
+    done: 'put on hold',
     operation: 'holdQueue',
-    says: 'It is not attempted until it is released, and fails when it expires. Mail that is accepted later is not held.',
+    says: 'They are not attempted until you release them, and fail when they expire. Emails accepted later are not affected.',
   },
   release: {
     label: 'Release',
-    asks: 'Release held mail?',
+    asks: 'Release emails on hold?',
     done: 'released',
     operation: 'releaseQueue',
-    says: 'Held mail is attempted again.',
+    says: 'Emails on hold are attempted again.',
   },
   drop: {
     label: 'Drop',
-    asks: 'Drop waiting mail?',
-    done: 'dropped in a minute',
+    asks: 'Drop queued emails?',
+    done: 'to be dropped in one minute',
     operation: 'dropQueue',
-    says: 'It is held at once and canceled in a minute, with events and webhooks. Until then you can undo it.',
+    says: 'They are put on hold now and canceled in one minute, with events and webhooks. Until then you can undo this.',
   },
 } as const;
 type Change = keyof typeof CHANGES;
 const ORDER: readonly Change[] = ['retry', 'hold', 'release', 'drop'];
 
-/** Buttons for what waits for a provider, or for all of the scope if none is given. */
+/** Buttons for the emails queued for a provider; without one, for all of the scope. */
 export function QueueChanges(props: { provider?: string; scope: QueueScopeName }): ReactNode {
   const { provider, scope } = props;
   const [change, setChange] = useState<Change | null>(null);
@@ -89,15 +89,15 @@ export function QueueChanges(props: { provider?: string; scope: QueueScopeName }
 }
 
 const OF_SCOPE: Readonly<Record<QueueScopeName, string>> = {
-  project: 'Only of this project and environment.',
-  organization: 'Of all projects, in both environments.',
+  project: 'Applies to this project and environment only.',
+  organization: 'Applies to all projects, in both environments.',
 };
 
-/** What may be selected, with what the field for it is called. */
+/** The kinds of selection, each with the label of its field. */
 const KINDS = [
   ['domain', 'Recipients at a domain', 'Domain'],
-  ['provider', 'What waits for a provider', 'Provider'],
-  ['email_id', 'The recipients of an email', 'Id of the email'],
+  ['provider', 'Emails to a provider', 'Provider'],
+  ['email_id', 'Recipients of one email', 'Email ID'],
   ['all', 'Everything on this page', null],
 ] as const;
 const CHOICES = KINDS.map(([name, text]) => [name, text] as const);
@@ -116,8 +116,8 @@ function ChangeForm(props: {
     const target = provider === undefined ? targetOf(form) : { provider };
     const { found, changed, busy } = await makeChange(api, change, { ...target, scope });
     await reload('getQueue');
-    const rest = busy === 0 ? '' : ` Workers have ${recipients(busy)}, which stay as they are.`;
-    const nothing = found === 0 ? 'Nothing waits that matches.' : null;
+    const rest = busy === 0 ? '' : ` ${recipients(busy)} in delivery not changed.`;
+    const nothing = found === 0 ? 'No queued email matches.' : null;
     onDone(nothing ?? `${recipients(changed)} ${CHANGES[change].done}.${rest}`);
   };
   return (
@@ -126,7 +126,7 @@ function ChangeForm(props: {
         <TargetFields />
       ) : (
         <p>
-          What waits for <span className="font-mono text-xs break-all">{provider}</span>.
+          Emails queued for <span className="font-mono text-xs break-all">{provider}</span>.
         </p>
       )}
       <p>{OF_SCOPE[scope]}</p>
@@ -140,7 +140,7 @@ function TargetFields(): ReactNode {
   const label = KINDS.find(([name]) => name === kind)?.[2] ?? null;
   return (
     <>
-      <Select label="Which" name="kind" options={CHOICES} onChange={setKind} />
+      <Select label="Select by" name="kind" options={CHOICES} onChange={setKind} />
       {label !== null && (
         <Field key={kind} label={label} name="value" autoComplete="off" required />
       )}
@@ -171,7 +171,7 @@ async function makeChange(api: Api, change: Change, selection: QueueSelection): 
   return sum;
 }
 
-/** Drops that can still be undone, of everybody who may see them: also after the page was loaded again. */
+/** Drops that can still be undone, by whomever and in whichever tab they were started. */
 export function Drops({ drops }: { drops: Queue['drops'] }): ReactNode {
   if (drops.length === 0) return null;
   return (

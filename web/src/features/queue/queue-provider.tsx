@@ -1,4 +1,4 @@
-/** A provider in the queue: its state and limit, the settings in effect, and what it said last. */
+/** A provider in the queue: its state and limit, the settings in effect, and its latest replies. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
@@ -51,12 +51,12 @@ export function QueueProviderView(props: { provider: string; scope: QueueScopeNa
 function Loaded({ found }: { found: QueueProvider }): ReactNode {
   const { is_estimate: isEstimate } = found;
   const facts: [string, ReactNode][] = [
-    ['Waiting', count(found.waiting, isEstimate)],
-    ['In memory of workers', count(found.with_workers, isEstimate)],
+    ['Queued', count(found.waiting, isEstimate)],
+    ['With workers', count(found.with_workers, isEstimate)],
     ['Due', count(found.due, isEstimate)],
-    ['Held', count(found.held, isEstimate)],
+    ['On hold', count(found.held, isEstimate)],
     ['Oldest due', <MaybeTime key="" at={found.oldest_due_at} />],
-    ['Next', <MaybeTime key="" at={found.next_due_at} />],
+    ['Next due', <MaybeTime key="" at={found.next_due_at} />],
     [
       'Connections',
       found.connections === null ? '–' : `${found.connections} of ${found.connections_max}`,
@@ -65,7 +65,7 @@ function Loaded({ found }: { found: QueueProvider }): ReactNode {
   return (
     <>
       <p className="px-4 pt-4">
-        {found.limit ? <LimitText row={found} /> : 'Nothing waits for it.'}
+        {found.limit ? <LimitText row={found} /> : 'No emails are queued for this provider.'}
       </p>
       <dl className="flex flex-wrap gap-x-8 gap-y-2 px-4 pt-3">
         {facts.map(([name, value]) => (
@@ -85,20 +85,20 @@ function Answers({ answers }: Pick<QueueProvider, 'answers'>): ReactNode {
   const { scope } = useApi();
   return (
     <>
-      <h2 className="px-4 pt-6 pb-2 font-medium">Last answers</h2>
+      <h2 className="px-4 pt-6 pb-2 font-medium">Latest replies</h2>
       {answers.length === 0 && (
         <p className="px-4 text-sm text-muted">
-          None to the mail of this project and environment that waits in the table.
+          No replies yet to queued emails of this project and environment.
         </p>
       )}
       {answers.length > 0 && (
         <Table
-          label="Last answers"
+          label="Latest replies"
           rows={answers}
           keyOf={({ at, email_id: id, recipient }) => `${at} ${id} ${recipient}`}
           columns={[
             {
-              title: 'Answer',
+              title: 'Reply',
               cell: ({ code, enhanced_code: enhanced, message }) => (
                 <span className="font-mono text-xs break-words">
                   {[code, enhanced, message].filter((part) => part !== null).join(' ')}
@@ -137,7 +137,7 @@ function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
       <h2 className="px-4 pt-6 pb-2 font-medium">Settings in effect</h2>
       {settings.length === 0 && (
         <p className="px-4 pb-6 text-sm text-muted">
-          None: test mail is simulated, and no server is connected to.
+          None. Test emails are simulated and use no connections.
         </p>
       )}
       {settings.length > 0 && (
@@ -150,7 +150,7 @@ function Settings({ settings }: Pick<QueueProvider, 'settings'>): ReactNode {
             { title: 'Value', isNumber: true, cell: ({ value }) => value ?? 'no limit' },
             { title: 'Set by', cell: (setting) => sourceOf(setting) },
             {
-              title: 'In the file of LETTERHAUS_SHAPING',
+              title: 'Key in LETTERHAUS_SHAPING',
               isWide: true,
               cell: ({ path }) => <code className="font-mono text-xs break-all">{path}</code>,
             },

@@ -1,4 +1,4 @@
-/** The queue as it is now, and its numbers, states and settings in words. */
+/** Reads the queue, and shows its states, limits and settings in words. */
 import { Check, CircleX, Gauge, Hand, type LucideIcon, Timer } from 'lucide-react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
@@ -40,7 +40,7 @@ export function StateMark({ row }: { row: ProviderRow }): ReactNode {
   return (
     <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${colour}`}>
       <Icon size={14} aria-hidden className="shrink-0" />
-      {state}
+      {state === 'held' ? 'on hold' : state}
     </span>
   );
 }
@@ -49,14 +49,14 @@ export function MaybeTime({ at }: { at: string | null }): ReactNode {
   return at === null ? '–' : <Time at={at} />;
 }
 
-/** What the limit is, with the setting that it follows from. */
+/** The limit in words, with the setting that it follows from. */
 export function LimitText({ row }: { row: ProviderRow }): ReactNode {
   if (row.limit === null) return null;
   const { name, message, setting } = row.limit;
   if (name === 'retry' && row.next_due_at !== null) {
     return (
       <>
-        All of it waits for its time; the first attempt is <Time at={row.next_due_at} />.
+        All recipients wait for their next attempt. The first is due <Time at={row.next_due_at} />.
       </>
     );
   }
@@ -69,19 +69,19 @@ export function LimitText({ row }: { row: ProviderRow }): ReactNode {
 }
 
 const NAMES: Readonly<Record<string, string>> = {
-  connections: 'Connections at once',
-  messages_per_connection: 'Messages for each connection',
-  idle_s: 'Seconds until an idle connection ends',
-  new_connections_per_minute: 'New connections in a minute',
-  messages_per_minute: 'Messages in a minute',
-  'suspension.after_failures': 'Failures until it is suspended',
+  connections: 'Concurrent connections',
+  messages_per_connection: 'Messages per connection',
+  idle_s: 'Seconds until an idle connection is closed',
+  new_connections_per_minute: 'New connections per minute',
+  messages_per_minute: 'Messages per minute',
+  'suspension.after_failures': 'Failures before a suspension',
   'suspension.first_s': 'Seconds of the first suspension',
   'suspension.longest_s': 'Seconds of the longest suspension',
   'recovery.hold_down_s': 'Seconds without growth after a complaint',
-  'recovery.step_s': 'Seconds until one connection more',
-  'recovery.try_again_after_s': 'Seconds until the former number is tried again',
-  'uplink.no_answer_s': 'Seconds without any answer until our own network counts as down',
-  'uplink.retry_s': 'Seconds between retries while it is down',
+  'recovery.step_s': 'Seconds until one more connection is allowed',
+  'recovery.try_again_after_s': 'Seconds until the former limit is tried again',
+  'uplink.no_answer_s': 'Seconds without any reply until our own network counts as down',
+  'uplink.retry_s': 'Seconds between retries while our network is down',
 };
 
 export function nameOf({ name }: Setting): string {
@@ -100,7 +100,7 @@ export function sourceOf({ source, path }: Setting): string {
   }
 }
 
-/** What waits now, read again every few seconds. */
+/** The queue, read again every few seconds. */
 export function useQueue(scope: QueueScopeName) {
   const api = useApi();
   return useQuery({
@@ -110,21 +110,20 @@ export function useQueue(scope: QueueScopeName) {
   });
 }
 
-/** In a sentence. */
 export function QueueSummary({ queue }: { queue: Queue }): ReactNode {
   const { waiting, due, held, is_estimate: isEstimate, oldest_due_at: oldest } = queue;
-  if (waiting === 0) return 'Nothing waits.';
+  if (waiting === 0) return 'The queue is empty.';
   return (
     <>
-      {isEstimate ? `${count(waiting, true)} recipients` : recipients(waiting)}{' '}
-      {waiting === 1 ? 'waits' : 'wait'}, {count(due, isEstimate)} due
+      {isEstimate ? `${count(waiting, true)} recipients` : recipients(waiting)} queued,{' '}
+      {count(due, isEstimate)} due
       {oldest && (
         <>
           {' '}
-          (the oldest: <MaybeTime at={oldest} />)
+          (oldest: <MaybeTime at={oldest} />)
         </>
       )}
-      {held > 0 && `, ${count(held, isEstimate)} held`}.
+      {held > 0 && `, ${count(held, isEstimate)} on hold`}.
     </>
   );
 }

@@ -1,4 +1,4 @@
-/** What waits: for which provider and of which project, why, and what can be done about it. */
+/** The queue by provider and project, with the limit of each and the changes that can be made. */
 import { Link, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Queue } from '../../../../sdk/src/api.ts';
@@ -53,10 +53,10 @@ function Loaded({ queue, scope }: { queue: Queue; scope: QueueScopeName }): Reac
   return (
     <>
       {isEmpty && (
-        <Empty title="Nothing waits">
+        <Empty title="The queue is empty">
           <p>
-            Mail is here between its acceptance and its end: while it is delivered, waits for the
-            next attempt or for its time, or is held.
+            Emails are queued from acceptance until they are delivered or fail: while they are in
+            delivery, scheduled, on hold or waiting for the next attempt.
           </p>
         </Empty>
       )}
@@ -94,7 +94,7 @@ function Providers({ queue, scope }: { queue: Queue; scope: QueueScopeName }): R
           { title: 'State', cell: (row) => <StateMark row={row} /> },
           ...numbers<ProviderRow>(queue.is_estimate),
           {
-            title: 'Limit that binds',
+            title: 'Current limit',
             isWide: true,
             cell: (row) => (
               <span className="line-clamp-2 max-w-prose">
@@ -106,7 +106,8 @@ function Providers({ queue, scope }: { queue: Queue; scope: QueueScopeName }): R
       />
       {queue.has_more && (
         <p className="px-4 py-2 text-sm text-muted">
-          Shown are the {queue.providers.length} for which most waits; the sums have all.
+          The {queue.providers.length} providers with the most queued recipients are shown. Totals
+          include all.
         </p>
       )}
     </>
@@ -117,9 +118,9 @@ type Counts = Pick<Queue, 'waiting' | 'due' | 'held' | 'oldest_due_at' | 'next_d
 
 function numbers<Row extends Counts>(isEstimate: boolean): Column<Row>[] {
   return [
-    { title: 'Waiting', isNumber: true, cell: ({ waiting }) => count(waiting, isEstimate) },
+    { title: 'Queued', isNumber: true, cell: ({ waiting }) => count(waiting, isEstimate) },
     { title: 'Due', isNumber: true, isWide: true, cell: ({ due }) => count(due, isEstimate) },
-    { title: 'Held', isNumber: true, isWide: true, cell: ({ held }) => count(held, isEstimate) },
+    { title: 'On hold', isNumber: true, isWide: true, cell: ({ held }) => count(held, isEstimate) },
     {
       title: 'Oldest',
       isNumber: true,

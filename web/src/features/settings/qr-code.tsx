@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { encode } from 'uqr';
 
-/** ISO/IEC 18004 wants four modules without anything around a code. */
+/** ISO/IEC 18004 asks for an empty margin of four modules. */
 const QUIET_ZONE = 4;
 
 /** Black on white in both themes: some cameras read nothing else. */

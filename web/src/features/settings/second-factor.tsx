@@ -1,6 +1,6 @@
 /**
- * The second factor of who is signed in: its state, switching it on in two steps (a secret for the app, then
- * its first code, which yields the recovery codes), and switching it off.
+ * The second factor of the signed-in member. It is switched on in two steps: a secret for the app, then the
+ * first code, which returns the recovery codes.
  */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
@@ -18,7 +18,7 @@ import { Section } from '../../ui/section.tsx';
 import { Code, Problem, RowsSkeleton } from '../../ui/states.tsx';
 
 const KEY = ['session', 'totp'] as const;
-/** From here on the page asks for new ones. */
+/** With this many or fewer, the page asks for new ones. */
 const FEW_CODES = 3;
 
 export function SecondFactor(): ReactNode {
@@ -29,7 +29,7 @@ export function SecondFactor(): ReactNode {
   return (
     <Section
       title="Second factor"
-      about="Signing in needs a code of an authenticator app besides the password."
+      about="Signing in requires a code from an authenticator app in addition to the password."
     >
       {totp.isPending && <RowsSkeleton rows={1} />}
       {totp.isError && <Problem error={totp.error} retry={() => void totp.refetch()} />}
@@ -62,7 +62,9 @@ function State({ totp }: { totp: Totp }): ReactNode {
         )}
       </p>
       {enabled && left <= FEW_CODES && (
-        <p className="text-sm text-muted">Switch it off and on again for new recovery codes.</p>
+        <p className="text-sm text-muted">
+          To get new recovery codes, switch the second factor off and on again.
+        </p>
       )}
       {enabled ? (
         <Button look="danger" onClick={() => setOpen('off')}>
@@ -76,7 +78,7 @@ function State({ totp }: { totp: Totp }): ReactNode {
       </Dialog>
       <Dialog isOpen={open === 'off'} onClose={close} title="Switch the second factor off?">
         <ActionForm action="Switch off" look="danger" send={remove}>
-          <p>Signing in needs the password only. The recovery codes end as well.</p>
+          <p>You then sign in with your password only. Your recovery codes stop working.</p>
           <PasswordField />
         </ActionForm>
       </Dialog>
@@ -116,16 +118,16 @@ function SwitchOn({ onDone }: { onDone: () => void }): ReactNode {
   }
   return (
     <ActionForm key="confirm" action="Switch on" send={confirm}>
-      <p>Scan this code with an authenticator app, or type the secret into it:</p>
+      <p>Scan this code with an authenticator app, or enter the secret there:</p>
       <QrCode text={secret.url} label="QR code of the secret" />
       <Code what="secret" text={secret.secret} />
       <p className="text-sm">
         <a href={secret.url} className="underline">
-          Open the authenticator app of this device
+          Open the authenticator app on this device
         </a>
       </p>
       <Field
-        label="The code that the app shows"
+        label="Code from the app"
         name="code"
         autoComplete="one-time-code"
         inputMode="numeric"
@@ -141,13 +143,13 @@ function Codes({ codes, onDone }: { codes: string[]; onDone: () => void }): Reac
   return (
     <div className="space-y-3 p-4">
       <p>
-        The second factor is on. Each of these codes signs you in once without the app. They are
-        shown only now: keep them where you would find them without this device.
+        The second factor is on. Each of these codes signs you in once without the app. Save them
+        where you can find them without this device. They are not shown again.
       </p>
       <Code what="recovery codes" text={text} />
       <div className="flex gap-2">
         <Button look="primary" onClick={onDone}>
-          I have kept them
+          I have saved them
         </Button>
         <Button onClick={() => saveAs(new Blob([`${text}\n`]), 'letterhaus-recovery-codes.txt')}>
           Download

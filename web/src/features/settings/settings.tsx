@@ -1,4 +1,4 @@
-/** The account of who is signed in: password, second factor, and where else they are signed in. */
+/** The account of the signed-in member: password, second factor, sessions. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
@@ -46,13 +46,13 @@ function PasswordSection(): ReactNode {
     setChanged(true);
   };
   return (
-    <Section title="Password" about="A new one ends your other sessions.">
-      {isChanged && <p role="status">The password is changed.</p>}
-      <Button onClick={() => setOpen(true)}>Change the password</Button>
-      <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Change the password">
+    <Section title="Password" about="Changing your password signs you out everywhere else.">
+      {isChanged && <p role="status">Your password has been changed.</p>}
+      <Button onClick={() => setOpen(true)}>Change password</Button>
+      <Dialog isOpen={isOpen} onClose={() => setOpen(false)} title="Change password">
         <ActionForm action="Change" send={change}>
           <Field
-            label="Present password"
+            label="Current password"
             name="current_password"
             type="password"
             autoComplete="current-password"
@@ -97,7 +97,7 @@ function Sessions(): ReactNode {
   return (
     <Section
       title="Sessions"
-      about="Where you are signed in. A session ends a week after its last request."
+      about="Where you are signed in. A session ends 7 days after its last request."
       wide={
         <>
           {failure !== null && <Problem error={failure} />}
@@ -116,7 +116,7 @@ function Sessions(): ReactNode {
       </Button>
       <Dialog isOpen={isLeaving} onClose={() => setLeaving(false)} title="Sign out everywhere?">
         <ActionForm action="Sign out" look="danger" send={endAll}>
-          <p>All your sessions end, this one included.</p>
+          <p>This ends all your sessions, including this one.</p>
         </ActionForm>
       </Dialog>
     </Section>
@@ -165,15 +165,15 @@ function SessionTable(props: { rows: OwnSession[]; onEnd: (id: string) => void }
   );
 }
 
-/** In the order in which a name counts: each of them also names some that come after it. */
+/** In order of precedence: the name of a browser is followed by those of its ancestors. */
 const BROWSERS = ['Edg', 'OPR', 'Firefox', 'Chrome', 'Safari', 'curl'] as const;
 const NAMES: Readonly<Record<string, string>> = { Edg: 'Edge', OPR: 'Opera' };
 const SYSTEMS = ['Android', 'iPhone', 'iPad', 'Windows', 'Mac OS X', 'Linux'] as const;
 
-/** "Firefox on Linux", as far as the browser says what it is. */
+/** For example "Firefox on Linux". */
 function browserOf(agent: string): string {
   const browser = BROWSERS.find((name) => agent.includes(`${name}/`));
   const system = SYSTEMS.find((name) => agent.includes(name));
   const words = [browser && (NAMES[browser] ?? browser), system && `on ${system}`];
-  return words.filter(Boolean).join(' ') || 'Another program';
+  return words.filter(Boolean).join(' ') || 'Unknown program';
 }

@@ -1,4 +1,4 @@
-/** Signing in; and the first owner, by the link that the first start prints. */
+/** Signing in, and the forms behind links: first owner, invitation, new password. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react';
@@ -8,7 +8,7 @@ import { Button } from '../../ui/button.tsx';
 import { Field, textOf } from '../../ui/field.tsx';
 import { Problem, sentenceOf } from '../../ui/states.tsx';
 
-/** Links end with what they are for and their token; a fragment reaches no server and no log. */
+/** A link ends with its purpose and token. The fragment of a URL reaches no server and no log. */
 const LINK = /^#(first|reset|invitation)=(.+)$/;
 
 export function SignIn(): ReactNode {
@@ -34,7 +34,7 @@ function WithoutLink(): ReactNode {
   return setup.data.needs_owner ? <NoOwnerYet /> : <WithPassword />;
 }
 
-/** A form that signs in: its button waits, its failure is said above the button. */
+/** A form that signs in. It shows a failure above its button. */
 function SignInForm(props: {
   title: string;
   about: string;
@@ -80,7 +80,7 @@ function SignInForm(props: {
   );
 }
 
-/** Asks for a code once the password was right and the member has a second factor. */
+/** Asks for a code when the password is right and the member has a second factor. */
 function WithPassword(): ReactNode {
   const [needsCode, setNeedsCode] = useState(false);
   const send = async (form: FormData): Promise<void> => {
@@ -94,12 +94,7 @@ function WithPassword(): ReactNode {
     }
   };
   return (
-    <SignInForm
-      title="Sign in"
-      about="To the dashboard of this installation."
-      action="Sign in"
-      send={send}
-    >
+    <SignInForm title="Sign in" about="Use your Letterhaus account." action="Sign in" send={send}>
       <Field label="Email" name="email" type="email" autoComplete="username" required autoFocus />
       <Field
         label="Password"
@@ -112,7 +107,7 @@ function WithPassword(): ReactNode {
         <Field
           label="Code"
           name="code"
-          hint="Of your authenticator app, or a recovery code."
+          hint="Code from your authenticator app, or a recovery code"
           autoComplete="one-time-code"
           required
           autoFocus
@@ -140,8 +135,8 @@ function Invited({ token }: { token: string }): ReactNode {
   return (
     <SignInForm
       title="Welcome to Letterhaus"
-      about="You are invited. Choose the password with which you will sign in."
-      action="Create the account"
+      about="You have been invited. Choose a password for your account."
+      action="Create account"
       send={(form) => {
         const body = { token, name: textOf(form, 'name'), password: textOf(form, 'password') };
         return call('acceptInvitation', { body });
@@ -157,8 +152,8 @@ function NewPassword({ token }: { token: string }): ReactNode {
   return (
     <SignInForm
       title="Choose a new password"
-      about="Your other sessions end."
-      action="Set the password"
+      about="This signs you out everywhere else."
+      action="Set password"
       send={(form) =>
         call('resetPassword', { body: { token, password: textOf(form, 'password') } })
       }
@@ -181,8 +176,8 @@ function FirstOwner({ token }: { token: string }): ReactNode {
   return (
     <SignInForm
       title="Welcome to Letterhaus"
-      about="Create the account that owns this installation. It can invite others."
-      action="Create the account"
+      about="Create the owner account of this installation. You can invite others later."
+      action="Create account"
       send={send}
     >
       <Field label="Email" name="email" type="email" autoComplete="username" required autoFocus />
@@ -195,10 +190,11 @@ function FirstOwner({ token }: { token: string }): ReactNode {
 function NoOwnerYet(): ReactNode {
   return (
     <div className="space-y-2">
-      <h1 className="text-xl font-semibold">Nobody owns this installation yet</h1>
+      <h1 className="text-xl font-semibold">This installation has no owner yet</h1>
       <p className="text-muted">
-        The service printed a link when it was started for the first time. Open it to create the
-        first account.
+        Open the link that the service printed on its first start to create the owner account. To
+        print a new link, run <code className="font-mono text-sm">letterhaus owner link</code> on
+        its machine.
       </p>
     </div>
   );

@@ -1,4 +1,4 @@
-/** Addresses that get no mail: search, add, remove, import and export. */
+/** The suppression list: search, add, remove, import and export. */
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Suppression, SuppressionImport } from '../../../../sdk/src/api.ts';
@@ -19,16 +19,16 @@ import { useOfferUndo } from '../../ui/undo.tsx';
 
 const ROUTE = '/$project/$environment/suppressions';
 const REASONS: Readonly<Record<Suppression['reason'], string>> = {
-  hard_bounce: 'the mailbox does not exist',
-  complaint: 'reported as spam',
+  hard_bounce: 'hard bounce',
+  complaint: 'spam complaint',
   unsubscribe: 'unsubscribed',
-  manual: 'added by hand',
+  manual: 'added manually',
 };
 
 type Open = { kind: 'add' } | { kind: 'import' } | { kind: 'remove'; row: Suppression } | null;
 
 function reasonOf({ reason, simulated }: Suppression): string {
-  return simulated ? `${REASONS[reason]} (simulated: gets mail all the same)` : REASONS[reason];
+  return simulated ? `${REASONS[reason]} (simulated: emails are still sent)` : REASONS[reason];
 }
 
 export function SuppressionsScreen(): ReactNode {
@@ -39,7 +39,7 @@ export function SuppressionsScreen(): ReactNode {
   const list = useList('listSuppressions', { query: { address }, cursor: (row) => row.address });
   return (
     <>
-      <PageHead title="Suppressions" about="These addresses get no mail from this project.">
+      <PageHead title="Suppressions" about="This project sends no emails to these addresses.">
         <Allowed to="exportSuppressions">
           <ExportButton />
         </Allowed>
@@ -62,7 +62,7 @@ export function SuppressionsScreen(): ReactNode {
             title: 'Address',
             cell: (row) => <span className="font-mono text-xs break-all">{row.address}</span>,
           },
-          { title: 'Because', cell: reasonOf },
+          { title: 'Reason', cell: reasonOf },
           { title: 'Since', isWide: true, cell: ({ created_at: at }) => <Time at={at} /> },
           {
             title: '',
@@ -80,7 +80,7 @@ export function SuppressionsScreen(): ReactNode {
         ]}
         empty={
           <Empty title={address ? 'This address is not suppressed' : 'No suppressed addresses'}>
-            <p>Addresses that bounce for good, complain or unsubscribe are added by themselves.</p>
+            <p>Hard bounces, complaints and unsubscribes are added automatically.</p>
           </Empty>
         }
       />
@@ -146,7 +146,7 @@ function RemoveForm({ row, onDone }: { row: Suppression; onDone: () => void }): 
     await reload('listSuppressions');
     onDone();
     offerUndo({
-      text: `${address} gets mail again.`,
+      text: `${address} can receive emails again.`,
       undo: async () => {
         await api.call('createSuppression', { body: { address, reason, expires_at } });
         await reload('listSuppressions');
@@ -156,8 +156,8 @@ function RemoveForm({ row, onDone }: { row: Suppression; onDone: () => void }): 
   return (
     <ActionForm action="Remove" look="danger" send={remove}>
       <p>
-        <span className="font-mono text-xs break-all">{address}</span> gets mail again. If its
-        mailbox still does not exist, more bounces harm your reputation.
+        <span className="font-mono text-xs break-all">{address}</span> can receive emails again. If
+        the mailbox still does not exist, another bounce harms your reputation.
       </p>
     </ActionForm>
   );
@@ -177,7 +177,7 @@ function ImportForm(): ReactNode {
   };
   return (
     <ActionForm action="Import" send={send}>
-      <p>A CSV file with a column of addresses, or the list that another service exports.</p>
+      <p>A CSV file with a column of addresses, or an export from another service.</p>
       <input
         type="file"
         name="file"
@@ -189,7 +189,7 @@ function ImportForm(): ReactNode {
       {result && (
         <div role="status" className="space-y-2">
           <p>
-            {result.added} added, {result.already_there} there already, {result.rejected} rejected.
+            {result.added} added, {result.already_there} already listed, {result.rejected} rejected.
           </p>
           <Report result={result} />
         </div>
@@ -198,7 +198,7 @@ function ImportForm(): ReactNode {
   );
 }
 
-/** What was not taken, and why; the first of many. */
+/** The first rejected lines, each with the reason. */
 function Report({ result }: { result: SuppressionImport }): ReactNode {
   const { errors, rejected, left_out: leftOut } = result;
   return (

@@ -1,4 +1,4 @@
-/** A template as the editor has it: every part a text that can be typed, with sample values for its variables. */
+/** A template in the editor: every part is typed text, and each variable has a sample value. */
 import type { Template, TemplateVariable } from '../../../../sdk/src/api.ts';
 
 export const TYPES = ['string', 'number', 'boolean', 'list', 'object'] as const;
@@ -10,9 +10,9 @@ export type DraftVariable = {
   name: string;
   type: VariableType;
   isOptional: boolean;
-  /** As typed: JSON, unless it is a string. */
+  /** Typed text: JSON, unless the type is string. */
   fallback: string;
-  /** As typed; '' leaves out an optional one. */
+  /** Typed text; '' leaves an optional variable out. */
   sample: string;
 };
 
@@ -25,7 +25,7 @@ export type Draft = {
   variables: readonly DraftVariable[];
 };
 
-/** What a change of a template has. */
+/** The body of a change. */
 export type Content = Pick<Template, 'subject' | 'html' | 'text' | 'variables'>;
 
 let keys = 0;
@@ -52,7 +52,7 @@ export function newVariable(name: string): DraftVariable {
   return { key: keys, name, type: 'string', isOptional: false, fallback: '', sample };
 }
 
-/** Something to look at, until another value is typed. */
+/** A value for the preview until another one is typed. */
 function firstSample(name: string, type: VariableType, isOptional: boolean): string {
   if (isOptional) return '';
   const samples = {
@@ -96,7 +96,7 @@ export function samplesOf(variables: readonly DraftVariable[]): Record<string, u
   );
 }
 
-/** The values with which a stored version is looked at. */
+/** The values for the preview of a stored version. */
 export function firstSamples(variables: readonly TemplateVariable[]): Record<string, unknown> {
   return samplesOf(variables.map(draftVariable));
 }

@@ -1,6 +1,6 @@
 /**
- * The editor of a template: its parts and variables beside what they render to. What is typed stays here until
- * it is saved; leaving it asks first.
+ * The editor of a template beside its preview. Typed text is stored only when it is saved; leaving the page
+ * with unsaved changes asks first.
  */
 import { useQueryClient } from '@tanstack/react-query';
 import { useBlocker, useNavigate, useSearch } from '@tanstack/react-router';
@@ -68,8 +68,8 @@ export function TemplateEditor({ template }: { template: Template }): ReactNode 
       </TemplateHead>
       {isOutdated && (
         <p role="status" className="border-b border-line px-4 py-2 text-sm text-wait">
-          The template was changed elsewhere meanwhile. Saving replaces that; its versions have what
-          was published.
+          This template was changed elsewhere. Saving overwrites those changes. Published versions
+          are kept.
         </p>
       )}
       <div className="flex min-h-0 grow flex-col min-[1100px]:flex-row">
@@ -152,7 +152,7 @@ function SaveOrPublish(props: {
   };
   const save = () => run(async () => api.call('updateTemplate', { path, body: contentOf(draft) }));
   const publish = () => run(() => api.call('publishTemplate', { path, body: {} }));
-  // Also without changes, when the browser would save the page.
+  // Also without changes: else the browser would save the page.
   useShortcuts([
     { keys: 'mod+s', label: 'Save the template', run: () => isChanged && void save() },
   ]);
@@ -233,7 +233,7 @@ function Source(props: {
         value={draft[part]}
         readOnly={isReadOnly}
         onChange={({ target }) => change({ [part]: target.value })}
-        placeholder={isHtml ? '' : 'Derived from the html while this is empty.'}
+        placeholder={isHtml ? '' : 'Generated from the HTML while this is empty.'}
         spellCheck={false}
         autoCapitalize="off"
         wrap="off"
@@ -243,7 +243,7 @@ function Source(props: {
   );
 }
 
-/** Of a source that reads a variable which is not declared: its name. */
+/** The name of the variable, when the problem is that it is not declared. */
 function undeclaredIn({ message }: FieldProblem): string | null {
   return /^uses (\w+), which is not declared/.exec(message)?.[1] ?? null;
 }
@@ -274,7 +274,7 @@ function Problems(props: {
   );
 }
 
-/** Asks before another page takes the place of what was not saved. */
+/** Asks before another page discards unsaved changes. */
 function LeaveDialog({ isChanged }: { isChanged: boolean }): ReactNode {
   const { status, proceed, reset } = useBlocker({
     shouldBlockFn: ({ current, next }) => isChanged && current.pathname !== next.pathname,
@@ -284,7 +284,7 @@ function LeaveDialog({ isChanged }: { isChanged: boolean }): ReactNode {
   return (
     <Dialog isOpen={status === 'blocked'} onClose={() => reset?.()} title="Leave without saving?">
       <div className="space-y-3 p-4">
-        <p>What you changed is not saved.</p>
+        <p>You have unsaved changes.</p>
         <div className="flex flex-wrap gap-2">
           <Button look="danger" onClick={() => proceed?.()}>
             Discard changes

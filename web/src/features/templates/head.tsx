@@ -1,4 +1,4 @@
-/** The head of the pages of one template: its name and state, renaming and deleting. */
+/** The head of the pages of one template, with renaming and deleting. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
@@ -34,7 +34,7 @@ export function BackToTemplates(): ReactNode {
   );
 }
 
-/** What emails are made of, and whether there is something newer. */
+/** The published version, and whether there is a newer draft. */
 export function TemplateMark({ template }: { template: TemplateSummary }): ReactNode {
   const { published_version: published, latest_version: latest } = template;
   if (published === null) return <Mark look="none">draft</Mark>;
@@ -79,7 +79,6 @@ export function TemplateHead(props: { template: Template; children?: ReactNode }
   );
 }
 
-/** Renaming and deleting. */
 export function TemplateActions({ template }: { template: Template }): ReactNode {
   const [open, setOpen] = useState<'rename' | 'delete' | null>(null);
   const close = (): void => setOpen(null);
@@ -115,7 +114,7 @@ function RenameForm(props: { template: Template; onDone: () => void }): ReactNod
   return (
     <ActionForm action="Save" send={rename}>
       <TemplateNames template={template} />
-      {template.alias !== null && <p>Requests that use another alias fail at once.</p>}
+      {template.alias !== null && <p>Requests with the old alias will fail.</p>}
     </ActionForm>
   );
 }
@@ -126,16 +125,16 @@ function DeleteForm({ template }: { template: Template }): ReactNode {
   const navigate = useNavigate();
   const remove = async (): Promise<void> => {
     await api.call('deleteTemplate', { path: { id: template.id } });
-    // What was not saved goes with it.
+    // Unsaved changes are discarded with it.
     const to = { to: '/$project/$environment/templates', params: api.scope } as const;
     await navigate({ ...to, ignoreBlocker: true });
     await reload('listTemplates');
   };
   return (
-    <ActionForm action="Delete the template" look="danger" send={remove}>
+    <ActionForm action="Delete template" look="danger" send={remove}>
       <p>
-        Its versions are deleted, and emails that name it are refused. Emails that were made of it
-        stay. This cannot be undone.
+        All versions are deleted. New emails that name this template are refused. Emails already
+        accepted are kept. This cannot be undone.
       </p>
     </ActionForm>
   );
@@ -162,7 +161,7 @@ export function TemplateNames({ template }: { template?: TemplateSummary }): Rea
         name="alias"
         defaultValue={template?.alias ?? ''}
         placeholder="receipt"
-        hint="What programs call it, in place of its id. May be empty."
+        hint="Optional. A name to use in requests instead of the ID."
         autoComplete="off"
       />
     </>

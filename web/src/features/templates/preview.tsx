@@ -1,4 +1,4 @@
-/** What a template renders to, while it is typed: the service renders it, nothing is stored. */
+/** The preview of a draft while it is typed. The service renders it and stores nothing. */
 import { type ReactNode, useEffect, useState } from 'react';
 import { inScheme } from '../../../../src/mail/html/colour-scheme.ts';
 import type { RenderedTemplate } from '../../../../sdk/src/api.ts';
@@ -24,7 +24,7 @@ export type PreviewRequest = {
 };
 
 export type Preview = {
-  /** The last one without problems. */
+  /** The last rendering without problems. */
   rendered: RenderedTemplate | null;
   problems: readonly FieldProblem[];
 };
@@ -69,7 +69,6 @@ function problemsOf(error: unknown): readonly FieldProblem[] {
   return details.length > 0 ? details : [{ field: '', message: sentenceOf(error) }];
 }
 
-/** @param part what is shown of it */
 export function RenderedPreview({
   rendered,
   part,
@@ -90,7 +89,7 @@ export function RenderedPreview({
       </p>
       {shown === 'text' ? (
         <pre className="rounded-lg border border-line p-3 font-mono text-xs whitespace-pre-wrap">
-          {text ?? 'The text is derived from the html when an email is made of it.'}
+          {text ?? 'The text is generated from the HTML when an email is sent.'}
         </pre>
       ) : (
         <>

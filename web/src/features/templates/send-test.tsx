@@ -1,4 +1,4 @@
-/** Sends what the preview shows as an email: to oneself, or to the test environment, where nothing is delivered. */
+/** Sends the preview as an email: for real, or in the test environment, where nothing is delivered. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
@@ -12,7 +12,7 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Field, INPUT, textOf } from '../../ui/field.tsx';
 
-/** @param props.rendered null: there is nothing that could be sent */
+/** @param props.rendered null: the draft has problems, so there is nothing to send */
 export function SendTest({ rendered }: { rendered: RenderedTemplate | null }): ReactNode {
   const [isOpen, setOpen] = useState(false);
   return (
@@ -55,15 +55,15 @@ function TestForm({ rendered }: { rendered: RenderedTemplate }): ReactNode {
             onChange={({ target }) => setEnvironment(target.value as Scope['environment'])}
             className={`${INPUT} mt-1`}
           >
-            <option value="live">live: it is delivered</option>
-            <option value="test">test: it is shown, not delivered</option>
+            <option value="live">live: delivered</option>
+            <option value="test">test: shown in the test inbox only</option>
           </select>
         </label>
       )}
       <p className="text-sm text-muted">
         {isLive
-          ? 'What the preview shows, as an email like any other.'
-          : 'What the preview shows, in the test environment: nothing is delivered.'}
+          ? 'Sends the preview as a real email.'
+          : 'Sends the preview in the test environment. It is not delivered.'}
       </p>
       <Field
         key={`${environment} ${domain}`}
@@ -76,7 +76,7 @@ function TestForm({ rendered }: { rendered: RenderedTemplate }): ReactNode {
       <Field label="To" name="to" defaultValue={session?.member.email} required />
       {sent !== null && (
         <p role="status" className="text-sm">
-          It is accepted.{' '}
+          Accepted.{' '}
           <Link
             to={`/$project/$environment/${isLive ? 'emails' : 'test-inbox'}/$id`}
             params={{ ...api.scope, id: sent }}

@@ -1,4 +1,4 @@
-/** The versions of a template: what changed, how each looks, restoring and publishing one. */
+/** The versions of a template: their changes and previews, restoring and publishing. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
@@ -198,10 +198,10 @@ function Changes({ before, after }: { before: Template | null; after: Template }
     <>
       <p className="text-sm text-muted">
         {before === null
-          ? 'There is no older version to compare it with.'
+          ? 'There is no earlier version to compare with.'
           : changed.length === 0
-            ? `The same as version ${before.version}.`
-            : `Compared with version ${before.version}.`}
+            ? `No changes since version ${before.version}.`
+            : `Changes since version ${before.version}.`}
       </p>
       {changed.map(({ name, lines }) => (
         <section key={name} aria-label={name}>
@@ -254,8 +254,8 @@ function RestoreForm(props: { template: Template; version: Template }): ReactNod
     <ActionForm action="Restore" send={restore}>
       <p>
         {latest === published
-          ? 'Its content becomes the next version, a draft until it is published.'
-          : `Its content becomes the draft, in place of that of version ${latest} unless this was published.`}
+          ? 'Creates a draft with this content. Emails use it once you publish it.'
+          : `Replaces the content of the draft, version ${latest}. If that has been published meanwhile, a new draft is created.`}
       </p>
     </ActionForm>
   );
@@ -276,7 +276,7 @@ function PublishForm(props: {
   };
   return (
     <ActionForm action="Publish" send={publish}>
-      <p>Emails that are accepted from now on are made of it.</p>
+      <p>New emails use this version.</p>
     </ActionForm>
   );
 }

@@ -1,4 +1,4 @@
-/** The templates: a table with a search, and a form that makes one to start from. */
+/** The list of templates, and the form that creates one from an example. */
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import { useList, useReload } from '../../api/list.ts';
@@ -23,7 +23,7 @@ export function TemplatesScreen(): ReactNode {
     <>
       <PageHead
         title="Templates"
-        about="Contents that an email names, with the values of their variables."
+        about="Reusable email content. An email names a template and sets its variables."
       >
         <Allowed to="createTemplate">
           <Button look="primary" onClick={() => setCreating(true)}>
@@ -59,11 +59,11 @@ export function TemplatesScreen(): ReactNode {
           { title: 'Updated', isNumber: true, cell: ({ updated_at: at }) => <Time at={at} /> },
         ]}
         empty={
-          <Empty title={q ? 'No template matches' : 'No templates yet'}>
+          <Empty title={q ? 'No matching templates' : 'No templates yet'}>
             <p>
               {q
-                ? 'Neither a name nor an alias has this part.'
-                : 'A template is written once, and your program sends only the values of its variables.'}
+                ? 'No name or alias contains this text.'
+                : 'Write the content once. Your application then sends only the values of its variables.'}
             </p>
           </Empty>
         }
@@ -75,7 +75,7 @@ export function TemplatesScreen(): ReactNode {
   );
 }
 
-/** Something to change, which shows how variables are written. */
+/** An example that shows the syntax of variables. */
 const FIRST_CONTENT = {
   subject: 'Hello {{ name }}',
   html: '<!doctype html>\n<h1>Hello {{ name }}</h1>\n<p>Write your email here.</p>\n',

@@ -17,8 +17,8 @@ export function TemplateVariables({ variables, isReadOnly, onChange }: Props): R
   return (
     <div className="space-y-3">
       <p className="text-sm text-muted">
-        Every variable that the template reads. Sample values are for the preview and the test; they
-        are not saved.
+        Declare every variable that the template uses. Sample values are for the preview and test
+        emails. They are not saved.
       </p>
       {variables.map((variable) => (
         <Variable
@@ -52,7 +52,7 @@ function Variable(props: {
       <legend className="sr-only">{called}</legend>
       <div className="flex gap-2">
         <input
-          aria-label="Name of the variable"
+          aria-label="Variable name"
           value={name}
           readOnly={isReadOnly}
           placeholder="name"
@@ -85,11 +85,11 @@ function Variable(props: {
           disabled={isReadOnly}
           onChange={({ target }) => onChange({ ...variable, isOptional: target.checked })}
         />
-        An email may leave it out
+        Optional
       </label>
       {isOptional && (
         <Value
-          label="It is this then"
+          label="Default value"
           of={called}
           type={type}
           value={fallback}
@@ -102,7 +102,7 @@ function Variable(props: {
         of={called}
         type={type}
         value={sample}
-        placeholder={isOptional ? 'left out' : ''}
+        placeholder={isOptional ? 'not set' : ''}
         onChange={(typed) => onChange({ ...variable, sample: typed })}
       />
     </fieldset>

@@ -1,4 +1,4 @@
-/** The forms of a webhook: registering and changing one, its secret, sending a period again. */
+/** The forms of a webhook: add, edit, rotate its secret, replay events. */
 import { useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import { PROJECT_EVENT_TYPES } from '../../../../src/core/events.ts';
@@ -45,7 +45,7 @@ function readWebhook(form: FormData): Pick<WebhookCreation, 'url' | 'events'> {
   if (textOf(form, 'which') === 'all') return { url, events: null };
   const ticked = form.getAll('event');
   const events = PROJECT_EVENT_TYPES.filter((type) => ticked.includes(type));
-  if (events.length === 0) throw new Error('Choose an event, or all.');
+  if (events.length === 0) throw new Error('Select at least one event, or all.');
   return { url, events };
 }
 
@@ -54,7 +54,7 @@ function WebhookFields({ webhook }: { webhook?: Webhook }): ReactNode {
   return (
     <>
       <Field
-        label="Address"
+        label="URL"
         name="url"
         type="url"
         placeholder="https://acme.com/webhooks/email"
@@ -64,10 +64,10 @@ function WebhookFields({ webhook }: { webhook?: Webhook }): ReactNode {
       <fieldset>
         <legend className="mb-1 text-sm font-medium">Events</legend>
         <Choice type="radio" name="which" value="all" isOn={isAll} onOn={() => setAll(true)}>
-          All, including types that are added later
+          All events, including types added later
         </Choice>
         <Choice type="radio" name="which" value="chosen" isOn={!isAll} onOn={() => setAll(false)}>
-          Only these
+          Selected events
         </Choice>
         {!isAll && (
           <div className="mt-1 ml-6 columns-1 sm:columns-2">
@@ -111,13 +111,12 @@ function Choice(props: {
   );
 }
 
-/** Shown once, with what it is for. */
 function Secret({ secret }: { secret: string }): ReactNode {
   return (
     <div className="space-y-3 p-4">
-      <p>Your program verifies signatures with this secret. It is shown only now.</p>
+      <p>Use this secret to verify signatures. Copy it now: it is not shown again.</p>
       <Code what="signing secret" text={secret} />
-      <p>For example with the client of this service, or any library for Standard Webhooks:</p>
+      <p>For example with the Letterhaus SDK, or any Standard Webhooks library:</p>
       <Code what="example" text={EXAMPLE} />
     </div>
   );
@@ -141,22 +140,22 @@ export function RotateForm({ webhook }: { webhook: Webhook }): ReactNode {
   };
   if (secret !== null) return <Secret secret={secret} />;
   return (
-    <ActionForm action="Make a new secret" send={rotate}>
+    <ActionForm action="Rotate secret" send={rotate}>
       <p>
-        For 24 hours everything is signed with both secrets, so that your program can change over
-        without missing anything.
+        Events are signed with both secrets for 24 hours, so that you can switch without missing
+        any.
       </p>
     </ActionForm>
   );
 }
 
 const STATUSES = [
-  ['failed', 'Only those that failed'],
-  ['', 'All'],
+  ['failed', 'Failed events only'],
+  ['', 'All events'],
 ] as const;
 const DAY_MS = 86_400_000;
 
-/** A period; its replay is in the address of the page, so that its progress is found again. */
+/** Replays a period. The address of the page keeps the id of the replay, so its progress is found again. */
 export function ReplayForm(props: { webhook: Webhook; onDone: () => void }): ReactNode {
   const api = useApi();
   const navigate = useNavigate();
@@ -174,25 +173,25 @@ export function ReplayForm(props: { webhook: Webhook; onDone: () => void }): Rea
   };
   const now = Date.now();
   return (
-    <ActionForm action="Send again" send={replay}>
+    <ActionForm action="Replay events" send={replay}>
       <p>
-        Each with the same id, at most 50,000, oldest first. Your program has to ignore ids that it
-        has seen.
+        Sends stored events again with their original IDs, oldest first, at most 50,000. Your
+        endpoint must ignore IDs that it has already processed.
       </p>
       <Field
-        label="From, in your zone"
+        label="From (your time zone)"
         name="since"
         type="datetime-local"
         defaultValue={localTime(now - DAY_MS)}
         required
       />
       <Field label="To" name="until" type="datetime-local" defaultValue={localTime(now)} required />
-      <Select label="Which" name="status" options={STATUSES} />
+      <Select label="Events" name="status" options={STATUSES} />
     </ActionForm>
   );
 }
 
-/** As a field for times has it: local, to the minute. */
+/** The value of a `datetime-local` field. */
 function localTime(ms: number): string {
   const offsetMs = new Date(ms).getTimezoneOffset() * 60_000;
   return new Date(ms - offsetMs).toISOString().slice(0, 16);

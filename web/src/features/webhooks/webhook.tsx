@@ -1,4 +1,4 @@
-/** One webhook: its deliveries with every attempt, changing it, testing it, sending deliveries again. */
+/** One webhook: its deliveries with their attempts, and the changes that can be made. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
@@ -22,7 +22,7 @@ import { WebhookMark } from './webhooks.tsx';
 
 const ROUTE = '/$project/$environment/webhooks/$id';
 const REFRESH_MS = 1_000;
-/** The service disables a webhook that fails, which is no event. */
+/** The service disables a failing webhook without an event. */
 const STATE_MS = 5_000;
 
 export function WebhookScreen(): ReactNode {
@@ -69,10 +69,10 @@ function Loaded({ webhook }: { webhook: Webhook }): ReactNode {
           <Button onClick={() => setOpen('edit')}>Edit</Button>
         </Allowed>
         <Allowed to="rotateWebhookSecret">
-          <Button onClick={() => setOpen('rotate')}>New secret</Button>
+          <Button onClick={() => setOpen('rotate')}>Rotate secret</Button>
         </Allowed>
         <Allowed to="replayWebhook">
-          <Button onClick={() => setOpen('replay')}>Send a period again</Button>
+          <Button onClick={() => setOpen('replay')}>Replay events</Button>
         </Allowed>
         <Allowed to="testWebhook">
           <Button onClick={() => setOpen('test')}>Send a test event</Button>
@@ -94,7 +94,7 @@ function Dialogs(props: { webhook: Webhook; open: Open; close: () => void }): Re
     <>
       <Dialog isOpen={open === 'test'} onClose={close} title="Send a test event">
         <ChangeForm change={() => api.call('testWebhook', { path })} action="Send" onDone={close}>
-          An event without meaning, signed like all others.
+          Sends a signed test event.
         </ChangeForm>
       </Dialog>
       <Dialog isOpen={open === 'edit'} onClose={close} title="Edit this webhook">
@@ -103,17 +103,17 @@ function Dialogs(props: { webhook: Webhook; open: Open; close: () => void }): Re
       <Dialog isOpen={open === 'disable'} onClose={close} title="Disable this webhook?">
         <ChangeForm
           change={() => api.call('updateWebhook', { path, body: { status: 'disabled' } })}
-          action="Disable it"
+          action="Disable"
           onDone={close}
         >
-          It is notified of nothing until it is enabled, and what waits for it fails. Events of that
-          time are not sent later.
+          Disabled endpoints receive no events. Pending deliveries fail. Missed events are not sent
+          later.
         </ChangeForm>
       </Dialog>
-      <Dialog isOpen={open === 'rotate'} onClose={close} title="New signing secret">
+      <Dialog isOpen={open === 'rotate'} onClose={close} title="Rotate signing secret">
         <RotateForm webhook={webhook} />
       </Dialog>
-      <Dialog isOpen={open === 'replay'} onClose={close} title="Send a period again">
+      <Dialog isOpen={open === 'replay'} onClose={close} title="Replay events">
         <ReplayForm webhook={webhook} onDone={close} />
       </Dialog>
       <Dialog isOpen={open === 'remove'} onClose={close} title="Remove this webhook?">
@@ -123,7 +123,6 @@ function Dialogs(props: { webhook: Webhook; open: Open; close: () => void }): Re
   );
 }
 
-/** Why, and the way back. */
 function Disabled({ webhook }: { webhook: Webhook }): ReactNode {
   const api = useApi();
   const enable = (): Promise<unknown> =>
@@ -131,19 +130,18 @@ function Disabled({ webhook }: { webhook: Webhook }): ReactNode {
   return (
     <div className="m-4 mb-0 max-w-prose rounded-lg border border-line">
       <p className="px-4 pt-4">
-        {webhook.disabled_reason ?? 'It was disabled here or by a request.'} It is notified of
-        nothing.
+        {webhook.disabled_reason ?? 'It was disabled in the dashboard or through the API.'} It
+        receives no events.
       </p>
       <Allowed to="updateWebhook">
-        <ChangeForm change={enable} action="Enable it">
-          Its earlier failures are forgotten then.
+        <ChangeForm change={enable} action="Enable">
+          This resets its failure count.
         </ChangeForm>
       </Allowed>
     </div>
   );
 }
 
-/** How far a replay is; the address of the page has its id. */
 function Progress({ webhook, replayId }: { webhook: Webhook; replayId: string }): ReactNode {
   const api = useApi();
   const replay = useQuery({
@@ -153,7 +151,7 @@ function Progress({ webhook, replayId }: { webhook: Webhook; replayId: string })
   if (replay.isPending) return null;
   if (replay.isError) return <Problem error={replay.error} retry={() => void replay.refetch()} />;
   const { status, total, queued } = replay.data;
-  const words = { running: 'Sending again', completed: 'Sent again', canceled: 'Canceled' };
+  const words = { running: 'Replaying', completed: 'Replayed', canceled: 'Canceled' };
   return (
     <p role="status" className="flex flex-wrap items-center gap-3 px-4 pt-4 text-sm">
       <span className="tabular-nums">
@@ -194,7 +192,7 @@ function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
   return (
     <>
       <div className="flex flex-wrap items-center gap-3 px-4 py-3">
-        <nav aria-label="Which deliveries" className="flex rounded-md border border-line">
+        <nav aria-label="Filter deliveries" className="flex rounded-md border border-line">
           {SHOWN.map(([name, label]) => (
             <Link
               key={name}
@@ -230,7 +228,7 @@ function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
         ]}
         empty={
           <Empty title={status === '' ? 'No deliveries yet' : `No ${status} deliveries`}>
-            {status === '' && <p>Each event of this project becomes a delivery here.</p>}
+            {status === '' && <p>Every event of this project appears here as a delivery.</p>}
           </Empty>
         }
       />
@@ -243,14 +241,13 @@ function Deliveries({ webhook }: { webhook: Webhook }): ReactNode {
   );
 }
 
-/** Of what has ended among those that are shown. */
 function SuccessRate({ deliveries }: { deliveries: readonly WebhookDelivery[] }): ReactNode {
   const ended = deliveries.filter(({ status }) => status !== 'pending');
   if (ended.length === 0) return null;
   const delivered = ended.filter(({ status }) => status === 'delivered').length;
   return (
     <span className="text-sm text-muted tabular-nums">
-      {delivered} of the newest {ended.length} arrived
+      {delivered} of the latest {ended.length} succeeded
     </span>
   );
 }
@@ -284,13 +281,12 @@ function RemoveForm({ webhook }: { webhook: Webhook }): ReactNode {
     await reload('listWebhooks');
   };
   return (
-    <ActionForm action="Remove the webhook" look="danger" send={remove}>
-      <p>It is notified of nothing any more. This cannot be undone.</p>
+    <ActionForm action="Remove webhook" look="danger" send={remove}>
+      <p>It no longer receives events. This cannot be undone.</p>
     </ActionForm>
   );
 }
 
-/** What was sent, and what each attempt was answered. */
 function Delivery(props: { webhookId: string; id: string; onDone: () => void }): ReactNode {
   const api = useApi();
   const may = useMay();
@@ -316,7 +312,7 @@ function Delivery(props: { webhookId: string; id: string; onDone: () => void }):
               params={{ ...api.scope, id: emailId }}
               className="text-accent underline"
             >
-              the email
+              Show email
             </Link>
           )}
         </p>
@@ -341,10 +337,10 @@ function Delivery(props: { webhookId: string; id: string; onDone: () => void }):
       {may('replayWebhookDelivery') && (
         <ChangeForm
           change={() => api.call('replayWebhookDelivery', { path })}
-          action="Send again"
+          action="Replay"
           onDone={props.onDone}
         >
-          The same event with the same id.
+          Sends the same event with the same ID.
         </ChangeForm>
       )}
     </>

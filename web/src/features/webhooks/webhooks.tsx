@@ -1,4 +1,4 @@
-/** The webhooks: a table, and a form that registers one and shows its signing secret once. */
+/** The webhooks, and the form that adds one and shows its signing secret once. */
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Webhook } from '../../../../sdk/src/api.ts';
@@ -15,7 +15,7 @@ import { AddForm } from './webhook-forms.tsx';
 
 export function WebhookMark({ webhook }: { webhook: Webhook }): ReactNode {
   if (webhook.status === 'disabled') return <Mark look="bad">disabled</Mark>;
-  if (webhook.failing_since !== null) return <Mark look="wait">does not answer</Mark>;
+  if (webhook.failing_since !== null) return <Mark look="wait">failing</Mark>;
   return <Mark look="good">enabled</Mark>;
 }
 
@@ -25,7 +25,10 @@ export function WebhooksScreen(): ReactNode {
   const list = useList('listWebhooks');
   return (
     <>
-      <PageHead title="Webhooks" about="Addresses that are notified of events, signed and retried.">
+      <PageHead
+        title="Webhooks"
+        about="Endpoints that receive signed events. Failed deliveries are retried."
+      >
         <Allowed to="createWebhook">
           <Button look="primary" onClick={() => setAdding(true)}>
             Add a webhook
@@ -38,7 +41,7 @@ export function WebhooksScreen(): ReactNode {
         keyOf={({ id }) => id}
         columns={[
           {
-            title: 'Address',
+            title: 'URL',
             cell: ({ id, url }) => (
               <Link
                 to="/$project/$environment/webhooks/$id"
@@ -55,8 +58,8 @@ export function WebhooksScreen(): ReactNode {
         empty={
           <Empty title="No webhooks yet">
             <p>
-              Register the address of your program, and it is notified when an email is delivered,
-              bounces or is complained about.
+              Add the URL of your application to be notified when an email is delivered, bounces or
+              gets a complaint.
             </p>
           </Empty>
         }

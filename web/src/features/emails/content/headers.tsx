@@ -1,30 +1,30 @@
-/** The header of a message, field by field, each with what it is for. */
+/** The header fields of a message, each with its purpose. */
 import type { ReactNode } from 'react';
 import type { Diagnosis, EmailInspection } from '../../../../../sdk/src/api.ts';
 import { Authentication } from './authentication.tsx';
 
 const MEANINGS: Readonly<Record<string, string>> = {
-  from: 'Who the reader sees as the sender; DMARC compares its domain with those of DKIM and SPF.',
-  to: 'Who the reader sees as addressed; where it is delivered is decided by the envelope.',
-  cc: 'Further readers, whom all see.',
-  subject: 'The line in the list of the mail program.',
-  date: 'When it was accepted for sending.',
-  'message-id': 'Names this message for good; replies and threads refer to it.',
-  'reply-to': 'Where replies go instead of to the sender.',
-  'return-path': 'Where bounces go; SPF is checked for its domain.',
+  from: 'The sender that the reader sees. DMARC compares its domain with those of DKIM and SPF.',
+  to: 'The recipients that the reader sees. Delivery uses the envelope instead.',
+  cc: 'More recipients, visible to all.',
+  subject: 'The line in the message list of a mail program.',
+  date: 'When the email was accepted.',
+  'message-id': 'Identifies this message. Replies and threads refer to it.',
+  'reply-to': 'Where replies go instead of the sender.',
+  'return-path': 'Where bounces go. SPF checks its domain.',
   'in-reply-to': 'The message that this one replies to.',
-  references: 'The messages of the same thread.',
-  'mime-version': 'The message has parts (RFC 2045).',
-  'content-type': 'How the body is made up.',
-  'content-transfer-encoding': 'How bytes are written as lines.',
+  references: 'Earlier messages of the thread.',
+  'mime-version': 'The message uses MIME (RFC 2045).',
+  'content-type': 'The type and structure of the body.',
+  'content-transfer-encoding': 'How the body is encoded as text.',
   'list-unsubscribe': 'Where mail programs unsubscribe the reader.',
-  'list-unsubscribe-post': 'Unsubscribing needs one click only (RFC 8058).',
-  'list-id': 'The list that the message belongs to.',
-  'feedback-id': 'What Gmail counts complaints by.',
-  'auto-submitted': 'A machine wrote it; out-of-office replies are not sent to it.',
-  precedence: 'Bulk mail; out-of-office replies are not sent to it.',
-  received: 'A server that it came through.',
-  sender: 'Who sent it, if not the author.',
+  'list-unsubscribe-post': 'Unsubscribing takes one click (RFC 8058).',
+  'list-id': 'The mailing list of the message.',
+  'feedback-id': 'Gmail groups complaints by it.',
+  'auto-submitted': 'Sent by a machine. It gets no out-of-office replies.',
+  precedence: 'Bulk mail. It gets no out-of-office replies.',
+  received: 'A server that passed the message on.',
+  sender: 'The sender, when it is not the author.',
 };
 
 export function Headers(props: {
@@ -36,7 +36,7 @@ export function Headers(props: {
     <div className="space-y-6">
       {authentication && (
         <section>
-          <h2 className="mb-2 font-medium">How receivers judge the sender</h2>
+          <h2 className="mb-2 font-medium">Sender authentication</h2>
           <Authentication authentication={authentication} />
         </section>
       )}
@@ -63,5 +63,5 @@ function meaningOf(name: string, value: string): string | undefined {
   if (key !== 'dkim-signature') return MEANINGS[key];
   const tag = (letter: string): string =>
     new RegExp(`(?:^|;)\\s*${letter}\\s*=\\s*([^;\\s]+)`).exec(value)?.[1] ?? '?';
-  return `Signed by ${tag('d')}, whose public key is at ${tag('s')}._domainkey.${tag('d')} (${tag('a')}).`;
+  return `Signed by ${tag('d')} (${tag('a')}). The public key is at ${tag('s')}._domainkey.${tag('d')}.`;
 }

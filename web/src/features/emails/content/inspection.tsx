@@ -1,4 +1,4 @@
-/** What the message of an email has in it: attachments, advice, links. */
+/** The attachments, links and checks of a message. */
 import { useQuery } from '@tanstack/react-query';
 import { CircleCheck, Download, TriangleAlert } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
@@ -10,10 +10,9 @@ import { sizeInWords } from '../../../lib/numbers.ts';
 import { Button } from '../../../ui/button.tsx';
 import { sentenceOf } from '../../../ui/states.tsx';
 
-/** Beyond it Gmail shows a link to the rest of the html. */
+/** Above this size Gmail replaces the rest of the HTML with a link. */
 const CLIPPED_BEYOND_BYTES = 102 * 1024;
 
-/** What is in an email does not change. */
 export function useInspection(emailId: string) {
   const api = useApi();
   return useQuery({
@@ -24,7 +23,6 @@ export function useInspection(emailId: string) {
   });
 }
 
-/** Nothing, where nothing is attached. */
 export function Attachments({ inspection }: { inspection: EmailInspection }): ReactNode {
   const { scope } = useApi();
   const [failure, setFailure] = useState<string | null>(null);
@@ -42,7 +40,7 @@ export function Attachments({ inspection }: { inspection: EmailInspection }): Re
         {attachments.map(({ number, filename, size, content_type: type, content_id: cid }) => (
           <li key={number}>
             <Button
-              title={`${type}${cid === null ? '' : ', shown within the html'}`}
+              title={`${type}${cid === null ? '' : ', shown inline'}`}
               onClick={() => save(number, filename)}
               className="max-w-full"
             >
@@ -63,7 +61,6 @@ export function Attachments({ inspection }: { inspection: EmailInspection }): Re
   );
 }
 
-/** Advice about the message; a check that passes is one short line. */
 export function Checks({ inspection }: { inspection: EmailInspection }): ReactNode {
   const { checks, unsupported, links, size, html_size: html } = inspection;
   return (
@@ -74,21 +71,17 @@ export function Checks({ inspection }: { inspection: EmailInspection }): ReactNo
         ))}
         {unsupported.map(({ feature, clients }) => (
           <Finding key={feature}>
-            The html has {feature}, which {notShownBy(clients)}.
+            The HTML uses {feature}, which {unsupportedBy(clients)}.
           </Finding>
         ))}
-        {checks.length === 0 && (
-          <Passed>Nothing that receivers or readers are known to dislike.</Passed>
-        )}
+        {checks.length === 0 && <Passed>No known problems for receivers or readers.</Passed>}
         {unsupported.length === 0 && html > 0 && (
-          <Passed>Mail programs show all of the html, as far as it is known.</Passed>
+          <Passed>All mail programs that we know of support this HTML.</Passed>
         )}
         {html <= CLIPPED_BEYOND_BYTES && (
           <Passed>
-            The message has {sizeInWords(size)}
-            {html > 0 &&
-              `, its html ${sizeInWords(html)} of the 102 KB beyond which Gmail clips it`}
-            .
+            The message has {sizeInWords(size)}.
+            {html > 0 && ` Its HTML has ${sizeInWords(html)}; Gmail clips HTML above 102 KB.`}
           </Passed>
         )}
         {inspection.headers.some(({ name }) => /^list-unsubscribe$/i.test(name)) && (
@@ -100,9 +93,9 @@ export function Checks({ inspection }: { inspection: EmailInspection }): ReactNo
   );
 }
 
-function notShownBy(clients: readonly string[]): string {
-  if (clients.includes('all mail programs')) return 'no mail program shows';
-  return `${listed(clients)} ${clients.length === 1 ? 'does' : 'do'} not show`;
+function unsupportedBy(clients: readonly string[]): string {
+  if (clients.includes('all mail programs')) return 'no mail program supports';
+  return `${listed(clients)} ${clients.length === 1 ? 'does' : 'do'} not support`;
 }
 
 function listed(names: readonly string[]): string {
@@ -128,7 +121,7 @@ function Passed({ children }: { children: ReactNode }): ReactNode {
   );
 }
 
-/** As text: a link of an email may confirm or unsubscribe what is not the reader's own. */
+/** As text: following a link could confirm or unsubscribe on behalf of the recipient. */
 function Links({ links }: { links: readonly string[] }): ReactNode {
   return (
     <section>

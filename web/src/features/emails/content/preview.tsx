@@ -1,4 +1,4 @@
-/** An email as it is shown, in a frame without scripts, forms and an origin. */
+/** Shows an email in a frame without scripts, forms or an origin. */
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import type { Email } from '../../../../../sdk/src/api.ts';
@@ -13,7 +13,7 @@ import {
   widthOf,
 } from '../../../ui/preview-view.tsx';
 
-/** @param view what the address of the page keeps */
+/** @param view is kept in the address of the page */
 export function EmailPreview(props: {
   email: Pick<Email, 'id' | 'html'>;
   view: PreviewView;
@@ -25,7 +25,7 @@ export function EmailPreview(props: {
   const link = useQuery({
     ...api.query('previewEmail', { path: { id: email.id } }),
     queryKey: [...api.key, 'link', email.id, hasRemote, view.isDark],
-    // The frame has what it needs; a new link would load it again.
+    // A new link would load the frame again.
     staleTime: Infinity,
     gcTime: 0,
   });

@@ -1,4 +1,4 @@
-/** One email of the test inbox: what its reader would see, and what is in it. */
+/** One email of the test inbox, as its reader would see it, and its parts. */
 import { Link, useParams, useSearch } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
 import type { ReactNode } from 'react';
@@ -79,7 +79,7 @@ function Loaded({ email }: { email: Email }): ReactNode {
           params={{ ...scope, id: email.id }}
           className="text-sm text-accent underline"
         >
-          What became of it
+          Delivery status
         </Link>
       </header>
       <TabLinks label="Parts of the email" tabs={TABS} />

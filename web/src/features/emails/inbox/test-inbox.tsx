@@ -1,4 +1,4 @@
-/** What test keys send, as a mail program shows it: a list, and beside it the email that is open. */
+/** Emails sent with test keys, as a mail program shows them: a list, and the open email beside it. */
 import { Link, Outlet, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { useScope } from '../../../api/scope.ts';
@@ -33,7 +33,7 @@ export function TestInboxScreen(): ReactNode {
       {!isOpen && (
         <PageHead
           title="Test inbox"
-          about="What test keys send arrives here instead of at its recipients."
+          about="Emails sent with test keys arrive here instead of being delivered."
         />
       )}
       <Find label="Search the test inbox" q={q} onFind={find} />
@@ -47,10 +47,10 @@ function OnlyInTest(): ReactNode {
   return (
     <>
       <PageHead title="Test inbox" />
-      <Empty title="The test inbox belongs to the test environment">
+      <Empty title="The test inbox is part of the test environment">
         <p>
-          What live keys send is delivered to its recipients; Emails shows what became of it. What
-          test keys send is delivered to nobody and shown in the test inbox.
+          Emails sent with live keys are delivered; their status is under Emails. Emails sent with
+          test keys are not delivered and appear in the test inbox.
         </p>
         <p>
           <Link

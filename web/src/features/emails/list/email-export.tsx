@@ -1,4 +1,4 @@
-/** The list of emails as it is filtered, as a CSV file: read page by page, up to a bound. */
+/** Exports the filtered list of emails as CSV. It is read page by page, up to ROWS_MAX. */
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import type { EmailSummary } from '../../../../../sdk/src/api.ts';
 import { saveAs } from '../../../api/download.ts';
@@ -20,7 +20,7 @@ export function EmailExport({ q }: { q: string }): ReactNode {
   const api = useApi();
   const [state, setState] = useState<State>({ kind: 'asks' });
   const ended = useRef(new AbortController());
-  // Closing the dialog ends it.
+  // Closing the dialog stops the export.
   useEffect(() => () => ended.current.abort(), []);
   const run = async (): Promise<void> => {
     const { signal } = (ended.current = new AbortController());
@@ -38,7 +38,7 @@ export function EmailExport({ q }: { q: string }): ReactNode {
   return (
     <div className="space-y-3 p-4">
       <p>
-        {q === '' ? 'All emails' : 'The emails that match'}, newest first, at most{' '}
+        Exports {q === '' ? 'all' : 'the matching'} emails, newest first, at most{' '}
         {ROWS_MAX.toLocaleString()}.
       </p>
       {q !== '' && <p className="font-mono text-xs break-all">{q}</p>}
@@ -68,7 +68,7 @@ function wordsOf(state: State): string {
     case 'asks':
       return '';
     case 'canceled':
-      return 'Stopped; nothing was saved.';
+      return 'Stopped. Nothing was saved.';
     case 'failed':
       return state.message;
     case 'reads':
@@ -76,7 +76,7 @@ function wordsOf(state: State): string {
     case 'done':
       return `${state.rows.toLocaleString()} emails were saved.`;
     case 'cut':
-      return `The newest ${state.rows.toLocaleString()} emails were saved, and there are more: narrow the search by after: and before:.`;
+      return `The newest ${state.rows.toLocaleString()} emails were saved. There are more: narrow the search with after: and before:.`;
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * The rows of the list of emails: virtual, page by page, live. New rows never move what is being read: they
- * wait behind a button until the list is at its top.
+ * The list of emails: virtual rows, loaded page by page, updated by events. New rows do not move a scrolled
+ * list: they wait behind a button until it is at its top again.
  */
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
@@ -25,7 +25,7 @@ const PLACES = {
 export type Place = keyof typeof PLACES;
 
 const PAGE = 50;
-/** Rows below the last visible one from which on the next page is loaded. */
+/** The next page is loaded when fewer rows than this remain below the last visible one. */
 const AHEAD = 20;
 
 function useEmails(api: Api, q: string) {
@@ -38,7 +38,7 @@ function useEmails(api: Api, q: string) {
   });
 }
 
-/** Replaces the first page whenever something happened, and keeps the others. */
+/** Reads the first page again after each event. */
 function useLiveFirstPage(api: Api, q: string): boolean {
   const cache = useQueryClient();
   const isBusy = useRef(false);
@@ -57,7 +57,7 @@ function useLiveFirstPage(api: Api, q: string): boolean {
         );
       }
     } catch {
-      // The list stays as it is; the next event tries again.
+      // The list stays; the next event reads again.
     } finally {
       isBusy.current = false;
     }
@@ -79,7 +79,7 @@ export function EmailList({ place, q, openId }: ListProps): ReactNode {
     <>
       {!isLive && (
         <p role="status" className="border-b border-line px-4 py-1 text-sm text-muted">
-          Not live at the moment; reconnecting.
+          Connection lost. Reconnecting …
         </p>
       )}
       <Rows
@@ -177,7 +177,6 @@ function Row({ email, isNarrow }: RowProps): ReactNode {
   );
 }
 
-/** As a mail program lists them. */
 function InboxRow({ email }: RowProps): ReactNode {
   const { from, to, cc, bcc, subject, created_at: at } = email;
   return (
@@ -196,13 +195,13 @@ function InboxRow({ email }: RowProps): ReactNode {
   );
 }
 
-/** In the inbox the next email is shown as this one is: as text, on a phone, in the dark. */
+/** In the inbox the next email keeps the tab, width and theme of this one. */
 function searchOf(place: Place, q: string): true | { q?: string } {
   if (place === 'test-inbox') return true;
   return q ? { q } : {};
 }
 
-/** While the list is scrolled, rows that are newer than its first one wait. */
+/** Keeps rows back that arrive while the list is scrolled. */
 function useHeldBack(
   all: readonly EmailSummary[],
   { frame, rowPx }: { frame: { current: HTMLElement | null }; rowPx: number },

@@ -1,4 +1,4 @@
-/** The views of a member: searches that are kept by a name. And the list as a file. */
+/** The menu of views (searches that a member saved by name) and of the export. */
 import { Menu } from '@base-ui/react/menu';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
@@ -63,7 +63,7 @@ export function EmailViews({ q }: { q: string }): ReactNode {
                 </Menu.Item>
               )}
               <Menu.Item className={ITEM} onClick={() => setOpen('export')}>
-                Download the list as CSV
+                Download as CSV
               </Menu.Item>
             </Menu.Popup>
           </Menu.Positioner>
@@ -72,7 +72,7 @@ export function EmailViews({ q }: { q: string }): ReactNode {
       <Dialog isOpen={open === 'save'} onClose={close} title="Save this search">
         <SaveForm q={q} onDone={close} />
       </Dialog>
-      <Dialog isOpen={open === 'export'} onClose={close} title="Download the list">
+      <Dialog isOpen={open === 'export'} onClose={close} title="Download as CSV">
         <EmailExport q={q} />
       </Dialog>
     </>
@@ -107,7 +107,8 @@ function SaveForm({ q, onDone }: { q: string; onDone: () => void }): ReactNode {
   return (
     <ActionForm action="Save" send={save}>
       <p>
-        <span className="font-mono text-xs break-all">{q}</span>, for you, in this project.
+        Saves <span className="font-mono text-xs break-all">{q}</span> as a view, for you in this
+        project.
       </p>
       <Field
         label="Name"

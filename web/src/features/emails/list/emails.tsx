@@ -1,4 +1,4 @@
-/** The emails of a project: a list with a search, and beside it the email that is open. */
+/** The emails of a project: a list with a search, and the open email beside it. */
 import { Outlet, useLocation, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { useScope } from '../../../api/scope.ts';

@@ -1,4 +1,4 @@
-/** An empty list of emails: a request to copy that sends one; or what a search did not find. */
+/** An empty list of emails: an example request to copy, or the search without results. */
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { useScope } from '../../../api/scope.ts';
@@ -14,7 +14,7 @@ export function NoEmails({ to, q }: Props): ReactNode {
   const scope = useScope();
   if (q !== '') {
     return (
-      <Empty title="No email matches">
+      <Empty title="No matching emails">
         <p className="break-words">
           Nothing was found for <code className="font-mono text-sm">{q}</code>.{' '}
           <Link to={to} params={scope} className="text-accent underline">
@@ -28,9 +28,8 @@ export function NoEmails({ to, q }: Props): ReactNode {
   return (
     <Empty title="No emails yet">
       <p>
-        Every email that is sent with a {scope.environment} key appears here at once, with all that
-        happens to it.
-        {isTest && ' In the test environment a simulator answers instead of mail servers.'}
+        Emails sent with a {scope.environment} key appear here immediately, with their delivery
+        status.{isTest && ' In the test environment a simulator replies instead of mail servers.'}
       </p>
       <Code what="request" text={requestThatSends(isTest)} />
     </Empty>

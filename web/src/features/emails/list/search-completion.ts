@@ -1,9 +1,9 @@
-/** What a search that is being typed could go on with: operators, and for each the values that there are. */
+/** Completions of a typed search: operators, and the values that exist for each. */
 import { FINAL_STATUSES, OPEN_STATUSES } from '../../../../../src/core/statuses.ts';
 
 export const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
 
-/** What exists in this project and environment. */
+/** The values of this project and environment. */
 export type Known = { domains: readonly string[]; tags: readonly string[] };
 
 export type Completion = {
@@ -20,7 +20,7 @@ const DAY_MS = 86_400_000;
 const OPERATORS: readonly (readonly [name: string, about: string])[] = [
   ['to:', 'a recipient'],
   ['from:', 'the sender'],
-  ['status:', 'what became of it'],
+  ['status:', 'the delivery status'],
   ['domain:', 'the sending domain'],
   ['tag:', 'a tag, as name or name:value'],
   ['after:', 'created from this date on'],
@@ -29,7 +29,7 @@ const OPERATORS: readonly (readonly [name: string, about: string])[] = [
 
 /** @param nowMs for dates */
 export function complete(text: string, known: Known, nowMs: number): Completion[] {
-  // The word at the end; quoted text is not completed.
+  // Only the last word is completed, and no quoted text.
   const [, before = '', word = ''] = /^([^]*?)(\S*)$/.exec(text) ?? [];
   if (word === '' || word.startsWith('"') || countOf(before, '"') % 2 === 1) return [];
   const typed = word.toLowerCase();

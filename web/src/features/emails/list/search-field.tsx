@@ -1,4 +1,4 @@
-/** The field of a search, which completes what is typed: arrow keys choose, Enter or Tab takes, Escape closes. */
+/** The search field with completions: arrow keys move, Enter or Tab accepts, Escape closes. */
 import { useQuery } from '@tanstack/react-query';
 import { Search } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, type RefObject, useState } from 'react';
@@ -7,7 +7,6 @@ import { INPUT } from '../../../ui/field.tsx';
 import { type Completion, complete, type Known } from './search-completion.ts';
 
 const NOTHING: Known = { domains: [], tags: [] };
-/** What there is to complete changes seldom. */
 const STALE_MS = 300_000;
 
 export function SearchField(props: {

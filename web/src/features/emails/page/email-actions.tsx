@@ -1,4 +1,4 @@
-/** What can be done with an email: cancel, reschedule, send again, share, copy as curl. */
+/** The actions of an email: cancel, reschedule, send again, share, copy as curl. */
 import { useNavigate } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Email, EmailCreation, EmailInspection } from '../../../../../sdk/src/api.ts';
@@ -82,8 +82,8 @@ function CancelForm({ email, onDone }: FormProps): ReactNode {
     onDone();
   };
   return (
-    <ActionForm action="Cancel the email" look="danger" send={cancel}>
-      <p>Recipients that were not reached yet will not get it. This cannot be undone.</p>
+    <ActionForm action="Cancel email" look="danger" send={cancel}>
+      <p>Recipients who have not received this email yet will not get it. This cannot be undone.</p>
     </ActionForm>
   );
 }
@@ -101,13 +101,13 @@ function RescheduleForm({ email, onDone }: FormProps): ReactNode {
     await set(at);
     onDone();
     const { scheduled_at: before } = email;
-    const text = `It is to be sent at ${absoluteTime(at)}.`;
+    const text = `Rescheduled to ${absoluteTime(at)}.`;
     if (before !== null) offerUndo({ text, undo: () => set(before) });
   };
   return (
     <ActionForm action="Reschedule" send={reschedule}>
-      {email.scheduled_at && <p>It is to be sent at {absoluteTime(email.scheduled_at)}.</p>}
-      <Field label="New time, in your zone" name="at" type="datetime-local" required />
+      {email.scheduled_at && <p>Scheduled for {absoluteTime(email.scheduled_at)}.</p>}
+      <Field label="New time (your time zone)" name="at" type="datetime-local" required />
     </ActionForm>
   );
 }
@@ -122,7 +122,7 @@ function ResendForm({ email, onDone }: FormProps): ReactNode {
     const to = textOf(form, 'to')
       .split(',')
       .map((part) => part.trim());
-    // Also of what was still loading when the form was sent.
+    // The attachments may still be loading when the form is sent.
     const found = attached ?? (await inspection.refetch({ throwOnError: true })).data;
     const isWanted = count === 0 || form.has('files');
     const files = isWanted && found ? await attachmentsOf(api, found) : [];
@@ -138,12 +138,15 @@ function ResendForm({ email, onDone }: FormProps): ReactNode {
   const to = (missed.length > 0 ? missed : email.recipients).map(({ address }) => address);
   return (
     <ActionForm action="Send" send={send}>
-      <p>A new email with the same sender, subject, text and tags. Own headers are not copied.</p>
+      <p>
+        Sends a new email with the same sender, subject, content and tags. Custom headers are not
+        copied.
+      </p>
       <Field label="To" name="to" defaultValue={to.join(', ')} required />
       {count > 0 && (
         <label className="flex items-center gap-2 text-sm">
           <input type="checkbox" name="files" defaultChecked className="size-4 accent-accent" />
-          With its {count === 1 ? 'attachment' : `${count} attachments`}
+          Include {count === 1 ? 'the attachment' : `${count} attachments`}
         </label>
       )}
     </ActionForm>
@@ -165,7 +168,7 @@ async function attachmentsOf(api: Api, inspection: EmailInspection): Promise<Att
   return files;
 }
 
-/** More at a time exceed what a call may have as arguments. */
+/** A call has a limited number of arguments. */
 const BYTES_AT_ONCE = 8_192;
 
 function base64Of(bytes: Uint8Array): string {
@@ -184,14 +187,14 @@ function ShareForm({ email }: { email: Email }): ReactNode {
     setUrl((await api.call('shareEmail', { path, body: { expires_in: SHARED_S } })).url);
   };
   return (
-    <ActionForm action="Create a link" send={share}>
-      <p>Whoever has the link can read the content of this email for 48 hours.</p>
+    <ActionForm action="Create link" send={share}>
+      <p>Anyone with the link can read this email for 48 hours.</p>
       {url && <Code what="link" text={url} />}
     </ActionForm>
   );
 }
 
-/** What of an email can be sent again. */
+/** The fields of an email that a new one copies. */
 function copyOf(email: Email): EmailCreation {
   const { from, to, cc, bcc, reply_to, subject, html, text, tags, metadata } = email;
   const optional = { cc, bcc, reply_to, html, text, tags, metadata };

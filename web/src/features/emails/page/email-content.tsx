@@ -1,4 +1,4 @@
-/** What is in an email, by the chosen tab. */
+/** The content of an email in the chosen tab. */
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
@@ -23,7 +23,7 @@ export function EmailContent({ email, tab, authentication }: Props): ReactNode {
   if (email.html === null && email.text === null) {
     return (
       <Empty title="The content was removed">
-        <p>It is kept for a while only; what became of the email stays.</p>
+        <p>Content is deleted after its retention period. The delivery status is kept.</p>
       </Empty>
     );
   }
@@ -51,7 +51,9 @@ function Text({ email }: { email: Email }): ReactNode {
   return (
     <div className="space-y-3 p-4">
       {email.text === null && (
-        <p className="text-sm text-muted">Derived from the html, for programs that show none.</p>
+        <p className="text-sm text-muted">
+          Generated from the HTML, for mail programs that show plain text.
+        </p>
       )}
       <Code what="text" text={text ?? ''} />
     </div>
@@ -98,7 +100,7 @@ function Inspected({ email, tab, authentication }: Props): ReactNode {
   );
 }
 
-/** The bytes as they are sent to the first recipient. */
+/** The raw message of the first recipient. */
 function Source({ email }: { email: Email }): ReactNode {
   const { key, scope } = useApi();
   const source = useQuery({

@@ -1,4 +1,4 @@
-/** What became of an email: each recipient, what holds it, the timeline, how receivers judge the sender. */
+/** The delivery of an email: its recipients with their outcome or reason to wait, timeline, webhooks, authentication. */
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Diagnosis, Email, Recipient } from '../../../../../sdk/src/api.ts';
@@ -72,7 +72,7 @@ function Section({ title, children }: { title: string; children: ReactNode }): R
 
 const FINE = new Set(['delivered', 'sent']);
 
-/** Open when there is something to know about it. */
+/** Unfolded unless the recipient has the email. */
 function RecipientRow(props: {
   recipient: Recipient;
   judged: Judged | undefined;

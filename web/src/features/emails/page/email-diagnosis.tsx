@@ -1,4 +1,4 @@
-/** What holds a recipient now: the limit that binds, until when, and what DNS has of the receiver. */
+/** Why a recipient waits: the limit, until when, and the mail servers in DNS. */
 import { Link } from '@tanstack/react-router';
 import { CircleAlert, Hourglass } from 'lucide-react';
 import type { ReactNode } from 'react';
@@ -12,19 +12,19 @@ type Route = NonNullable<Judged['route']>;
 
 const LIMITS: Readonly<Record<Held['limit'], string>> = {
   attempt: 'Being delivered',
-  database: 'The database',
-  hold: 'Held by an operator',
-  pause: 'The sending domain is paused',
-  sender: 'The sending domain',
-  signing_key: 'The DKIM key of the sending domain',
+  database: 'Waiting for the database',
+  hold: 'On hold',
+  pause: 'Sending domain paused',
+  sender: 'Waiting for the sending domain',
+  signing_key: 'Waiting for the DKIM key',
   schedule: 'Scheduled',
-  retry: 'The next attempt',
-  suspension: 'The provider is suspended',
-  rate: 'The rate of the provider',
-  connections: 'The connections of the provider',
-  project: 'Its turn',
-  service: 'The service',
-  installation: 'The service is on hold',
+  retry: 'Waiting for the next attempt',
+  suspension: 'Provider suspended',
+  rate: 'Rate limit of the provider',
+  connections: 'Connection limit of the provider',
+  project: 'Waiting for its turn',
+  service: 'Waiting for the service',
+  installation: 'Service on hold',
 };
 
 export function HeldBy(props: {
@@ -47,7 +47,7 @@ export function HeldBy(props: {
               Next attempt <Time at={held.until} />.{' '}
             </>
           )}
-          It expires <Time at={expiresAt} />.{' '}
+          Expires <Time at={expiresAt} />.{' '}
           {provider !== null && (
             <Link
               to="/$project/$environment/queue"
@@ -68,7 +68,7 @@ export function HeldBy(props: {
 export function ReceiverDns({ route }: { route: Route }): ReactNode {
   return (
     <section>
-      <h3 className="text-muted">Mail servers by DNS</h3>
+      <h3 className="text-muted">Mail servers in DNS</h3>
       {route.problem !== null && <Problem text={route.problem} />}
       <ul>
         {route.mx.map(({ host, preference, addresses, tls }) => (

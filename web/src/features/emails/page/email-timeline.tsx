@@ -1,4 +1,4 @@
-/** The events of an email, oldest first, with the time between them; an attempt unfolds into its dialogue. */
+/** The events of an email, oldest first, with the time between them. An attempt unfolds into its transcript. */
 import type { ReactNode } from 'react';
 import type { TimelineEvent } from '../../../../../sdk/src/api.ts';
 import { absoluteTime, inWords, secondsBetween } from '../../../lib/time.ts';
@@ -6,7 +6,7 @@ import { absoluteTime, inWords, secondsBetween } from '../../../lib/time.ts';
 const WORDS: Readonly<Partial<Record<TimelineEvent['type'], string>>> = {
   'email.queued': 'Accepted',
   'email.scheduled': 'Scheduled',
-  'email.sent': 'Taken by the relay',
+  'email.sent': 'Accepted by the relay',
   'email.delivered': 'Delivered',
   'email.delivery_delayed': 'Deferred',
   'email.bounced': 'Bounced',
@@ -29,7 +29,7 @@ const DOTS: Readonly<Partial<Record<TimelineEvent['type'], string>>> = {
   'email.complained': 'bg-spam',
 };
 
-/** Of an event's data and attempt, which the API leaves open for more. */
+/** Parts of an event's data and attempt, which the API types as open objects. */
 type Answer = { code?: number | null; enhanced_code?: string | null; message?: string };
 type Attempt = {
   number?: number;
@@ -91,7 +91,7 @@ function Step({ event, before, isLast }: StepProps): ReactNode {
   );
 }
 
-/** Two sides of a conversation; the reply that decided is its last one. */
+/** The transcript of an attempt. Its last reply decided the outcome. */
 function Dialogue({ attempt }: { attempt: Attempt }): ReactNode {
   const lines = attempt.transcript ?? [];
   const decisive = lines.findLastIndex((line) => line.startsWith('S:'));

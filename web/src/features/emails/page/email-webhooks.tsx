@@ -1,4 +1,4 @@
-/** What webhooks were sent about one email, newest first. */
+/** The webhook deliveries of one email, newest first. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
@@ -7,10 +7,10 @@ import { DeliveryMark } from '../../../ui/delivery-mark.tsx';
 import { Problem } from '../../../ui/states.tsx';
 import { Time } from '../../../ui/time.tsx';
 
-/** While one is under way; its end is no event of the email. */
+/** While a delivery is pending. Its end is no event of the email. */
 const REFRESH_MS = 5_000;
 
-/** @param children what is around them; nothing is shown where no webhook was notified */
+/** @param around wraps the deliveries, if there are any */
 export function EmailWebhooks(props: {
   emailId: string;
   around: (deliveries: ReactNode) => ReactNode;
@@ -54,7 +54,7 @@ export function EmailWebhooks(props: {
           </li>
         ))}
       </ul>
-      {hasMore && <p className="mt-1 text-sm text-muted">The newest 100 are shown.</p>}
+      {hasMore && <p className="mt-1 text-sm text-muted">The latest 100 are shown.</p>}
     </>,
   );
 }

@@ -1,4 +1,4 @@
-/** One email: what became of it and why, its content, and what can be done. */
+/** One email: its status and the reason, its content, its actions. */
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams, useSearch } from '@tanstack/react-router';
 import { ArrowLeft } from 'lucide-react';
@@ -53,7 +53,7 @@ export function EmailScreen(): ReactNode {
   );
 }
 
-/** Beside the list, Escape closes the email; where the list is not shown, this leads back to it. */
+/** Leads back to the list on screens that do not show it beside the email. */
 function BackLink(): ReactNode {
   const { scope } = useApi();
   const { q } = useSearch({ from: '/$project/$environment/emails' });
@@ -75,7 +75,7 @@ function Loaded({ email }: { email: Email }): ReactNode {
   const tab = TABS.find(([name]) => name === chosen)?.[0] ?? 'delivery';
   const diagnosis = useQuery({
     ...api.query('diagnoseEmail', { path: { id: email.id } }),
-    // What holds an email changes without an event, like the state of a provider.
+    // The reason to wait changes without an event, for example with the state of a provider.
     refetchInterval: ({ state }) =>
       state.data?.recipients.some(({ held_by: held }) => held !== null) ? WAIT_REFRESH_MS : false,
   });
@@ -115,7 +115,7 @@ function Loaded({ email }: { email: Email }): ReactNode {
   );
 }
 
-/** The words of the diagnosis; until they are there, the meaning of the status. */
+/** The diagnosis in words; while it loads, the meaning of the status. */
 function headline(email: Email, diagnosis: Diagnosis | undefined): string {
   const [only, ...others] = diagnosis?.recipients ?? [];
   if (diagnosis === undefined || diagnosis.status !== email.status)
