@@ -43,6 +43,10 @@ export type Api = {
   all(): Promise<Part[]>;
   /** A request that the SDK does not make, as of a stream. */
   request(path: string, init?: RequestInit): Promise<Response>;
+  /** For another project (`*`: all of them) or environment, on the machine of the service. */
+  of(scope: Scope): Letterhaus;
+  /** Whether the operator of the machine asks, without a key. */
+  isOperator: boolean;
   /** The environment in which changes are made; null: that of an id. */
   mode: Environment | null;
   /** In which project and environment the last request was, also if its id decided. */
@@ -53,11 +57,11 @@ type Part = { client: Letterhaus; environment: Environment };
 
 /**
  * The environment without --mode: `live` or `test`; `both`: a list shows both; `of_id`: that of an object, and there is
- * no --mode; `asked`: --mode has to be given.
+ * no --mode; `asked`: --mode has to be given. `none`: it concerns the installation, so only its operator may run it.
  */
-export type Modes = Environment | 'both' | 'of_id' | 'asked';
+type Modes = Environment | 'both' | 'of_id' | 'asked' | 'none';
 
-type ApiCommand<Options, Args> = ConnectionRules & {
+type ApiCommand<Options, Args> = Pick<ConnectionRules, 'takesKeyOfEnv'> & {
   examples: Examples;
   notes?: string;
   mode: Modes;
@@ -66,17 +70,21 @@ type ApiCommand<Options, Args> = ConnectionRules & {
   run: (api: Api, options: Options, args: Args) => Promise<Outcome | ExitCode>;
 };
 
+type Added<Options, Args> = ApiCommand<Options, Args> & {
+  name: string;
+  about: string;
+  hidden?: boolean;
+};
+
 /** Adds a command with its action. The caller adds arguments and further options to the returned command. */
 export function apiCommand<Options extends ApiOptions, Args extends unknown[]>(
   parent: Command,
   cli: Cli,
-  { name, about, ...rest }: ApiCommand<Options, Args> & { name: string; about: string },
+  { name, about, hidden = false, ...rest }: Added<Options, Args>,
 ): Command {
   const { examples, notes } = rest;
-  const command = addCommand(parent, cli, {
-    ...{ name, about, examples, ...(notes !== undefined && { notes }) },
-    run: withApi(rest),
-  });
+  const described = { name, about, hidden, examples, ...(notes !== undefined && { notes }) };
+  const command = addCommand(parent, cli, { ...described, run: withApi(rest) });
   return connectionOptions(command, rest);
 }
 
@@ -96,6 +104,7 @@ function connectionOptions(
   command: Command,
   { mode, hasOtherUrl = false }: { mode: Modes; hasOtherUrl?: boolean | undefined },
 ): Command {
+  if (mode === 'none') return command;
   const project = new Option(
     '--project <name>',
     'name or id of the project (default: the only one)',
@@ -128,7 +137,7 @@ function withApi<Options extends ApiOptions, Args extends unknown[]>({
   return async (cli: Cli, options: Options, args: Args): Promise<Outcome | ExitCode> => {
     const { key, url } = options;
     const place = { key, url: hasOtherUrl ? undefined : url };
-    const connection = connect(cli, place, { takesKeyOfEnv });
+    const connection = connect(cli, place, { takesKeyOfEnv, onlyHere: mode === 'none' });
     if (isFailure(connection)) return connection;
     const { project, mode: asked, allProjects } = options;
     if (connection.key !== null && (project ?? asked ?? allProjects) !== undefined) {
@@ -154,8 +163,8 @@ function apiFor(
   const ofKey = connection.key === null ? undefined : environmentOf(connection.key);
   const mode = ofKey ?? asked ?? usual;
   let last: ReturnType<Api['answeredBy']> = { projectId: null, environment: ofKey ?? null };
-  const noted: typeof fetch = async (path, init) => {
-    const response = await connection.fetch(path, init);
+  const noted: Connection['send'] = async (path, init) => {
+    const response = await connection.send(path, init);
     const environment = ENVIRONMENTS.find(
       (one) => one === response.headers.get('letterhaus-environment'),
     );
@@ -181,6 +190,8 @@ function apiFor(
     },
     request: (path, init = {}) =>
       noted(path, { ...init, headers: headersOf({ project, mode }, init.headers) }),
+    of: clientFor,
+    isOperator: connection.key === null,
     mode: mode ?? null,
     answeredBy: () => last,
   };
@@ -193,14 +204,14 @@ function environmentOf(key: string): Environment {
 
 type Scope = { project?: string | undefined; mode?: Environment | undefined };
 
-function clientWith(send: typeof fetch, scope: Scope): Letterhaus {
+function clientWith(send: Connection['send'], scope: Scope): Letterhaus {
   return new Letterhaus({
     // The connection knows both.
     baseUrl: BASE,
     apiKey: 'of-the-connection',
     maxRetries: 0,
     fetch: (url, init) =>
-      send(String(url).slice(BASE.length), {
+      send((url as string).slice(BASE.length), {
         ...init,
         headers: headersOf(scope, init?.headers),
       }),
@@ -235,8 +246,8 @@ export async function orMissing<Result>(asked: Promise<Result>, message: string)
     return await asked;
   } catch (error) {
     if (!(error instanceof LetterhausError) || error.code !== 'not_found') throw error;
-    const { status, code } = error;
-    throw new LetterhausError({ ...error, status, code, message });
+    const { status, code, request_id, details, retry_after } = error;
+    throw new LetterhausError({ status, code, message, request_id, details, retry_after });
   }
 }
 
@@ -276,7 +287,7 @@ export async function currentKey(
   const connection = connect(cli, { key, url });
   if (isFailure(connection)) return null;
   try {
-    return await clientWith(connection.fetch, {}).apiKeys.current();
+    return await clientWith(connection.send, {}).apiKeys.current();
   } catch (error) {
     if (error instanceof LetterhausError && error.status < 500) return null;
     throw error;

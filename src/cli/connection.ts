@@ -20,31 +20,39 @@ export type Connection = {
   /** null: as the operator of this machine. */
   key: string | null;
   /** Requests by a path, with the key, if any. @throws when the service does not answer */
-  fetch: typeof fetch;
+  send: Send;
 };
+
+type Send = (path: string, init?: RequestInit) => Promise<Response>;
 
 export type ConnectionRules = {
   /** A key in the environment decides, also for the service on this machine: for commands that send with it. */
   takesKeyOfEnv?: boolean;
+  /** Only the operator of the machine may do it. */
+  onlyHere?: boolean;
 };
 
 export function connect(
   cli: Pick<Cli, 'env'>,
   options: ConnectionOptions,
-  { takesKeyOfEnv = false }: ConnectionRules = {},
+  { takesKeyOfEnv = false, onlyHere = false }: ConnectionRules = {},
 ): Connection | Failure {
   const whole = wholeEnv(cli.env);
   const text = (name: string) => whole.env[name]?.trim() || undefined;
+  if (onlyHere) return here(whole.dataDir, null);
   const keyOfEnv = text('LETTERHAUS_API_KEY');
   const url = options.url ?? text('LETTERHAUS_URL');
   if (url !== undefined) return remote(url, options.key ?? keyOfEnv);
   const key = options.key ?? (takesKeyOfEnv ? keyOfEnv : undefined);
   const profile = readProfile(cli.env);
   if (profile !== null) return remote(profile.url, key ?? profile.key);
-  const socket = adminSocketOf(whole.dataDir);
+  return here(whole.dataDir, key ?? null);
+}
+
+function here(dataDir: string, key: string | null): Connection | Failure {
+  const socket = adminSocketOf(dataDir);
   if (isFailure(socket)) return socket;
-  const send = overSocket(socket.path, key ?? null);
-  return { origin: 'this machine', key: key ?? null, fetch: send };
+  return { origin: 'this machine', key, send: overSocket(socket.path, key) };
 }
 
 function remote(url: string, key: string | undefined): Connection | Failure {
@@ -56,9 +64,9 @@ function remote(url: string, key: string | undefined): Connection | Failure {
   }
   if (!key) return usageFailure('An API key is needed: give --key or set LETTERHAUS_API_KEY.');
   const base = parsed.href.replace(/\/+$/, '');
-  const send: typeof fetch = (path, init) =>
-    fetch(base + String(path), { ...init, headers: withKey(init, key), redirect: 'manual' });
-  return { origin: parsed.origin, key, fetch: send };
+  const send: Send = (path, init) =>
+    fetch(base + path, { ...init, headers: withKey(init, key), redirect: 'manual' });
+  return { origin: parsed.origin, key, send };
 }
 
 function withKey(init: RequestInit | undefined, key: string | null): Record<string, string> {
@@ -101,16 +109,14 @@ function notYet(message: string): Failure {
 }
 
 /** By node:http, which loads in a fifth of the time of a client with sockets. */
-function overSocket(socketPath: string, key: string | null): typeof fetch {
+function overSocket(socketPath: string, key: string | null): Send {
   return async (path, init = {}) => {
     const { request } = await import('node:http');
     const { method = 'GET', body, signal } = init;
     const headers = { ...withKey(init, key), host: 'localhost' };
     return new Promise((resolve, reject) => {
-      const asked = request({
-        ...{ socketPath, method, path: String(path), headers },
-        ...(signal && { signal }),
-      });
+      const options = { socketPath, method, path, headers };
+      const asked = request({ ...options, ...(signal && { signal }) });
       asked.on('error', reject);
       asked.on('response', (message) => resolve(responseOf(message)));
       if (body instanceof Readable) body.on('error', reject).pipe(asked);

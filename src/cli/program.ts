@@ -33,7 +33,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'domains',
     about: 'add, verify, list, set up and remove sending domains',
-    load: async () => (await import('../domains/command.ts')).describeDomains,
+    load: async () => (await import('../domains/commands/domains-command.ts')).describeDomains,
   },
   {
     name: 'send',

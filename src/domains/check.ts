@@ -7,7 +7,7 @@
  */
 import type { Logger } from 'pino';
 import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
-import { failsAt } from '../core/domains.ts';
+import { failsAt } from './limits.ts';
 import { adviseInbound, type Source } from './dns/advice.ts';
 import { presentDomain } from './view.ts';
 import {

@@ -2,7 +2,7 @@
  * The DKIM keys of a domain beside the present ones: those that wait for their record, and those that signed before.
  * Callers hold the row (lockDomain), so that of a switch and the end of a rotation one finds the next keys.
  */
-import { WAITING_SHOWN_MAX } from '../core/domains.ts';
+import { WAITING_SHOWN_MAX } from './limits.ts';
 import type { Reach } from '../core/scope.ts';
 import { DOMAIN_COLUMNS, type NewDomain, type StoredDomain } from './domain-store.ts';
 import type { Queryable } from '../database/database.ts';

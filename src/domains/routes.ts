@@ -17,7 +17,7 @@ import {
   time,
 } from '../http/schemas.ts';
 import type { App, HttpServices } from '../http/services.ts';
-import { WAITING_SHOWN_MAX } from '../core/domains.ts';
+import { WAITING_SHOWN_MAX } from './limits.ts';
 import { DKIM_PEM_MAX_LENGTH } from '../mail/dkim-import.ts';
 import { isId } from '../database/ids.ts';
 import { DOMAIN_STATUSES, DOMAIN_TLS } from './domain-store.ts';

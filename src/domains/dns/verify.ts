@@ -21,7 +21,7 @@ import {
 import { type Advice, adviseOn, type Source } from './advice.ts';
 import { type CheckedRecord, type ExpectedRecord, type Places, sufficientSpf } from './records.ts';
 import { spfCoverage } from '../spf/coverage.ts';
-import { FAILED_AFTER_MS } from '../../core/domains.ts';
+import { FAILED_AFTER_MS } from '../limits.ts';
 import type { DnsAnswer, LookupOptions, MxRecord } from '../../net/dns/resolver.ts';
 import type { DomainStatus, StoredDomain } from '../domain-store.ts';
 

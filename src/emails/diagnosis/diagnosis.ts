@@ -37,7 +37,7 @@ import {
   wordsOnLastAttempt,
 } from './sentences.ts';
 
-export type DiagnosisOptions = {
+type DiagnosisOptions = {
   db: Queryable & Pick<Database, 'transaction'>;
   authenticate: (
     email: EmailRef,
@@ -54,7 +54,6 @@ export type DiagnosisOptions = {
   isDatabaseStuck: () => boolean;
 };
 
-export type Diagnosis = NonNullable<Awaited<ReturnType<Diagnose>>>;
 export type Diagnose = ReturnType<typeof createDiagnose>;
 
 /** @returns in the form of the API; null when there is no such email for the caller */

@@ -1,15 +1,21 @@
 /** `letterhaus domains`: add, verify, list and remove sending domains. */
 import { readFile, stat } from 'node:fs/promises';
 import { Argument, type Command, Option } from 'commander';
-import type { Domain, DomainRecord } from '../../sdk/src/api.ts';
-import type { Letterhaus } from '../../sdk/src/client.ts';
-import type { Body } from '../../sdk/src/transport.ts';
-import { failsAt, WAITING_SHOWN_MAX } from '../core/domains.ts';
-import { DKIM_PEM_MAX_LENGTH } from '../mail/dkim-import.ts';
-import { allOf, type Api, apiCommand, type ApiOptions, listData, orNull } from '../cli/api.ts';
-import { type Cli, type Failure, isFailure, type Outcome, usageFailure } from '../cli/command.ts';
-import { shortTime, table } from '../cli/table.ts';
-import { describeReturnPathHost } from '../cli/commands/return-path-host.ts';
+import type { Domain, DomainRecord } from '../../../sdk/src/api.ts';
+import type { Letterhaus } from '../../../sdk/src/client.ts';
+import type { Body } from '../../../sdk/src/transport.ts';
+import { failsAt, WAITING_SHOWN_MAX } from '../limits.ts';
+import { DKIM_PEM_MAX_LENGTH } from '../../mail/dkim-import.ts';
+import { allOf, type Api, apiCommand, type ApiOptions, listData, orNull } from '../../cli/api.ts';
+import {
+  type Cli,
+  type Failure,
+  isFailure,
+  type Outcome,
+  usageFailure,
+} from '../../cli/command.ts';
+import { shortTime, table } from '../../cli/table.ts';
+import { describeReturnPathHost } from './return-path-host-command.ts';
 
 const TLS = ['opportunistic', 'enforced'] as const;
 const TRACKED = ['off', 'opens', 'clicks', 'both'] as const;

@@ -1,0 +1,47 @@
+/** `letterhaus domains return-path-host`: the host that receives the bounces of all domains. */
+import type { Command } from 'commander';
+import { type Api, apiCommand } from '../../cli/api.ts';
+import type { Cli, Outcome } from '../../cli/command.ts';
+
+export function describeReturnPathHost(domains: Command, cli: Cli): void {
+  apiCommand(domains, cli, {
+    name: 'return-path-host',
+    about: 'show or set the host that receives bounces',
+    examples: ['domains return-path-host', 'domains return-path-host mail.example.com'],
+    mode: 'none',
+    run: (api, _options, [wanted]: [string?]) =>
+      wanted === undefined ? show(api) : set(api, wanted),
+  }).argument('[name]', 'as mail.example.com; of one of the nodes, or leading to them all');
+}
+
+async function show({ client }: Api): Promise<Outcome> {
+  const data = await client.operator.returnPathHost();
+  const { name: host, node_names: names } = data;
+  const nodes = names.length === 0 ? 'no node with a full name yet' : names.join(', ');
+  const where =
+    host === null
+      ? 'Nothing is set: it will be the LETTERHAUS_HOSTNAME of the node that starts next.'
+      : `${host} receives the bounces of all domains: their MX records name it.`;
+  return {
+    data,
+    text: `${where}\nA domain also verifies with the name of a node as its MX: ${nodes}.`,
+  };
+}
+
+async function set({ client }: Api, wanted: string): Promise<Outcome> {
+  const data = await client.operator.setReturnPathHost(wanted);
+  const { name, before, verified_domains: verified, node_names: nodes } = data;
+  if (before === name || verified === 0) {
+    return { data, text: `${name} receives the bounces of all domains.` };
+  }
+  const count = verified === 1 ? '1 verified domain has' : `${verified} verified domains have`;
+  const until = nodes.includes(before ?? '')
+    ? `As long as a node is called ${before}, the record of today counts too; once none is, it has to be replaced within 72 hours`
+    : 'It has to be replaced within 72 hours';
+  const text = [
+    `${name} receives the bounces of all domains from now on; ${count} to publish it:`,
+    `MX   send.<domain>   10 ${name}   in place of ${before ?? 'the present one'}.`,
+    `${until}, or the domain fails and stops sending. ${name} needs an address record that leads to a node with LETTERHAUS_INBOUND_PORT.`,
+  ].join('\n');
+  return { data, text };
+}
