@@ -139,6 +139,22 @@ export function readContent(file: string | undefined): Promise<string | undefine
   return file === '-' ? readAll(process.stdin) : readFile(file, 'utf8');
 }
 
+/**
+ * Asks before what cannot be undone, unless --yes was given.
+ * @param texts.needs the failure without a terminal
+ * @returns null: go on
+ */
+export async function confirmed(
+  { confirm }: Pick<Cli, 'confirm'>,
+  yes: true | undefined,
+  texts: { needs: string; asks: string; otherwise: string },
+): Promise<Failure | null> {
+  if (yes) return null;
+  if (confirm === undefined) return usageFailure(texts.needs);
+  if (await confirm(texts.asks)) return null;
+  return { failed: texts.otherwise, code: 'usage_error', exitCode: 1 };
+}
+
 const UNIT_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** A time, or how long ago it was. */

@@ -273,47 +273,32 @@ test('projects and keys are created, listed and revoked', async () => {
   assert.equal(JSON.parse(again.stderr).error.code, 'not_found');
 });
 
-test('a limit is set for one environment or both, and reset', async () => {
-  await using database = await testDatabase();
-  const env = { DATABASE_URL: database.url };
-  await letterhausHere(['projects', 'create', 'Shop'], env);
-  const limits = async () =>
-    database.db.query(
-      `select environment, max, window_s from limit_windows where category = 'sending'
-        order by environment`,
-    );
+test('limits and retention of a project are set, and reset', async () => {
+  await using service = await startService({ env: { LETTERHAUS_RETENTION_METADATA: '60d' } });
+  const ofSending = (environment: string) => (limit: { environment: string; category: string }) =>
+    limit.environment === environment && limit.category === 'sending';
+  const setLimit = (...words: string[]) => service.cliJson('projects', 'set-limit', ...words);
+  const { stdout } = await service.cli('projects', 'set-limit', '5000/60', '--mode', 'live');
+  assert.equal(stdout, 'The sending limit of live is now 5000 per 60 s.\n');
+  const { limits } = await setLimit('20/60', '--category', 'recipients', '--mode', 'test');
+  assert.deepEqual(limits.find(ofSending('live')).limit, { max: 5000, window_s: 60 });
+  assert.equal(limits.find(ofSending('test')).is_own, false);
+  const reset = await setLimit('default');
+  assert.equal(reset.limits.find(ofSending('live')).is_own, false);
 
-  const set = await letterhausHere(['projects', 'set-limit', '5000/60', '--mode', 'live'], env);
-  assert.equal(set.stdout, 'The sending limit of live is now 5000 per 60 s.\n');
-  assert.deepEqual(await limits(), [
-    { environment: 'live', max: 5000, window_s: 60 },
-    { environment: 'test', max: null, window_s: null },
-  ]);
-  await letterhausHere(['projects', 'set-limit', 'default'], env);
-  const [live] = await limits();
-  assert.deepEqual(live, { environment: 'live', max: null, window_s: null });
-});
-
-test('the retention of a project may be shorter than that of the installation, not longer', async () => {
-  await using database = await testDatabase();
-  const env = { DATABASE_URL: database.url, LETTERHAUS_RETENTION_METADATA: '60d' };
-  await letterhausHere(['projects', 'create', 'Shop'], env);
-  const set = async (...options: string[]) =>
-    letterhausHere(['projects', 'set-retention', '--project', 'Shop', ...options], env);
-
-  const { stdout } = await set('--content', '7d', '--metadata', '720h');
-  assert.equal(stdout, 'Shop keeps content for 7d and metadata for 30d.\n');
-  const json = await set('--metadata', 'default', '--json');
-  assert.deepEqual(
-    [JSON.parse(json.stdout).content, JSON.parse(json.stdout).metadata],
-    ['7d', null],
+  const retention = (...words: string[]) => service.cli('projects', 'set-retention', ...words);
+  const both = await retention('--content', '7d', '--metadata', '720h');
+  assert.equal(both.stdout, 'Acme keeps content for 7d and metadata for 30d.\n');
+  const { content, metadata } = JSON.parse(
+    (await retention('--metadata', 'default', '--json')).stdout,
   );
-  const longer = await set('--metadata', '61d');
+  assert.deepEqual([content, metadata], ['7d', null]);
+  const longer = await retention('--metadata', '61d');
   assert.equal(longer.code, 2);
   assert.match(longer.stderr, /keeps metadata for 60d \(LETTERHAUS_RETENTION_METADATA\)/);
-  const outlives = await set('--metadata', '6d');
+  const outlives = await retention('--metadata', '6d');
   assert.match(outlives.stderr, /Content cannot be kept for longer than metadata/);
-  assert.match((await set('--content', '3')).stderr, /Write days or hours, as 7d or 36h/);
+  assert.match((await retention('--content', '3')).stderr, /Write days or hours, as 7d or 36h/);
 });
 
 test('migrating twice does nothing the second time', async () => {

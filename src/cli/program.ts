@@ -26,6 +26,11 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('../accounts/keys/command.ts')).describeKeys,
   },
   {
+    name: 'members',
+    about: 'list, invite and remove members, change their roles',
+    load: async () => (await import('../accounts/members/command.ts')).describeMembers,
+  },
+  {
     name: 'owner',
     about: 'print a link with which the owner or a locked-out member signs in',
     load: async () => (await import('../accounts/members/owner-command.ts')).describeOwner,
@@ -47,7 +52,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'emails',
-    about: 'list emails, show one with its outcome, cancel or reschedule it',
+    about: 'list and export emails, show one with its outcome, cancel or reschedule it',
     load: async () => (await import('../emails/commands/emails-command.ts')).describeEmails,
   },
   {
@@ -75,6 +80,26 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     name: 'inbound',
     about: 'list and show received bounces, complaints and unmatched mail',
     load: async () => (await import('../inbound/command.ts')).describeInbound,
+  },
+  {
+    name: 'requests',
+    about: 'list requests to the API that failed, and changes',
+    load: async () => (await import('../requests/command.ts')).describeRequests,
+  },
+  {
+    name: 'limits',
+    about: 'show the limits of a project, and what is left of them',
+    load: async () => (await import('../accounts/limits/command.ts')).describeLimits,
+  },
+  {
+    name: 'audit',
+    about: 'list who changed what',
+    load: async () => (await import('../accounts/audit/command.ts')).describeAudit,
+  },
+  {
+    name: 'status',
+    about: 'show whether the service accepts and sends mail, and what needs attention',
+    load: async () => (await import('../operator/status-command.ts')).describeStatus,
   },
   {
     name: 'queue',

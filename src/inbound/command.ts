@@ -1,19 +1,12 @@
 /** `letterhaus inbound`: lists and shows messages received by SMTP, and the status changes they caused. */
-import { type Command, InvalidArgumentError, Option } from 'commander';
-import { findInbound, type InboundMessage, listInbound } from './message-store.ts';
-import { addCommand, type Cli, type Outcome, EXAMPLE_ID } from '../cli/command.ts';
+import { type Command, Option } from 'commander';
+import type { InboundMessage } from '../../sdk/src/api.ts';
+import { type Api, apiCommand, type ApiOptions, listData, orMissing } from '../cli/api.ts';
+import { type Cli, EXAMPLE_ID, type Outcome } from '../cli/command.ts';
+import { countUpTo, firstOf, PAGE_MAX } from '../cli/lists.ts';
 import { type Empty, facts, shortTime, table } from '../cli/table.ts';
-import { withStore } from '../cli/store.ts';
+import { INBOUND_KINDS } from './message-store.ts';
 
-const KINDS = [
-  'bounce',
-  'delay',
-  'complaint',
-  'delivered',
-  'auto_reply',
-  'unsubscribe',
-  'other',
-] as const;
 const LIMIT_MAX = 1_000;
 const NONE_RECEIVED: Empty = {
   says: 'No message has been received. Port 25 is open if LETTERHAUS_INBOUND_PORT is set, and the MX record of send.<domain> has to lead here.',
@@ -27,97 +20,63 @@ const NONE_MATCHES: Empty = {
 };
 
 export function describeInbound(inbound: Command, cli: Cli): void {
-  addCommand(inbound, cli, {
+  apiCommand(inbound, cli, {
     name: 'list',
     about: 'received messages, newest first',
     examples: ['inbound list --kind bounce --limit 100'],
+    mode: 'none',
     run: list,
   })
-    .addOption(new Option('--kind <kind>', 'only messages of this kind').choices(KINDS))
+    .addOption(new Option('--kind <kind>', 'only messages of this kind').choices(INBOUND_KINDS))
     .option('--before <id>', 'only messages received before this one')
-    .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, parseLimit, 30);
-  addCommand(inbound, cli, {
+    .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 30);
+  apiCommand(inbound, cli, {
     name: 'show',
     about: 'one message, as received (its first 256 KB)',
     examples: [`inbound show ${EXAMPLE_ID}`],
+    mode: 'none',
     run: show,
   }).argument('<id>');
 }
 
-type ListOptions = { kind?: string; before?: string; limit: number };
+type ListOptions = ApiOptions & { kind?: InboundMessage['kind']; before?: string; limit: number };
 
-function list(cli: Cli, { kind, before, limit }: ListOptions): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const found = await listInbound(db, {
-      limit: limit + 1,
-      kind: kind ?? null,
-      before: before ?? null,
-    });
-    const page = found.slice(0, limit);
-    const isFiltered = kind !== undefined || before !== undefined;
-    return {
-      data: { object: 'list', data: page.map(asJson), has_more: found.length > limit },
-      text: table(cli, {
-        columns: ['CAME', 'KIND', { heading: 'TO', cut: 1 }, 'EMAIL', 'CHANGED TO', 'ID'],
-        rows: page.map(({ receivedAt, kind: what, recipient, emailId, change, id }) => [
-          shortTime(receivedAt),
-          what,
-          shortened(recipient),
-          emailId ?? '-',
-          change ?? '-',
-          id,
-        ]),
-        none: isFiltered ? NONE_MATCHES : NONE_RECEIVED,
-      }),
-    };
-  });
-}
-
-function show(cli: Cli, _options: object, [id]: [string]): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const found = await findInbound(db, id);
-    if (found === null) {
-      return { failed: `There is no message ${id}.`, code: 'not_found', exitCode: 1 };
-    }
-    const { content, ...message } = found;
-    const head = facts([
-      ['id', message.id],
-      ['came', shortTime(message.receivedAt)],
-      ['from', `${message.sender === '' ? '<>' : message.sender} at ${message.remoteAddress}`],
-      ['to', message.recipient],
-      ['kind', message.kind],
-      ['about', aboutText(message)],
-      ['changed to', message.change ?? 'nothing'],
-      ['size', `${message.sizeBytes} bytes`],
-    ]);
-    const lines = content.toString().split('\n').map(safe).join('\n');
-    return {
-      data: { ...asJson(message), content: content.toString() },
-      text: `${head}\n\n${lines}`,
-    };
-  });
-}
-
-function aboutText({ emailId, position }: InboundMessage): string {
-  return emailId === null ? 'no email of ours' : `email ${emailId}, recipient ${position}`;
-}
-
-function asJson(message: InboundMessage): object {
+async function list({ cli, client }: Api, options: ListOptions): Promise<Outcome> {
+  const { kind, before: after, limit } = options;
+  const query = { kind, after, limit: Math.min(limit + 1, PAGE_MAX) };
+  const { rows, hasMore } = await firstOf(client.operator.inbound(query), limit);
   return {
-    object: 'inbound_message',
-    id: message.id,
-    received_at: message.receivedAt.toISOString(),
-    remote_address: message.remoteAddress,
-    sender: message.sender,
-    recipient: message.recipient,
-    kind: message.kind,
-    project_id: message.projectId,
-    environment: message.environment,
-    email_id: message.emailId,
-    position: message.position,
-    change: message.change,
-    size_bytes: message.sizeBytes,
+    data: listData(rows, hasMore),
+    text: table(cli, {
+      columns: ['CAME', 'KIND', { heading: 'TO', cut: 1 }, 'EMAIL', 'CHANGED TO', 'ID'],
+      rows: rows.map(({ received_at: at, kind: what, recipient, email_id: email, change, id }) => [
+        shortTime(at),
+        what,
+        shortened(recipient),
+        email ?? '-',
+        change ?? '-',
+        id,
+      ]),
+      none: kind !== undefined || after !== undefined ? NONE_MATCHES : NONE_RECEIVED,
+    }),
   };
+}
+
+async function show({ client }: Api, _options: object, [id]: [string]): Promise<Outcome> {
+  const message = await orMissing(client.operator.getInbound(id), `There is no message ${id}.`);
+  const { email_id: emailId, position, sender, remote_address: from } = message;
+  const head = facts([
+    ['id', message.id],
+    ['came', shortTime(message.received_at)],
+    ['from', `${sender === '' ? '<>' : sender} at ${from}`],
+    ['to', message.recipient],
+    ['kind', message.kind],
+    ['about', emailId === null ? 'no email of ours' : `email ${emailId}, recipient ${position}`],
+    ['changed to', message.change ?? 'nothing'],
+    ['size', `${message.size_bytes} bytes`],
+  ]);
+  const lines = message.content.split('\n').map(safe).join('\n');
+  return { data: message, text: `${head}\n\n${lines}` };
 }
 
 /** Shortens a signed return path. */
@@ -128,10 +87,4 @@ function shortened(address: string): string {
 /** Control characters of a received message must not reach the terminal. */
 function safe(line: string): string {
   return line.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, '');
-}
-
-function parseLimit(text: string): number {
-  const limit = Number(text);
-  if (Number.isInteger(limit) && limit >= 1 && limit <= LIMIT_MAX) return limit;
-  throw new InvalidArgumentError(`Write a number from 1 to ${LIMIT_MAX}.`);
 }

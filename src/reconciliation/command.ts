@@ -1,58 +1,31 @@
 /** `letterhaus reconcile`: checks that all accepted mail is accounted for, and shows it day by day. */
-import { setImmediate as turn } from 'node:timers/promises';
 import { type Command, InvalidArgumentError } from 'commander';
-import pino from 'pino';
-import { describeDifference, DIFFERENCES, STATUS_COLUMNS, type Statuses } from './differences.ts';
-import { reconcile, reportProject } from './reconcile.ts';
-import { OperatorEventLog } from '../operator/events.ts';
-import {
-  acknowledgeDay,
-  listReconciledDays,
-  type ReconciledDay,
-  type ReconciliationSummary,
-  readReconciliation,
-} from './day-store.ts';
-import { checkSoon } from './reconciliation-store.ts';
-import type { Database } from '../database/database.ts';
-import { listAllProjects } from '../accounts/projects/project-store.ts';
-import {
-  addCommand,
-  type Cli,
-  type Failure,
-  isFailure,
-  type Outcome,
-  runnable,
-  usageFailure,
-} from '../cli/command.ts';
-import { chooseProject, type ProjectOptions, projectOption, withStore } from '../cli/store.ts';
+import type { ReconciledDay } from '../../sdk/src/api.ts';
+import { type Api, apiCommand, type ApiOptions, apiRunnable } from '../cli/api.ts';
+import type { Cli, Outcome } from '../cli/command.ts';
 import { table } from '../cli/table.ts';
+import { STATUS_COLUMNS } from './differences.ts';
 
-const SHOWN_DAYS = 14;
-const SHOWN_MAX = 1_000;
-const DAY_MS = 86_400_000;
-
-type Options = { project?: string; day?: string };
+type Options = ApiOptions & { day?: string };
 
 export function describeReconcile(command: Command, cli: Cli): void {
   command.enablePositionalOptions();
-  command
-    .option('--day <date>', 'count this day again, also today', parseDay)
-    .addOption(projectOption().default(undefined, 'all'));
-  runnable(command, cli, {
+  command.option('--day <date>', 'count this day again, also today', parseDay);
+  apiRunnable(command, cli, {
     examples: ['reconcile', 'reconcile --day 2026-11-24', 'reconcile --project shop --json'],
     notes:
-      'Without --day it checks what is due and walks over the queue, and shows the last 14 days. The exit code is 1\n' +
-      'when there is a difference that is not acknowledged. Nothing is repaired.',
+      'Of all projects unless --project names one. Without --day it checks what is due and walks over the queue, and\n' +
+      'shows the last 14 days. The exit code is 1 when there is a difference that is not acknowledged. Nothing is repaired.',
+    mode: 'of_id',
     run: check,
   });
-  addCommand(command, cli, {
+  apiCommand(command, cli, {
     name: 'acknowledge',
     about: 'end the alarm about the differences of a day, which are known',
     examples: ['reconcile acknowledge --day 2026-11-24'],
+    mode: 'of_id',
     run: acknowledge,
-  })
-    .requiredOption('--day <date>', 'the day', parseDay)
-    .addOption(projectOption().default(undefined, 'all'));
+  }).requiredOption('--day <date>', 'the day', parseDay);
 }
 
 function parseDay(text: string): string {
@@ -61,77 +34,34 @@ function parseDay(text: string): string {
   throw new InvalidArgumentError('Write a date, as 2026-11-24.');
 }
 
-function check(cli: Cli, options: Options): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const scope = await chosen(db, options);
-    if (isFailure(scope)) return scope;
-    const { projectId } = scope;
-    const { day } = options;
-    if (day !== undefined) {
-      if (day > (await readReconciliation(db)).today)
-        return usageFailure(`${day} has not begun (UTC).`);
-      await countAgain(db, { day, projectId });
-    }
-    await using operatorEvents = quietly(db, cli);
-    const rest = async (): Promise<boolean> => turn(true);
-    await reconcile({ db, operatorEvents, rest }, { projectId, walksQueue: true });
-    const summary = await readReconciliation(db);
-    const listed = await listReconciledDays(db, rangeOf(summary, { day, projectId }), SHOWN_MAX);
-    const days = listed.filter(
-      ({ recipients, differences, checkedAt }) =>
-        recipients > 0 || differences.length > 0 || checkedAt === null,
-    );
-    const isDiffering = days.some(isAlarm);
-    return {
-      data: { object: 'list', data: days.map(toJson), has_more: listed.length === SHOWN_MAX },
-      text: [daysTable(cli, days, day), ...explanations(days)].join('\n'),
-      ...(isDiffering && { exitCode: 1 as const }),
-    };
-  });
+async function check(api: Api, options: Options): Promise<Outcome> {
+  const { cli, client } = api;
+  const { day } = options;
+  const of = { project_id: await projectOf(api, options) };
+  let asked: Parameters<typeof client.operator.checkReconciliation>[0] = { walks_queue: true, day };
+  while (!(await client.operator.checkReconciliation({ ...asked, ...of })).is_complete) asked = {};
+  const range = day === undefined ? {} : { from: day, to: day };
+  const days = await client.operator.reconciledDays({ ...range, ...of });
+  const differing = days.data.filter(({ state }) => state === 'differs');
+  return {
+    data: days,
+    text: [daysTable(cli, days.data, day), ...differing.flatMap(explanation)].join('\n'),
+    ...(differing.length > 0 && { exitCode: 1 as const }),
+  };
 }
 
-/** null: all projects. */
-async function chosen(
-  db: Database,
-  { project }: ProjectOptions,
-): Promise<{ projectId: string | null } | Failure> {
-  if (project === undefined) return { projectId: null };
-  const found = await chooseProject(db, project);
-  return isFailure(found) ? found : { projectId: found.id };
+/** Absent: all projects. */
+async function projectOf(api: Api, { project }: ApiOptions): Promise<string | undefined> {
+  if (project === undefined) return undefined;
+  // Its answer says which project that is, or why none.
+  await api.client.projects.limits();
+  return api.answeredBy().projectId ?? undefined;
 }
-
-/** Also a day that is not over. */
-async function countAgain(
-  db: Database,
-  { day, projectId }: { day: string; projectId: string | null },
-): Promise<void> {
-  const projects =
-    projectId === null ? (await listAllProjects(db)).map(({ id }) => id) : [projectId];
-  for (const id of projects) await checkSoon(db, { projectId: id, day });
-}
-
-function rangeOf(
-  { through }: ReconciliationSummary,
-  { day, projectId }: { day: string | undefined; projectId: string | null },
-) {
-  if (day !== undefined) return { from: day, to: day, projectId };
-  const first = new Date(Date.parse(through) - (SHOWN_DAYS - 1) * DAY_MS);
-  // Also days that are not over, which the walk over the queue found.
-  return { from: first.toISOString().slice(0, 10), to: '9999-12-31', projectId };
-}
-
-/** The command prints what the log of the service would have. */
-function quietly(db: Database, { world }: Cli): OperatorEventLog {
-  return new OperatorEventLog({ db, world, log: pino({ level: 'silent' }) });
-}
-
-const isAlarm = ({ differences, acknowledgedAt }: ReconciledDay): boolean =>
-  differences.length > 0 && acknowledgedAt === null;
 
 /** Columns of statuses that nothing has are left out. */
 function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | undefined): string {
   const shown = STATUS_COLUMNS.filter((status) =>
-    days.some((day) => (day.statuses[status] ?? 0) > 0),
+    days.some(({ statuses }) => (statuses[status] ?? 0) > 0),
   );
   return table(cli, {
     columns: [
@@ -144,11 +74,11 @@ function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | und
     ],
     rows: days.map((day) => [
       day.day,
-      day.projectName,
+      day.project,
       String(day.emails),
       String(day.recipients),
       ...shown.map((status) => String(day.statuses[status] ?? 0)),
-      stateOf(day),
+      STATES[day.state],
     ]),
     none:
       asked === undefined
@@ -157,57 +87,25 @@ function daysTable(cli: Cli, days: readonly ReconciledDay[], asked: string | und
   });
 }
 
-function stateOf(day: ReconciledDay): string {
-  if (day.differences.length > 0) return isAlarm(day) ? 'DIFFERENCE' : 'acknowledged';
-  if (day.checkedAt === null) return day.isWaiting ? 'not checked yet' : 'removed before';
-  return (day.statuses.open ?? 0) > 0 ? 'accounted for, open' : 'accounted for';
+const STATES: Readonly<Record<ReconciledDay['state'], string>> = {
+  differs: 'DIFFERENCE',
+  acknowledged: 'acknowledged',
+  not_checked: 'not checked yet',
+  removed: 'removed before',
+  accounted_for_open: 'accounted for, open',
+  accounted_for: 'accounted for',
+};
+
+function explanation({ day, project, differences }: ReconciledDay): string[] {
+  const sentences = differences.flatMap(({ message, remedy }) => [`  ${message}`, `    ${remedy}`]);
+  return ['', `${day}, ${project}:`, ...sentences];
 }
 
-function explanations(days: readonly ReconciledDay[]): string[] {
-  return days
-    .filter(isAlarm)
-    .flatMap(({ day, projectName, differences }) => [
-      '',
-      `${day}, ${projectName}:`,
-      ...differences.flatMap((difference) => [
-        `  ${describeDifference(difference)}`,
-        `    ${DIFFERENCES[difference.kind].toDo}`,
-      ]),
-    ]);
-}
-
-function toJson(one: ReconciledDay): object {
-  const { projectId, projectName, day, checkedAt, acknowledgedAt, differences } = one;
-  const statuses: Partial<Statuses> = one.statuses;
+async function acknowledge(api: Api, options: Options & { day: string }): Promise<Outcome> {
+  const { day } = options;
+  const which = { day, project_id: await projectOf(api, options) };
   return {
-    day,
-    project_id: projectId,
-    project: projectName,
-    state: stateOf(one),
-    checked_at: checkedAt,
-    emails: one.emails,
-    recipients: one.recipients,
-    statuses,
-    differences,
-    acknowledged_at: acknowledgedAt,
+    data: await api.client.operator.acknowledgeReconciliation(which),
+    text: `The differences of ${day} are acknowledged; further ones of this day are reported again.`,
   };
-}
-
-function acknowledge(cli: Cli, options: Options & { day: string }): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const scope = await chosen(db, options);
-    if (isFailure(scope)) return scope;
-    const { day } = options;
-    const projects = await acknowledgeDay(db, { ...scope, day });
-    if (projects.length === 0) {
-      const failed = `There is no difference of ${day} to acknowledge; \`letterhaus reconcile\` lists them.`;
-      return { failed, code: 'not_found', exitCode: 1 };
-    }
-    await using operatorEvents = quietly(db, cli);
-    for (const id of projects) await reportProject({ db, operatorEvents }, id);
-    return {
-      data: { object: 'reconciliation_acknowledged', day, projects },
-      text: `The differences of ${day} are acknowledged; further ones of this day are reported again.`,
-    };
-  });
 }

@@ -1,52 +1,44 @@
 /** `letterhaus retention`: shows what the removal of old data waits for, and confirms it. */
 import type { Command } from 'commander';
-import { addCommand, type Cli, type Outcome, runnable, usageFailure } from '../cli/command.ts';
+import type { RetentionState } from '../../sdk/src/api.ts';
+import { type Api, apiCommand, type ApiOptions, apiRunnable } from '../cli/api.ts';
+import { type Cli, confirmed, type Outcome } from '../cli/command.ts';
 import { shortTime } from '../cli/table.ts';
-import { withStore } from '../cli/store.ts';
-import { showPeriod } from '../core/retention.ts';
-import { confirmRemoval, readRetentionState, type RetentionState } from './clock-store.ts';
 
 export function describeRetention(retention: Command, cli: Cli): void {
   retention.enablePositionalOptions();
-  runnable(retention, cli, { examples: ['retention', 'retention confirm --yes'], run: show });
-  addCommand(retention, cli, {
+  apiRunnable(retention, cli, {
+    examples: ['retention', 'retention confirm --yes'],
+    mode: 'none',
+    run: show,
+  });
+  apiCommand(retention, cli, {
     name: 'confirm',
     about: 'let the service remove all that is due, at its next check',
     examples: ['retention confirm --yes'],
+    mode: 'none',
     run: confirm,
   }).option('--yes', 'do not ask for confirmation');
 }
 
-function show(cli: Cli): Promise<Outcome> {
-  return withStore(cli, async ({ db, config }) => {
-    const { contentH, metadataH } = config.retention;
-    const state = await readRetentionState(db);
-    const { ranAt, hold, waiting } = state;
-    return {
-      data: {
-        object: 'retention',
-        content: showPeriod(contentH),
-        metadata: showPeriod(metadataH),
-        ran_at: ranAt,
-        held_until: hold?.until ?? null,
-        waiting,
-      },
-      text: [
-        `Content is kept for ${showPeriod(contentH)}, metadata for ${showPeriod(metadataH)}.`,
-        `Last check: ${shortTime(ranAt)}.`,
-        ...reasons(state),
-      ].join('\n'),
-    };
-  });
+async function show({ client }: Api): Promise<Outcome> {
+  const state = await client.operator.retention();
+  const text = [
+    `Content is kept for ${state.content}, metadata for ${state.metadata}.`,
+    `Last check: ${shortTime(state.ran_at)}.`,
+    ...reasons(state),
+  ].join('\n');
+  return { data: state, text };
 }
 
-function reasons({ hold, waiting }: RetentionState): string[] {
+function reasons(state: RetentionState): string[] {
+  const { held_until: until, clock_moved_s: movedS, waiting } = state;
   const lines: string[] = [];
-  if (hold !== null) {
-    const hours = Math.round(Math.abs(hold.movedS) / 3600);
-    const direction = hold.movedS < 0 ? 'back' : 'forward';
+  if (until !== null && movedS !== null) {
+    const hours = Math.round(Math.abs(movedS) / 3600);
+    const direction = movedS < 0 ? 'back' : 'forward';
     lines.push(
-      `Nothing is removed until ${shortTime(hold.until)}: the clock of the database moved ${direction} by ${hours} hours.`,
+      `Nothing is removed until ${shortTime(until)}: the clock of the database moved ${direction} by ${hours} hours.`,
     );
   }
   if (waiting.length > 0) {
@@ -58,19 +50,18 @@ function reasons({ hold, waiting }: RetentionState): string[] {
   return [...lines, 'To remove what is due now: letterhaus retention confirm'];
 }
 
-function confirm(cli: Cli, { yes }: { yes?: true }): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    if (yes !== true) {
-      if (cli.confirm === undefined)
-        return usageFailure('Removed mail cannot be restored; confirm with --yes.');
-      if (!(await cli.confirm('Remove all mail that is past its retention permanently?'))) {
-        return { failed: 'Nothing was confirmed.', code: 'usage_error', exitCode: 1 };
-      }
-    }
-    await confirmRemoval(db);
-    return {
-      data: { object: 'retention_confirmed' },
-      text: 'The running service removes what is due at its next check, within ten minutes.',
-    };
+async function confirm(
+  { cli, client }: Api,
+  { yes }: ApiOptions & { yes?: true },
+): Promise<Outcome> {
+  const refusal = await confirmed(cli, yes, {
+    needs: 'Removed mail cannot be restored; confirm with --yes.',
+    asks: 'Remove all mail that is past its retention permanently?',
+    otherwise: 'Nothing was confirmed.',
   });
+  if (refusal !== null) return refusal;
+  return {
+    data: await client.operator.confirmRetention(),
+    text: 'The running service removes what is due at its next check, within ten minutes.',
+  };
 }

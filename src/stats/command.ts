@@ -1,6 +1,7 @@
 /** `letterhaus stats`: counts emails by delivery status, as a table that fits the terminal. */
 import { type Command, Option } from 'commander';
-import { isRefusal } from '../core/refusals.ts';
+import { type Api, type ApiOptions, apiRunnable } from '../cli/api.ts';
+import { type Cli, type Outcome, parseTime } from '../cli/command.ts';
 import {
   COUNTERS,
   type Counter,
@@ -9,22 +10,12 @@ import {
   type StatsDimension,
   type StatsGranularity,
 } from './counts.ts';
-import { reportStats, type StatsReport } from './stats.ts';
-import { type Cli, failure, isFailure, type Outcome, parseTime, runnable } from '../cli/command.ts';
 import { shortTime, table } from '../cli/table.ts';
-import {
-  chooseScope,
-  modeOption,
-  projectOption,
-  type ScopeOptions,
-  withStore,
-} from '../cli/store.ts';
+import type { StatsReport } from './stats.ts';
 
 export function describeStats(stats: Command, cli: Cli): void {
   const time = (text: string): Date => parseTime(text, cli.world.now());
   stats
-    .addOption(projectOption())
-    .addOption(modeOption().default('live'))
     .option('--from <time>', '6h, 7d ago, or a time or date (default: 24 hours, 30 days)', time)
     .option('--to <time>', 'the same (default: now)', time)
     .addOption(
@@ -37,29 +28,27 @@ export function describeStats(stats: Command, cli: Cli): void {
         STATS_DIMENSIONS,
       ),
     );
-  runnable(stats, cli, {
+  apiRunnable(stats, cli, {
     examples: ['stats --granularity hour --from 6h', 'stats --from 7d --by provider'],
     notes:
       'Without --by a line for each hour or day, with it the sums of each value. Times are in UTC.',
+    mode: 'live',
     run,
   });
 }
 
-type Options = ScopeOptions & {
+type Options = ApiOptions & {
   from?: Date;
   to?: Date;
   granularity: StatsGranularity;
   by?: StatsDimension;
 };
 
-function run(cli: Cli, options: Options): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const scope = await chooseScope(db, options);
-    if (isFailure(scope)) return scope;
-    const report = await reportStats(db, scope, options, cli.world.now());
-    if (isRefusal(report)) return failure(report);
-    return { data: report, text: statsText(cli, report, options.mode) };
-  });
+async function run({ cli, client, mode }: Api, options: Options): Promise<Outcome> {
+  const { from, to, granularity, by } = options;
+  const range = { from: from?.toISOString(), to: to?.toISOString() };
+  const report = await client.stats.get({ ...range, granularity, by });
+  return { data: report, text: statsText(cli, report, mode ?? 'live') };
 }
 
 /** Always shown, the others where they are not zero. In the order in which they are dropped, last first. */

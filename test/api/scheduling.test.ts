@@ -135,6 +135,8 @@ test('scheduled emails are listed by status until their time', async () => {
   await service.clock.advance({ hours: 1 });
   assert.deepEqual([await listed('scheduled'), await listed('queued')], [[], [id]]);
   await service.cliJson('queue', 'drop', '--email', id, '--yes');
+  await service.clock.advance({ minutes: 1 });
+  await service.waitForStatus(id, 'canceled');
   assert.deepEqual(await listed('canceled'), [id]);
 });
 

@@ -19,8 +19,11 @@ import {
 import type { Database, Queryable } from '../../database/database.ts';
 import { makeToken } from '../sign-in/tokens.ts';
 
-/** The member who does it; the role is read in the transaction, because another one may take it away. */
-export type Actor = { organizationId: string; memberId: string };
+/**
+ * The member who does it; the role is read in the transaction, because another one may take it away. null: the operator
+ * of the machine.
+ */
+export type Actor = { organizationId: string; memberId: string | null };
 
 const NO_MEMBER: Refusal = {
   refused: 'not_found',
@@ -70,6 +73,8 @@ export function removeMember(
   });
 }
 
+const MACHINE = { role: 'owner' } as const;
+
 /** `by`: the role of the actor, who may change this member. */
 async function lockedMember(
   tx: Queryable,
@@ -77,7 +82,8 @@ async function lockedMember(
   id: string,
 ): Promise<{ member: Member; by: Role } | Refusal> {
   await lockMembers(tx);
-  const actor = await findMember(tx, { organizationId, id: memberId });
+  const actor =
+    memberId === null ? MACHINE : await findMember(tx, { organizationId, id: memberId });
   const member = await findMember(tx, { organizationId, id });
   if (actor === null || !includesRole(actor.role, 'admin')) return ONLY_ADMINS;
   if (member === null) return NO_MEMBER;

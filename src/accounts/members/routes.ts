@@ -1,6 +1,7 @@
 /** Members and invitations. For sessions only: a key belongs to a project, members to the organization. */
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { invite, removeMember, setRole } from './members.ts';
+import { type Actor, invite, removeMember, setRole } from './members.ts';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
 import { isId } from '../../database/ids.ts';
 import {
@@ -11,6 +12,7 @@ import {
 } from './invitation-store.ts';
 import { listMembers, type Member } from './member-store.ts';
 import { refuse } from '../../http/errors.ts';
+import { isMachines } from '../../http/machine.ts';
 import { pageAnswer, pageFrom } from '../../http/list.ts';
 import {
   deleted,
@@ -74,7 +76,7 @@ function registerMembers(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const wanted = { id: request.params.id, role: request.body.role };
       if (!isId(wanted.id)) return refuse(reply, NO_MEMBER);
-      const changed = await setRole(db, sessionOf(request), wanted);
+      const changed = await setRole(db, actorOf(request), wanted);
       return isRefusal(changed) ? refuse(reply, changed) : toWire(changed);
     },
   });
@@ -95,7 +97,7 @@ function registerMembers(app: App, { db }: HttpServices): void {
     handler: async (request, reply) => {
       const { id } = request.params;
       if (!isId(id)) return refuse(reply, NO_MEMBER);
-      const removed = await removeMember(db, sessionOf(request), id);
+      const removed = await removeMember(db, actorOf(request), id);
       if (isRefusal(removed)) return refuse(reply, removed);
       return { object: 'member' as const, id, deleted: true as const };
     },
@@ -180,6 +182,11 @@ function registerAcceptance(app: App, services: HttpServices): void {
       return begin(signedIn, { app, services }, request, reply);
     },
   });
+}
+
+function actorOf(request: FastifyRequest): Actor {
+  const session = sessionOf(request);
+  return isMachines(session) ? { ...session, memberId: null } : session;
 }
 
 const NO_MEMBER: Refusal = { refused: 'not_found', message: 'There is no member with this id.' };

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { describeAlert } from '../../reputation/alert.ts';
 import { isId } from '../../database/ids.ts';
 import { callerOf } from '../../http/access.ts';
-import { isOfMachine } from '../../http/machine.ts';
+import { isMachines, isOfMachine } from '../../http/machine.ts';
 import { notFound } from '../../http/errors.ts';
 import {
   doc,
@@ -49,8 +49,9 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
       response: { 201: project, ...failures(400, 404, 409, 413, 415, 422) },
     },
     handler: async (request, reply) => {
-      const { organizationId } = sessionOf(request);
-      await roomForProject(db, organizationId);
+      const session = sessionOf(request);
+      const { organizationId } = session;
+      if (!isMachines(session)) await roomForProject(db, organizationId);
       const made = await createProject(db, organizationId, request.body.name);
       return reply.code(201).send(toWire(made, []));
     },

@@ -1,63 +1,61 @@
 /** `letterhaus queue`: shows waiting mail per provider; retries, holds, releases and drops it. */
-import { hostname } from 'node:os';
 import { type Command, InvalidArgumentError } from 'commander';
+import type { Queue, QueueDrop } from '../../../sdk/src/api.ts';
+import type { Letterhaus } from '../../../sdk/src/client.ts';
+import { LetterhausError } from '../../../sdk/src/errors.ts';
+import { type Api, apiCommand, type ApiOptions, apiRunnable } from '../../cli/api.ts';
 import {
-  addCommand,
   type Cli,
+  confirmed,
+  EXAMPLE_ID,
   type Failure,
   isFailure,
   type Outcome,
   parseRecipientDomain,
-  runnable,
   usageFailure,
-  EXAMPLE_ID,
 } from '../../cli/command.ts';
+import { countUpTo } from '../../cli/lists.ts';
 import { shortTime, table } from '../../cli/table.ts';
-import {
-  chooseProject,
-  projectOption,
-  type ProjectOptions,
-  type Store,
-  withStore,
-} from '../../cli/store.ts';
-import { dropFromQueue } from './drop.ts';
 import { isId } from '../../database/ids.ts';
-import { shownState } from '../shaping/provider-state.ts';
-import { type ProviderState, readProviderStates } from '../shaping/provider-state-store.ts';
-import {
-  changeQueueStep,
-  type ProviderInQueue,
-  providersInQueue,
-  QUEUE_START,
-  type QueueChange,
-  type QueuePlace,
-  type QueueSelector,
-  type QueueStep,
-  WHOLE_QUEUE,
-} from './change-store.ts';
 
 const PROVIDERS_SHOWN = 30;
 const PROVIDERS_MAX = 10_000;
 
 export function describeQueue(queue: Command, cli: Cli): void {
   queue.enablePositionalOptions();
-  runnable(queue, cli, { examples: ['queue', 'queue retry --domain example.org'], run: show })
-    .addOption(projectOption())
-    .option('--limit <n>', 'how many providers', parseCount, PROVIDERS_SHOWN);
-  for (const [name, { about }] of Object.entries(CHANGES)) {
-    const run = (io: Cli, options: Selection) => change(io, name as QueueChange, options);
-    const examples = [`queue ${name} --domain example.org`, `queue ${name} --all`] as const;
-    selectable(addCommand(queue, cli, { name, about, examples, run }));
+  const examples = ['queue', 'queue retry --domain example.org'] as const;
+  apiRunnable(queue, cli, { examples, mode: 'both', run: show }).option(
+    '--limit <n>',
+    'how many providers',
+    countUpTo(PROVIDERS_MAX),
+    PROVIDERS_SHOWN,
+  );
+  for (const name of ['retry', 'hold', 'release'] as const) {
+    const command = apiCommand(queue, cli, {
+      name,
+      about: CHANGES[name].about,
+      examples: [`queue ${name} --domain example.org`, `queue ${name} --all`],
+      mode: 'both',
+      run: (api, options: Selection) => change(api, name, options),
+    });
+    selectable(command);
   }
-  const about = 'cancel it, with events and webhooks';
   selectable(
-    addCommand(queue, cli, {
+    apiCommand(queue, cli, {
       name: 'drop',
-      about,
+      about: 'cancel it after a minute, with events and webhooks',
       examples: [`queue drop --email ${EXAMPLE_ID}`, 'queue drop --domain example.org --yes'],
+      mode: 'both',
       run: drop,
     }),
   ).option('--yes', 'do not ask for confirmation');
+  apiCommand(queue, cli, {
+    name: 'undo',
+    about: 'undo a drop, within its minute',
+    examples: [`queue undo ${EXAMPLE_ID}`],
+    mode: 'of_id',
+    run: undo,
+  }).argument('<id>', 'the drop');
 }
 
 function selectable(command: Command): Command {
@@ -65,37 +63,33 @@ function selectable(command: Command): Command {
     .option('--email <id>', 'the recipients of this email', parseId)
     .option('--domain <domain>', 'recipients at this domain', parseRecipientDomain)
     .option('--provider <provider>', 'what waits for this provider, as in the list')
-    .addOption(projectOption())
     .option('--all', 'everything in the queue');
 }
 
-function show(cli: Cli, options: ProjectOptions & { limit: number }): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const project = options.project === undefined ? null : await chooseProject(db, options.project);
-    if (project !== null && isFailure(project)) return project;
-    const filter = { projectId: project?.id ?? null, limit: options.limit };
-    const { providers, total } = await providersInQueue(db, filter);
-    const states = new Map((await readProviderStates(db)).map((state) => [state.provider, state]));
-    const rows = providers.map((provider) => ({
-      ...provider,
-      state: states.get(provider.provider) ?? null,
-    }));
-    const more = total - providers.length;
-    return {
-      data: { object: 'list', data: rows.map(providerJson), has_more: more > 0 },
-      text: `${providerTable(cli, rows)}${more > 0 ? `\n… and ${more} more; --limit shows them` : ''}`,
-    };
-  });
+type Part = { client: Letterhaus; scope: 'project' | 'organization' };
+
+/** All projects at once, or each environment of one. */
+async function partsOf(api: Api, { project, mode }: ApiOptions): Promise<Part[]> {
+  if (api.isOperator && project === undefined && mode === undefined) {
+    return [{ client: api.of({ project: '*' }), scope: 'organization' }];
+  }
+  return (await api.all()).map(({ client }) => ({ client, scope: 'project' }));
 }
 
-type ShownProvider = ProviderInQueue & { state: ProviderState | null };
+async function show(api: Api, options: ApiOptions & { limit: number }): Promise<Outcome> {
+  const parts = await partsOf(api, options);
+  const queues = await Promise.all(parts.map(({ client, scope }) => client.queue.get({ scope })));
+  const text = queues.map((queue) => queueText(api.cli, queue, options.limit)).join('\n\n');
+  return { data: queues.length === 1 ? queues[0] : { object: 'list', data: queues }, text };
+}
 
-function providerTable(cli: Cli, providers: readonly ShownProvider[]): string {
-  return table(cli, {
+function queueText(cli: Cli, queue: Queue, limit: number): string {
+  const { providers, has_more: hasMore, measured_at: now, drops } = queue;
+  const shown = providers.slice(0, limit);
+  const lines = table(cli, {
     columns: [
       { heading: 'PROVIDER', cut: 2 },
-      'PROJECTS',
-      'DEPTH',
+      'WAITING',
       'DUE',
       'OLDEST',
       'HELD',
@@ -103,16 +97,15 @@ function providerTable(cli: Cli, providers: readonly ShownProvider[]): string {
       'STATE',
       { heading: 'WHY', wraps: true },
     ],
-    rows: providers.map((provider) => [
-      provider.provider,
-      String(provider.projects),
-      String(provider.depth),
-      String(provider.due),
-      provider.oldestS === null ? '-' : shortDuration(provider.oldestS),
-      String(provider.held),
-      shortTime(provider.nextDueAt),
-      stateOf(provider),
-      provider.state?.reason ?? '-',
+    rows: shown.map((one) => [
+      one.provider,
+      String(one.waiting),
+      String(one.due),
+      one.oldest_due_at === null ? '-' : between(one.oldest_due_at, now),
+      String(one.held),
+      shortTime(one.next_due_at),
+      stateOf(one, now),
+      one.limit?.message ?? '-',
     ]),
     none: {
       says: 'The queue is empty: no email waits.',
@@ -120,139 +113,137 @@ function providerTable(cli: Cli, providers: readonly ShownProvider[]): string {
       command: 'emails list',
     },
   });
+  const more = providers.length - shown.length;
+  return [
+    lines,
+    ...(more > 0 ? [`… and ${more}${hasMore ? ' or' : ''} more; --limit shows them`] : []),
+    ...drops.map((one) => dropText(cli, one)),
+  ].join('\n');
 }
 
-function stateOf({ depth, held, state }: ShownProvider): string {
-  if (held === depth) return 'held';
+function stateOf(
+  { waiting, held, state, state_until: until }: Queue['providers'][number],
+  now: string,
+) {
+  if (held === waiting) return 'held';
   if (state === null) return '-';
-  const shown = shownState(state.state);
-  return state.forMs === null ? shown : `${shown} ${shortDuration(state.forMs / 1000)}`;
+  return until === null ? state : `${state} ${between(now, until)}`;
 }
 
-function providerJson(provider: ShownProvider) {
-  return {
-    object: 'provider',
-    provider: provider.provider,
-    projects: provider.projects,
-    depth: provider.depth,
-    with_workers: provider.withWorkers,
-    due: provider.due,
-    oldest_due_s: provider.oldestS === null ? null : Math.round(provider.oldestS),
-    held: provider.held,
-    next_due_at: provider.nextDueAt,
-    state: provider.state && shownState(provider.state.state),
-    reason: provider.state?.reason ?? null,
-    state_for_s: provider.state?.forMs == null ? null : Math.round(provider.state.forMs / 1000),
-    connections: provider.state?.connectionsOpen ?? null,
-    connections_max: provider.state?.connectionsMax ?? null,
-  };
-}
-
-type Selection = ProjectOptions & {
+type Selection = ApiOptions & {
   email?: string;
   domain?: string;
   provider?: string;
   all?: true;
 };
+type Change = 'retry' | 'hold' | 'release';
 
-const CHANGES: Readonly<Record<QueueChange, { about: string; done: string }>> = {
+const CHANGES: Readonly<Record<Change, { about: string; done: string }>> = {
   retry: { about: 'make it due now', done: 'due now' },
   hold: { about: 'do not attempt it until it is released', done: 'held' },
   release: { about: 'attempt held mail again', done: 'released' },
 };
 
-function change(cli: Cli, kind: QueueChange, options: Selection): Promise<Outcome> {
-  return withStore(cli, async (store) => {
-    const selector = await selectorOf(store, options);
-    if (isFailure(selector)) return selector;
-    const steps = changeSteps(store, kind, selector);
-    return report(cli, steps, { kind, done: CHANGES[kind].done, selector });
-  });
-}
-
-async function* changeSteps(
-  { db }: Store,
-  kind: QueueChange,
-  selector: QueueSelector,
-): AsyncGenerator<QueueStep> {
-  let from: QueuePlace | null = QUEUE_START;
-  while (from !== null) {
-    const step: QueueStep = await changeQueueStep(db, kind, { selector, from });
-    yield step;
-    from = step.next;
+async function change(api: Api, kind: Change, options: Selection): Promise<Outcome> {
+  const selection = selectionOf(options);
+  if (isFailure(selection)) return selection;
+  const { done } = CHANGES[kind];
+  const sum = { found: 0, busy: 0, changed: 0 };
+  for (const { client, scope } of await partsOf(api, options)) {
+    let from: string | undefined;
+    do {
+      const asked = client.queue[kind]({ ...selection, scope, from });
+      const step = await asked.catch(nullIfMissing);
+      if (step === null) break;
+      sum.found += step.found;
+      sum.busy += step.busy;
+      sum.changed += step.changed;
+      from = step.next ?? undefined;
+      if (from !== undefined) api.cli.err(`${sum.changed} of ${sum.found} ${done} so far\n`);
+    } while (from !== undefined);
   }
+  if (sum.found === 0 && options.email !== undefined) return nothingOf(options.email);
+  const checked =
+    kind === 'retry' ? '; the worker releases within a minute those that it does not hold' : '';
+  return {
+    data: { object: 'queue_change', change: kind, ...sum },
+    text: `${sum.changed} of ${sum.found} waiting recipients ${done}${busyText(sum.busy, checked)}.`,
+  };
 }
 
-function drop(cli: Cli, options: Selection & { yes?: true }): Promise<Outcome> {
-  return withStore(cli, async (store) => {
-    const selector = await selectorOf(store, options);
-    if (isFailure(selector)) return selector;
-    if (options.yes !== true) {
-      if (cli.confirm === undefined)
-        return usageFailure('Dropped mail cannot be restored; confirm with --yes.');
-      if (!(await cli.confirm('Remove this mail from the queue permanently?'))) {
-        return { failed: 'Nothing was dropped.', code: 'usage_error', exitCode: 1 };
-      }
-    }
-    const here = { host: hostname(), pid: process.pid };
-    const steps = dropFromQueue({ db: store.db, world: cli.world, process: here }, selector);
-    return report(cli, steps, { kind: 'drop', done: 'dropped', selector });
+async function drop(api: Api, options: Selection & { yes?: true }): Promise<Outcome> {
+  const selection = selectionOf(options);
+  if (isFailure(selection)) return selection;
+  const refusal = await confirmed(api.cli, options.yes, {
+    needs: 'Dropped mail is canceled; confirm with --yes.',
+    asks: 'Drop this mail from the queue?',
+    otherwise: 'Nothing was dropped.',
   });
+  if (refusal !== null) return refusal;
+  const drops: QueueDrop[] = [];
+  for (const { client, scope } of await partsOf(api, options)) {
+    const made = await client.queue.drop({ ...selection, scope }).catch(nullIfMissing);
+    if (made !== null) drops.push(made);
+  }
+  if (drops.length === 0 && options.email !== undefined) return nothingOf(options.email);
+  return {
+    data: drops.length === 1 ? drops[0] : { object: 'list', data: drops },
+    text: drops.map((one) => dropText(api.cli, one)).join('\n'),
+  };
 }
 
-async function selectorOf(
-  { db }: Store,
-  { email, domain, provider, project, all }: Selection,
-): Promise<QueueSelector | Failure> {
-  const isNarrow = [email, domain, provider, project].some((one) => one !== undefined);
-  if (!isNarrow && all !== true) {
+function dropText({ program }: Cli, made: QueueDrop): string {
+  const { id, found, busy, changed, is_complete: isComplete, drops_at: at } = made;
+  const rest = isComplete ? '' : ', and the rest of what matches';
+  const held = `${changed} of ${found} waiting recipients${rest} are dropped at ${shortTime(at)}${busyText(busy)}.`;
+  return changed === 0 ? held : `${held}\nTo undo that before:\n  ${program} queue undo ${id}`;
+}
+
+async function undo(api: Api, _: object, [id]: [string]): Promise<Outcome> {
+  const client = api.isOperator ? api.of({ project: '*' }) : api.client;
+  const undone = await client.queue.undoDrop(id);
+  return { data: undone, text: `The drop is undone: ${undone.changed} recipients wait again.` };
+}
+
+type Selected = { email_id?: string; domain?: string; provider?: string; all?: true };
+
+function selectionOf({ email, domain, provider, all, project }: Selection): Selected | Failure {
+  const isNarrow = [email, domain, provider].some((one) => one !== undefined);
+  if (!isNarrow && project === undefined && all !== true) {
     return usageFailure(
       'Select recipients with --email, --domain, --provider, --project (all that are given must match) or --all.',
     );
   }
-  if (isNarrow && all === true)
+  if ((isNarrow || project !== undefined) && all === true) {
     return usageFailure(
       '--all cannot be combined with --email, --domain, --provider or --project.',
     );
-  const chosen = project === undefined ? null : await chooseProject(db, project);
-  if (chosen !== null && isFailure(chosen)) return chosen;
-  const what = { emailId: email ?? null, domain: domain ?? null, provider: provider ?? null };
-  return { ...WHOLE_QUEUE, ...what, projectId: chosen?.id ?? null };
-}
-
-/** Recipients between progress lines on stderr. */
-const PROGRESS_EVERY = 10_000;
-
-async function report(
-  cli: Cli,
-  steps: AsyncIterable<QueueStep>,
-  { kind, done, selector }: { kind: string; done: string; selector: QueueSelector },
-): Promise<Outcome> {
-  const sum = { found: 0, busy: 0, changed: 0 };
-  let reported = 0;
-  for await (const { found, busy, changed } of steps) {
-    sum.found += found;
-    sum.busy += busy;
-    sum.changed += changed;
-    if (sum.found < reported + PROGRESS_EVERY) continue;
-    reported = sum.found;
-    cli.err(`${sum.changed} of ${sum.found} ${done} so far\n`);
   }
-  if (sum.found === 0 && selector.emailId !== null) {
-    const message = `Nothing of email ${selector.emailId} waits in the queue.`;
-    return { failed: message, code: 'not_found', exitCode: 1 };
-  }
-  const checked =
-    kind === 'retry' ? '; the worker releases within a minute those that it does not hold' : '';
-  const busy =
-    sum.busy === 0 ? '' : `; ${sum.busy} were held by a worker and not changed${checked}`;
   return {
-    data: { object: 'queue_change', change: kind, ...sum },
-    text: `${sum.changed} of ${sum.found} waiting recipients ${done}${busy}.`,
+    ...(email !== undefined && { email_id: email }),
+    ...(domain !== undefined && { domain }),
+    ...(provider !== undefined && { provider }),
+    ...(!isNarrow && { all: true as const }),
   };
 }
 
-function shortDuration(seconds: number): string {
+function nothingOf(email: string): Failure {
+  const message = `Nothing of email ${email} waits in the queue.`;
+  return { failed: message, code: 'not_found', exitCode: 1 };
+}
+
+/** An email is in one environment only. */
+function nullIfMissing(error: unknown): null {
+  if (error instanceof LetterhausError && error.code === 'not_found') return null;
+  throw error;
+}
+
+function busyText(busy: number, checked = ''): string {
+  return busy === 0 ? '' : `; ${busy} were claimed by a worker and not changed${checked}`;
+}
+
+function between(from: string, to: string): string {
+  const seconds = (Date.parse(to) - Date.parse(from)) / 1_000;
   if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s`;
   if (seconds < 7_200) return `${Math.round(seconds / 60)} min`;
   return `${Math.round(seconds / 3_600)} h`;
@@ -261,10 +252,4 @@ function shortDuration(seconds: number): string {
 function parseId(text: string): string {
   if (isId(text)) return text;
   throw new InvalidArgumentError(`${JSON.stringify(text)} is not the id of an email.`);
-}
-
-function parseCount(text: string): number {
-  const count = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  if (count >= 1 && count <= PROVIDERS_MAX) return count;
-  throw new InvalidArgumentError(`Write a number from 1 to ${PROVIDERS_MAX}.`);
 }

@@ -3,144 +3,70 @@
  * go out, and what the lost machine may have sent after the backup.
  */
 import { type Command } from 'commander';
-import {
-  countHeldMail,
-  countHeldWebhooks,
-  endHold,
-  type HeldMail,
-  type Hold,
-  listMailInDoubt,
-  type MailInDoubt,
-  readHold,
-} from '../../backup/store/hold.ts';
-import type { Database } from '../../database/database.ts';
-import { type Cli, type Outcome, runnable } from '../../cli/command.ts';
-import { withStore } from '../../cli/store.ts';
+import type { InstallationHold } from '../../../sdk/src/api.ts';
+import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
+import type { Cli, Outcome } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
+/** In text; --json has all of these. */
+const SHOWN_MAX = 20;
+
 export function describeRelease(release: Command, cli: Cli): void {
-  runnable(
+  apiRunnable(
     release
       .option('--dry-run', 'show what would go out, and release nothing')
       .option('--except-in-doubt', 'hold back what the lost machine may have sent'),
     cli,
-    { examples: ['release --dry-run', 'release --except-in-doubt', 'release'], run },
+    { examples: ['release --dry-run', 'release --except-in-doubt', 'release'], mode: 'none', run },
   );
 }
 
-type Options = { dryRun?: true; exceptInDoubt?: true };
+type Options = ApiOptions & { dryRun?: true; exceptInDoubt?: true };
 
-function run(cli: Cli, options: Options): Promise<Outcome> {
-  return withStore(cli, async ({ db }) => {
-    const hold = await readHold(db);
-    if (hold === null) return NOT_ON_HOLD;
-    const waiting = await readWaiting(db);
-    if (options.dryRun === true) return show(cli, hold, waiting);
-    const exceptInDoubt = options.exceptInDoubt === true;
-    const isEnded = await db.transaction((tx) => endHold(tx, { exceptInDoubt }));
-    return isEnded ? released(cli, waiting, exceptInDoubt) : NOT_ON_HOLD;
-  });
+async function run({ cli, client }: Api, options: Options): Promise<Outcome> {
+  if (options.dryRun === true) {
+    const hold = await client.operator.hold();
+    return { data: hold, text: holdText(cli, hold) };
+  }
+  const released = await client.operator.release({ except_in_doubt: options.exceptInDoubt });
+  const { released: count, held_back: inDoubt } = released;
+  const lines = [`Released: nodes begin to send within seconds, ${count} recipients wait.`];
+  if (inDoubt > 0) {
+    lines.push(
+      `${inDoubt} recipients in doubt are held in the queue:`,
+      `  ${cli.program} queue release --email <id>   sends one, perhaps a second time`,
+    );
+  }
+  return { data: released, text: lines.join('\n') };
 }
 
-const NOT_ON_HOLD: Outcome = {
-  failed: 'The installation is not on hold.',
-  code: 'conflict',
-  exitCode: 1,
-};
-
-type Waiting = { mail: HeldMail[]; webhooks: number; inDoubt: MailInDoubt[] };
-
-/** In text; --json has all of these. */
-const SHOWN_MAX = 20;
-const LISTED_MAX = 10_000;
-
-async function readWaiting(db: Database): Promise<Waiting> {
-  const [mail, webhooks, inDoubt] = await Promise.all([
-    countHeldMail(db),
-    countHeldWebhooks(db),
-    listMailInDoubt(db, LISTED_MAX),
-  ]);
-  return { mail, webhooks, inDoubt };
-}
-
-function show(cli: Cli, hold: Hold, { mail, webhooks, inDoubt }: Waiting): Outcome {
+function holdText(cli: Cli, hold: InstallationHold): string {
+  const { since, backup_taken_at: takenAt, mail, webhooks, in_doubt: inDoubt } = hold;
   const lines = [
-    `On hold since ${shortTime(hold.since)}, restored from a backup of ${shortTime(hold.backupTakenAt)}.`,
+    `On hold since ${shortTime(since)}, restored from a backup of ${shortTime(takenAt)}.`,
     '',
-    tableOfMail(cli, mail),
+    table(cli, {
+      columns: [{ heading: 'PROJECT', cut: 1 }, 'MODE', 'IN DOUBT', 'NOT SENT', 'HELD'],
+      rows: mail.map(({ project, environment, in_doubt: doubtful, unsent, held }) => [
+        ...[project, environment, String(doubtful), String(unsent), String(held)],
+      ]),
+      none: 'No mail waits.',
+    }),
     '',
     `${webhooks} webhooks wait. Receivers know those that were posted before by their id.`,
   ];
-  if (inDoubt.length > 0) lines.push('', ...linesInDoubt(cli, inDoubt));
-  return {
-    data: {
-      object: 'hold',
-      since: hold.since.toISOString(),
-      backup_taken_at: hold.backupTakenAt?.toISOString() ?? null,
-      mail: mail.map(({ projectId, project, environment, inDoubt: doubtful, unsent, held }) => ({
-        project_id: projectId,
-        project,
-        environment,
-        in_doubt: doubtful,
-        unsent,
-        held,
-      })),
-      webhooks,
-      in_doubt: inDoubt.map(({ emailId, to, dueAt, attempts }) => ({
-        email_id: emailId,
-        to,
-        due_at: dueAt.toISOString(),
-        attempts,
-      })),
-    },
-    text: lines.join('\n'),
-  };
-}
-
-function tableOfMail(cli: Cli, mail: readonly HeldMail[]): string {
-  return table(cli, {
-    columns: [{ heading: 'PROJECT', cut: 1 }, 'MODE', 'IN DOUBT', 'NOT SENT', 'HELD'],
-    rows: mail.map(({ project, environment, inDoubt, unsent, held }) => [
-      project,
-      environment,
-      String(inDoubt),
-      String(unsent),
-      String(held),
-    ]),
-    none: 'No mail waits.',
-  });
-}
-
-function linesInDoubt(cli: Cli, inDoubt: readonly MailInDoubt[]): string[] {
+  if (inDoubt.length === 0) return lines.join('\n');
   const shown = inDoubt.slice(0, SHOWN_MAX);
   const more = inDoubt.length - shown.length;
-  return [
+  lines.push(
+    '',
     'In doubt: due when the backup was made or since, so the lost machine may have sent it.',
     table(cli, {
       columns: ['EMAIL', { heading: 'TO', cut: 1 }, 'DUE'],
-      rows: shown.map(({ emailId, to, dueAt }) => [emailId, to, shortTime(dueAt)]),
+      rows: shown.map(({ email_id: id, to, due_at: dueAt }) => [id, to, shortTime(dueAt)]),
       none: '',
     }),
-    ...(more > 0 ? [`… and ${more} more (--json lists ${LISTED_MAX})`] : []),
-  ];
-}
-
-function released({ program }: Cli, { mail }: Waiting, exceptInDoubt: boolean): Outcome {
-  const sum = (count: (one: HeldMail) => number) =>
-    mail.reduce((total, one) => total + count(one), 0);
-  const inDoubt = sum((one) => one.inDoubt);
-  const sent = sum((one) => one.unsent) + (exceptInDoubt ? 0 : inDoubt);
-  const text = [
-    `Released: nodes begin to send within seconds, ${sent} recipients wait.`,
-    ...(exceptInDoubt && inDoubt > 0
-      ? [
-          `${inDoubt} recipients in doubt are held in the queue:`,
-          `  ${program} queue release --email <id>   sends one, perhaps a second time`,
-        ]
-      : []),
-  ];
-  return {
-    data: { object: 'release', released: sent, held_back: exceptInDoubt ? inDoubt : 0 },
-    text: text.join('\n'),
-  };
+    ...(more > 0 ? [`… and ${more} more (--json lists them)`] : []),
+  );
+  return lines.join('\n');
 }

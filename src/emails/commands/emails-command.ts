@@ -13,6 +13,7 @@ import { type Api, apiCommand, type ApiOptions, listData, orMissing } from '../.
 import { type Cli, EXAMPLE_ID, type Outcome } from '../../cli/command.ts';
 import { type Empty, facts, shortTime, table } from '../../cli/table.ts';
 import { diagnosisText } from './diagnosis-text.ts';
+import { describeExport } from './export-command.ts';
 
 const STATUSES = ['sending', ...OPEN_STATUSES, ...FINAL_STATUSES] as const;
 const EVENTS_SHOWN_MAX = 1000;
@@ -46,6 +47,7 @@ export function describeEmails(emails: Command, cli: Cli): void {
     .option('--to <address>', 'only to this recipient')
     .option('--query <search>', 'only what matches, like "receipt to:jo@example.org"')
     .option('--limit <n>', 'how many', parseCount, 20);
+  describeExport(emails, cli);
   const ofOne = { show, why, cancel, reschedule };
   const about = {
     show: 'one email and its timeline',

@@ -1,0 +1,116 @@
+/** `letterhaus members`: who may sign in to the dashboard, and as what. */
+import { Argument, type Command, Option } from 'commander';
+import type { Member } from '../../../sdk/src/api.ts';
+import { type Api, apiCommand, type ApiOptions, listData } from '../../cli/api.ts';
+import { type Cli, confirmed, type Failure, isFailure, type Outcome } from '../../cli/command.ts';
+import { firstOf, PAGE_MAX } from '../../cli/lists.ts';
+import { shortTime, table } from '../../cli/table.ts';
+import { type Role, ROLES } from '../../core/roles.ts';
+
+export function describeMembers(members: Command, cli: Cli): void {
+  apiCommand(members, cli, {
+    name: 'list',
+    about: 'members, newest first',
+    examples: ['members list'],
+    mode: 'none',
+    run: list,
+  });
+  apiCommand(members, cli, {
+    name: 'invite',
+    about: 'print a link with which somebody becomes a member; it works once, for 7 days',
+    examples: ['members invite jo@acme.com --role developer'],
+    mode: 'none',
+    run: invite,
+  })
+    .argument('<email>', 'the address to sign in with')
+    .addOption(
+      new Option('--role <role>', 'what they may do').choices(ROLES).makeOptionMandatory(),
+    );
+  apiCommand(members, cli, {
+    name: 'set-role',
+    about: 'change what a member may do',
+    examples: ['members set-role jo@acme.com admin'],
+    mode: 'none',
+    run: setRole,
+  })
+    .argument('<member>', 'address or id')
+    .addArgument(new Argument('<role>').choices(ROLES));
+  apiCommand(members, cli, {
+    name: 'remove',
+    about: 'remove a member, and end their sessions',
+    examples: ['members remove jo@acme.com --yes'],
+    mode: 'none',
+    run: remove,
+  })
+    .argument('<member>', 'address or id')
+    .option('--yes', 'do not ask for confirmation');
+}
+
+const MEMBERS_MAX = 10_000;
+
+async function list({ cli, client }: Api): Promise<Outcome> {
+  const { rows, hasMore } = await firstOf(client.members.list({ limit: PAGE_MAX }), MEMBERS_MAX);
+  const text = table(cli, {
+    columns: ['ID', { heading: 'EMAIL', cut: 2 }, { heading: 'NAME', cut: 1 }, 'ROLE', 'SIGNED IN'],
+    rows: rows.map(({ id, email, name, role, last_signed_in_at: at }) => [
+      ...[id, email, name, role, shortTime(at)],
+    ]),
+    none: {
+      says: 'There is no member yet.',
+      toDo: 'To create the owner',
+      command: 'owner link',
+    },
+  });
+  return { data: listData(rows, hasMore), text };
+}
+
+async function invite(
+  { client }: Api,
+  { role }: ApiOptions & { role: Role },
+  [email]: [string],
+): Promise<Outcome> {
+  const invitation = await client.members.invite({ email, role });
+  const until = shortTime(invitation.expires_at);
+  const text = `Pass this link on to ${invitation.email}; it works once, until ${until}:\n${invitation.url}`;
+  return { data: invitation, text };
+}
+
+async function setRole(
+  { client }: Api,
+  _: object,
+  [wanted, role]: [string, Role],
+): Promise<Outcome> {
+  const member = await find(client, wanted);
+  if (isFailure(member)) return member;
+  const changed = await client.members.update(member.id, { role });
+  return { data: changed, text: `${changed.email} has the role ${changed.role}.` };
+}
+
+async function remove(
+  { cli, client }: Api,
+  { yes }: ApiOptions & { yes?: true },
+  [wanted]: [string],
+): Promise<Outcome> {
+  const member = await find(client, wanted);
+  if (isFailure(member)) return member;
+  const refusal = await confirmed(cli, yes, {
+    needs:
+      'The member is signed out and cannot come back without an invitation; confirm with --yes.',
+    asks: `Remove ${member.email}?`,
+    otherwise: `${member.email} was not removed.`,
+  });
+  if (refusal !== null) return refusal;
+  return {
+    data: await client.members.remove(member.id),
+    text: `${member.email} is removed. API keys that the member made stay.`,
+  };
+}
+
+async function find(client: Api['client'], wanted: string): Promise<Member | Failure> {
+  const { rows } = await firstOf(client.members.list({ limit: PAGE_MAX }), MEMBERS_MAX);
+  const name = wanted.trim().toLowerCase();
+  const found = rows.find(({ id, email }) => id === name || email.toLowerCase() === name);
+  if (found !== undefined) return found;
+  const message = `No member signs in with ${JSON.stringify(wanted)}; see letterhaus members list.`;
+  return { failed: message, code: 'not_found', exitCode: 1 };
+}
