@@ -10,8 +10,7 @@ import { batchLimitRefusal } from '../core/limits.ts';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Caller } from '../core/scope.ts';
 import { domainOf } from '../mail/address.ts';
-import type { AcceptRow, NewEmail } from './store/decision.ts';
-import type { EmailBatch, RefusingOutcome } from './store/decision.ts';
+import type { AcceptRow, EmailBatch, NewEmail, Outcome } from './store/decision.ts';
 import {
   type AcceptOptions,
   type AcceptOutcome,
@@ -50,7 +49,9 @@ export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
   return async (caller, drafts, { validation, idempotency }): Promise<AcceptOutcome> => {
     const { items, refused } = sorted(caller, drafts, options);
     if (validation === 'strict' && refused.length > 0) return refuseAll(refused);
-    if (items.length === 0) return { kind: 'accepted', body: bodyOf([], refused), limit: null };
+    if (items.length === 0) {
+      return { kind: 'accepted', body: bodyOf([], { outcomes: [], refused }), limit: null };
+    }
     const emails = items.map(({ email }) => email);
     const full = await options.storage.takeAll(emails);
     if (full !== null) return refuseFull(full, { caller, idempotency, db: options.db });
@@ -61,10 +62,8 @@ export function createAcceptBatch(options: AcceptOptions): AcceptBatch {
       idempotency,
       sizeBytes: emails.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
       emails,
-      rest:
-        validation === 'strict'
-          ? { kind: 'strict', response: bodyOf(items, []) }
-          : permissive(items, refused),
+      isStrict: validation === 'strict',
+      respond: (outcomes) => bodyOf(items, { outcomes, refused }),
     };
     const rows = await storeWithin(emails, options, () => options.store.acceptBatch(batch));
     for (const [at, { email, draft }] of items.entries()) {
@@ -100,32 +99,22 @@ function refuseOtherDomain({ domain }: Caller, { email }: EmailDraft): Refusal |
   return { refused: 'authorization_error', message: otherDomain(domain) };
 }
 
-function permissive(items: readonly Item[], refused: readonly Refused[]): EmailBatch['rest'] {
-  const membersOf = (outcome: RefusingOutcome): string => members(refusalOf(outcome, '@domain'));
-  return {
-    kind: 'permissive',
-    items: items.map(({ index }) => index),
-    refused: refused.map(({ index, refusal }) => ({ item: index, text: members(refusal) })),
-    errors: {
-      key_refused: membersOf('key_refused'),
-      schedule_refused: membersOf('schedule_refused'),
-      domain_refused: membersOf('domain_refused'),
-      suppressed: membersOf('suppressed'),
-      limited: membersOf('limited'),
-    },
-  };
-}
-
-/** The members of an error in the response, after its index. */
-function members({ refused, message }: Refusal): string {
-  return JSON.stringify({ code: refused, message }).slice(1, -1);
-}
-
-/** The statement composes the response of a permissive batch in the same form. */
-function bodyOf(stored: readonly Item[], refused: readonly Refused[]): string {
+/** `data` has the emails that are stored; `errors` the others, in the order of the request. */
+function bodyOf(
+  items: readonly Item[],
+  { outcomes, refused }: { outcomes: readonly Outcome[]; refused: readonly Refused[] },
+): string {
+  const data: { id: string }[] = [];
+  const errors = [...refused];
+  for (const [at, { index, email }] of items.entries()) {
+    const outcome = outcomes[at]!;
+    if (outcome === 'accepted' || outcome === 'replayed') data.push({ id: email.id });
+    else errors.push({ index, refusal: refusalOf(outcome, domainOf(email.from.address)) });
+  }
+  errors.sort((one, other) => one.index - other.index);
   return JSON.stringify({
-    data: stored.map(({ email }) => ({ id: email.id })),
-    errors: refused.map(({ index, refusal: { refused: code, message } }) => ({
+    data,
+    errors: errors.map(({ index, refusal: { refused: code, message } }) => ({
       index,
       code,
       message,

@@ -94,7 +94,7 @@ export function newEmail(
   };
 }
 
-/** The emails of one request; strict unless `permissive`, with an error text for each outcome. */
+/** The emails of one request; strict unless `permissive`. The response has the outcomes. */
 export function emailBatch(
   emails: readonly NewEmail[],
   changes: { idempotency?: EmailBatch['idempotency']; permissive?: boolean } = {},
@@ -103,7 +103,6 @@ export function emailBatch(
   if (!first) throw new Error('a batch has at least one email');
   const { projectId, environment, keyId } = first;
   const { idempotency = null, permissive = false } = changes;
-  const text = (code: string) => `"code":"${code}","message":"@domain"`;
   return {
     projectId,
     environment,
@@ -111,23 +110,9 @@ export function emailBatch(
     idempotency,
     sizeBytes: emails.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
     emails,
-    rest: permissive
-      ? {
-          kind: 'permissive',
-          items: emails.map((_, index) => index),
-          refused: [],
-          errors: {
-            key_refused: text('key'),
-            schedule_refused: text('schedule'),
-            domain_refused: text('domain'),
-            suppressed: text('suppressed'),
-            limited: text('limited'),
-          },
-        }
-      : {
-          kind: 'strict',
-          response: JSON.stringify({ data: emails.map(({ id }) => ({ id })), errors: [] }),
-        },
+    isStrict: !permissive,
+    respond: (outcomes) =>
+      JSON.stringify(emails.map(({ id }, at) => ({ id, outcome: outcomes[at] }))),
   };
 }
 

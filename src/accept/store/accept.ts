@@ -314,10 +314,10 @@ async function findTruth(
   const [first] = requests;
   const batch = first && isBatch(first) ? first : null;
   const emails = batch?.emails ?? requests.filter(isEmail);
-  // The response of a permissive batch is stored only in the database.
-  const rows = batch?.rest.kind === 'permissive' ? null : await findStored(db, emails, holder);
-  if (rows !== null && batch?.rest.kind === 'strict') {
-    const { response } = batch.rest;
+  // Why emails of a permissive batch were refused is not stored.
+  const rows = batch?.isStrict === false ? null : await findStored(db, emails, holder);
+  if (rows !== null && batch !== null) {
+    const response = batch.respond(rows.map(() => 'accepted'));
     return [rows.map((row) => ({ ...row, response }))];
   }
   if (rows !== null) return rows.map((row) => [row]);

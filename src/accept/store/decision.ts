@@ -8,7 +8,7 @@
 import type { LimitState } from '../../core/limits.ts';
 import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
 import type { Environment } from '../../core/scope.ts';
-import { type Address, domainOf, type Mailbox } from '../../mail/address.ts';
+import type { Address, Mailbox } from '../../mail/address.ts';
 import type { Email } from '../../mail/email.ts';
 import { type Tracking, trackingOf } from '../../mail/links/tracking-link.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
@@ -61,38 +61,21 @@ export type EmailBatch = Pick<
 > & {
   /** At least one; their own `idempotency` is null, and their own `response` is not used. */
   emails: readonly NewEmail[];
-  rest: StrictBatch | PermissiveBatch;
+  /** All emails are stored, or none. */
+  isStrict: boolean;
+  /** The text of the response, which is stored with the key. */
+  respond: (outcomes: readonly Outcome[]) => string;
 };
 
-/** All emails or none. */
-type StrictBatch = {
-  kind: 'strict';
-  /** The text of the response. */
-  response: string;
-};
-
-type PermissiveBatch = {
-  kind: 'permissive';
-  /** The place of each email in the request, from 0. */
-  items: readonly number[];
-  /** Items that were refused before: their index and the members of their error. */
-  refused: readonly { item: number; text: string }[];
-  /** The members of an error by outcome, as JSON without braces; `@domain` stands for the sending domain. */
-  errors: Readonly<Record<RefusingOutcome, string>>;
-};
-
-export type RefusingOutcome =
+export type Outcome =
+  | 'accepted'
+  | 'replayed'
   | 'key_refused'
   /** More than SCHEDULE_DAYS_MAX ahead. */
   | 'schedule_refused'
   | 'domain_refused'
   | 'suppressed'
-  | 'limited';
-
-type Outcome =
-  | RefusingOutcome
-  | 'accepted'
-  | 'replayed'
+  | 'limited'
   /** Not stored, because the batch is refused as a whole; this email is valid. */
   | 'withheld';
 
@@ -197,7 +180,7 @@ export function decide(emails: readonly NewEmail[], facts: Facts): Verdict[] {
 
 /** As `decide`, for the emails of one request. The first verdict has the response of the batch. */
 export function decideTogether(batch: EmailBatch, facts: Facts): Verdict[] {
-  const { idempotency, rest } = batch;
+  const { idempotency, isStrict, respond } = batch;
   const verdicts = decide(batch.emails, facts);
   const earlier = idempotency && facts.of[0]!.earlier;
   if (earlier) {
@@ -205,15 +188,16 @@ export function decideTogether(batch: EmailBatch, facts: Facts): Verdict[] {
       one.outcome === 'key_refused' ? one : { ...one, ...earlier, outcome: 'replayed' },
     );
   }
-  const isComplete = verdicts.every(({ outcome }) => outcome === 'accepted');
-  const stored = verdicts.findIndex(({ outcome }) => outcome === 'accepted');
-  const response = responseOf(batch, verdicts);
+  const isStored = ({ outcome }: Verdict) => outcome === 'accepted';
+  if (isStrict && !verdicts.every(isStored)) {
+    return verdicts.map((one) => (isStored(one) ? { ...one, outcome: 'withheld' } : one));
+  }
+  const response = respond(verdicts.map(({ outcome }) => outcome));
+  const first = verdicts.findIndex(isStored);
   return verdicts.map((one, index) => ({
     ...one,
     response: index === 0 ? response : null,
-    ...(one.outcome === 'accepted' && rest.kind === 'strict' && !isComplete
-      ? { outcome: 'withheld' as const }
-      : { key: index === stored && idempotency ? { ...idempotency, response } : null }),
+    key: index === first ? idempotency && { ...idempotency, response } : null,
   }));
 }
 
@@ -265,31 +249,6 @@ function place(verdicts: readonly Verdict[]): Verdict[] {
     const limit = limitedBy.get(one);
     return limit ? { ...one, ...refused, limitedBy: limit } : one;
   });
-}
-
-/** The response to a batch: a strict one was composed before, because it is stored as a whole or not at all. */
-export function responseOf(
-  { emails, rest }: EmailBatch,
-  verdicts: readonly Pick<Verdict, 'outcome'>[] | 'all accepted',
-): string {
-  if (rest.kind === 'strict') return rest.response;
-  const outcomeOf = (index: number): Outcome =>
-    verdicts === 'all accepted' ? 'accepted' : verdicts[index]!.outcome;
-  const stored = emails.filter((_, index) => outcomeOf(index) === 'accepted');
-  const refused = emails.flatMap((email, index) => {
-    const outcome = outcomeOf(index);
-    if (outcome === 'accepted') return [];
-    const text = rest.errors[outcome as RefusingOutcome];
-    return [
-      {
-        item: rest.items[index]!,
-        text: text.replaceAll('@domain', () => domainOf(email.from.address)),
-      },
-    ];
-  });
-  const errors = [...rest.refused, ...refused].toSorted((a, b) => a.item - b.item);
-  const data = stored.map(({ id }) => `{"id":"${id}"}`);
-  return `{"data":[${data.join()}],"errors":[${errors.map(({ item, text }) => `{"index":${item},${text}}`).join()}]}`;
 }
 
 /** The email's setting, else that of its domain. */

@@ -382,10 +382,6 @@ async function compareTogether(
   );
   const emails = own.map((email) => ({ ...email, idempotency: null }));
   const batch = emailBatch(emails, { idempotency: first!.idempotency, permissive });
-  if (batch.rest.kind === 'permissive') {
-    const refused = [30, 21, 100].map((item) => ({ item, text: `"message":"@status ${item}"` }));
-    batch.rest = { ...batch.rest, refused };
-  }
   const full = await tried(tx, stage, (onNotified) =>
     runEmailBatch(tx, batch, { ...options, onNotified }),
   );

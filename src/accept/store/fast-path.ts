@@ -21,7 +21,7 @@ import {
   QUEUE_COLUMNS,
   RECIPIENT_COLUMNS,
 } from './columns.ts';
-import { type AcceptRow, type EmailBatch, type NewEmail, responseOf } from './decision.ts';
+import type { AcceptRow, EmailBatch, NewEmail } from './decision.ts';
 import { VALID_KEY, VERIFIED_DOMAIN } from './facts.ts';
 import type { FullPathOptions } from './full-path.ts';
 import { commitAccepted } from './insert.ts';
@@ -322,7 +322,7 @@ export async function runUsualTogether(
   options: FastPathOptions,
 ): Promise<AcceptRow[] | null> {
   const { emails, idempotency } = batch;
-  const response = responseOf(batch, 'all accepted');
+  const response = batch.respond(emails.map(() => 'accepted'));
   const keys = [idempotency && { ...idempotency, response }];
   const rows = await store(db, USUAL_TOGETHER, { ...options, emails, keys });
   const stored = rows.filter((row) => row !== null);

@@ -67,7 +67,7 @@ const SHARED: readonly Column<Accepted>[] = [
   { name: 'suppressed', type: 'int', value: ({ verdict }) => verdict.facts.suppressed.length },
   { name: 'is_held', type: 'boolean', value: ({ verdict }) => isHeld(verdict) },
   { name: 'holder', type: 'uuid', value: ({ holder }) => holder },
-  { name: 'event_type', type: 'text', value: ({ verdict }) => eventType(verdict) },
+  { name: 'status', type: 'text', value: ({ verdict }) => statusOf(verdict) },
 ];
 
 const DECIDED: readonly Column<Accepted>[] = [
@@ -84,7 +84,11 @@ const DECIDED: readonly Column<Accepted>[] = [
 const DECIDED_OF_RECIPIENT: readonly Column<AcceptedRecipient>[] = [
   { name: 'ord', type: 'int', value: ({ ord }) => ord },
   { name: 'position', type: 'int', value: ({ recipient }) => recipient.position },
-  { name: 'status', type: 'text', value: (one) => statusOf(one) },
+  {
+    name: 'status',
+    type: 'text',
+    value: ({ seq, verdict }) => (seq === null ? statusOf(verdict) : 'suppressed'),
+  },
   { name: 'event_id', type: 'uuid', value: ({ recipient }) => recipient.eventId },
   { name: 'seq', type: 'int', value: ({ seq }) => seq },
   { name: 'event_data', type: 'json', value: (one) => suppressedData(one) },
@@ -163,7 +167,7 @@ new_emails as (
   select project_id, environment, id, now, scheduled_at,
          starts_at + lifetime_s * interval '1 second', domain_id, dual_signed, key_id, open,
          case when suppressed > 0 then 4 else 0 end, 1 + suppressed,
-         case when open = 0 then 'email.suppressed' else event_type end,
+         'email.' || case when open = 0 then 'suppressed' else status end,
          case when open = 0 then now end, ${EMAIL.values}
     from accepted
 ),
@@ -195,7 +199,8 @@ new_queue as (
 ),
 new_events as (
   insert into events (project_id, environment, subject_id, seq, id, type, position, created_at, data)
-  select project_id, environment, id, 1, ${DECIDED_SQL['event_id']}, event_type, null::smallint, now,
+  select project_id, environment, id, 1, ${DECIDED_SQL['event_id']}, 'email.' || status, null::smallint,
+         now,
          ${DECIDED_SQL['event_data']}
     from accepted
   union all
@@ -310,18 +315,13 @@ function isSuppressed({ facts }: Verdict, { position }: NewRecipient): boolean {
   return facts.suppressed.some((entry) => entry.position === position);
 }
 
-function eventType({ isScheduled }: Verdict): string {
-  return isScheduled ? 'email.scheduled' : 'email.queued';
+function statusOf({ isScheduled }: Verdict): string {
+  return isScheduled ? 'scheduled' : 'queued';
 }
 
 function eventData(one: Accepted): string {
   const scheduled = { status: 'scheduled', scheduled_at: scheduledAt(one) };
   return JSON.stringify({ ...one.email.eventData, ...(one.verdict.isScheduled && scheduled) });
-}
-
-function statusOf({ seq, verdict }: AcceptedRecipient): string {
-  if (seq !== null) return 'suppressed';
-  return verdict.isScheduled ? 'scheduled' : 'queued';
 }
 
 /** Of the event of a suppressed recipient. */
