@@ -7,7 +7,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Dialogue } from '../../test/support/smtp-dialogue.ts';
-import { letterhaus } from '../../test/support/letterhaus.ts';
+import { letterhaus, letterhausHere } from '../../test/support/letterhaus.ts';
 import { type Service, startService } from '../../test/support/service.ts';
 import { makeSelfSigned } from '../net/tls/self-signed.ts';
 
@@ -169,13 +169,28 @@ test('--only with mail ports requires that a port is set', async () => {
   assert.match(stderr, /set LETTERHAUS_INBOUND_PORT or LETTERHAUS_SUBMISSION_PORTS/);
 });
 
-test('commands use the database of the running service, or start it', async () => {
+test('commands ask the running service, and say how to start one that does not run', async () => {
   const service = embedded;
   const { key } = await service.cliJson('keys', 'create', '--mode', 'live');
   assert.equal((await service.request('GET', '/v1/projects', { key })).status, 200);
   await service.stop();
-  const { data } = await service.cliJson('keys', 'list', '--mode', 'live');
-  assert.equal(data.length, 1);
+  const list = await service.cli('keys', 'list', '--mode', 'live');
+  assert.equal(list.code, 2);
+  assert.match(
+    list.stderr,
+    /^letterhaus: No service is running on this machine .*: start it with /,
+  );
+});
+
+test('the list of keys fits the terminal, and is whole where its output is piped', async () => {
+  const name = 'The key of the shop that is rotated every quarter';
+  await shared.cliJson('keys', 'create', '--mode', 'live', '--name', name);
+  const list = ['keys', 'list'];
+  const onTerminal = await letterhausHere(list, shared.env, { widthColumns: 125 });
+  for (const line of onTerminal.stdout.split('\n')) assert.ok(line.length <= 125, line);
+  assert.match(onTerminal.stdout, /^[0-9a-f-]{36} .*The key of.*…$/m);
+  const piped = await letterhaus(list, shared.env);
+  assert.ok(piped.stdout.includes(name), piped.stdout);
 });
 
 test('a domain is added with its records, checked and removed', async () => {

@@ -1,8 +1,6 @@
-/** Tables on terminals of different widths, and where stdout is none. */
+/** Tables on terminals of different widths. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { letterhaus, letterhausHere } from '../../test/support/letterhaus.ts';
-import { testDatabase } from '../../test/support/postgres.ts';
 import { type Column, table } from './table.ts';
 
 const ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
@@ -71,29 +69,5 @@ test('control sequences in a cell never reach the terminal', () => {
   for (const width of [undefined, 80]) {
     const [, line = ''] = shown([[ID, 'a\u001b[31mb\u0007', 'x\r\ny']], width);
     assert.equal(line, `${ID}   ab    x y`);
-  }
-});
-
-test('the list of keys fits the terminal, and is whole where its output is piped', async () => {
-  await using database = await testDatabase();
-  const env = { DATABASE_URL: database.url };
-  const name = 'The key of the shop that is rotated every quarter';
-  await letterhausHere(['projects', 'create', 'Shop'], env);
-  await letterhausHere(['keys', 'create', '--mode', 'live', '--name', name], env);
-  const list = ['keys', 'list'];
-  const onTerminal = await letterhausHere(list, env, { widthColumns: 125 });
-  for (const line of onTerminal.stdout.split('\n')) assert.ok(line.length <= 125, line);
-  assert.match(onTerminal.stdout, /^[0-9a-f-]{36} .*The key of.*…$/m);
-  const piped = await letterhaus(list, env);
-  assert.ok(piped.stdout.includes(name), piped.stdout);
-});
-
-test('the command line prints no colours, even where they are asked for', async () => {
-  for (const env of [{}, { NO_COLOR: '1' }, { FORCE_COLOR: '1' }]) {
-    const { stdout, stderr } = await letterhaus(['keys', 'list', '--nonsense'], env);
-    assert.doesNotMatch(stdout + stderr, /\u001b/);
-    const help = await letterhaus(['keys', '--help'], env);
-    assert.match(help.stdout, /^Usage: letterhaus keys/);
-    assert.doesNotMatch(help.stdout, /\u001b/);
   }
 });
