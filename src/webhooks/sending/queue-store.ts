@@ -252,8 +252,8 @@ export type WebhookSettlement = Pick<
 };
 
 /**
- * Writes everything, or nothing when a delivery is not leased any more or an endpoint was changed since its health
- * was read. Locks the rows of the queue before those of endpoints, and endpoints in one order. The ids are repeated
+ * Writes everything, or nothing when a delivery is not leased any more, or an endpoint was changed since its health
+ * was read or is failing against the assumption. Locks the rows of the queue before those of endpoints, and endpoints in one order. The ids are repeated
  * wherever rows are changed, so that any join plan starts from them.
  */
 const SETTLE = `
@@ -284,6 +284,11 @@ agreed as materialized (
   select t.now from t
    where (select count(*) from leased) = cardinality($4::uuid[])
      and (select count(*) from endpoint) = (select count(*) from health)
+     and not ($7::boolean and exists (
+       select from unnest($3::uuid[]) i(id)
+        cross join lateral (select e.failing_since from webhook_endpoints e
+                             where e.project_id = any($2::uuid[]) and e.id = i.id limit 1) e
+        where e.failing_since is not null))
 ),
 judged as (
   update webhook_endpoints e
@@ -333,7 +338,12 @@ select l.ord, exists (select from agreed) as "isStored" from leased l`;
 export async function settleWebhooks(
   db: Queryable,
   settlements: readonly WebhookSettlement[],
-  { holder, health }: { holder: string; health: readonly (EndpointFacts & EndpointHealth)[] },
+  decided: {
+    holder: string;
+    health: readonly (EndpointFacts & EndpointHealth)[];
+    /** No endpoint is failing, although its health was not read. */
+    assumesHealthy: boolean;
+  },
 ): Promise<{ leased: ReadonlySet<number>; isStored: boolean }> {
   const rows = await db.query<{ ord: number; isStored: boolean }>(
     { name: 'webhooks_settle', text: SETTLE },
@@ -342,8 +352,9 @@ export async function settleWebhooks(
       [...new Set(settlements.map(({ projectId }) => projectId))],
       [...new Set(settlements.map(({ endpointId }) => endpointId))],
       settlements.map(({ eventId }) => eventId),
-      holder,
-      JSON.stringify(health.map(healthInput)),
+      decided.holder,
+      JSON.stringify(decided.health.map(healthInput)),
+      decided.assumesHealthy,
     ],
   );
   return { leased: new Set(rows.map(({ ord }) => ord)), isStored: rows[0]?.isStored ?? false };
