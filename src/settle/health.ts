@@ -3,6 +3,7 @@
  * whose outcome must be written afterwards: the fewer of those while commits fail, the fewer are
  * repeated after a crash. One timer per batch, so that asking costs nothing.
  */
+import { atMost } from '../lib/at-most.ts';
 
 /** A commit that takes longer than this is stuck; a slow disk takes less. */
 const STUCK_AFTER_MS = 2_000;
@@ -41,11 +42,7 @@ export class SettleHealth {
   /** @returns whether batches are written again within the time */
   async recovers(withinMs: number): Promise<boolean> {
     if (this.#recovered === null) return true;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<false>((resolve) => {
-      timer = setTimeout(resolve, withinMs, false).unref();
-    });
-    const recovered = this.#recovered.promise.then(() => true);
-    return Promise.race([recovered, late]).finally(() => clearTimeout(timer));
+    await atMost(withinMs, this.#recovered.promise);
+    return !this.isStuck;
   }
 }

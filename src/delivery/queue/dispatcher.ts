@@ -12,6 +12,7 @@
  * fair-queue.ts decides the order; delivery/attempt/deliver.ts does the work.
  */
 import type { Logger } from 'pino';
+import { atMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { Members } from '../../lib/live-set.ts';
 import type { World } from '../../lib/world.ts';
@@ -246,12 +247,7 @@ export class Dispatcher {
 
   async #untilIdle(withinMs: number): Promise<void> {
     if (this.#fairQueue.underWay === 0) return;
-    let timer: NodeJS.Timeout | undefined;
-    await new Promise<void>((resolve) => {
-      this.#idle = resolve;
-      timer = setTimeout(resolve, withinMs);
-    });
-    clearTimeout(timer);
+    await atMost(withinMs, new Promise<void>((resolve) => (this.#idle = resolve)));
   }
 
   #deliveriesOf(incoming: readonly Incoming[]): Delivery[] {

@@ -29,6 +29,8 @@ type EndpointState = Endpoint & {
 
 const WIDTH_FIRST = 2;
 const WIDTH_MAX = 32;
+/** Attempts that are not waiting. */
+const MOVING_MAX = 256;
 /** Attempts without an answer for a second, of all projects and of one. Each is a socket. */
 const WAITING_MAX = 1_000;
 const WAITING_OF_PROJECT_MAX = WAITING_MAX / 4;
@@ -46,6 +48,7 @@ export class EndpointQueue {
   readonly #projects = new Map<string, ProjectState>();
   /** Endpoints whose last answer came within a second. */
   readonly #quick = new Set<string>();
+  #underWay = 0;
   #waiting = 0;
   #bytes = 0;
 
@@ -65,8 +68,9 @@ export class EndpointQueue {
     known.hasMore = true;
   }
 
-  /** What to claim now, at most `max` in total, divided among the endpoints; those chosen move to the end. */
-  ask(max: number): EndpointAsk[] {
+  /** What to claim now, at most `most` in total, divided among the endpoints; those chosen move to the end. */
+  ask(most: number): EndpointAsk[] {
+    const max = Math.min(most, this.#room);
     const ready = projectsInTurn([...this.#endpoints.values()].filter((one) => this.#isReady(one)));
     const share = Math.max(1, Math.floor(max / Math.max(1, ready.length)));
     return ready.slice(0, max).map((endpoint) => {
@@ -113,7 +117,13 @@ export class EndpointQueue {
   }
 
   get hasRoom(): boolean {
-    return [...this.#endpoints.values()].some((endpoint) => this.#isReady(endpoint));
+    return (
+      this.#room > 0 && [...this.#endpoints.values()].some((endpoint) => this.#isReady(endpoint))
+    );
+  }
+
+  get #room(): number {
+    return Math.max(0, MOVING_MAX - (this.#underWay - this.#waiting));
   }
 
   #isReady({ hasMore, underWay, width, project, endpointId }: EndpointState): boolean {
@@ -128,6 +138,7 @@ export class EndpointQueue {
   #count({ endpointId, data }: Counted, deliveries: 1 | -1): void {
     const endpoint = this.#state(endpointId);
     const bytes = deliveries * (data?.length ?? 0);
+    this.#underWay += deliveries;
     endpoint.underWay += deliveries;
     endpoint.project.underWay += deliveries;
     endpoint.project.bytes += bytes;

@@ -28,7 +28,7 @@ import {
   type WebhookKey,
   WEBHOOKS,
 } from './queue-store.ts';
-import { Sender } from './sender.ts';
+import { QUICK_MS, Sender } from './sender.ts';
 
 export type WebhookLoopOptions = Omit<Outbound, 'agents'> & {
   db: Pick<Database, 'notifying'>;
@@ -128,7 +128,7 @@ export class WebhookLoop {
     if (world.monotonicMs() >= this.#nextLookAtMs) await this.#look();
     await this.#endClosed();
     await this.#claimFairly(holder);
-    const hasWork = this.#closed.size > 0 || (this.#sender.room > 0 && this.#endpoints.hasRoom);
+    const hasWork = this.#closed.size > 0 || (!this.#sender.isBlocked && this.#endpoints.hasRoom);
     return hasWork ? CLAIM_PAUSE_MS : Math.max(0, this.#nextLookAtMs - world.monotonicMs());
   }
 
@@ -164,7 +164,7 @@ export class WebhookLoop {
   }
 
   async #claimFairly(holder: string): Promise<void> {
-    const asks = this.#endpoints.ask(Math.min(CLAIM_MAX, this.#sender.room));
+    const asks = this.#sender.isBlocked ? [] : this.#endpoints.ask(CLAIM_MAX);
     if (asks.length === 0) return;
     const claimed = await claimWebhooks(this.#options.db.notifying, holder, asks);
     failpoint('webhook_after_claim');
@@ -174,11 +174,13 @@ export class WebhookLoop {
 
   async #send(claimed: ClaimedWebhook): Promise<void> {
     let hasWaited = false;
-    const pace = await this.#sender.send(claimed, () => {
+    const timer = setTimeout(() => {
       hasWaited = true;
       this.#endpoints.waits(claimed);
       this.#queue.soon();
-    });
+    }, QUICK_MS);
+    const pace = await this.#sender.send(claimed);
+    clearTimeout(timer);
     this.#endpoints.finished(claimed, pace, { hasWaited });
     this.#queue.soon();
   }

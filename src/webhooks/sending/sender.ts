@@ -1,9 +1,9 @@
 /**
- * The webhook sender: sends claimed deliveries and settles their outcomes. Limits the number of
- * deliveries that move; those without an answer for a second count in fair-queue.ts. When it stops, it waits
- * for them or releases them.
+ * The webhook sender: sends claimed deliveries and settles their outcomes. When it stops, it waits for them or
+ * releases them.
  */
 import type { Logger } from 'pino';
+import { atMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
 import { createHttpAgents, type HttpAgents } from '../../net/http/guarded-client.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -23,8 +23,8 @@ type SenderOptions = Omit<Outbound, 'agents'> & {
   release: (claims: readonly ClaimedWebhook[], delayMs: number) => Promise<void>;
 };
 
-const MOVING_MAX = 256;
-const QUICK_MS = 1_000;
+/** An endpoint that answers later is slow. */
+export const QUICK_MS = 1_000;
 const STOP_WITHIN_MS = 10_000;
 /** How long outcomes that the database refused are then retried. */
 const STOP_SETTLE_WITHIN_MS = 3_000;
@@ -48,7 +48,6 @@ export class Sender {
   readonly #options: SenderOptions;
   readonly #agents: HttpAgents = createHttpAgents();
   readonly #outcomes: WebhookOutcomes;
-  #waiting = 0;
   #hasStopped = false;
   #idle: (() => void) | undefined;
 
@@ -63,10 +62,9 @@ export class Sender {
     });
   }
 
-  /** How many more deliveries may be sent now. */
-  get room(): number {
-    if (this.#outcomes.isBlocked) return 0;
-    return Math.max(0, MOVING_MAX - (this.underWay.size - this.#waiting));
+  /** Outcomes are refused and kept: nothing may be sent. */
+  get isBlocked(): boolean {
+    return this.#outcomes.isBlocked;
   }
 
   /** All deliveries that are leased to this worker, including those with an outcome that is not stored yet. */
@@ -79,35 +77,19 @@ export class Sender {
     return this.#outcomes.keptCount;
   }
 
-  /**
-   * Never rejects: the delivery ends settled, released, or reclaimed by another worker.
-   * @param onWaiting called when the endpoint has not answered within a second
-   */
-  async send(claimed: ClaimedWebhook, onWaiting: () => void): Promise<Pace> {
+  /** Never rejects: the delivery ends settled, released, or reclaimed by another worker. */
+  async send(claimed: ClaimedWebhook): Promise<Pace> {
     this.underWay.add(claimed);
-    let hasWaited = false;
-    const timer = setTimeout(() => {
-      hasWaited = true;
-      this.#waiting += 1;
-      onWaiting();
-    }, QUICK_MS);
     const pace = await this.#attempt(claimed);
-    clearTimeout(timer);
     this.underWay.delete(claimed);
-    if (hasWaited) this.#waiting -= 1;
     if (this.underWay.size === 0) this.#idle?.();
     return pace;
   }
 
   /** Waits 10 s for deliveries in progress, then releases them. */
   async stop(): Promise<void> {
-    if (this.underWay.size > 0) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#idle = resolve;
-      const timer = setTimeout(resolve, STOP_WITHIN_MS);
-      await promise;
-      clearTimeout(timer);
-    }
+    const idle = new Promise<void>((resolve) => (this.#idle = resolve));
+    if (this.underWay.size > 0) await atMost(STOP_WITHIN_MS, idle);
     await this.#options.release([...this.underWay], 0);
     await this.#outcomes.stop(STOP_SETTLE_WITHIN_MS);
     this.#hasStopped = true;
