@@ -792,7 +792,7 @@ export type EmailSharing = {
   expires_in?: number | undefined;
 };
 
-/** `scheduled`: Waits for its time. `queued`: Accepted, and waits for its first attempt. `sending`: An attempt is in progress. `deferred`: The last attempt failed for the moment; it is tried again. `delivered`: The recipient's mail server accepted it. `sent`: A relay took it; what happens there is known only if something comes back. `bounced`: The receiving side refused it permanently. `failed`: Given up without a permanent answer of the receiver. `suppressed`: Not attempted: the address is on the suppression list. `canceled`: Canceled before it was sent. `complained`: The recipient reported it as spam. */
+/** `scheduled`: Scheduled for later. `queued`: Accepted. Waiting for the first attempt. `sending`: An attempt is in progress. `deferred`: The last attempt failed temporarily. It will be retried. `delivered`: The recipient's mail server accepted it. `sent`: A relay accepted it. What happens next is known only if a bounce or complaint comes back. `bounced`: The receiving side refused it permanently. `failed`: Given up without a permanent reply. `suppressed`: Not attempted: the address is on the suppression list. `canceled`: Canceled before it was sent. `complained`: The recipient reported it as spam. */
 export type EmailStatus = 'sending' | 'scheduled' | 'queued' | 'deferred' | 'delivered' | 'sent' | 'canceled' | 'suppressed' | 'failed' | 'bounced' | 'complained';
 
 /** An email without its content and recipients. */

@@ -59,7 +59,7 @@ test('emails to a provider are put on hold and released, and their limit says so
   await page.getByRole('cell', { name: 'Concurrent connections' }).waitFor();
   await page.getByRole('button', { name: 'Hold' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Hold' }).click();
-  await page.getByText('All of it is held').waitFor();
+  await page.getByText('All recipients are on hold').waitFor();
   assert.equal((await service.email(id)).recipients[0].next_attempt_at, null);
   await page.getByRole('button', { name: 'Release' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Release' }).click();
@@ -73,7 +73,7 @@ test('the page of an email says why it waits, and leads to the queue of its prov
   await using open = await takePage(browser, service, { cookies });
   const { page } = open;
   await page.goto(`${service.url}/dashboard/${project}/test/emails/${id}`);
-  await page.getByText('On hold.').waitFor();
+  await page.getByText('On hold.', { exact: true }).waitFor();
   await page.getByText('simulator.letterhaus.invalid').waitFor();
   await assertAccessible(page);
   await page.getByRole('link', { name: 'Queue of simulator' }).click();

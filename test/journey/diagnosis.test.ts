@@ -63,7 +63,7 @@ test('a delivered email has its dialogue, and nothing holds it', async () => {
     what_happened.startsWith(`Attempt 1: ${mx.name} [${mx.address}] replied to the message: 250 `),
     what_happened,
   );
-  assert.match(next_step, /look in spam/);
+  assert.match(next_step, /check the spam folder/);
   const { ended_at, duration_ms, smtp, dialogue, ...attempt } = last_attempt;
   assert.deepEqual(attempt, { number: 1, phase: 'data', in_doubt: false });
   assert.match(ended_at, TIME);
@@ -79,7 +79,10 @@ test('a greylisted email waits for the retry schedule, with the time of the next
   const { held_by, what_happened, next_step, reason, route } = await recipientOf(id);
   assert.deepEqual([held_by.limit, reason.category], ['retry', 'greylist']);
   assert.equal(held_by.until, email.recipients[0].next_attempt_at);
-  assert.match(held_by.message, /^Attempt 1 was deferred; the retry schedule sets the next/);
+  assert.match(
+    held_by.message,
+    /^Attempt 1 was deferred. The next attempt is at .* by the retry schedule/,
+  );
   assert.match(what_happened, /^Attempt 1: .* replied to RCPT, which names the recipient: 4/);
   assert.equal(next_step, reason.advice);
   assert.deepEqual([route.verdict, route.mx[0].host], ['found', mx.name]);
@@ -127,14 +130,14 @@ test('a scheduled email waits for its time; one that an operator holds, for its 
   const scheduled = await recipientOf(id);
   assert.equal(scheduled.held_by.limit, 'schedule');
   assert.equal(scheduled.held_by.until, scheduled_at);
-  assert.equal(scheduled.what_happened, 'No attempt was made yet.');
+  assert.equal(scheduled.what_happened, 'No attempt has been made yet.');
   await journey.service.cliJson('queue', 'hold', '--email', id);
   const { held_by, next_step } = await recipientOf(id);
   assert.deepEqual([held_by.limit, held_by.until], ['hold', null]);
   assert.match(next_step, /queue release/);
   await journey.request('POST', `/v1/emails/${id}/cancel`);
   const canceled = await recipientOf(id);
-  assert.equal(canceled.what_happened, 'The email was canceled before it left.');
+  assert.equal(canceled.what_happened, 'The email was canceled before it was sent.');
 });
 
 test('mail of a paused domain is held by the pause', async () => {

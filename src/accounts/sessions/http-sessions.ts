@@ -74,7 +74,7 @@ const SIGNED_OUT: Refusal = {
 };
 const NEEDS_SESSION: Refusal = {
   refused: 'authorization_error',
-  message: 'This is for members who are signed in to the dashboard; an API key does not open it.',
+  message: 'Only members signed in to the dashboard can do this, not API keys.',
 };
 const FOREIGN: Refusal = {
   refused: 'authorization_error',

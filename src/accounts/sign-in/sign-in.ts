@@ -43,15 +43,15 @@ const LINK_ENDED: Refusal = {
 };
 const INVITATION_ENDED: Refusal = {
   refused: 'authentication_error',
-  message: 'This invitation was used already or revoked, or its time is up; ask for a new one.',
+  message: 'This invitation was used, revoked or has expired. Ask for a new one.',
 };
 const ACCOUNT_GONE: Refusal = {
   refused: 'not_found',
-  message: 'This account does not exist any more.',
+  message: 'This account no longer exists.',
 };
 const HAS_OWNER: Refusal = {
   refused: 'conflict',
-  message: 'There is an owner already; sign in, or ask for an invitation.',
+  message: 'This installation already has an owner. Sign in, or ask for an invitation.',
 };
 
 export type Origin = {
@@ -227,7 +227,11 @@ export class SignIn {
     );
     if (isRefusal(guess)) return guess;
     if (guess.isRight) return null;
-    return refuseFields([{ field: as, message: 'is not your present password' }]);
+    return {
+      refused: 'validation_error',
+      message: 'Your current password is wrong.',
+      details: [{ field: as, message: 'is wrong' }],
+    };
   }
 
   /** Everything before the transaction in which the link is used: only a valid one gets a hash. */

@@ -174,7 +174,7 @@ export function bindingLimit(
   if (waiting === 0) return null;
   if (held >= waiting) {
     const message =
-      'All of it is held, by an operator or because its sending domain is paused, until it is released or expires.';
+      'All recipients are on hold, because an operator holds them or their sending domain is paused.';
     return { name: 'hold', message, setting: null };
   }
   const wait = state && waitForProvider(provider, state);
@@ -185,14 +185,14 @@ export function bindingLimit(
       setting: state.state === 'blocked' ? null : settingOf(wait, { provider, shaping }),
     };
   if (withWorkers > 0) {
-    const message = `Workers have ${withWorkers} of it in memory and deliver it.`;
+    const message = `Workers are delivering ${withWorkers} of them.`;
     return { name: 'attempt', message, setting: null };
   }
   if (due === 0 && firstDueAt !== null && firstDueAt > now) {
-    const message = `All of it waits for its time; the first attempt is at ${firstDueAt.toISOString()}.`;
+    const message = `All recipients wait for their next attempt. The first is due at ${firstDueAt.toISOString()}.`;
     return { name: 'retry', message, setting: null };
   }
-  const message = 'It is due, and taken in turn: projects in turn, in each the oldest first.';
+  const message = 'Recipients are due and delivered in turn: by project, then the oldest first.';
   return { name: 'turn', message, setting: null };
 }
 

@@ -68,33 +68,32 @@ export function explainWait(waiting: Waiting): Wait {
 
 const ATTEMPT: Wait = {
   limit: 'attempt',
-  message: 'A worker is delivering the email at this moment.',
+  message: 'A worker is delivering the email now.',
   until: null,
 };
 const DATABASE: Wait = {
   limit: 'database',
-  message:
-    'Outcomes cannot be written to the database, so no message is finished until it accepts writes.',
+  message: 'The database accepts no writes, so no message can be finished.',
   until: null,
 };
 const NO_WORKER: Wait = {
   limit: 'service',
-  message: 'No worker is running; start the service.',
+  message: 'No worker is running. Start the service.',
   until: null,
 };
 
 function byHold({ state, sender }: Waiting): Wait | null {
   if (!state.isHeld) return null;
-  const expiry = `if it is not released, it expires at ${sender.expiresAt.toISOString()}`;
+  const expiry = `Unless released, it expires at ${sender.expiresAt.toISOString()}.`;
   if (sender.isPaused) {
-    const message = `The sending domain is paused because of its bounces or complaints, and its mail is held; ${expiry} (projects set-reputation-alert --resume).`;
+    const message = `The sending domain is paused because of bounces or complaints, so its emails are on hold. ${expiry} Resume it with letterhaus projects set-reputation-alert --resume.`;
     return { limit: 'pause', message, until: null };
   }
   if (state.dropsAt !== null) {
-    const message = `An operator drops it from the queue at ${state.dropsAt.toISOString()}; until then the drop can be undone.`;
+    const message = `It will be dropped from the queue at ${state.dropsAt.toISOString()}. Until then this can be undone.`;
     return { limit: 'hold', message, until: null };
   }
-  const message = `An operator holds it in the queue; ${expiry} (queue release).`;
+  const message = `An operator put it on hold. ${expiry} Release it with letterhaus queue release.`;
   return { limit: 'hold', message, until: null };
 }
 
@@ -102,7 +101,7 @@ function byHold({ state, sender }: Waiting): Wait | null {
 function byInstallation({ sender }: Waiting): Wait | null {
   if (sender.onHoldSince === null) return null;
   const since = sender.onHoldSince.toISOString();
-  const message = `The service was restored from a backup and is on hold since ${since}: it sends nothing until it is released (letterhaus release).`;
+  const message = `The service was restored from a backup and has been on hold since ${since}. It sends nothing until you run letterhaus release.`;
   return { limit: 'installation', message, until: null };
 }
 
@@ -121,7 +120,7 @@ function byTime(waiting: Waiting): Wait | null {
     return { limit: 'schedule', message: `It is scheduled for ${at}.`, until };
   }
   if (sender.domainStatus !== 'verified' && sender.domainStatus !== 'degraded') {
-    const message = `The sending domain is ${sender.domainStatus === null ? 'removed' : 'not verified'}; its records are checked again at the next attempt, ${at}.`;
+    const message = `The sending domain is ${sender.domainStatus === null ? 'removed' : 'not verified'}. Its records are checked again at the next attempt, ${at}.`;
     return { limit: 'sender', message, until };
   }
   const unsigned = bySigningKey(waiting, until);
@@ -134,14 +133,14 @@ function byTime(waiting: Waiting): Wait | null {
   const message =
     recipient.attempts === 0
       ? `It is due at ${at}.`
-      : `Attempt ${recipient.attempts} was deferred; the retry schedule sets the next attempt to ${at}.`;
+      : `Attempt ${recipient.attempts} was deferred. The next attempt is at ${at}, by the retry schedule.`;
   return { limit: 'retry', message, until };
 }
 
 function bySigningKey({ sender }: Waiting, until: Date | null): Wait | null {
   if (!sender.isKeyUnusable) return null;
-  const next = until === null ? '' : ` It is tried again at ${until.toISOString()}.`;
-  const message = `The secret key of this service cannot open the DKIM key of the sending domain, so nothing can be signed.${next}`;
+  const next = until === null ? '' : ` The next attempt is at ${until.toISOString()}.`;
+  const message = `The secret key of this service cannot decrypt the DKIM key of the sending domain, so its emails cannot be signed.${next}`;
   return { limit: 'signing_key', message, until };
 }
 
@@ -154,8 +153,8 @@ function byTurn({ ahead, state }: Waiting): Wait {
   const count = ahead >= AHEAD_MAX ? `${AHEAD_MAX} or more` : String(ahead);
   const message =
     ahead === 0
-      ? 'It is due, and the next free worker takes it.'
-      : `${count} recipients of this project at ${state.provider} are due earlier; projects are served in turn.`;
+      ? 'It is due. The next free worker delivers it.'
+      : `${count} recipients of this project at ${state.provider} are due earlier. Projects are served in turn.`;
   return { limit: 'project', message, until: null };
 }
 
@@ -181,12 +180,12 @@ export function wordsOnLastAttempt(
 ): string {
   if (state?.attempt == null || smtp === null) {
     if (reason !== null) return reason.advice;
-    if (status === 'canceled') return 'The email was canceled before it left.';
+    if (status === 'canceled') return 'The email was canceled before it was sent.';
     if (status === 'suppressed')
-      return 'The address is on the suppression list; no attempt is made.';
+      return 'The address is on the suppression list, so no attempt is made.';
     return attempts === 0
-      ? 'No attempt was made yet.'
-      : `Attempt ${attempts} ended without a reply of a mail server.`;
+      ? 'No attempt has been made yet.'
+      : `Attempt ${attempts} ended without a reply from a mail server.`;
   }
   const step = STEPS[String(state.attempt['phase'])] ?? '';
   const server = smtp.mx === null ? 'DNS' : smtp.ip === null ? smtp.mx : `${smtp.mx} [${smtp.ip}]`;
@@ -230,10 +229,11 @@ export function nextStepOf(
 ): string {
   if (status === 'delivered' || status === 'sent') {
     return status === 'sent'
-      ? 'The relay accepted the email; its log has what happened next.'
-      : "The recipient's server accepted the email; if it is not in the mailbox, look in spam and quarantine there.";
+      ? 'The relay accepted the email. Its log shows what happened next.'
+      : "The recipient's server accepted the email. If it is not in the mailbox, check the spam folder and quarantine.";
   }
-  if (status === 'canceled') return 'Nothing: it was canceled. Send it again if it is wanted.';
+  if (status === 'canceled')
+    return 'Nothing to do: it was canceled. Send it again if you still need it.';
   if (status === 'suppressed') {
     return 'If the address works again, remove it from the suppression list and send the email again.';
   }
@@ -241,20 +241,20 @@ export function nextStepOf(
   if (isWaiting && BY_LIMIT[wait.limit] !== undefined) return BY_LIMIT[wait.limit]!;
   if (reason !== null) return reason.advice;
   if (route?.verdict === 'none') return `Check the address: ${route.problem}.`;
-  return isWaiting ? 'Nothing: it is attempted without further action.' : 'See the timeline.';
+  return isWaiting ? 'Nothing to do: it will be attempted automatically.' : 'See the timeline.';
 }
 
 /** Where something besides waiting helps. */
 const BY_LIMIT: Partial<Record<Wait['limit'], string>> = {
-  database: 'The operator of the service has to restore the database.',
-  hold: 'Ask an admin to release it (the page Queue, or letterhaus queue release), or cancel it.',
-  pause: 'Remove the cause of the bounces or complaints, then have the domain resumed.',
-  sender: 'Publish the records of the sending domain and verify it.',
+  database: 'The operator must restore the database.',
+  hold: 'Ask an admin to release it (page Queue, or letterhaus queue release), or cancel it.',
+  pause: 'Fix the cause of the bounces or complaints, then ask the operator to resume the domain.',
+  sender: 'Publish the DNS records of the sending domain, then verify it.',
   signing_key:
-    'The operator has to restore the secret key or the domain (letterhaus domains verify says how); it is then sent.',
-  schedule: 'Nothing: it is sent at its time. Reschedule it to send it earlier.',
-  service: 'The operator has to start the service.',
-  installation: 'The operator has to release the service (letterhaus release).',
+    'The operator must restore the secret key or the domain (letterhaus domains verify says how). It is sent afterwards.',
+  schedule: 'Nothing to do: it is sent at its scheduled time. Reschedule it to send it earlier.',
+  service: 'The operator must start the service.',
+  installation: 'The operator must release the service (letterhaus release).',
 };
 
 export function wordsOnEmail({ status, recipients }: EmailDetail): string {
