@@ -8,7 +8,7 @@ import { type Command, Option } from 'commander';
 import { isRefusal } from '../core/refusals.ts';
 import type { TemplateVariable } from '../templates/template-store.ts';
 import { presentTemplate } from '../templates/view.ts';
-import { createTemplateService } from '../templates/templates.ts';
+import { TemplateService } from '../templates/templates.ts';
 import { type Syntax, SYNTAXES } from './translate.ts';
 import {
   declarationsOf,
@@ -94,7 +94,7 @@ export async function importTemplate(
   return withStore(cli, async ({ db }) => {
     const scope = await chooseScope(db, options);
     if (isFailure(scope)) return scope;
-    const made = await createTemplateService({ db }).create(scope, {
+    const made = await new TemplateService({ db }).create(scope, {
       name: name ?? basename(file).slice(0, 100),
       alias,
       subject: translation.subject ?? '',

@@ -8,12 +8,7 @@ import type { Scope } from '../core/scope.ts';
 import type { Page } from '../database/page.ts';
 import type { TemplateHead, TemplateVariable } from './template-store.ts';
 import { presentRendered, presentTemplate, presentTemplateHead } from './view.ts';
-import {
-  createTemplateService,
-  type Template,
-  type TemplateChange,
-  type TemplateService,
-} from './templates.ts';
+import { TemplateService, type Template, type TemplateChange } from './templates.ts';
 import {
   addCommand,
   type Cli,
@@ -126,7 +121,7 @@ function withTemplates(cli: Cli, options: ScopeOptions, work: Work): Promise<Out
   return withStore(cli, async ({ db }) => {
     const scope = await chooseScope(db, options);
     if (isFailure(scope)) return scope;
-    const outcome = await work(createTemplateService({ db }), scope);
+    const outcome = await work(new TemplateService({ db }), scope);
     return isRefusal(outcome) ? failure(outcome) : outcome;
   });
 }
@@ -135,7 +130,7 @@ function list(cli: Cli, options: ScopesOptions): Promise<Outcome> {
   return withStore(cli, async ({ db }) => {
     const scopes = await chooseScopes(db, options);
     if (isFailure(scopes)) return scopes;
-    const templates = createTemplateService({ db });
+    const templates = new TemplateService({ db });
     const pages = await Promise.all(scopes.map((scope) => templates.list(scope, PAGE)));
     const found = pages.flatMap(({ rows }, index) =>
       rows.map((head) => ({ head, scope: scopes[index]! })),

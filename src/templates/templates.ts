@@ -37,95 +37,133 @@ export type RenderedTemplate = { subject: string; html: string | null; text: str
 
 type Values = Readonly<Record<string, unknown>>;
 
-export type TemplateService = ReturnType<typeof createTemplateService>;
+export class TemplateService {
+  readonly #db: Database;
+  readonly #published: PublishedTemplates;
 
-export function createTemplateService({ db }: { db: Database }) {
-  const published = new PublishedTemplates(db);
-  return {
-    create: (scope: Scope, template: NewTemplate): Promise<Template | Refusal> =>
-      create(db, scope, template),
+  constructor({ db }: { db: Database }) {
+    this.#db = db;
+    this.#published = new PublishedTemplates(db);
+  }
 
-    /** @param page.part of name or alias, in any case; null: all */
-    list: (
-      scope: Scope,
-      page: Page & { part?: string | null },
-    ): Promise<PageOf<store.TemplateHead>> =>
-      store.listTemplates(db.readsOf(scope.projectId), scope, page),
+  async create(scope: Scope, template: NewTemplate): Promise<Template | Refusal> {
+    const parts = await read(scope, template);
+    if (isRefusal(parts)) return parts;
+    const head = await store.createTemplate(this.#db, scope, template);
+    return head === null ? takenAlias(template.alias) : withContent(this.#db, scope, head);
+  }
 
-    /** @param named here and below: its id or its alias */
-    get: (scope: Scope, named: string, version?: number): Promise<Template | Refusal> =>
-      find(db, scope, { named, version }),
+  /** @param page.part of name or alias, in any case; null: all */
+  list(scope: Scope, page: Page & { part?: string | null }): Promise<PageOf<store.TemplateHead>> {
+    return store.listTemplates(this.#db.readsOf(scope.projectId), scope, page);
+  }
 
-    /** Newest first. */
-    async versions(scope: Scope, named: string): Promise<store.VersionSummary[] | Refusal> {
-      const head = await store.findTemplate(db, scope, named);
-      return head === null ? NO_TEMPLATE : store.listVersions(db, scope, head.id);
-    },
+  /** @param named here and below: its id or its alias */
+  async get(scope: Scope, named: string, version?: number): Promise<Template | Refusal> {
+    const head = await store.findTemplate(this.#db, scope, named);
+    return head === null ? NO_TEMPLATE : withContent(this.#db, scope, head, version);
+  }
 
-    /** Omitted fields stay. Content that is published is not changed: the change is the next version. */
-    update: (scope: Scope, named: string, change: TemplateChange): Promise<Template | Refusal> =>
-      update(db, scope, { named, change }),
+  /** Newest first. */
+  async versions(scope: Scope, named: string): Promise<store.VersionSummary[] | Refusal> {
+    const head = await store.findTemplate(this.#db, scope, named);
+    return head === null ? NO_TEMPLATE : store.listVersions(this.#db, scope, head.id);
+  }
 
-    publish: (scope: Scope, named: string, version?: number): Promise<Template | Refusal> =>
-      publish(db, scope, { named, version }),
-
-    /** Emails that were made of it stay, scheduled ones as well. */
-    async delete(scope: Scope, named: string): Promise<{ id: string } | Refusal> {
-      const id = await store.deleteTemplate(db, scope, named);
-      return id === null ? NO_TEMPLATE : { id };
-    },
-
-    /** @param wanted.content in place of the version's, as a change of it would be stored */
-    async preview(
-      scope: Scope,
-      named: string,
-      wanted: { variables: Values; version?: number | undefined; content?: ContentChange },
-    ): Promise<RenderedTemplate | Refusal> {
-      const { variables, version, content: change = {} } = wanted;
-      const found = await find(db, scope, { named, version });
-      if (isRefusal(found)) return found;
-      const content = contentWith(found.content, change);
+  /**
+   * Omitted fields stay. Content that is published is not changed: the change is the next version.
+   * It is read outside of the transaction, which looks whether it is still the content that was changed.
+   */
+  async update(scope: Scope, named: string, change: TemplateChange): Promise<Template | Refusal> {
+    const before = await this.get(scope, named);
+    if (isRefusal(before)) return before;
+    const { name = before.head.name, alias = before.head.alias, ...changed } = change;
+    const content = contentWith(before.content, changed);
+    const isChanged = Object.values(changed).some((value) => value !== undefined);
+    if (isChanged) {
       const parts = await read(scope, content);
       if (isRefusal(parts)) return parts;
-      const { variables: declared } = content;
-      const given = { values: variables, field: 'variables' };
-      return inTurn(scope, () => render(parts, { declared, given }));
-    },
+    }
+    return this.#db.transaction(async (tx) => {
+      const head = await store.lockTemplate(tx, scope, before.head.id);
+      if (head === null) return NO_TEMPLATE;
+      if (head.updatedAt.getTime() !== before.head.updatedAt.getTime()) return CHANGED_MEANWHILE;
+      const { id } = head;
+      const renamed = await store.renameTemplate(tx, scope, { id, name, alias });
+      if (renamed === null) return takenAlias(alias);
+      if (!isChanged) return withContent(tx, scope, renamed);
+      const version = head.latestVersion + (before.content.publishedAt === null ? 0 : 1);
+      const written = await store.writeDraft(tx, scope, { ...content, id, version });
+      return withContent(tx, scope, written);
+    });
+  }
 
-    /** A template of another service in Liquid; nothing is stored. */
-    translate: (scope: Scope, foreign: ForeignContent, syntax: Syntax): Promise<Translation> =>
-      inTurn(scope, () => translateTemplate(foreign, syntax)),
+  publish(scope: Scope, named: string, version?: number): Promise<Template | Refusal> {
+    return this.#db.transaction(async (tx) => {
+      const head = await store.lockTemplate(tx, scope, named);
+      if (head === null) return NO_TEMPLATE;
+      const wanted = { id: head.id, version: version ?? head.latestVersion };
+      const published = await store.publishVersion(tx, scope, wanted);
+      return published === null ? NO_VERSION : withContent(tx, scope, published, wanted.version);
+    });
+  }
 
-    /**
-     * The content of an email that a request asks for with `template`.
-     * @param template.withSubject false: the email brings its own, and that of the template is not rendered
-     * @param of.refuse why the email is refused whatever its content is; asked before it is rendered
-     * @param of.gone aborted when its client has gone
-     * @throws the reason of `gone`
-     */
-    async render(
-      scope: Scope,
-      template: {
-        id: string;
-        variables: Values;
-        withSubject: boolean;
-        numbersAsText?: boolean | undefined;
-      },
-      of: { work: RequestWork; gone: AbortSignal; refuse: () => Promise<Refusal | null> },
-    ): Promise<RenderedTemplate | Refusal> {
-      const found = await published.find(scope, template.id);
-      if (isRefusal(found)) return found;
-      const refusal = await of.refuse();
-      if (refusal !== null) return refusal;
-      const { variables: values, withSubject, numbersAsText } = template;
-      const { key, size, declared } = found;
-      if (withSubject && found.parts.subject === undefined) return NO_SUBJECT;
-      const parts = withSubject ? found.parts : { ...found.parts, subject: undefined };
-      of.work.useForReading(key, size);
-      const given = { values, field: 'template.variables', numbersAsText };
-      return inTurn(scope, () => renderWithin(of.work, parts, { declared, given }), of.gone);
+  /** Emails that were made of it stay, scheduled ones as well. */
+  async delete(scope: Scope, named: string): Promise<{ id: string } | Refusal> {
+    const id = await store.deleteTemplate(this.#db, scope, named);
+    return id === null ? NO_TEMPLATE : { id };
+  }
+
+  /** @param wanted.content in place of the version's, as a change of it would be stored */
+  async preview(
+    scope: Scope,
+    named: string,
+    wanted: { variables: Values; version?: number | undefined; content?: ContentChange },
+  ): Promise<RenderedTemplate | Refusal> {
+    const { variables, version, content: change = {} } = wanted;
+    const found = await this.get(scope, named, version);
+    if (isRefusal(found)) return found;
+    const content = contentWith(found.content, change);
+    const parts = await read(scope, content);
+    if (isRefusal(parts)) return parts;
+    const { variables: declared } = content;
+    const given = { values: variables, field: 'variables' };
+    return inTurn(scope, () => render(parts, { declared, given }));
+  }
+
+  translate(scope: Scope, foreign: ForeignContent, syntax: Syntax): Promise<Translation> {
+    return inTurn(scope, () => translateTemplate(foreign, syntax));
+  }
+
+  /**
+   * The content of an email that a request asks for with `template`.
+   * @param template.withSubject false: the email brings its own, and that of the template is not rendered
+   * @param of.refuse why the email is refused whatever its content is; asked before it is rendered
+   * @param of.gone aborted when its client has gone
+   * @throws the reason of `gone`
+   */
+  async render(
+    scope: Scope,
+    template: {
+      id: string;
+      variables: Values;
+      withSubject: boolean;
+      numbersAsText?: boolean | undefined;
     },
-  };
+    of: { work: RequestWork; gone: AbortSignal; refuse: () => Promise<Refusal | null> },
+  ): Promise<RenderedTemplate | Refusal> {
+    const found = await this.#published.find(scope, template.id);
+    if (isRefusal(found)) return found;
+    const refusal = await of.refuse();
+    if (refusal !== null) return refusal;
+    const { variables: values, withSubject, numbersAsText } = template;
+    const { key, size, declared } = found;
+    if (withSubject && found.parts.subject === undefined) return NO_SUBJECT;
+    const parts = withSubject ? found.parts : { ...found.parts, subject: undefined };
+    of.work.useForReading(key, size);
+    const given = { values, field: 'template.variables', numbersAsText };
+    return inTurn(scope, () => renderWithin(of.work, parts, { declared, given }), of.gone);
+  }
 }
 
 /** For what keeps the thread busy, here and in every service of the process. */
@@ -165,26 +203,6 @@ function takenAlias(alias: string | null): Refusal {
   return { refused: 'conflict', message };
 }
 
-async function create(
-  db: Database,
-  scope: Scope,
-  template: NewTemplate,
-): Promise<Template | Refusal> {
-  const parts = await read(scope, template);
-  if (isRefusal(parts)) return parts;
-  const head = await store.createTemplate(db, scope, template);
-  return head === null ? takenAlias(template.alias) : withContent(db, scope, head);
-}
-
-async function find(
-  db: Queryable,
-  scope: Scope,
-  { named, version }: { named: string; version?: number | undefined },
-): Promise<Template | Refusal> {
-  const head = await store.findTemplate(db, scope, named);
-  return head === null ? NO_TEMPLATE : withContent(db, scope, head, version);
-}
-
 async function withContent(
   db: Queryable,
   scope: Scope,
@@ -193,35 +211,6 @@ async function withContent(
 ): Promise<Template | Refusal> {
   const content = await store.findVersion(db, scope, { id: head.id, version });
   return content === null ? NO_VERSION : { head, content };
-}
-
-/** Read outside of the transaction, which looks whether it is still the content that was changed. */
-async function update(
-  db: Database,
-  scope: Scope,
-  { named, change }: { named: string; change: TemplateChange },
-): Promise<Template | Refusal> {
-  const before = await find(db, scope, { named });
-  if (isRefusal(before)) return before;
-  const { name = before.head.name, alias = before.head.alias, ...changed } = change;
-  const content = contentWith(before.content, changed);
-  const isChanged = Object.values(changed).some((value) => value !== undefined);
-  if (isChanged) {
-    const parts = await read(scope, content);
-    if (isRefusal(parts)) return parts;
-  }
-  return db.transaction(async (tx) => {
-    const head = await store.lockTemplate(tx, scope, before.head.id);
-    if (head === null) return NO_TEMPLATE;
-    if (head.updatedAt.getTime() !== before.head.updatedAt.getTime()) return CHANGED_MEANWHILE;
-    const { id } = head;
-    const renamed = await store.renameTemplate(tx, scope, { id, name, alias });
-    if (renamed === null) return takenAlias(alias);
-    if (!isChanged) return withContent(tx, scope, renamed);
-    const version = head.latestVersion + (before.content.publishedAt === null ? 0 : 1);
-    const written = await store.writeDraft(tx, scope, { ...content, id, version });
-    return withContent(tx, scope, written);
-  });
 }
 
 /** What is undefined stays. */
@@ -235,20 +224,6 @@ const CHANGED_MEANWHILE: Refusal = {
   message:
     'The template was changed by another request at the same time; look at it and try again.',
 };
-
-async function publish(
-  db: Database,
-  scope: Scope,
-  { named, version }: { named: string; version?: number | undefined },
-): Promise<Template | Refusal> {
-  return db.transaction(async (tx) => {
-    const head = await store.lockTemplate(tx, scope, named);
-    if (head === null) return NO_TEMPLATE;
-    const wanted = { id: head.id, version: version ?? head.latestVersion };
-    const published = await store.publishVersion(tx, scope, wanted);
-    return published === null ? NO_VERSION : withContent(tx, scope, published, wanted.version);
-  });
-}
 
 type Parts = { [Part in keyof RenderedTemplate]?: TemplatePart | undefined };
 const PARTS = ['subject', 'html', 'text'] as const;

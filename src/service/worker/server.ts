@@ -34,7 +34,7 @@ import { loadMessages, sentSha256 } from '../../delivery/attempt/message-store.t
 import { recordVisits } from '../../tracking/tracking-store.ts';
 import { systemWorld } from '../machine/system-world.ts';
 import { Visits } from '../../tracking/visits.ts';
-import { createTemplateService } from '../../templates/templates.ts';
+import { TemplateService } from '../../templates/templates.ts';
 import { WebhookLoop } from '../../webhooks/sending/loop.ts';
 import { WebhookService } from '../../webhooks/endpoints.ts';
 import { createWorkerContext, type WorkerContext } from './context.ts';
@@ -289,7 +289,7 @@ function createApp(
     ...context,
     ...features,
     world,
-    templates: createTemplateService(context),
+    templates: new TemplateService(context),
     suppressionRoom: new SuppressionRoom(world, context.config.suppressionsMax),
     attachmentUrls: new AttachmentUrls({ ...context, world }),
     webhooks: new WebhookService({ ...context, world }),
