@@ -22,7 +22,7 @@ const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 const { db } = database;
 
-const RUNS = 60;
+const RUNS = 40;
 const HOLDER = newId();
 const BASE = 'https://links.acme.com';
 const KEYS = ['valid', 'revoked', 'expired', 'of enforced.com'] as const;
