@@ -33,7 +33,6 @@ const LONG_FILES: Record<string, string> = {};
 
 /** Rooms of more than twelve files, with the reason. */
 const LARGE_ROOMS: Record<string, string> = {
-  'src/core': 'the rules that all rooms share',
   'src/backup/point-in-time': 'the steps of one archive, which nothing else uses',
 };
 

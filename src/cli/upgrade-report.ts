@@ -25,7 +25,7 @@ import { refuseUnusable } from '../database/server/usable.ts';
 import { checkSecretKey } from '../secrets/check-store.ts';
 import { readInstance } from '../secrets/secret-store.ts';
 import type { Cli } from './command.ts';
-import { type LivingNode, watchNodes } from './living-nodes.ts';
+import { type LivingNode, watchNodes } from '../operator/living-nodes.ts';
 import type { Place } from './store.ts';
 
 export type MigrationReport = Migration & {

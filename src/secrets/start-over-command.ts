@@ -29,7 +29,7 @@ import {
 } from './secret-store.ts';
 import { listToRenew, markAllUnusable, type ToRenew } from './unusable-store.ts';
 import { addCommand, type Cli, type Failure, type Outcome } from '../cli/command.ts';
-import { watchNodes } from '../cli/living-nodes.ts';
+import { watchNodes } from '../operator/living-nodes.ts';
 import { type Place, withAddress, withStore } from '../cli/store.ts';
 
 export function describeStartOver(secrets: Command, cli: Cli): void {

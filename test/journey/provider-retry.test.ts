@@ -31,9 +31,15 @@ test('a provider that refuses us is listed with its reply and the page for delis
     delisting_page: 'https://check.spamhaus.org/',
   });
   assert.match((await service.cli('providers', 'list')).stdout, /blocked using zen\.spamhaus\.org/);
-  const [queued] = (await service.cliJson('queue')).data;
+  // A worker gives back what it holds for a suspended provider.
+  const queued = await waitFor(
+    async () => {
+      const [one] = (await service.cliJson('queue')).providers;
+      return one.with_workers === 0 && one.due === 0 ? one : null;
+    },
+    { what: 'all mail to wait in the table' },
+  );
   assert.deepEqual([queued.provider, queued.state], [mx.name, 'suspended']);
-  assert.match(queued.reason, /^it refuses all mail from out\.letterhaus\.example: Client host/);
   const { body } = await journey.request('GET', '/v1/queue');
   assert.match(
     body.providers[0].limit.message,

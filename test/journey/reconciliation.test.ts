@@ -115,7 +115,7 @@ test('mail of every kind is accounted for after a restart, with nothing to act o
     { emails: sum(days, (day) => day.emails), recipients: sum(days, (day) => day.recipients) },
     stored,
   );
-  assert.ok(days.every(({ state }) => state.startsWith('accounted for')));
+  assert.ok(days.every(({ state }) => state.startsWith('accounted_for')));
   assert.equal(
     sum(days, ({ statuses }) => statuses['open'] ?? 0),
     1,

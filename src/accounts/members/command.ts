@@ -53,7 +53,11 @@ async function list({ cli, client }: Api): Promise<Outcome> {
   const text = table(cli, {
     columns: ['ID', { heading: 'EMAIL', cut: 2 }, { heading: 'NAME', cut: 1 }, 'ROLE', 'SIGNED IN'],
     rows: rows.map(({ id, email, name, role, last_signed_in_at: at }) => [
-      ...[id, email, name, role, shortTime(at)],
+      id,
+      email,
+      name,
+      role,
+      shortTime(at),
     ]),
     none: {
       says: 'There is no member yet.',

@@ -94,7 +94,11 @@ async function list({ cli, client }: Api): Promise<Outcome> {
     ],
     rows: projects.data.map(
       ({ id, name, created_at: createdAt, storage, reputation_alert: rule }) => [
-        ...[id, name, shortTime(createdAt), showStorage(storage), showRule(rule)],
+        id,
+        name,
+        shortTime(createdAt),
+        showStorage(storage),
+        showRule(rule),
       ],
     ),
     none: {

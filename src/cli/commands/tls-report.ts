@@ -21,7 +21,11 @@ async function run({ cli, client }: Api, { domain, days }: Options): Promise<Out
   const text = table(cli, {
     columns: ['DAY', { heading: 'DOMAIN', cut: 1 }, 'POLICY', 'RESULT', 'SESSIONS'],
     rows: results.data.map(({ day, domain: name, policy, result, sessions }) => [
-      ...[day, name, policy, result, String(sessions)],
+      day,
+      name,
+      policy,
+      result,
+      String(sessions),
     ]),
     none: {
       says: `No TLS session with ${domain ?? 'a mail server'} is counted for these days; only live mail makes them.`,

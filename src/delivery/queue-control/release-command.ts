@@ -48,7 +48,11 @@ function holdText(cli: Cli, hold: InstallationHold): string {
     table(cli, {
       columns: [{ heading: 'PROJECT', cut: 1 }, 'MODE', 'IN DOUBT', 'NOT SENT', 'HELD'],
       rows: mail.map(({ project, environment, in_doubt: doubtful, unsent, held }) => [
-        ...[project, environment, String(doubtful), String(unsent), String(held)],
+        project,
+        environment,
+        String(doubtful),
+        String(unsent),
+        String(held),
       ]),
       none: 'No mail waits.',
     }),

@@ -43,7 +43,10 @@ async function exportEmails(api: Api, options: Options): Promise<ExitCode> {
   const { format, json, status, to, query: q, since, until } = options;
   const isCsv = format === 'csv' && json !== true;
   const query = {
-    ...{ status, to, q, limit: PAGE_MAX },
+    status,
+    to,
+    q,
+    limit: PAGE_MAX,
     created_after: since?.toISOString(),
     created_before: until?.toISOString(),
   };
