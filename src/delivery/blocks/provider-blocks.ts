@@ -50,7 +50,6 @@ type BlocksOptions = {
   /** Our addresses; none: the system's choice, which is known by the name for EHLO. */
   sources: readonly Source[];
   heloName: string;
-  /** Waiting mail has become due. */
   onDue: () => void;
   /** A block of the provider ended, here or elsewhere. */
   onEnded: (provider: string) => void;
@@ -66,7 +65,6 @@ type Answered = {
   about: RefusalSubject | null;
 };
 type Server = { provider: string; address: string; envelopeFrom: string };
-/** Nothing may be sent to the server now. */
 export type Closed = { block: BlockKey; delayMs: number };
 
 const READ_EVERY_MS = 2_000;
@@ -106,7 +104,6 @@ export class ProviderBlocks {
     clearTimeout(this.#timer);
   }
 
-  /** One attempt at a delivery. */
   visit(delivery: Delivery): BlockVisit {
     return new BlockVisit(delivery, this);
   }
@@ -121,12 +118,10 @@ export class ProviderBlocks {
     return null;
   }
 
-  /** The blocks that this worker knows of. */
   get blocks(): Iterable<ProviderBlock> {
     return [...this.#known.values()].filter(({ since }) => since !== null);
   }
 
-  /** Nobody has refused our mail lately. */
   get isQuiet(): boolean {
     return this.#known.size === 0;
   }
@@ -149,7 +144,6 @@ export class ProviderBlocks {
     return isTaken;
   }
 
-  /** How long the mail waits for the next probe. */
   waitMs(block: Known, senderDomain: string): number {
     const { world, rules } = this.options;
     const dueAtMs = this.#dueAtMs(block, senderDomain);
@@ -281,7 +275,6 @@ export class BlockVisit {
     this.#senderDomain = domainOf(delivery.message.from.address);
   }
 
-  /** null: the server may be tried. */
   async gate({ provider, address, envelopeFrom }: Server): Promise<Closed | null> {
     if (this.#blocks.isQuiet) return null;
     const { sources } = this.#blocks.options;
@@ -295,7 +288,6 @@ export class BlockVisit {
     return { block, delayMs: this.#blocks.waitMs(block, this.#senderDomain) };
   }
 
-  /** The server that answered the message. */
   note(answered: Answered): void {
     this.#answered = answered;
   }
@@ -322,7 +314,6 @@ export class BlockVisit {
     return { ...attempted, ...(await this.#refused(outcome, answered.about, keys)) };
   }
 
-  /** The attempt ended in an error. */
   async abandon(): Promise<void> {
     await this.#leaveProbes([]);
   }

@@ -25,7 +25,6 @@ type BrokerOptions = {
   onProvider?: (change: ProviderStatus) => void;
 };
 
-/** Interval of `tick` while anything depends on time. */
 export const BROKER_TICK_MS = 250;
 const FORGET_EVERY_MS = 10_000;
 /** A provider without mail is kept for this time, with the number of connections that it accepted. */
@@ -40,7 +39,6 @@ export class Broker {
   readonly #providers = new Map<string, BrokerProvider>();
   readonly #rooms = new GroupRooms();
   readonly #workers = new Set<number>();
-  /** Providers whose state depends on time. */
   readonly #watched = new Set<BrokerProvider>();
   /** Those that gave a session at once, the newest last. */
   readonly #prompt = new Set<string>();
@@ -64,7 +62,6 @@ export class Broker {
     this.#flush();
   }
 
-  /** Removes a worker whose process, with all its connections, has ended. */
   leave(worker: number): void {
     this.#workers.delete(worker);
     for (const provider of this.#providers.values()) {

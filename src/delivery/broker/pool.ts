@@ -43,7 +43,6 @@ export class BrokerPool {
     this.#room = parts.room;
   }
 
-  /** Permits granted over all workers. */
   get inUse(): number {
     return this.#inUse;
   }

@@ -37,7 +37,6 @@ export class BrokerProvider {
   readonly #context: ProviderContext;
   #state: ProviderState = 'open';
   #pacing: Pacing | null;
-  /** The reply that asked for fewer connections. */
   #complaint: string | null = null;
   usedAtMs: number;
   /** Whether the workers were last notified that no message may start. */
@@ -73,12 +72,10 @@ export class BrokerProvider {
     return pool;
   }
 
-  /** Permits granted over all workers and addresses. */
   get inUse(): number {
     return this.#sum((pool) => pool.inUse);
   }
 
-  /** How many connections the pool may have now, over all workers. */
   windowOf(pool: BrokerPool): number {
     return this.#state === 'suspended' || this.#isPaced ? 1 : pool.limit;
   }
@@ -154,7 +151,6 @@ export class BrokerProvider {
     return this.inUse === 0 && !this.#asksForLess && !this.dependsOnTime;
   }
 
-  /** The state as workers receive it. */
   status(): ProviderStatus {
     const common = { provider: this.key, state: this.#state, waitMs: this.waitMs };
     if (this.#state === 'open') return { ...common, forMs: 0, reason: null };

@@ -21,7 +21,6 @@ export class GroupRoom {
     return Math.max(1, out) + Math.max(0, this.#max - 1 - this.#used);
   }
 
-  /** The connections of a host changed. */
   changed(from: number, to: number): void {
     this.#used += Math.max(0, to - 1) - Math.max(0, from - 1);
   }

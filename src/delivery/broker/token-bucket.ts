@@ -10,7 +10,6 @@ export class TokenBucket {
     this.#atMs = nowMs;
   }
 
-  /** Milliseconds until a token is available. */
   waitMs(nowMs: number): number {
     this.#refill(nowMs);
     return this.#tokens >= 1 ? 0 : ((1 - this.#tokens) / this.perMinute) * 60_000;

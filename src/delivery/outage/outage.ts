@@ -17,7 +17,6 @@ const ANSWER_COUNTS_FOR_MS = 10 * 60_000;
 const ADDRESSES_MAX = 100;
 const JITTER = 0.15;
 
-/** What a phase (uplink.ts) may change. */
 type Counts = {
   failures: number;
   suspensions: number;
@@ -32,7 +31,6 @@ type Counts = {
 export type Failure = {
   addresses: readonly string[];
   reason: string;
-  /** As in uplink.ts. */
   phase: number;
   /** While our uplink is down: how long a suspension is. */
   suspensionMs: number | null;

@@ -66,7 +66,6 @@ export class Uplink {
     return Math.max(0, this.#clock.monotonicMs() - this.#failedSinceMs);
   }
 
-  /** The providers without an answer in this phase. */
   get failed(): ReadonlySet<string> {
     return this.#failed;
   }
@@ -173,7 +172,6 @@ export class UplinkView {
     this.#onChange({ isDown, failedForMs });
   }
 
-  /** A server replied on an open session. */
   answered(provider: string): void {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#reportedAtMs < ANSWER_REPORTED_EVERY_MS) return;

@@ -19,7 +19,6 @@ type PutOffOptions = {
   world: Pick<World, 'monotonicMs' | 'random'>;
   log: Pick<Logger, 'error'>;
   uplink: Pick<UplinkView, 'onChange' | 'retryMs'>;
-  /** Mail has become due. */
   onDue: () => void;
 };
 
@@ -28,7 +27,6 @@ export type NotedDelivery = Pick<Delivery, 'message' | 'position' | 'claim' | 'p
 /** `decidedMs`: when it was decided that it waits, before that was committed. */
 type Waiting = PutOffClaim & { provider: string; decidedMs: number };
 
-/** Between two tries while the database is unavailable. */
 const AWAY_PAUSE_MS = 1_000;
 const REMEMBERED_MAX = 10_000;
 const STEP = 500;
@@ -48,7 +46,6 @@ export class PutOff {
   readonly #waiting = new Map<string, Waiting>();
   /** The last change, and from when on mail was put off because of it. */
   #last: { isDown: boolean; fromMs: number; atMs: number } | null = null;
-  /** When a block of the provider ended last. */
   readonly #endedAtMs = new Map<string, number>();
 
   constructor(options: PutOffOptions) {

@@ -42,14 +42,12 @@ type Acquired =
   | (Exclude<ConnectResult, { kind: 'ready' }> & { source: string; isCrowded: boolean })
   | Postponed;
 
-/** One message that needs a session, and how long it may wait for it. */
 export type SendRequest = {
   transaction: Transaction;
   /** A message that would expire sooner is also sent to servers that did not answer within the last minutes. */
   postponableMs: number;
   /** It failed on a kept session: it goes alone on a new one. */
   isAlone: boolean;
-  /** Another address is left to try. */
   hasOthers?: boolean;
   place?: Place | undefined;
 };
@@ -83,11 +81,9 @@ const NO_TURN_DELAY_MS = 2_000;
  */
 const WAITING_MIN = 16;
 const SWEEP_EVERY_MS = 1_000;
-/** Growth reports are batched for this time. */
 const GROWTH_BATCHED_FOR_MS = 10;
 
 export class Connections {
-  /** Whether our own connection to the internet is down. */
   readonly uplink: UplinkView;
   readonly #options: ConnectionsOptions;
   readonly #providers = new Map<string, ProviderView>();
@@ -235,7 +231,6 @@ export class Connections {
     return this.#providers.values();
   }
 
-  /** Messages of the broker. */
   receive(messages: readonly BrokerMessage[]): void {
     for (const message of messages) {
       if (message.kind === 'host') this.#dead.remember(message.address, message.deadForMs);

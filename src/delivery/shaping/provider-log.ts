@@ -43,7 +43,6 @@ type Options = { log: Pick<Logger, 'warn' | 'info'>; world: Pick<World, 'monoton
 
 export class ProviderLog {
   readonly #options: Options;
-  /** When it began, by state and provider. */
   readonly #open: Record<State, Map<string, number>> = { suspended: new Map(), slowed: new Map() };
   #others = 0;
   readonly #more: Record<State, number> = { suspended: 0, slowed: 0 };

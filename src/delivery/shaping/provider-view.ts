@@ -73,7 +73,6 @@ export class ProviderView {
     return total(this.#pools.values(), ({ share }) => share);
   }
 
-  /** Hosts with an idle session from these addresses of ours. */
   idleHosts(sources: readonly (string | undefined)[]): Set<string> {
     const pools = [...this.#pools.values()].filter(({ source }) => sources.includes(source));
     return new Set(pools.flatMap(({ idle }) => idle.map(({ host }) => host)));
@@ -84,12 +83,10 @@ export class ProviderView {
     return total(this.#pools.values(), ({ pipelining }) => pipelining);
   }
 
-  /** Milliseconds for which no message may start. */
   get suspendedForMs(): number {
     return Math.max(0, this.#status.waitUntilMs - this.#world.monotonicMs());
   }
 
-  /** No server of the provider answers. */
   get isInOutage(): boolean {
     return this.#status.state === 'suspended' && this.suspendedForMs > 0;
   }

@@ -34,7 +34,6 @@ type Waiter = {
 
 /** While other workers wait, a session that was idle for this long is closed. */
 const IDLE_WHEN_WANTED_MS = 100;
-/** Interval of sweeps meanwhile. */
 const WANTED_SWEEP_EVERY_MS = 50;
 const WORKED_WITHIN_MS = 10_000;
 
@@ -48,11 +47,9 @@ export class SessionPool implements SessionOwner {
   share: number;
   /** Of the whole machine. */
   window: number;
-  /** All sessions were busy when the last message was done. */
   wasBusy = false;
   #othersWait = false;
   readonly #context: PoolContext;
-  /** All that use a permit. */
   readonly #sessions = new Set<Session>();
   readonly #unused: Permit[] = [];
   readonly #waiting: Waiter[] = [];

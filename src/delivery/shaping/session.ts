@@ -40,14 +40,12 @@ export const SESSION_TRANSITIONS: Transitions<SessionState, SessionEvent> = {
   closed: {},
 };
 
-/** The pool of a session. */
 export type SessionOwner = {
   readonly source: string;
   /** A waiting message that follows the one under way; null: none does. */
   announce(session: Session, mayFollow: (next: Transaction) => boolean): Transaction | null;
   /** A delivery has its result; others may still have the session. */
   released(session: Session, isUsable: boolean): void;
-  /** The server ended an idle session. */
   dropped(session: Session): void;
   /** The connection is closed, or could not be opened. */
   closed(session: Session): void;
@@ -67,7 +65,6 @@ export class Session {
   readonly #owner: SessionOwner;
   #state: SessionState = 'connecting';
   #connection: SmtpConnection | null = null;
-  /** Deliveries that have the session. */
   #users = 1;
 
   constructor(key: string, { owner, limits }: { owner: SessionOwner; limits: Limits }) {
@@ -97,7 +94,6 @@ export class Session {
     return this.#connection?.tls ?? null;
   }
 
-  /** The name of the server. */
   get host(): string {
     return this.#connection!.facts.host;
   }
@@ -106,7 +102,6 @@ export class Session {
     return this.isOpen && this.#connection!.hasPipelining;
   }
 
-  /** Whether the connection can carry another message. */
   get isUsable(): boolean {
     return this.#connection?.reusable === true;
   }
@@ -115,7 +110,6 @@ export class Session {
     return this.limits.messagesMax - this.#messagesSent;
   }
 
-  /** The part of the allowance that was not used. */
   get allowanceLeft(): number | null {
     const { allowance } = this.limits;
     return allowance && Math.max(0, allowance - this.#messagesSent);
@@ -134,7 +128,6 @@ export class Session {
     this.#owner.closed(this);
   }
 
-  /** Gives the idle session to a delivery. */
   take(): this {
     this.#move('taken');
     this.#users = 1;

@@ -55,7 +55,6 @@ export const PROVIDER_LIMITS: Readonly<Record<string, Partial<ProviderLimits>>> 
 type Slowdown = {
   /** In lower case; found anywhere in a temporary reply. */
   words: string;
-  /** null: of any provider. */
   provider: string | null;
   messagesPerMinute: number;
   forMs: number;
@@ -91,7 +90,6 @@ const SLOWDOWNS: readonly Slowdown[] = [
   },
 ];
 
-/** When a provider is suspended, and for how long. */
 const SUSPENSION_RULES = {
   /** Attempts in a row that reached no host. */
   afterFailures: 2,
@@ -101,7 +99,6 @@ const SUSPENSION_RULES = {
 };
 export type SuspensionRules = typeof SUSPENSION_RULES;
 
-/** How the number of connections recovers after a receiver asked for fewer. */
 const RECOVERY_RULES = {
   /** No growth for this time. */
   holdDownMs: 60_000,
@@ -145,7 +142,6 @@ export const USUAL_SHAPING: ShapingSettings = {
   block: BLOCK_RULES,
 };
 
-/** The limits of a provider. */
 export function limitsOf(settings: ShapingSettings, provider: string): ProviderLimits {
   const limits = Object.entries(explainLimits(settings, provider));
   return Object.fromEntries(limits.map(([name, { value }]) => [name, value])) as ProviderLimits;

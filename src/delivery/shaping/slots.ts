@@ -14,7 +14,6 @@
  */
 export type SlotKind = 'prompt' | 'trial';
 
-/** Shared slots and reserved ones. */
 const SLOTS = { prompt: { shared: 512, reserved: 64 }, trial: { shared: 256, reserved: 32 } };
 /** Slots that a project may have whatever others have, as long as there are reserved ones. */
 const RESERVED_EACH = 2;
@@ -27,13 +26,10 @@ const PROJECT_WAITING_MAX = WAITING_MAX / 4;
 /** A project with fewer gives none up for the memory. */
 const PROJECT_WAITING_FEW = 16;
 
-/** One delivery under way. */
 export class Place {
   readonly projectId: string;
   readonly weightBytes: number;
-  /** Null: it has left its slot. */
   slotKind: SlotKind | null;
-  /** Null: it does not wait outside of the slots. */
   group: WaitingGroup | null = null;
   /** A connection was begun: giving it up is an attempt that failed. */
   isConnecting = false;
@@ -48,7 +44,6 @@ export class Place {
     this.slotKind = parts.slotKind;
   }
 
-  /** Aborted when the delivery is given up. */
   get signal(): AbortSignal {
     return this.#ending.signal;
   }
@@ -68,7 +63,6 @@ export class Place {
   }
 }
 
-/** What one project has waiting. */
 type WaitingGroup = {
   readonly projectId: string;
   count: number;
@@ -90,7 +84,6 @@ export class Slots {
     this.#waitingBytesMax = waitingBytesMax;
   }
 
-  /** Deliveries that wait outside of the slots. */
   get waiting(): number {
     return this.#waiting;
   }
