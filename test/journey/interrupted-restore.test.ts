@@ -78,8 +78,8 @@ test('a restore into an external database that is killed has to be repeated, and
   const started = await letterhaus(['start', '--workers', '1'], home);
   assert.equal(started.code, 2);
   assert.match(started.stderr, INTERRUPTED);
-  const listed = await letterhaus(['keys', 'list'], home);
-  assert.match(listed.stderr, INTERRUPTED);
+  const migrated = await letterhaus(['migrate'], home);
+  assert.match(migrated.stderr, INTERRUPTED);
 
   const others = `select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
   const isGone = async () => (await database.sql(others)).length === 0;
@@ -120,6 +120,6 @@ test('a restore into a data directory that is killed has to be repeated', async 
   }
   const repeated = await letterhaus(['restore', backup], home);
   assert.equal(repeated.code, 0, repeated.stderr);
-  const listed = await letterhaus(['release', '--dry-run'], home);
-  assert.match(listed.stdout, /No mail waits\./);
+  const migrated = await letterhaus(['migrate'], home);
+  assert.equal(migrated.code, 0, migrated.stderr);
 });

@@ -44,7 +44,7 @@ test('queue retry releases a claim that its worker does not know of', async () =
   const { stdout } = await service.cli('queue', 'retry', '--email', id);
   assert.match(
     stdout,
-    /1 were held by a worker .* releases within a minute those that it does not hold/,
+    /1 were claimed by a worker .* releases within a minute those that it does not hold/,
   );
   await service.waitForStatus(id, 'delivered', { key, timeoutMs: 20_000 });
   assert.equal(arrivals(mx).get(id), 1);
