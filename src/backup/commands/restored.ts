@@ -22,6 +22,7 @@ export function restoredOutcome(
       ? [`From the journal: ${suppressions} suppressions and ${keys} idempotency keys since then.`]
       : []),
     'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
+    `Start it:            ${program} start`,
     `What it would send:  ${program} release --dry-run`,
     `Let it send:         ${program} release --except-in-doubt`,
   ].join('\n');
