@@ -6,7 +6,7 @@
 import { type Command, Option } from 'commander';
 import type { CurrentApiKey } from '../../sdk/src/api.ts';
 import { Letterhaus } from '../../sdk/src/client.ts';
-import { ConnectionError, LetterhausError } from '../../sdk/src/errors.ts';
+import { ConnectionError, failureOf, LetterhausError } from '../../sdk/src/errors.ts';
 import { parseApiKey } from '../accounts/keys/api-key.ts';
 import { type Environment, ENVIRONMENTS } from '../core/scope.ts';
 import {
@@ -41,8 +41,8 @@ export type Api = {
   byId: Letterhaus;
   /** What a list shows: one for each environment, with --all-projects of each project. */
   all(): Promise<Part[]>;
-  /** A request that the SDK does not make, as of a stream. */
-  request(path: string, init?: RequestInit): Promise<Response>;
+  /** A request that the SDK does not make, as of a stream. @throws LetterhausError, ConnectionError */
+  request: (path: string, init?: RequestInit) => Promise<Response>;
   /** For another project (`*`: all of them) or environment, on the machine of the service. */
   of(scope: Scope): Letterhaus;
   /** Whether the operator of the machine asks, without a key. */
@@ -188,8 +188,12 @@ function apiFor(
         })),
       );
     },
-    request: (path, init = {}) =>
-      noted(path, { ...init, headers: headersOf({ project, mode }, init.headers) }),
+    request: async (path, init = {}) => {
+      const headers = headersOf({ project, mode }, init.headers);
+      const response = await answerOf(noted(path, { ...init, headers }));
+      if (response.ok) return response;
+      throw await failureOf(response);
+    },
     of: clientFor,
     isOperator: connection.key === null,
     mode: mode ?? null,
@@ -219,6 +223,14 @@ function clientWith(send: Connection['send'], scope: Scope): Letterhaus {
 }
 
 const BASE = 'http://localhost';
+
+async function answerOf(asked: Promise<Response>): Promise<Response> {
+  try {
+    return await asked;
+  } catch (cause) {
+    throw new ConnectionError('There was no answer.', { cause });
+  }
+}
 
 function headersOf(
   { project, mode }: Scope,

@@ -1,6 +1,9 @@
 /** The command line as a shell sees it: output, exit codes, mistakes. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { startService } from '../../test/support/service.ts';
 import {
@@ -161,6 +164,29 @@ test('a request that the API refuses as invalid ends with the exit code of wrong
   ]) {
     const { code, stderr } = await service.cli(...words);
     assert.equal(code, 2, stderr);
+  }
+});
+
+test('after a login, commands go to the saved service, in the project of its key', async () => {
+  await using service = await startService();
+  const folder = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
+  const elsewhere = { XDG_CONFIG_HOME: folder, LETTERHAUS_DATA_DIR: join(folder, 'none') };
+  const run = (...words: string[]) => letterhausHere(words, elsewhere);
+  try {
+    const wrong = await run('login', '--url', service.url, '--key', 'lh_test_wrong');
+    assert.equal(wrong.code, 1);
+    assert.match(wrong.stderr, /does not accept this key/);
+    const { stdout } = await run('login', '--url', service.url, '--key', service.testKey);
+    assert.match(stdout, /project Acme \(test\), until letterhaus logout/);
+    assert.equal(statSync(join(folder, 'letterhaus/profile.json')).mode & 0o777, 0o600);
+    const listed = await run('domains', 'list', '--json');
+    assert.equal(JSON.parse(listed.stdout).data[0].name, 'acme.test');
+    const other = await run('domains', 'list', '--project', 'Acme');
+    assert.match(other.stderr, /leave out --project, --all-projects and --mode/);
+    assert.equal((await run('logout')).code, 0);
+    assert.match((await run('domains', 'list')).stderr, /No service is running on this machine/);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
   }
 });
 

@@ -184,6 +184,16 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
     load: async () => (await import('../move/command.ts')).describeMove,
   },
   {
+    name: 'login',
+    about: 'save the address and the key of a service for further commands',
+    load: async () => (await import('./commands/login.ts')).describeLogin,
+  },
+  {
+    name: 'logout',
+    about: 'forget the saved service',
+    load: async () => (await import('./commands/login.ts')).describeLogout,
+  },
+  {
     name: 'completion',
     about: 'print a script that completes commands in bash, zsh or fish',
     load: async () => (await import('./completion.ts')).describeCompletion,

@@ -7,7 +7,6 @@ import packageFile from '../../package.json' with { type: 'json' };
 import { type Cli, type Failure, isFailure, type Outcome, usageFailure } from './command.ts';
 import { type Config, readConfig } from '../config/config.ts';
 import { type Environment, ENVIRONMENTS, type Scope } from '../core/scope.ts';
-import { isId } from '../database/ids.ts';
 import { isUnsuitable } from '../database/server/connect.ts';
 import {
   Database,
@@ -23,7 +22,7 @@ import { MigrationRefused } from '../database/migration/schema-version.ts';
 import { readSecretKey, SecretKeyProblem } from '../secrets/secret-store.ts';
 import { EMBEDDED, settingFor } from '../database/server/usable.ts';
 import { chooseProject as findChosen } from '../database/project-choice.ts';
-import { type Owned, ownerOf, type Project } from '../accounts/projects/project-store.ts';
+import type { Project } from '../accounts/projects/project-store.ts';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
 
@@ -164,18 +163,6 @@ export async function chooseScopes(
   if (isFailure(project)) return project;
   const environments = options.mode === undefined ? ENVIRONMENTS : [options.mode];
   return environments.map((environment) => ({ projectId: project.id, environment }));
-}
-
-/** The environments to search for this id: those of the named project, else the one that owns it. */
-export async function scopesOfId(
-  db: Queryable,
-  { project }: ProjectOptions,
-  { table, id }: { table: Owned; id: string },
-): Promise<Scope[] | Failure> {
-  if (!isId(id)) return [];
-  if (project !== undefined) return chooseScopes(db, { project });
-  const owner = await ownerOf(db, table, id);
-  return owner === null ? [] : [owner];
 }
 
 /** @param wanted id, or name in any case; undefined: the only project */

@@ -4,9 +4,8 @@
  * connection was lost is yielded once.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Response } from 'undici';
-import type { Failure } from '../cli/command.ts';
-import { type ErrorAnswer, noAnswer, refusedBy, type ServiceApi } from '../cli/service-api.ts';
+import { LetterhausError } from '../../sdk/src/errors.ts';
+import type { Api } from '../cli/api.ts';
 
 /** The fields of an event that the command line uses. */
 export type SourceEvent = {
@@ -18,7 +17,7 @@ export type SourceEvent = {
 };
 
 /** Three times the 15 s after which the service sends at least a comment. */
-export const SILENCE_MS = 45_000;
+const SILENCE_MS = 45_000;
 const WAIT_MS = 1_000;
 const WAIT_MAX_MS = 30_000;
 
@@ -33,46 +32,46 @@ export type SourceOptions = {
 };
 
 export class EventSource {
-  readonly #api: ServiceApi;
+  readonly #request: Api['request'];
   readonly #options: SourceOptions;
   #waitMs = WAIT_MS;
   /** The position after the last event that was handled. */
   cursor: string;
-  /** Why the stream ended; null: because of its signal. */
-  failure: Failure | null = null;
 
-  constructor(api: ServiceApi, options: SourceOptions) {
-    this.#api = api;
+  constructor(request: Api['request'], options: SourceOptions) {
+    this.#request = request;
     this.#options = options;
     this.cursor = options.after;
   }
 
-  /** Ends at the signal, or sets `failure` at an error that a retry cannot solve. */
+  /** Ends at the signal. @throws LetterhausError that a retry cannot solve */
   async *events(): AsyncGenerator<SourceEvent> {
     const { signal, onLost } = this.#options;
-    while (!signal.aborted && this.failure === null) {
+    while (!signal.aborted) {
       try {
         yield* this.#connection();
       } catch (error) {
         if (signal.aborted) return;
-        onLost(`${noAnswer(this.#api.origin, error).failed} Retrying.`);
+        if (error instanceof LetterhausError && error.status < 500 && error.status !== 429) {
+          throw error;
+        }
+        onLost(`${(error as Error).message} Retrying.`);
       }
-      if (this.failure !== null || signal.aborted) return;
       await pause(this.#waitMs, undefined, { signal }).catch(() => {});
       this.#waitMs = Math.min(2 * this.#waitMs, WAIT_MAX_MS);
     }
   }
 
   async *#connection(): AsyncGenerator<SourceEvent> {
-    const { query, signal, onLost } = this.#options;
+    const { query, onLost } = this.#options;
     if (this.cursor === 'latest') this.cursor = await this.#latest();
-    const response = await this.#api.request(`/v1/events?${query.toString()}`, {
-      signal,
+    using silence = new Silence(this.#options.signal);
+    const response = await this.#request(`/v1/events?${query.toString()}`, {
+      signal: silence.signal,
       headers: { accept: 'text/event-stream', 'last-event-id': this.cursor },
     });
-    if (!(await this.#isGood(response))) return;
     this.#waitMs = WAIT_MS;
-    for await (const { id, data } of messagesIn(response)) {
+    for await (const { id, data } of messagesIn(response, silence)) {
       if (data !== null) yield JSON.parse(data) as SourceEvent;
       // Only now, since the consumer has handled the event.
       if (id !== null) this.cursor = id;
@@ -83,28 +82,42 @@ export class EventSource {
   /** A fixed cursor, so that events are not missed when the connection is lost before the first one. */
   async #latest(): Promise<string> {
     const { signal } = this.#options;
-    const response = await this.#api.request('/v1/events?after=latest', { signal });
-    if (!(await this.#isGood(response))) return 'latest';
+    const response = await this.#request('/v1/events?after=latest', { signal });
     return ((await response.json()) as { cursor: string }).cursor;
   }
+}
 
-  async #isGood(response: Response): Promise<boolean> {
-    if (response.ok) return true;
-    const answer = JSON.parse(await response.text()) as ErrorAnswer;
-    const refused = refusedBy(answer);
-    if (response.status < 500 && response.status !== 429) this.failure = refused;
-    else this.#options.onLost(`${refused.failed} Retrying.`);
-    return false;
+/** Aborts a connection that is silent for too long. */
+class Silence implements Disposable {
+  readonly signal: AbortSignal;
+  readonly #silent = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(signal: AbortSignal) {
+    this.signal = AbortSignal.any([signal, this.#silent.signal]);
+    this.heard();
+  }
+
+  heard(): void {
+    clearTimeout(this.#timer);
+    const silent = (): void => this.#silent.abort(new Error('The service is silent.'));
+    this.#timer = setTimeout(silent, SILENCE_MS);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    this.#silent.abort();
   }
 }
 
 type Message = { id: string | null; data: string | null };
 
 /** Parses server-sent events in the form that the service writes: one line per field. */
-async function* messagesIn(response: Response): AsyncGenerator<Message> {
+async function* messagesIn(response: Response, silence: Silence): AsyncGenerator<Message> {
   let rest = '';
   const decoder = new TextDecoder();
   for await (const bytes of response.body ?? []) {
+    silence.heard();
     const blocks = (rest + decoder.decode(bytes as Uint8Array, { stream: true })).split('\n\n');
     rest = blocks.pop()!;
     for (const block of blocks) {

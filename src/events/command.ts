@@ -2,25 +2,10 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import { EVENT_TYPES, type EventType } from '../core/events.ts';
 import { mostSimilar } from '../lib/similar.ts';
-import {
-  type Cli,
-  type ExitCode,
-  isFailure,
-  type Outcome,
-  runnable,
-  EXAMPLE_ID,
-} from '../cli/command.ts';
+import { type Api, type ApiOptions, apiRunnable } from '../cli/api.ts';
+import { type Cli, EXAMPLE_ID, type ExitCode, type Outcome } from '../cli/command.ts';
 import { type Empty, emptyText, printable, shortTime } from '../cli/table.ts';
-import { EventSource, SILENCE_MS, type SourceEvent } from './command-source.ts';
-import {
-  apiOf,
-  type ApiOptions,
-  apiOptions,
-  type ErrorAnswer,
-  noAnswer,
-  refusedBy,
-  type ServiceApi,
-} from '../cli/service-api.ts';
+import { EventSource, type SourceEvent } from './command-source.ts';
 
 export function describeEvents(events: Command, cli: Cli): void {
   events
@@ -32,13 +17,15 @@ export function describeEvents(events: Command, cli: Cli): void {
       'only events after this cursor, which --json shows with every event',
     )
     .option('--limit <n>', 'at most so many, without --follow', parseLimit);
-  runnable(apiOptions(events), cli, {
+  apiRunnable(events, cli, {
     examples: [
       'events --follow --types email.bounced,email.complained',
       `events --email ${EXAMPLE_ID}`,
     ],
     notes:
       'Without --follow it prints the stored events, oldest first. --json prints one object per line.',
+    mode: 'live',
+    takesKeyOfEnv: true,
     run,
   });
 }
@@ -52,54 +39,42 @@ type Options = ApiOptions & {
   limit?: number;
 };
 
-async function run(cli: Cli, options: Options): Promise<Outcome | ExitCode> {
-  const api = apiOf(cli, options, { silenceMs: SILENCE_MS });
-  if (isFailure(api)) return api;
-  const query = new URLSearchParams();
-  if (options.types !== undefined) query.set('types', options.types.join());
-  if (options.email !== undefined) query.set('email_id', options.email);
+async function run(api: Api, options: Options): Promise<Outcome | ExitCode> {
   const print = (event: SourceEvent): void =>
-    cli.out(`${options.json ? JSON.stringify(event) : line(event)}\n`);
-  if (options.follow) return follow(cli, api, { query, after: options.after ?? 'latest', print });
-  return list(cli, api, { query, print, ...options });
+    api.cli.out(`${options.json ? JSON.stringify(event) : line(event)}\n`);
+  return options.follow ? follow(api, options, print) : list(api, options, print);
 }
 
-type Printing = { query: URLSearchParams; print: (event: SourceEvent) => void };
+type Print = (event: SourceEvent) => void;
 
-async function follow(
-  cli: Cli,
-  api: ServiceApi,
-  { query, after, print }: Printing & { after: string },
-): Promise<Outcome | ExitCode> {
-  const onLost = (sentence: string): void => cli.err(`${sentence}\n`);
+async function follow(api: Api, options: Options, print: Print): Promise<ExitCode> {
+  const { types, email, after = 'latest' } = options;
+  const query = new URLSearchParams({
+    ...(types !== undefined && { types: types.join() }),
+    ...(email !== undefined && { email_id: email }),
+  });
+  const onLost = (sentence: string): void => api.cli.err(`${sentence}\n`);
   const { signal } = new AbortController();
-  const source = new EventSource(api, { query, after, signal, onLost });
+  const source = new EventSource(api.request, { query, after, signal, onLost });
   for await (const event of source.events()) print(event);
-  return source.failure ?? 0;
+  return 0;
 }
 
-type EventPage = { data: SourceEvent[]; has_more: boolean; cursor: string };
-
-async function list(
-  cli: Cli,
-  api: ServiceApi,
-  { query, print, ...options }: Printing & Omit<Options, 'follow'>,
-): Promise<Outcome | ExitCode> {
-  const { after, limit = Infinity } = options;
+async function list(api: Api, options: Options, print: Print): Promise<ExitCode> {
+  const { after, email, types, limit = Infinity } = options;
+  const query = { email_id: email, types: types?.join() };
   let [left, printed] = [limit, 0];
-  let at: Pick<EventPage, 'has_more' | 'cursor'> = { has_more: true, cursor: after ?? '' };
+  let at: { has_more: boolean; cursor: string | undefined } = { has_more: true, cursor: after };
   while (at.has_more && left > 0) {
-    if (at.cursor !== '') query.set('after', at.cursor);
-    query.set('limit', String(Math.min(left, 100)));
-    const page = await pageOf(api, query);
-    if (isFailure(page)) return page;
-    page.data.forEach(print);
+    const asked = { ...query, after: at.cursor, limit: Math.min(left, 100) };
+    const page = await api.client.events.list(asked);
+    (page.data as SourceEvent[]).forEach(print);
     left -= page.data.length;
     printed += page.data.length;
     at = page;
   }
   // On stderr: stdout has one event per line.
-  if (printed === 0 && !options.json) cli.err(`${emptyText(cli, noneOf(options))}\n`);
+  if (printed === 0 && !options.json) api.cli.err(`${emptyText(api.cli, noneOf(options))}\n`);
   return 0;
 }
 
@@ -108,16 +83,6 @@ function noneOf({ types, email, after }: Options): Empty {
   const command = 'events --follow';
   const isFiltered = (types ?? email ?? after) !== undefined;
   return { says: isFiltered ? 'No stored event matches.' : 'No event is stored.', toDo, command };
-}
-
-async function pageOf(api: ServiceApi, query: URLSearchParams) {
-  try {
-    const response = await api.request(`/v1/events?${query.toString()}`);
-    const answer = JSON.parse(await response.text()) as EventPage & ErrorAnswer;
-    return response.ok ? answer : refusedBy(answer);
-  } catch (error) {
-    return noAnswer(api.origin, error);
-  }
 }
 
 /** `2026-11-21 08:30:00  email.delivered  jo@example.com`, with the subject for emails. */

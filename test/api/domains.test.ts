@@ -220,8 +220,9 @@ test('a removed domain is not found, not listed, cannot be sent from and can be 
   await verify(id);
   assert.equal((await sendFrom('gone.test')).status, 202);
   const removed = await service.request('DELETE', `/v1/domains/${id}`);
-  const gone = { object: 'domain', id, deleted: true, waiting: 1 };
-  assert.deepEqual([removed.status, removed.body], [200, gone]);
+  const { waiting, ...gone } = removed.body;
+  assert.deepEqual([removed.status, gone], [200, { object: 'domain', id, deleted: true }]);
+  assert.ok(waiting <= 1, 'unless it was delivered before');
   for (const [method, path] of [
     ['GET', `/v1/domains/${id}`],
     ['DELETE', `/v1/domains/${id}`],

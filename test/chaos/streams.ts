@@ -3,8 +3,8 @@
  * server-sent events. Each continues at its last cursor, at whichever node answers. `finish` lets them read to
  * the end, once the queue has drained; the ledger compares what they got with the events that are stored.
  */
+import { failureOf } from '../../sdk/src/errors.ts';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fetch, type RequestInit, type Response } from 'undici';
 import { EventSource } from '../../src/events/command-source.ts';
 import { OPERATOR_PROJECT_ID } from '../../src/core/operator-events.ts';
 import { waitFor } from '../support/wait.ts';
@@ -114,17 +114,13 @@ export class StreamReaders {
       await pause(signal);
     }
     received.push(first.id);
-    const source = new EventSource(
-      {
-        origin: 'a node',
-        request: (path, init) => this.#request(reader, path, init),
-      },
-      { query: new URLSearchParams(), after: first.cursor, signal, onLost: () => {} },
-    );
+    const place = { query: new URLSearchParams(), after: first.cursor };
+    const request = (path: string, init?: RequestInit) => this.#request(reader, path, init);
+    const source = new EventSource(request, { ...place, signal, onLost: () => {} });
     for await (const { id } of source.events()) received.push(id);
   }
 
-  /** @throws when no node is up, or the one that is asked does not answer */
+  /** @throws when no node is up, or the one that is asked refuses or does not answer */
   async #request(
     { environment, unexpectedAnswers }: Reader,
     path: string,
@@ -141,6 +137,7 @@ export class StreamReaders {
       const { status } = response;
       const answer = { status, text: await response.clone().text() };
       if (!isAway(answer)) unexpectedAnswers.push(`${status} ${answer.text.slice(0, 300)}`);
+      throw await failureOf(response);
     }
     return response;
   }

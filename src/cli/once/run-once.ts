@@ -79,6 +79,7 @@ function environment(env: Env, dataDir: string, { zone, sink }: Internet): Env {
     PATH,
     HOME,
     TMPDIR,
+    LETTERHAUS_ENV_FILE: '/dev/null',
     HOST: '127.0.0.1',
     PORT: '0',
     LETTERHAUS_DATA_DIR: dataDir,

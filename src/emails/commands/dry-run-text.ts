@@ -1,12 +1,10 @@
 /** The result of a dry run (accept/dry-run.ts) as text: what would happen, then the findings. */
+import type { DryRun } from '../../../sdk/src/api.ts';
 import type { AuthenticationFinding, RouteFinding } from '../../core/findings.ts';
-import type { presentDryRun } from '../../accept/dry-run.ts';
 import type { Cli } from '../../cli/command.ts';
 import { facts, shortTime, table } from '../../cli/table.ts';
 
-export type DryRunAnswer = ReturnType<typeof presentDryRun>;
-
-export function dryRunText(cli: Cli, answer: DryRunAnswer): string {
+export function dryRunText(cli: Cli, answer: DryRun): string {
   if (answer.outcome === 'replay') {
     return `Nothing would be sent: the idempotency key was used for email ${answer.replay_of}.`;
   }
@@ -72,7 +70,7 @@ export function senderText(cli: Cli, { dkim, spf, dmarc }: AuthenticationFinding
   });
 }
 
-function wayOf({ suppression, route }: DryRunAnswer['recipients'][number]): string {
+function wayOf({ suppression, route }: DryRun['recipients'][number]): string {
   if (suppression) return `suppressed (${suppression.reason})`;
   return route ? routeText(route) : '-';
 }

@@ -3,19 +3,11 @@
  * that the permissions and limits of the key apply.
  */
 import { type Command, Option } from 'commander';
-import type { RequestInit } from 'undici';
-import { type Cli, type Outcome, readContent, runnable, usageFailure } from '../../cli/command.ts';
-import {
-  type ErrorAnswer,
-  noAnswer,
-  type OwnKeyOptions,
-  ownKeyOptions,
-  refusedBy,
-  type ServiceApi,
-  withApi,
-} from '../../cli/service-api.ts';
-import { type DryRunAnswer, dryRunText } from './dry-run-text.ts';
+import type { DryRun } from '../../../sdk/src/api.ts';
+import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
+import { type Cli, type Outcome, readContent, usageFailure } from '../../cli/command.ts';
 import { addValue, allValues, type Values } from '../../templates/command-variables.ts';
+import { dryRunText } from './dry-run-text.ts';
 
 const TIMEOUT_MS = 30_000;
 
@@ -64,10 +56,11 @@ export function describeSend(send: Command, cli: Cli): void {
       'repeating the command with the same key sends no second email',
     )
     .option('--dry-run', 'send nothing; print what would happen, with size, DNS and limits');
-  runnable(ownKeyOptions(send), cli, { examples: EXAMPLES, notes: NOTES, run });
+  const described = { examples: EXAMPLES, notes: NOTES, mode: 'test', run } as const;
+  apiRunnable(send, cli, { ...described, takesKeyOfEnv: true });
 }
 
-type SendOptions = OwnKeyOptions & {
+type SendOptions = ApiOptions & {
   from?: string;
   to?: string[];
   subject?: string;
@@ -89,7 +82,7 @@ type SendOptions = OwnKeyOptions & {
   dryRun?: true;
 };
 
-async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
+async function run(api: Api, options: SendOptions): Promise<Outcome> {
   const { batch, permissive, idempotencyKey, dryRun } = options;
   if (batch !== undefined && dryRun) {
     return usageFailure('A dry run is about one email; leave out --batch or --dry-run.');
@@ -103,8 +96,12 @@ async function run(cli: Cli, options: SendOptions): Promise<Outcome> {
   };
   const one = dryRun ? '/v1/emails?dry_run=true' : '/v1/emails';
   const path = batch === undefined ? one : '/v1/emails/batch';
-  const request = { method: 'POST', headers, body: JSON.stringify(body) };
-  return withApi(cli, options, (api) => post(cli, api, { path, request }));
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const request = { method: 'POST', headers, body: JSON.stringify(body), signal };
+  const response = await api.request(path, request);
+  const answer = (await response.json()) as Accepted | DryRun;
+  if ('recipients' in answer) return { data: answer, text: dryRunText(api.cli, answer) };
+  return accepted(answer, response.status);
 }
 
 /** @returns the request's body; a sentence when the file cannot be read */
@@ -148,23 +145,6 @@ function trackingOf({ track }: SendOptions): object | undefined {
   if (track === undefined) return undefined;
   const isBoth = track === 'both';
   return { opens: isBoth || track === 'opens', clicks: isBoth || track === 'clicks' };
-}
-
-async function post(
-  cli: Cli,
-  api: ServiceApi,
-  { path, request }: { path: string; request: RequestInit },
-): Promise<Outcome> {
-  try {
-    const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const response = await api.request(path, { ...request, signal });
-    const answer = JSON.parse(await response.text()) as (Accepted | DryRunAnswer) & ErrorAnswer;
-    if (!response.ok) return refusedBy(answer);
-    if ('recipients' in answer) return { data: answer, text: dryRunText(cli, answer) };
-    return accepted(answer, response.status);
-  } catch (error) {
-    return noAnswer(api.origin, error);
-  }
 }
 
 type Accepted = {

@@ -1,43 +1,38 @@
 /** `letterhaus webhooks test|deliveries|replay`: sends a test event, lists deliveries, sends them again. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import { EVENT_TYPES } from '../../core/events.ts';
-import { isRefusal } from '../../core/refusals.ts';
-import { presentDelivery, presentDeliveryDetail, presentReplay } from '../view.ts';
 import type {
-  DeliveryFilter,
-  DeliveryStatus,
-  LoggedAttempt,
   WebhookDelivery,
   WebhookDeliveryDetail,
-} from '../delivery-store.ts';
-import type { WebhookReplay } from '../replay-store.ts';
+  WebhookReplay,
+} from '../../../sdk/src/api.ts';
+import type { Query } from '../../../sdk/src/transport.ts';
+import { type Api, apiCommand, type ApiOptions } from '../../cli/api.ts';
 import {
-  addCommand,
   type Cli,
+  EXAMPLE_ID,
   type Outcome,
   parseTime,
   type Success,
   usageFailure,
-  EXAMPLE_ID,
 } from '../../cli/command.ts';
 import { type Empty, facts, shortTime, table } from '../../cli/table.ts';
-import { onWebhook } from '../../cli/features.ts';
-import { projectOption, type ProjectOptions } from '../../cli/store.ts';
+import { EVENT_TYPES } from '../../core/events.ts';
 
 const STATUSES = ['pending', 'delivered', 'failed'] as const;
 const TYPES = [...EVENT_TYPES, 'webhook.test'] as const;
 const LIMIT_MAX = 1000;
+const PAGE_MAX = 100;
 
 export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
-  addCommand(webhooks, cli, {
+  apiCommand(webhooks, cli, {
+    mode: 'of_id',
     name: 'test',
     about: 'send a test event now',
     examples: [`webhooks test ${EXAMPLE_ID}`],
     run: test,
-  })
-    .argument('<id>')
-    .addOption(projectOption());
-  addCommand(webhooks, cli, {
+  }).argument('<id>');
+  apiCommand(webhooks, cli, {
+    mode: 'of_id',
     name: 'deliveries',
     about: 'the newest deliveries, or one with its attempts',
     examples: [`webhooks deliveries ${EXAMPLE_ID} --status failed`],
@@ -48,9 +43,9 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
     .addOption(statusOption())
     .addOption(new Option('--type <type>', 'only events of this kind').choices(TYPES))
     .option('--after <delivery>', 'continue after this delivery')
-    .option('--limit <n>', 'how many', parseCount, 20)
-    .addOption(projectOption());
-  addCommand(webhooks, cli, {
+    .option('--limit <n>', 'how many', parseCount, 20);
+  apiCommand(webhooks, cli, {
+    mode: 'of_id',
     name: 'replay',
     about: 'send one delivery again, or all of a period',
     notes: 'The running service sends them, at most 500 before new events.',
@@ -71,8 +66,7 @@ export function describeWebhookDeliveries(webhooks: Command, cli: Cli): void {
       parseTime(text, cli.world.now()),
     )
     .addOption(statusOption())
-    .option('--progress <replay>', 'the progress of a replay of a period')
-    .addOption(projectOption());
+    .option('--progress <replay>', 'the progress of a replay of a period');
 }
 
 function statusOption(): Option {
@@ -80,55 +74,44 @@ function statusOption(): Option {
 }
 
 /** Exit code 1 when the receiver did not accept the event. */
-function test(cli: Cli, options: ProjectOptions, [id]: [string]): Promise<Outcome> {
-  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
-    const tested = await webhooks.test(scope, id);
-    if (isRefusal(tested)) return tested;
-    const [attempt] = tested.log;
-    const text = `The test event ${tested.id} is ${tested.status}: ${attempt ? saying(attempt) : ''}`;
-    const data = presentDeliveryDetail(tested);
-    return tested.status === 'delivered' ? { data, text } : { data, text, exitCode: 1 };
-  });
+async function test(api: Api, _options: ApiOptions, [id]: [string]): Promise<Outcome> {
+  const data = await api.byId.webhooks.test(id);
+  const [attempt] = data.log;
+  const text = `The test event ${data.id} is ${data.status}: ${attempt ? saying(attempt) : ''}`;
+  return data.status === 'delivered' ? { data, text } : { data, text, exitCode: 1 };
 }
 
-type ListOptions = ProjectOptions & {
-  status?: DeliveryStatus;
-  type?: NonNullable<DeliveryFilter['type']>;
-  after?: string;
-  limit: number;
-};
+type Filter = Query<'listWebhookDeliveries'>;
+type ListOptions = ApiOptions & Pick<Filter, 'status' | 'type'> & { after?: string; limit: number };
 
-function deliveries(
-  cli: Cli,
-  options: ListOptions,
+async function deliveries(
+  api: Api,
+  { status, type, after, limit }: ListOptions,
   [id, deliveryId]: [string, string | undefined],
 ): Promise<Outcome> {
-  const { status = null, type = null, after = null, limit } = options;
-  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
-    if (deliveryId !== undefined) {
-      const found = await webhooks.delivery(scope, { endpointId: id, id: deliveryId });
-      return isRefusal(found) ? found : shown(cli, found);
-    }
-    const page = { limit, after, before: null };
-    const found = await webhooks.deliveries(scope, id, { status, type, page });
-    if (isRefusal(found)) return found;
-    const { rows, hasMore, scannedUntil } = found;
-    const lines = table(cli, {
-      columns: ['ID', 'CREATED', { heading: 'EVENT', cut: 1 }, 'STATUS', 'ATTEMPTS', 'NEXT'],
-      rows: rows.map(cells),
-      none: noneOf(id, status !== null || type !== null || after !== null),
-    });
-    const from = scannedUntil ?? rows.at(-1)?.id;
-    return {
-      data: {
-        object: 'list',
-        data: rows.map(presentDelivery),
-        has_more: hasMore,
-        scanned_until: scannedUntil,
-      },
-      text: hasMore ? `${lines}\nMore deliveries: --after ${from}` : lines,
-    };
+  const { webhooks } = api.byId;
+  if (deliveryId !== undefined) return shown(api.cli, await webhooks.getDelivery(id, deliveryId));
+  const rows: WebhookDelivery[] = [];
+  type Place = { has_more: boolean; from: string | undefined; scanned: string | null };
+  let at: Place = { has_more: true, from: after, scanned: null };
+  while (at.has_more && rows.length < limit) {
+    const query = { status, type, after: at.from, limit: Math.min(limit - rows.length, PAGE_MAX) };
+    const page = await webhooks.deliveries(id, query).page();
+    rows.push(...page.data);
+    const scanned = (page as { scanned_until?: string | null }).scanned_until ?? null;
+    at = { has_more: page.has_more, from: scanned ?? rows.at(-1)?.id, scanned };
+  }
+  const isFiltered = (status ?? type ?? after) !== undefined;
+  const lines = table(api.cli, {
+    columns: ['ID', 'CREATED', { heading: 'EVENT', cut: 1 }, 'STATUS', 'ATTEMPTS', 'NEXT'],
+    rows: rows.map(cells),
+    none: noneOf(id, isFiltered),
   });
+  const { has_more, scanned: scanned_until } = at;
+  return {
+    data: { object: 'list', data: rows, has_more, scanned_until },
+    text: has_more ? `${lines}\nMore deliveries: --after ${at.from}` : lines,
+  };
 }
 
 function noneOf(id: string, isFiltered: boolean): Empty {
@@ -144,24 +127,24 @@ function noneOf(id: string, isFiltered: boolean): Empty {
 }
 
 function cells(delivery: WebhookDelivery): string[] {
-  const { id, createdAt, type, status, attempts, nextAttemptAt } = delivery;
-  return [id, shortTime(createdAt), type, status, String(attempts), shortTime(nextAttemptAt)];
+  const { id, created_at: createdAt, type, status, attempts, next_attempt_at: next } = delivery;
+  return [id, shortTime(createdAt), type, status, String(attempts), shortTime(next)];
 }
 
 function shown(cli: Cli, delivery: WebhookDeliveryDetail): Success {
-  const { id, type, status, createdAt, completedAt, nextAttemptAt, event, log } = delivery;
+  const { id, type, status, completed_at: completed, next_attempt_at: next, payload } = delivery;
   const about = facts([
     ['id', id],
     ['event', type],
     ['status', status],
-    ['created', shortTime(createdAt)],
-    ['completed', completedAt && shortTime(completedAt)],
-    ['next attempt', nextAttemptAt && shortTime(nextAttemptAt)],
-    ['data', event === null ? 'no longer kept' : event.data],
+    ['created', shortTime(delivery.created_at)],
+    ['completed', completed && shortTime(completed)],
+    ['next attempt', next && shortTime(next)],
+    ['data', payload === null ? 'no longer kept' : JSON.stringify(payload.data)],
   ]);
   const attempts = table(cli, {
     columns: ['ATTEMPT', 'STATUS', 'LATENCY', { heading: 'RESPONSE', wraps: true }],
-    rows: log.map((one) => [
+    rows: delivery.log.map((one) => [
       shortTime(one.at),
       String(one.status ?? '-'),
       `${one.latency_ms} ms`,
@@ -169,44 +152,42 @@ function shown(cli: Cli, delivery: WebhookDeliveryDetail): Success {
     ]),
     none: 'There was no attempt yet.',
   });
-  return { data: presentDeliveryDetail(delivery), text: `${about}\n\n${attempts}` };
+  return { data: delivery, text: `${about}\n\n${attempts}` };
 }
 
-function saying({ status, latency_ms: latencyMs, error }: LoggedAttempt): string {
+type Attempt = WebhookDeliveryDetail['log'][number];
+
+function saying({ status, latency_ms: latencyMs, error }: Attempt): string {
   const answer = status === null ? '' : `status ${status} after ${latencyMs} ms`;
   return [answer, error].filter(Boolean).join(', ');
 }
 
-type ReplayOptions = ProjectOptions & {
+type ReplayOptions = ApiOptions & {
   since?: Date;
   until?: Date;
-  status?: DeliveryStatus;
+  status?: (typeof STATUSES)[number];
   progress?: string;
 };
 
 async function replay(
-  cli: Cli,
-  options: ReplayOptions,
+  api: Api,
+  { since, until, status, progress }: ReplayOptions,
   [id, deliveryId]: [string, string | undefined],
 ): Promise<Outcome> {
-  const { since, until = new Date(cli.world.now()), status = null, progress } = options;
+  const { webhooks } = api.byId;
   const wanted = [deliveryId, since, progress].filter((one) => one !== undefined);
   if (wanted.length !== 1) {
     return usageFailure('Give exactly one of: the id of a delivery, --since, --progress.');
   }
-  return onWebhook(cli, { options, id }, async ({ webhooks }, scope) => {
-    if (deliveryId !== undefined) {
-      const replayed = await webhooks.replay(scope, { endpointId: id, id: deliveryId });
-      if (isRefusal(replayed)) return replayed;
-      const text = `Delivery ${deliveryId} is sent again now.`;
-      return { data: presentDeliveryDetail(replayed), text };
-    }
-    const found =
-      since === undefined
-        ? await webhooks.findReplay(scope, { endpointId: id, id: progress ?? '' })
-        : await webhooks.replayRange(scope, id, { since, until, status });
-    return isRefusal(found) ? found : { data: presentReplay(found), text: progressOf(found) };
-  });
+  if (deliveryId !== undefined) {
+    const data = await webhooks.replayDelivery(id, deliveryId);
+    return { data, text: `Delivery ${deliveryId} is sent again now.` };
+  }
+  const to = until ?? new Date(api.cli.world.now());
+  const data = await (since === undefined
+    ? webhooks.getReplay(id, progress ?? '')
+    : webhooks.replay(id, { since: since.toISOString(), until: to.toISOString(), status }));
+  return { data, text: progressOf(data) };
 }
 
 function progressOf({ id, status, queued, total }: WebhookReplay): string {

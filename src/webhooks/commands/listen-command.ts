@@ -10,12 +10,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { InvalidArgumentError, type Command } from 'commander';
-import { fetch } from 'undici';
 import type { EventType } from '../../core/events.ts';
 import { payloadOf, SECRET_BYTES, secretText, signatureHeaders } from '../sending/attempt.ts';
-import { addCommand, type Cli, type ExitCode, isFailure, type Outcome } from '../../cli/command.ts';
-import { EventSource, SILENCE_MS, type SourceEvent } from '../../events/command-source.ts';
-import { apiOf, type ApiOptions, apiOptions } from '../../cli/service-api.ts';
+import { type Api, apiCommand, type ApiOptions } from '../../cli/api.ts';
+import type { Cli, ExitCode } from '../../cli/command.ts';
+import { EventSource, type SourceEvent } from '../../events/command-source.ts';
 import { line, parseEvents } from '../../events/command.ts';
 
 const TIMEOUT_MS = 15_000;
@@ -24,13 +23,14 @@ const RETRY_WAITS_MS = [1_000, 5_000, 15_000];
 const NO_ANSWER_WAIT_MAX_MS = 10_000;
 
 export function describeListen(webhooks: Command, cli: Cli): void {
-  const command = addCommand(webhooks, cli, {
+  apiCommand(webhooks, cli, {
     name: 'listen',
     about: 'forward the events of a service to this machine, for development',
     examples: ['webhooks listen --forward-to http://localhost:4000/hooks'],
+    mode: 'test',
+    takesKeyOfEnv: true,
     run: listen,
-  });
-  apiOptions(command)
+  })
     .requiredOption('--forward-to <url>', 'where to post them', parseTarget)
     .option('--types <types>', 'only these, separated by commas (default: all)', parseEvents)
     .option('--secret <secret>', 'to sign with: whsec_… (default: a new one)', parseSecret)
@@ -47,9 +47,7 @@ type Options = ApiOptions & {
 
 type Forwarding = { cli: Cli; target: string; secret: string; json: boolean; signal: AbortSignal };
 
-async function listen(cli: Cli, options: Options): Promise<Outcome | ExitCode> {
-  const api = apiOf(cli, options, { silenceMs: SILENCE_MS });
-  if (isFailure(api)) return api;
+async function listen({ cli, request }: Api, options: Options): Promise<ExitCode> {
   const { forwardTo: target, json = false, types, after = 'latest' } = options;
   const secret = options.secret ?? secretText(randomBytes(SECRET_BYTES));
   if (json) cli.out(`${JSON.stringify({ signing_secret: secret })}\n`);
@@ -59,18 +57,20 @@ async function listen(cli: Cli, options: Options): Promise<Outcome | ExitCode> {
   for (const name of SIGNALS) process.once(name, onSignal);
   const query = new URLSearchParams(types === undefined ? {} : { types: types.join() });
   const { signal } = stop;
-  const source = new EventSource(api, {
+  const source = new EventSource(request, {
     query,
     after,
     signal,
     onLost: (sentence) => cli.err(`${sentence}\n`),
   });
-  for await (const event of source.events()) {
-    await forward(event, { cli, target, secret, json, signal });
-    if (signal.aborted) break;
+  try {
+    for await (const event of source.events()) {
+      await forward(event, { cli, target, secret, json, signal });
+      if (signal.aborted) break;
+    }
+  } finally {
+    for (const name of SIGNALS) process.off(name, onSignal);
   }
-  for (const name of SIGNALS) process.off(name, onSignal);
-  if (source.failure !== null) return source.failure;
   if (source.cursor !== 'latest') cli.err(`Continue with --after ${source.cursor}\n`);
   return 0;
 }

@@ -1,7 +1,6 @@
 /** `letterhaus webhooks` beside a running service: each command, and what it says when it cannot. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { letterhausHere } from '../../../test/support/letterhaus.ts';
 import { startService } from '../../../test/support/service.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { startReceiver, verified } from '../../../test/support/webhook-receiver.ts';
@@ -93,10 +92,9 @@ test('a rotated secret is shown once, and both secrets sign', async () => {
 });
 
 test('a URL of this machine is refused with the variable that permits it', async () => {
-  // The command decides, by its own environment.
-  const strict = { ...service.env, LETTERHAUS_ALLOW_PRIVATE_NETWORKS: undefined };
+  await using strict = await startService();
   for (const url of ['http://localhost:4000', 'https://127.0.0.1/', 'https://localhost/hooks']) {
-    const { code, stderr } = await letterhausHere(['webhooks', 'add', url], strict);
+    const { code, stderr } = await strict.cli('webhooks', 'add', url);
     assert.equal(code, 2);
     assert.match(
       stderr,
@@ -104,6 +102,6 @@ test('a URL of this machine is refused with the variable that permits it', async
       url,
     );
   }
-  const other = await letterhausHere(['webhooks', 'add', 'https://user:word@acme.test/'], strict);
+  const other = await strict.cli('webhooks', 'add', 'https://user:word@acme.test/');
   assert.doesNotMatch(other.stderr, /LETTERHAUS_ALLOW/);
 });

@@ -1,0 +1,48 @@
+/** `letterhaus login` and `logout`: saves the address and the key of a service for all further commands of this user. */
+import { type Command, Option } from 'commander';
+import { currentKey } from '../api.ts';
+import { type Cli, failure, isFailure, type Outcome, runnable } from '../command.ts';
+import { connect } from '../connection.ts';
+import { profileFile, removeProfile, saveProfile } from '../profile.ts';
+
+export function describeLogin(login: Command, cli: Cli): void {
+  login
+    .addOption(new Option('--url <url>', 'address of the service').makeOptionMandatory())
+    .option('--key <key>', 'API key (default: LETTERHAUS_API_KEY)');
+  runnable(login, cli, {
+    examples: ['login --url https://mail.acme.com --key lh_live_3fK9'],
+    notes: 'Further commands go there, also on a machine with a service of its own, until logout.',
+    run: logIn,
+  });
+}
+
+type Options = { url: string; key?: string };
+
+async function logIn(cli: Cli, options: Options): Promise<Outcome> {
+  const connection = connect(cli, options);
+  if (isFailure(connection)) return connection;
+  const { url } = options;
+  const key = connection.key ?? '';
+  const found = await currentKey(cli, { url }, key);
+  if (found === null) {
+    const message = `The service at ${connection.origin} does not accept this key.`;
+    return failure({ refused: 'authentication_error', message });
+  }
+  const file = saveProfile(cli.env, { url, key });
+  const { project, environment } = found;
+  return {
+    data: { object: 'login', url, project, environment, file },
+    text: `Commands go to ${connection.origin}, project ${project.name} (${environment}), until letterhaus logout.`,
+  };
+}
+
+export function describeLogout(logout: Command, cli: Cli): void {
+  runnable(logout, cli, {
+    examples: ['logout'],
+    run: () => {
+      removeProfile(cli.env);
+      const data = { object: 'logout', file: profileFile(cli.env) };
+      return Promise.resolve({ data, text: 'The saved service is forgotten.' });
+    },
+  });
+}

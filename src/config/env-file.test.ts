@@ -1,0 +1,40 @@
+/** Variables from files (env-file.ts). */
+import assert from 'node:assert/strict';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { wholeEnv } from './env-file.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+const dataDir = join(folder, 'data');
+mkdirSync(dataDir);
+
+function file(path: string, text: string): string {
+  writeFileSync(join(folder, path), text, { mode: 0o600 });
+  return join(folder, path);
+}
+
+test('the environment goes before the file in the data directory, and that before the file of the machine', () => {
+  const ofMachine = file('machine.env', `LETTERHAUS_DATA_DIR=${dataDir}\nA=1\nB=1\nC=1\n`);
+  file('data/letterhaus.env', '# of the data directory\nB=2\nC="2 words"\n');
+  const whole = wholeEnv({ LETTERHAUS_ENV_FILE: ofMachine, B: '3', C: undefined });
+  assert.deepEqual(whole.problems, []);
+  assert.equal(whole.dataDir, dataDir);
+  const { A, B, C } = whole.env;
+  assert.deepEqual([A, B, C], ['1', '3', '2 words']);
+});
+
+test('a file that others can write, that is missing, or that moves the data directory is a problem', () => {
+  const env = { LETTERHAUS_ENV_FILE: '/dev/null', LETTERHAUS_DATA_DIR: dataDir };
+  const own = file('data/letterhaus.env', 'LETTERHAUS_DATA_DIR=/elsewhere\n');
+  assert.match(wholeEnv(env).problems.join(), /leave out LETTERHAUS_DATA_DIR/);
+  file('data/letterhaus.env', 'A=1\n');
+  chmodSync(own, 0o620);
+  assert.match(wholeEnv(env).problems.join(), /other users can write it; run `chmod 600/);
+  rmSync(own);
+  assert.deepEqual(wholeEnv(env).problems, []);
+  const missing = { ...env, LETTERHAUS_ENV_FILE: join(folder, 'missing.env') };
+  assert.match(wholeEnv(missing).problems.join(), /missing\.env: it cannot be read/);
+});
