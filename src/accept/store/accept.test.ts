@@ -356,6 +356,35 @@ test('the service works in a role that cannot drop or alter tables', async () =>
   await assert.rejects(db.query('truncate emails'), /permission denied/);
 });
 
+test('an email that is stored apart from a refused one is stored once', async () => {
+  const own = new Database(database.address, { role: null, name: 'apart' });
+  await own.accepting.query(`set lock_timeout = '100ms'`);
+  const [good, bad, before] = [await newSender(db), await newSender(db), await newSender(db)];
+  const refused = newEmail(bad);
+  const accepting: Queryable = {
+    query: (statement, values = []) => {
+      const text = JSON.stringify(values, (_, value: unknown) =>
+        value instanceof Uint8Array ? null : value,
+      );
+      const isAlone = text.includes(refused.id) && !text.includes(good.projectId);
+      if (isAlone) return Promise.reject(new Error('refused by the database'));
+      return own.accepting.query(statement, values);
+    },
+  };
+  const store = newStore({ accepting });
+  await db.transaction(async (tx) => {
+    await tx.query('select from limit_windows where project_id = $1 for update', [bad.projectId]);
+    const first = store.accept(newEmail(before));
+    const isRefused = assert.rejects(store.accept(refused), /refused by the database/);
+    assert.equal((await store.accept(newEmail(good))).outcome, 'accepted');
+    await isRefused;
+    assert.equal((await first).outcome, 'accepted');
+  });
+  assert.equal(await countOf('emails', good.projectId), 1);
+  assert.equal(await countOf('emails', bad.projectId), 0);
+  await own.close();
+});
+
 test('a project whose limit is locked does not delay others, and sends after the lock is released', async () => {
   const own = new Database(database.address, { role: null, name: 'busy' });
   await own.accepting.query(`set lock_timeout = '300ms'`);

@@ -151,9 +151,11 @@ export class AcceptStore {
         own.forEach((request, index) => results.set(request, answers[index]!));
         this.#busy.delete(limit);
       } catch (error) {
-        if (!(error instanceof DatabaseUnavailable)) throw error;
+        // Not thrown: other projects of the batch may be committed, and would be stored again.
         if (isLockTimeout(error)) this.#busy.add(limit);
-        for (const request of own) results.set(request, refusing(error));
+        const isOfOne = own.length === 1 || error instanceof DatabaseUnavailable;
+        if (isOfOne) for (const request of own) results.set(request, refusing(error));
+        else await commitOneByOne(db, own, { options, results });
       }
     }
     return requests.map((request) => results.get(request)!);
@@ -226,6 +228,22 @@ function isEmail(request: AcceptRequest): request is NewEmail {
 }
 
 /** Rejects one request of a batch; the others get their rows. */
+/** A request that the database refuses fails alone. */
+async function commitOneByOne(
+  db: Queryable,
+  requests: readonly AcceptRequest[],
+  { options, results }: { options: CommitOptions; results: Map<AcceptRequest, Answer> },
+): Promise<void> {
+  for (const request of requests) {
+    try {
+      const [answer] = await commitOrFind(db, [request], options);
+      results.set(request, answer!);
+    } catch (error) {
+      results.set(request, refusing(error));
+    }
+  }
+}
+
 function refusing(reason: unknown): Promise<never> {
   const refused = Promise.reject(reason);
   refused.catch(() => {});
