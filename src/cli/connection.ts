@@ -43,8 +43,8 @@ export function connect(
   const keyOfEnv = text('LETTERHAUS_API_KEY');
   const url = options.url ?? text('LETTERHAUS_URL');
   if (url !== undefined) return remote(url, options.key ?? keyOfEnv);
-  const key = options.key ?? (takesKeyOfEnv ? keyOfEnv : undefined);
   const profile = readProfile(cli.env);
+  const key = options.key ?? (takesKeyOfEnv && profile === null ? keyOfEnv : undefined);
   if (profile !== null) return remote(profile.url, key ?? profile.key);
   return here(whole.dataDir, key ?? null);
 }
@@ -83,13 +83,13 @@ function adminSocketOf(dataDir: string): { path: string } | Failure {
       return usageFailure(`${dataDir} is no folder: set LETTERHAUS_DATA_DIR to another folder.`);
     }
     const isForeign = found !== undefined && found.uid !== process.geteuid?.();
-    const running = readRunning(dataDir);
-    if (running?.kind === 'service' && running.adminSocket) return { path: running.adminSocket };
     if (isForeign && process.geteuid?.() !== 0) {
       return usageFailure(
         `The data directory ${dataDir} belongs to another user (uid ${found.uid}): run this command as that user, ${elsewhere}.`,
       );
     }
+    const running = readRunning(dataDir);
+    if (running?.kind === 'service' && running.adminSocket) return { path: running.adminSocket };
     if (running?.kind === 'service' && running.url === null) {
       return notYet('The service is starting: repeat the command in a moment.');
     }

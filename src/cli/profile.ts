@@ -1,5 +1,5 @@
 /** The service that `letterhaus login` has saved for this user: its address and an API key, readable for this user only. */
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Env } from '../config/env-file.ts';
@@ -26,8 +26,11 @@ export function readProfile(env: Env): Profile | null {
 export function saveProfile(env: Env, profile: Profile): string {
   const file = profileFile(env);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  writeFileSync(file, `${JSON.stringify(profile)}\n`, { mode: 0o600 });
-  chmodSync(file, 0o600); // one that was there keeps its mode
+  // A new file: one that is there may be a link, or readable for others.
+  const fresh = `${file}.new`;
+  rmSync(fresh, { force: true });
+  writeFileSync(fresh, `${JSON.stringify(profile)}\n`, { mode: 0o600, flag: 'wx' });
+  renameSync(fresh, file);
   return file;
 }
 

@@ -49,6 +49,7 @@ function read(
     const isFile = (mode & 0o170000) === 0o100000;
     if (isFile && (mode & 0o022) !== 0) {
       problems.push(`${file}: other users can write it; run \`chmod 600 ${file}\`.`);
+      return {}; // a command that only asks a service does not read the problems
     }
     return parseEnv(readFileSync(file, 'utf8'));
   } catch (error) {
