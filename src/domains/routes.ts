@@ -82,7 +82,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
       tags: TAGS,
       params,
       querystring: z.strictObject({
-        waiting: z.enum(['true', 'false']).optional().meta(COUNTS_WAITING),
+        waiting: doc(z.enum(['true', 'false']).default('false'), COUNTS_WAITING),
       }),
       response: { 200: domain, ...failures(404, 422) },
     },
@@ -244,10 +244,7 @@ const waitingCount = z
   .int()
   .min(0)
   .max(WAITING_SHOWN_MAX + 1);
-const COUNTS_WAITING = {
-  description: '`true`: the response has `waiting`, which takes time in a deep queue.',
-  override: { type: 'boolean' },
-};
+const COUNTS_WAITING = '`true`: the response has `waiting`, which takes time in a deep queue.';
 
 const domain = z
   .object({

@@ -9,6 +9,7 @@ import { findOrganization } from '../accounts/members/member-store.ts';
 import type { Queryable } from '../database/database.ts';
 import { callerOf } from './access.ts';
 import { refuse } from './errors.ts';
+import { isOfMachine } from './machine.ts';
 import { sessionOf } from '../accounts/sessions/http-sessions.ts';
 
 export const NOT_OPERATORS: Refusal = {
@@ -22,8 +23,9 @@ const OTHER_ORGANIZATION: Refusal = {
   message: 'This concerns the whole installation: an owner of its first organization may do it.',
 };
 
-/** By an operator's key, or the session of a member of the first organization. */
+/** By an operator's key, the session of a member of the first organization, or on the machine itself. */
 export async function isOperator(db: Queryable, request: FastifyRequest): Promise<boolean> {
+  if (isOfMachine(request)) return true;
   const { projectId, organizationId } = callerOf(request);
   if (request.session === null) return projectId === OPERATOR_PROJECT_ID;
   return organizationId === (await findOrganization(db));
@@ -32,6 +34,8 @@ export async function isOperator(db: Queryable, request: FastifyRequest): Promis
 /** For routes with `access: 'session'`: refuses members of other organizations. */
 export function onlyOperators(db: Queryable): preHandlerHookHandler {
   return (request, reply, done) => {
+    // On the machine, the session is of the organization of the project that the command chose.
+    if (isOfMachine(request)) return done();
     findOrganization(db).then((id) => {
       if (sessionOf(request).organizationId === id) done();
       else refuse(reply, OTHER_ORGANIZATION);

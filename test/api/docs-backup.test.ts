@@ -36,7 +36,9 @@ test('the guide of backups leads from a backup to a restored installation', asyn
   const home = { LETTERHAUS_DATA_DIR: join(folder, 'data') };
   assert.match(await run(restore, home), /The installation is on hold/);
   assert.equal(release.length, 2);
+  const restored = await startService({ database: 'own', dataDir: home.LETTERHAUS_DATA_DIR });
   assert.match(await run(release[0]!, home), /No mail waits\./);
   assert.match(await run(release[1]!, home), /Released/);
+  await restored[Symbol.asyncDispose]();
   rmSync(home.LETTERHAUS_DATA_DIR, { recursive: true });
 });

@@ -77,7 +77,7 @@ test('mail of a domain whose DKIM key does not open waits, and everything says w
   const [recipient] = why.body.recipients;
   assert.equal(recipient.held_by.limit, 'signing_key');
   assert.match(recipient.what_happened, /cannot open its DKIM key/);
-  assert.match(recipient.next_step, /^The operator has to restore the secret key/);
+  assert.match(recipient.next_step, /^The operator must restore the secret key/);
   const said = await service.cli('emails', 'why', email!);
   assert.match(said.stdout, /The operator has to restore the secret key/);
 
