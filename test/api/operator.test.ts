@@ -4,6 +4,7 @@ import { after, test } from 'node:test';
 import type { NewCondition } from '../../src/core/operator-events.ts';
 import { clearCondition, raiseCondition } from '../../src/operator/condition-store.ts';
 import { assertFailure } from '../support/api.ts';
+import { Browser, OWNER, tokenOf } from '../support/browser.ts';
 import { asOwner } from '../support/postgres.ts';
 import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
@@ -108,4 +109,31 @@ test('a key of the operator cannot send, and has no project among the others', a
   assert.equal(projects.data.length, 1);
   assert.equal((await service.cli('keys', 'list')).code, 0, 'there is still only one project');
   assert.equal((await service.cli('owner', 'link')).code, 0);
+});
+
+test('an operator on the machine manages members, and sees status, limits, requests and who changed what', async () => {
+  const status = await service.cli('status');
+  assert.equal(status.code, 0, status.stderr);
+  assert.match(status.stdout, /^mail +is accepted and sent$/m);
+  const jo = 'jo@acme.test';
+  const invited = await service.cliJson('members', 'invite', jo, '--role', 'developer');
+  const joining = { token: tokenOf(invited.url), name: 'Jo', password: OWNER.password };
+  await new Browser(service).request('POST', '/v1/invitations/accept', { body: joining });
+  assert.equal((await service.cliJson('members', 'set-role', jo, 'owner')).role, 'owner');
+  const last = await service.cli('members', 'remove', jo, '--yes');
+  assert.match(last.stderr, /This is the only owner/);
+  const [entry] = (await service.cliJson('audit')).data;
+  assert.deepEqual([entry.action, entry.actor.type], ['updateMember', 'command']);
+
+  const [live] = (await service.cliJson('limits')).data;
+  assert.deepEqual([live.environment, live.object], ['live', 'limits']);
+  const id = await service.send({ subject: '=1, "2"' });
+  const { stdout } = await service.cli('emails', 'export', '--since', '1h');
+  assert.match(stdout, new RegExp(`^id,environment,.*\r\n${id},test,.*,"'=1, ""2""",`));
+  await service.request('POST', '/v1/emails', { body: {} });
+  const failed = await waitFor(
+    async () => (await service.cliJson('requests', 'list', '--status', '422')).data[0],
+    { what: 'the failure to be in the API log' },
+  );
+  assert.equal((await service.cliJson('requests', 'show', failed.id)).path, '/v1/emails');
 });
