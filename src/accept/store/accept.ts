@@ -153,8 +153,8 @@ export class AcceptStore {
       } catch (error) {
         // Not thrown: other projects of the batch may be committed, and would be stored again.
         if (isLockTimeout(error)) this.#busy.add(limit);
-        const isOfOne = own.length === 1 || error instanceof DatabaseUnavailable;
-        if (isOfOne) for (const request of own) results.set(request, refusing(error));
+        const failed = own.length === 1 || error instanceof DatabaseUnavailable;
+        if (failed) own.forEach((request) => results.set(request, refusing(error)));
         else await commitOneByOne(db, own, { options, results });
       }
     }
