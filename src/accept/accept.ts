@@ -3,10 +3,10 @@
  * process.
  *
  * Guarantee: `accepted` means that the email is on disk and will be attempted. A replay returns the first
- * response byte for byte, and nothing is sent. Domain, suppression, limit and
- * idempotency are decided by accept/store/decision.ts; this file maps the verdicts to refusals.
- * Before it, the email takes its room of the project's storage (accounts/limits/storage-account.ts).
- * What is accepted waits in the queue until delivery/queue/dispatcher.ts claims it.
+ * response byte for byte, and nothing is sent. For most emails the fast path decides in SQL, for the others
+ * accept/store/decision.ts does; this file turns the result into an answer or a refusal. Storage is reserved before
+ * (accounts/limits/storage-account.ts). An email that is not handed over waits in the queue table until
+ * delivery/queue/dispatcher.ts claims it.
  */
 import { failpoint } from '../lib/failpoint.ts';
 import { limitRefusal, type LimitState } from '../core/limits.ts';

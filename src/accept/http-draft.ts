@@ -77,7 +77,7 @@ export function draftsFor(
 /** In place of what the template makes, and of files. The subject of the email, if any, is checked with it. */
 const BLANK = { subject: '-', html: '-', text: '-', attachments: null };
 
-/** Of what the content of all emails of a request may be made by templates, in characters. */
+/** Limit on the text that templates may render for one request, in characters. */
 const RENDERED_MAX = BODY_MAX_BYTES;
 
 /** The templates of one request. What they make counts as if it had come in the body. */

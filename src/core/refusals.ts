@@ -1,7 +1,7 @@
 /**
- * The closed catalogue of refusals. Code below the surfaces returns one of these codes and a sentence,
- * written where the refusal is decided (of an email: accept/accept.ts; of an exceeded limit: limits.ts).
- * Only http/ maps them to statuses and only cli/ to exit codes. Retired codes are never reused.
+ * The closed catalogue of refusals. Rules return one of these codes and a sentence, written where the refusal is
+ * decided (of an email: accept/accept.ts; of an exceeded limit: limits.ts). Only routes map them to statuses, and only
+ * commands to exit codes. Retired codes are never reused.
  */
 
 export const REFUSAL_CODES = [

@@ -2,8 +2,7 @@
  * Group commit: items that arrive while a batch is being committed form the next batch.
  *
  * One fsync then commits many items: no added latency without load, and full batches under load. A
- * minimum pace prevents many small batches. Used for accepting (accept/store/accept.ts) and settling
- * (settle/settle.ts).
+ * minimum pace prevents many small batches.
  */
 
 /** A higher value only adds latency (measured). */

@@ -127,7 +127,7 @@ function registerPage(app: App, { db, secrets, world }: HttpServices): void {
       if (shared === null || shared.expiresAtS * 1000 <= world.now()) return sendGone(reply);
       const { emailId: id, ...scope } = shared;
       const ref = { ...scope, id, keyId: null, domain: null };
-      // Turns of their own: whoever has a link does not delay what the project itself reads.
+      // Readers of links queue separately, so they do not delay the project's own reads.
       const owner = `links of ${scope.projectId}`;
       // With ?remote=no nothing that would notify a stranger is loaded: the dashboard's frame. With
       // ?scheme=dark or light the html is shown as programs with that scheme do.

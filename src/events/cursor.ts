@@ -8,7 +8,7 @@ import type { StreamPoint } from './stream-store.ts';
 import { NO_ID } from '../retention/retention-store.ts';
 
 const VERSION = 1;
-/** Version, history, time, era, transaction, email, number, event. */
+/** Version, history, time, epoch, transaction, email, number, event. */
 const BODY_BYTES = 1 + 8 + 6 + 2 + 8 + 16 + 4 + 16;
 /** Detects truncated and mistyped cursors and those of other projects. */
 const CHECK_BYTES = 8;

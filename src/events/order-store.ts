@@ -1,5 +1,5 @@
 /**
- * The basis of the event stream's order (stream-store.ts): the era in which transaction numbers are
+ * The basis of the event stream's order (stream-store.ts): the epoch in which transaction numbers are
  * counted, the index of the order (both created in the role of the owner), and the transaction that
  * holds the stream back.
  */
@@ -18,9 +18,9 @@ select nullif(split_part(database_history(), '/', 1), '') as present, system_id 
   from installation`;
 
 /**
- * Begins an era when the data is in another database system than before: the new system numbers its
+ * Begins an epoch when the data is in another database system than before: the new system numbers its
  * transactions independently, so that later events could sort before earlier ones. pg_upgrade also
- * creates another system, where a new era does no harm. Run in a transaction.
+ * creates another system, where a new epoch does no harm. Run in a transaction.
  */
 export async function noteDatabaseSystem(db: Queryable): Promise<void> {
   const [eras] = await db.query<{ has: boolean }>(HAS_ERAS);

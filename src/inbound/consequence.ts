@@ -1,13 +1,16 @@
 /**
- * The effect of a report on the recipient whose return path received it. Pure. mail/reports/
- * (mail/reports/classify-report.ts) classifies bounces.
+ * The effect of a report on the recipient whose return path received it. Pure. The return path identifies the
+ * recipient, never the report's content. Of several results, the one about that recipient decides
+ * (mail/reports/deciding-result.ts).
  *
- * The return path identifies the recipient, never the report's content; of several results in it, the one
- * about that recipient decides (mail/reports/deciding-result.ts). A bounce and a complaint have an
- * effect, and so does a delivery confirmation where a relay accepted the email. A delay, an automatic
- * reply and anything else have none; the sender is notified of a delay or a relay if it asked for that. A bounce makes the
- * recipient `bounced` even if the verdict is temporary, because the server that accepted the email has given up; the verdict then decides the
- * reason and the suppression. The address that was mailed is suppressed, never one from the report.
+ * - A bounce makes the recipient `bounced`, also if the reply was temporary: the server that accepted the email has
+ *   given up. Its classification (mail/reports/classify-report.ts) decides the reason and the suppression.
+ * - A complaint makes it `complained`.
+ * - A delivery confirmation after a relay makes it `delivered`.
+ * - A delay, an automatic reply and anything else change nothing. The sender is notified of a delay or a relay if it
+ *   asked for that.
+ *
+ * The address that was mailed is suppressed, never one from the report.
  */
 import type { StoredStatus } from '../core/statuses.ts';
 import type { World } from '../lib/world.ts';

@@ -1,6 +1,6 @@
 /**
- * The outside world as an argument. Only service/ reads clocks and randomness; a test passes its own
- * World.
+ * The outside world as an argument. Only the service, the configuration and commands read clocks and random
+ * numbers; a test passes its own World.
  */
 export type World = {
   /** Wall time, milliseconds since 1970. */

@@ -1,5 +1,5 @@
 /**
- * What a node does while its database is moved (src/move/move.ts): it stops to send while the mover asks for a pause,
+ * What a node does while its database is moved (move.ts): it stops sending while the mover asks for a pause,
  * and when the database takes no more writes, it ends its workers and begins again with the new one.
  *
  * The pause is an advisory lock of the mover, so it ends with the mover, too.

@@ -78,7 +78,7 @@ export async function findBeginning(
   const fromMs = Date.parse(day) - DISORDER_MS;
   const isBefore = ({ createdAt }: FoundEvent): boolean => createdAt.getTime() < fromMs;
   let found = await firstAfter(db, scope, before(0, 0n));
-  // An era that began before the day and ended within it is searched like the others.
+  // An epoch that began before the day and ended within it is searched like the others.
   while (found !== null) {
     const { era } = found;
     const place = await searchEra(db, scope, { era, first: found, isBefore });
@@ -90,7 +90,7 @@ export async function findBeginning(
 
 type Search = { era: number; first: FoundEvent; isBefore: (one: FoundEvent) => boolean };
 
-/** The first transaction of the era that is not before. */
+/** The first transaction of the epoch that is not before. */
 async function searchEra(
   db: Queryable,
   scope: Scope,

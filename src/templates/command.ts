@@ -1,6 +1,6 @@
 /**
  * `letterhaus templates`: templates in the database, by the code of the API. Contents come from options
- * or files, variables from options or a JSON file (../variables.ts).
+ * or files, variables from options or a JSON file (command-variables.ts).
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import { isRefusal, type Refusal } from '../core/refusals.ts';

@@ -1,7 +1,7 @@
 /**
  * Templates and their versions. The newest version is a draft until it is published: a change of a
  * draft changes it, a change after that makes the next version. A published version stays as it is.
- * What sources and variables may be, and how they are rendered: templates/.
+ * What sources and variables may be: variables.ts; how they are rendered: liquid.ts.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';

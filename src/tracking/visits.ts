@@ -9,7 +9,7 @@
  *     repeated within a minute       link and client           counts once
  *     VISITS_PER_MINUTE              client address            dropped
  *     WAITING_MAX                    worker                    dropped, while the database is unavailable
- *     VISITS_STORED_MAX              recipient (store/)        not stored
+ *     VISITS_STORED_MAX              recipient                 not stored
  */
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';

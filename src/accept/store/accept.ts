@@ -116,7 +116,7 @@ export class AcceptStore {
     this.#commits.rejectWaiting(error);
   }
 
-  /** What the shorter statement leaves alone joins the next batch of the accept statement. */
+  /** Emails that the fast path does not store join the next batch of the full path. */
   async #commitUsual(
     db: Queryable,
     requests: readonly AcceptRequest[],

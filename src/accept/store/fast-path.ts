@@ -65,11 +65,11 @@ const EVENT_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'data', type: 'json', value: ({ eventData }) => JSON.stringify(eventData) },
 ];
 
-/** What is the same for all emails of the path, or of an origin, is no parameter of each. */
+/** Columns whose value is constant on this path, or shared by an origin, are not passed for each email. */
 const KNOWN = ['cc_list', 'bcc_list', 'reply_to', 'tags'];
 const PARAMETERS = EMAIL_COLUMNS.filter(({ name }) => !KNOWN.includes(name));
 
-/** Behind 11 others. */
+/** The first 11 parameters are numbered by hand; the columns follow. */
 const parameters = new ColumnParameters(11);
 const EMAIL = parameters.elements(PARAMETERS);
 const CONTENT = parameters.elements(CONTENT_COLUMNS);

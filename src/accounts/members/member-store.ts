@@ -30,7 +30,7 @@ const COLUMNS = `id, organization_id as "organizationId", email, name, role, cre
 /** Any number that differs from that of other locks. */
 const LOCK_KEY = 0x6d656d62; // "memb"
 
-/** Until the end of the transaction no other one changes who is a member and with which role. */
+/** Takes the member lock, so roles cannot change until this transaction ends. */
 export async function lockMembers(tx: Queryable): Promise<void> {
   await tx.query('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
 }

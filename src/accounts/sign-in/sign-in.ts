@@ -263,7 +263,7 @@ export class SignIn {
   }
 }
 
-/** `find`: for whom the link is, null if it is not valid any more. `ended`: the refusal then. */
+/** `find` returns the member of the link, or null when the link is no longer valid. `ended` is the refusal then. */
 type LinkUse = {
   token: string;
   password: string;

@@ -31,7 +31,7 @@ type Options = { at: Date; config: Config; opening: Opening };
 
 type Settled = { emails: number; open: number; replayed: Replayed };
 
-/** @throws what a restore throws (../backup-failure.ts) */
+/** @throws what a restore throws (failure.ts) */
 export async function restorePointInTime(
   cli: Cli,
   archive: string,

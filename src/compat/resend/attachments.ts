@@ -123,7 +123,7 @@ function registerDownload(app: App, services: HttpServices): void {
       const shared = readShareToken(token, secrets.deriveAll(ATTACHMENTS));
       if (shared === null || shared.expiresAtS * 1000 <= world.now()) return refuse(reply, EXPIRED);
       const { emailId: id, ...scope } = shared;
-      // Turns of their own: whoever has a link does not delay what the project itself reads.
+      // Readers of links queue separately, so they do not delay the project's own reads.
       const owner = `links of ${scope.projectId}`;
       return readInTurn(owner, reply, async () => {
         const found = await messageOf(services, { ...scope, id, keyId: null, domain: null });

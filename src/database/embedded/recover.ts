@@ -2,7 +2,7 @@
  * Makes the cluster of a data directory from a base backup and WAL, recovered to a point in time.
  *
  * It is made beside `pg/` and renamed when it is complete, as a new one is (cluster.ts): whatever interrupts
- * it, the data directory has no database. The note in it (../database-note.ts) then keeps a start from
+ * it, the data directory has no database. The note in it (database/server/note.ts) then keeps a start from
  * making an empty one.
  */
 import { statSync, writeFileSync } from 'node:fs';

@@ -14,7 +14,7 @@ import type { MessageHead, StoredMessage } from './message-store.ts';
 import type { Postponed } from '../shaping/connections.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 
-/** A message up to this size is small. It counts as WEIGHT_BYTES_MIN in memory (delivery/queue/fair-queue.ts). */
+/** A message up to this size is small. It counts as WEIGHT_BYTES in memory (delivery/queue/fair-queue.ts). */
 const SMALL_BYTES_MAX = 24 * 1024;
 const MEDIUM_BYTES_MAX = 256 * 1024;
 /** More than the largest message that is accepted. */

@@ -5,8 +5,8 @@
  *
  * Guarantee: a pure function of what was stored and the keys that sign (Date, `t=` and `x=` are stored times, the
  * boundary is derived from the id). `buildSent` finds the keys by the hash of the attempt, so
- * `GET /v1/emails/:id/content` returns exactly what was sent. Without a signature there is no message, and no key
- * signs that receivers do not find while they find another.
+ * `GET /v1/emails/:id/content` returns exactly what was sent. Every message is signed. If DNS has only
+ * one of the two keys, only that key signs.
  */
 import { isAscii } from 'node:buffer';
 import { createHash, createPrivateKey } from 'node:crypto';

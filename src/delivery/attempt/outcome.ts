@@ -1,6 +1,6 @@
 /**
  * What becomes of a recipient after an attempt, or without one: pure decisions, no I/O. What an answer
- * means, and whether it suppresses the address, is decided in mail/replies/ (mail/replies/meanings.ts).
+ * means, and whether it suppresses the address, is decided by mail/replies/meanings.ts.
  *
  * `bounced`: a permanent answer of the receiver or of its DNS (no such domain, null MX). `failed`: the
  * service gave up. Everything else is deferred until it expires.

@@ -1,7 +1,7 @@
 /**
  * What waits in the queue, for the API: by provider and by project, within projects that the caller sees.
  *
- * The cost does not depend on the depth. Like the metrics (delivery/queue/queue-store.ts) it reads 16 MB of the queue: exact up
+ * The cost does not depend on the depth. Like the metrics (depth-store.ts) it reads 16 MB of the queue: exact up
  * to about 100,000 recipients, above that an estimate from a sample of pages. The table keeps the pages of a
  * backlog that has gone, so up to 160 MB are read while it has few rows. A sample misses small senders, so those of the caller's project are then counted by its index, up to 200 for each provider.
  */

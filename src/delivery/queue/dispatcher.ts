@@ -4,7 +4,7 @@
  * There are two sources of work: emails that the accept path hands over in memory, so that the first attempt
  * starts within milliseconds, and rows of the queue table that are due and claimed. Both are limited in number and
  * bytes; the rest stays in the table. Everything in memory is claimed under the lease (lease.ts),
- * and every outcome is fenced by it (leased-queue.ts).
+ * and every outcome is fenced by it (database/leased-queue.ts).
  *
  * The route of a destination is looked up before its mail starts, so that mail of thousands of domains at one
  * unreachable provider is queued under that provider before any of it is tried. A delivery that cannot start
@@ -94,7 +94,7 @@ export class Dispatcher {
   readonly #queue: LeasedQueue<RecipientKey, RecipientClaim>;
   #isRunning = false;
   #idle: (() => void) | undefined;
-  /** Everything in memory that has not ended. Other rows under this lease are unknown claims (leased-queue.ts). */
+  /** Everything in memory that has not ended. Other rows under this lease are unknown claims (database/leased-queue.ts). */
   readonly #inMemory = new Members<Delivery>();
 
   constructor(options: DispatcherOptions) {
@@ -338,7 +338,7 @@ export class Dispatcher {
     this.#queue.worked();
     const watch = setInterval(() => this.#leaveSlot(delivery, watch), SILENT_AFTER_MS);
     try {
-      // A lock timeout is thrown: the delivery is released, or found again by leased-queue.ts.
+      // A lock timeout is thrown: the delivery is released, or found again by the leased queue.
       const result = await whenAvailable(() => deliver(delivery, this.#cutoff), {
         pauseMs: AWAY_PAUSE_MS,
         mayRetry: () => this.#isRunning,

@@ -2,7 +2,7 @@
  * The workers that hold leases: one row each, with a heartbeat counter.
  *
  * A worker increments its counter every few seconds (delivery/queue/lease.ts). A supervisor that saw the counter
- * unchanged for 15 s of its own successful polls expires that worker (src/service/supervisor.ts). So no
+ * unchanged for 15 s of its own successful polls expires that worker (service/maintenance/maintenance.ts). So no
  * clocks are compared, and a database outage expires no worker.
  */
 import packageFile from '../../../package.json' with { type: 'json' };

@@ -1,6 +1,6 @@
 /**
- * How many deliveries may be under way, so that those that wait for a silent server take nothing from those that
- * move (docs/decisions/0035-slots-for-what-moves.md).
+ * Limits running deliveries. A delivery that waits for a silent server leaves its slot, so deliveries that make
+ * progress always find one (docs/decisions/0035-slots-for-what-moves.md).
  *
  * A delivery starts in a slot of one of two kinds. `prompt` is for providers whose last attempt got a session at once, `trial`
  * for all others: whatever is silent is in a trial slot, so that mail to a provider that answers finds a

@@ -3,7 +3,7 @@
  * dialogue, the limit that holds it now, what DNS has of its domain, and what to do next; of the sender, how
  * receivers judge its records. Reads only.
  *
- * The facts come from the queue, the timeline and the states of providers (store/); the words about a reply
+ * The facts come from the queue, the timeline and the states of providers (diagnosis-store.ts); the words about a reply
  * are those of the recipient's `reason` (mail/replies/meanings.ts). Look-ups are bounded
  * (net/dns/allowance.ts) and made for recipients that did not get the email. The reason for which a provider
  * is slowed or suspended is not shown: it can quote a reply to mail of another project.

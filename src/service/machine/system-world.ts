@@ -1,4 +1,4 @@
-/** The real clock and randomness; only service/, cli/ and main.ts pass it down. */
+/** The real clock and random source. */
 import type { World } from '../../lib/world.ts';
 import { newId } from '../../database/ids.ts';
 

@@ -1,8 +1,8 @@
 /**
  * Constructs one worker: HTTP, accepting, delivery and webhooks, with one database.
  *
- * Here, in server-delivery.ts and in service/machine/mail-ports.ts the parts are constructed and connected; features
- * never import one another. An email comes in at emails/routes.ts.
+ * This file, server-delivery.ts and service/machine/mail-ports.ts construct the parts and connect them. Rooms import
+ * one another only through their stores and ports; everything else is passed here as arguments.
  */
 import type { Registry } from 'prom-client';
 import { newestBackup } from '../../backup/newest.ts';
