@@ -118,6 +118,12 @@ test('what concerns the account of a member is for members', async () => {
   assert.match(body.error.message, /session of a member: sign in to the dashboard/);
 });
 
+test('the wire format of Resend takes a key on the socket, too, because it has no audit log', async () => {
+  for (const path of ['/emails', '/suppressions', '/templates']) {
+    assert.equal((await ask('POST', path, { body: {} })).status, 401, path);
+  }
+});
+
 test('a service that was killed leaves its socket, and the next start takes its place', async () => {
   await service.killGroup9();
   assert.equal(statSync(socketPath()).isSocket(), true);
