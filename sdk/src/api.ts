@@ -1355,7 +1355,7 @@ export type ProjectList = {
 };
 
 export type ProjectResumeRequest = {
-  /** `next` of the answer before. */
+  /** `next` of the answer before, to go on with a large queue. */
   from?: string | undefined;
 };
 

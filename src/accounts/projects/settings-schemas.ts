@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { ALERT_KINDS, parsePercent } from '../../reputation/alert.ts';
 import { parsePeriodH } from '../../core/retention.ts';
 import { SET_CATEGORIES } from './settings-store.ts';
+import { from } from '../../delivery/queue-control/schemas.ts';
 import { environment, idSchema, listOf, time } from '../../http/schemas.ts';
 
 const MEGABYTE = 1024 ** 2;
@@ -148,11 +149,7 @@ export const settingsChange = z
   })
   .meta({ id: 'ProjectSettingsChange' });
 
-export const resumeRequest = z
-  .strictObject({
-    from: z.string().optional().describe('`next` of the answer before.'),
-  })
-  .meta({ id: 'ProjectResumeRequest' });
+export const resumeRequest = z.strictObject({ from }).meta({ id: 'ProjectResumeRequest' });
 
 export const resumed = z
   .object({

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { delistingPage } from '../../mail/replies/blocks.ts';
 import { listBlocks, makeSomeDue, probeNow, type ProviderBlock } from './block-store.ts';
+import { queueProviderParams } from '../queue-control/schemas.ts';
 import { refuse } from '../../http/errors.ts';
 import { listAnswer } from '../../http/list.ts';
 import { onlyOperators } from '../../http/operators.ts';
@@ -39,7 +40,7 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
       operationId: 'probeProvider',
       tags: TAGS,
       security: BY_SESSION,
-      params: z.object({ provider }),
+      params: queueProviderParams,
       response: { 200: probe, ...failures(404) },
     },
     handler: async (request, reply) => {

@@ -159,18 +159,18 @@ export const queueSelection = z
   .strictObject(selection)
   .meta({ id: 'QueueSelection', minProperties: 1 });
 
+/** Where a change of a large queue goes on. */
+export const from = doc(
+  z
+    .string()
+    .regex(/^[0-9a-f-]{36}\/[0-9a-f-]{36}\/\d{1,4}$/, 'must be the `next` of an answer')
+    .optional(),
+  '`next` of the answer before, to go on with a large queue.',
+  '0193e0b1-52c8-7d10-8f6e-2b9d41a7c3f0/0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa/0',
+);
+
 export const queueChangeRequest = z
-  .strictObject({
-    ...selection,
-    from: doc(
-      z
-        .string()
-        .regex(/^[0-9a-f-]{36}\/[0-9a-f-]{36}\/\d{1,4}$/, 'must be the `next` of an answer')
-        .optional(),
-      '`next` of the answer before, to go on with a large queue.',
-      '0193e0b1-52c8-7d10-8f6e-2b9d41a7c3f0/0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa/0',
-    ),
-  })
+  .strictObject({ ...selection, from })
   .meta({ id: 'QueueChangeRequest', minProperties: 1 });
 
 export const queueChange = z
