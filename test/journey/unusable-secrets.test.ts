@@ -79,7 +79,7 @@ test('mail of a domain whose DKIM key does not open waits, and everything says w
   assert.match(recipient.what_happened, /cannot open its DKIM key/);
   assert.match(recipient.next_step, /^The operator must restore the secret key/);
   const said = await service.cli('emails', 'why', email!);
-  assert.match(said.stdout, /The operator has to restore the secret key/);
+  assert.match(said.stdout, /The operator must restore the secret key/);
 
   const { body } = await verify(id);
   assert.deepEqual([body.status, body.can_sign, body.advice[0].about], ['verified', false, 'dkim']);
