@@ -155,26 +155,18 @@ test('a database from before the check is recognised by what is sealed in it', a
   assert.ok(row.check.length > 40);
 });
 
-test('commands that seal or open end with the same sentence and change nothing', async () => {
+test('a command that seals ends with the same sentence and changes nothing', async () => {
   await using service = await startService();
   const isNoted = async () => (await service.sql('select id from secret_keys')).length > 0;
   await waitFor(isNoted, { what: 'the service to note its key' });
   const before = await stateOf(service);
   const dataDir = join(folder, 'commands');
   const env = { ...service.env, LETTERHAUS_DATA_DIR: dataDir };
-  const commands = [
-    ['domains', 'add', 'new.example'],
-    ['domains', 'verify', 'acme.test', '--mode', 'test'],
-    ['webhooks', 'list'],
-    ['secrets', 'rotate'],
-  ];
-  for (const command of commands) {
-    const { code, stdout, stderr } = await letterhaus(command, env);
-    assert.equal(code, 2, stderr);
-    assert.equal(stdout, '');
-    assert.match(stderr, /^letterhaus: There is no secret key in .*secret-key, but.*\n$/);
-    assert.deepEqual(readdirSync(join(dataDir, 'secrets')), []);
-  }
+  const { code, stdout, stderr } = await letterhaus(['secrets', 'rotate'], env);
+  assert.equal(code, 2, stderr);
+  assert.equal(stdout, '');
+  assert.match(stderr, /^letterhaus: There is no secret key in .*secret-key, but.*\n$/);
+  assert.deepEqual(readdirSync(join(dataDir, 'secrets')), []);
   assert.deepEqual(await stateOf(service), before);
 });
 
