@@ -43,7 +43,7 @@ const state = async () => (await owner.get('/v1/session/totp')).body;
 
 test('a secret counts from its first code on, and beginning needs the password', async () => {
   const wrong = await owner.post('/v1/session/totp', { password: 'wrong password' });
-  assertFailure(wrong, 422, 'validation_error', /^password/);
+  assertFailure(wrong, 422, 'validation_error', /^Your current password is wrong\.$/);
   const early = await owner.post('/v1/session/totp/confirm', { code: '123456' });
   assertFailure(early, 409, 'conflict', /begin again/);
   const { body } = await owner.post('/v1/session/totp', { password });

@@ -15,7 +15,7 @@ test('a start without the volume of the database is refused, and no new database
   renameSync(pg, away);
   for (const command of [
     ['start', '--workers', '1'],
-    ['keys', 'list'],
+    ['suppressions', 'list'],
   ]) {
     const { code, stderr } = await letterhaus(command, service.env);
     assert.equal(code, 2, stderr);
