@@ -2,7 +2,7 @@
 import type { World } from '../lib/world.ts';
 import { S3Problem } from '../net/s3/problems.ts';
 import type { S3Access } from '../net/s3/transport.ts';
-import { placeOf } from './places/locate.ts';
+import { isInBucket, placeOf } from './places/locate.ts';
 import { PlaceProblem, timeOf } from './places/place.ts';
 
 export type NewestBackup = { place: string } & (
@@ -11,12 +11,19 @@ export type NewestBackup = { place: string } & (
   | { file: string; ageMs: number }
 );
 
-/** @returns null when the service makes none */
+const NO_ACCESS =
+  'workers have no access to the bucket; `letterhaus attention` lists it on the machine of the service';
+
+/**
+ * A worker does not have what opens a bucket (service/worker/pool.ts).
+ * @returns null when the service makes none
+ */
 export async function newestBackup(
   { to, s3 }: { to: string | null; s3: S3Access | null },
   world: World,
 ): Promise<NewestBackup | null> {
   if (to === null) return null;
+  if (isInBucket(to) && s3 === null) return { place: to, problem: NO_ACCESS };
   const place = placeOf(to, { access: s3, world });
   try {
     const file = (await place.list()).at(-1);
@@ -27,4 +34,14 @@ export async function newestBackup(
     if (!(error instanceof PlaceProblem || error instanceof S3Problem)) throw error;
     return { place: place.name, problem: error.message };
   }
+}
+
+/** As the API shows it. */
+export function newestToWire(backup: NewestBackup) {
+  return {
+    to: backup.place,
+    newest: 'file' in backup ? backup.file : null,
+    age_seconds: 'ageMs' in backup ? Math.round(backup.ageMs / 1_000) : null,
+    problem: 'problem' in backup ? backup.problem : null,
+  };
 }

@@ -16,7 +16,8 @@ export function describeAttention(attention: Command, cli: Cli): void {
 }
 
 async function list({ cli, client }: Api): Promise<Outcome> {
-  const { conditions, backup } = await client.operator.status();
+  const { conditions, backup: shown } = await client.operator.status();
+  const backup = await withOwnAccess(cli, shown);
   const lines = table(cli, {
     columns: [
       'SINCE',
@@ -37,6 +38,20 @@ async function list({ cli, client }: Api): Promise<Outcome> {
     text: backup === null ? lines : `${backupText(backup)}\n${lines}`,
     ...(conditions.length > 0 && { exitCode: 1 as const }),
   };
+}
+
+/** The same from this command's own configuration where a worker has no access to the bucket. */
+async function withOwnAccess(
+  { env, world }: Pick<Cli, 'env' | 'world'>,
+  shown: InstallationStatus['backup'],
+): Promise<InstallationStatus['backup']> {
+  if (!shown?.problem || !shown.to.startsWith('s3:')) return shown;
+  const { readConfig } = await import('../config/config.ts');
+  const read = readConfig(env);
+  if (!read.ok || read.config.backup.s3 === null) return shown;
+  const { newestBackup, newestToWire } = await import('../backup/newest.ts');
+  const newest = await newestBackup(read.config.backup, world);
+  return newest && newestToWire(newest);
 }
 
 export function backupText(backup: NonNullable<InstallationStatus['backup']>): string {

@@ -1,6 +1,7 @@
 /** The state of the installation at a glance, for the operator. */
 import { z } from 'zod';
 import packageFile from '../../package.json' with { type: 'json' };
+import { newestToWire } from '../backup/newest.ts';
 import { UNREADY_CODES, unreadySentence } from '../core/readiness.ts';
 import { listConditions } from './condition-store.ts';
 import { listNodeFacts } from '../database/migration/upgrade-facts.ts';
@@ -56,12 +57,7 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
         },
         is_accounted_for: proof.differing === 0,
         conditions: open.map(conditionToWire),
-        backup: backup && {
-          to: backup.place,
-          newest: 'file' in backup ? backup.file : null,
-          age_seconds: 'ageMs' in backup ? Math.round(backup.ageMs / 1_000) : null,
-          problem: 'problem' in backup ? backup.problem : null,
-        },
+        backup: backup && newestToWire(backup),
       };
     },
   });
