@@ -2,15 +2,23 @@
  * The client: a resource for each part of the API, a method for each operation. Fields are named as in the
  * API; what a method takes and returns is typed from the same schemas that the service checks with.
  */
+import {
+  AuditLog,
+  Members,
+  Operator,
+  Projects,
+  Recipients,
+  Requests,
+  Service,
+} from './administration.ts';
 import type { AcceptedBatch, AcceptedEmail, DryRun, EmailCreation } from './api.ts';
 import { attachmentsOf, type AttachmentToSend } from './attachments.ts';
 import { type StreamOptions, streamEvents } from './event-stream.ts';
 import type { StreamEvent } from './events.ts';
-import { type Page, Pages } from './pages.ts';
+import { Resource } from './resource.ts';
 import {
   type Body,
   type CallOptions,
-  type OperationId,
   type LetterhausOptions,
   type Query,
   type Result,
@@ -76,48 +84,6 @@ export class Letterhaus {
     this.service = new Service(transport);
     this.operator = new Operator(transport);
   }
-}
-
-class Resource {
-  protected readonly transport: Transport;
-
-  constructor(transport: Transport) {
-    this.transport = transport;
-  }
-
-  /** @param path the values of the path's parameters */
-  protected call<Id extends OperationId>(
-    id: Id,
-    path: Record<string, string | number> = {},
-    body?: Body<Id>,
-  ): Promise<Result<Id>> {
-    return this.transport.json(id, { path, body });
-  }
-
-  protected pages<Id extends ListId>(
-    id: Id,
-    { path, query, positionOf = idOf }: Listing<Id>,
-  ): Pages<Item<Id>> {
-    return new Pages(async (after) => {
-      // A page after a position continues the first one; it is not bounded from the other side.
-      const rest = after === undefined ? query : { ...query, after, before: undefined };
-      return this.transport.json(id, { path, query: rest });
-    }, positionOf);
-  }
-}
-
-type ListId = {
-  [Id in OperationId]: Result<Id> extends Page<unknown> ? Id : never;
-}[OperationId];
-type Item<Id extends ListId> = Result<Id>['data'][number];
-type Listing<Id extends ListId> = {
-  path?: Record<string, string>;
-  query: Query<Id>;
-  positionOf?: (item: Item<Id>) => string;
-};
-
-function idOf(item: object): string {
-  return String((item as { id?: string }).id);
 }
 
 class Emails extends Resource {
@@ -480,181 +446,5 @@ class ApiKeys extends Resource {
   /** A new key with the same rights; the old one ends when `rotation` says. */
   rotate(id: string, rotation: Body<'rotateApiKey'> = {}) {
     return this.call('rotateApiKey', { id }, rotation);
-  }
-}
-
-class Projects extends Resource {
-  list() {
-    return this.call('listProjects');
-  }
-
-  create(name: string) {
-    return this.call('createProject', {}, { name });
-  }
-
-  rename(id: string, name: string) {
-    return this.call('updateProject', { id }, { name });
-  }
-
-  /** Of the project and environment of the key. */
-  limits() {
-    return this.call('getLimits');
-  }
-}
-
-/** For the command line on the machine of the service, as `Projects.create` and `Operator`: no API key opens these. */
-class Members extends Resource {
-  list(query: Query<'listMembers'> = {}) {
-    return this.pages('listMembers', { query });
-  }
-
-  update(id: string, change: Body<'updateMember'>) {
-    return this.call('updateMember', { id }, change);
-  }
-
-  remove(id: string) {
-    return this.call('removeMember', { id });
-  }
-
-  invitations() {
-    return this.call('listInvitations');
-  }
-
-  /** The only response with the link. */
-  invite(invitation: Body<'createInvitation'>) {
-    return this.call('createInvitation', {}, invitation);
-  }
-
-  revokeInvitation(id: string) {
-    return this.call('revokeInvitation', { id });
-  }
-}
-
-class AuditLog extends Resource {
-  /** Newest first. */
-  list(query: Query<'listAuditEvents'> = {}) {
-    return this.pages('listAuditEvents', { query });
-  }
-}
-
-/** The API log. */
-class Requests extends Resource {
-  list(query: Query<'listRequests'> = {}) {
-    return this.pages('listRequests', { query });
-  }
-
-  /** @param id X-Request-Id; the `requestId` of a LetterhausError */
-  get(id: string) {
-    return this.call('getRequest', { id });
-  }
-}
-
-class Recipients extends Resource {
-  /** The emails to an address with the replies of mail servers, and its suppressions. */
-  log(address: string, query: Query<'getRecipientLog'> = {}): Promise<Result<'getRecipientLog'>> {
-    return this.transport.json('getRecipientLog', { path: { address }, query });
-  }
-}
-
-class Service extends Resource {
-  health() {
-    return this.call('getHealth');
-  }
-
-  /** @throws LetterhausError 503 while it cannot serve requests */
-  readiness() {
-    return this.call('getReadiness');
-  }
-
-  /** What the operator of the installation has to act on: with an operator's key. */
-  conditions() {
-    return this.call('listOperatorConditions');
-  }
-
-  /** Whether all accepted mail is accounted for: with an operator's key. */
-  reconciliation() {
-    return this.call('getReconciliation');
-  }
-}
-
-/** The installation as a whole: for the command line on its machine, whose requests need no key. */
-class Operator extends Resource {
-  status() {
-    return this.call('getStatus');
-  }
-
-  projects() {
-    return this.call('listInstallationProjects');
-  }
-
-  projectSettings(id: string) {
-    return this.call('getProjectSettings', { id });
-  }
-
-  updateProjectSettings(id: string, change: Body<'updateProjectSettings'>) {
-    return this.call('updateProjectSettings', { id }, change);
-  }
-
-  /** With `from` of the result's `next`, it goes on with a large queue. */
-  resumeProject(id: string, place: Body<'resumeProject'> = {}) {
-    return this.call('resumeProject', { id }, place);
-  }
-
-  /** Messages that came back by SMTP. */
-  inbound(query: Query<'listInbound'> = {}) {
-    return this.pages('listInbound', { query });
-  }
-
-  getInbound(id: string) {
-    return this.call('getInbound', { id });
-  }
-
-  providerBlocks() {
-    return this.call('listProviderBlocks');
-  }
-
-  probeProvider(provider: string) {
-    return this.call('probeProvider', { provider });
-  }
-
-  tlsResults(query: Query<'listTlsResults'> = {}): Promise<Result<'listTlsResults'>> {
-    return this.transport.json('listTlsResults', { query });
-  }
-
-  returnPathHost() {
-    return this.call('getReturnPathHost');
-  }
-
-  setReturnPathHost(name: string) {
-    return this.call('setReturnPathHost', {}, { name });
-  }
-
-  retention() {
-    return this.call('getRetention');
-  }
-
-  confirmRetention() {
-    return this.call('confirmRetention');
-  }
-
-  /** @throws LetterhausError 409 unless the installation was restored and is on hold */
-  hold() {
-    return this.call('getHold');
-  }
-
-  release(options: Body<'endHold'> = {}) {
-    return this.call('endHold', {}, options);
-  }
-
-  reconciledDays(query: Query<'listReconciledDays'> = {}): Promise<Result<'listReconciledDays'>> {
-    return this.transport.json('listReconciledDays', { query });
-  }
-
-  checkReconciliation(which: Body<'checkReconciliation'> = {}) {
-    return this.call('checkReconciliation', {}, which);
-  }
-
-  acknowledgeReconciliation(which: Body<'acknowledgeReconciliation'>) {
-    return this.call('acknowledgeReconciliation', {}, which);
   }
 }

@@ -37,7 +37,10 @@ test('the types of the SDK and the dashboard are those of the service (else: npm
 });
 
 test('every operation of the service has a method', async () => {
-  const client = await source('sdk/src/client.ts');
+  const client = [
+    await source('sdk/src/client.ts'),
+    await source('sdk/src/administration.ts'),
+  ].join();
   const stream = await source('sdk/src/event-stream.ts');
   for (const id of Object.keys(OPERATIONS)) {
     assert.match(client + stream, new RegExp(`'${id}'`), `${id} has no method`);

@@ -1,0 +1,179 @@
+/** Resources about projects, people, the service and its installation: what a sending application rarely needs. */
+import { Resource } from './resource.ts';
+import type { Body, Query, Result } from './transport.ts';
+
+export class Projects extends Resource {
+  list() {
+    return this.call('listProjects');
+  }
+
+  create(name: string) {
+    return this.call('createProject', {}, { name });
+  }
+
+  rename(id: string, name: string) {
+    return this.call('updateProject', { id }, { name });
+  }
+
+  /** Of the project and environment of the key. */
+  limits() {
+    return this.call('getLimits');
+  }
+}
+
+/** For the command line on the machine of the service, as `Projects.create` and `Operator`: no API key opens these. */
+export class Members extends Resource {
+  list(query: Query<'listMembers'> = {}) {
+    return this.pages('listMembers', { query });
+  }
+
+  update(id: string, change: Body<'updateMember'>) {
+    return this.call('updateMember', { id }, change);
+  }
+
+  remove(id: string) {
+    return this.call('removeMember', { id });
+  }
+
+  invitations() {
+    return this.call('listInvitations');
+  }
+
+  /** The only response with the link. */
+  invite(invitation: Body<'createInvitation'>) {
+    return this.call('createInvitation', {}, invitation);
+  }
+
+  revokeInvitation(id: string) {
+    return this.call('revokeInvitation', { id });
+  }
+}
+
+export class AuditLog extends Resource {
+  /** Newest first. */
+  list(query: Query<'listAuditEvents'> = {}) {
+    return this.pages('listAuditEvents', { query });
+  }
+}
+
+/** The API log. */
+export class Requests extends Resource {
+  list(query: Query<'listRequests'> = {}) {
+    return this.pages('listRequests', { query });
+  }
+
+  /** @param id X-Request-Id; the `requestId` of a LetterhausError */
+  get(id: string) {
+    return this.call('getRequest', { id });
+  }
+}
+
+export class Recipients extends Resource {
+  /** The emails to an address with the replies of mail servers, and its suppressions. */
+  log(address: string, query: Query<'getRecipientLog'> = {}): Promise<Result<'getRecipientLog'>> {
+    return this.transport.json('getRecipientLog', { path: { address }, query });
+  }
+}
+
+export class Service extends Resource {
+  health() {
+    return this.call('getHealth');
+  }
+
+  /** @throws LetterhausError 503 while it cannot serve requests */
+  readiness() {
+    return this.call('getReadiness');
+  }
+
+  /** What the operator of the installation has to act on: with an operator's key. */
+  conditions() {
+    return this.call('listOperatorConditions');
+  }
+
+  /** Whether all accepted mail is accounted for: with an operator's key. */
+  reconciliation() {
+    return this.call('getReconciliation');
+  }
+}
+
+/** The installation as a whole: for the command line on its machine, whose requests need no key. */
+export class Operator extends Resource {
+  status() {
+    return this.call('getStatus');
+  }
+
+  projects() {
+    return this.call('listInstallationProjects');
+  }
+
+  projectSettings(id: string) {
+    return this.call('getProjectSettings', { id });
+  }
+
+  updateProjectSettings(id: string, change: Body<'updateProjectSettings'>) {
+    return this.call('updateProjectSettings', { id }, change);
+  }
+
+  /** With `from` of the result's `next`, it goes on with a large queue. */
+  resumeProject(id: string, place: Body<'resumeProject'> = {}) {
+    return this.call('resumeProject', { id }, place);
+  }
+
+  /** Messages that came back by SMTP. */
+  inbound(query: Query<'listInbound'> = {}) {
+    return this.pages('listInbound', { query });
+  }
+
+  getInbound(id: string) {
+    return this.call('getInbound', { id });
+  }
+
+  providerBlocks() {
+    return this.call('listProviderBlocks');
+  }
+
+  probeProvider(provider: string) {
+    return this.call('probeProvider', { provider });
+  }
+
+  tlsResults(query: Query<'listTlsResults'> = {}): Promise<Result<'listTlsResults'>> {
+    return this.transport.json('listTlsResults', { query });
+  }
+
+  returnPathHost() {
+    return this.call('getReturnPathHost');
+  }
+
+  setReturnPathHost(name: string) {
+    return this.call('setReturnPathHost', {}, { name });
+  }
+
+  retention() {
+    return this.call('getRetention');
+  }
+
+  confirmRetention() {
+    return this.call('confirmRetention');
+  }
+
+  /** @throws LetterhausError 409 unless the installation was restored and is on hold */
+  hold() {
+    return this.call('getHold');
+  }
+
+  release(options: Body<'endHold'> = {}) {
+    return this.call('endHold', {}, options);
+  }
+
+  reconciledDays(query: Query<'listReconciledDays'> = {}): Promise<Result<'listReconciledDays'>> {
+    return this.transport.json('listReconciledDays', { query });
+  }
+
+  checkReconciliation(which: Body<'checkReconciliation'> = {}) {
+    return this.call('checkReconciliation', {}, which);
+  }
+
+  acknowledgeReconciliation(which: Body<'acknowledgeReconciliation'>) {
+    return this.call('acknowledgeReconciliation', {}, which);
+  }
+}

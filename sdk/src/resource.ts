@@ -1,0 +1,45 @@
+/** What the resources of the client share: calls of operations, and lists as pages. */
+import { type Page, Pages } from './pages.ts';
+import type { Body, OperationId, Query, Result, Transport } from './transport.ts';
+
+export class Resource {
+  protected readonly transport: Transport;
+
+  constructor(transport: Transport) {
+    this.transport = transport;
+  }
+
+  /** @param path the values of the path's parameters */
+  protected call<Id extends OperationId>(
+    id: Id,
+    path: Record<string, string | number> = {},
+    body?: Body<Id>,
+  ): Promise<Result<Id>> {
+    return this.transport.json(id, { path, body });
+  }
+
+  protected pages<Id extends ListId>(
+    id: Id,
+    { path, query, positionOf = idOf }: Listing<Id>,
+  ): Pages<Item<Id>> {
+    return new Pages(async (after) => {
+      // A page after a position continues the first one; it is not bounded from the other side.
+      const rest = after === undefined ? query : { ...query, after, before: undefined };
+      return this.transport.json(id, { path, query: rest });
+    }, positionOf);
+  }
+}
+
+type ListId = {
+  [Id in OperationId]: Result<Id> extends Page<unknown> ? Id : never;
+}[OperationId];
+type Item<Id extends ListId> = Result<Id>['data'][number];
+type Listing<Id extends ListId> = {
+  path?: Record<string, string>;
+  query: Query<Id>;
+  positionOf?: (item: Item<Id>) => string;
+};
+
+function idOf(item: object): string {
+  return String((item as { id?: string }).id);
+}
