@@ -125,7 +125,7 @@ test('an open email follows what happens to it, and is canceled', async () => {
   await page.goto(`${screens}/emails/${id}`);
   await page.getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('button', { name: 'Cancel email' }).click();
-  await page.getByText('Canceled before it was sent.').waitFor();
+  await page.getByText('The email was canceled before it was sent.').waitFor();
   assert.equal((await service.email(id)).status, 'canceled');
 });
 
