@@ -1,8 +1,8 @@
 /**
  * The worker processes of this machine: forks them, sends their setup, restarts dead ones, and stops all
- * together. Frozen ones are killed (watch.ts). They load their code when they are forked and begin to work when `run` sends the setup. The cluster
- * module lets them share one listening socket. The broker, which grants them connections to mail
- * servers (delivery/broker/broker.ts), runs here.
+ * together. Frozen ones are killed (watch.ts). They load their code when they are forked and begin to work when
+ * `run` sends the setup. The cluster module lets them share one listening socket (connections.ts). The broker,
+ * which grants them connections to mail servers (delivery/broker/broker.ts), runs here.
  */
 import cluster, { type Worker } from 'node:cluster';
 import { totalmem } from 'node:os';
@@ -25,6 +25,7 @@ import {
   type ToWorker,
   type WorkerSetup,
 } from './messages.ts';
+import { ConnectionsOnTheirWay } from './connections.ts';
 import { WorkerWatch } from './watch.ts';
 
 /** The message has the trace of the worker; this error needs none. */
@@ -235,6 +236,7 @@ export class WorkerPool {
     const gone = workers().map(
       (worker) => new Promise<void>((resolve) => worker.once('exit', () => resolve())),
     );
+    for (const worker of workers()) this.#connections.closeRefused(worker);
     this.#sendAll({ type: 'stop' });
     const timer = setTimeout(() => this.cutShort(), STOP_WITHIN_MS);
     await Promise.all(gone);
@@ -435,43 +437,6 @@ function pointInTimeMetrics({ coveredMs, baseMs }: ArchivedTimes): Metrics {
       baseMs,
     ),
   ];
-}
-
-/**
- * The connection that each worker received last. The cluster module keeps it open until the worker confirms
- * it. If the worker dies before that, the connection is closed here; the client would otherwise wait until
- * its own timeout instead of connecting again.
- */
-class ConnectionsOnTheirWay {
-  readonly #last = new Map<Worker, Handle>();
-
-  /** Records the connection that is sent to the worker; the next one is sent after its confirmation. */
-  watch(worker: Worker): void {
-    const { process: child } = worker;
-    const handOver = child.send.bind(child) as (...args: unknown[]) => boolean;
-    child.send = (message: unknown, handle?: unknown, ...rest: unknown[]) => {
-      if (isHandle(handle)) this.#note(worker, handle);
-      return handOver(message, handle, ...rest);
-    };
-  }
-
-  /** A stopping worker refuses a connection, which is then sent to another worker. */
-  #note(worker: Worker, handle: Handle): void {
-    for (const [other, last] of this.#last) if (last === handle) this.#last.delete(other);
-    this.#last.set(worker, handle);
-  }
-
-  /** Has no effect on a connection that was confirmed: this process has closed its copy. */
-  close(worker: Worker): void {
-    this.#last.get(worker)?.close();
-    this.#last.delete(worker);
-  }
-}
-
-type Handle = { close(): void };
-
-function isHandle(value: unknown): value is Handle {
-  return typeof value === 'object' && value !== null && 'close' in value;
 }
 
 /** The metrics of all workers as one. The library is loaded for the first scrape: 25 ms of CPU time. */
