@@ -8,8 +8,8 @@ import { ACCESS, startS3Server } from '../../test/support/s3-server.ts';
 import { RECIPIENT } from '../../test/support/sealing.ts';
 import { systemWorld } from '../service/machine/system-world.ts';
 import type { DatabaseAddress } from '../database/database.ts';
-import { migrate, versionOf } from '../database/migration/migrate.ts';
-import { MIGRATIONS } from '../database/migration/schema-version.ts';
+import { migrate, versionOf } from '../migration/migrate.ts';
+import { MIGRATIONS } from '../migration/schema-version.ts';
 import { backupBeforeMigration, type BeforeMigration } from './before-migration.ts';
 import { readBackupFile } from './places/files.ts';
 import { walkBackup } from './walk.ts';
@@ -92,7 +92,7 @@ test('nothing is migrated when the connection of the backup dies, the start is s
 
   const keyless = start(database.address, { backup, secretKey: () => null });
   await assert.rejects(keyless.done, {
-    name: 'MigrationRefused',
+    name: 'DatabaseUnusable',
     message: /failed: There is no secret key on this machine.* Nothing was migrated\./,
   });
   assert.equal(await schema(), before);
@@ -106,7 +106,7 @@ test('the backup goes into the bucket of scheduled backups, and nothing is migra
   const backup = { to: 's3://backups/acme', passphrase: null, recipients: [], s3 };
   store.fault = ({ operation }) => (/PutObject|Complete/.test(operation) ? 'lie' : null);
   await assert.rejects(start(database.address, { backup }).done, {
-    name: 'MigrationRefused',
+    name: 'DatabaseUnusable',
     message:
       /^Migration 9001\.do\.next\.sql needs a backup first, which failed: .* Nothing was migrated\./,
   });

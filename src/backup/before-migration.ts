@@ -1,5 +1,5 @@
 /**
- * The backup before a migration that asks for one (database/migration/effects.ts): made by every start and
+ * The backup before a migration that asks for one (migration/effects.ts): made by every start and
  * command that would migrate, read back and checked, and only then the migration begins.
  *
  * Its name has the two schemas. So a start that is repeated replaces it, and scheduled backups, which keep only the
@@ -10,8 +10,8 @@ import { basename, dirname, join } from 'node:path';
 import type { World } from '../lib/world.ts';
 import type { S3Access } from '../net/s3/transport.ts';
 import { type DatabaseAddress, DatabaseUnavailable } from '../database/database.ts';
-import type { BackUp } from '../database/migration/migrate.ts';
-import { MigrationRefused } from '../database/migration/schema-version.ts';
+import type { BackUp } from '../migration/migrate.ts';
+import { DatabaseUnusable } from '../database/server/unusable.ts';
 import type { Sink } from './format.ts';
 import { fileIn, isInBucket, placeOf } from './places/locate.ts';
 import { makeBackup, type MadeBackup } from './make.ts';
@@ -39,7 +39,7 @@ export type BeforeMigration = {
 
 const SKIP = 'LETTERHAUS_MIGRATE_WITHOUT_BACKUP=1';
 
-/** For `migrate`. It throws MigrationRefused when the backup cannot be made. */
+/** For `migrate`. It throws DatabaseUnusable when the backup cannot be made. */
 export function backupBeforeMigration(options: BeforeMigration): BackUp {
   return async ({ present, asking }) => {
     const { log } = options;
@@ -55,7 +55,7 @@ export function backupBeforeMigration(options: BeforeMigration): BackUp {
     } catch (error) {
       options.signal?.throwIfAborted();
       if (error instanceof DatabaseUnavailable) throw error;
-      throw new MigrationRefused(
+      throw new DatabaseUnusable(
         `Migration ${last.file} needs a backup first, which failed: ${sentence(error)} Nothing was migrated. ` +
           `Mend that and start again, or set ${SKIP} if you have a backup of your own.`,
         { cause: error },

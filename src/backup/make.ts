@@ -33,7 +33,7 @@ export type MadeBackup = {
   sha256: string;
 };
 
-/** @throws DatabaseUnavailable, MigrationRefused, SealProblem, and what the sink throws */
+/** @throws DatabaseUnavailable, DatabaseUnusable, SealProblem, and what the sink throws */
 export async function makeBackup(options: BackupOptions): Promise<MadeBackup> {
   const { address, secretKey, sealing, version, openSink, onProgress } = options;
   const sealed = sealing && (await sealKey(secretKey, sealing));

@@ -1,7 +1,7 @@
 /** What a backup says of itself: its header, and the counts after each table. */
 import { z } from 'zod';
 import { BackupDamaged, parseJson } from './format.ts';
-import { SCHEMA_KNOWN } from '../database/migration/schema-version.ts';
+import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
 
 /** Names become part of statements; the catalog of the target is asked for them as well (backup/store/target.ts). */
 const identifier = z.string().regex(/^[a-z_][a-z0-9_]{0,62}$/);

@@ -15,7 +15,7 @@ import {
 import { readHold } from './store/hold.ts';
 import { openTarget } from './store/target.ts';
 import type { DatabaseAddress } from '../database/database.ts';
-import { migrate } from '../database/migration/migrate.ts';
+import { migrate } from '../migration/migrate.ts';
 import { fileDestination, readBackupFile } from './places/files.ts';
 import { BackupWriter } from './format.ts';
 import { makeBackup } from './make.ts';

@@ -109,8 +109,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'providers',
     about: 'list providers that refuse our mail, and try one now',
-    load: async () =>
-      (await import('../delivery/queue-control/providers-command.ts')).describeProviders,
+    load: async () => (await import('../delivery/blocks/providers-command.ts')).describeProviders,
   },
   {
     name: 'retention',
@@ -130,7 +129,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'log',
     about: 'find what happened to an address',
-    load: async () => (await import('./commands/log.ts')).describeLog,
+    load: async () => (await import('../emails/address-log/command.ts')).describeLog,
   },
   {
     name: 'explain',
@@ -140,7 +139,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'tls-report',
     about: "count TLS sessions with recipients' domains",
-    load: async () => (await import('./commands/tls-report.ts')).describeTlsReport,
+    load: async () => (await import('../delivery/route/tls-report-command.ts')).describeTlsReport,
   },
   {
     name: 'bench',
@@ -175,8 +174,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   {
     name: 'release',
     about: 'let a restored installation send, or show what it would send',
-    load: async () =>
-      (await import('../delivery/queue-control/release-command.ts')).describeRelease,
+    load: async () => (await import('../backup/commands/release-command.ts')).describeRelease,
   },
   {
     name: 'move',

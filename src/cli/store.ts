@@ -17,11 +17,11 @@ import {
 import { newDatabaseProblem, knownPlace } from '../database/server/note.ts';
 import { connectRunning, type EngineOptions } from '../database/embedded/engine.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
-import { type BackUp, migrate, type MigrationResult } from '../database/migration/migrate.ts';
-import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { type BackUp, migrate, type MigrationResult } from '../migration/migrate.ts';
+import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { readSecretKey, SecretKeyProblem } from '../secrets/secret-store.ts';
 import { EMBEDDED, settingFor } from '../database/server/usable.ts';
-import { chooseProject as findChosen } from '../database/project-choice.ts';
+import { chooseProject as findChosen } from '../accounts/projects/project-choice-store.ts';
 import type { Project } from '../accounts/projects/project-store.ts';
 
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
@@ -124,7 +124,7 @@ function backUpFor(
 function whyNotOpen(error: unknown): Failure {
   const isOperators =
     error instanceof EngineProblem ||
-    error instanceof MigrationRefused ||
+    error instanceof DatabaseUnusable ||
     error instanceof SecretKeyProblem;
   if (isOperators || isUnsuitable(error)) {
     return usageFailure(error.message);

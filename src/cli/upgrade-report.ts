@@ -13,14 +13,10 @@ import { freeBytes, localDataDirectory } from '../database/server/capacity.ts';
 import type { Queryable } from '../database/database.ts';
 import { DEFAULT_SEARCH, findEngine } from '../database/embedded/binaries.ts';
 import { requireMajor } from '../database/embedded/cluster.ts';
-import { refuseServer, versionOf } from '../database/migration/migrate.ts';
-import {
-  type Migration,
-  migrationsAfter,
-  type TableEffect,
-} from '../database/migration/effects.ts';
-import { MIGRATIONS, outdatedProblem, SCHEMA_KNOWN } from '../database/migration/schema-version.ts';
-import * as facts from '../database/migration/upgrade-facts.ts';
+import { refuseServer, versionOf } from '../migration/migrate.ts';
+import { type Migration, migrationsAfter, type TableEffect } from '../migration/effects.ts';
+import { MIGRATIONS, outdatedProblem, SCHEMA_KNOWN } from '../migration/schema-version.ts';
+import * as facts from '../migration/upgrade-facts.ts';
 import { refuseUnusable } from '../database/server/usable.ts';
 import { checkSecretKey } from '../secrets/check-store.ts';
 import { readInstance } from '../secrets/secret-store.ts';
@@ -67,7 +63,7 @@ export class NothingToUpgrade extends Error {}
 
 type Reading = { db: Queryable; cli: Cli; place: Place; options: UpgradeOptions };
 
-/** @throws NothingToUpgrade, MigrationRefused for a database that was moved or is not complete, DatabaseUnavailable */
+/** @throws NothingToUpgrade, DatabaseUnusable for a database that was moved or is not complete, DatabaseUnavailable */
 export async function reportUpgrade(reading: Reading): Promise<UpgradeReport> {
   const { db } = reading;
   await refuseUnusable(db);

@@ -5,7 +5,7 @@
  *     category      counts                          counted by
  *     sending       emails, and their recipients    the accept statements (accept/store/insert.ts), of a
  *                                                   large limit in blocks (accept/store/limit-blocks.ts)
- *     dry_runs      dry runs; as many as emails     emails/routes.ts (countToLimit, http/errors.ts)
+ *     dry_runs      dry runs; as many as emails     emails/routes.ts (countToLimit)
  *     verification  verifications of a domain       domains/routes.ts (the same)
  *     domains       domains that are added          the same
  *     webhooks      tests and replays               webhooks/routes.ts (the same)

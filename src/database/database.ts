@@ -22,7 +22,7 @@ import { openSession, type Watching } from './server/session.ts';
 
 export type { DatabaseAddress } from './server/connect.ts';
 
-/** The role of the service; server/roles.ts creates it and grants reading and writing. */
+/** The role of the service; database/server/roles.ts creates it and grants reading and writing. */
 export const APP_ROLE = 'letterhaus_app';
 
 /** A statement with a name is prepared once per connection. */

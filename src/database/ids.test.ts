@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../test/support/mail-store.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { AcceptStore } from '../accept/store/accept.ts';
-import { idsFrom, isId, newId } from './ids.ts';
-import { makePartitions } from './migration/migrate.ts';
-import { firstUuidOf, WEEK_MS } from './partitions.ts';
+import { firstUuidOf, idsFrom, isId, newId } from './ids.ts';
+import { makePartitions } from '../migration/migrate.ts';
+import { WEEK_MS } from './partitions.ts';
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 

@@ -1,21 +1,13 @@
 /**
- * The weekly partitions of the large tables, by the time in the UUIDv7 key: created in advance, removed
- * as a whole.
+ * Creates the weekly partitions of the large tables, by the time in the UUIDv7 key. Retention removes them as a whole
+ * (retention/week-removal-store.ts).
  *
  * Partitions for the next eight weeks exist before the service is ready. A partition is created as a
  * separate table (`like`) and then attached: `partition of` would block all inserts into the parent
  * while a reader has it open.
- *
- * A week is removed once its newest email is as old as the retention, and never while one of its emails
- * has not ended or one of its webhooks is pending. `drop` of an attached partition would wait for open
- * readers and block the whole table, so a partition is marked, detached `concurrently` and then dropped,
- * each step in its own transaction. Any machine completes an interrupted removal; a table without the
- * mark is never dropped.
  */
-import { type Queryable, clientQueries, connectAsOwner, type DatabaseAddress } from './database.ts';
-import type { Watching } from './server/session.ts';
-import type { Retention } from '../core/retention.ts';
-import { noteSpent, noteWaiting, readAllowance, weeksAllowed } from '../retention/clock-store.ts';
+import type { Queryable } from './database.ts';
+import { firstUuidOf } from './ids.ts';
 
 /** Tables partitioned by week, with their UUIDv7 column. */
 const PARTITIONED = {
@@ -26,7 +18,7 @@ const PARTITIONED = {
   webhook_deliveries: 'event_id',
 } as const;
 
-type Table = keyof typeof PARTITIONED;
+export type Table = keyof typeof PARTITIONED;
 const TABLES = Object.keys(PARTITIONED) as Table[];
 
 /** Values up to a page stay in the row; larger ones are moved to the TOAST table. */
@@ -47,7 +39,7 @@ const SETTINGS: Record<Table, string> = {
 export const WEEK_MS = 7 * 24 * 3600 * 1000;
 const WEEKS_AHEAD = 8;
 /** For nodes whose clock is slow, and mail accepted just before midnight on Sunday. */
-const WEEKS_BEHIND = 1;
+export const WEEKS_BEHIND = 1;
 
 /** Creates the missing partitions around `nowMs`. Needs a lock, as many nodes may run it at once. */
 export async function ensurePartitions(db: Queryable, nowMs: number): Promise<void> {
@@ -103,7 +95,7 @@ function dayOf(week: number): string {
   return isoDayOf(week).replaceAll('-', '');
 }
 
-function isoDayOf(week: number): string {
+export function isoDayOf(week: number): string {
   return new Date(week * WEEK_MS).toISOString().slice(0, 10);
 }
 
@@ -114,132 +106,7 @@ function weekOf(table: string, name: string): number | null {
   return Number.isInteger(week) && name === `${table}_${dayOf(week)}` ? week : null;
 }
 
-/** The least UUID whose first 48 bits are `ms`. */
-export function firstUuidOf(ms: number): string {
-  const hex = ms.toString(16).padStart(12, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
-}
-
-type Partition = { table: Table; name: string; week: number };
-
-type Removal = {
-  removed: string[];
-  /** Weeks that are due but were kept, each with the reason as a sentence. */
-  kept: string[];
-  /** The first days of weeks that are due and wait, because so many are due at once (retention/clock-store.ts). */
-  waiting: string[];
-};
-
-/** One machine at a time; the number has to differ from that of migrations. */
-export const RETENTION_LOCK = 0x72657465; // "rete"
-const MARK = 'letterhaus: past its retention, to be removed';
-const LOCK_TIMEOUT_MS = 2_000;
-/** Removing a week first reads all its emails to find one that has not ended. */
-const STATEMENT_TIMEOUT_MS = 10 * 60_000;
-const HOUR_MS = 3600_000;
-
-/** Emails are removed first: from then on the week is invisible, even if the rest is interrupted. */
-const METADATA: readonly Table[] = ['emails', 'recipients', 'events', 'contents'];
-
-/**
- * Removes the weeks that are past `retention` by the database's clock, at most a tenth of them in a day
- * (retention/clock-store.ts).
- * @returns null when another machine is removing
- * @throws when a reader holds a lock for more than 2 s; the next call completes the removal
- */
-export async function removeOldPartitions(
-  address: DatabaseAddress,
-  retention: Retention,
-  watching: Watching = {},
-): Promise<Removal | null> {
-  const client = await connectAsOwner(address, 'retention', watching);
-  const db = clientQueries(client);
-  try {
-    await client.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}`);
-    await client.query(`set statement_timeout = ${STATEMENT_TIMEOUT_MS}`);
-    const lock = await client.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
-      RETENTION_LOCK,
-    ]);
-    if (lock.rows[0]?.got !== true) return null;
-    const finished = await finishRemovals(db);
-    const removal = await removeDue(db, retention);
-    await noteWaiting(db, removal.waiting);
-    return { ...removal, removed: [...finished, ...removal.removed] };
-  } finally {
-    await client.end();
-  }
-}
-
-const FIND_MARKED = `
-select c.relname as name, p.relname as parent, coalesce(i.inhdetachpending, false) as pending
-  from pg_class c
-  left join pg_inherits i on i.inhrelid = c.oid
-  left join pg_class p on p.oid = i.inhparent
- where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r'
-   and obj_description(c.oid, 'pg_class') = $1
-   and (i.inhrelid is null or i.inhdetachpending)
- order by c.relname`;
-
-/** Drops partitions that an earlier run detached, or began to detach. */
-async function finishRemovals(db: Queryable): Promise<string[]> {
-  type Row = { name: string; parent: string | null; pending: boolean };
-  const marked = await db.query<Row>(FIND_MARKED, [MARK]);
-  for (const { name, parent, pending } of marked) {
-    if (pending) await db.query(`alter table ${parent} detach partition ${name} finalize`);
-    await db.query(`drop table ${name}`);
-  }
-  return marked.map(({ name }) => name);
-}
-
-async function removeDue(db: Queryable, retention: Retention): Promise<Removal> {
-  const nowMs = await databaseNowMs(db);
-  const partitions = await listPartitions(db);
-  const removal: Removal = { removed: [], kept: [], waiting: [] };
-  const weeks = [...new Set(partitions.map((one) => one.week))].toSorted((a, b) => a - b);
-  const allDue = weeks
-    .map((week) => ({ week, due: dueOf(partitions, week, { retention, nowMs }) }))
-    .filter(({ due }) => due.length > 0);
-  if (allDue.length === 0) return removal;
-  const allowance = await readAllowance(db);
-  let allowed = weeksAllowed(await countStored(db, partitions), allowance);
-  for (const { week, due } of allDue) {
-    const why = await whyKept(db, week, due);
-    if (why !== null) {
-      removal.kept.push(`${due.map(({ name }) => name).join(', ')}: ${why}`);
-      continue;
-    }
-    // Empty weeks do not count: a node whose clock was wrong makes such.
-    const counts = !wasBegun(due) && (await holdsData(db, due));
-    if (counts && allowed < 1) {
-      removal.waiting.push(isoDayOf(week));
-      continue;
-    }
-    if (due.some(({ table }) => table !== 'contents')) await noteRemoval(db, week);
-    for (const partition of due) {
-      await remove(db, partition);
-      removal.removed.push(partition.name);
-    }
-    if (!counts) continue;
-    allowed -= 1;
-    if (!allowance.isConfirmed) await noteSpent(db);
-  }
-  return removal;
-}
-
-const NOTE_REMOVAL = `
-update retention_clock set mail_removed_before = greatest(mail_removed_before, $1::timestamptz)`;
-
-/** Before anything is removed, for the daily proof (reconciliation/reconciliation-store.ts). */
-async function noteRemoval(db: Queryable, week: number): Promise<void> {
-  await db.query(NOTE_REMOVAL, [new Date((week + 1) * WEEK_MS)]);
-}
-
-async function databaseNowMs(db: Queryable): Promise<number> {
-  const [row] = await db.query<{ ms: number }>(
-    'select extract(epoch from app_now())::float8 * 1000 as ms',
-  );
-  return row?.ms ?? 0;
-}
+export type Partition = { table: Table; name: string; week: number };
 
 const LIST_PARTITIONS = `
 select p.relname as table, c.relname as name
@@ -248,79 +115,11 @@ select p.relname as table, c.relname as name
   join pg_class p on p.oid = i.inhparent
  where c.relnamespace = current_schema()::regnamespace and p.relname = any($1) and c.relkind = 'r'`;
 
-async function listPartitions(db: Queryable): Promise<Partition[]> {
+export async function listPartitions(db: Queryable): Promise<Partition[]> {
   type Row = { table: Table; name: string };
   const rows = await db.query<Row>(LIST_PARTITIONS, [TABLES]);
   return rows.flatMap((row) => {
     const week = weekOf(row.table, row.name);
     return week === null ? [] : [{ ...row, week }];
   });
-}
-
-/** The partitions of a week that are past their retention, in the order of removal. */
-function dueOf(
-  partitions: readonly Partition[],
-  week: number,
-  { retention, nowMs }: { retention: Retention; nowMs: number },
-): Partition[] {
-  // The previous week may still be written to and would be created again at once.
-  if (week >= Math.floor(nowMs / WEEK_MS) - WEEKS_BEHIND) return [];
-  const ageH = (nowMs - (week + 1) * WEEK_MS) / HOUR_MS;
-  const order: Table[] = [];
-  if (ageH >= (retention.metadataH ?? Infinity)) order.push(...METADATA, 'webhook_deliveries');
-  else if (ageH >= (retention.contentH ?? Infinity)) order.push('contents');
-  return order.flatMap((table) =>
-    partitions.filter((one) => one.week === week && one.table === table),
-  );
-}
-
-/** Of all projects: reads the queue. */
-const HAS_QUEUED = `select from queue where email_id >= $1 and email_id < $2 limit 1`;
-const HAS_OPEN = `select from emails where id >= $1 and id < $2 and open_count > 0 limit 1`;
-/** Webhook deliveries of this week, and later ones about an email of this week. */
-const HAS_UNTOLD = `
-select from webhook_queue q
-  left join webhook_deliveries d on d.project_id = q.project_id and d.endpoint_id = q.endpoint_id
-                                and d.event_id = q.event_id
- where (q.event_id >= $1 and q.event_id < $2) or (d.subject_id >= $1 and d.subject_id < $2)
- limit 1`;
-
-async function whyKept(
-  db: Queryable,
-  week: number,
-  due: readonly Partition[],
-): Promise<string | null> {
-  const bounds = [firstUuidOf(week * WEEK_MS), firstUuidOf((week + 1) * WEEK_MS)];
-  const finds = async (sql: string): Promise<boolean> => (await db.query(sql, bounds)).length > 0;
-  if ((await finds(HAS_QUEUED)) || (await finds(HAS_OPEN))) return 'it has mail that has not ended';
-  const isMetadata = due.some(({ table }) => table !== 'contents');
-  return isMetadata && (await finds(HAS_UNTOLD)) ? 'it has pending webhooks' : null;
-}
-
-/** An earlier removal of the week was interrupted after its emails were removed. */
-function wasBegun(due: readonly Partition[]): boolean {
-  const tables = due.map(({ table }) => table);
-  return !tables.includes('emails') && tables.some((table) => table !== 'contents');
-}
-
-async function holdsData(db: Queryable, partitions: readonly Partition[]): Promise<boolean> {
-  for (const { name } of partitions) {
-    if ((await db.query(`select from ${name} limit 1`)).length > 0) return true;
-  }
-  return false;
-}
-
-/** How many weeks hold data. */
-async function countStored(db: Queryable, partitions: readonly Partition[]): Promise<number> {
-  let count = 0;
-  for (const ofWeek of Map.groupBy(partitions, ({ week }) => week).values()) {
-    if (await holdsData(db, ofWeek)) count += 1;
-  }
-  return count;
-}
-
-async function remove(db: Queryable, { table, name }: Partition): Promise<void> {
-  await db.query(`comment on table ${name} is '${MARK}'`);
-  await db.query(`alter table ${table} detach partition ${name} concurrently`);
-  await db.query(`drop table ${name}`);
 }

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
 import { presentDomain } from './view.ts';
 import { callerOf } from '../http/access.ts';
-import { countToLimit, refuse } from '../http/errors.ts';
+import { refuse } from '../http/errors.ts';
+import { countToLimit } from '../accounts/limits/http-limits.ts';
 import { pageAnswer, pageFrom } from '../http/list.ts';
 import {
   doc,

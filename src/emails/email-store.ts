@@ -12,7 +12,7 @@ import type { Queryable } from '../database/database.ts';
 import { type AddressIndex, BY_INDEX, indexesOf } from '../database/address-keys.ts';
 import { EVENT_DATA, EVENT_EMAIL } from '../events/event-store.ts';
 import { type Page, type PageOf, pageOf } from '../database/page.ts';
-import { firstUuidOf } from '../database/partitions.ts';
+import { firstUuidOf } from '../database/ids.ts';
 
 export type EmailSummary = {
   id: string;

@@ -34,14 +34,15 @@ import {
 import { draftsFor, replayOf } from '../accept/http-draft.ts';
 import {
   BadRequest,
-  countToLimit,
   JSON_TYPE,
   malformed,
   notFound,
   refuse,
   setLimitHeaders,
 } from '../http/errors.ts';
-import { filterFrom, listAnswer, pageAnswer, pageFrom } from '../http/list.ts';
+import { countToLimit } from '../accounts/limits/http-limits.ts';
+import { filterFrom } from './http-filter.ts';
+import { listAnswer, pageAnswer, pageFrom } from '../http/list.ts';
 import { failures, idParams } from '../http/schemas.ts';
 import { diagnosis } from './diagnosis/schemas.ts';
 import { firstAnswerOrDryRun, sendQuery } from '../accept/dry-run-schemas.ts';

@@ -5,7 +5,7 @@ import { makeFirstSchema } from '../../test/support/first-schema.ts';
 import { asOwner, emptyDatabase, migratedDatabase } from '../../test/support/postgres.ts';
 import { buildStreamIndexes, isStreamIndexed } from './order-store.ts';
 import { connectAsOwner } from '../database/database.ts';
-import { migrate } from '../database/migration/migrate.ts';
+import { migrate } from '../migration/migrate.ts';
 
 test('a new database has the index at once, in every partition', async () => {
   await using database = await migratedDatabase();

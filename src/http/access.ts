@@ -24,14 +24,8 @@ import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
 import type { Caller } from '../core/scope.ts';
 import { accountForBodies } from './socket/bodies.ts';
 import type { Connections } from './socket/connections.ts';
-import {
-  BODY_MAX_BYTES,
-  limitHeadersAlways,
-  refuse,
-  refusesEncoding,
-  sendProblem,
-  TOO_LARGE,
-} from './errors.ts';
+import { BODY_MAX_BYTES, refuse, refusesEncoding, sendProblem, TOO_LARGE } from './errors.ts';
+import { limitHeadersAlways } from '../accounts/limits/http-limits.ts';
 import { admitOperator } from './admin-socket.ts';
 import { isMachines, isOfMachine } from './machine.ts';
 import { LEAST_ROLES, OF_OPERATORS, OF_OPERATORS_ON_MACHINE } from './roles.ts';

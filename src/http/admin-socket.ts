@@ -14,7 +14,7 @@ import { isId } from '../database/ids.ts';
 import { createKey, removeShortLivedKey } from '../accounts/keys/key-store.ts';
 import { findOrganization } from '../accounts/members/member-store.ts';
 import type { Queryable } from '../database/database.ts';
-import { chooseProject } from '../database/project-choice.ts';
+import { chooseProject } from '../accounts/projects/project-choice-store.ts';
 import {
   findProject,
   listAllProjects,

@@ -60,7 +60,7 @@ import { registerProjectSettingRoutes } from '../accounts/projects/settings-rout
 import { registerProjectRoutes } from '../accounts/projects/routes.ts';
 import { registerProviderBlockRoutes } from '../delivery/blocks/routes.ts';
 import { registerQueueRoutes } from '../delivery/queue-control/routes.ts';
-import { registerRecipientLogRoute } from '../suppressions/address-log-routes.ts';
+import { registerRecipientLogRoute } from '../emails/address-log/routes.ts';
 import { registerReconciliationRoutes } from '../reconciliation/routes.ts';
 import { registerRequestRoutes } from '../requests/routes.ts';
 import { registerRestoredRoutes } from '../backup/hold-routes.ts';

@@ -4,18 +4,10 @@
  * has the statuses of the API; those on the root mount are in compat/resend/wire/failures.ts, the pages of
  * unsubscribe links have their own (suppressions/http-unsubscribe-page.ts), and http/socket/raw-answers.ts answers malformed HTTP.
  *
- * Also sets the rate-limit headers: on every response below 500 of a limited route, with Retry-After on a
- * 429 (core/limits.ts has the rules). The page of an unsubscribe link that was changed too often is a 429
- * without these headers.
+ * A refusal by a limit also gets the rate-limit headers and Retry-After (accounts/limits/http-limits.ts).
  */
-import type {
-  FastifyError,
-  FastifyInstance,
-  FastifyReply,
-  FastifyRequest,
-  onSendHookHandler,
-} from 'fastify';
-import { type Limit, limitRefusal, type LimitState } from '../core/limits.ts';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { LimitState } from '../core/limits.ts';
 import {
   type FieldProblem,
   MaximumReached,
@@ -25,11 +17,9 @@ import {
   type RefusalCode,
   refuseFields,
 } from '../core/refusals.ts';
-import { isOfMachine } from './machine.ts';
-import { isOfRootMount, resendFailure } from '../compat/resend/wire/failures.ts';
 import type { HttpServices } from './services.ts';
+import { isOfRootMount, resendFailure } from '../compat/resend/wire/failures.ts';
 import { AcceptedUnknown } from '../accept/store/accept.ts';
-import { peekLimit, type RequestCategory, takeOne } from '../accounts/limits/limit-store.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import { SecretUnopenable } from '../secrets/secret-store.ts';
 
@@ -158,57 +148,6 @@ export function setLimitHeaders(reply: FastifyReply, state: LimitState): void {
     remaining: state.remaining,
     reset: state.resetS,
   });
-}
-
-/**
- * The hook of a limited route that sets the headers also if the request failed before it was counted.
- * They are omitted when the database cannot be read.
- */
-export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHandler {
-  return (request, reply, _payload, done) => {
-    const { caller, routeOptions } = request;
-    const { limit: category } = routeOptions.config;
-    const isSet = reply.hasHeader('ratelimit-limit') || reply.statusCode >= 500;
-    if (isSet || caller === null || category === undefined) return done();
-    peekLimit(db, { ...caller, category }, config.limits[category])
-      .then((state) => setLimitHeaders(reply, state))
-      .then(
-        () => done(),
-        () => done(),
-      );
-  };
-}
-
-/**
- * Counts a request towards its limit and sets the headers.
- * @returns false when it was answered with 429
- */
-export async function countToLimit(
-  { db, config }: HttpServices,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  category: RequestCategory,
-): Promise<boolean> {
-  const { caller } = request;
-  if (caller === null) throw new Error('a route with a limit has a caller');
-  // Limits guard a project against its own programs.
-  if (isOfMachine(request)) return true;
-  const size =
-    category === 'dry_runs'
-      ? sizeOf(await peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending))
-      : config.limits[category];
-  const { allowed, limit } = await takeOne(db, { ...caller, category }, size);
-  if (allowed) {
-    setLimitHeaders(reply, limit);
-    return true;
-  }
-  refuse(reply, limitRefusal(category, limit));
-  return false;
-}
-
-/** A project whose limit of sending was raised may make as many dry runs. */
-function sizeOf({ limit, windowS }: LimitState): Limit {
-  return { max: limit, windowS };
 }
 
 export const BODY_MAX_BYTES = 45 * 1024 * 1024;

@@ -7,9 +7,8 @@
  * so that reports never wait for the ring's lock.
  */
 import type { Environment } from '../core/scope.ts';
-import { isId } from '../database/ids.ts';
+import { firstUuidOf, isId } from '../database/ids.ts';
 import { type Queryable, type Database, DatabaseUnavailable } from '../database/database.ts';
-import { firstUuidOf } from '../database/partitions.ts';
 import { messageRow, type NewInboundMessage } from './report-store.ts';
 import { GroupCommit } from '../database/group-commit.ts';
 

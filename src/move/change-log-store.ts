@@ -16,7 +16,7 @@ import {
   type Queryable,
   sqlStateOf,
 } from '../database/database.ts';
-import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { DatabaseUnusable } from '../database/server/unusable.ts';
 import type { Watching } from '../database/server/session.ts';
 
 /** One move at a time; held by the mover. The numbers have to differ from the other advisory locks. */
@@ -162,7 +162,7 @@ async function inTurn(db: Queryable, statements: string): Promise<void> {
       await db.query('rollback').catch(() => {});
       if (!isContended(error)) throw error;
       if (attempt === TRIES_MAX) {
-        throw new MigrationRefused(
+        throw new DatabaseUnusable(
           'Another session holds a lock on the tables for too long: let it end, and try again.',
         );
       }

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import pg from 'pg';
 import { listTables } from '../backup/store/source.ts';
 import { sealDestination } from './fence-store.ts';
-import { migrate } from '../database/migration/migrate.ts';
+import { migrate } from '../migration/migrate.ts';
 import { DatabaseMoved } from '../database/server/usable.ts';
 import { SecretBox } from '../secrets/secret-store.ts';
 import { systemWorld } from '../service/machine/system-world.ts';

@@ -78,7 +78,7 @@ const ROUND_KEYS_MAX = 2_000;
 const ROUNDS_MAX = 10;
 
 /**
- * @throws MoveProblem, MigrationRefused, DatabaseUnavailable: nothing has changed, except when `depart` had no answer,
+ * @throws MoveProblem, DatabaseUnusable, DatabaseUnavailable: nothing has changed, except when `depart` had no answer,
  *   which a repeated move finds out
  */
 export async function moveDatabase(options: MoveOptions): Promise<Moved> {

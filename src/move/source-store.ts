@@ -18,15 +18,17 @@ import {
   type Snapshot,
 } from '../backup/store/source.ts';
 import { expireWorker, listNodes, releaseOrphans } from '../delivery/queue/node-store.ts';
-import { readWeeks, RETENTION_LOCK, type Weeks } from '../database/partitions.ts';
+import { readWeeks, type Weeks } from '../database/partitions.ts';
+import { RETENTION_LOCK } from '../retention/week-removal-store.ts';
 import {
   clientQueries,
   connectAsOwner,
   type DatabaseAddress,
   type Queryable,
 } from '../database/database.ts';
-import { versionOf } from '../database/migration/migrate.ts';
-import { MigrationRefused, SCHEMA_KNOWN } from '../database/migration/schema-version.ts';
+import { versionOf } from '../migration/migrate.ts';
+import { DatabaseUnusable } from '../database/server/unusable.ts';
+import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
 import { type Departure, refuseUnusable } from '../database/server/usable.ts';
 import {
   installLog,
@@ -95,7 +97,7 @@ export class MoveSource implements AsyncDisposable {
     this.#db = clientQueries(keeper);
   }
 
-  /** @throws MigrationRefused when another move runs; DatabaseUnavailable */
+  /** @throws DatabaseUnusable when another move runs; DatabaseUnavailable */
   static async open(address: DatabaseAddress): Promise<MoveSource> {
     const keeper = await connectAsOwner(address, NAME);
     const reader = await connectAsOwner(address, 'move reader').catch(async (error: unknown) => {
@@ -133,7 +135,7 @@ export class MoveSource implements AsyncDisposable {
       if (lock?.got === true) return;
       const [holder] = await this.#db.query<{ name: string }>(LOCK_HOLDER);
       if (holder?.name === `letterhaus ${NAME}` || attempt === LOCK_TRIES_MAX) {
-        throw new MigrationRefused('Another move of this database is running: wait for its end.');
+        throw new DatabaseUnusable('Another move of this database is running: wait for its end.');
       }
       await pause(LOOK_EVERY_MS);
     }
@@ -143,7 +145,7 @@ export class MoveSource implements AsyncDisposable {
   async #requireSchema(): Promise<void> {
     const schema = await versionOf(this.#db);
     if (schema === SCHEMA_KNOWN) return;
-    throw new MigrationRefused(
+    throw new DatabaseUnusable(
       schema === 0
         ? 'The database is empty: there is nothing to move.'
         : `The database has schema ${schema}, and this version of Letterhaus ${SCHEMA_KNOWN}: move it with the version that runs on it.`,

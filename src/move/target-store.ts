@@ -21,8 +21,8 @@ import {
   type Queryable,
   translated,
 } from '../database/database.ts';
-import { refuseServer, versionOf } from '../database/migration/migrate.ts';
-import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { refuseServer, versionOf } from '../migration/migrate.ts';
+import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { ARRIVAL, isThere } from '../database/server/usable.ts';
 import { type Change, countRows, type KeyedTable } from './source-store.ts';
 
@@ -56,7 +56,7 @@ export class MoveTarget implements AsyncDisposable {
     this.#db = clientQueries(client);
   }
 
-  /** @throws MigrationRefused when this server or database cannot be moved into; nothing was changed */
+  /** @throws DatabaseUnusable when this server or database cannot be moved into; nothing was changed */
   static async open(
     address: DatabaseAddress,
     options: { acceptAnyDurability: boolean },
@@ -88,12 +88,12 @@ export class MoveTarget implements AsyncDisposable {
 
   /**
    * Rows of an earlier move from the same place, which ended before that was fenced, count as none: they are old.
-   * @throws MigrationRefused when it has data
+   * @throws DatabaseUnusable when it has data
    */
   async refuseData(fromPlace: string): Promise<void> {
     if ((await versionOf(this.#db)) === 0) return;
     if (!(await isThere(this.#db, ARRIVAL))) {
-      throw new MigrationRefused(
+      throw new DatabaseUnusable(
         'The target has data, and a move needs an empty database: name another one.',
       );
     }
@@ -101,16 +101,16 @@ export class MoveTarget implements AsyncDisposable {
       fromPlace,
     ]);
     if (others.length === 0) return;
-    throw new MigrationRefused(
+    throw new DatabaseUnusable(
       'The target has the rows of an unfinished move from another database: repeat that move, or name an empty database.',
     );
   }
 
-  /** Nodes could not follow to a server that has too few. @throws MigrationRefused */
+  /** Nodes could not follow to a server that has too few. @throws DatabaseUnusable */
   async requireConnections(needed: number): Promise<void> {
     const [room] = await this.#db.query<{ max: number; free: number }>(CONNECTIONS);
     if (room === undefined || room.free >= needed) return;
-    throw new MigrationRefused(
+    throw new DatabaseUnusable(
       `The target has ${room.free} free connections (max_connections ${room.max}), and the nodes have ${needed} open: raise the limit there.`,
     );
   }

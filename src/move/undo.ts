@@ -15,7 +15,7 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../database/database.ts';
-import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { type Departure, readDeparture } from '../database/server/usable.ts';
 
 export type UndoOptions = {
@@ -28,7 +28,7 @@ export type UndoOptions = {
   openNew: (departure: Departure) => Promise<DatabaseAddress | null>;
 };
 
-/** @throws MigrationRefused when it was not moved; DatabaseUnavailable when the new one cannot be reached */
+/** @throws DatabaseUnusable when it was not moved; DatabaseUnavailable when the new one cannot be reached */
 export async function undoMove(options: UndoOptions): Promise<Departure> {
   const client = await connectAsOwner(options.old, 'move');
   try {
@@ -36,7 +36,7 @@ export async function undoMove(options: UndoOptions): Promise<Departure> {
     await db.query('set statement_timeout = 0');
     const departure = await readDeparture(db);
     if (departure === null) {
-      throw new MigrationRefused('This database was not moved: there is nothing to undo.');
+      throw new DatabaseUnusable('This database was not moved: there is nothing to undo.');
     }
     const address = await options.openNew(departure);
     if (address !== null) await fenceNew(address, departure, options);
@@ -66,7 +66,7 @@ async function fenceNew(
     const tables = [...(await listTables(db)).map(({ name }) => name), ...machineTables()];
     for (let attempt = 1; !(await tryFence(db, tables, { moveId, place, sealed })); attempt += 1) {
       if (attempt === TRIES_MAX) {
-        throw new MigrationRefused(
+        throw new DatabaseUnusable(
           'The tables of the new database could not be locked in time: nothing was changed; try again.',
         );
       }

@@ -10,7 +10,7 @@ import type { World } from '../lib/world.ts';
 import { openDestination } from './fence-store.ts';
 import { type MoveState, readMoveState } from './source-store.ts';
 import type { Queryable } from '../database/database.ts';
-import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { DatabaseMoved, type Departure } from '../database/server/usable.ts';
 import { instanceOf, readSecretKey, SecretBox, SecretUnopenable } from '../secrets/secret-store.ts';
 import type { WorkerPool } from '../service/worker/pool.ts';
@@ -71,7 +71,7 @@ export function watchMove({ db, pool, world, log }: MoveWatchOptions): MoveWatch
 
 /**
  * The configuration with which this node continues.
- * @throws DatabaseMoved when it does not know the secret key; MigrationRefused when it cannot reach the new place
+ * @throws DatabaseMoved when it does not know the secret key; DatabaseUnusable when it cannot reach the new place
  */
 export function followMove(config: Config, departure: Departure): Config {
   const secretKey = config.secretKey ?? readSecretKey(config.dataDir);
@@ -84,7 +84,7 @@ export function followMove(config: Config, departure: Departure): Config {
     if (error instanceof SecretUnopenable) throw new DatabaseMoved(departure);
     throw error;
   }
-  throw new MigrationRefused(
+  throw new DatabaseUnusable(
     'The database was moved into the data directory of another node, which this node cannot reach: stop this node, or move the database to a server of its own with `letterhaus move --to postgres://…` there.',
   );
 }

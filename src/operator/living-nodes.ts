@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { World } from '../lib/world.ts';
 import type { Queryable } from '../database/database.ts';
-import { listNodeFacts, type NodeFacts } from '../database/migration/upgrade-facts.ts';
+import { listNodeFacts, type NodeFacts } from '../migration/upgrade-facts.ts';
 
 const LOOKS_FOR_MS = 6_000;
 const LOOKS_EVERY_MS = 300;

@@ -4,7 +4,7 @@ import packageFile from '../../package.json' with { type: 'json' };
 import { newestToWire } from '../backup/newest.ts';
 import { UNREADY_CODES, unreadySentence } from '../core/readiness.ts';
 import { listConditions } from './condition-store.ts';
-import { listNodeFacts } from '../database/migration/upgrade-facts.ts';
+import { listNodeFacts } from '../migration/upgrade-facts.ts';
 import { queueDepth } from '../delivery/queue-control/depth-store.ts';
 import { readReconciliation } from '../reconciliation/day-store.ts';
 import { onlyOperators } from '../http/operators.ts';

@@ -14,7 +14,7 @@ import { AcceptStore } from '../accept/store/accept.ts';
 import type { NewEmail } from '../accept/store/decision.ts';
 import { newId } from '../database/ids.ts';
 import { registerNode } from '../delivery/queue/node-store.ts';
-import { removeOldPartitions } from '../database/partitions.ts';
+import { removeOldPartitions } from '../retention/week-removal-store.ts';
 import { claimDay } from './reconciliation-store.ts';
 import { acknowledgeDay, listReconciledDays, readReconciliation } from './day-store.ts';
 import { setRetention, trimProject } from '../retention/retention-store.ts';

@@ -19,7 +19,7 @@ import {
 import { EVENT_OF_STATUS } from '../core/events.ts';
 import { ENVIRONMENTS } from '../core/scope.ts';
 import { FINAL_STATUSES, OPEN_STATUSES } from '../core/statuses.ts';
-import { firstUuidOf } from '../database/partitions.ts';
+import { firstUuidOf } from '../database/ids.ts';
 import type { Database, Queryable } from '../database/database.ts';
 
 /** A project's mail of a day. @property day as 2026-11-25 */

@@ -10,7 +10,7 @@ import { networkOf } from '../net/addresses.ts';
 import { addApiRequests, type NewApiRequest } from './request-store.ts';
 import { isOfMachine } from '../http/machine.ts';
 import { outlineOf } from './body-outline.ts';
-import { Notes } from './http-notes.ts';
+import { WriteBehind } from '../lib/write-behind.ts';
 import type { Access, App, HttpServices } from '../http/services.ts';
 
 /** Of a project, by this process. A program in a loop fills no disk. */
@@ -25,7 +25,7 @@ const ABOUT_MEMBERS: ReadonlySet<Access> = new Set<Access>(['session', 'sign_in'
 
 /** Before the routes are registered. */
 export function noteRequests(app: App, { db, world }: Pick<HttpServices, 'db' | 'world'>): void {
-  const notes = new Notes<NewApiRequest>((rows) => addApiRequests(db, rows));
+  const notes = new WriteBehind<NewApiRequest>((rows) => addApiRequests(db, rows));
   const turns = new TurnsPerMinute(world);
   const note: onResponseHookHandler = (request, reply, done) => {
     const { caller } = request;

@@ -10,7 +10,7 @@
 import type { Retention } from '../core/retention.ts';
 import type { Queryable } from '../database/database.ts';
 import { forgetting } from '../database/expiry.ts';
-import { firstUuidOf } from '../database/partitions.ts';
+import { firstUuidOf } from '../database/ids.ts';
 import { purgeAuthWindows } from '../accounts/limits/limit-store.ts';
 import { forgetEndedKeys } from '../accounts/keys/key-store.ts';
 import { forgetHistory } from '../suppressions/history-store.ts';

@@ -9,7 +9,7 @@
  */
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import { lockMigrations, versionOf } from '../database/migration/migrate.ts';
+import { lockMigrations, versionOf } from '../migration/migrate.ts';
 import {
   clientQueries,
   connectAsOwner,
@@ -17,7 +17,7 @@ import {
   type Queryable,
 } from '../database/database.ts';
 import { prepareDataDir } from '../database/embedded/layout.ts';
-import { SCHEMA_KNOWN } from '../database/migration/schema-version.ts';
+import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
 import { checkSecretKey, readCheck, replaceCheck } from './check-store.ts';
 import {
   makeSecretKey,

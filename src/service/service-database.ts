@@ -31,7 +31,7 @@ import { prepareDataDir } from '../database/embedded/layout.ts';
 import { takeLock, untilNoArrival } from '../database/embedded/lock.ts';
 import type { ServiceAddresses } from '../database/embedded/problem.ts';
 import { instanceOf, readSecretKey } from '../secrets/secret-store.ts';
-import { type BackUp, migrate, type MigrationResult } from '../database/migration/migrate.ts';
+import { type BackUp, migrate, type MigrationResult } from '../migration/migrate.ts';
 import { expireWorker, listNodes } from '../delivery/queue/node-store.ts';
 import {
   DatabaseMoved,

@@ -49,7 +49,7 @@ import { isUnsuitable } from '../database/server/connect.ts';
 import { DatabaseUnavailable, poolSizes, type Work } from '../database/database.ts';
 import { alreadyRunning, readRunning } from '../database/embedded/lock.ts';
 import { EngineProblem } from '../database/embedded/problem.ts';
-import { MigrationRefused } from '../database/migration/schema-version.ts';
+import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { setOperatorAddress } from '../operator/mail-store.ts';
 import { type Hold, readHold } from '../backup/store/hold.ts';
 import { untilAborted } from '../database/server/session.ts';
@@ -363,7 +363,7 @@ function explain(error: unknown): ServiceFailure & { trace: string } {
     error instanceof CannotStart ||
     error instanceof EngineProblem ||
     error instanceof SecretKeyProblem;
-  const isDatabases = error instanceof MigrationRefused || isUnsuitable(error);
+  const isDatabases = error instanceof DatabaseUnusable || isUnsuitable(error);
   if (isOperators || isDatabases) {
     return { failed: message, code: 'usage_error', exitCode: 2, trace: '' };
   }

@@ -7,7 +7,7 @@ import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
 import { EVENT_DATA, EVENT_EMAIL } from '../events/event-store.ts';
 import { type Page, type PageOf, pageOf } from '../database/page.ts';
-import { firstUuidOf } from '../database/partitions.ts';
+import { firstUuidOf } from '../database/ids.ts';
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed';
 

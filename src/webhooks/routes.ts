@@ -4,7 +4,8 @@
  */
 import { isRefusal } from '../core/refusals.ts';
 import { callerOf } from '../http/access.ts';
-import { countToLimit, refuse } from '../http/errors.ts';
+import { refuse } from '../http/errors.ts';
+import { countToLimit } from '../accounts/limits/http-limits.ts';
 import { pageAnswer, pageFrom } from '../http/list.ts';
 import { failures, idParams, pageQuery } from '../http/schemas.ts';
 import {

@@ -8,7 +8,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { lockMigrations } from '../../src/database/migration/migrate.ts';
+import { lockMigrations } from '../../src/migration/migrate.ts';
 import { cleanEnv } from '../support/letterhaus.ts';
 import { asOwner, type ProxiedDatabase, proxiedDatabase } from '../support/postgres.ts';
 import { ServiceProcess } from '../support/service-process.ts';

@@ -5,7 +5,8 @@
  */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
-import { firstUuidOf, WEEK_MS } from '../../src/database/partitions.ts';
+import { firstUuidOf } from '../../src/database/ids.ts';
+import { WEEK_MS } from '../../src/database/partitions.ts';
 import { startJourney } from '../support/journey.ts';
 import { assertSettled, runLoad } from '../support/load.ts';
 import { waitFor } from '../support/wait.ts';

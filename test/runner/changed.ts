@@ -57,7 +57,7 @@ export const MATTERS: Readonly<Record<string, readonly string[]>> = {
 
 /** What reads a folder as a whole, so that no file of it is named anywhere. */
 const READERS: readonly [folder: string, reader: string][] = [
-  ['migrations/', 'src/database/migration/migrate.ts'],
+  ['migrations/', 'src/migration/migrate.ts'],
   ['test/support/certs/', 'test/support/journey.ts'],
   ['web/', 'test/support/dashboard.ts'],
 ];

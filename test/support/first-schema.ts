@@ -8,8 +8,8 @@ import { createHash } from 'node:crypto';
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseAddress } from '../../src/database/database.ts';
-import { migrate } from '../../src/database/migration/migrate.ts';
-import { MIGRATIONS } from '../../src/database/migration/schema-version.ts';
+import { migrate } from '../../src/migration/migrate.ts';
+import { MIGRATIONS } from '../../src/migration/schema-version.ts';
 import { temporaryFolder } from './embedded.ts';
 import { asOwner } from './postgres.ts';
 

@@ -18,7 +18,7 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../../src/database/database.ts';
-import { migrate } from '../../src/database/migration/migrate.ts';
+import { migrate } from '../../src/migration/migrate.ts';
 import { testEngine } from './engine.ts';
 import { type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
 

@@ -6,7 +6,7 @@ import { makeBlocks } from '../../src/accept/store/limit-blocks.ts';
 import { listLimits } from '../../src/accounts/limits/limit-store.ts';
 import { emailBatch, newEmail } from './mail-store.ts';
 import * as maxima from '../../src/accounts/limits/maximum-store.ts';
-import { keyEarlierMail } from '../../src/database/migration/migrate-addresses.ts';
+import { keyEarlierMail } from '../../src/migration/migrate-addresses.ts';
 import { countEarlierMail } from '../../src/accounts/limits/earlier-storage-store.ts';
 import * as storage from '../../src/accounts/limits/storage-store.ts';
 import type { Exercise, Stage } from './statements.ts';

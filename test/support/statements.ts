@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import type { Database } from '../../src/database/database.ts';
 import { AcceptStore, findRemembered, findStored } from '../../src/accept/store/accept.ts';
-import * as addressLog from '../../src/suppressions/address-log-store.ts';
+import * as addressLog from '../../src/emails/address-log/address-log-store.ts';
 import { AHEAD_MAX } from '../../src/emails/diagnosis/diagnosis-store.ts';
 import * as diagnosis from '../../src/emails/diagnosis/diagnosis-store.ts';
 import { rehearse } from '../../src/accept/store/full-path.ts';

@@ -26,7 +26,7 @@ const ROLES = {
   routes:
     /^http\/|(^|\/)(routes|schemas|[\w-]+-routes|[\w-]+-schemas|http-[\w-]+|smtp-[\w-]+)\.ts$/,
   /** SQL. */
-  store: /\/store\/|-store\.ts$|^settle\//,
+  store: /\/store\/|-store\.ts$|^settle\/|^migration\//,
   compat: /^compat\//,
   /** What the room decides. */
   rules: /./,
@@ -42,7 +42,7 @@ const MAY_IMPORT: Record<Role, readonly string[]> = {
   core: ['lib'],
   mail: ['lib', 'core'],
   net: ['lib', 'core', 'mail'],
-  database: BELOW_STORE,
+  database: ['lib', 'core', 'mail'],
   store: BELOW_STORE,
   rules: BELOW_RULES,
   routes: BELOW_ROUTES,

@@ -8,11 +8,11 @@ import { asOwner, emptyDatabase, testDatabase } from '../../../test/support/post
 import { AcceptStore } from './accept.ts';
 import { findEmail } from '../../emails/email-store.ts';
 import { loadMessages } from '../../delivery/attempt/message-store.ts';
-import { newId } from '../../database/ids.ts';
-import { firstUuidOf, WEEK_MS } from '../../database/partitions.ts';
+import { firstUuidOf, newId } from '../../database/ids.ts';
+import { WEEK_MS } from '../../database/partitions.ts';
 import type { Database } from '../../database/database.ts';
-import { migrate } from '../../database/migration/migrate.ts';
-import { MIGRATIONS } from '../../database/migration/schema-version.ts';
+import { migrate } from '../../migration/migrate.ts';
+import { MIGRATIONS } from '../../migration/schema-version.ts';
 import { claimOldest } from '../../delivery/queue/queue-store.ts';
 
 const ITEM =

@@ -16,7 +16,7 @@ import { noteDatabase } from '../../database/server/note.ts';
 import { withoutPassword } from '../../database/server/address.ts';
 import type { DatabaseAddress } from '../../database/database.ts';
 import { prepareDataDir } from '../../database/embedded/layout.ts';
-import { migrate } from '../../database/migration/migrate.ts';
+import { migrate } from '../../migration/migrate.ts';
 import { readSecretKey, storeSecretKey } from '../../secrets/secret-store.ts';
 import { backupFailure } from './failure.ts';
 import { type Cli, type Outcome, parseTime, runnable, usageFailure } from '../../cli/command.ts';

@@ -22,8 +22,9 @@ import { clientQueries, connectAsOwner, type DatabaseAddress } from '../../datab
 import { prepareDataDir } from '../../database/embedded/layout.ts';
 import { EngineProblem } from '../../database/embedded/problem.ts';
 import { recoverCluster } from '../../database/embedded/recover.ts';
-import { migrate } from '../../database/migration/migrate.ts';
-import { MigrationRefused, SCHEMA_KNOWN } from '../../database/migration/schema-version.ts';
+import { migrate } from '../../migration/migrate.ts';
+import { DatabaseUnusable } from '../../database/server/unusable.ts';
+import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 import { readSecretKey, storeSecretKey } from '../../secrets/secret-store.ts';
 import { type Cli, type Outcome, usageFailure } from '../../cli/command.ts';
 
@@ -69,7 +70,7 @@ export async function restorePointInTime(
       },
     });
   } catch (error) {
-    const isOperators = error instanceof EngineProblem || error instanceof MigrationRefused;
+    const isOperators = error instanceof EngineProblem || error instanceof DatabaseUnusable;
     if (isOperators) return usageFailure(error.message);
     throw error;
   }
@@ -78,7 +79,7 @@ export async function restorePointInTime(
 
 function requireKnownSchema({ base: { schema, version } }: Plan): void {
   if (schema <= SCHEMA_KNOWN) return;
-  throw new MigrationRefused(
+  throw new DatabaseUnusable(
     `The archive was made by a newer version of Letterhaus (${version}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}: restore it with the newer version.`,
   );
 }

@@ -12,7 +12,7 @@ import { openBaseBackup } from '../store/base-backup.ts';
 import { readWalState } from '../store/wal.ts';
 import { databaseBytes } from '../../database/server/capacity.ts';
 import type { DatabaseAddress, Queryable } from '../../database/database.ts';
-import { versionOf } from '../../database/migration/migrate.ts';
+import { versionOf } from '../../migration/migrate.ts';
 import { secretKeyId, secretKeysOf } from '../../secrets/secret-store.ts';
 import { type Destination, PlaceProblem } from '../places/place.ts';
 import { sealKey, type Sealing } from '../sealed-key.ts';

@@ -18,13 +18,10 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../../database/database.ts';
-import { versionOf } from '../../database/migration/migrate.ts';
+import { versionOf } from '../../migration/migrate.ts';
 import { refuseUnusable } from '../../database/server/usable.ts';
-import {
-  MigrationRefused,
-  MIGRATIONS,
-  SCHEMA_KNOWN,
-} from '../../database/migration/schema-version.ts';
+import { DatabaseUnusable } from '../../database/server/unusable.ts';
+import { MIGRATIONS, SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 
 export type BackupColumn = { name: string; type: string };
 export type BackupTable = { name: string; columns: BackupColumn[] };
@@ -68,7 +65,7 @@ const OF_MACHINES = [
 
 /**
  * Opens the snapshot.
- * @throws DatabaseUnavailable, MigrationRefused when there is nothing to back up
+ * @throws DatabaseUnavailable, DatabaseUnusable when there is nothing to back up
  */
 export async function openSnapshot(address: DatabaseAddress): Promise<Snapshot> {
   const client = await connectAsOwner(address, 'backup');
@@ -97,7 +94,7 @@ export async function openSnapshot(address: DatabaseAddress): Promise<Snapshot> 
 async function schemaOf(db: Queryable): Promise<number> {
   const schema = await versionOf(db);
   if (schema > 0 && schema <= SCHEMA_KNOWN) return schema;
-  throw new MigrationRefused(
+  throw new DatabaseUnusable(
     schema === 0
       ? 'The database is empty: there is nothing to back up.'
       : `The database has schema ${schema}, and this version of Letterhaus knows ${SCHEMA_KNOWN}: back it up with the version that runs on it.`,

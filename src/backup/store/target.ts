@@ -17,9 +17,10 @@ import {
   type DatabaseAddress,
   type Queryable,
 } from '../../database/database.ts';
-import { migrateTo, versionOf } from '../../database/migration/migrate.ts';
+import { migrateTo, versionOf } from '../../migration/migrate.ts';
 import { hasRestoreMark, RESTORE_MARK } from '../../database/server/restore-mark.ts';
-import { MigrationRefused, SCHEMA_KNOWN } from '../../database/migration/schema-version.ts';
+import { DatabaseUnusable } from '../../database/server/unusable.ts';
+import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 import { ARRIVAL } from '../../database/server/usable.ts';
 import { settleIn } from './hold.ts';
 import { type JournalRow, replayJournal } from './journal.ts';
@@ -38,7 +39,7 @@ export type Target = AsyncDisposable & {
 
 /**
  * Connects to a target.
- * @throws MigrationRefused when it has data, or another restore is running; nothing was changed
+ * @throws DatabaseUnusable when it has data, or another restore is running; nothing was changed
  */
 export async function openTarget(address: DatabaseAddress): Promise<Target> {
   const client = await connectAsOwner(address, 'restore');
@@ -77,13 +78,13 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
 /** One restore at a time; the number has to differ from the other advisory locks. */
 const LOCK_KEY = 0x72737472; // "rstr"
 
-/** @throws MigrationRefused when another restore or move into this database runs */
+/** @throws DatabaseUnusable when another restore or move into this database runs */
 export async function takeLock(db: Queryable): Promise<void> {
   const [lock] = await db.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
     LOCK_KEY,
   ]);
   if (lock?.got === true) return;
-  throw new MigrationRefused(
+  throw new DatabaseUnusable(
     'Another restore or move into this database is running: wait for its end.',
   );
 }
@@ -91,7 +92,7 @@ export async function takeLock(db: Queryable): Promise<void> {
 async function refuseData(db: Queryable): Promise<void> {
   if (await hasRestoreMark(db)) return;
   if ((await versionOf(db)) === 0) return;
-  throw new MigrationRefused(
+  throw new DatabaseUnusable(
     'This database has data, and a restore needs an empty one: set LETTERHAUS_DATA_DIR to a new folder, or DATABASE_URL to an empty database.',
   );
 }
@@ -128,7 +129,7 @@ function requireColumns(
     ({ name, type }) => !present.some((one) => one.name === name && one.type === type),
   );
   if (missing === undefined && wanted.length === present.length) return;
-  throw new MigrationRefused(
+  throw new DatabaseUnusable(
     `The table ${JSON.stringify(table)} of the backup is not the one of its schema: it was made by another program.`,
   );
 }

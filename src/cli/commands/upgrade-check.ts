@@ -9,7 +9,7 @@ import { megabytes } from '../../backup/places/place.ts';
 import { readConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env-file.ts';
 import { DatabaseUnavailable, sqlStateOf } from '../../database/database.ts';
-import { readingOnly } from '../../database/migration/upgrade-facts.ts';
+import { readingOnly } from '../../migration/upgrade-facts.ts';
 import {
   type Cli,
   type Failure,

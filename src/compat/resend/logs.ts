@@ -12,7 +12,7 @@ import {
 import { callerOf } from '../../http/access.ts';
 import { notFound } from '../../http/errors.ts';
 import { pageAnswer, pageFrom } from '../../http/list.ts';
-import { Notes } from '../../requests/http-notes.ts';
+import { WriteBehind } from '../../lib/write-behind.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 import { isOfRootMount } from './wire/failures.ts';
 import { HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
@@ -20,7 +20,7 @@ import { HIDDEN, idInPath, pageQuery } from './wire/shapes.ts';
 const USER_AGENT_MAX = 200;
 
 export function registerResendLogs(app: App, { db }: HttpServices): void {
-  const notes = new Notes<NewLoggedRequest>((rows) => addRequests(db, rows));
+  const notes = new WriteBehind<NewLoggedRequest>((rows) => addRequests(db, rows));
   app.addHook('onResponse', (request, reply, done) => {
     const { caller, url } = request;
     if (caller !== null && isOfRootMount(url)) notes.add(noteOf(request, reply, caller));

@@ -10,7 +10,7 @@ import { waitFor } from '../../../test/support/wait.ts';
 import { UnsuitableDatabase } from './connect.ts';
 import { Database, type DatabaseAddress, DatabaseUnavailable } from '../database.ts';
 import { APP_ROLE } from '../database.ts';
-import { migrate } from '../migration/migrate.ts';
+import { migrate } from '../../migration/migrate.ts';
 import { openSession } from './session.ts';
 
 const database = await testDatabase();

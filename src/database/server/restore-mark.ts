@@ -3,7 +3,7 @@
  * of the restore. So a database with it is unusable, whatever interrupted the restore.
  */
 import type { Queryable } from '../database.ts';
-import { MigrationRefused } from '../migration/schema-version.ts';
+import { DatabaseUnusable } from './unusable.ts';
 
 export const RESTORE_MARK = 'letterhaus_restore';
 
@@ -14,10 +14,10 @@ export async function hasRestoreMark(db: Queryable): Promise<boolean> {
   return row?.isThere === true;
 }
 
-/** @throws MigrationRefused while the mark is there */
+/** @throws DatabaseUnusable while the mark is there */
 export async function refuseUnfinishedRestore(db: Queryable): Promise<void> {
   if (!(await hasRestoreMark(db))) return;
-  throw new MigrationRefused(
+  throw new DatabaseUnusable(
     'A restore into this database is running or was interrupted, so it cannot be used: repeat `letterhaus restore FILE`, or start with an empty database.',
   );
 }

@@ -9,7 +9,7 @@ import { eventually } from '../../../test/support/wait.ts';
 import { clientQueries, connectAsOwner, Database, type DatabaseAddress } from '../database.ts';
 import { addressAs } from './address.ts';
 import { scramVerifier } from './roles.ts';
-import { migrate } from '../migration/migrate.ts';
+import { migrate } from '../../migration/migrate.ts';
 
 const OPTIONS = { nowMs: Date.now(), acceptAnyDurability: true };
 const PLACE = { dataDir: '/', configured: 'a secret key of at least thirty-two characters' };

@@ -9,7 +9,7 @@ import {
 } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { clientQueries, connectAsOwner, Database, DatabaseUnavailable } from '../database.ts';
-import { lockMigrations, migrate } from '../migration/migrate.ts';
+import { lockMigrations, migrate } from '../../migration/migrate.ts';
 import type { SilenceLimits } from './session.ts';
 
 const SHORT: SilenceLimits = { everyMs: 50, timeoutMs: 5_000, checksMax: 3 };

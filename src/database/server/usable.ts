@@ -4,7 +4,7 @@
  */
 import type { Queryable } from '../database.ts';
 import { refuseUnfinishedRestore } from './restore-mark.ts';
-import { MigrationRefused } from '../migration/schema-version.ts';
+import { DatabaseUnusable } from './unusable.ts';
 
 /** In the target of a move: created before anything else, dropped when the old database is fenced. */
 export const ARRIVAL = 'letterhaus_arrival';
@@ -22,7 +22,7 @@ export type Departure = {
 };
 
 /** This database was moved: the sentence names the new place. */
-export class DatabaseMoved extends MigrationRefused {
+export class DatabaseMoved extends DatabaseUnusable {
   readonly departure: Departure;
 
   constructor(departure: Departure) {
@@ -46,7 +46,7 @@ export function settingFor(place: string): string {
 }
 
 /** A move into this database is not finished. */
-export class MoveUnfinished extends MigrationRefused {
+export class MoveUnfinished extends DatabaseUnusable {
   constructor() {
     super(
       'A move into this database is running or was interrupted, so it cannot be used: repeat `letterhaus move`, or start with an empty database.',
@@ -54,7 +54,7 @@ export class MoveUnfinished extends MigrationRefused {
   }
 }
 
-/** @throws DatabaseMoved, or MigrationRefused while something unfinished is in it */
+/** @throws DatabaseMoved, or DatabaseUnusable while something unfinished is in it */
 export async function refuseUnusable(db: Queryable): Promise<void> {
   await refuseUnfinishedRestore(db);
   if (await isThere(db, ARRIVAL)) throw new MoveUnfinished();

@@ -1,5 +1,5 @@
 /**
- * One provider as the broker knows it: its state (shaping/provider-state.ts), a pool for each of our addresses, whether any
+ * One provider as the broker knows it: its state (delivery/shaping/provider-state.ts), a pool for each of our addresses, whether any
  * of its servers answers (delivery/outage/outage.ts), and its message rate.
  */
 import {

@@ -6,7 +6,7 @@ import { waitFor } from '../../../test/support/wait.ts';
 import type { World } from '../../lib/world.ts';
 import { Database, type Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
-import { migrate } from '../../database/migration/migrate.ts';
+import { migrate } from '../../migration/migrate.ts';
 import { expireWorker, listNodes } from './node-store.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 import { Lease } from './lease.ts';

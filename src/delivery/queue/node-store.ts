@@ -8,7 +8,7 @@
 import packageFile from '../../../package.json' with { type: 'json' };
 import type { Queryable } from '../../database/database.ts';
 import { DUE_BY_AGE } from './queue-store.ts';
-import { SCHEMA_KNOWN } from '../../database/migration/schema-version.ts';
+import { SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 
 export type Beat = {
   /** How often the worker was asked to compare its claims with its memory (delivery/queue-control/change-store.ts). */

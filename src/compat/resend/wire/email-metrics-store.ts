@@ -4,7 +4,7 @@
  */
 import type { Scope } from '../../../core/scope.ts';
 import type { Queryable } from '../../../database/database.ts';
-import { firstUuidOf } from '../../../database/partitions.ts';
+import { firstUuidOf } from '../../../database/ids.ts';
 
 /** Of one call. */
 export const METRIC_EMAILS_MAX = 10_000;

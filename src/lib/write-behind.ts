@@ -1,11 +1,11 @@
 /**
- * What requests leave behind for a table that is written beside them: kept in memory and written every second.
- * What cannot be written is dropped: a log must not hold up requests, nor the memory of a worker.
+ * Rows that are written beside the work that makes them: kept in memory and stored every second.
+ * Rows that cannot be stored are dropped, because a log must neither delay requests nor fill the memory of a worker.
  */
 const WRITE_EVERY_MS = 1_000;
 const WAITING_MAX = 5_000;
 
-export class Notes<Row> {
+export class WriteBehind<Row> {
   readonly #write: (rows: readonly Row[]) => Promise<void>;
   #waiting: Row[] = [];
   #timer: NodeJS.Timeout | undefined;

@@ -7,7 +7,7 @@ import {
   connectAsOwner,
   type DatabaseAddress,
   type Queryable,
-} from '../database.ts';
+} from '../database/database.ts';
 import type { TableEffect } from './effects.ts';
 
 /** Runs `work` in a session of the owner that PostgreSQL lets read only. @throws DatabaseUnavailable */

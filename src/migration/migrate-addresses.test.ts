@@ -1,17 +1,17 @@
 /** What migration 0066 found stored: lists of addresses, members, mail that waits, and other mail. */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
-import { address } from '../../../test/support/deliveries.ts';
-import { newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
-import { asOwner, testDatabase } from '../../../test/support/postgres.ts';
-import { AcceptStore } from '../../accept/store/accept.ts';
-import { readAddressLog } from '../../suppressions/address-log-store.ts';
+import { address } from '../../test/support/deliveries.ts';
+import { newEmail, newSender, type Sender } from '../../test/support/mail-store.ts';
+import { asOwner, testDatabase } from '../../test/support/postgres.ts';
+import { AcceptStore } from '../accept/store/accept.ts';
+import { readAddressLog } from '../emails/address-log/address-log-store.ts';
 import { keyEarlierLists, keyEarlierMail } from './migrate-addresses.ts';
-import { type EmailFilter, listEmails } from '../../emails/email-store.ts';
-import { newId } from '../ids.ts';
-import { replayJournal } from '../../backup/store/journal.ts';
-import { claimOldest } from '../../delivery/queue/queue-store.ts';
-import { addSuppression, findSuppression } from '../../suppressions/suppression-store.ts';
+import { type EmailFilter, listEmails } from '../emails/email-store.ts';
+import { newId } from '../database/ids.ts';
+import { replayJournal } from '../backup/store/journal.ts';
+import { claimOldest } from '../delivery/queue/queue-store.ts';
+import { addSuppression, findSuppression } from '../suppressions/suppression-store.ts';
 
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());

@@ -10,8 +10,8 @@
  * equally long, the oldest. The history keeps all changes. Of members and of invitations to an organization, the one
  * that has the form already gets it, else the oldest; another keeps its form, by which it is no longer found.
  */
-import { addressKey } from '../../mail/address.ts';
-import type { Database, Queryable } from '../database.ts';
+import { addressKey } from '../mail/address.ts';
+import type { Database, Queryable } from '../database/database.ts';
 
 const isNotAscii = (text: string): string => `${text} ~ '[^[:ascii:]]'`;
 

@@ -1,19 +1,19 @@
 /** What happened to an address: the events of the emails to it, and its suppressions. */
 import { z } from 'zod';
-import { type Refusal, refuseFields } from '../core/refusals.ts';
-import { addressKey, explainAddress, parseAddress } from '../mail/address.ts';
+import { type Refusal, refuseFields } from '../../core/refusals.ts';
+import { addressKey, explainAddress, parseAddress } from '../../mail/address.ts';
 import {
   type AddressLogEntry,
   readAddressLog,
   type SuppressedIn,
   suppressedIn,
 } from './address-log-store.ts';
-import { listProjects } from '../accounts/projects/project-store.ts';
-import { SUPPRESSION_REASONS } from './suppression-store.ts';
-import { callerOf } from '../http/access.ts';
-import { refuse } from '../http/errors.ts';
-import { environment, failures, idSchema, listOf, time } from '../http/schemas.ts';
-import type { App, HttpServices } from '../http/services.ts';
+import { listProjects } from '../../accounts/projects/project-store.ts';
+import { SUPPRESSION_REASONS } from '../../suppressions/suppression-store.ts';
+import { callerOf } from '../../http/access.ts';
+import { refuse } from '../../http/errors.ts';
+import { environment, failures, idSchema, listOf, time } from '../../http/schemas.ts';
+import type { App, HttpServices } from '../../http/services.ts';
 
 export function registerRecipientLogRoute(app: App, { db }: HttpServices): void {
   app.get('/v1/recipients/:address/log', {

@@ -1,8 +1,8 @@
 /** `letterhaus tls-report`: TLS results per recipient domain, with the result types of RFC 8460. */
 import { InvalidArgumentError, type Command } from 'commander';
-import { type Api, type ApiOptions, apiRunnable } from '../api.ts';
-import { type Cli, type Outcome, parseRecipientDomain } from '../command.ts';
-import { table } from '../table.ts';
+import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
+import { type Cli, type Outcome, parseRecipientDomain } from '../../cli/command.ts';
+import { table } from '../../cli/table.ts';
 
 export function describeTlsReport(command: Command, cli: Cli): void {
   apiRunnable(command, cli, {

@@ -10,27 +10,27 @@
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type Postgrator from 'postgrator';
-import { TRANSITIONS } from '../../core/statuses.ts';
+import { TRANSITIONS } from '../core/statuses.ts';
 import {
   clientQueries,
   connectAsOwner,
   type DatabaseAddress,
   type Queryable,
   translated,
-} from '../database.ts';
-import { isUnsuitable, requireSessions } from '../server/connect.ts';
-import { refuseUnusable } from '../server/usable.ts';
-import type { Watching } from '../server/session.ts';
-import { type LoginOutcome, makeAppRole, makeLogin } from '../server/roles.ts';
+} from '../database/database.ts';
+import { isUnsuitable, requireSessions } from '../database/server/connect.ts';
+import { refuseUnusable } from '../database/server/usable.ts';
+import type { Watching } from '../database/server/session.ts';
+import { type LoginOutcome, makeAppRole, makeLogin } from '../database/server/roles.ts';
 import { keyEarlierLists } from './migrate-addresses.ts';
-import { noteDatabaseSystem } from '../../events/order-store.ts';
+import { noteDatabaseSystem } from '../events/order-store.ts';
 import { type Migration, migrationsAfter } from './effects.ts';
-import { ensurePartitions } from '../partitions.ts';
-import { checkSecretKey, type SecretKeyPlace, takeSecretKey } from '../../secrets/check-store.ts';
-import { secretKeysOf } from '../../secrets/secret-store.ts';
+import { ensurePartitions } from '../database/partitions.ts';
+import { checkSecretKey, type SecretKeyPlace, takeSecretKey } from '../secrets/check-store.ts';
+import { secretKeysOf } from '../secrets/secret-store.ts';
+import { DatabaseUnusable } from '../database/server/unusable.ts';
 import {
   listOlderNodes,
-  MigrationRefused,
   MIGRATIONS,
   newestIn,
   outdatedProblem,
@@ -79,7 +79,7 @@ export type BackUp = (need: { present: number; asking: readonly Migration[] }) =
 /**
  * Migrates, creates partitions, and seeds the tables that mirror code. Waits for a migration by another
  * node.
- * @throws MigrationRefused when the database requires newer code, may lose commits, or is locked, or when
+ * @throws DatabaseUnusable when the database requires newer code, may lose commits, or is locked, or when
  * the backup that a migration asks for cannot be made: then nothing was migrated
  * @throws SecretKeyProblem when the secret key is not the one of the database; then nothing was changed
  * @throws DatabaseUnavailable
@@ -132,7 +132,7 @@ export async function lockMigrations(
   await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
 }
 
-/** @throws MigrationRefused when it is too old, or may lose commits */
+/** @throws DatabaseUnusable when it is too old, or may lose commits */
 export async function refuseServer(
   db: Queryable,
   { acceptAnyDurability }: Pick<MigrateOptions, 'acceptAnyDurability'>,
@@ -147,7 +147,7 @@ async function refuseOldServer(db: Queryable): Promise<void> {
             current_setting('server_version') as text`,
   );
   if (row && row.number >= 150_000) return;
-  throw new MigrationRefused(`PostgreSQL 15 or newer is needed; this server is ${row?.text}.`);
+  throw new DatabaseUnusable(`PostgreSQL 15 or newer is needed; this server is ${row?.text}.`);
 }
 
 /** Refuses a server that may lose a commit: a 202 means that the email is on disk. */
@@ -159,7 +159,7 @@ async function refuseForgetfulServer(db: Queryable): Promise<void> {
     (name) => settings.find((row) => row.name === name)?.setting !== 'on',
   );
   if (off.length === 0) return;
-  throw new MigrationRefused(
+  throw new DatabaseUnusable(
     `The database does not guarantee what it commits (${off.join(' and ')} not on). ` +
       'Turn it on, or set LETTERHAUS_ACCEPT_DATABASE_DURABILITY=1 if another layer provides the guarantee.',
   );
@@ -176,7 +176,7 @@ async function applyMigrations(
   const newest = newestIn(folder);
   const present = await versionOf(db);
   if (present > 0) await refuseOutdatedCode(db, newest);
-  else if (options.emptyProblem) throw new MigrationRefused(options.emptyProblem);
+  else if (options.emptyProblem) throw new DatabaseUnusable(options.emptyProblem);
   const finish = async (): Promise<void> => {
     if (present <= newest) await seedTransitions(db);
     await keyEarlierLists(db);
@@ -263,7 +263,7 @@ async function migrationsIn(folder: string, db: Queryable): Promise<Postgrator> 
 
 async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
   const problem = outdatedProblem(await schemaRequired(db), known);
-  if (problem !== null) throw new MigrationRefused(problem);
+  if (problem !== null) throw new DatabaseUnusable(problem);
 }
 
 /**
@@ -311,7 +311,7 @@ const PAUSE_MAX_MS = 15_000;
  * A statement that waits for a table lock blocks every later statement on that table: behind a backup
  * that reads for an hour, it would block all nodes for an hour. So the step is rolled back after a second
  * and retried until the reader has ended; nodes continue to work in between.
- * @throws MigrationRefused, which names the process that holds the lock
+ * @throws DatabaseUnusable, which names the process that holds the lock
  */
 async function runStep(db: Queryable, step: Step, options: StepOptions): Promise<void> {
   const { log, triesMax = TRIES_MAX } = options;
@@ -320,7 +320,7 @@ async function runStep(db: Queryable, step: Step, options: StepOptions): Promise
     if (blocker === null) return;
     const waits = `${step.name} waits for ${blocker}`;
     if (attempt >= triesMax) {
-      throw new MigrationRefused(
+      throw new DatabaseUnusable(
         `${waits} too long. Let that end, or end it with pg_terminate_backend, then start again.`,
       );
     }

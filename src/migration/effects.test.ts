@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { asOwner, emptyDatabase } from '../../../test/support/postgres.ts';
-import type { Queryable } from '../database.ts';
+import { asOwner, emptyDatabase } from '../../test/support/postgres.ts';
+import type { Queryable } from '../database/database.ts';
 import { type Blocked, migrationsAfter, readMigration } from './effects.ts';
 import { MIGRATIONS } from './schema-version.ts';
 

@@ -8,14 +8,9 @@
  */
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { Queryable } from '../database.ts';
+import type { Queryable } from '../database/database.ts';
 
-/** This code cannot use this database, or cannot use it now: a sentence for the operator. */
-export class MigrationRefused extends Error {
-  override readonly name = 'MigrationRefused';
-}
-
-export const MIGRATIONS = fileURLToPath(new URL('../../../migrations/', import.meta.url));
+export const MIGRATIONS = fileURLToPath(new URL('../../migrations/', import.meta.url));
 
 export function newestIn(folder: string): number {
   return Math.max(...readdirSync(folder).map((file) => Number(/^\d+/.exec(file)?.[0] ?? 0)));

@@ -5,11 +5,11 @@
  * The cost does not grow with the stored mail: of each project the index entries of the mail to the address are read, at most
  * 50,000, and then the events of the newest `limit` emails.
  */
-import type { Environment } from '../core/scope.ts';
-import { type AddressIndex, BY_INDEX, indexesOf, keyOf } from '../database/address-keys.ts';
-import { isSimulated } from './held-back-store.ts';
-import type { Queryable } from '../database/database.ts';
-import type { SuppressionReason } from './suppression-store.ts';
+import type { Environment } from '../../core/scope.ts';
+import { type AddressIndex, BY_INDEX, indexesOf, keyOf } from '../../database/address-keys.ts';
+import { isSimulated } from '../../suppressions/held-back-store.ts';
+import type { Queryable } from '../../database/database.ts';
+import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
 
 export type AddressLogEntry = {
   at: Date;

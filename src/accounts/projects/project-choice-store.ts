@@ -1,12 +1,8 @@
 /** The project that an operator means by an id, a name, or nothing. */
-import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
-import { mostSimilar } from '../lib/similar.ts';
-import type { Queryable } from './database.ts';
-import {
-  listAllProjects,
-  makeOperatorProject,
-  type Project,
-} from '../accounts/projects/project-store.ts';
+import { OPERATOR_PROJECT_ID } from '../../core/operator-events.ts';
+import { mostSimilar } from '../../lib/similar.ts';
+import type { Queryable } from '../../database/database.ts';
+import { listAllProjects, makeOperatorProject, type Project } from './project-store.ts';
 
 /** The name of the project of the installation's events (core/operator-events.ts). */
 const OPERATOR = 'operator';

@@ -4,22 +4,23 @@ import { cpSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
-import { temporaryFolder } from '../../../test/support/embedded.ts';
-import { startForgetfulEngine } from '../../../test/support/unsynced-engine.ts';
-import { asOwner, emptyDatabase, testDatabase } from '../../../test/support/postgres.ts';
-import { waitFor } from '../../../test/support/wait.ts';
+import { temporaryFolder } from '../../test/support/embedded.ts';
+import { startForgetfulEngine } from '../../test/support/unsynced-engine.ts';
+import { asOwner, emptyDatabase, testDatabase } from '../../test/support/postgres.ts';
+import { waitFor } from '../../test/support/wait.ts';
 import {
   APP_ROLE,
   clientQueries,
   connectAsOwner,
   DatabaseUnavailable,
   type Queryable,
-} from '../database.ts';
+} from '../database/database.ts';
 import { lockMigrations, makePartitions, migrate } from './migrate.ts';
-import { ensurePartitions, firstUuidOf } from '../partitions.ts';
-import { newId } from '../ids.ts';
-import { expireWorker, registerNode } from '../../delivery/queue/node-store.ts';
-import { MIGRATIONS, MigrationRefused, schemaRequired } from './schema-version.ts';
+import { ensurePartitions } from '../database/partitions.ts';
+import { firstUuidOf, newId } from '../database/ids.ts';
+import { expireWorker, registerNode } from '../delivery/queue/node-store.ts';
+import { DatabaseUnusable } from '../database/server/unusable.ts';
+import { MIGRATIONS, schemaRequired } from './schema-version.ts';
 
 const NOW_MS = Date.parse('2026-11-21T12:00:00Z');
 const WEEK_MS = 7 * 24 * 3600_000;
@@ -70,7 +71,7 @@ test('a database with additive newer migrations is used, one that requires a new
   });
   await migrate(database.address, { ...OPTIONS, ...next });
   await assert.rejects(migrate(database.address, OPTIONS), (error: Error) => {
-    assert.ok(error instanceof MigrationRefused);
+    assert.ok(error instanceof DatabaseUnusable);
     const knows = `requires schema 9001, this version supports ${version}. Start the newer version.`;
     assert.ok(error.message.endsWith(knows), error.message);
     return true;
@@ -116,7 +117,7 @@ test('a migration that waits too long for a lock is given up, and names the bloc
     await reader.query('select from emails limit 1');
     const migrating = migrate(database.address, { ...OPTIONS, ...next, triesMax: 1 });
     await assert.rejects(migrating, (error: Error) => {
-      assert.ok(error instanceof MigrationRefused);
+      assert.ok(error instanceof DatabaseUnusable);
       assert.match(
         error.message,
         /waits for process \d+ \(nightly backup, .* too long\. .* start again\.$/,
@@ -178,7 +179,7 @@ test('a server that may lose commits is refused unless the operator permits it',
   const address = engine.address('postgres');
   const strict = { nowMs: NOW_MS, acceptAnyDurability: false };
   await assert.rejects(migrate(address, strict), (error: Error) => {
-    assert.ok(error instanceof MigrationRefused);
+    assert.ok(error instanceof DatabaseUnusable);
     assert.match(error.message, /does not guarantee .* \(fsync and full_page_writes not on\)/);
     assert.match(error.message, /LETTERHAUS_ACCEPT_DATABASE_DURABILITY=1/);
     return true;

@@ -2,10 +2,10 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { RecipientLogEntry, RecipientLogList } from '../../../sdk/src/api.ts';
 import { type Address, explainAddress, parseAddress } from '../../mail/address.ts';
-import { type Api, type ApiOptions, apiRunnable } from '../api.ts';
-import type { Cli, Outcome } from '../command.ts';
-import { countUpTo } from '../lists.ts';
-import { shortTime, table } from '../table.ts';
+import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
+import type { Cli, Outcome } from '../../cli/command.ts';
+import { countUpTo } from '../../cli/lists.ts';
+import { shortTime, table } from '../../cli/table.ts';
 
 const LIMIT_MAX = 1_000;
 

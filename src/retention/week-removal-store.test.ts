@@ -4,11 +4,12 @@ import { newEmail, newSender, type Sender } from '../../test/support/mail-store.
 import { asOwner, type TestDatabase, testDatabase } from '../../test/support/postgres.ts';
 import { waitFor } from '../../test/support/wait.ts';
 import { AcceptStore } from '../accept/store/accept.ts';
-import { connectAsOwner } from './database.ts';
+import { connectAsOwner } from '../database/database.ts';
 import { findEmail } from '../emails/email-store.ts';
-import { newId } from './ids.ts';
-import { confirmRemoval, noteRun, readRetentionState } from '../retention/clock-store.ts';
-import { removeOldPartitions, ensurePartitions, WEEK_MS } from './partitions.ts';
+import { newId } from '../database/ids.ts';
+import { confirmRemoval, noteRun, readRetentionState } from './clock-store.ts';
+import { ensurePartitions, WEEK_MS } from '../database/partitions.ts';
+import { removeOldPartitions } from './week-removal-store.ts';
 
 const DAYS_45_AND_90 = { contentH: 45 * 24, metadataH: 90 * 24 };
 const TABLES = ['contents', 'emails', 'events', 'recipients', 'webhook_deliveries'];

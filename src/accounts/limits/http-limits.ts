@@ -1,0 +1,62 @@
+/**
+ * Counts requests towards the limits of their project, and sets the rate-limit headers: on every response below 500
+ * of a limited route, with Retry-After on a 429 (core/limits.ts has the rules). The page of an unsubscribe link that was
+ * changed too often is a 429 without these headers.
+ */
+import type { FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify';
+import { type Limit, limitRefusal, type LimitState } from '../../core/limits.ts';
+import { refuse, setLimitHeaders } from '../../http/errors.ts';
+import { isOfMachine } from '../../http/machine.ts';
+import type { HttpServices } from '../../http/services.ts';
+import { peekLimit, type RequestCategory, takeOne } from './limit-store.ts';
+
+/**
+ * The hook of a limited route that sets the headers also if the request failed before it was counted.
+ * They are omitted when the database cannot be read.
+ */
+export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHandler {
+  return (request, reply, _payload, done) => {
+    const { caller, routeOptions } = request;
+    const { limit: category } = routeOptions.config;
+    const isSet = reply.hasHeader('ratelimit-limit') || reply.statusCode >= 500;
+    if (isSet || caller === null || category === undefined) return done();
+    peekLimit(db, { ...caller, category }, config.limits[category])
+      .then((state) => setLimitHeaders(reply, state))
+      .then(
+        () => done(),
+        () => done(),
+      );
+  };
+}
+
+/**
+ * Counts a request towards its limit and sets the headers.
+ * @returns false when it was answered with 429
+ */
+export async function countToLimit(
+  { db, config }: HttpServices,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  category: RequestCategory,
+): Promise<boolean> {
+  const { caller } = request;
+  if (caller === null) throw new Error('a route with a limit has a caller');
+  // Limits guard a project against its own programs.
+  if (isOfMachine(request)) return true;
+  const size =
+    category === 'dry_runs'
+      ? sizeOf(await peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending))
+      : config.limits[category];
+  const { allowed, limit } = await takeOne(db, { ...caller, category }, size);
+  if (allowed) {
+    setLimitHeaders(reply, limit);
+    return true;
+  }
+  refuse(reply, limitRefusal(category, limit));
+  return false;
+}
+
+/** A project whose limit of sending was raised may make as many dry runs. */
+function sizeOf({ limit, windowS }: LimitState): Limit {
+  return { max: limit, windowS };
+}
