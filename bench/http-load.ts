@@ -39,7 +39,7 @@ export type HttpLoad = {
 };
 
 export type HttpLoadResult = {
-  /** Times are those of machine-clock.ts. */
+  /** Times are those of parts/machine-clock.ts. */
   startedMs: number;
   endedMs: number;
   /** From a request (from when it was due, with a pace) to its 202, in order of the answers. */

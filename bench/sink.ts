@@ -9,7 +9,7 @@
  *
  * Prints `{"port": N, "pid": N}` when it listens and its totals when it ends (SIGTERM or SIGINT). `--ids` writes each message's Message-ID on a line of its own, for
  * comparing what was accepted with what arrived; a line is written before its message is
- * acknowledged. A parent with an IPC channel may ask while it runs: sink-messages.ts.
+ * acknowledged. A parent with an IPC channel may ask while it runs: parts/sink-messages.ts.
  */
 import { openSync, readFileSync, writeSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';

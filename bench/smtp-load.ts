@@ -29,7 +29,7 @@ export type SmtpLoad = {
   auth?: { user: string; pass: string };
 };
 
-/** Times are those of machine-clock.ts. */
+/** Times are those of parts/machine-clock.ts. */
 export type SmtpLoadResult = { startedMs: number; endedMs: number; use: Use };
 
 const load = JSON.parse(process.argv[2] ?? '{}') as SmtpLoad;

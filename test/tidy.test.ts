@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mappedFilesExist, theMapIsAStraightLine, theMapIsShort } from './tidy/architecture-map.ts';
+import { commentsNameFilesThatExist } from './tidy/comments.ts';
 import { dashboardLayersAreKept } from './tidy/dashboard.ts';
 import { namedTestsExist } from './tidy/named-tests.ts';
 import * as rooms from './tidy/rooms.ts';
@@ -346,6 +347,12 @@ holds(
     ['docs/glossary.md', '| leased | a claimed row | `held` |\n| random | source | `dice`, luck |'],
   ],
 );
+
+const PATHS = new Set([...CODE, ...readFiles(['sdk/**/*.ts'])].map(({ path }) => path));
+holds('a file that a comment names is there', CODE, commentsNameFilesThatExist(PATHS), [
+  ['src/core/a.ts', '/** Stored by settle/settle.ts. */'],
+  ['src/core/b.ts', '// See gone/gone.ts.\n', 'names gone/gone.ts, which is not there.'],
+]);
 
 const LOCKFILE = readFiles(['package-lock.json', 'test/drill/*/package-lock.json']);
 holds('the lockfile works with any registry', LOCKFILE, rules.theLockfileNamesNoRegistry, [

@@ -1,0 +1,34 @@
+/** Comments are about files that exist. */
+import { dirname, posix } from 'node:path';
+import type { Rule } from './rules.ts';
+import type { SourceFile } from './source.ts';
+
+/** Relative to src/ or the repository, to the file's own folder or to one above it. */
+export const commentsNameFilesThatExist =
+  (paths: ReadonlySet<string>): Rule =>
+  (files) =>
+    files.flatMap((file) =>
+      commentsOf(file).flatMap(({ text }) =>
+        [...text.matchAll(/(?<![\w.'/*-])((?:[\w-]+\/)*[\w-]+(?:\.test)?\.tsx?)\b(?!-)/g)]
+          .map(([, name = '']) => name)
+          .filter((name) => !placesOf(file.path, name).some((place) => paths.has(place)))
+          .map((name) => `${file.path} names ${name}, which is not there.`),
+      ),
+    );
+
+function placesOf(from: string, name: string): string[] {
+  const places = [name, `src/${name}`, `test/${name}`];
+  for (let folder = dirname(from); folder !== '.'; folder = dirname(folder)) {
+    places.push(posix.join(folder, name));
+  }
+  return places;
+}
+
+/** Block comments, and lines of `//` that follow one another, each as one text. */
+function commentsOf({ text }: SourceFile): { text: string }[] {
+  const blocks = [...text.matchAll(/^\s*\/\*\*([\s\S]*?)\*\//gm)].map(([, body = '']) => body);
+  const lines = [...text.matchAll(/(?:^[ \t]*\/\/.*\n)+/gm)].map(([body]) => body);
+  return [...blocks, ...lines].map((body) => ({
+    text: body.replaceAll(/\s*\n\s*(?:\*|\/\/)?\s*|^\s*\/\/\s*/g, ' ').trim(),
+  }));
+}
