@@ -12,7 +12,6 @@ import { waitFor } from '../support/wait.ts';
 
 const EMAILS = 400;
 /** What the new primary has under a holder that does not know of it is looked at twice, 30 s apart. */
-const LONG = { timeout: 300_000 };
 
 type Stage = {
   pair: ReplicatedPair;
@@ -87,7 +86,7 @@ async function acceptsAgain({ service, key }: Stage): Promise<string> {
   return id;
 }
 
-test('accepted mail survives the fail-over to a synchronous standby', LONG, async (t) => {
+test('accepted mail survives the fail-over to a synchronous standby', async (t) => {
   const stage = await newStage({ synchronous: true });
   const load = await loadWith(stage, { [EMAILS / 2]: () => stage.failOver() });
   const accepted = [...load.accepted, await acceptsAgain(stage)];
@@ -100,27 +99,23 @@ test('accepted mail survives the fail-over to a synchronous standby', LONG, asyn
   await waitFor(isSaid, { what: 'the log to say that it failed over', timeoutMs: 30_000 });
 });
 
-test(
-  'commits that an asynchronous standby lacks are lost and logged, and the rest of the mail is sent',
-  LONG,
-  async (t) => {
-    const stage = await newStage({ synchronous: false });
-    const { pair, service, mx } = stage;
-    const load = await loadWith(stage, {
-      [EMAILS / 4]: () => pair.cutReplication(),
-      [EMAILS / 2]: () => stage.failOver(),
-    });
-    const accepted = [...load.accepted, await acceptsAgain(stage)];
-    const rows = await service.sql('select id from emails where id = any($1)', [accepted]);
-    const kept = rows.map(({ id }) => id as string);
-    const lost = accepted.filter((id) => !kept.includes(id));
-    assert.ok(lost.length > 0, 'the fail-over lost something');
-    await everythingArrives(mx, kept, 180_000);
-    await queueIsEmpty(service, 180_000);
-    await assertSettled(service, kept);
-    const twice = duplicates(arrivals(mx));
-    t.diagnostic(`${accepted.length} accepted, ${lost.length} lost, ${twice} twice`);
-    const isSaid = () => lost.every((id) => service.logs.includes(id));
-    await waitFor(isSaid, { what: 'the log to name every lost email', timeoutMs: 30_000 });
-  },
-);
+test('commits that an asynchronous standby lacks are lost and logged, and the rest of the mail is sent', async (t) => {
+  const stage = await newStage({ synchronous: false });
+  const { pair, service, mx } = stage;
+  const load = await loadWith(stage, {
+    [EMAILS / 4]: () => pair.cutReplication(),
+    [EMAILS / 2]: () => stage.failOver(),
+  });
+  const accepted = [...load.accepted, await acceptsAgain(stage)];
+  const rows = await service.sql('select id from emails where id = any($1)', [accepted]);
+  const kept = rows.map(({ id }) => id as string);
+  const lost = accepted.filter((id) => !kept.includes(id));
+  assert.ok(lost.length > 0, 'the fail-over lost something');
+  await everythingArrives(mx, kept, 180_000);
+  await queueIsEmpty(service, 180_000);
+  await assertSettled(service, kept);
+  const twice = duplicates(arrivals(mx));
+  t.diagnostic(`${accepted.length} accepted, ${lost.length} lost, ${twice} twice`);
+  const isSaid = () => lost.every((id) => service.logs.includes(id));
+  await waitFor(isSaid, { what: 'the log to name every lost email', timeoutMs: 30_000 });
+});
