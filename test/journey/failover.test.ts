@@ -11,7 +11,6 @@ import { type Service, startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 
 const EMAILS = 400;
-/** What the new primary has under a holder that does not know of it is looked at twice, 30 s apart. */
 
 type Stage = {
   pair: ReplicatedPair;
@@ -86,6 +85,7 @@ async function acceptsAgain({ service, key }: Stage): Promise<string> {
   return id;
 }
 
+// Takes a minute: the service looks twice, 30 s apart, at claims of a worker that does not know of them.
 test('accepted mail survives the fail-over to a synchronous standby', async (t) => {
   const stage = await newStage({ synchronous: true });
   const load = await loadWith(stage, { [EMAILS / 2]: () => stage.failOver() });
