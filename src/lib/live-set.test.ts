@@ -1,30 +1,30 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Members } from './live-set.ts';
+import { LiveSet } from './live-set.ts';
 
-test('has the same members as a Set after any additions and deletions', () => {
+test('has the same items as a Set after any additions and deletions', () => {
   const steps = fc.array(fc.record({ isAdded: fc.boolean(), number: fc.nat(9) }));
   fc.assert(
     fc.property(steps, (taken) => {
-      const items = Array.from({ length: 10 }, (_, number) => ({ number }));
-      const [members, set] = [new Members<{ number: number }>(), new Set<{ number: number }>()];
+      const objects = Array.from({ length: 10 }, (_, number) => ({ number }));
+      const [items, set] = [new LiveSet<{ number: number }>(), new Set<{ number: number }>()];
       for (const { isAdded, number } of taken) {
-        const item = items[number]!;
+        const item = objects[number]!;
         if (isAdded) {
-          members.add(item);
+          items.add(item);
           set.add(item);
-        } else assert.equal(members.delete(item), set.delete(item));
-        assert.equal(members.size, set.size);
-        for (const one of items) assert.equal(members.has(one), set.has(one));
-        assert.deepEqual(new Set(members), set);
+        } else assert.equal(items.delete(item), set.delete(item));
+        assert.equal(items.size, set.size);
+        for (const one of objects) assert.equal(items.has(one), set.has(one));
+        assert.deepEqual(new Set(items), set);
       }
     }),
   );
 });
 
-test('an item is a member of several at a time', () => {
-  const [some, others] = [new Members<object>(), new Members<object>()];
+test('an item can be in several sets at a time', () => {
+  const [some, others] = [new LiveSet<object>(), new LiveSet<object>()];
   const [one, two] = [{}, {}];
   some.add(one);
   others.add(two);

@@ -1,14 +1,14 @@
 /**
- * A set of objects that come and go by the thousand, such as the deliveries under way.
+ * A set of short-lived objects, such as the deliveries under way.
  *
- * A JavaScript `Set` is a hash table that is replaced by a new one each time its entries are used up, deleted ones
- * included. In V8 a replaced table keeps its entries and leads to the table after it. Once one of these tables is in the
- * old generation, a collection of the young one takes all that followed it for live, with the objects in them, until the
- * next full collection (docs/decisions/0019-garbage-collection.md). The place of a deleted item here is overwritten.
+ * A `Set` replaces its hash table when all entries are used up, deleted ones included. In V8 the old table keeps its
+ * entries and a reference to the new one. Once an old table has moved to the old generation, collections of the young
+ * generation keep every later table and its objects, until the next full collection
+ * (docs/decisions/0019-garbage-collection.md). This set overwrites the place of a deleted item instead.
  */
-export class Members<Item extends object> implements Iterable<Item> {
+export class LiveSet<Item extends object> implements Iterable<Item> {
   readonly #items: Item[] = [];
-  /** The property of an item that has its index; outdated once it has been deleted. */
+  /** Property that stores the index of an item. The index is stale after the item was deleted. */
   readonly #index = Symbol('index');
 
   get size(): number {
@@ -24,7 +24,10 @@ export class Members<Item extends object> implements Iterable<Item> {
     this.#place(item, this.#items.length);
   }
 
-  /** The last item takes its place. @returns whether it was a member */
+  /**
+   * Deletes the item and moves the last item to its place.
+   * @returns whether the set had the item
+   */
   delete(item: Item): boolean {
     if (!this.has(item)) return false;
     const last = this.#items.pop()!;
@@ -32,7 +35,7 @@ export class Members<Item extends object> implements Iterable<Item> {
     return true;
   }
 
-  /** In no particular order. */
+  /** Iterates in no particular order. */
   [Symbol.iterator](): Iterator<Item> {
     return this.#items.values();
   }

@@ -10,7 +10,7 @@
  * written the attempt ends with an outcome, also after an error; before that the delivery may be released.
  */
 import type { Logger } from 'pino';
-import { Members } from '../../lib/live-set.ts';
+import { LiveSet } from '../../lib/live-set.ts';
 import type { World } from '../../lib/world.ts';
 import { domainOf, needsSmtpUtf8 } from '../../mail/address.ts';
 import { parametersFor } from '../../mail/dsn-parameters.ts';
@@ -357,7 +357,7 @@ type Cuttable = { cut: (all: boolean) => void };
  * the others; those without a reply end in doubt.
  */
 export class Cutoff {
-  readonly #attempts = new Members<Cuttable>();
+  readonly #attempts = new LiveSet<Cuttable>();
   #stage: 'none' | 'unsent' | 'all' = 'none';
 
   /** No further final dot is written. */

@@ -57,7 +57,7 @@ function newScene(
     mailRouting: {
       providerOf: (destination) => destination,
       knows: () => true,
-      learn: () => null,
+      lookUpProvider: () => null,
     },
     putOff: { note: () => {} },
     unsettled: { isBlocked: false, kept: () => [] },

@@ -14,7 +14,7 @@
 import type { Logger } from 'pino';
 import { atMost } from '../../lib/at-most.ts';
 import { failpoint } from '../../lib/failpoint.ts';
-import { Members } from '../../lib/live-set.ts';
+import { LiveSet } from '../../lib/live-set.ts';
 import type { World } from '../../lib/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from '../../database/database.ts';
 import { AWAY_PAUSE_MS, LeasedQueue } from '../../database/leased-queue.ts';
@@ -47,7 +47,7 @@ type DispatcherOptions = {
   contents: Pick<Contents, 'keep'>;
   /** How many deliveries of a provider may be under way, and whether it is suspended. */
   connections: ProviderRules & Pick<Connections, 'onChange' | 'onPrompt'>;
-  mailRouting: Pick<MailRouting, 'providerOf' | 'knows' | 'learn'>;
+  mailRouting: Pick<MailRouting, 'providerOf' | 'knows' | 'lookUpProvider'>;
   putOff: Pick<PutOff, 'note'>;
   /** Outcomes that the database refuses and that are kept (settle/unsettled.ts). */
   unsettled: {
@@ -95,7 +95,7 @@ export class Dispatcher {
   #isRunning = false;
   #idle: (() => void) | undefined;
   /** Everything in memory that has not ended. Other rows under this lease are unknown claims (database/leased-queue.ts). */
-  readonly #inMemory = new Members<Delivery>();
+  readonly #inMemory = new LiveSet<Delivery>();
 
   constructor(options: DispatcherOptions) {
     const { connections } = options;
@@ -265,7 +265,7 @@ export class Dispatcher {
     this.#fairQueue.add(delivery);
     const { provider, destination } = delivery;
     if (provider === SIMULATOR_PROVIDER || this.#fairQueue.isClosed(provider)) return;
-    const finding = this.#options.mailRouting.learn(destination);
+    const finding = this.#options.mailRouting.lookUpProvider(destination);
     if (finding === null) return;
     this.#fairQueue.close(provider);
     void finding.then(() => this.#reopen(provider, destination));

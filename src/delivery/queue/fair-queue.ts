@@ -15,7 +15,7 @@
  * A delivery is under way until its outcome is settled, but occupies its provider only until its attempt has
  * ended: a commit takes longer than a message to a server nearby, and needs no connection.
  */
-import { Members } from '../../lib/live-set.ts';
+import { LiveSet } from '../../lib/live-set.ts';
 import type { MessageHead, StoredMessage } from '../attempt/message-store.ts';
 import type { ClaimedRecipient } from './queue-store.ts';
 import { type SlotKind, type Place, Slots } from '../shaping/slots.ts';
@@ -85,9 +85,9 @@ export class FairQueue {
   readonly #rules: ProviderRules;
   readonly #slots = new Slots({ waitingBytesMax: WAITING_BYTES_MAX });
   readonly #prompt = new Set<string>();
-  readonly #underWay = new Members<Delivery>();
+  readonly #underWay = new LiveSet<Delivery>();
   /** Those of them whose attempt has not ended. */
-  readonly #attempts = new Members<Delivery>();
+  readonly #attempts = new LiveSet<Delivery>();
   waiting = 0;
   weightBytes = 0;
 

@@ -1,10 +1,11 @@
 /**
- * The route of each destination (net/dns/mx.ts, or the relay that takes all mail), and its provider once
- * that is known.
+ * Finds the route to each destination: its mail servers (net/dns/mx.ts), or the relay that takes all mail. Remembers
+ * the provider of each destination.
  *
- * A **provider** is a large operator of mail servers, or else the MX hosts of a destination (net/providers.ts). While the mail
- * servers of a destination are not known, the destination domain stands in for its provider, here, in
- * delivery/queue/fair-queue.ts and in the column `queue.provider`; once they are known its deliveries move to the provider.
+ * A **provider** is a large operator of mail servers, or else the group of MX hosts of a destination
+ * (net/providers.ts). Until a lookup finds the mail servers of a destination, the destination itself stands in for
+ * its provider: here, in delivery/queue/fair-queue.ts and in the column `queue.provider`. After the lookup its
+ * deliveries move to the provider.
  */
 import { lookup } from 'node:dns/promises';
 import type { World } from '../../lib/world.ts';
@@ -15,11 +16,11 @@ import type { ProviderSuffixes } from '../../net/providers.ts';
 import { readInstallation } from '../../domains/mail-host-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** A failed lookup is kept for this time, so that further attempts do not repeat it. */
+/** Milliseconds for which a failed lookup is reused, so that further attempts do not repeat it. */
 const FAILURE_REMEMBERED_MS = 10_000;
-/** Destinations. Beyond this number all are forgotten and looked up again. */
+/** Limit on remembered destinations. Beyond it all are forgotten. */
 const REMEMBERED_MAX = 50_000;
-const OWN_NAMES_FOR_MS = 60_000;
+const OWN_NAMES_REMEMBERED_MS = 60_000;
 
 type MailRoutingOptions = {
   db: Queryable;
@@ -28,7 +29,7 @@ type MailRoutingOptions = {
   guard: AddressGuard;
   /** Host name of the relay that takes all mail; null: mail goes to the mail servers of its destination. */
   relayHost: string | null;
-  /** Names of this machine. */
+  /** Host names of this machine. */
   ownNames: readonly string[];
   providerSuffixes: ProviderSuffixes;
 };
@@ -45,37 +46,37 @@ export class MailRouting {
     this.#options = options;
   }
 
-  /** The provider of a destination; the destination itself while its mail servers are not known. */
+  /** Returns the provider of a destination, or the destination itself until a lookup has found its mail servers. */
   providerOf(destination: string): string {
     return this.#providers.get(destination) ?? destination;
   }
 
-  /** Whether this names a provider, or a destination whose provider is known. */
+  /** Returns whether `provider` is a provider that a lookup found, or a destination whose provider is known. */
   knows(provider: string): boolean {
     return this.#providers.has(provider) || this.#names.has(provider);
   }
 
-  /** Looks up the provider of a destination; null when it is known. Never rejects. */
-  learn(destination: string): Promise<void> | null {
+  /** Looks up the provider of a destination; null when it is known. The promise never rejects. */
+  lookUpProvider(destination: string): Promise<void> | null {
     if (this.#providers.has(destination)) return null;
-    return this.#ask(destination).then(() => undefined);
+    return this.#resolve(destination).then(() => undefined);
   }
 
-  /** The route, or the failure of a lookup within the last FAILURE_REMEMBERED_MS. */
+  /** Returns the route, or the failure of a lookup in the last FAILURE_REMEMBERED_MS. */
   async find(destination: string): Promise<Route> {
     const failure = this.#failures.get(destination);
     const isFresh = failure && this.#options.world.monotonicMs() < failure.untilMs;
     if (isFresh && !this.#providers.has(destination)) return failure.route;
-    return this.#ask(destination);
+    return this.#resolve(destination);
   }
 
-  async #ask(destination: string): Promise<Route> {
+  async #resolve(destination: string): Promise<Route> {
     const { resolver, guard, world, relayHost, providerSuffixes } = this.#options;
     const random = (): number => world.random();
     const options = { resolver, guard, random, providerSuffixes };
     const route =
       relayHost === null
-        ? await resolveRoute(destination, { ...options, ownNames: await this.#namesOfOurs() })
+        ? await resolveRoute(destination, { ...options, ownNames: await this.#hostNamesOfNodes() })
         : await relayRoute(relayHost);
     if (this.#providers.size + this.#failures.size >= REMEMBERED_MAX) {
       for (const memory of [this.#providers, this.#names, this.#failures]) memory.clear();
@@ -92,8 +93,8 @@ export class MailRouting {
     return route;
   }
 
-  /** Host names of all nodes: mail must not be sent to one of them, because it would come back. */
-  async #namesOfOurs(): Promise<ReadonlySet<string>> {
+  /** Returns the host names of all nodes. A route to one of them would be a mail loop. */
+  async #hostNamesOfNodes(): Promise<ReadonlySet<string>> {
     const { db, world, ownNames } = this.#options;
     const nowMs = world.monotonicMs();
     if (this.#ownNames !== null && nowMs < this.#ownNames.untilMs) return this.#ownNames.names;
@@ -103,12 +104,12 @@ export class MailRouting {
       () => before,
     );
     const names = new Set([...ownNames, ...ofNodes].map((name) => name.toLowerCase()));
-    this.#ownNames = { names, untilMs: nowMs + OWN_NAMES_FOR_MS };
+    this.#ownNames = { names, untilMs: nowMs + OWN_NAMES_REMEMBERED_MS };
     return names;
   }
 }
 
-/** All mail goes to one host. The operator chose it, so its address may be private. */
+/** Returns the route to the relay. The operator chose it, so its address may be private. */
 async function relayRoute(host: string): Promise<Route> {
   try {
     const found = await lookup(host, { all: true });

@@ -16,7 +16,7 @@ after(() => database[Symbol.asyncDispose]());
 const policy = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 3_600 } as const;
 const pass = (time: string) => db.query(`update clock set skew = skew + $1::interval`, [time]);
 
-test('a policy is found until it expires, also after a failed fetch', async () => {
+test('a policy is used until it expires, even after a failed fetch', async () => {
   const policies = new StsPolicies(db);
   assert.deepEqual(await policies.load('a.test'), { known: null, failedAgoMs: null });
   await policies.save('a.test', '1', policy);
@@ -37,19 +37,19 @@ test('a failure without an earlier policy is stored', async () => {
   assert.deepEqual([known, failedAgoMs !== null], [null, true]);
 });
 
-test('policies in use are due again after a day, expired ones are removed', async () => {
+test('policies in use are renewed after a day, and expired ones are deleted', async () => {
   const policies = new StsPolicies(db);
   await policies.save('d.test', '1', { ...policy, maxAgeS: 3 * 86_400 });
   assert.deepEqual(await policiesToRenew(db, 10), []);
   await pass('25 hours');
   assert.deepEqual(await policiesToRenew(db, 10), ['d.test']);
   await policies.saveFailure('d.test');
-  assert.deepEqual(await policiesToRenew(db, 10), [], 'not again within the hour');
+  assert.deepEqual(await policiesToRenew(db, 10), [], 'no retry within the hour after a failure');
   assert.equal(await forgetStsPolicies(db, 10), 2);
   assert.ok((await policies.load('d.test')).known !== null);
 });
 
-test('results add up by day, domain, policy and kind, and are kept for a month', async () => {
+test('TLS results are summed by day, domain, policy and kind, and kept for a month', async () => {
   const of = (result: string, sessions: number) =>
     ({ domain: 'a.test', policy: 'sts', result, sessions }) as const;
   await addTlsResults(db, [of('success', 2), of('validation-failure', 1)]);

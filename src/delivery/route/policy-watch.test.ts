@@ -9,7 +9,7 @@ import { renewStsPolicies } from './policy-watch.ts';
 
 const POLICY = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 7 * 86_400 } as const;
 
-test('a policy that is a day old is fetched again without mail, and kept when that fails', async () => {
+test('a day-old policy is fetched again without new mail, and kept when the fetch fails', async () => {
   await using database = await testDatabase();
   await using server = await startPolicyServer();
   await using dns = await startFakeDns({
@@ -28,9 +28,9 @@ test('a policy that is a day old is fetched again without mail, and kept when th
   await policies.save('a.test', '1', POLICY);
 
   await renewStsPolicies(db, { config, log });
-  assert.deepEqual(results, [], 'it is young');
+  assert.deepEqual(results, [], 'a new policy is not fetched again');
   await db.query(`update clock set skew = interval '25 hours'`);
-  // No authority that Node knows vouches for the server of this test.
+  // No certificate authority of Node's signed the certificate of the test server.
   await renewStsPolicies(db, { config, log });
   assert.deepEqual(results, ['sts-webpki-invalid']);
   const { known, failedAgoMs } = await policies.load('a.test');

@@ -1,7 +1,7 @@
 /**
- * Fetches MTA-STS policies again once a day before they expire (RFC 8461 §3.3), so that an attacker has to block
- * the policy host for the whole time in which the policy is valid. Policies of domains without mail for a
- * month are not renewed.
+ * Fetches MTA-STS policies again every day, long before they expire (RFC 8461 §3.3). An attacker who wants a policy
+ * to expire must therefore block the policy host for the policy's whole lifetime. Policies of domains without mail
+ * for 30 days are not renewed.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../../config/config.ts';
@@ -11,7 +11,7 @@ import { forgetStsPolicies, policiesToRenew, StsPolicies } from './transport-sec
 import { createNetwork } from '../../service/machine/network.ts';
 import { systemWorld } from '../../service/machine/system-world.ts';
 
-/** Policies per run. Each takes a second or two; the next run continues. */
+/** Limit on policies per run. Each takes a second or two; the next run continues. */
 const AT_ONCE_MAX = 50;
 const FORGOTTEN_MAX = 5_000;
 

@@ -1,7 +1,7 @@
 /**
- * The route, provider and TLS rules for a domain, without a connection: the steps of an attempt (delivery/attempt/attempt.ts)
- * up to the first connection, by the same functions. Their caches (DNS, MTA-STS policies) are filled as by
- * a delivery.
+ * Finds the route, provider and TLS rules for a domain without a connection, for dry runs. Uses the functions that an
+ * attempt (delivery/attempt/attempt.ts) calls before its first connection. Fills the same caches as a delivery (DNS,
+ * MTA-STS policies).
  */
 import type { RouteFinding } from '../../core/findings.ts';
 import type { MxHost } from '../../net/dns/mx.ts';
@@ -13,11 +13,11 @@ import type { TlsRules } from './tls-rules.ts';
 type RouteFindingOptions = {
   mailRouting: Pick<MailRouting, 'find'>;
   tls: Pick<TlsRules, 'policyOf' | 'forAttempt'>;
-  /** As in AttemptOptions. */
+  /** The same value as in AttemptOptions. */
   leastTls: 'opportunistic' | 'enforced';
 };
 
-/** @param tls what the email asks for; null: opportunistic */
+/** @param tls the TLS that the email demands; null: opportunistic */
 export type FindRoute = (
   destination: string,
   tls: 'opportunistic' | 'enforced' | null,
@@ -57,7 +57,7 @@ function hostOf(
   };
 }
 
-/** The route of all test mail, without a look-up. */
+/** The route of all test mail. It needs no lookup. */
 export const SIMULATED_ROUTE: RouteFinding = {
   verdict: 'found',
   provider: SIMULATOR_PROVIDER,

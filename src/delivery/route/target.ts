@@ -1,4 +1,7 @@
-/** An address of a mail server, and how a session to it is opened; the key that sessions are kept under. */
+/**
+ * One address of a mail server, with the TLS rule for sessions to it. Open sessions are kept by the key of their
+ * target.
+ */
 import type { SmtpTlsMode } from '../../net/smtp/client.ts';
 import type { DaneExpectation } from '../../net/tls/dane.ts';
 
@@ -9,14 +12,19 @@ export type Target = {
   address: string;
   tls: SmtpTlsMode;
   reducedHello?: boolean;
-  /** TLS has worked there lately: this attempt requires it although the mode is opportunistic. */
+  /**
+   * TLS has worked with this host in the last 3 days, so the attempt requires it although the mode is opportunistic.
+   */
   expectsTls?: boolean;
-  /** With the mode `dane`. `daneKey` separates sessions that were opened under other TLSA records. */
+  /** Set with the mode `dane`. `daneKey` separates sessions that were opened under different TLSA records. */
   dane?: DaneExpectation;
   daneKey?: string;
 };
 
-/** A session opened under a weaker TLS rule must not carry a message that needs a stronger one. */
+/**
+ * Returns the key that a session is kept by. It has the TLS rule, because a message that needs a stronger rule must
+ * not use the session.
+ */
 export function keyOf({ host, address, tls, daneKey = '' }: Target): string {
   return `${host} ${address} ${tls} ${daneKey}`;
 }

@@ -1,4 +1,4 @@
-/** TLS sessions with mail servers by day and recipient domain, with the result types of RFC 8460, for the operator. */
+/** Lists the results of TLS sessions for operators: by day and recipient domain, with the result types of RFC 8460. */
 import { z } from 'zod';
 import { parseDomain } from '../../mail/address.ts';
 import { refuseFields } from '../../core/refusals.ts';
@@ -19,7 +19,7 @@ export function registerTlsResultRoutes(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List the results of TLS sessions',
       description:
-        'By day, recipient domain and policy; newest day first, at most 10,000 rows. For owners.',
+        'Counts by day, recipient domain and policy, newest day first, at most 10,000 rows. For owners.',
       operationId: 'listTlsResults',
       tags: ['Operator'],
       security: BY_SESSION,
@@ -53,19 +53,21 @@ const resultQuery = z.strictObject({
     .min(1)
     .max(30)
     .default(7)
-    .describe('How many days; 1 is today (UTC).'),
+    .describe('Number of days; 1 is today (UTC).'),
 });
 
 const result = z
   .object({
     object: z.literal('tls_result'),
     day: z.string().meta({ format: 'date', examples: ['2026-11-24'] }),
-    domain: z.string().meta({ description: 'Of the recipients.', examples: ['example.org'] }),
-    policy: z.enum(['tlsa', 'sts', 'no-policy-found']).describe('What asked for TLS.'),
+    domain: z
+      .string()
+      .meta({ description: 'Domain of the recipients.', examples: ['example.org'] }),
+    policy: z.enum(['tlsa', 'sts', 'no-policy-found']).describe('The policy that required TLS.'),
     result: z
       .string()
       .meta({ description: '`success`, or a result type of RFC 8460.', examples: ['success'] }),
-    sessions: z.int().describe('How many sessions.'),
+    sessions: z.int().describe('Number of sessions.'),
   })
   .meta({ id: 'TlsResult' });
 

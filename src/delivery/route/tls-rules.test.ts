@@ -13,7 +13,7 @@ function atTime() {
   return { clock, memory: new TlsMemory({ monotonicMs: () => clock.nowMs }) };
 }
 
-test('a small handshake that worked is remembered for three days, for this host alone', () => {
+test('a host that needs a small ClientHello is remembered for three days', () => {
   const { clock, memory } = atTime();
   assert.equal(memory.needsReduced(HOST), false);
   memory.worked(HOST, { reduced: true });
@@ -24,7 +24,7 @@ test('a small handshake that worked is remembered for three days, for this host 
   assert.equal(memory.needsReduced(HOST), false);
 });
 
-test('where TLS never worked, a broken handshake is remembered for ten minutes', () => {
+test('a failed handshake is remembered for ten minutes where TLS never worked', () => {
   const { clock, memory } = atTime();
   memory.failed(HOST);
   assert.deepEqual([memory.isBroken(HOST), memory.isBroken('mx.b.test')], [true, false]);
@@ -32,7 +32,7 @@ test('where TLS never worked, a broken handshake is remembered for ten minutes',
   assert.equal(memory.isBroken(HOST), false);
 });
 
-test('where TLS worked, it is required for three days', () => {
+test('TLS is required for three days after it worked', () => {
   const { clock, memory } = atTime();
   memory.worked(HOST, { reduced: false });
   for (let day = 0; day < 6; day += 1) {
@@ -44,10 +44,10 @@ test('where TLS worked, it is required for three days', () => {
     clock.nowMs += DAY_MS;
   }
   clock.nowMs += 2 * DAY_MS;
-  assert.equal(memory.expectsTls(HOST), false, 'that was three days ago');
+  assert.equal(memory.expectsTls(HOST), false, 'TLS last worked three days ago');
 });
 
-test('a server whose TLS has failed for an hour gets mail in the clear until TLS works again', () => {
+test('after TLS has failed for an hour, the server gets plain text until TLS works again', () => {
   const { clock, memory } = atTime();
   memory.worked(HOST, { reduced: false });
   memory.failed(HOST);
@@ -59,7 +59,7 @@ test('a server whose TLS has failed for an hour gets mail in the clear until TLS
   assert.deepEqual([memory.expectsTls(HOST), memory.isBroken(HOST)], [true, false]);
 });
 
-test('of very many hosts the oldest are forgotten', () => {
+test('at most 10,000 hosts are remembered, and the oldest are dropped', () => {
   const { memory } = atTime();
   for (let index = 0; index <= 10_000; index++) memory.failed(`${index}.test`);
   assert.deepEqual([memory.isBroken('0.test'), memory.isBroken('10000.test')], [false, true]);
@@ -67,24 +67,24 @@ test('of very many hosts the oldest are forgotten', () => {
 
 const kind = (domain: string, result = 'success') => ({ domain, policy: 'sts', result }) as const;
 
-/** Counters whose database is away until it is let. */
-function countersOver(): { counters: TlsCounters; written: TlsCount[][]; isAway: boolean } {
-  const over = { written: [] as TlsCount[][], isAway: false };
+/** Counters whose writes fail while `isAway` is set. */
+function countersOver(): { counters: TlsCounters; stored: TlsCount[][]; isAway: boolean } {
+  const over = { stored: [] as TlsCount[][], isAway: false };
   const counters = new TlsCounters(async (counts) => {
     if (over.isAway) throw new Error('away');
-    over.written.push(counts.map((count) => ({ ...count })));
+    over.stored.push(counts.map((count) => ({ ...count })));
   });
   return Object.assign(over, { counters });
 }
 
-test('sessions of one kind are one row, which is written once', async () => {
+test('sessions of one kind are stored once, as one row', async () => {
   const over = countersOver();
   over.counters.add(kind('a.test'));
   over.counters.add(kind('a.test'));
   over.counters.add(kind('a.test', 'certificate-expired'));
   await over.counters.flush();
   await over.counters.flush();
-  assert.deepEqual(over.written, [
+  assert.deepEqual(over.stored, [
     [
       { ...kind('a.test'), sessions: 2 },
       { ...kind('a.test', 'certificate-expired'), sessions: 1 },
@@ -92,7 +92,7 @@ test('sessions of one kind are one row, which is written once', async () => {
   ]);
 });
 
-test('counts that could not be written are added to the next write', async () => {
+test('counts that could not be stored are part of the next write', async () => {
   const over = countersOver();
   over.isAway = true;
   over.counters.add(kind('a.test'));
@@ -100,18 +100,18 @@ test('counts that could not be written are added to the next write', async () =>
   over.isAway = false;
   over.counters.add(kind('a.test'));
   await over.counters.flush();
-  assert.deepEqual(over.written, [[{ ...kind('a.test'), sessions: 2 }]]);
+  assert.deepEqual(over.stored, [[{ ...kind('a.test'), sessions: 2 }]]);
 });
 
-test('many kinds are written at once, and memory stays bounded while writing fails', async () => {
+test('2,000 kinds are stored at once, and memory stays bounded while writes fail', async () => {
   const over = countersOver();
   for (let index = 0; index < 2_000; index++) over.counters.add(kind(`${index}.test`));
   await over.counters.flush();
-  assert.equal(over.written.flat().length, 2_000);
+  assert.equal(over.stored.flat().length, 2_000);
   over.isAway = true;
   for (let index = 0; index < 30_000; index++) over.counters.add(kind(`${index}.test`));
   await over.counters.flush();
   over.isAway = false;
   await over.counters.flush();
-  assert.equal(over.written.flat().length, 2_000 + 20_000);
+  assert.equal(over.stored.flat().length, 2_000 + 20_000);
 });

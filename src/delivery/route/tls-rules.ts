@@ -1,10 +1,10 @@
 /**
- * The TLS rules for the hosts of one route, collected before the first host is connected to; what
- * was learnt about TLS with mail servers (TlsMemory); and counts of the results (TlsCounters).
+ * Collects the TLS rules for the hosts of a route before the first connection, remembers which hosts support TLS
+ * (TlsMemory), and counts TLS results (TlsCounters).
  *
- * Costs little where nothing is published: the domain's MTA-STS policy is in memory after the first
- * lookup, and TLSA records are looked up only where DNSSEC authenticated the route (net/dns/mx.ts sets
- * `daneNames`). With a configured relay no policies of recipients' domains are applied.
+ * A domain without policies costs little: its MTA-STS result is in memory after the first lookup, and TLSA records
+ * are looked up only where DNSSEC authenticated the route (net/dns/mx.ts sets `daneNames`). With a configured relay,
+ * policies of recipient domains do not apply.
  */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
@@ -22,9 +22,9 @@ import {
 import { Sums } from '../../database/sums.ts';
 import type { TlsCount } from './transport-security-store.ts';
 
-/** What an attempt (delivery/attempt/attempt.ts) needs to know about TLS. */
+/** The TLS rules and callbacks for one attempt (delivery/attempt/attempt.ts). */
 export type TlsForAttempt = {
-  /** How each host of the route is to be reached. */
+  /** Returns the TLS rule for a host of the route. */
   ruleFor: (host: MxHost) => TlsRule;
   tlsMemory: TlsMemory;
   /** Called for every new session and every skipped host, with the result for TLS reports. */
@@ -39,10 +39,10 @@ export type TlsWanted = {
 
 type TlsRulesOptions = {
   resolver: Pick<Resolver, 'tlsa'>;
-  /** null: no policies are looked up, because a relay takes the mail. */
+  /** MTA-STS policies; null with a relay, where none are looked up. */
   policies: StsCache | null;
   counters: TlsCounters;
-  /** Of the mail servers. */
+  /** TCP port of the mail servers. */
   port: number;
   world: Pick<World, 'now' | 'monotonicMs'>;
 };
@@ -58,12 +58,12 @@ export class TlsRules {
     this.#memory = new TlsMemory(options.world);
   }
 
-  /** The domain's MTA-STS policy; a plain value when it is known. */
+  /** Returns the domain's MTA-STS policy, without a promise when it is in memory. */
   policyOf(destination: string): StsPolicy | null | Promise<StsPolicy | null> {
     return this.#options.policies?.of(destination) ?? null;
   }
 
-  /** A plain value, no promise, where no host can have TLSA records. */
+  /** Returns the rules for an attempt, without a promise when no host can have TLSA records. */
   forAttempt(route: Route, wanted: TlsWanted): TlsForAttempt | Promise<TlsForAttempt> {
     if (!mayHaveDane(route)) return this.#rules(wanted, null);
     const { resolver, port, world } = this.#options;
@@ -87,8 +87,8 @@ export class TlsRules {
   }
 
   /**
-   * After an attempt that failed because of TLS: the domain's current policy if it has changed, else
-   * null. RFC 8461 §5.1 asks for this check before a failure counts.
+   * Returns the domain's current policy if it has changed since the attempt, else null. RFC 8461 §5.1 requires this
+   * check before a TLS failure counts.
    */
   async newerPolicy({ destination, sts }: TlsWanted): Promise<{ sts: StsPolicy | null } | null> {
     const { policies } = this.#options;
@@ -115,9 +115,9 @@ async function findDaneOf(
 const REDUCED_FOR_MS = 3 * 24 * 3600_000;
 const BROKEN_FOR_MS = 10 * 60_000;
 const WORKED_FOR_MS = 3 * 24 * 3600_000;
-/** How long mail waits for a server that no longer offers TLS. */
-const HELD_FOR_MS = 3600_000;
-/** Beyond this the least recently updated ones are dropped. */
+/** Milliseconds that mail waits for a server that no longer offers TLS. */
+const REQUIRED_WHILE_FAILING_MS = 3600_000;
+/** Limit on hosts. Beyond it the least recently used are dropped. */
 const REMEMBERED_MAX = 10_000;
 
 type Known = {
@@ -136,12 +136,12 @@ const NOTHING: Known = {
 };
 
 /**
- * What was learnt about opportunistic TLS with mail servers: which need a small ClientHello, which
- * offer STARTTLS but fail it, and with which it has worked.
+ * Opportunistic TLS with each mail server: which servers need a small ClientHello, which offer STARTTLS but fail it,
+ * and which have used TLS successfully. One worker keeps it in memory.
  *
- * An attacker on the path can break a handshake. A server whose handshakes fail therefore gets plain text
- * for minutes only. Where TLS has worked within 3 days it is required: mail waits until TLS has failed for an
- * hour. This never relaxes a rule of net/tls/policy.ts. Kept in the memory of one worker.
+ * An attacker on the path can break a handshake. A server whose handshakes fail therefore gets plain text only for
+ * minutes. Where TLS worked in the last 3 days it is required: mail waits until TLS has failed for an hour. This
+ * never relaxes a rule of net/tls/policy.ts.
  */
 export class TlsMemory {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -151,7 +151,7 @@ export class TlsMemory {
     this.#world = world;
   }
 
-  /** @param reduced with a small ClientHello */
+  /** @param reduced the ClientHello was a small one */
   worked(host: string, { reduced }: { reduced: boolean }): void {
     const nowMs = this.#world.monotonicMs();
     const { reducedUntilMs } = this.#known(host);
@@ -163,7 +163,7 @@ export class TlsMemory {
     });
   }
 
-  /** The handshake failed, or STARTTLS was no longer offered. */
+  /** Records a failed handshake, or that STARTTLS was no longer offered. */
   failed(host: string): void {
     const nowMs = this.#world.monotonicMs();
     const known = this.#known(host);
@@ -173,21 +173,24 @@ export class TlsMemory {
     this.#hosts.set(host, { ...known, failingSinceMs: known.failingSinceMs ?? nowMs });
   }
 
-  /** The server fails with a ClientHello of the usual size. */
+  /** Returns whether the server needs a small ClientHello. Some fail with one of normal size. */
   needsReduced(host: string): boolean {
     return this.#known(host).reducedUntilMs > this.#world.monotonicMs();
   }
 
-  /** TLS failed within the last minutes. */
+  /** Returns whether TLS failed in the last 10 minutes. */
   isBroken(host: string): boolean {
     return this.#known(host).brokenUntilMs > this.#world.monotonicMs();
   }
 
-  /** TLS has worked lately and is required, so that breaking a handshake does not lead to plain text. */
+  /**
+   * Returns whether TLS is required because it worked recently. Without this, an attacker who breaks a handshake
+   * would get plain text.
+   */
   expectsTls(host: string): boolean {
     const nowMs = this.#world.monotonicMs();
     const { workedUntilMs, failingSinceMs } = this.#known(host);
-    return workedUntilMs > nowMs && nowMs - (failingSinceMs ?? nowMs) < HELD_FOR_MS;
+    return workedUntilMs > nowMs && nowMs - (failingSinceMs ?? nowMs) < REQUIRED_WHILE_FAILING_MS;
   }
 
   #known(host: string): Known {
@@ -195,12 +198,12 @@ export class TlsMemory {
   }
 }
 
-/** At this number of kinds the counts are written at once. */
+/** Limit on kinds of result. At this number the counts are stored at once. */
 const KINDS_MAX = 2_000;
 
 /**
- * Counts results of TLS sessions (RFC 8460) outside the path of an email: a crash loses the counts of
- * the last seconds.
+ * Counts results of TLS sessions (RFC 8460) in memory and stores the sums in the background. A crash loses the counts
+ * of the last seconds.
  */
 export class TlsCounters {
   readonly #sums: Sums<TlsCount>;
@@ -215,7 +218,7 @@ export class TlsCounters {
 
   add(kind: Omit<TlsCount, 'sessions'>): void {
     const isNew = this.#sums.add({ ...kind, sessions: 1 });
-    // Only at this number: while the database is unavailable the timer writes.
+    // `===`, not `>=`: while the database is unavailable only the timer retries.
     if (isNew && this.#sums.size === KINDS_MAX) void this.flush();
   }
 

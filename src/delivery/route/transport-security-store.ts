@@ -1,6 +1,6 @@
 /**
- * MTA-STS policies of recipients' domains, shared by all workers (net/tls/mta-sts.ts decides), and
- * counts of TLS sessions by day, domain and policy (RFC 8460).
+ * Stores MTA-STS policies of recipient domains for all workers (net/tls/mta-sts.ts applies them), and counts of TLS
+ * sessions by day, domain and policy (RFC 8460).
  */
 import type { Queryable } from '../../database/database.ts';
 import { GroupCommit } from '../../database/group-commit.ts';
@@ -89,7 +89,7 @@ select domain from mta_sts_policies
  order by fetched_at
  limit $1`;
 
-/** Domains that got mail recently and whose policy is a day old, oldest first. */
+/** Returns domains with mail in the last 30 days whose policy is a day old, oldest policy first. */
 export async function policiesToRenew(db: Queryable, limit: number): Promise<string[]> {
   return (await db.query<{ domain: string }>(TO_RENEW, [limit])).map(({ domain }) => domain);
 }
@@ -108,7 +108,7 @@ export type TlsCount = {
   sessions: number;
 };
 
-/** In one order, so that concurrent workers cannot deadlock. */
+/** Sorted, so that concurrent workers cannot deadlock. */
 const ADD_TLS_RESULTS = `
 insert into tls_results as r (day, domain, policy, result, sessions)
 select (app_now() at time zone 'UTC')::date, i.domain, i.policy, i.result, i.sessions
@@ -116,7 +116,7 @@ select (app_now() at time zone 'UTC')::date, i.domain, i.policy, i.result, i.ses
  order by 1, 2, 3, 4
 on conflict (day, domain, policy, result) do update set sessions = r.sessions + excluded.sessions`;
 
-/** Adds to today's counts; each kind at most once per call. */
+/** Adds to today's counts. Each kind may occur only once in a call. */
 export async function addTlsResults(db: Queryable, counts: readonly TlsCount[]): Promise<void> {
   await db.query({ name: 'add_tls_results', text: ADD_TLS_RESULTS }, [
     counts.map(({ domain }) => domain),
@@ -132,7 +132,7 @@ select day::text, domain, policy, result, sessions from tls_results
  order by day desc, domain, policy, sessions desc, result
  limit $3`;
 
-/** The counts of the last `days` days including today; newest first, at most `limit` rows. */
+/** Returns the counts of the last `days` days including today, newest first, at most `limit` rows. */
 export function readTlsResults(
   db: Queryable,
   { days, domain, limit }: { days: number; domain: string | null; limit: number },
@@ -140,7 +140,7 @@ export function readTlsResults(
   return db.query<TlsCount & { day: string }>(READ_TLS_RESULTS, [days, domain, limit]);
 }
 
-/** Sufficient for daily reports and a review of the last month. */
+/** Days; enough for daily reports and a review of the last month. */
 const KEPT_DAYS = 30;
 
 export const forgetTlsResults = forgetting(
