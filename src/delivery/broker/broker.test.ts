@@ -9,10 +9,10 @@ import { type ShapingSettings, USUAL_SHAPING } from '../shaping/settings.ts';
 const PROVIDER = 'receiver.test';
 const KEY = { provider: PROVIDER, source: '' };
 
-/** The broker with workers that record the messages that they receive and obey them. */
+/** A broker with workers that record the messages they receive and obey them. */
 class Scene {
   nowMs = 0;
-  readonly held = new Map<number, number>();
+  readonly inUse = new Map<number, number>();
   readonly received = new Map<number, BrokerMessage[]>();
   readonly broker: Broker;
 
@@ -40,7 +40,7 @@ class Scene {
   }
 
   free(worker: number, count = 1): void {
-    this.held.set(worker, this.heldBy(worker) - count);
+    this.inUse.set(worker, this.inUseBy(worker) - count);
     this.send(worker, { ...KEY, kind: 'free', count, unused: 0 });
   }
 
@@ -71,11 +71,11 @@ class Scene {
     }
   }
 
-  heldBy(worker: number): number {
-    return this.held.get(worker) ?? 0;
+  inUseBy(worker: number): number {
+    return this.inUse.get(worker) ?? 0;
   }
 
-  /** The last message of this kind that the worker received. */
+  /**  */
   last<Kind extends BrokerMessage['kind']>(worker: number, kind: Kind) {
     type Found = Extract<BrokerMessage, { kind: Kind }>;
     return this.received
@@ -90,55 +90,55 @@ class Scene {
   #received(worker: number, messages: readonly BrokerMessage[]): void {
     this.received.set(worker, [...(this.received.get(worker) ?? []), ...messages]);
     const grants = messages.filter(({ kind }) => kind === 'grant').length;
-    this.held.set(worker, this.heldBy(worker) + grants);
+    this.inUse.set(worker, this.inUseBy(worker) + grants);
   }
 }
 
-test('two connections at first, more as the receiver takes messages, never more than the limit', () => {
+test('a provider gets two connections, more as it accepts messages, and never more than the limit', () => {
   const scene = new Scene(5).join(1);
   scene.want(1, 10);
-  assert.equal(scene.heldBy(1), 2);
+  assert.equal(scene.inUseBy(1), 2);
   scene.grow(1);
-  assert.equal(scene.heldBy(1), 3);
+  assert.equal(scene.inUseBy(1), 3);
   scene.grow(100);
-  assert.equal(scene.heldBy(1), 5);
+  assert.equal(scene.inUseBy(1), 5);
 });
 
-test('a provider that answers one worker at once is known to the others, and to one that starts later', () => {
+test('every worker is notified of a provider that answers at once, even one that starts later', () => {
   const scene = new Scene(2).join(1, 2);
-  const says = (isPrompt: boolean, ...providers: string[]) =>
+  const report = (isPrompt: boolean, ...providers: string[]) =>
     scene.send(1, { kind: 'prompt', providers, isPrompt });
-  says(true, 'one.test');
-  says(true, 'two.test');
-  says(false, 'one.test');
+  report(true, 'one.test');
+  report(true, 'two.test');
+  report(false, 'one.test');
   scene.join(3);
-  const heard = (worker: number) =>
+  const promptOf = (worker: number) =>
     scene.received
       .get(worker)
       ?.flatMap((message) => (message.kind === 'prompt' ? message.providers : []));
-  assert.deepEqual([1, 2, 3].map(heard), [undefined, ['one.test', 'two.test'], ['two.test']]);
-  says(true, ...Array.from({ length: 3_000 }, (_, index) => `${index}.test`));
+  assert.deepEqual([1, 2, 3].map(promptOf), [undefined, ['one.test', 'two.test'], ['two.test']]);
+  report(true, ...Array.from({ length: 3_000 }, (_, index) => `${index}.test`));
   scene.join(4);
-  assert.equal(heard(4)?.length, 1_000, 'the newest');
+  assert.equal(promptOf(4)?.length, 1_000, 'the newest');
 });
 
-test('a limit holds for each of our addresses', () => {
+test('each source has its own limit', () => {
   const scene = new Scene(2).join(1);
   for (const source of ['198.51.100.1', '198.51.100.2']) {
     scene.send(1, { provider: PROVIDER, source, kind: 'want', count: 9, urgent: 0 });
   }
-  assert.equal(scene.heldBy(1), 4);
+  assert.equal(scene.inUseBy(1), 4);
 });
 
 test('a worker that starts later gets its share of the connections of the first one', () => {
   const scene = new Scene(6).join(1, 2);
   scene.want(1, 20);
   scene.grow();
-  assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [6, 0]);
+  assert.deepEqual([scene.inUseBy(1), scene.inUseBy(2)], [6, 0]);
   scene.want(2, 20);
   assert.equal(scene.last(1, 'pool')?.othersWait, true);
-  while (scene.asked(1) + scene.heldBy(1) > 6) scene.free(1);
-  assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [3, 3]);
+  while (scene.asked(1) + scene.inUseBy(1) > 6) scene.free(1);
+  assert.deepEqual([scene.inUseBy(1), scene.inUseBy(2)], [3, 3]);
   assert.deepEqual([scene.last(1, 'pool')?.share, scene.last(2, 'pool')?.share], [3, 3]);
 });
 
@@ -146,12 +146,12 @@ test('with a limit of one connection the workers use it alternately', () => {
   const scene = new Scene(1).join(1, 2);
   scene.want(1, 1);
   scene.want(2, 1);
-  assert.deepEqual([scene.heldBy(1), scene.heldBy(2), scene.asked(1)], [1, 0, 0]);
+  assert.deepEqual([scene.inUseBy(1), scene.inUseBy(2), scene.asked(1)], [1, 0, 0]);
   scene.pass(1_500);
   assert.equal(scene.asked(1), 1);
   scene.want(1, 1);
   scene.free(1);
-  assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [0, 1]);
+  assert.deepEqual([scene.inUseBy(1), scene.inUseBy(2)], [0, 1]);
   scene.pass(1_500);
   assert.equal(scene.asked(2), 1);
 });
@@ -162,10 +162,10 @@ test('the permits of a dead worker go to the others', () => {
   scene.grow();
   scene.want(2, 9);
   scene.broker.leave(1);
-  assert.equal(scene.heldBy(2), 4);
+  assert.equal(scene.inUseBy(2), 4);
 });
 
-test('when a receiver asks for fewer connections, those beyond the window are revoked', () => {
+test('when a provider asks for fewer connections, those beyond the window are revoked', () => {
   const scene = new Scene(8).join(1);
   scene.want(1, 20);
   scene.grow();
@@ -173,7 +173,7 @@ test('when a receiver asks for fewer connections, those beyond the window are re
   assert.equal(scene.asked(1), 4);
   assert.equal(scene.last(1, 'provider')?.reason, '421 too many');
   for (let time = 0; time < 4; time += 1) scene.free(1);
-  assert.equal(scene.heldBy(1), 4);
+  assert.equal(scene.inUseBy(1), 4);
 });
 
 test('a reply about the reputation of our address limits the provider to one message a minute', () => {
@@ -181,22 +181,22 @@ test('a reply about the reputation of our address limits the provider to one mes
   scene.want(1, 3);
   const pace = { messagesPerMinute: 1, forMs: 3600_000 };
   scene.send(1, { ...KEY, kind: 'slow', reason: '421 reputation', pace, openedForMs: null });
-  assert.equal(scene.asked(1), 2, 'what is open is asked back');
+  assert.equal(scene.asked(1), 2, 'open connections are revoked');
   assert.equal(scene.last(2, 'provider')?.state, 'slowed');
   assert.ok(scene.last(2, 'provider')!.waitMs > 0);
   scene.free(1, 2);
   scene.pass(59_000);
-  assert.equal(scene.heldBy(1), 0);
+  assert.equal(scene.inUseBy(1), 0);
   scene.pass(2_000);
-  assert.deepEqual([scene.heldBy(1), scene.last(1, 'grant')?.messagesMax], [1, 1]);
+  assert.deepEqual([scene.inUseBy(1), scene.last(1, 'grant')?.messagesMax], [1, 1]);
   scene.free(1);
   scene.pass(30_000);
-  assert.equal(scene.heldBy(1), 0);
+  assert.equal(scene.inUseBy(1), 0);
   scene.pass(3600_000);
   assert.equal(scene.last(2, 'provider')?.waitMs, 0);
 });
 
-test('a limit of messages per minute is kept over all connections', () => {
+test('all connections together keep a limit of messages per minute', () => {
   const limits = { connections: 10, messagesPerMinute: 120 };
   const scene = new Scene(10, { default: limits }).join(1);
   let messages = 0;
@@ -206,25 +206,25 @@ test('a limit of messages per minute is kept over all connections', () => {
     const grants = scene.received.get(1)?.filter((message) => message.kind === 'grant') ?? [];
     messages += grants.reduce((sum, { messagesMax }) => sum + messagesMax!, 0);
     scene.received.clear();
-    if (scene.heldBy(1) > 0) scene.free(1, scene.heldBy(1));
+    if (scene.inUseBy(1) > 0) scene.free(1, scene.inUseBy(1));
   }
   assert.ok(messages >= 110 && messages <= 122, `${messages} messages`);
 });
 
-test('new connections per minute have a limit of their own', () => {
+test('new connections per minute are limited', () => {
   const scene = new Scene(10, { default: { connections: 10, newConnectionsPerMinute: 60 } }).join(
     1,
   );
   scene.want(1, 10);
   scene.grow();
-  assert.equal(scene.heldBy(1), 1);
+  assert.equal(scene.inUseBy(1), 1);
   scene.pass(3_000);
-  assert.ok(scene.heldBy(1) <= 4);
+  assert.ok(scene.inUseBy(1) <= 4);
   scene.pass(10_000);
-  assert.equal(scene.heldBy(1), 10);
+  assert.equal(scene.inUseBy(1), 10);
 });
 
-test('a provider of which no host answers is suspended, longer each time, and one connection probes it', () => {
+test('a provider without an answer is suspended, longer each time, and one connection probes it', () => {
   const scene = new Scene(10).join(1, 2);
   scene.unreached();
   assert.equal(scene.last(2, 'provider'), undefined);
@@ -234,34 +234,34 @@ test('a provider of which no host answers is suspended, longer each time, and on
   assert.equal(scene.last(2, 'host')?.deadForMs, 60_000);
   scene.want(1, 5);
   scene.want(2, 5);
-  assert.deepEqual([scene.heldBy(1), scene.heldBy(2)], [0, 0]);
+  assert.deepEqual([scene.inUseBy(1), scene.inUseBy(2)], [0, 0]);
   scene.pass(60_250);
   assert.equal(scene.last(2, 'provider')?.waitMs, 0);
-  assert.equal(scene.heldBy(1) + scene.heldBy(2), 1);
+  assert.equal(scene.inUseBy(1) + scene.inUseBy(2), 1);
   scene.unreached();
   assert.equal(scene.last(1, 'provider')?.waitMs, 120_000);
   scene.free(1);
   for (let probe = 0; probe < 6; probe += 1) {
     scene.pass(scene.last(1, 'provider')!.waitMs + 250);
     scene.unreached();
-    scene.free(scene.heldBy(1) > 0 ? 1 : 2);
+    scene.free(scene.inUseBy(1) > 0 ? 1 : 2);
   }
   assert.equal(scene.last(1, 'provider')?.waitMs, 15 * 60_000);
   scene.reached();
   assert.equal(scene.last(2, 'provider')?.waitMs, 0);
   assert.equal(scene.last(2, 'host')?.deadForMs, 0);
-  assert.equal(scene.heldBy(1) + scene.heldBy(2), 2);
+  assert.equal(scene.inUseBy(1) + scene.inUseBy(2), 2);
 });
 
 test('urgent messages may connect to a suspended provider, one at a time', () => {
   const scene = new Scene(10).join(1);
   scene.unreached(2);
   scene.want(1, 3, 2);
-  assert.equal(scene.heldBy(1), 1);
+  assert.equal(scene.inUseBy(1), 1);
   scene.free(1);
-  assert.equal(scene.heldBy(1), 1);
+  assert.equal(scene.inUseBy(1), 1);
   scene.free(1);
-  assert.equal(scene.heldBy(1), 0);
+  assert.equal(scene.inUseBy(1), 0);
 });
 
 test('one unreachable server does not suspend a provider with others that answer', () => {
@@ -271,7 +271,7 @@ test('one unreachable server does not suspend a provider with others that answer
   assert.equal(scene.last(1, 'provider'), undefined);
 });
 
-test('a provider has the state that the table of transitions gives for what happens', () => {
+test("a provider's events lead to the states of the transition table", () => {
   const slow = { kind: 'slow', reason: '421 too many', pace: null, openedForMs: 0 } as const;
   const complained = (scene: Scene): void => scene.send(1, { ...KEY, ...slow });
   const recovered = (scene: Scene): void => {
@@ -319,18 +319,18 @@ test('for any sequence of events the limit holds, and every worker gets a connec
       fc.array(step, { maxLength: 60 }),
       (limit, steps) => {
         const scene = new Scene(limit).join(1, 2, 3, 4);
-        const total = (): number => [1, 2, 3, 4].reduce((sum, one) => sum + scene.heldBy(one), 0);
+        const total = (): number => [1, 2, 3, 4].reduce((sum, one) => sum + scene.inUseBy(one), 0);
         for (const one of steps) {
           apply(scene, one);
           assert.ok(total() <= limit, `${total()} of ${limit} after ${one.kind}`);
         }
-        // All want some and give back what they are asked for, a message at a time.
+        // All workers want connections and return those that are revoked, one message at a time.
         const fed = new Set<number>();
         for (let second = 0; second < 20; second += 1) {
           for (const each of [1, 2, 3, 4]) {
             scene.want(each, 1);
-            if (scene.heldBy(each) > 0) fed.add(each);
-            if (scene.heldBy(each) > 0 && scene.last(each, 'yield')) scene.free(each);
+            if (scene.inUseBy(each) > 0) fed.add(each);
+            if (scene.inUseBy(each) > 0 && scene.last(each, 'yield')) scene.free(each);
           }
           scene.pass(1_000);
           assert.ok(total() <= limit);
@@ -347,10 +347,10 @@ function apply(scene: Scene, one: Step): void {
       scene.want(one.worker, 2);
       break;
     case 'give':
-      if (scene.heldBy(one.worker) > 0) scene.free(one.worker);
+      if (scene.inUseBy(one.worker) > 0) scene.free(one.worker);
       break;
     case 'die':
-      scene.held.delete(one.worker);
+      scene.inUse.delete(one.worker);
       scene.broker.leave(one.worker);
       scene.join(one.worker);
       break;
@@ -372,13 +372,13 @@ function apply(scene: Scene, one: Step): void {
   }
 }
 
-/** A broker of which only the clock is seen. */
+/** A broker that only counts its ticks. */
 function clockOf(tickWithinMs: number) {
   const broker = { tickWithinMs, ticks: 0, tick: () => void (broker.ticks += 1) };
   return { broker, ticks: new BrokerTimer(broker) };
 }
 
-/** Quarters of a second, one after the other: a timer may set the next. */
+/** Passes quarters of a second one by one, because a timer may set the next. */
 function pass(quarters: number): void {
   for (let quarter = 0; quarter < quarters; quarter += 1) mock.timers.tick(250);
 }
@@ -398,7 +398,7 @@ test('the broker has a timer only while something is due', () => {
   }
 });
 
-test('a nearer event moves the timer forward', () => {
+test('an earlier event moves the timer forward', () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const { broker, ticks } = clockOf(10_000);
@@ -412,7 +412,7 @@ test('a nearer event moves the timer forward', () => {
   }
 });
 
-test('without mail, or after its end, the broker has no timer', () => {
+test('the broker has no timer without mail or after its stop', () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     const { broker, ticks } = clockOf(Infinity);

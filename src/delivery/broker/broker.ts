@@ -1,17 +1,16 @@
 /**
- * Grants connections to the workers of one machine, because a provider counts the connections of all
- * of them together. Bookkeeping with a clock, no I/O; it runs in the supervisor, or in the only worker.
+ * Grants connections to the workers of one machine, because a provider counts the connections of all of them
+ * together. The broker does no I/O; it runs in the supervisor, or in the only worker.
  *
- * Guarantees: no more permits are granted than the limit of (our address, provider); a waiting worker
- * gets connections whatever the others hold (idle ones are closed for it, busy ones are shared out); the
- * permits of a dead worker become free. Reusing an open connection sends no message: workers report
- * only opening, closing and growth.
+ * Guarantees: the permits of a source at a provider never exceed the limit. A waiting worker gets connections even
+ * when the others have them all: they close idle ones and share busy ones. The permits of a dead worker become free.
+ * Workers report only opening, closing and growth, so reusing a connection sends no message.
  */
 import type { World } from '../../lib/world.ts';
 import type { BrokerPool } from './pool.ts';
 import { BrokerProvider } from './provider.ts';
 import type { BrokerMessage, HostMessage, ProviderStatus, WorkerMessage } from './messages.ts';
-import { GroupRooms } from './room.ts';
+import { GroupCapacities } from './room.ts';
 import { limitsOf, type ShapingSettings } from '../shaping/settings.ts';
 import { Uplink, type UplinkChange } from '../outage/uplink.ts';
 
@@ -19,28 +18,28 @@ type BrokerOptions = {
   settings: ShapingSettings;
   world: Pick<World, 'monotonicMs' | 'random'>;
   send: (worker: number, messages: readonly BrokerMessage[]) => void;
-  /** Our own uplink is down, or up again: for the log. */
+  /** Called when the uplink goes down or is up again, for the log. */
   onUplink?: (change: UplinkChange) => void;
-  /** A provider may have changed, and not because our own uplink is down: for the log. */
+  /** Called when a provider may have changed, except while the uplink is down. For the log. */
   onProvider?: (change: ProviderStatus) => void;
 };
 
 export const BROKER_TICK_MS = 250;
 const FORGET_EVERY_MS = 10_000;
-/** A provider without mail is kept for this time, with the number of connections that it accepted. */
+/** Milliseconds that a provider without mail is kept, with the number of connections that it accepted. */
 const FORGET_AFTER_MS = 3600_000;
-/** Beyond this, providers without mail are forgotten at once: they start with few connections again. */
+/** Beyond this number, providers without mail are dropped at once. They start with few connections again. */
 const PROVIDERS_MAX = 20_000;
-/** What a worker that joins is told at once, the newest. */
+/** Limit on the prompt providers that a joining worker is notified of. The newest are kept. */
 const PROMPT_MAX = 1_000;
 
 export class Broker {
   readonly #options: BrokerOptions;
   readonly #providers = new Map<string, BrokerProvider>();
-  readonly #rooms = new GroupRooms();
+  readonly #capacities = new GroupCapacities();
   readonly #workers = new Set<number>();
   readonly #watched = new Set<BrokerProvider>();
-  /** Those that gave a session at once, the newest last. */
+  /** Providers that gave a session at once, the newest last. */
   readonly #prompt = new Set<string>();
   readonly #uplink: Uplink;
   #outbox = new Map<number, BrokerMessage[]>();
@@ -52,8 +51,8 @@ export class Broker {
   }
 
   /**
-   * Adds a worker that is ready to receive. It receives outages of all providers, and which of them answer at once,
-   * whether or not it has mail for them.
+   * Adds a worker that is ready to receive. It is notified of all outages and prompt providers, whether or not it has
+   * mail for them.
    */
   join(worker: number): void {
     this.#workers.add(worker);
@@ -90,7 +89,7 @@ export class Broker {
     this.#flush();
   }
 
-  /** In how many milliseconds `tick` is to be called; Infinity: not before the next message. */
+  /** Milliseconds until `tick` must be called; Infinity: not before the next message. */
   get tickWithinMs(): number {
     if (this.#watched.size > 0 || this.#uplink.isSuspect) return BROKER_TICK_MS;
     return this.#providers.size > 0 ? FORGET_EVERY_MS : Infinity;
@@ -130,7 +129,9 @@ export class Broker {
     this.#serve(provider);
   }
 
-  /** From a worker that may not know yet that our uplink is down. */
+  /**
+   * Forwards an unreachable address. The worker may not know yet that the uplink is down, so the time is capped then.
+   */
   #hostDied(worker: number, { address, deadForMs }: HostMessage): void {
     const longestMs = this.#uplink.isDown ? this.#options.settings.uplink.retryMs : Infinity;
     this.#notify({ kind: 'host', address, deadForMs: Math.min(deadForMs, longestMs) }, worker);
@@ -144,7 +145,7 @@ export class Broker {
     const shortMs = isDown ? this.#uplink.suspensionMs(provider.key) : null;
     const failure = { addresses, reason, phase, suspensionMs: shortMs };
     if (provider.failed(failure)) return this.#suspend(provider);
-    // The worker skips them for minutes, but one connection is to probe when the suspension ends.
+    // The worker skips the addresses for minutes, but one connection must probe when the suspension ends.
     const deadForMs = provider.outage.suspendedForMs || shortMs;
     if (deadForMs === null) return;
     for (const address of addresses) this.#notify({ kind: 'host', address, deadForMs });
@@ -153,14 +154,14 @@ export class Broker {
   #noAnswer(worker: number, provider: string): void {
     this.#uplink.noAnswer(provider);
     this.#checkUplink();
-    // Again, because a worker may have been started since.
+    // Sent again, because the worker may have started since.
     if (this.#uplink.isDown) {
       const { failedForMs } = this.#uplink;
       this.#enqueue(worker, { kind: 'uplink', isDown: true, failedForMs });
     }
   }
 
-  /** Our uplink may be found down: what is suspended since the last answer is to be probed soon. */
+  /** Shortens the suspensions of the phase when the uplink goes down, so that probes come soon. */
   #checkUplink(): void {
     if (!this.#uplink.goesDown()) return;
     const { failed, phase, failedForMs } = this.#uplink;
@@ -173,7 +174,7 @@ export class Broker {
     this.#notifyUplink({ isDown: true, failedForMs });
   }
 
-  /** The first answer ends it: no receiver had an outage meanwhile. */
+  /** Records an answer. If the uplink was down, this ends it, and the failures of its phase no longer count. */
   #answered(answering: string): void {
     const { isDown, phase, failedForMs } = this.#uplink;
     const failed = isDown ? [...this.#uplink.failed] : [];
@@ -210,12 +211,12 @@ export class Broker {
     this.#serve(provider);
   }
 
-  /** Revokes all open connections: they were granted without a message rate. */
+  /** Revokes all open connections, because they were granted without a message rate. */
   #recall(provider: BrokerProvider): void {
     for (const pool of provider.pools.values()) while (pool.kept > 0) this.#takeBack(pool);
   }
 
-  /** Grants what may be granted, then revokes connections where shares are unequal. */
+  /** Grants all permits that the limits allow, then revokes connections where shares are unequal. */
   #serve(provider: BrokerProvider): void {
     for (const pool of provider.pools.values()) {
       while (this.#grantOne(provider, pool));
@@ -238,12 +239,12 @@ export class Broker {
     pool.newConnections?.take(1, nowMs);
     pool.grant(worker);
     this.#enqueue(worker, { kind: 'grant', ...pool.key, messagesMax });
-    // The next message may have to wait for long: the workers defer their mail.
+    // The next message may wait long, so the workers defer their mail.
     if (messagesMax !== null && provider.waitMs > 0) this.#notifyProvider(provider);
     return true;
   }
 
-  /** Revokes connections: those beyond the window, and those that other workers need. */
+  /** Revokes connections beyond the window, and those that other workers need. */
   #redistribute(provider: BrokerProvider, pool: BrokerPool): void {
     const window = provider.windowOf(pool);
     for (let excess = pool.kept - window; excess > 0; excess -= 1) this.#takeBack(pool);
@@ -275,7 +276,7 @@ export class Broker {
     if (isPrompt) this.#notify({ kind: 'prompt', providers }, from);
   }
 
-  /** Sends a message to all workers, except the one that it came from. */
+  /** Queues a message for all workers except its sender. */
   #notify(message: BrokerMessage, from?: number): void {
     for (const worker of this.#workers) if (worker !== from) this.#enqueue(worker, message);
   }
@@ -286,7 +287,10 @@ export class Broker {
     else this.#outbox.set(worker, [message]);
   }
 
-  /** Called last, when the state is consistent: a worker in this process may answer at once. */
+  /**
+   * Sends the queued messages. Called last, because a worker in this process may answer at once, and the state must
+   * be consistent then.
+   */
   #flush(): void {
     const outbox = this.#outbox;
     this.#outbox = new Map();
@@ -297,8 +301,8 @@ export class Broker {
     let provider = this.#providers.get(key);
     if (!provider) {
       const limits = limitsOf(this.#options.settings, key);
-      const roomOf = this.#rooms.join(key, limits.connections);
-      provider = new BrokerProvider(key, limits, { ...this.#options, roomOf });
+      const capacityOf = this.#capacities.join(key, limits.connections);
+      provider = new BrokerProvider(key, limits, { ...this.#options, capacityOf });
       this.#providers.set(key, provider);
     }
     return provider;
@@ -311,7 +315,7 @@ export class Broker {
     for (const [key, provider] of this.#providers) {
       if (!provider.isForgettable || provider.usedAtMs >= beforeMs) continue;
       this.#providers.delete(key);
-      this.#rooms.leave(key);
+      this.#capacities.leave(key);
     }
   }
 
@@ -320,7 +324,7 @@ export class Broker {
   }
 }
 
-/** Calls the broker's `tick` while anything depends on time; without mail there are no calls. */
+/** Calls the broker's `tick` while its state depends on time. Without mail it calls nothing. */
 export class BrokerTimer {
   readonly #broker: Pick<Broker, 'tick' | 'tickWithinMs'>;
   #timer: NodeJS.Timeout | undefined;
@@ -330,7 +334,7 @@ export class BrokerTimer {
     this.#broker = broker;
   }
 
-  /** To be called after every message to the broker. */
+  /** Sets the timer. Call it after every message to the broker. */
   schedule(): void {
     const withinMs = this.#broker.tickWithinMs;
     if (withinMs >= this.#setForMs) return;

@@ -1,71 +1,78 @@
 /**
- * The messages between workers and the broker of their machine (broker.ts).
+ * The messages between the workers and the broker of a machine (broker.ts).
  *
- * A permit is the right to have one connection from one of our addresses to one provider. Messages
- * between two running processes arrive in order and are not lost; the permits of a process that dies
- * become free. Times are durations, because two processes share no clock.
+ * A permit allows one connection from one source to one provider. Messages between two running processes arrive in
+ * order and are not lost. When a process dies, its permits become free. Times are durations, because the processes
+ * share no clock.
  */
 import type { ProviderState } from '../shaping/provider-state.ts';
 
-/** `source`: our address, `''` for the system's choice. */
+/** `source` is a local address, or `''` for the system's choice. */
 export type PoolKey = { provider: string; source: string };
 
 export type WorkerMessage =
-  /** The number of connections needed changed by `count`; `urgent` of all are needed despite an outage. */
+  /**
+   * The number of connections that the worker needs changed by `count`. `urgent` of all are needed despite an outage.
+   */
   | (PoolKey & { kind: 'want'; count: number; urgent: number })
-  /** Connections were closed; `unused`: messages of their allowance that they did not carry. */
+  /** The worker closed `count` connections. `unused` is the part of their message allowance that they did not use. */
   | (PoolKey & { kind: 'free'; count: number; unused: number })
-  /** Messages that the provider accepted while all connections were busy: the window may grow. */
+  /** The provider accepted `count` messages while all connections were busy, so the window may grow. */
   | (PoolKey & { kind: 'took'; count: number })
   /**
-   * The receiver asked for fewer connections. `pace`: the message rate is limited, too. `openedForMs`: the age of
-   * the connection that was refused; null: the reply came on an open session.
+   * The provider asked for fewer connections. `pace` also limits the message rate. `openedForMs` is the age of the
+   * connection that was refused; null: the reply came on an open session.
    */
   | (PoolKey & { kind: 'slow'; reason: string; pace: Pace | null; openedForMs: number | null })
-  /** A server of the provider answered. */
+  /** A server of the provider answered a connection. */
   | { kind: 'reached'; provider: string; address: string }
   /** An attempt reached none of the provider's hosts. */
   | { kind: 'unreached'; provider: string; addresses: readonly string[]; reason: string }
   | (PromptMessage & { isPrompt: boolean })
-  /** A server of the provider replied on an open session; sent now and then. */
+  /** A server of the provider replied on an open session. Each worker sends at most one a second. */
   | { kind: 'answered'; provider: string }
-  /** The servers of a domain could not be looked up; `provider`: its last known one, or the domain. */
+  /** DNS did not resolve the mail servers of a domain. `provider` is its last known provider, or the domain. */
   | { kind: 'unresolved'; provider: string }
   | HostMessage;
 
 type Pace = { messagesPerMinute: number; forMs: number };
 
-/** The address does not answer and is skipped for `deadForMs`; 0: it answers again. */
+/** The address does not answer, so workers skip it for `deadForMs`; 0: it answers again. */
 export type HostMessage = { kind: 'host'; address: string; deadForMs: number };
 
-/** Attempts at these providers get a session at once, or do not any more. Sent when that changes for a worker. */
+/** Attempts at these providers get a session at once, or no longer do. A worker sends it when that changes. */
 type PromptMessage = { kind: 'prompt'; providers: readonly string[] };
 
 export type BrokerMessage =
-  /** One connection may be opened; `messagesMax` null: no limit besides the usual. */
+  /** The worker may open one connection. `messagesMax` null: no limit besides the configured one. */
   | (PoolKey & { kind: 'grant'; messagesMax: number | null })
-  /** `count` connections are to be closed as soon as their message is done. */
+  /** The worker must close `count` connections, each after its current message. */
   | (PoolKey & { kind: 'yield'; count: number })
   /**
-   * `share`: connections that this worker may count on; `window`: those of the machine. `othersWait`: other workers
-   * wait for one, so idle ones are to be closed.
+   * `share` is the worker's fair part of the connections, and `window` the limit for the machine. `othersWait`: other
+   * workers wait for a connection, so the worker closes idle ones.
    */
   | (PoolKey & { kind: 'pool'; share: number; window: number; othersWait: boolean })
   | (ProviderStatus & { kind: 'provider' })
-  /** Another worker got sessions at once. That they are slow, each worker finds out for itself. */
+  /**
+   * Another worker got sessions at once. The broker does not forward the opposite: each worker finds out for itself.
+   */
   | PromptMessage
-  /** Our own uplink is down, or up again (delivery/outage/uplink.ts). `failedForMs`: how long no server had answered. */
+  /**
+   * The uplink went down or is up again (delivery/outage/uplink.ts). `failedForMs`: milliseconds without an answer
+   * from any server.
+   */
   | { kind: 'uplink'; isDown: boolean; failedForMs: number }
   | HostMessage;
 
 export type ProviderStatus = {
   provider: string;
-  /** `suspended`: no server has answered since the first suspension. */
+  /** `suspended` lasts until a server answers, through all probes. */
   state: ProviderState;
-  /** About how long the provider stays slowed, or until the next probe; 0: it is open, or a probe is due. */
+  /** Approximate milliseconds until the provider recovers or is probed; 0: it is open, or a probe is due. */
   forMs: number;
-  /** How long no message may start: the provider is suspended, or limited to a message rate. */
+  /** Milliseconds for which no message may start, because the provider is suspended or limited to a message rate. */
   waitMs: number;
-  /** Why it is suspended or slowed, one sentence. */
+  /** Reason for the state, one sentence; null: it is open. */
   reason: string | null;
 };

@@ -1,55 +1,55 @@
 /**
- * The connections from one of our addresses to one provider, and how the workers of the machine share them: a new one goes
- * to the worker with the fewest, and a worker with more gives some back to one that waits.
+ * The connections from one source to one provider, shared by the workers of a machine. A new connection goes to the
+ * waiting worker with the fewest. A worker with more returns some to a worker that waits.
  */
 import type { BrokerMessage, PoolKey } from './messages.ts';
-import type { GroupRoom } from './room.ts';
+import type { GroupCapacity } from './room.ts';
 import type { TokenBucket } from './token-bucket.ts';
 import type { Window } from './window.ts';
 
 type Share = Pick<Extract<BrokerMessage, { kind: 'pool' }>, 'share' | 'window' | 'othersWait'>;
 
-/** What one worker has of the pool, and wants. */
-type Member = {
+/** The permits that one worker has and wants. */
+type PoolWorker = {
   inUse: number;
   wanted: number;
-  /** Of these, the ones that are wanted despite an outage. */
+  /** The part of `wanted` that is needed despite an outage. */
   urgent: number;
-  /** When it began to wait without a connection. */
+  /** Monotonic time at which the worker began to wait without a connection. */
   waitingSinceMs: number;
-  /** Connections that it was told to return and has not returned yet. */
+  /** Connections that it was asked to return and has not returned yet. */
   yielding: number;
   lastSent: Share;
 };
 
-/** A worker without any connection waits this long before a busy one is taken from another. */
+/** Milliseconds that a worker waits without any connection before another worker returns a busy one. */
 const WAITING_FOR_MS = 1_000;
 
 export class BrokerPool {
   readonly key: PoolKey;
   readonly window: Window;
   readonly newConnections: TokenBucket | null;
-  readonly #workers = new Map<number, Member>();
-  readonly #room: GroupRoom;
+  readonly #workers = new Map<number, PoolWorker>();
+  readonly #capacity: GroupCapacity;
   #inUse = 0;
 
   constructor(
     key: PoolKey,
-    parts: { window: Window; newConnections: TokenBucket | null; room: GroupRoom },
+    parts: { window: Window; newConnections: TokenBucket | null; capacity: GroupCapacity },
   ) {
     this.key = key;
     this.window = parts.window;
     this.newConnections = parts.newConnections;
-    this.#room = parts.room;
+    this.#capacity = parts.capacity;
   }
 
   get inUse(): number {
     return this.#inUse;
   }
 
-  /** How many permits the pool may have, of its window and of the room of its group. */
+  /** Limit on permits of the pool: its window, or less when the capacity of its group is smaller. */
   get limit(): number {
-    return Math.min(this.window.size, this.#room.limitOf(this.#inUse));
+    return Math.min(this.window.size, this.#capacity.limitOf(this.#inUse));
   }
 
   get waiting(): number {
@@ -60,35 +60,41 @@ export class BrokerPool {
     return this.#yielding > 0;
   }
 
-  /** Permits that are not to be returned. */
+  /** Permits in use that no worker was asked to return. */
   get kept(): number {
     return this.#inUse - this.#yielding;
   }
 
   wants(worker: number, { count, urgent }: { count: number; urgent: number }, nowMs: number): void {
-    const member = this.#worker(worker);
-    if (member.wanted === 0) member.waitingSinceMs = nowMs;
-    member.wanted = Math.max(0, member.wanted + count);
-    member.urgent = Math.min(urgent, member.wanted);
+    const entry = this.#worker(worker);
+    if (entry.wanted === 0) entry.waitingSinceMs = nowMs;
+    entry.wanted = Math.max(0, entry.wanted + count);
+    entry.urgent = Math.min(urgent, entry.wanted);
   }
 
   freed(worker: number, count: number, nowMs: number): void {
-    const member = this.#worker(worker);
-    const given = Math.min(count, member.inUse);
-    member.yielding = Math.max(0, member.yielding - given);
-    this.#count(member, -given);
-    if (member.inUse === 0) member.waitingSinceMs = nowMs;
+    const entry = this.#worker(worker);
+    const given = Math.min(count, entry.inUse);
+    entry.yielding = Math.max(0, entry.yielding - given);
+    this.#count(entry, -given);
+    if (entry.inUse === 0) entry.waitingSinceMs = nowMs;
   }
 
-  /** The worker's process has ended, with all its connections. @returns whether it had a part of the pool */
+  /**
+   * Frees the permits of a worker whose process has ended.
+   * @returns whether the worker had an entry
+   */
   leave(worker: number): boolean {
-    const member = this.#workers.get(worker);
-    if (!member) return false;
-    this.#count(member, -member.inUse);
+    const entry = this.#workers.get(worker);
+    if (!entry) return false;
+    this.#count(entry, -entry.inUse);
     return this.#workers.delete(worker);
   }
 
-  /** The worker that gets the next connection; null: none waits. Among equals the one that waits longest. */
+  /**
+   * Returns the worker that gets the next connection, or null when none waits. Among workers with equally many, the
+   * one that has waited longest comes first.
+   */
   next({ isUrgent }: { isUrgent: boolean }): number | null {
     const waiting = [...this.#workers].filter(
       ([, { wanted, urgent }]) => (isUrgent ? urgent : wanted) > 0,
@@ -100,13 +106,16 @@ export class BrokerPool {
   }
 
   grant(worker: number): void {
-    const member = this.#worker(worker);
-    member.wanted -= 1;
-    member.urgent = Math.max(0, member.urgent - 1);
-    this.#count(member, 1);
+    const entry = this.#worker(worker);
+    entry.wanted -= 1;
+    entry.urgent = Math.max(0, entry.urgent - 1);
+    this.#count(entry, 1);
   }
 
-  /** Whether a worker waits that has far fewer connections than another one, or none for long. */
+  /**
+   * Returns whether a waiting worker has at least 2 connections fewer than another, or has had none for
+   * WAITING_FOR_MS.
+   */
   isUnfair(nowMs: number): boolean {
     const waiting = [...this.#workers.values()].filter(({ wanted }) => wanted > 0);
     const fewest = Math.min(...waiting.map(({ inUse }) => inUse));
@@ -117,14 +126,17 @@ export class BrokerPool {
     return most - fewest >= 2 || (waitsLong && most > 0);
   }
 
-  /** Takes a connection from the worker that has most. @returns the worker; null: all are to be returned already */
+  /**
+   * Marks a connection of the worker with the most as to be returned.
+   * @returns the worker; null: all connections are to be returned already
+   */
   takeBack(): number | null {
     const richest = this.#richest();
     if (richest) richest[1].yielding += 1;
     return richest?.[0] ?? null;
   }
 
-  /** The shares that changed since the last call, by worker. Workers that have and want nothing are forgotten. */
+  /** Returns the shares that changed since the last call, by worker. Drops workers that have and want nothing. */
   changedShares(window: number): [worker: number, Share][] {
     const free = Math.max(0, window - this.#inUse);
     const fair = Math.floor(window / Math.max(1, this.#workers.size));
@@ -147,24 +159,24 @@ export class BrokerPool {
     return this.#sum(({ yielding }) => yielding);
   }
 
-  #worker(worker: number): Member {
-    let member = this.#workers.get(worker);
-    if (!member) {
+  #worker(worker: number): PoolWorker {
+    let entry = this.#workers.get(worker);
+    if (!entry) {
       const lastSent = { share: 0, window: 0, othersWait: false };
-      member = { inUse: 0, wanted: 0, urgent: 0, waitingSinceMs: 0, yielding: 0, lastSent };
-      this.#workers.set(worker, member);
+      entry = { inUse: 0, wanted: 0, urgent: 0, waitingSinceMs: 0, yielding: 0, lastSent };
+      this.#workers.set(worker, entry);
     }
-    return member;
+    return entry;
   }
 
-  #count(member: Member, permits: number): void {
-    this.#room.changed(this.#inUse, this.#inUse + permits);
+  #count(entry: PoolWorker, permits: number): void {
+    this.#capacity.changed(this.#inUse, this.#inUse + permits);
     this.#inUse += permits;
-    member.inUse += permits;
+    entry.inUse += permits;
   }
 
-  /** The worker that has most, less what was taken back from it. */
-  #richest(): [number, Member] | undefined {
+  /** Returns the worker with the most connections that it was not asked to return. */
+  #richest(): [number, PoolWorker] | undefined {
     return [...this.#workers]
       .filter(([, { inUse, yielding }]) => inUse > yielding)
       .toSorted(
@@ -172,9 +184,9 @@ export class BrokerPool {
       )[0];
   }
 
-  #sum(of: (member: Member) => number): number {
+  #sum(of: (entry: PoolWorker) => number): number {
     let total = 0;
-    for (const member of this.#workers.values()) total += of(member);
+    for (const entry of this.#workers.values()) total += of(entry);
     return total;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * One provider as the broker knows it: its state (delivery/shaping/provider-state.ts), a pool for each of our addresses, whether any
- * of its servers answers (delivery/outage/outage.ts), and its message rate.
+ * The broker's state of one provider: its named state (shaping/provider-state.ts), a pool for each source, its outage
+ * (delivery/outage/outage.ts), and its message rate.
  */
 import {
   PROVIDER_TRANSITIONS,
@@ -11,7 +11,7 @@ import { nextState } from '../../lib/state-machine.ts';
 import type { World } from '../../lib/world.ts';
 import type { ProviderStatus, WorkerMessage } from './messages.ts';
 import { BrokerPool } from './pool.ts';
-import type { GroupRoom } from './room.ts';
+import type { GroupCapacity } from './room.ts';
 import { type Failure, Outage } from '../outage/outage.ts';
 import type { ProviderLimits, ShapingSettings } from '../shaping/settings.ts';
 import { TokenBucket } from './token-bucket.ts';
@@ -22,11 +22,11 @@ type Pacing = { bucket: TokenBucket; untilMs: number; isAskedFor: boolean };
 type ProviderContext = {
   settings: ShapingSettings;
   world: Pick<World, 'monotonicMs' | 'random'>;
-  /** What the provider's group may have from one of our addresses. */
-  roomOf: (source: string) => GroupRoom;
+  /** Returns the capacity of the provider's group for a source. */
+  capacityOf: (source: string) => GroupCapacity;
 };
 
-/** Shorter waits are no state: the deliveries wait in the memory of their workers. */
+/** Shorter waits are not reported as a state; the deliveries wait in the memory of their workers. */
 const WAIT_MIN_MS = 1_500;
 
 export class BrokerProvider {
@@ -39,7 +39,7 @@ export class BrokerProvider {
   #pacing: Pacing | null;
   #complaint: string | null = null;
   usedAtMs: number;
-  /** Whether the workers were last notified that no message may start. */
+  /** True when the last notification to the workers said that no message may start. */
   isWaitKnown = false;
 
   constructor(key: string, limits: ProviderLimits, context: ProviderContext) {
@@ -47,7 +47,7 @@ export class BrokerProvider {
     this.limits = limits;
     this.#context = context;
     this.outage = new Outage(context.settings.suspension, context.world);
-    this.#pacing = this.#usualPacing();
+    this.#pacing = this.#configuredPacing();
     this.usedAtMs = this.#nowMs();
   }
 
@@ -64,7 +64,7 @@ export class BrokerProvider {
         {
           window: new Window(connections, this.#context.settings.recovery),
           newConnections: this.#bucketOf(newConnectionsPerMinute),
-          room: this.#context.roomOf(source),
+          capacity: this.#context.capacityOf(source),
         },
       );
       this.pools.set(source, pool);
@@ -80,7 +80,7 @@ export class BrokerProvider {
     return this.#state === 'suspended' || this.#isPaced ? 1 : pool.limit;
   }
 
-  /** How many messages a new connection may carry now; null: no limit of its own; 0: it has to wait. */
+  /** Takes the message allowance of a new connection; null: no limit of its own; 0: the connection has to wait. */
   allow(): number | null {
     if (this.#pacing === null) return null;
     return this.#pacing.bucket.take(this.limits.messagesPerConnection, this.#nowMs());
@@ -90,7 +90,7 @@ export class BrokerProvider {
     this.#pacing?.bucket.giveBack(unused);
   }
 
-  /** @returns whether the provider gets less from now on */
+  /** @returns whether the provider gets fewer connections or messages from now on */
   complained({ source, reason, pace, openedForMs }: Complaint): boolean {
     const nowMs = this.#nowMs();
     this.#complaint = reason;
@@ -105,16 +105,22 @@ export class BrokerProvider {
     return true;
   }
 
-  /** Messages were taken while all connections were busy. @returns whether the state changed */
+  /**
+   * Grows the window by messages accepted while all connections were busy.
+   * @returns whether the state changed
+   */
   took(source: string, count: number): boolean {
     this.pool(source).window.grow(count, this.#nowMs());
     return this.#recover();
   }
 
-  /** Ends the message rate that the provider asked for when its time is up. @returns whether it ended */
+  /**
+   * Ends the message rate that the provider asked for when its time is up.
+   * @returns whether the rate ended
+   */
   expire(): boolean {
     if (this.#pacing === null || this.#nowMs() < this.#pacing.untilMs) return false;
-    this.#pacing = this.#usualPacing();
+    this.#pacing = this.#configuredPacing();
     this.#restartWindows();
     this.#recover();
     return true;
@@ -127,7 +133,7 @@ export class BrokerProvider {
     return begins;
   }
 
-  /** @returns whether that ends the outage */
+  /** @returns whether the answer ends the outage */
   answered(address: string): boolean {
     if (!this.outage.answered(address)) return false;
     // After an outage the servers may accept less than before.
@@ -136,13 +142,13 @@ export class BrokerProvider {
     return true;
   }
 
-  /** Our uplink was down in this phase: nothing in it was an outage of the provider. */
+  /** Undoes the failures of a phase in which the uplink was down, because they were not the provider's. */
   takeBack(phase: number): void {
     this.outage.takeBack(phase);
     if (this.#state === 'suspended' && !this.outage.isOngoing) this.#reopen();
   }
 
-  /** Whether time alone may change what is allowed. */
+  /** True while the passing of time alone may change what is allowed. */
   get dependsOnTime(): boolean {
     return this.#waiting > 0 || this.isWaitKnown || this.#isPaced;
   }
@@ -180,7 +186,7 @@ export class BrokerProvider {
     return this.#pacing?.isAskedFor === true;
   }
 
-  /** It has fewer connections or messages than usual because of a reply. */
+  /** True while a reply limits the provider below its configured limits. */
   get #asksForLess(): boolean {
     return this.#isPaced || [...this.pools.values()].some(({ window }) => !window.isWhole);
   }
@@ -204,7 +210,7 @@ export class BrokerProvider {
     for (const { window } of this.pools.values()) window.restart();
   }
 
-  #usualPacing(): Pacing | null {
+  #configuredPacing(): Pacing | null {
     const bucket = this.#bucketOf(this.limits.messagesPerMinute);
     return bucket && { bucket, untilMs: Infinity, isAskedFor: false };
   }

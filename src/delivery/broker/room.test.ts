@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Broker } from './broker.ts';
-import { GroupRooms } from './room.ts';
+import { GroupCapacities } from './room.ts';
 import { USUAL_SHAPING } from '../shaping/settings.ts';
 
 const LIMIT = 4;
 
-/** A worker that wants many connections to hosts, and how many it was granted at each. */
+/** A broker with one worker that wants many connections to each host, and the number granted to each. */
 function demand(hosts: readonly string[]): { broker: Broker; granted: Map<string, number> } {
   const granted = new Map<string, number>();
   const broker = new Broker({
@@ -27,17 +27,17 @@ function demand(hosts: readonly string[]): { broker: Broker; granted: Map<string
   return { broker, granted };
 }
 
-test('hosts below one domain share its connections, and each has one however many others have', () => {
+test('hosts below one domain share its connections, and each always gets one', () => {
   const { granted } = demand(['mx1.hoster.test', 'mx2.hoster.test', 'mx3.hoster.test']);
   assert.deepEqual([...granted.values()], [LIMIT, 1, 1]);
 });
 
-test('hosts of different domains do not share', () => {
+test('hosts of different domains do not share connections', () => {
   const { granted } = demand(['mx1.one.test', 'mx1.two.test', 'tenant.herokuapp.com']);
   assert.deepEqual([...granted.values()], [LIMIT, LIMIT, LIMIT]);
 });
 
-test('what a host returns is granted to another host of the domain', () => {
+test('connections that a host returns go to another host of the domain', () => {
   const { broker, granted } = demand(['mx1.hoster.test', 'mx2.hoster.test']);
   const key = { provider: 'mx1.hoster.test', source: '' };
   broker.receive(1, [{ ...key, kind: 'want', count: -10, urgent: 0 }]);
@@ -46,13 +46,13 @@ test('what a host returns is granted to another host of the domain', () => {
   assert.equal(granted.get('mx2.hoster.test'), 3);
 });
 
-test('the rooms of a domain are forgotten with its last host', () => {
-  const rooms = new GroupRooms();
-  const first = rooms.join('mx1.hoster.test', LIMIT)('');
-  assert.equal(rooms.join('mx2.hoster.test', LIMIT)(''), first);
-  rooms.leave('mx1.hoster.test');
-  assert.equal(rooms.join('mx3.hoster.test', LIMIT)(''), first);
-  rooms.leave('mx2.hoster.test');
-  rooms.leave('mx3.hoster.test');
-  assert.notEqual(rooms.join('mx1.hoster.test', LIMIT)(''), first);
+test('the capacities of a domain are dropped with its last host', () => {
+  const capacities = new GroupCapacities();
+  const first = capacities.join('mx1.hoster.test', LIMIT)('');
+  assert.equal(capacities.join('mx2.hoster.test', LIMIT)(''), first);
+  capacities.leave('mx1.hoster.test');
+  assert.equal(capacities.join('mx3.hoster.test', LIMIT)(''), first);
+  capacities.leave('mx2.hoster.test');
+  capacities.leave('mx3.hoster.test');
+  assert.notEqual(capacities.join('mx1.hoster.test', LIMIT)(''), first);
 });

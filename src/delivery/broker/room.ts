@@ -1,24 +1,24 @@
 /**
- * The connections that all hosts of one registrable domain may have together, from one of our addresses:
- * a hoster counts those to all of its servers.
+ * The connections that all hosts of one registrable domain may have together, from one source. A hoster counts
+ * connections to all of its servers.
  *
- * Anybody can have a name below such a domain, so the room never keeps a host from its first connection:
- * what is shared are the connections beyond it.
+ * Anyone can create a name below such a domain, so every host may always have its first connection. The hosts share
+ * only the connections beyond that.
  */
 import { groupOf } from '../../net/providers.ts';
 
-export class GroupRoom {
+export class GroupCapacity {
   readonly #max: number;
-  /** Connections beyond the first of each host. */
+  /** Connections in use beyond the first of each host. */
   #used = 0;
 
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** How many connections a host may have that has `out` of them. */
-  limitOf(out: number): number {
-    return Math.max(1, out) + Math.max(0, this.#max - 1 - this.#used);
+  /** Returns how many connections a host may have that has `inUse` now. */
+  limitOf(inUse: number): number {
+    return Math.max(1, inUse) + Math.max(0, this.#max - 1 - this.#used);
   }
 
   changed(from: number, to: number): void {
@@ -26,29 +26,32 @@ export class GroupRoom {
   }
 }
 
-export class GroupRooms {
-  readonly #groups = new Map<string, { members: number; rooms: Map<string, GroupRoom> }>();
+export class GroupCapacities {
+  readonly #groups = new Map<string, { providers: number; bySource: Map<string, GroupCapacity> }>();
 
-  /** Adds a provider to its group. @returns the rooms of the group, by our address */
-  join(provider: string, connectionsMax: number): (source: string) => GroupRoom {
+  /**
+   * Adds a provider to its group.
+   * @returns a function from a source to the capacity that the group shares there
+   */
+  join(provider: string, connectionsMax: number): (source: string) => GroupCapacity {
     const name = groupOf(provider);
     const group = this.#groups.get(name) ?? {
-      members: 0,
-      rooms: new Map<string, GroupRoom>(),
+      providers: 0,
+      bySource: new Map<string, GroupCapacity>(),
     };
     this.#groups.set(name, group);
-    group.members += 1;
+    group.providers += 1;
     return (source) => {
-      const room = group.rooms.get(source) ?? new GroupRoom(connectionsMax);
-      group.rooms.set(source, room);
-      return room;
+      const capacity = group.bySource.get(source) ?? new GroupCapacity(connectionsMax);
+      group.bySource.set(source, capacity);
+      return capacity;
     };
   }
 
-  /** The provider, without connections, is forgotten. */
+  /** Removes a provider without connections from its group. */
   leave(provider: string): void {
     const name = groupOf(provider);
     const group = this.#groups.get(name);
-    if (group && (group.members -= 1) === 0) this.#groups.delete(name);
+    if (group && (group.providers -= 1) === 0) this.#groups.delete(name);
   }
 }

@@ -1,4 +1,4 @@
-/** A rate per minute. A burst is one second's worth of tokens, and at least one token. */
+/** A token bucket with a rate per minute. It holds tokens for one second, and at least one. */
 export class TokenBucket {
   readonly perMinute: number;
   #tokens: number;
@@ -6,7 +6,7 @@ export class TokenBucket {
 
   constructor(perMinute: number, nowMs: number) {
     this.perMinute = perMinute;
-    this.#tokens = this.#most;
+    this.#tokens = this.#capacity;
     this.#atMs = nowMs;
   }
 
@@ -15,7 +15,7 @@ export class TokenBucket {
     return this.#tokens >= 1 ? 0 : ((1 - this.#tokens) / this.perMinute) * 60_000;
   }
 
-  /** @returns how many tokens were taken: up to `max`, 0 when none is available */
+  /** @returns the number of tokens taken: up to `max`, 0 when none is available */
   take(max: number, nowMs: number): number {
     this.#refill(nowMs);
     const taken = Math.min(max, Math.floor(this.#tokens));
@@ -24,21 +24,21 @@ export class TokenBucket {
   }
 
   giveBack(count: number): void {
-    this.#tokens = Math.min(this.#most, this.#tokens + count);
+    this.#tokens = Math.min(this.#capacity, this.#tokens + count);
   }
 
-  /** Without tokens: the first message waits, too. */
+  /** Takes all tokens, so the first message waits, too. */
   empty(): void {
     this.#tokens = 0;
   }
 
-  get #most(): number {
+  get #capacity(): number {
     return Math.max(1, this.perMinute / 60);
   }
 
   #refill(nowMs: number): void {
     const added = ((nowMs - this.#atMs) / 60_000) * this.perMinute;
-    this.#tokens = Math.min(this.#most, this.#tokens + added);
+    this.#tokens = Math.min(this.#capacity, this.#tokens + added);
     this.#atMs = nowMs;
   }
 }

@@ -11,7 +11,7 @@ function grown(limit: number): Window {
   return window;
 }
 
-test('a new receiver gets two connections, and one more with each message', () => {
+test('a new provider gets two connections, and one more with each message', () => {
   const window = new Window(5, USUAL_SHAPING.recovery);
   const sizes = [window.size];
   for (let message = 0; message < 5; message += 1) {
@@ -22,7 +22,7 @@ test('a new receiver gets two connections, and one more with each message', () =
   assert.equal(new Window(1, USUAL_SHAPING.recovery).size, 1);
 });
 
-test('a receiver that reports too many connections gets half, once per complaint, and at least one', () => {
+test('a provider that reports too many connections gets half, once per complaint, and at least one', () => {
   const window = grown(20);
   assert.equal(window.shrink(0), true);
   assert.equal(window.shrink(100), false);
@@ -31,10 +31,10 @@ test('a receiver that reports too many connections gets half, once per complaint
   assert.equal(window.size, 1);
 });
 
-test('a new connection that is refused counts, however soon after the last complaint', () => {
+test('a refused new connection counts, even right after another complaint', () => {
   const window = grown(20);
   window.shrink(1_000, 50);
-  assert.equal(window.shrink(1_040, 60), false, 'it was begun before');
+  assert.equal(window.shrink(1_040, 60), false, 'it was opened before the complaint');
   assert.equal(window.shrink(1_040, 20), true);
   assert.equal(window.size, 5);
 });
@@ -52,7 +52,7 @@ test('after a pause connections grow one by one up to the number that was too ma
   assert.deepEqual([window.size, window.isWhole], [10, true]);
 });
 
-test('a number that is too many again is tried less often each time', () => {
+test('a number that is too many again is tried after a longer wait each time', () => {
   const window = grown(10);
   const tries: number[] = [];
   window.shrink(0);

@@ -1,23 +1,23 @@
 /**
- * The number of connections that a receiver accepts from one of our addresses. It grows with each message taken while
- * all connections are busy, halves when the receiver complains, and recovers slowly.
+ * The number of connections that a provider accepts from one source. It grows with each message accepted while all
+ * connections are busy, halves when the provider complains, and recovers slowly.
  *
- * The window remembers the number that was too many. It grows up to that number and reaches it only after a
- * wait, which doubles with each further complaint. Otherwise the window would oscillate around the number.
+ * The window remembers the smallest number that was too many. It grows to just below that number, and reaches it only
+ * after a wait that doubles with each further complaint. Otherwise the window would oscillate around the number.
  */
 import { type RecoveryRules, START_CONNECTIONS } from '../shaping/settings.ts';
 
-/** Complaints on several connections within this time count once. */
+/** Complaints on several connections within this time count as one. */
 const SAME_COMPLAINT_MS = 2_000;
 const TRY_AGAIN_MAX_MS = 3600_000;
-/** A complaint this long after the last starts with the first waiting time again. */
+/** A complaint this long after the previous one restarts the wait at its first value. */
 const REMEMBERED_MS = 6 * 3600_000;
 
 export class Window {
   size: number;
   readonly #limit: number;
   readonly #rules: RecoveryRules;
-  /** The smallest number that was too many; Infinity: none is known. */
+  /** The smallest number that was too many; Infinity: none was. */
   #tooMany = Infinity;
   #tryAgainAfterMs: number;
   #tryAgainAtMs = 0;
@@ -36,12 +36,15 @@ export class Window {
     return this.#tooMany === Infinity;
   }
 
-  /** Milliseconds until the number that was too many is tried again; 0: no number was too many. */
+  /** Milliseconds until the window may reach the number that was too many; 0: no number was. */
   slowedForMs(nowMs: number): number {
     return this.isWhole ? 0 : Math.max(1, this.#tryAgainAtMs - nowMs);
   }
 
-  /** @param count messages taken while all connections were busy. @returns whether it grew */
+  /**
+   * @param count messages accepted while all connections were busy
+   * @returns whether the window grew
+   */
   grow(count: number, nowMs: number): boolean {
     if (nowMs < this.#growAtMs) return false;
     const mayTryAll = nowMs >= this.#tryAgainAtMs;
@@ -55,10 +58,10 @@ export class Window {
   }
 
   /**
-   * The receiver complained. A refused new connection is about the present number, however soon after
-   * the last complaint; other complaints may be about the number before.
-   * @param openedForMs how long ago the connection was begun that is refused; null: another reply
-   * @returns whether it shrank
+   * Halves the window after a complaint. A refused new connection counts if it was opened after the previous
+   * complaint. Other complaints within SAME_COMPLAINT_MS may be about the number before, so they do not count.
+   * @param openedForMs age of the refused connection; null: the complaint was another reply
+   * @returns whether the window shrank
    */
   shrink(nowMs: number, openedForMs: number | null = null): boolean {
     const sinceLastMs = nowMs - this.#complainedAtMs;
@@ -74,7 +77,7 @@ export class Window {
     return true;
   }
 
-  /** After an outage the server may accept less than before. */
+  /** Returns to the first number, because a server may accept less after an outage. */
   restart(): void {
     this.size = Math.min(this.size, START_CONNECTIONS);
   }

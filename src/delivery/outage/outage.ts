@@ -1,18 +1,17 @@
 /**
- * Whether no server of a provider answers. Then the provider is suspended, for longer each time, and
- * after each suspension one connection probes whether the outage is over.
+ * Tracks whether any server of a provider answers. A provider without an answer is suspended, for longer each time.
+ * After each suspension one connection probes whether the outage is over.
  *
- * A provider that is known by name has many servers, so it is an outage only when none of them has
- * answered for a while. One dead server among others is skipped by its address
- * (delivery/shaping/connections.ts).
+ * A known provider has many servers, so it is an outage only when none of them has answered for a while. One dead
+ * server among others is skipped by its address (delivery/shaping/connections.ts).
  *
- * While our own uplink is down (uplink.ts), suspensions are short and constant, and what was counted in that phase is taken
- * back at its end.
+ * While the uplink is down (uplink.ts), suspensions are short and constant. When it is up again, the failures of that
+ * phase no longer count.
  */
 import type { World } from '../../lib/world.ts';
 import type { SuspensionRules } from '../shaping/settings.ts';
 
-/** A provider with a server that answered this recently is not suspended. */
+/** A provider is not suspended if one of its servers answered within this time. */
 const ANSWER_COUNTS_FOR_MS = 10 * 60_000;
 const ADDRESSES_MAX = 100;
 const JITTER = 0.15;
@@ -21,10 +20,10 @@ type Counts = {
   failures: number;
   suspensions: number;
   suspendedUntilMs: number;
-  /** From the first suspension to the first answer. */
+  /** True from the first suspension to the first answer. */
   isProbing: boolean;
   reason: string | null;
-  /** When each address last answered, unless it has failed since. */
+  /** The last answer of each address that has not failed since. */
   answeredAtMs: Map<string, number>;
 };
 
@@ -32,7 +31,7 @@ export type Failure = {
   addresses: readonly string[];
   reason: string;
   phase: number;
-  /** While our uplink is down: how long a suspension is. */
+  /** Milliseconds of a suspension while the uplink is down; null: it is up. */
   suspensionMs: number | null;
 };
 
@@ -47,7 +46,7 @@ export class Outage {
     reason: null,
     answeredAtMs: new Map(),
   };
-  /** As it was before the first failure of the phase. */
+  /** The counts before the first failure of the phase. */
   #before: (Counts & { phase: number }) | null = null;
   /** Addresses that have not answered since the last answer of any server. */
   readonly #silent = new Set<string>();
@@ -65,7 +64,7 @@ export class Outage {
     return Math.max(0, this.#now.suspendedUntilMs - this.#world.monotonicMs());
   }
 
-  /** Suspended now, or no server has answered since: one connection at a time. */
+  /** True until a server answers after a suspension. Only one connection is allowed meanwhile. */
   get isOngoing(): boolean {
     return this.#now.isProbing;
   }
@@ -85,18 +84,18 @@ export class Outage {
       this.#now.answeredAtMs.delete(address);
       if (this.#silent.size < ADDRESSES_MAX) this.#silent.add(address);
     }
-    const isOver = this.#now.failures >= this.#rules.afterFailures && !this.#answersSomewhere();
-    if (!isOver || this.suspendedForMs > 0) return false;
+    const isOut = this.#now.failures >= this.#rules.afterFailures && !this.#answersSomewhere();
+    if (!isOut || this.suspendedForMs > 0) return false;
     const { longestMs, firstMs } = this.#rules;
-    const usualMs = Math.min(longestMs, firstMs * 2 ** this.#now.suspensions);
-    this.#suspendFor(Math.min(usualMs, suspensionMs ?? Infinity));
+    const backoffMs = Math.min(longestMs, firstMs * 2 ** this.#now.suspensions);
+    this.#suspendFor(Math.min(backoffMs, suspensionMs ?? Infinity));
     this.#now.suspensions += 1;
     this.#now.isProbing = true;
     this.#now.reason = reason;
     return true;
   }
 
-  /** Our uplink is down: a suspension that began in this phase ends after this time at the latest. */
+  /** Shortens a suspension that began in this phase, in which the uplink is down, to at most `forMs`. */
   shorten(forMs: number, phase: number): void {
     const { suspendedUntilMs } = this.#now;
     const isOfPhase = this.#before?.phase === phase;
@@ -104,13 +103,13 @@ export class Outage {
     if (this.suspendedForMs > forMs) this.#suspendFor(forMs);
   }
 
-  /** Our uplink was down in this phase: nothing in it was an outage of the provider. */
+  /** Restores the counts before the phase, because the uplink was down in it. */
   takeBack(phase: number): void {
     if (this.#before?.phase === phase) this.#now = this.#before;
     this.#before = null;
   }
 
-  /** @returns whether that ends the outage */
+  /** @returns whether the answer ends the outage */
   answered(address: string): boolean {
     const { answeredAtMs, isProbing } = this.#now;
     answeredAtMs.delete(address);
@@ -122,7 +121,7 @@ export class Outage {
     return isProbing;
   }
 
-  /** The addresses that may be connected to again, after `answered` or `takeBack`. */
+  /** Returns the addresses that workers may connect to again, after `answered` or `takeBack`. */
   forgetSilent(): readonly string[] {
     const silent = this.silentAddresses;
     this.#silent.clear();

@@ -1,9 +1,12 @@
-/** What this worker remembers of mail servers for minutes or days: which did not answer, and which take no announced message. */
+/**
+ * A worker's memory of mail servers for minutes or days: which do not answer, and which refuse messages with a
+ * declared size.
+ */
 import type { World } from '../../lib/world.ts';
 
 const REMEMBERED_MAX = 10_000;
 
-/** Facts about hosts or addresses that hold for a while. Beyond the limit the oldest are dropped. */
+/** Hosts or addresses for which a fact holds for a limited time. Beyond the limit the oldest are dropped. */
 export class Remembered {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #untilMs = new Map<string, number>();
@@ -21,7 +24,7 @@ export class Remembered {
     this.#untilMs.delete(oldest!);
   }
 
-  /** The remaining time; 0: it does not hold any more. */
+  /** Returns the remaining milliseconds; 0: the fact no longer holds. */
   forMs(host: string): number {
     const untilMs = this.#untilMs.get(host);
     if (untilMs === undefined) return 0;

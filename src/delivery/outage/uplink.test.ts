@@ -7,9 +7,9 @@ import type { UplinkChange } from './uplink.ts';
 
 const { noAnswerMs, retryMs } = USUAL_SHAPING.uplink;
 const WORKER = 1;
-const RECEIVERS = ['mx.one.test', 'mx.two.test', 'mx.three.test'];
+const PROVIDERS = ['mx.one.test', 'mx.two.test', 'mx.three.test'];
 
-/** The broker with two workers, and what it sent to the first. */
+/** A broker with two workers, and the messages that it sent to the first. */
 class Scene {
   nowMs = 0;
   readonly received: BrokerMessage[] = [];
@@ -81,12 +81,12 @@ function addressOf(provider: string): string {
   return `address of ${provider}`;
 }
 
-/** Receivers that have answered, and none of which answers now. */
+/** An uplink that is down: all providers answered before, and none does now. */
 function downScene(): Scene {
   const scene = new Scene();
-  scene.answer(...RECEIVERS);
+  scene.answer(...PROVIDERS);
   scene.pass(1_000);
-  scene.fail(...RECEIVERS, ...RECEIVERS);
+  scene.fail(...PROVIDERS, ...PROVIDERS);
   scene.pass(noAnswerMs);
   assert.equal(scene.isDown, true);
   return scene;
@@ -94,19 +94,19 @@ function downScene(): Scene {
 
 test('an answer that crosses the first failures does not hide that the uplink is down', () => {
   const scene = new Scene();
-  scene.answer(...RECEIVERS);
+  scene.answer(...PROVIDERS);
   scene.pass(1_000);
-  scene.fail(...RECEIVERS);
+  scene.fail(...PROVIDERS);
   scene.pass(500);
   scene.answer('mx.one.test');
   scene.pass(noAnswerMs + 1_000);
   assert.ok(scene.isDown);
 });
 
-test('when no receiver answers any more, the uplink is down, once the last answer is some time ago', () => {
+test('when no provider answers any more for a while, the uplink is down', () => {
   const scene = new Scene();
-  scene.answer(...RECEIVERS);
-  scene.fail(...RECEIVERS);
+  scene.answer(...PROVIDERS);
+  scene.fail(...PROVIDERS);
   assert.equal(scene.broker.tickWithinMs, BROKER_TICK_MS);
   scene.pass(noAnswerMs - BROKER_TICK_MS);
   assert.equal(scene.isDown, false);
@@ -115,18 +115,18 @@ test('when no receiver answers any more, the uplink is down, once the last answe
   assert.ok(scene.received.some((one) => one.kind === 'uplink' && one.isDown));
 });
 
-test('while any receiver answers, even on an open session, the uplink is not down', () => {
+test('while any provider answers, even on an open session, the uplink is not down', () => {
   const scene = new Scene();
-  scene.answer(...RECEIVERS, 'mx.good.test');
+  scene.answer(...PROVIDERS, 'mx.good.test');
   for (let round = 0; round < 20; round += 1) {
-    scene.fail(...RECEIVERS, `mx.dead${round}.test`);
+    scene.fail(...PROVIDERS, `mx.dead${round}.test`);
     scene.pass(noAnswerMs / 2);
     scene.broker.receive(2, [{ kind: 'answered', provider: 'mx.good.test' }]);
   }
   assert.deepEqual(scene.changes, []);
 });
 
-test('neither one receiver nor any number of names below one domain means that the uplink is down', () => {
+test('one failing provider, or many names below one domain, do not mean that the uplink is down', () => {
   const scene = new Scene();
   scene.answer('mx.one.test', 'mx.good.test');
   scene.pass(noAnswerMs);
@@ -136,7 +136,7 @@ test('neither one receiver nor any number of names below one domain means that t
   assert.deepEqual(scene.changes, []);
 });
 
-test('strangers’ receivers that have never answered do not mean that the uplink is down', () => {
+test('providers that never answered do not mean that the uplink is down', () => {
   const scene = new Scene();
   scene.answer('mx.good.test');
   scene.pass(noAnswerMs);
@@ -144,10 +144,10 @@ test('strangers’ receivers that have never answered do not mean that the uplin
   scene.pass(noAnswerMs);
   assert.deepEqual(scene.changes, []);
   scene.fail('mx.good.test');
-  assert.equal(scene.isDown, true, 'with one that has answered before');
+  assert.equal(scene.isDown, true, 'one more that has answered before is enough');
 });
 
-test('after a start without an uplink, three receivers without an answer suffice', () => {
+test('after a start, three failing providers mean that the uplink is down', () => {
   const scene = new Scene();
   scene.pass(noAnswerMs);
   scene.fail('mx.one.test', 'mx.two.test');
@@ -156,47 +156,51 @@ test('after a start without an uplink, three receivers without an answer suffice
   assert.equal(scene.isDown, true, 'a domain that DNS cannot resolve counts as well');
 });
 
-test('while the uplink is down suspensions are short, those that began in it and later ones', () => {
+test('while the uplink is down, running and new suspensions are short', () => {
   const scene = downScene();
-  for (const provider of RECEIVERS) {
+  for (const provider of PROVIDERS) {
     assert.equal(scene.suspendedForMs(provider), retryMs);
-    assert.equal(scene.deadForMs(provider), retryMs, 'the address is tried then, too');
+    assert.equal(
+      scene.deadForMs(provider),
+      retryMs,
+      'its address is skipped no longer than the provider',
+    );
   }
   for (let probe = 0; probe < 8; probe += 1) {
     scene.pass(retryMs + BROKER_TICK_MS);
     assert.equal(scene.suspendedForMs('mx.one.test'), 0);
     scene.fail('mx.one.test');
-    assert.equal(scene.suspendedForMs('mx.one.test'), retryMs, 'no wait grows');
+    assert.equal(scene.suspendedForMs('mx.one.test'), retryMs, 'the wait does not grow');
   }
 });
 
-test('while the uplink is down an address that does not answer is skipped only briefly', () => {
+test('while the uplink is down, an address that does not answer is skipped only briefly', () => {
   const scene = downScene();
   const address = addressOf('mx.one.test');
   scene.broker.receive(2, [{ kind: 'host', address, deadForMs: 120_000 }]);
   assert.equal(scene.deadForMs('mx.one.test'), retryMs);
 });
 
-test('the first answer ends all suspensions of that time, and what was counted in it', () => {
+test('the first answer ends all suspensions of the phase and resets its counts', () => {
   const scene = downScene();
   scene.pass(retryMs + 1_000);
-  scene.fail(...RECEIVERS);
+  scene.fail(...PROVIDERS);
   scene.answer('mx.other.test');
   assert.equal(scene.isDown, false);
   assert.equal(scene.changes.at(-1)!.failedForMs, noAnswerMs + retryMs + 1_000);
-  for (const provider of RECEIVERS) {
+  for (const provider of PROVIDERS) {
     assert.equal(scene.suspendedForMs(provider), 0);
     assert.equal(scene.deadForMs(provider), 0);
   }
   scene.fail('mx.one.test');
-  assert.equal(scene.suspendedForMs('mx.one.test'), 0, 'a single failure again');
+  assert.equal(scene.suspendedForMs('mx.one.test'), 0, 'one failure does not suspend');
   scene.fail('mx.one.test');
   assert.equal(scene.suspendedForMs('mx.one.test'), USUAL_SHAPING.suspension.firstMs);
 });
 
-test('a receiver that had an outage before the uplink went down still has it afterwards', () => {
+test("a provider's outage from before the uplink went down continues afterwards", () => {
   const scene = new Scene();
-  scene.answer(...RECEIVERS);
+  scene.answer(...PROVIDERS);
   for (let failure = 0; failure < 2; failure += 1) scene.fail('mx.dead.test');
   scene.pass(USUAL_SHAPING.suspension.firstMs + 1_000);
   scene.fail('mx.dead.test');
@@ -204,14 +208,18 @@ test('a receiver that had an outage before the uplink went down still has it aft
   const restMs = scene.suspendedForMs('mx.dead.test')!;
   assert.equal(restMs, 2 * USUAL_SHAPING.suspension.firstMs);
   scene.pass(noAnswerMs);
-  scene.fail('mx.dead.test', ...RECEIVERS);
+  scene.fail('mx.dead.test', ...PROVIDERS);
   assert.equal(scene.isDown, true);
-  assert.equal(scene.suspendedForMs('mx.dead.test'), restMs - noAnswerMs, 'it is not shortened');
+  assert.equal(
+    scene.suspendedForMs('mx.dead.test'),
+    restMs - noAnswerMs,
+    'the suspension is not shortened',
+  );
   scene.answer('mx.one.test');
   assert.equal(scene.suspendedForMs('mx.dead.test'), restMs - noAnswerMs);
 });
 
-test('a receiver that has not failed is tried at once although the uplink is held to be down', () => {
+test('a provider that has not failed is tried at once while the uplink counts as down', () => {
   const scene = downScene();
   scene.want('mx.good.test');
   assert.equal(scene.granted('mx.good.test'), 1);
@@ -219,7 +227,7 @@ test('a receiver that has not failed is tried at once although the uplink is hel
   assert.equal(scene.isDown, false);
 });
 
-test('thousands of dead receivers are probed a few at a time, and do not delay the probes of others', () => {
+test('thousands of dead providers are probed a few at a time, without delaying the probes of others', () => {
   const scene = downScene();
   for (let name = 0; name < 2_000; name += 1) scene.fail(`mx.dead${name}.test`);
   scene.pass(retryMs + BROKER_TICK_MS);
@@ -228,9 +236,9 @@ test('thousands of dead receivers are probed a few at a time, and do not delay t
   assert.ok(scene.suspendedForMs('mx.dead1.test')! > retryMs);
 });
 
-test('an address that fails while its provider is suspended already is skipped no longer than that', () => {
+test('an address of a suspended provider is skipped no longer than the suspension lasts', () => {
   const scene = new Scene();
-  scene.answer(...RECEIVERS);
+  scene.answer(...PROVIDERS);
   scene.fail('mx.one.test', 'mx.one.test');
   const address = addressOf('mx.one.test');
   scene.broker.receive(2, [{ kind: 'host', address, deadForMs: 120_000 }]);

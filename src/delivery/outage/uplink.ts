@@ -1,14 +1,14 @@
 /**
- * Whether this machine's own connection to the internet is down: then no mail server anywhere answers, and
- * none of the receivers is at fault. `Uplink` decides it in the broker, `UplinkView` is what a worker knows.
+ * Decides whether this machine's own connection to the internet is down, so that no mail server answers and no
+ * provider is at fault. `Uplink` decides in the broker; `UplinkView` is a worker's copy.
  *
- * It is down when, since the last answer of any server, attempts at several unrelated receivers got none, and that
- * answer is some time ago. The first answer from anywhere ends it. An answer is a greeting or another reply; a
- * connection that is accepted and closed is none, because firewalls and proxies do that, too.
+ * The uplink is down when attempts at several unrelated providers got no answer since the last answer of any server,
+ * and that answer is older than `noAnswerMs`. The first answer from any server ends it. A greeting or another reply
+ * is an answer. A connection that is accepted and closed is not, because firewalls and proxies do that, too.
  *
- * Strangers can provide as many dead receivers as they like, so the state only ever shortens waits: no receiver
- * is suspended that would not be suspended anyway, each for a short and constant time, and one that has not
- * failed is tried at once. A wrong decision therefore delays nobody's mail, and his next answer ends it.
+ * Anyone can provide many dead servers, so the state only ever shortens waits. It suspends only providers that would
+ * be suspended anyway, each for a short and constant time. A provider that has not failed is tried at once. A wrong
+ * decision therefore delays no mail, and the next answer corrects it.
  */
 import type { World } from '../../lib/world.ts';
 import { groupOf } from '../../net/providers.ts';
@@ -17,31 +17,31 @@ import type { UplinkRules } from '../shaping/settings.ts';
 
 type Clock = Pick<World, 'monotonicMs'>;
 
-/** Receivers that have answered before and do not now, which suffice for the decision. */
+/** Providers that answered before and fail now: this many are enough for the decision. */
 const KNOWN_GROUPS_MIN = 2;
-/** With one of these, or while none has ever answered: receivers without an answer in all. */
+/** With one such provider, or while none has ever answered: failing providers in total. */
 const GROUPS_MIN = 3;
 const PROVIDERS_MAX = 20_000;
 /**
- * Messages of several workers cross: an answer that comes so soon after the first failure may be older than it. Providers
- * that are suspended already do not fail again, so the failures would be missing for good.
+ * Messages of several workers cross. An answer this soon after the first failure may be older than that failure. If
+ * it cleared the failures, they would be missing for good, because suspended providers do not fail again.
  */
 const CROSSED_MS = 1_000;
-/** While it is down, there are at most this many probes a second of those that have answered before, and of others. */
+/** While the uplink is down: probes per second of providers that answered before, and as many of the others. */
 const PROBES_PER_S = 4;
 
 export class Uplink {
   readonly #rules: UplinkRules;
   readonly #clock: Clock;
-  /** Providers that have answered; the longest ago are dropped. */
+  /** Providers that have answered, the oldest answer first. */
   readonly #known = new Set<string>();
-  /** Providers without an answer since the last answer of any. */
+  /** Providers that failed since the last answer of any provider. */
   readonly #failed = new Set<string>();
   #knownFailed = 0;
-  /** Their registrable domains, and whether a provider of each has answered before. */
+  /** The registrable domains of `#failed`, and whether a provider of each has answered before. */
   readonly #groups = new Map<string, boolean>();
   #failedSinceMs = Infinity;
-  /** At first the start: what fails before anything could answer says nothing. */
+  /** Initially the start of the process. */
   #answeredAtMs: number;
   #phase = 0;
   #isDown = false;
@@ -56,12 +56,14 @@ export class Uplink {
     return this.#isDown;
   }
 
-  /** The number of the time between two answers: failures of one phase have one cause, if the uplink is down. */
+  /**
+   * Number of the phase, the time between two answers. If the uplink is down, all failures of a phase have one cause.
+   */
   get phase(): number {
     return this.#phase;
   }
 
-  /** Since the first failure of the phase; 0: there is none. */
+  /** Milliseconds since the first failure of the phase; 0: there is none. */
   get failedForMs(): number {
     return Math.max(0, this.#clock.monotonicMs() - this.#failedSinceMs);
   }
@@ -70,12 +72,12 @@ export class Uplink {
     return this.#failed;
   }
 
-  /** It will be down when no answer comes for some more time. */
+  /** True when the failures suffice, and only the time without an answer is still too short. */
   get isSuspect(): boolean {
     return !this.#isDown && this.#isEvidence;
   }
 
-  /** An attempt reached no server of the provider, or its domain could not be looked up. */
+  /** Records that an attempt reached no server of the provider, or that its domain could not be looked up. */
   noAnswer(provider: string): void {
     if (this.#failed.size >= PROVIDERS_MAX || this.#failed.has(provider)) return;
     if (this.#failed.size === 0) this.#failedSinceMs = this.#clock.monotonicMs();
@@ -86,7 +88,10 @@ export class Uplink {
     this.#groups.set(group, isKnown || this.#groups.get(group) === true);
   }
 
-  /** @returns whether it goes down now; to be called after each failure, and in intervals while `isSuspect` */
+  /**
+   * Call it after each failure, and in intervals while `isSuspect`.
+   * @returns whether the uplink goes down now
+   */
   goesDown(): boolean {
     const sinceAnswerMs = this.#clock.monotonicMs() - this.#answeredAtMs;
     if (!this.isSuspect || sinceAnswerMs < this.#rules.noAnswerMs) return false;
@@ -94,7 +99,7 @@ export class Uplink {
     return true;
   }
 
-  /** A server answered: a new phase begins. `failed` and `failedForMs` are to be read before. */
+  /** Records an answer, which begins a new phase. Read `failed` and `failedForMs` before. */
   answered(provider: string): void {
     this.#answeredAtMs = this.#clock.monotonicMs();
     this.#known.delete(provider);
@@ -109,7 +114,10 @@ export class Uplink {
     this.#failedSinceMs = Infinity;
   }
 
-  /** How long a provider is suspended while it is down. Strangers' dead hosts do not delay the probes of others. */
+  /**
+   * Returns the milliseconds that a provider is suspended while the uplink is down. Dead hosts that never answered do
+   * not delay the probes of the others.
+   */
   suspensionMs(provider: string): number {
     const isKnown = this.#known.has(provider);
     const count = isKnown ? this.#knownFailed : this.#failed.size - this.#knownFailed;
@@ -125,16 +133,16 @@ export class Uplink {
   }
 }
 
-/** Answers on sessions that are kept open are reported at most once in this time. */
+/** Answers on open sessions are reported at most once in this time. */
 const ANSWER_REPORTED_EVERY_MS = 1_000;
 
 type UplinkMessage = Extract<BrokerMessage, { kind: 'uplink' }>;
 
-/** `failedForMs`: how long no server had answered, when it was found down or was up again. */
+/** `failedForMs`: milliseconds without an answer when the uplink went down or came back. */
 export type UplinkChange = { isDown: boolean; failedForMs: number };
 
 export class UplinkView {
-  /** Before the next attempt at a message that got no answer while it is down. */
+  /** Milliseconds before the next attempt at a message that got no answer while the uplink is down. */
   readonly retryMs: number;
   readonly #clock: Clock;
   readonly #send: (message: WorkerMessage) => void;
@@ -156,7 +164,10 @@ export class UplinkView {
     return this.#isDown;
   }
 
-  /** Whether it was down at some time of an attempt that began then, so that its failure says nothing of the receiver. */
+  /**
+   * Returns whether the uplink was down at some time since `startedMs`. A failure then says nothing about the
+   * provider.
+   */
   wasDownSince(startedMs: number): boolean {
     return this.#isDown || startedMs <= this.#upAgainAtMs;
   }
@@ -179,7 +190,7 @@ export class UplinkView {
     this.#send({ kind: 'answered', provider });
   }
 
-  /** No server of the domain is known, because DNS did not answer usefully. */
+  /** Reports that DNS did not resolve the mail servers of a domain. */
   unresolved(provider: string): void {
     this.#send({ kind: 'unresolved', provider });
   }
