@@ -1,4 +1,4 @@
-/** The audit log: who changed what, when and from which network. Kept for 400 days. */
+/** The audit log: who changed what, when and from which network. Entries are kept for 400 days. */
 import type { Environment } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
@@ -8,14 +8,13 @@ import { forgetting } from '../../database/expiry.ts';
 export const ACTOR_TYPES = ['member', 'api_key', 'command'] as const;
 
 export type AuditEvent = {
-  /** The name of the operation in the API. */
   action: string;
   actorType: (typeof ACTOR_TYPES)[number];
-  /** null: a command. */
+  /** The member or the key; null for a command. */
   actorId: string | null;
-  /** As of then: the address of a member, the name of a key. */
+  /** The member's address or the key's name, at the time of the change. */
   actorName: string | null;
-  /** null: it concerns the organization. */
+  /** null when the change concerns the whole organization. */
   projectId: string | null;
   environment: Environment | null;
   target: string | null;
@@ -23,7 +22,7 @@ export type AuditEvent = {
   requestId: string | null;
 };
 
-// A request with a key does not know the key's name.
+// The request of a key does not have the key's name, so the statement looks it up.
 const ADD = `
 insert into audit_log (organization_id, id, created_at, action, actor_type, actor_id, actor_name,
                        project_id, environment, target, network, request_id)
@@ -52,7 +51,6 @@ select id, created_at as "createdAt", action, actor_type as "actorType", actor_i
  where organization_id = $1 and ($3::uuid is null or id < $3) and ($4::uuid is null or id > $4)
  order by id`;
 
-/** Newest first. */
 export async function listAuditEvents(
   db: Queryable,
   organizationId: string,

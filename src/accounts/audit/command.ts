@@ -40,7 +40,7 @@ async function list({ cli, client }: Api, { after, limit }: Options): Promise<Ou
       event.target_id ?? '-',
       event.network ?? '-',
     ]),
-    none: 'Nothing was changed yet.',
+    none: 'No changes are recorded yet.',
   });
   return { data: listData(rows, hasMore), text };
 }

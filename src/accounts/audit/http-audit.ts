@@ -1,7 +1,9 @@
 /**
- * Records changes in the audit log: everything that a member or the operator on the machine changes, and what a key changes about access,
- * domains, webhooks, suppressions and waiting mail. The row is written before the answer is sent, so that a change that was
- * confirmed is in the log. It is not in the transaction of the change: a crash between the two loses it.
+ * Records changes in the audit log. For members and the operator that is every change. For keys it is changes of
+ * access, domains, webhooks, suppressions and waiting mail.
+ *
+ * Guarantee: the entry is stored before the answer is sent, so a change that the client saw confirmed is in the log.
+ * The entry is not in the transaction of the change: a crash between the two loses it.
  */
 import type { FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify';
 import { networkOf } from '../../net/addresses.ts';
@@ -10,10 +12,10 @@ import { isMachines, isOfMachine } from '../../http/machine.ts';
 import { LEAST_ROLES } from '../../http/roles.ts';
 import type { App, HttpServices } from '../../http/services.ts';
 
-/** Operations in which a session begins; its member is the actor. */
+/** Operations that begin a session; the member of that session is the actor. */
 const BEGINNINGS = ['signIn', 'createOwner', 'resetPassword', 'acceptInvitation'];
 
-/** What changes nothing, or nothing but what a member alone sees. */
+/** Operations that change nothing, or only what one member sees. */
 const CHANGES_NOTHING = new Set(['saveView', 'deleteView', 'previewTemplate', 'translateTemplate']);
 
 const BY_KEYS: ReadonlySet<string> = new Set([
@@ -38,7 +40,7 @@ const BY_KEYS: ReadonlySet<string> = new Set([
   'undoQueueDrop',
 ]);
 
-/** The same on the root mount. */
+/** Operations on the root mount (compat/resend), with the `operationId` they are recorded as. */
 const ON_ROOT: ReadonlyMap<string, string> = new Map([
   ['POST /api-keys', 'createApiKey'],
   ['PATCH /api-keys/:id', 'updateApiKey'],
@@ -54,10 +56,10 @@ const ON_ROOT: ReadonlyMap<string, string> = new Map([
   ['POST /suppressions/batch/remove', 'deleteSuppression'],
 ]);
 
-/** A response with an id is small; that of an export or a preview need not be read. */
+/** Limit on the answer that is parsed for an id, in characters. Exports and previews exceed it; they have none. */
 const PAYLOAD_MAX = 64 * 1024;
 
-/** Before the routes are registered, and after the checks of access. */
+/** Registers the recording. Call it before the routes are registered and after the access checks. */
 export function auditChanges(app: App, services: Pick<HttpServices, 'db' | 'log'>): void {
   app.addHook('onRoute', (route) => {
     const action = actionOf(route);
@@ -81,7 +83,7 @@ function recorded(
 ): onSendHookHandler {
   return (request, reply, payload, done) => {
     const { statusCode } = reply;
-    // A dry run and the replay of a request are answered with 200.
+    // `sendEmail` answers a dry run and an idempotent replay with 200; both change nothing.
     const isChange = action === 'sendEmail' ? statusCode === 202 : statusCode < 300;
     const who = isChange ? actorOf(request, action) : null;
     if (who === null) return done(null, payload);
@@ -92,7 +94,10 @@ function recorded(
     addAuditEvent(db, organizationId, event)
       .catch((error: unknown) => {
         const { code } = error as { code?: string };
-        log.error({ request_id: requestId, action, code }, 'a change is not in the audit log');
+        log.error(
+          { request_id: requestId, action, code },
+          'a change could not be recorded in the audit log',
+        );
       })
       .then(() => done(null, payload), done);
   };
@@ -103,7 +108,6 @@ type Actor = Pick<
   'actorType' | 'actorId' | 'actorName' | 'projectId' | 'environment'
 > & { organizationId: string };
 
-/** null: what this caller changes is not recorded. */
 function actorOf(request: FastifyRequest, action: string): Actor | null {
   const { session, caller, routeOptions } = request;
   if (session !== null) {
@@ -117,11 +121,11 @@ function actorOf(request: FastifyRequest, action: string): Actor | null {
   }
   if (caller === null || !BY_KEYS.has(action)) return null;
   const { organizationId, projectId, environment, keyId: actorId } = caller;
-  const actorName = null; // the store knows it
+  const actorName = null; // the statement looks it up
   return { organizationId, actorType: 'api_key', actorId, actorName, projectId, environment };
 }
 
-/** The id in the path, else what was selected, else the id of what was made. */
+/** Returns the id in the path, else the selection in the answer, else the id in the answer. */
 function targetOf(reply: FastifyReply, payload: unknown): string | null {
   type Params = { id?: string; address?: string; provider?: string };
   const { id, address, provider } = reply.request.params as Params;

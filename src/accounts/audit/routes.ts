@@ -1,4 +1,4 @@
-/** The audit log of an organization. */
+/** Serves the audit log of an organization. */
 import { z } from 'zod';
 import { ACTOR_TYPES, listAuditEvents, type StoredAuditEvent } from './audit-store.ts';
 import { pageAnswer, pageFrom } from '../../http/list.ts';

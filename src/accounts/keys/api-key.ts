@@ -1,7 +1,7 @@
 /**
  * The text of an API key: `lh_live_` or `lh_test_`, 32 random base62 characters (190 bits), and 6 with the
  * CRC32 of everything before them. The prefix lets scanners find leaked keys; the checksum detects a typo
- * without a look-up. Only its SHA-256 is stored (accounts/keys/key-store.ts).
+ * without a look-up. Only the key's SHA-256 is stored (accounts/keys/key-store.ts).
  */
 import { crc32 } from 'node:zlib';
 import { hash } from 'node:crypto';
@@ -13,7 +13,7 @@ const CHECKSUM_CHARACTERS = 6;
 const HINT_CHARACTERS = 4;
 const KEY = /^lh_(live|test)_[0-9A-Za-z]{38}$/;
 
-/** Random bytes for makeApiKey: more than 32 characters hold, so that all characters are equally likely. */
+/** Bytes that makeApiKey needs. They exceed what 32 base62 characters encode, so all characters are equally likely. */
 export const API_KEY_RANDOM_BYTES = 32;
 
 /** @param random API_KEY_RANDOM_BYTES from a cryptographic source */
@@ -23,7 +23,6 @@ export function makeApiKey(environment: Environment, random: Uint8Array): string
   return start + checksumOf(start);
 }
 
-/** The environment of the key; null when the text is not a key or contains a typo. */
 export function parseApiKey(text: string): Environment | null {
   const match = KEY.exec(text);
   if (!match) return null;
@@ -32,12 +31,11 @@ export function parseApiKey(text: string): Environment | null {
   return match[1] as Environment;
 }
 
-/** What is stored and looked up, in hex. */
 export function hashApiKey(text: string): string {
   return hash('sha256', text, 'hex');
 }
 
-/** The beginning of the key for lists: enough to recognise it, of no use to an attacker. */
+/** Returns the beginning of the key: enough for a person to recognise it, useless to an attacker. */
 export function hintOf(key: string): string {
   return `${key.slice(0, 'lh_live_'.length + HINT_CHARACTERS)}…`;
 }
@@ -46,7 +44,6 @@ function checksumOf(start: string): string {
   return base62(BigInt(crc32(start)), CHECKSUM_CHARACTERS);
 }
 
-/** The last `width` digits, with leading zeros. */
 function base62(number: bigint, width: number): string {
   let digits = '';
   for (let rest = number; digits.length < width; rest /= 62n) {

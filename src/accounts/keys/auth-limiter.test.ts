@@ -5,7 +5,7 @@ import { AuthLimiter } from './auth-limiter.ts';
 
 const LIMIT = { max: 3, windowS: 60 };
 
-/** Counts like the database does, and how often it was asked. */
+/** Counts like the database, and records how often it was queried. */
 function fakeCounter() {
   const used = new Map<string, number>();
   const state = { asked: 0, ms: 0 };

@@ -1,7 +1,7 @@
 /**
- * Counts failed authentications per client in the database, exactly over all workers. A valid key is
- * never refused. A client above its limit is refused from memory and counted only once a second, so that
- * a flood does not reach the database.
+ * Counts failed authentications per client in the database, exactly across all workers. A valid key is never
+ * refused. A client above its limit is refused from memory and counted only once a second, so a flood does not
+ * reach the database.
  */
 import { LRUCache } from 'lru-cache';
 import type { Limit, LimitState } from '../../core/limits.ts';
@@ -33,13 +33,13 @@ export class AuthLimiter {
     const taken = await countAuthFailure(this.#db, client, this.#limit);
     if (!taken.allowed && taken.limit.resetS > 0) {
       const forMs = Math.min(BLOCKED_WITHOUT_ASKING_MS, taken.limit.resetS * 1000);
-      // An entry whose age equals its ttl is still returned.
+      // LRUCache still returns an entry whose age equals its ttl.
       this.#blocked.set(client, taken.limit, { ttl: forMs - 1 });
     }
     return taken;
   }
 
-  /** Takes back attempts that were counted and have succeeded. @throws DatabaseUnavailable */
+  /** Takes back attempts that were counted as failures and then succeeded. @throws DatabaseUnavailable */
   async giveBack(clients: readonly string[]): Promise<void> {
     await returnAuthAttempt(this.#db, clients, this.#limit);
   }

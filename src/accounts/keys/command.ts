@@ -31,31 +31,31 @@ export function describeKeys(keys: Command, cli: Cli): void {
     mode: 'asked',
     run: create,
   })
-    .option('--name <name>', 'what it is for', parseName, 'Made on the command line')
+    .option('--name <name>', 'name of the key', parseName, 'Made on the command line')
     .addOption(
-      new Option('--permission <permission>', 'what it may do')
+      new Option('--permission <permission>', 'what the key may do')
         .choices(PERMISSIONS)
         .default('full_access'),
     )
-    .option('--domain <domain>', 'the only domain it may send from', parseKeyDomain)
-    .option('--expires <when>', 'in 12h or 30d, or at a time, as 2027-01-31', (text) =>
+    .option('--domain <domain>', 'restrict the key to this sending domain', parseKeyDomain)
+    .option('--expires <when>', 'expiry: 12h, 30d, or a time such as 2027-01-31', (text) =>
       parseExpiry(text, cli.world.now()),
     );
   apiCommand(keys, cli, {
     name: 'list',
-    about: 'the keys that are not revoked',
+    about: 'list keys that are not revoked',
     examples: ['keys list'],
     mode: 'both',
     run: list,
   });
   apiCommand(keys, cli, {
     name: 'rotate',
-    about: 'make a key like another one, which ends after an overlap',
+    about: 'replace a key with a new one; the old key stays valid for the overlap',
     examples: [`keys rotate ${EXAMPLE_ID} --overlap 7d`],
     mode: 'of_id',
     run: rotate,
   })
-    .argument('<id>', 'its id, or the key itself')
+    .argument('<id>', 'id of the key, or the key itself')
     .option(
       '--overlap <time>',
       'how long the old key stays valid: 24h, 7d or 0',
@@ -68,7 +68,7 @@ export function describeKeys(keys: Command, cli: Cli): void {
     examples: [`keys revoke ${EXAMPLE_ID}`],
     mode: 'of_id',
     run: revoke,
-  }).argument('<id>', 'its id, or the key itself');
+  }).argument('<id>', 'id of the key, or the key itself');
 }
 
 type CreateOptions = ApiOptions & {
@@ -103,7 +103,7 @@ async function list(api: Api, options: ApiOptions): Promise<Outcome> {
       ],
       rows: keys.map(keyCells),
       none: {
-        says: 'There is no key.',
+        says: 'There are no API keys.',
         toDo: 'To create one',
         command: `keys create --mode ${options.mode ?? 'test'}`,
       },
@@ -120,7 +120,7 @@ async function rotate(api: Api, options: RotateOptions, [wanted]: [string]): Pro
   const until = shortTime(made.replaces.expires_at);
   return {
     data: { ...made, project_id: await projectOf(api) },
-    text: `${made.key}\n\nThis ${made.environment} key is shown only now (id ${made.id}). The old one ends at ${until}.`,
+    text: `${made.key}\n\nThis ${made.environment} key is shown only now (id ${made.id}). The old key expires at ${until}.`,
   };
 }
 
@@ -130,7 +130,6 @@ async function revoke(api: Api, options: ApiOptions, [wanted]: [string]): Promis
   return { data: { ...revoked, revoked: true }, text: `Key ${id} is revoked.` };
 }
 
-/** Of the last request. */
 async function projectOf(api: Api): Promise<string> {
   return api.answeredBy().projectId ?? (await api.client.apiKeys.current()).project.id;
 }
@@ -139,7 +138,7 @@ function noKey(id: string): string {
   return `There is no key with the id ${JSON.stringify(id)}; see letterhaus keys list.`;
 }
 
-/** Of a key that leaked the text may be all that there is. What is no key's text is taken for an id. */
+/** Accepts the key itself too, because a leaked key may be all that the operator has. Other text is used as an id. */
 async function idOf(api: Api, options: ApiOptions, wanted: string): Promise<string> {
   if (parseApiKey(wanted) === null) return wanted;
   return (await currentKey(api.cli, options, wanted))?.id ?? 'of this key';
@@ -154,7 +153,7 @@ function keyCells(key: ApiKey & { environment: Environment }): string[] {
 function parseKeyDomain(text: string): string {
   const domain = parseDomain(text);
   if (domain !== null) return domain;
-  throw new InvalidArgumentError('Write a domain, as acme.com.');
+  throw new InvalidArgumentError('Write a domain, such as acme.com.');
 }
 
 function parseExpiry(text: string, nowMs: number): Date {
@@ -163,7 +162,7 @@ function parseExpiry(text: string, nowMs: number): Date {
     ? nowMs + Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS]
     : Date.parse(text);
   if (atMs > nowMs) return new Date(atMs);
-  throw new InvalidArgumentError('Write 12h, 30d, or a time to come, as 2027-01-31.');
+  throw new InvalidArgumentError('Write 12h, 30d, or a future time, such as 2027-01-31.');
 }
 
 function parseOverlapS(text: string): number {

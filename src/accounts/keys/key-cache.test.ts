@@ -6,7 +6,7 @@ import type { Caller } from '../../core/scope.ts';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
 import { KeyCache } from './key-cache.ts';
 
-/** A database that knows some keys, answers when it is told to, and notes what it was asked. */
+/** A database that knows some keys, answers on command, and records its queries. */
 function fakeKeys() {
   const callers = new Map<string, Caller>();
   const asked: string[][] = [];
@@ -47,7 +47,6 @@ function fakeKeys() {
     },
     revoke: (key: string) => void callers.delete(hashApiKey(key)),
     break: () => void (broken = true),
-    /** Answers wait until the returned function is called. */
     hold: (): (() => void) => {
       const { promise, resolve } = Promise.withResolvers<void>();
       gate = promise;

@@ -1,8 +1,8 @@
 /**
- * The callers of API keys. For sending, a result is cached for less than a second, because the accept
- * statement checks the key again: the hot path queries the database once per key and second. A key in
- * use is refreshed in the background before it expires, so that requests do not wait. Other requests use
- * `findNow`, which queries, so that a revocation by any worker takes effect on the next request.
+ * Finds the caller of an API key. For sending, a result is cached for less than a second: the accept statement
+ * checks the key again, so the hot path queries the database once per key and second. A key in use is refreshed in
+ * the background before it expires, so requests do not wait. Other requests use `findNow`, which always queries, so
+ * a revocation by any worker takes effect on the next request.
  *
  * Keys that are requested during a look-up share the next one.
  */
@@ -13,7 +13,7 @@ import type { World } from '../../lib/world.ts';
 import { findCallers, touchLastUsed } from './key-store.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** Counted from before the look-up was sent, so that a result is never older than this. */
+/** Counted from before the look-up is sent, so a result is never older than this. */
 const VALID_MS = 900;
 const REFRESH_MS = 500;
 const ENTRIES_MAX = 10_000;
@@ -40,8 +40,8 @@ export class KeyCache {
   }
 
   /**
-   * The caller of this key; null for a text that is not a key, and for unknown, revoked and expired keys.
-   * Synchronous when cached.
+   * Returns the caller of this key; null for a text that is not a key, and for unknown, revoked and expired keys.
+   * The result is not a promise when it is cached.
    * @throws DatabaseUnavailable
    */
   find(text: string): Caller | null | Promise<Caller | null> {
@@ -58,14 +58,13 @@ export class KeyCache {
   }
 
   /**
-   * The caller of this key without the cache: a key revoked before this call is not found.
+   * Queries the caller of this key without the cache: a key revoked before this call is not found.
    * @throws DatabaseUnavailable
    */
   findNow(text: string): Promise<Caller | null> | null {
     return parseApiKey(text) === null ? null : this.#lookUp(hashApiKey(text), { asOfNow: true });
   }
 
-  /** Removes a key that this process revoked or changed from the cache. */
   forget(keyId: string): void {
     this.#generation += 1;
     for (const [hash, { caller }] of this.#entries) {
@@ -125,8 +124,8 @@ export class KeyCache {
 const WRITE_EVERY_MS = 5_000;
 
 /**
- * The times of the last use of keys: recorded in memory by each request and written together every few
- * seconds. A crash loses the last seconds.
+ * Times of the last use of keys. Each request records them in memory; a timer stores them together. A crash loses
+ * the last few seconds.
  */
 export class KeyUse {
   readonly #db: Queryable;

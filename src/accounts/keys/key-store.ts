@@ -1,7 +1,6 @@
 /**
- * API keys: created, found by their hash, listed, changed, revoked. The text of a key is returned only at
- * its creation; the row has its SHA-256. An installation without any key is at its first start
- * (`onFirstStart`).
+ * API keys: creates, finds, lists, changes and revokes them. The text of a key is returned only at its creation;
+ * the row has its SHA-256. An installation without any key is at its first start (`onFirstStart`).
  */
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, hashApiKey, hintOf, makeApiKey } from './api-key.ts';
@@ -15,10 +14,9 @@ export type ApiKey = KeyLimits & {
   projectId: string;
   environment: Environment;
   name: string;
-  /** The beginning of the text, for recognition. */
   hint: string;
   createdAt: Date;
-  /** To the minute. */
+  /** Truncated to the minute. */
   lastUsedAt: Date | null;
 };
 
@@ -27,8 +25,8 @@ export type NewKey = KeyLimits & { name: string };
 const UNLIMITED: KeyLimits = { permission: 'full_access', domain: null, expiresAt: null };
 
 /**
- * core/scope.ts isBroader, as a condition: $4 to $6 are the limits of the calling key. Keys of members
- * (keyOfMember) are not found: nobody has their text, and they end with the member.
+ * `isBroader` of core/scope.ts as a condition: $4 to $6 are the limits of the calling key. Keys of members
+ * (keyOfMember) are excluded: they have no text, and they end with the member.
  */
 const NOT_BROADER = `
    and member_id is null
@@ -76,7 +74,6 @@ select encode(k.sha256, 'hex') as hash, k.project_id as "projectId", k.environme
  where k.sha256 in (select decode(h, 'hex') from unnest($1::text[]) h)
    and k.revoked_at is null and (k.expires_at is null or k.expires_at > app_now())`;
 
-/** The callers with these keys' hashes (hex), by hash. Revoked and expired keys are not found. */
 export async function findCallers(
   db: Queryable,
   hashes: readonly string[],
@@ -96,8 +93,8 @@ select ${COLUMNS} from api_keys
  limit $3`;
 
 /**
- * The keys of a project and environment that are not revoked, newest first.
- * @param within here and below: keys with more access than this are not found
+ * Lists the keys of a project and environment that are not revoked, newest first.
+ * @param within hides keys with more access than this, here and in the functions below
  */
 export async function listKeys(
   db: Queryable,
@@ -135,10 +132,9 @@ update api_keys
  where project_id = $1 and environment = $2 and id = $3 and revoked_at is null${NOT_BROADER}
 returning ${COLUMNS}`;
 
-/** Omitted fields stay as they are at that moment. */
 export type KeyChange = { [Field in keyof NewKey]?: NewKey[Field] | undefined };
 
-/** Changes a key; null when there is none with this id. Takes effect like a revocation. */
+/** Changes a key and returns it; null when there is none with this id. Takes effect like a revocation. */
 export async function updateKey(
   db: Queryable,
   scope: Scope,
@@ -160,7 +156,7 @@ export async function updateKey(
   return row ?? null;
 }
 
-// The new key has the limits of the old one, so that a rotation does not extend its expiry.
+// The new key has the limits of the old one, so a rotation does not extend its expiry.
 const ROTATE = `
 with found as materialized (
   select * from api_keys
@@ -190,8 +186,8 @@ select made.id, made.project_id as "projectId", made.environment, made.name, mad
 export type RotatedKey = { key: ApiKey; text: string; previousExpiresAt: Date };
 
 /**
- * Creates a key with the name and limits of another one, which expires after `overlapS` or at its own
- * expiry, whichever is earlier. Null when there is none with this id, or it has expired.
+ * Creates a key with the name and limits of an existing one. The old key expires after `overlapS` or at its own
+ * expiry, whichever is earlier. Returns null when there is no key with this id, or it has expired.
  */
 export async function rotateKey(
   db: Queryable,
@@ -223,7 +219,7 @@ select id from api_keys
  where project_id = $1 and environment = $3 and member_id = $6 and revoked_at is null`;
 
 /**
- * The key with which a member sends from the dashboard, so that accepting checks it and counts it like any
+ * Returns the key with which a member sends from the dashboard, so that accepting checks and counts it like any
  * other. It has no text: its hash is random.
  */
 export async function keyOfMember(
@@ -234,7 +230,7 @@ export async function keyOfMember(
   const hash = randomBytes(32);
   const values = [projectId, newId(), environment, member.name, hash, member.id];
   const [row] = await db.query<{ id: string }>(CREATE_OF_MEMBER, values);
-  // Made by another request while this statement began.
+  // Another request created it after this statement began.
   return row?.id ?? keyOfMember(db, { projectId, environment }, member);
 }
 
@@ -244,8 +240,8 @@ update api_keys set revoked_at = app_now()
 returning id`;
 
 /**
- * Revokes a key permanently; false when there is none. Emails that it accepted stay. Other processes
- * remove it from their caches within a second (accounts/keys/key-cache.ts).
+ * Revokes a key permanently; false when there is none. Emails accepted with it stay. Other processes drop it from
+ * their caches within a second (accounts/keys/key-cache.ts).
  */
 export async function revokeKey(
   db: Queryable,
@@ -257,7 +253,7 @@ export async function revokeKey(
   return (await db.query(REVOKE, values)).length > 0;
 }
 
-// A key that this process did not get to remove has expired; it is removed by the next use.
+// Also deletes expired keys of a process that died before it deleted them.
 const REMOVE_SHORT_LIVED = `
 delete from api_keys
  where project_id = $1 and environment = $2
@@ -265,8 +261,8 @@ delete from api_keys
                     and expires_at < created_at + interval '1 hour'))`;
 
 /**
- * Removes a key that was made for one use, without a trace, together with expired ones of the same name that
- * were valid for less than an hour. Emails that it accepted stay.
+ * Deletes a key that was created for one use, and expired keys of the same name that were valid for less than an
+ * hour. Emails accepted with it stay.
  */
 export async function removeShortLivedKey(
   db: Queryable,
@@ -276,7 +272,7 @@ export async function removeShortLivedKey(
   await db.query(REMOVE_SHORT_LIVED, [scope.projectId, scope.environment, id, name]);
 }
 
-/** Of keys that were revoked or have expired, for each project and environment: statistics and logs show their names. */
+/** Limit on ended keys that are kept per project and environment, because statistics and logs show their names. */
 const ENDED_KEYS_MAX = 1_000;
 
 const FORGET_ENDED = `
@@ -290,8 +286,9 @@ delete from api_keys k
 returning 1`;
 
 /**
- * Deletes API keys that have ended, beyond the newest ENDED_KEYS_MAX of each project and environment: a loop that
- * creates and revokes keys fills no disk. Emails that they accepted stay. @returns keys, `limit` or more when there are more
+ * Deletes API keys that were revoked or have expired, beyond the newest ENDED_KEYS_MAX of each project and
+ * environment, so that a loop of creating and revoking does not fill the disk. Emails accepted with them stay.
+ * @returns the number of deleted keys; `limit` when there are more
  */
 export async function forgetEndedKeys(
   db: Queryable,
@@ -319,15 +316,15 @@ export async function touchLastUsed(
   await db.query(TOUCH, [keys.map((key) => key.projectId), keys.map((key) => key.keyId)]);
 }
 
-/** Any number that differs from that of migrations. */
+/** Any number that differs from the lock of the migrations. */
 const LOCK_KEY = 0x73656564; // "seed"
 
 const HAS_KEYS = 'select exists (select from api_keys) as found';
 
 /**
- * Does the work if no API key was ever created here; otherwise returns null. The work has to create a key
- * through `tx`, which commits last and marks the work as complete. Interrupted work is repeated and finds
- * what it created before.
+ * Does the work if no API key was ever created here; otherwise returns null. The work must create a key through
+ * `tx`, which commits last and marks the work as complete. Interrupted work is repeated and finds what it created
+ * before.
  */
 export async function onFirstStart<Result>(
   db: Database,

@@ -17,7 +17,6 @@ after(async () => {
 type Json = Record<string, unknown>;
 type Client = Awaited<ReturnType<typeof newClient>>;
 
-/** A project with a key, and calls with that key. */
 async function newClient(permission: Permission = 'full_access') {
   const organization = await createOrganization(db, 'Acme');
   const project = await createProject(db, organization.id, 'Shop');

@@ -1,7 +1,7 @@
 /**
- * API keys: the caller's own key, and creating, changing and revoking keys of the caller's project and
- * environment. A key cannot create a key for the other environment or one with more access than itself;
- * a key with more access is a 404 for it.
+ * API keys: reads the caller's own key, and creates, changes and revokes keys of the caller's project and
+ * environment. A key cannot create a key for the other environment or one with more access than itself. For it, a
+ * key with more access is a 404.
  */
 import { z } from 'zod';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
@@ -65,7 +65,7 @@ function registerCurrent(app: App, { db }: HttpServices): void {
         findKey(db, caller, caller.keyId),
         findProject(db, caller.projectId),
       ]);
-      // Revoked after the check.
+      // The key was revoked after the access check.
       if (!key || !project) return notFound(reply, WHAT);
       return {
         ...toWire(key),
@@ -150,7 +150,7 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
         expiresAt: expires_at === undefined ? present.expiresAt : expires_at,
       });
       if (isRefusal(wanted)) return refuse(reply, wanted);
-      // Only what is given: a key that is restricted at the same time stays so.
+      // Changes only the given fields, so a concurrent restriction of the key stays in force.
       const changed = await updateKey(db, caller, { id, ...givenOf(request.body, wanted) }, caller);
       app.forgetKey(id);
       return changed ? toWire(changed) : notFound(reply, WHAT);
@@ -236,7 +236,7 @@ function givenOf(
   };
 }
 
-/** The caller has full access here, so only its domain or its expiry can be exceeded. */
+/** The caller has full access here, so the new key can exceed only its domain or its expiry. */
 function tooBroad({ domain, expiresAt }: Caller): Refusal {
   const limits = [
     domain === null ? '' : ` for ${domain}`,

@@ -1,4 +1,4 @@
-/** `letterhaus limits`: the limits of a project as they stand. `projects set-limit` and its like set them. */
+/** `letterhaus limits`: shows the limits of a project. `projects set-limit` and its siblings set them. */
 import type { Command } from 'commander';
 import type { Limits } from '../../../sdk/src/api.ts';
 import { type Api, apiRunnable, listData } from '../../cli/api.ts';
@@ -44,7 +44,6 @@ async function show(api: Api): Promise<Outcome> {
   return { data, text: [lines, ...others].join('\n\n') };
 }
 
-/** What both environments have in common. */
 function othersText({ domains, storage, retention }: Limits): string {
   const most = storage.max_bytes === null ? '' : ` of ${inMegabytes(storage.max_bytes)}`;
   return facts([

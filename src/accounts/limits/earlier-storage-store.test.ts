@@ -47,7 +47,7 @@ test('mail that was stored before projects had a maximum is counted once, in bat
       `${usedBytes}, ${bytes}`,
     );
   }
-  // It leaves with its day.
+  // The bytes leave the total together with their day.
   await db.query(`update storage_days set day = day - 60`);
   await forgetStorage(db, { contentH: 45 * 24, metadataH: 45 * 24 });
   assert.equal((await readStorage(db, one.projectId)).usedBytes, 0);

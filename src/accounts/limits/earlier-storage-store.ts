@@ -1,14 +1,15 @@
 /**
- * Counts the mail that was stored before projects had a maximum (migration 0041), once: in batches in the order of the
- * primary key of emails, the place of which `storage_earlier` has. A batch and its place are one statement, so that each
- * email counts once, also when the process dies or several machines do it. The row goes with the last batch.
+ * Counts once the mail that was stored before projects had a maximum (migration 0041). It works in batches in the
+ * order of the primary key of emails; `storage_earlier` has the position. A batch and its position are one
+ * statement, so each email counts once, even when the process dies or several machines do it. The row is deleted
+ * with the last batch.
  *
  * An email counts with what is left of it: its content may have been deleted.
  */
 import { RECIPIENT_BYTES } from './storage.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** Lengths are known without reading the values. */
+/** Postgres knows these lengths without reading the values. */
 const BYTES = `
        (select count(*) from recipients r where r.project_id = e.project_id and r.email_id = e.id) * ${RECIPIENT_BYTES}
        + octet_length(e.tags::text) + octet_length(e.metadata::text)
@@ -17,7 +18,9 @@ const BYTES = `
                           + coalesce(pg_column_size(c.attachments), 0) + coalesce(pg_column_size(c.headers), 0)
                      from contents c where c.project_id = e.project_id and c.email_id = e.id), 0)`;
 
-// Not joined with its place: a batch is then read in the order of the index, however much there is. Another machine that is at it leaves nothing to do. Mail that came later than 'before' is counted already, and passed.
+// The batch is not joined with the position, so Postgres reads it in index order, however much mail there is.
+// While another machine has the row, `skip locked` leaves nothing to do. Mail that arrived after `before` is
+// already counted, and passed over.
 const COUNT = `
 with place as materialized (
   select * from storage_earlier for update skip locked
@@ -59,7 +62,7 @@ ended as (
 )
 select count(*)::int as passed from batch`;
 
-/** Counts a batch. @returns emails that were passed; 0: all are counted, or another machine counts them */
+/** Counts a batch. @returns the emails it passed; 0 when all are counted, or while another machine counts them */
 export async function countEarlierMail(db: Queryable, limit: number): Promise<number> {
   return (await db.query<{ passed: number }>(COUNT, [limit]))[0]?.passed ?? 0;
 }

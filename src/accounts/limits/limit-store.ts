@@ -1,23 +1,23 @@
 /**
- * Rate limits, counted in the database so that they are exact over all workers and nodes. A window starts
- * at its first request. Accepting (accept/store/insert.ts) counts sending; this file has
- * the other categories and the settings. A window may start up to a minute in the future, because
- * another worker's statement can commit first; one further ahead was started before the clock was set
- * back, and is replaced.
+ * Rate limits, counted in the database so that they are exact across all workers and nodes. A window starts at its
+ * first request. Accepting (accept/store/insert.ts) counts sending; this file counts the other categories and
+ * stores the settings.
+ *
+ * A window may start up to a minute in the future, because another worker's statement can commit first. A window
+ * further ahead was started before the clock was set back, and is replaced.
  */
 import type { Limit, LimitState } from '../../core/limits.ts';
 import type { Scope } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** Categories for which a project may have a limit of its own. */
 export type ScopeCategory = 'sending' | 'verification' | 'domains' | 'webhooks';
-/** Counted by one statement for each request. */
+/** Categories that one statement counts per request. */
 export type RequestCategory = Exclude<ScopeCategory, 'sending'> | 'dry_runs';
 export type Taken = { allowed: boolean; limit: LimitState };
 
 type Window = { max: number; used: number; reset_s: number; window_s: number };
 
-// `used` stops one above `max`: that distinguishes a refusal from the last permit.
+// `used` stops one above `max`, which distinguishes a refusal from the last permit.
 const TAKE = `
 insert into limit_windows as w (project_id, environment, category, started_at, used)
 values ($1, $2, $3, app_now(), 1)
@@ -32,7 +32,7 @@ returning coalesce(max, $4)::int as max, used, coalesce(window_s, $5)::int as wi
                                   - app_now()))::int as reset_s`;
 
 /**
- * Counts one dry run, verification or added domain, or one test or replay of a webhook, if the limit allows it.
+ * Counts one dry run, verification, added domain, or test or replay of a webhook, if the limit allows it.
  * @param byDefault applies if the project has no limit of its own
  */
 export async function takeOne(
@@ -56,13 +56,12 @@ select coalesce(max, $4)::int as max, coalesce(window_s, $5)::int as window_s,
        lateral (select ends_at > app_now() and w.started_at < app_now() + interval '1 minute'
                        as is_open) o
   left join lateral (
-    -- permits that are set aside and not used (accept/store/limit-blocks.ts)
+    -- permits that a worker reserved and has not used (accept/store/limit-blocks.ts)
     select sum(b.permits)::int as permits from limit_blocks b
      where w.category = 'sending' and b.project_id = w.project_id
        and b.environment = w.environment and b.started_at = w.started_at) b on true
  where w.project_id = $1 and w.environment = $2 and w.category = $3`;
 
-/** The state of a limit of a project and environment, without counting. */
 export async function peekLimit(
   db: Queryable,
   scope: Scope & { category: ScopeCategory },
@@ -74,7 +73,8 @@ export async function peekLimit(
   return taken(row ?? { max, used: 0, reset_s: windowS, window_s: windowS }).limit;
 }
 
-// Of recipients the limit is in the row of sending, and dry runs have its size. A limit without a maximum does not exist.
+// The row of sending also has the limit on recipients. Dry runs use the limit of sending.
+// A limit without a maximum is not listed.
 const LIST = `
 select d.category, coalesce(w.max, d.max)::int as max,
        coalesce(w.window_s, d.window_s)::int as window_s, w.max is not null as "isOwn",
@@ -114,13 +114,12 @@ type AnyCategory = ScopeCategory | 'recipients' | 'dry_runs';
 
 export type ListedLimit<Category extends AnyCategory = AnyCategory> = LimitState & {
   category: Category;
-  /** The project has a limit of its own instead of the default. */
   isOwn: boolean;
 };
 
 /**
- * All limits of a project and environment as they stand, without counting.
- * @param byDefault in the order of the result; null: there is none
+ * Reads all limits of a project and environment, without counting.
+ * @param byDefault in the order of the result; null when there is no limit by default
  */
 export async function listLimits<Category extends AnyCategory>(
   db: Queryable,
@@ -149,7 +148,7 @@ returning $2::int as max, used, $3::int as window_s,
           ceil(extract(epoch from started_at + $3 * interval '1 second' - app_now()))::int
           as reset_s`;
 
-/** Counts one failed authentication. `client`: an IPv4 address, or an IPv6 /64 (net/addresses.ts). */
+/** Counts one failed authentication. `client` is an IPv4 address or an IPv6 /64 (net/addresses.ts). */
 export async function countAuthFailure(
   db: Queryable,
   client: string,
@@ -164,7 +163,7 @@ const RETURN_ATTEMPT = `
 update auth_windows set used = used - 1
  where client = any($1::text[]) and used > 0 and started_at + $2 * interval '1 second' > app_now()`;
 
-/** Takes back what was counted before it turned out to be no failure. */
+/** Takes back counted attempts that turned out to be no failure. */
 export async function returnAuthAttempt(
   db: Queryable,
   clients: readonly string[],
@@ -175,7 +174,7 @@ export async function returnAuthAttempt(
 
 const PURGE = `delete from auth_windows where started_at < app_now() - interval '1 day'`;
 
-/** Deletes the windows of clients that have ended; no window is longer than a day. */
+/** Deletes the ended windows of clients. No window is longer than a day. */
 export async function purgeAuthWindows(db: Queryable): Promise<void> {
   await db.query(PURGE);
 }
@@ -186,7 +185,7 @@ values ($1, $2, $3, $4, $5)
 on conflict (project_id, environment, category) do update
    set max = excluded.max, window_s = excluded.window_s`;
 
-// In the row that accepting locks in any case.
+// In the row that accepting locks anyway.
 const SET_RECIPIENTS = `
 update limit_windows set recipients_max = $3, recipients_window_s = $4
  where project_id = $1 and environment = $2 and category = 'sending'`;
@@ -209,7 +208,7 @@ function taken(row: Window): Taken {
     limit: {
       limit: row.max,
       remaining: Math.max(0, row.max - row.used),
-      // A window that another worker started while this statement waited may start in its future.
+      // Another worker may have started the window while this statement waited, after this statement's time.
       resetS: Math.min(row.reset_s, row.window_s),
       windowS: row.window_s,
     },

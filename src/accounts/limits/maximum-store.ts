@@ -1,9 +1,10 @@
 /**
- * How many there may be of what the holder of a key or a member creates. Here are keys, projects, members and
- * suppressions; others are counted where they are created: domains (domains/domain-store.ts), webhooks (webhooks/endpoint-store.ts), templates
- * (templates/template-store.ts), views (accounts/members/view-store.ts), and sessions, whose oldest ends (accounts/sessions/session-store.ts). docs/configuration.md lists all.
+ * Maxima of keys, projects, members and suppressions, which the holders of keys and members create. Other maxima are
+ * checked where the rows are created: domains (domains/domain-store.ts), webhooks (webhooks/endpoint-store.ts),
+ * templates (templates/template-store.ts), views (accounts/members/view-store.ts) and sessions, where the oldest one
+ * ends (accounts/sessions/session-store.ts). docs/configuration.md lists all.
  *
- * Nothing is locked: requests that arrive at the same moment may get beyond a maximum by their number. The command line
+ * Nothing is locked: requests that arrive at the same moment may exceed a maximum by their number. The command line
  * has no maximum, and mail servers and recipients can always add suppressions.
  */
 import { MaximumReached } from '../../core/refusals.ts';
@@ -13,10 +14,10 @@ import type { Queryable } from '../../database/database.ts';
 
 export const KEYS_MAX = 1_000;
 export const PROJECTS_MAX = 100;
-/** With open invitations. */
+/** Includes open invitations. */
 export const MEMBERS_MAX = 500;
 
-/** Reads no more rows than there may be. */
+/** Stops counting at the maximum. */
 const atMost = (rows: string): string => `
 select count(*)::int as count from (select from ${rows} limit $1) counted`;
 
@@ -40,7 +41,7 @@ async function isBelow(
   return (row?.count ?? 0) < max;
 }
 
-/** @throws MaximumReached when no other key may be created */
+/** @throws MaximumReached when the project may not create another key */
 export async function roomForKey(db: Queryable, scope: Scope, max = KEYS_MAX): Promise<void> {
   const of = [scope.projectId, scope.environment];
   if (await isBelow(db, COUNT_KEYS, { max, of })) return;
@@ -49,7 +50,7 @@ export async function roomForKey(db: Queryable, scope: Scope, max = KEYS_MAX): P
   );
 }
 
-/** @throws MaximumReached when no other project may be created */
+/** @throws MaximumReached when the organization may not create another project */
 export async function roomForProject(
   db: Queryable,
   organizationId: string,
@@ -61,7 +62,10 @@ export async function roomForProject(
   );
 }
 
-/** @param emailKey whose earlier invitation is replaced. @throws MaximumReached when nobody else may be invited */
+/**
+ * @param emailKey the invited address, whose earlier invitation is replaced and so does not count
+ * @throws MaximumReached when the organization may not invite another member
+ */
 export async function roomForMember(
   db: Queryable,
   { organizationId, emailKey }: { organizationId: string; emailKey: string },
@@ -73,17 +77,17 @@ export async function roomForMember(
   );
 }
 
-/** A count is used for this long, or until this many were added here. */
+/** A count is used for this long, or until this worker has added this many rows. */
 const COUNT_VALID_MS = 60_000;
 const COUNT_VALID_ROWS = 20_000;
-/** A full list is counted again after this long, because something may have been removed. */
+/** Milliseconds until a full list is counted again, because rows may have been deleted. */
 const FULL_FOR_MS = 1_000;
 
 type Count = { rows: number; atMs: number; addedSince: number };
 
 /**
- * The maximum of suppressions. Counting a long list takes 50 ms, so a worker counts each once a minute and adds what it
- * adds itself: the workers together may get beyond the maximum by 20,000 each.
+ * The maximum of suppressions. Counting a long list takes 50 ms, so a worker counts each list once a minute and adds
+ * what it inserts itself. The workers may exceed the maximum by 20,000 each.
  */
 export class SuppressionRoom {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -95,7 +99,7 @@ export class SuppressionRoom {
     this.#max = max;
   }
 
-  /** After `added` were added in this transaction. @throws MaximumReached when there are too many */
+  /** Call it after `added` rows were inserted in this transaction. @throws MaximumReached when there are too many */
   async check(tx: Queryable, scope: Scope, added: number): Promise<void> {
     const key = `${scope.projectId} ${scope.environment}`;
     const known = this.#counts.get(key);
@@ -115,7 +119,7 @@ export class SuppressionRoom {
     return this.#world.monotonicMs() - atMs < validMs && addedSince < COUNT_VALID_ROWS;
   }
 
-  /** Without those of this transaction. */
+  /** Counts the rows without those of this transaction. */
   async #count(tx: Queryable, { projectId, environment }: Scope, added: number): Promise<Count> {
     const limit = this.#max + added;
     const values = [limit, projectId, environment];

@@ -1,4 +1,4 @@
-/** The limits of the caller's project and environment as they stand. Asking counts towards none. */
+/** The limits of the caller's project and environment. Reading them counts towards none. */
 import { z } from 'zod';
 import { roomForDomain } from '../../domains/domain-store.ts';
 import { type ListedLimit, listLimits } from './limit-store.ts';
@@ -59,12 +59,11 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
   });
 }
 
-/** Dry runs have the size of sending. */
+/** Dry runs have the limit of sending. */
 function setAs(category: (typeof CATEGORIES)[number]) {
   return category === 'dry_runs' ? 'sending' : category;
 }
 
-/** null: for ever. */
 function shortest(...hours: (number | null)[]): number | null {
   const some = hours.filter((one) => one !== null);
   return some.length === 0 ? null : Math.min(...some);

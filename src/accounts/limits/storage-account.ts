@@ -1,9 +1,9 @@
 /**
- * The room for mail that this worker has reserved of each project's maximum (accounts/limits/storage-store.ts).
+ * The bytes that this worker has reserved of each project's maximum (accounts/limits/storage-store.ts).
  *
- * An email takes its bytes before it is stored. Small ones share a chunk, so that most of them ask no database; one that
- * is large reserves its own bytes. What is left of a chunk is returned after a minute. A reservation
- * counts as used at once, so projects never get beyond their maximum, however many workers there are.
+ * Each email takes its bytes before it is stored. Small emails share a chunk, so most of them need no query. A large
+ * email reserves its own bytes. The rest of a chunk is returned after a minute. A reservation counts as used at
+ * once, so projects never exceed their maximum, however many workers there are.
  */
 import type { Logger } from 'pino';
 import { storageRefusal, storedBytes } from './storage.ts';
@@ -15,9 +15,9 @@ import type { Queryable } from '../../database/database.ts';
 import { releaseStorage, type Reservation, reserveStorage } from './storage-store.ts';
 
 const CHUNK_BYTES = 4 * 1024 ** 2;
-/** From here on an email reserves its own bytes. */
+/** Emails of this size or more reserve their own bytes. */
 const SMALL_BYTES = 1024 ** 2;
-/** How long a project without room is refused without another query. */
+/** Milliseconds for which a full project is refused without another query. */
 const FULL_FOR_MS = 1_000;
 const RELEASE_EVERY_MS = 60_000;
 const DAY_MS = 24 * 3_600_000;
@@ -41,17 +41,20 @@ export class StorageAccount {
     this.#world = world;
     this.#timer = setInterval(() => {
       this.#release().catch((error: unknown) => {
-        log.warn({ err: error }, 'reserved storage was not returned; it counts until it expires');
+        log.warn(
+          { err: error },
+          'reserved storage could not be given back; it counts as used until retention deletes its day',
+        );
       });
     }, RELEASE_EVERY_MS).unref();
   }
 
-  /** Takes the room of one email. @returns why there is none; null when it was taken */
+  /** Takes the bytes of one email. Returns the refusal when there is no space, else null. */
   take(email: Sized): Refusal | null | Promise<Refusal | null> {
     return this.#take(this.#needOf(email));
   }
 
-  /** As `take`, for all emails of a request or none. */
+  /** Takes the bytes of all emails of a request, or of none. */
   async takeAll(emails: readonly Sized[]): Promise<Refusal | null> {
     const taken: Reservation[] = [];
     for (const need of together(emails.map((email) => this.#needOf(email)))) {
@@ -69,7 +72,7 @@ export class StorageAccount {
     this.#add(this.#needOf(email));
   }
 
-  /** Returns what is not used, if the database can be reached. */
+  /** Returns unused bytes, if the database is reachable. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#release().catch(() => {});
@@ -114,7 +117,7 @@ export class StorageAccount {
     return this.#world.monotonicMs() < full.untilMs ? full.refusal : null;
   }
 
-  /** One request to the database at a time for a project: the others use what it reserves. */
+  /** Sends one query at a time for a project; concurrent callers use what it reserves. */
   async #reserve(need: Reservation): Promise<Refusal | null> {
     const { projectId } = need;
     for (let other = this.#asking.get(projectId); other; other = this.#asking.get(projectId)) {
@@ -146,7 +149,7 @@ export class StorageAccount {
 
 const keyOf = ({ projectId, day }: Reservation): string => `${projectId} ${day}`;
 
-/** The last day that was asked for: nearly all mail is of today. */
+/** The most recent day as text. Nearly all mail is of today, so formatting it once suffices. */
 let lastDay = { number: NaN, text: '' };
 
 function dayOf(ms: number): string {
@@ -157,7 +160,7 @@ function dayOf(ms: number): string {
   return lastDay.text;
 }
 
-/** One need for each day. */
+/** Merges the needs of each day. */
 function together(needs: readonly Reservation[]): Reservation[] {
   return [...Map.groupBy(needs, keyOf).values()].map((same) => ({
     ...same[0]!,

@@ -1,13 +1,13 @@
 /**
- * The bytes of stored mail per project and their maximum, so that one project cannot fill the disk of all.
+ * The bytes of stored mail per project and their maximum, so that one project cannot fill the disk for all.
  *
- * Workers reserve bytes before they accept (accounts/limits/storage-account.ts), small emails in chunks, so that the accept
- * statement has nothing to count. A reservation locks the project's row of `storage`, which makes the maximum exact over all
- * workers. `storage_days` has the parts of the total by the day from which the retention counts: of acceptance, or of
- * the scheduled time. The bytes of a day leave the total when the retention has deleted its mail.
+ * Workers reserve bytes before they accept (accounts/limits/storage-account.ts), for small emails in chunks, so the
+ * accept statement counts nothing. A reservation locks the project's row of `storage`, which makes the maximum exact
+ * across all workers. `storage_days` splits the total by the day from which retention counts: the day of acceptance,
+ * or the scheduled day. The bytes of a day leave the total once retention has deleted the mail of that day.
  *
- * The total is an estimate: a worker that is killed leaves its unused chunks reserved until the day is over, and mail
- * counts with the size of its message, not with what compression saves.
+ * The total is an estimate. A killed worker leaves its unused chunks reserved until their day leaves the total. Mail
+ * counts with the size of its message, without the savings of compression.
  */
 import type { Retention } from '../../core/retention.ts';
 import { WEEK_MS } from '../../database/partitions.ts';
@@ -25,7 +25,7 @@ export type Reservation = { projectId: string; day: string; bytes: number };
 
 const MAX = 'coalesce(p.storage_bytes_max, i.storage_bytes_max)';
 
-/** A chunk is at most this part of a maximum, which several workers share. */
+/** A chunk is at most this fraction of a maximum, because several workers share the maximum. */
 const CHUNKS_OF_MAX = 64;
 
 const RESERVE = `
@@ -52,8 +52,8 @@ select (select wanted.bytes from reserved, wanted) as bytes, most.bytes as "maxB
   from most`;
 
 /**
- * Adds the bytes, or the chunk if that is more, to the project's total if the maximum has room for them.
- * @returns what was added, 0 when there is no room, and the state before
+ * Adds the bytes, or the chunk if that is more, to the project's total, if its maximum has space for them.
+ * @returns the bytes added, 0 when there is no space, and the total before
  */
 export async function reserveStorage(
   db: Queryable,
@@ -73,7 +73,6 @@ with total as (
 update storage_days d set bytes = greatest(0, d.bytes - $3)
   from total where d.project_id = total.project_id and d.day = $2::date`;
 
-/** Returns what was reserved and not used. */
 export async function releaseStorage(
   db: Queryable,
   { projectId, day, bytes }: Reservation,
@@ -104,7 +103,7 @@ export function listStorage(db: Queryable): Promise<ProjectStorage[]> {
   return db.query<ProjectStorage>(LIST);
 }
 
-/** Null: the default of the installation. */
+/** Sets the project's maximum; null restores the default of the installation. */
 export async function setStorageMax(
   db: Queryable,
   projectId: string,
@@ -117,12 +116,13 @@ const SET_DEFAULT = `
 update installation set storage_bytes_max = $1::bigint
  where storage_bytes_max is distinct from $1::bigint`;
 
-/** The maximum of projects without their own; null: none. */
+/** Sets the maximum of projects without their own; null for no maximum. */
 export async function setStorageDefault(db: Queryable, bytes: number | null): Promise<void> {
   await db.query(SET_DEFAULT, [bytes]);
 }
 
-// Whole weeks of all projects go a week after their first day is due, single emails at once (retention/retention-store.ts).
+// Retention deletes whole weeks of all projects a week after their first day is due, and single emails at once
+// (retention/retention-store.ts).
 const FORGET = `
 with kept as (
   select p.id, k.hours, case when k.hours < least(coalesce($1::int, $2), coalesce($2::int, $1))
@@ -141,7 +141,7 @@ update storage s set bytes = greatest(0, s.bytes - g.bytes)
   from (select project_id, sum(bytes)::bigint as bytes from gone group by 1) g
  where s.project_id = g.project_id`;
 
-/** Takes the days out of the totals whose content the retention has deleted. */
+/** Subtracts the days whose content retention has deleted from the totals. */
 export async function forgetStorage(
   db: Queryable,
   { contentH, metadataH }: Retention,

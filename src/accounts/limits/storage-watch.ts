@@ -1,6 +1,6 @@
 /**
- * The stored mail of projects: keeps the default maximum in the database, where all workers read it, takes out of the
- * totals what the retention has deleted, adds what was stored before there were totals, and reports projects that are
+ * Maintains the totals of stored mail. It stores the default maximum in the database, where all workers read it,
+ * subtracts what retention has deleted, adds the mail from before there were totals, and reports projects that are
  * nearly full.
  */
 import type { Config } from '../../config/config.ts';
@@ -19,14 +19,14 @@ type Options = {
 };
 
 const EARLIER_BATCH = 2_000;
-/** In one run: the next one is due after 30 s. */
+/** Batches in one run. The next run is due after 30 s. */
 const EARLIER_BATCHES = 40;
 
 export class StorageWatch {
   readonly #options: Options;
-  /** Reported, and since then nearly full. */
+  /** Projects that were nearly full at the last report. */
   #reported = new Set<string>();
-  /** Or another machine is at it. */
+  /** Also true while another machine counts. */
   #isCounted = false;
 
   constructor(options: Options) {

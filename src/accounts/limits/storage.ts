@@ -1,10 +1,9 @@
-/** The maximum of stored mail per project: its default, what counts, and the sentence of a refusal. */
+/** The maximum of stored mail per project: its default, which bytes count, and the refusal. */
 import type { Refusal } from '../../core/refusals.ts';
 
-/** For the rows of a recipient: its delivery, its timeline and its part of indexes. */
+/** Bytes counted for the rows of a recipient: its delivery, timeline and index entries. */
 export const RECIPIENT_BYTES = 3 * 1024;
 
-/** The parts of an email that may be large. */
 type Stored = {
   html: string | null;
   text: string | null;
@@ -16,10 +15,10 @@ type Stored = {
   recipients: readonly unknown[];
 };
 
-/** A project with this part of its maximum is reported. */
+/** Fraction of its maximum from which a project is reported. */
 export const STORAGE_WARNING = 0.8;
 
-/** By default a project may fill this part of the database's disk, or of the database's maximum. */
+/** Fraction of the database's disk, or of the database's maximum, that a project may fill by default. */
 const DEFAULT_SHARE = 0.5;
 
 const MEGABYTE = 1024 ** 2;
@@ -36,8 +35,8 @@ export function storedBytes(email: Stored): number {
 }
 
 /**
- * The maximum of projects without their own; null: none, because the size of the disk is unknown.
- * @param database.freeBytes of its disk; null when it is on another machine
+ * Returns the maximum of projects without their own; null for none, because the size of the disk is unknown.
+ * @param database.freeBytes of the database's disk; null when it is on another machine
  */
 export function defaultStorage(
   config: { storageBytesMax: number | null; databaseBytesMax: number | null },
@@ -45,8 +44,8 @@ export function defaultStorage(
 ): number | null {
   if (config.storageBytesMax !== null) return config.storageBytesMax;
   const { bytes, freeBytes } = database;
-  const room = config.databaseBytesMax ?? (freeBytes === null ? null : bytes + freeBytes);
-  return room === null ? null : Math.floor(room * DEFAULT_SHARE);
+  const spaceBytes = config.databaseBytesMax ?? (freeBytes === null ? null : bytes + freeBytes);
+  return spaceBytes === null ? null : Math.floor(spaceBytes * DEFAULT_SHARE);
 }
 
 export function storageRefusal(
@@ -60,7 +59,7 @@ export function storageRefusal(
   return { refused: 'conflict', message, isStorageFull: true };
 }
 
-/** Rounded up, so that nothing counts as 0. */
+/** Rounds up, so that a few bytes do not show as 0. */
 export function inMegabytes(bytes: number): string {
   return `${Math.ceil(bytes / MEGABYTE).toLocaleString('en')} MB`;
 }

@@ -10,25 +10,25 @@ import { type Role, ROLES } from '../../core/roles.ts';
 export function describeMembers(members: Command, cli: Cli): void {
   apiCommand(members, cli, {
     name: 'list',
-    about: 'members, newest first',
+    about: 'list members, newest first',
     examples: ['members list'],
     mode: 'none',
     run: list,
   });
   apiCommand(members, cli, {
     name: 'invite',
-    about: 'print a link with which somebody becomes a member; it works once, for 7 days',
+    about: 'print an invitation link, which works once, for 7 days',
     examples: ['members invite jo@acme.com --role developer'],
     mode: 'none',
     run: invite,
   })
     .argument('<email>', 'the address to sign in with')
     .addOption(
-      new Option('--role <role>', 'what they may do').choices(ROLES).makeOptionMandatory(),
+      new Option('--role <role>', 'role of the new member').choices(ROLES).makeOptionMandatory(),
     );
   apiCommand(members, cli, {
     name: 'set-role',
-    about: 'change what a member may do',
+    about: 'change the role of a member',
     examples: ['members set-role jo@acme.com admin'],
     mode: 'none',
     run: setRole,
@@ -106,7 +106,7 @@ async function remove(
   if (refusal !== null) return refusal;
   return {
     data: await client.members.remove(member.id),
-    text: `${member.email} is removed. API keys that the member made stay.`,
+    text: `${member.email} is removed. API keys that the member created stay.`,
   };
 }
 

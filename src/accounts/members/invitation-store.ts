@@ -1,4 +1,4 @@
-/** Invitations to an organization, until they are accepted or revoked, or their time is up. */
+/** Invitations to an organization, until they are accepted, revoked or expired. */
 import type { Role } from '../../core/roles.ts';
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
@@ -27,7 +27,7 @@ on conflict (organization_id, email_key) do update
        created_at = excluded.created_at, expires_at = excluded.expires_at
 returning ${COLUMNS}`;
 
-/** Replaces an earlier one for this address. */
+/** Creates an invitation, which replaces an earlier one for this address. */
 export async function createInvitation(
   db: Queryable,
   invitation: Pick<Invitation, 'organizationId' | 'email' | 'role'> & {
@@ -44,7 +44,6 @@ export async function createInvitation(
 
 const FIND = `select ${COLUMNS} from invitations where sha256 = $1 and expires_at > app_now()`;
 
-/** null: there is none, it was used or revoked, or its time is up. */
 export async function findInvitation(db: Queryable, sha256: Buffer): Promise<Invitation | null> {
   return (await db.query<Invitation>(FIND, [sha256]))[0] ?? null;
 }
@@ -52,7 +51,7 @@ export async function findInvitation(db: Queryable, sha256: Buffer): Promise<Inv
 const USE = `
 delete from invitations where sha256 = $1 and expires_at > app_now() returning ${COLUMNS}`;
 
-/** Of several uses at once, one gets the invitation and the others null. */
+/** Deletes and returns the invitation. Of several concurrent uses, one gets it and the others get null. */
 export async function useInvitation(db: Queryable, sha256: Buffer): Promise<Invitation | null> {
   return (await db.query<Invitation>(USE, [sha256]))[0] ?? null;
 }
@@ -64,7 +63,6 @@ select ${COLUMNS} from invitations
  order by case when $4::uuid is null then id end desc, id
  limit $2`;
 
-/** The open ones, newest first. */
 export async function listInvitations(
   db: Queryable,
   organizationId: string,
@@ -79,7 +77,7 @@ delete from invitations
  where organization_id = $1 and id = $2 and ($3 or role <> 'owner') and expires_at > app_now()
 returning 1`;
 
-/** False: there is none. @param ofOwners whether one for an owner may be revoked */
+/** Returns false when there is no such invitation. @param ofOwners whether invitations for owners may be revoked */
 export async function revokeInvitation(
   db: Queryable,
   { organizationId, id, ofOwners }: { organizationId: string; id: string; ofOwners: boolean },

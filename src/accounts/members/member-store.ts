@@ -1,6 +1,6 @@
 /**
- * Members of an organization: the people who sign in to the dashboard. An organization with members has
- * an owner; before there is one, only a link that is used once creates one (accounts/sign-in/link-store.ts).
+ * Members of an organization: the people who sign in to the dashboard. An organization with members has an owner.
+ * The first owner is created by a one-time link (accounts/sign-in/link-store.ts).
  */
 import { OPERATOR_PROJECT_ID } from '../../core/operator-events.ts';
 import type { Role } from '../../core/roles.ts';
@@ -18,7 +18,7 @@ export type Member = {
   lastSignedIn: Date | null;
 };
 
-/** `password`: as it is stored (accounts/sign-in/passwords.ts). `emailKey`: in lower case. */
+/** `password` is the stored form (accounts/sign-in/passwords.ts), `emailKey` the address in lower case. */
 export type NewMember = Pick<Member, 'organizationId' | 'email' | 'name' | 'role'> & {
   emailKey: string;
   password: string;
@@ -27,7 +27,7 @@ export type NewMember = Pick<Member, 'organizationId' | 'email' | 'name' | 'role
 const COLUMNS = `id, organization_id as "organizationId", email, name, role, created_at as "createdAt",
        last_signed_in as "lastSignedIn"`;
 
-/** Any number that differs from that of other locks. */
+/** Any number that differs from those of other locks. */
 const LOCK_KEY = 0x6d656d62; // "memb"
 
 /** Takes the member lock, so roles cannot change until this transaction ends. */
@@ -41,7 +41,7 @@ values ($1, $2, $3, $4, $5, $6, $7, app_now())
 on conflict (email_key) do nothing
 returning ${COLUMNS}`;
 
-/** null: the address is that of a member already. */
+/** Returns null when another member has this address. */
 export async function createMember(db: Queryable, member: NewMember): Promise<Member | null> {
   const { organizationId, email, emailKey, name, role, password } = member;
   const values = [newId(), organizationId, email, emailKey, name, role, password];
@@ -54,10 +54,10 @@ export async function hasOwner(db: Queryable): Promise<boolean> {
   return (await db.query<{ found: boolean }>(HAS_OWNER))[0]?.found === true;
 }
 
-// That of the operator's project has the same id, and no members.
+// Skips the organization of the operator's project, which has the same id as that project and no members.
 const FIRST_ORGANIZATION = 'select id from organizations where id <> $1 order by id limit 1';
 
-/** The first organization of this installation; null: it was never started. */
+/** Returns the first organization of this installation; null when the service has never started. */
 export async function findOrganization(db: Queryable): Promise<string | null> {
   const [row] = await db.query<{ id: string }>(FIRST_ORGANIZATION, [OPERATOR_PROJECT_ID]);
   return row?.id ?? null;
@@ -65,7 +65,6 @@ export async function findOrganization(db: Queryable): Promise<string | null> {
 
 const FIND_BY_EMAIL = `select ${COLUMNS}, password from members where email_key = $1`;
 
-/** @param emailKey in lower case */
 export async function findMemberByEmail(
   db: Queryable,
   emailKey: string,
@@ -88,7 +87,6 @@ select ${COLUMNS} from members
  order by case when $4::uuid is null then id end desc, id
  limit $2`;
 
-/** Newest first. */
 export async function listMembers(
   db: Queryable,
   organizationId: string,
@@ -111,7 +109,7 @@ const IS_ONLY_OWNER = `
 select not exists (select from members
                     where organization_id = $1 and role = 'owner' and id <> $2) as only`;
 
-/** After lockMembers. */
+/** Call it after lockMembers. */
 export async function isOnlyOwner(
   tx: Queryable,
   { organizationId, id, role }: Pick<Member, 'organizationId' | 'id' | 'role'>,
@@ -120,7 +118,6 @@ export async function isOnlyOwner(
   return (await tx.query<{ only: boolean }>(IS_ONLY_OWNER, [organizationId, id]))[0]?.only === true;
 }
 
-/** null: there is no such member any more. */
 export async function changeRole(
   db: Queryable,
   { id, role }: Pick<Member, 'id' | 'role'>,
@@ -138,14 +135,13 @@ with keys as (
 )
 delete from members where id = $1`;
 
-/** Also ends the member's sessions, and revokes the keys that they send with (accounts/keys/key-store.ts). */
+/** Deletes the member. Ends their sessions, and revokes the keys that they send with (accounts/keys/key-store.ts). */
 export async function deleteMember(db: Queryable, id: string): Promise<void> {
   await db.query(DELETE, [id]);
 }
 
 const SET_PASSWORD = 'update members set password = $2 where id = $1 returning 1';
 
-/** False: there is no such member any more. */
 export async function setPassword(db: Queryable, id: string, password: string): Promise<boolean> {
   return (await db.query(SET_PASSWORD, [id, password])).length > 0;
 }

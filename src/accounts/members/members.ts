@@ -1,6 +1,6 @@
 /**
- * Who is a member, and with which role. Admins manage members except owners, and make none; an organization
- * always has an owner.
+ * Changes members and their roles. Admins manage all members except owners, and cannot create owners. An
+ * organization always has an owner.
  */
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { includesRole, type Role } from '../../core/roles.ts';
@@ -20,8 +20,8 @@ import type { Database, Queryable } from '../../database/database.ts';
 import { makeToken } from '../sign-in/tokens.ts';
 
 /**
- * The member who does it; the role is read in the transaction, because another one may take it away. null: the operator
- * of the machine.
+ * The member who makes the change; `memberId` is null for the operator of the machine. The role is read in the
+ * transaction, because another member may change it at the same time.
  */
 export type Actor = { organizationId: string; memberId: string | null };
 
@@ -35,7 +35,7 @@ const ONLY_ADMINS: Refusal = {
 };
 const ONLY_OWNERS: Refusal = {
   refused: 'authorization_error',
-  message: 'Only an owner may make, change or remove an owner.',
+  message: 'Only an owner may create, change or remove an owner.',
 };
 const LAST_OWNER: Refusal = {
   refused: 'conflict',
@@ -57,7 +57,7 @@ export function setRole(
   });
 }
 
-/** Ends the member's sessions, and what is sent with them, at once. API keys that the member made stay. */
+/** Removes a member, and ends their sessions and the keys that they send with. API keys that they created stay. */
 export function removeMember(
   db: Database,
   actor: Actor,
@@ -75,7 +75,7 @@ export function removeMember(
 
 const MACHINE = { role: 'owner' } as const;
 
-/** `by`: the role of the actor, who may change this member. */
+/** Locks all members and returns this one and the actor's role; refuses when the actor may not change it. */
 async function lockedMember(
   tx: Queryable,
   { organizationId, memberId }: Actor,
@@ -91,7 +91,7 @@ async function lockedMember(
   return { member, by: actor.role };
 }
 
-/** `link`: its path, to be passed on to the invited person; shown only now. */
+/** `link` is a path for the invited person. It is returned only here. */
 export type Invited = { invitation: Invitation; link: string };
 
 export async function invite(

@@ -17,7 +17,7 @@ const ONCE = 'It works once, for 30 minutes.';
 export function describeOwner(owner: Command, cli: Cli): void {
   addCommand(owner, cli, {
     name: 'link',
-    about: 'print a link that creates the owner, while there is none',
+    about: 'print a link that creates the first owner',
     examples: ['owner link'],
     run: link,
   });

@@ -1,4 +1,4 @@
-/** Members and invitations. For sessions only: a key belongs to a project, members to the organization. */
+/** Members and invitations. For sessions only: a key belongs to a project, members belong to the organization. */
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type Actor, invite, removeMember, setRole } from './members.ts';

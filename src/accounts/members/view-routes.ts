@@ -1,6 +1,6 @@
 /**
- * Views: searches of the list of emails that a member keeps by a name. For sessions only; each member sees their
- * own, so that nothing of them is in the audit log.
+ * Views: named searches in the list of emails. For sessions only. Each member sees only their own, so the audit log
+ * does not record them.
  */
 import { z } from 'zod';
 import { type Refusal, noSuch } from '../../core/refusals.ts';
@@ -114,7 +114,6 @@ const TOO_MANY: Refusal = {
   message: `You have ${VIEWS_MAX} views of this project; delete one first.`,
 };
 
-/** null: the session is of no project. */
 function viewsOf(request: FastifyRequest): { memberId: string; projectId: string } | null {
   if (request.caller === null) return null;
   return { memberId: sessionOf(request).memberId, projectId: callerOf(request).projectId };

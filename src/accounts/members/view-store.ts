@@ -1,4 +1,4 @@
-/** Searches that a member keeps by a name, for one project: views of the list of emails. */
+/** Views: searches in the list of emails that a member keeps under a name, per project. */
 import type { Queryable } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 
@@ -16,7 +16,6 @@ select ${COLUMNS} from member_views
  order by lower(name), id
  limit ${VIEWS_MAX}`;
 
-/** By name; there are no more than VIEWS_MAX. */
 export async function listViews(
   db: Queryable,
   { memberId, projectId }: ViewsOf,
@@ -32,7 +31,7 @@ select $1, $2, $3, $4, $5, app_now()
 on conflict (member_id, project_id, name) do update set q = excluded.q
 returning ${COLUMNS}`;
 
-/** Replaces the one with this name; null: there are VIEWS_MAX others. */
+/** Saves a view, and replaces the one with this name. Returns null when the member has VIEWS_MAX others. */
 export async function saveView(
   db: Queryable,
   { memberId, projectId }: ViewsOf,

@@ -20,7 +20,7 @@ import { SET_CATEGORIES } from './settings-store.ts';
 export function describeProjects(projects: Command, cli: Cli): void {
   apiCommand(projects, cli, {
     name: 'list',
-    about: 'all projects',
+    about: 'list all projects',
     examples: ['projects list'],
     mode: 'none',
     run: list,
@@ -31,7 +31,7 @@ export function describeProjects(projects: Command, cli: Cli): void {
     examples: ['projects create Shop'],
     mode: 'none',
     run: create,
-  }).argument('<name>', 'for people', parseName);
+  }).argument('<name>', 'name of the project', parseName);
   apiCommand(projects, cli, {
     name: 'set-limit',
     about: 'set a rate limit of a project',
@@ -44,8 +44,8 @@ export function describeProjects(projects: Command, cli: Cli): void {
   })
     .argument(
       '<limit>',
-      'how many per seconds, as 5000/60, or default',
-      orDefault(parseLimit, 'requests per seconds, as 5000/60'),
+      'number per seconds, such as 5000/60, or default',
+      orDefault(parseLimit, 'a number per seconds, such as 5000/60'),
     )
     .addOption(new Option('--category <category>').choices(SET_CATEGORIES).default('sending'));
   apiCommand(projects, cli, {
@@ -56,7 +56,7 @@ export function describeProjects(projects: Command, cli: Cli): void {
     run: domainsMax,
   }).argument(
     '<count>',
-    'as 5000, or default',
+    'number of domains, such as 5000, or default',
     orDefault(parseCount, 'a whole number from 1 to 1000000'),
   );
   apiCommand(projects, cli, {
@@ -67,7 +67,7 @@ export function describeProjects(projects: Command, cli: Cli): void {
     run: storageMax,
   }).argument(
     '<megabytes>',
-    'as 20000, or default',
+    'megabytes, such as 20000, or default',
     orDefault(parseMegabytes, 'megabytes, from 32 to 1000000000'),
   );
   apiCommand(projects, cli, {
@@ -120,7 +120,6 @@ async function create({ client }: Api, _: object, [name]: [string]): Promise<Out
   return { data: project, text: `Project ${project.name} is created (${project.id}).` };
 }
 
-/** null: the default. */
 type OrDefault<Value> = { value: Value | null };
 
 const orDefault =
@@ -176,10 +175,10 @@ function showStorage({ used_bytes: used, max_bytes: max }: InstallationProject['
 }
 
 function periodOption(flags: string, what: string): Option {
-  return new Option(flags, `${what}: as 7d or 36h, or default`).argParser((text) => {
+  return new Option(flags, `${what}: 7d, 36h or default`).argParser((text) => {
     if (text === 'default' || parsePeriodH(text) !== null) return text;
     throw new InvalidArgumentError(
-      'Write days or hours, as 7d or 36h, a day at least, or default.',
+      'Write days or hours, such as 7d or 36h, at least a day, or default.',
     );
   });
 }

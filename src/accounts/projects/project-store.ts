@@ -19,7 +19,7 @@ export async function createOrganization(db: Queryable, name: string): Promise<O
   return row;
 }
 
-// The limit's rows exist from the start, because the accept statement only locks existing rows.
+// Creates the rows of limits, because the accept statement locks only rows that exist.
 const CREATE_PROJECT = `
 with project as (
   insert into projects (id, organization_id, name, created_at) values ($1, $2, $3, app_now())
@@ -52,12 +52,12 @@ export async function listProjects(db: Queryable, organizationId: string): Promi
 
 const LIST_ALL = `select ${COLUMNS} from projects where id <> '${OPERATOR_PROJECT_ID}' order by id`;
 
-/** Every project of this installation except the operator's, oldest first; only for the operator's command line. */
+/** Lists every project of this installation except the operator's, oldest first. For the operator only. */
 export async function listAllProjects(db: Queryable): Promise<Project[]> {
   return db.query<Project>(LIST_ALL);
 }
 
-// Its organization has the same id and no members. It sends nothing, so it has no limits.
+// The organization has the same id and no members. The project sends nothing, so it has no limits.
 const MAKE_OPERATORS = `
 with organization as (
   insert into organizations (id, name, created_at) values ($1, $2, app_now()) on conflict (id) do nothing
@@ -66,7 +66,7 @@ insert into projects (id, organization_id, name, created_at) values ($1, $1, $2,
 on conflict (id) do update set name = excluded.name
 returning ${COLUMNS}`;
 
-/** The project that events of the installation belong to, made when it gets its first key or webhook. */
+/** Returns the project of the installation's own events; creates it with its first key or webhook. */
 export async function makeOperatorProject(db: Queryable): Promise<Project> {
   const [row] = await db.query<Project>(MAKE_OPERATORS, [OPERATOR_PROJECT_ID, 'operator']);
   if (!row) throw new Error('the project of the operator was not returned');
@@ -75,7 +75,7 @@ export async function makeOperatorProject(db: Queryable): Promise<Project> {
 
 export type Owned = 'api_keys' | 'domains' | 'emails' | 'webhook_endpoints';
 
-// Project by project, because the index has the id after project and environment.
+// Looks in one project after another, because the index has the id after project and environment.
 const findOwner = (table: Owned) => `
 select p.id as "projectId", t.environment
   from projects p cross join unnest($2::text[]) environment
@@ -84,7 +84,7 @@ select p.id as "projectId", t.environment
      where project_id = p.id and environment = environment.environment and id = $1 limit 1) t
  limit 1`;
 
-/** The scope of this id, or null; only for the operator's command line. */
+/** Returns the scope of this id, or null. For the operator's command line only. */
 export async function ownerOf(db: Queryable, table: Owned, id: string): Promise<Scope | null> {
   const [row] = await db.query<Scope>(findOwner(table), [id, ENVIRONMENTS]);
   return row ?? null;
@@ -102,7 +102,6 @@ export async function findOrganizationName(db: Queryable, id: string): Promise<s
   return row?.name ?? null;
 }
 
-/** null: the organization has no such project. */
 export async function renameProject(
   db: Queryable,
   { id, organizationId, name }: Pick<Project, 'id' | 'organizationId' | 'name'>,

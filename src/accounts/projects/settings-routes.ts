@@ -1,4 +1,4 @@
-/** Projects for the operator: what is set for each, changes of that, and the end of a pause because of reputation. */
+/** The operator's view of projects: reads and changes their settings, and ends pauses caused by reputation. */
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import {
@@ -45,7 +45,7 @@ import { fromStartOr, nextText } from '../../delivery/queue-control/routes.ts';
 
 const TAGS = ['Operator'];
 const ALERTS_MAX = 1_000;
-/** Then the answer says where to go on. */
+/** Limit on releasing mail in one request. The answer then says where to continue. */
 const BUDGET_MS = 5_000;
 
 export function registerProjectSettingRoutes(app: App, services: HttpServices): void {
@@ -152,7 +152,7 @@ function registerResume(app: App, { db, world }: HttpServices): void {
       const project = await projectOf(db, request);
       if (project === null) return notFound(reply, 'project');
       const { id: projectId } = project;
-      // The pause ends before held mail is released, so that no mail is held in between.
+      // The pause ends before mail is released, so no new mail is put on hold in between.
       const domains = await resumeSenders(db, projectId);
       const untilMs = world.monotonicMs() + BUDGET_MS;
       let released = 0;
@@ -262,7 +262,7 @@ function changeFrom(body: z.output<typeof settingsChange>): ProjectChange {
 
 type Present<Fields> = { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
 
-/** What is absent stays as it is. */
+/** Drops undefined fields, so that they stay unchanged. */
 function withoutUndefined<Fields extends object>(fields: Fields): Present<Fields> {
   const present = Object.entries(fields).filter(([, value]) => value !== undefined);
   return Object.fromEntries(present) as Present<Fields>;

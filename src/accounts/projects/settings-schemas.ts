@@ -1,4 +1,4 @@
-/** Schemas of projects as the operator sees and sets them. */
+/** Schemas of the operator's project routes. */
 import { z } from 'zod';
 import { ALERT_KINDS, parsePercent } from '../../reputation/alert.ts';
 import { parsePeriodH } from '../../core/retention.ts';

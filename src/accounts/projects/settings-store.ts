@@ -1,7 +1,7 @@
 /**
- * What the operator has set for a project: limits, maxima, retention and reputation alert, as it is in effect.
+ * Settings of a project that the operator makes: limits, maxima, retention and reputation alert.
  *
- * Guarantee: a change is one transaction: all of it, or nothing.
+ * Guarantee: a change is one transaction. All of it is stored, or nothing.
  */
 import type { Limit } from '../../core/limits.ts';
 import type { Refusal } from '../../core/refusals.ts';
@@ -34,7 +34,7 @@ export const SET_CATEGORIES = [
 ] as const satisfies readonly (ScopeCategory | 'recipients')[];
 type SetCategory = (typeof SET_CATEGORIES)[number];
 
-/** Of projects without their own. */
+/** Settings of projects without their own. */
 export type ProjectDefaults = {
   limits: Readonly<Record<SetCategory, Limit | null>>;
   domainsMax: number;
@@ -44,9 +44,7 @@ export type ProjectSettings = {
   limits: (ListedLimit<SetCategory> & { environment: Environment })[];
   domainsMax: number;
   storage: StorageState;
-  /** Its own; null: the installation's. */
   retention: Retention;
-  /** Absent: the default. */
   alert: OwnAlertRule | undefined;
   alerts: Alert[];
 };
@@ -75,7 +73,7 @@ export async function readProjectSettings(
   };
 }
 
-/** Absent: as before. Null: as the installation has it. */
+/** Absent fields stay unchanged. null restores the default of the installation. */
 export type ProjectChange = {
   limits?: readonly { environment: Environment; category: SetCategory; limit: Limit | null }[];
   domainsMax?: number | null;

@@ -1,10 +1,10 @@
 /**
- * Sessions over HTTP: the cookie, the proof that a change comes from the dashboard itself, and the caller
- * that a request with a session has.
+ * Sessions over HTTP: sets and checks the cookie, checks that a change comes from the dashboard itself, and finds the
+ * caller of a request with a session.
  *
- * A request with `Authorization` ignores the cookie. The cookie is sent by this site only (SameSite=Strict),
- * and what it changes needs a header that only a script of this origin can add, together with what the
- * browser says about where the request comes from (CORS stays closed).
+ * A request with `Authorization` ignores the cookie. The browser sends the cookie from this site only
+ * (SameSite=Strict). A change also needs a header that only a script of this origin can add, and the browser's own
+ * statement of the request's origin. CORS stays closed.
  */
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import type { AuthLimiter } from '../keys/auth-limiter.ts';
@@ -35,13 +35,13 @@ import type { HttpServices } from '../../http/services.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set after the session was checked; null with a key. */
+    /** Set after the session was checked; null for a request with a key. */
     session: SessionState | null;
   }
   interface FastifyInstance {
     /**
-     * Finds the caller of this request again, uncached; null: the key was revoked or has expired, or the
-     * session has ended.
+     * Returns a function that looks up the caller of this request again, uncached. It returns null when the key was
+     * revoked or has expired, or the session has ended.
      */
     callerAgain(request: FastifyRequest): () => Promise<Caller | null>;
     sessions: Sessions;
@@ -50,16 +50,16 @@ declare module 'fastify' {
   }
 }
 
-/** In the OpenAPI document: of routes that need a session. */
+/** `security` of routes that need a session, in the OpenAPI document. */
 export const BY_SESSION = [{ sessionCookie: [] }];
 
 const COOKIE = 'letterhaus_session';
-/** Of a browser in which somebody signed in before (accounts/sign-in/devices.ts). */
+/** Marks a browser in which a member signed in before (accounts/sign-in/devices.ts). */
 const DEVICE_COOKIE = 'letterhaus_device';
 const DEVICE_S = 365 * 86_400;
-/** Set by the dashboard's scripts on everything that changes something. */
+/** Header that the dashboard's scripts set on every change. */
 const PROOF_HEADER = 'letterhaus-session';
-/** Set by the dashboard's scripts on what is about a project, and on changes. */
+/** Headers that the dashboard's scripts set on requests about a project, and on changes. */
 const PAGE_HEADERS = ['letterhaus-project', PROOF_HEADER] as const;
 const SESSION_S = SESSION_DAYS * 86_400;
 const USER_AGENT_MAX = 200;
@@ -100,7 +100,7 @@ export class Sessions {
     const { config, localUrl, secrets } = options;
     this.#signed = new SignedText(secrets, 'session cookie');
     this.#isSecure = /^https:/i.test(config.publicUrl ?? localUrl);
-    // A name with this prefix is accepted only as this host's own, for all of its paths, over TLS.
+    // Browsers accept a name with this prefix only from this host itself, for all paths, over TLS.
     const prefix = this.#isSecure ? '__Host-' : '';
     this.#cookie = `${prefix}${COOKIE}`;
     this.#deviceCookie = `${prefix}${DEVICE_COOKIE}`;
@@ -111,8 +111,8 @@ export class Sessions {
   }
 
   /**
-   * Whether a page of the dashboard asks that has no cookie any more, since its browser was signed out. Such a
-   * request guesses nothing and is answered without the database, so that it need not count as a failure.
+   * Whether the request comes from a page of the dashboard that lost its cookie when its browser was signed out. It
+   * guesses nothing, so it does not count as a failure and is answered without the database.
    */
   isOfSignedOutPage(request: FastifyRequest): boolean {
     const { headers } = request;
@@ -125,22 +125,19 @@ export class Sessions {
     return parseToken(token);
   }
 
-  /** Sets the cookie. */
   begin(reply: FastifyReply, token: string): void {
     this.#setCookie(reply, { name: this.#cookie, value: this.#signed.sign(token) }, SESSION_S);
   }
 
-  /** Removes the cookie. */
   end(reply: FastifyReply): void {
     this.#setCookie(reply, { name: this.#cookie, value: '' }, 0);
   }
 
-  /** Sets the cookie by which this browser is known when it signs in again. */
   remember(reply: FastifyReply, device: string): void {
     this.#setCookie(reply, { name: this.#deviceCookie, value: device }, DEVICE_S);
   }
 
-  /** Where a request comes from, as far as it is recorded; and its browser. */
+  /** Returns the network, browser and device cookie of a request. The full address is not recorded. */
   originOf(request: FastifyRequest): Origin {
     const { ip, headers } = request;
     const userAgent = headers['user-agent']?.slice(0, USER_AGENT_MAX) ?? null;
@@ -148,7 +145,7 @@ export class Sessions {
     return { client: clientOf(ip), network: networkOf(ip), userAgent, device };
   }
 
-  /** Requires a session in which this role, or one above it, is held. `sends`: accepting gets its key. */
+  /** Requires a session with this role or one above it. `sends`: the caller gets the key that accepting checks. */
   require(least: Role, { sends }: { sends: boolean }): onRequestHookHandler {
     return (request, reply, done) => {
       this.#check(request, reply, { least, sends }).then((mayPass) => {
@@ -157,7 +154,7 @@ export class Sessions {
     };
   }
 
-  /** Refuses requests without a session, before `require`. Nothing is looked up for those without a cookie. */
+  /** Refuses requests without a session, before `require`. A request without a cookie causes no query. */
   readonly onlySessions: onRequestHookHandler = (request, reply, done) => {
     if (request.caller !== null) return void refuse(reply, NEEDS_SESSION);
     if (this.isMeant(request)) return done();
@@ -168,13 +165,13 @@ export class Sessions {
     refuse(reply, SIGNED_OUT);
   };
 
-  /** Refuses changes that another site could have caused; also of requests that begin a session. */
+  /** Refuses changes that another site could have caused, including requests that begin a session. */
   readonly onlyFromHere: onRequestHookHandler = (request, reply, done) => {
     if (this.#isFromHere(request)) return done();
     refuse(reply, FOREIGN);
   };
 
-  /** The same caller, if the session still exists; for connections that stay open. */
+  /** Returns the same caller while the session exists. For connections that stay open. */
   async findAgain(id: string, { projectId, environment }: Scope): Promise<Caller | null> {
     const state = await findSessionById(this.#options.db, id, { projectId, environment });
     return state && callerIn(state, environment);
@@ -226,8 +223,8 @@ export class Sessions {
   }
 
   /**
-   * A session that has ended is no failed authentication: its cookie was signed here. One that was made up counts
-   * like a wrong key. The cookie is removed, so that a browser sends it once only.
+   * Refuses a cookie without a session and removes it, so that a browser sends it only once. A cookie that was signed
+   * here belongs to a session that has ended, which is no failure. A forged cookie counts like a wrong key.
    */
   async #refuseUnknown(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     this.end(reply);
@@ -281,7 +278,7 @@ export class Sessions {
 
 const NO_PROJECT = noSuch('project');
 
-/** The session of a route that requires one. @throws on other routes */
+/** Returns the session of a route that requires one. @throws on other routes */
 export function sessionOf(request: FastifyRequest): SessionState {
   if (request.session === null) throw new Error('this route has no session');
   return request.session;
@@ -291,7 +288,6 @@ export function changesNothing({ method }: FastifyRequest): boolean {
   return method === 'GET' || method === 'HEAD';
 }
 
-/** By headers that the dashboard sets; null: refused. */
 function wantedBy({ headers }: FastifyRequest, reply: FastifyReply): Wanted | null {
   const { 'letterhaus-project': projectId, 'letterhaus-environment': environment = 'test' } =
     headers;
@@ -306,7 +302,7 @@ function wantedBy({ headers }: FastifyRequest, reply: FastifyReply): Wanted | nu
   return null;
 }
 
-/** Null without a project. Without a key, `keyId` is that of no key: only accepting needs one. */
+/** Returns null without a project. Without a key, `keyId` is the member's id: only accepting needs a key. */
 function callerIn(state: SessionState, environment: Environment): Caller | null {
   const { projectId, organizationId, keyId, memberId } = state;
   if (projectId === null) return null;

@@ -1,6 +1,6 @@
 /**
- * Sessions: signing in with a password or with a link that is used once, who is signed in, signing out.
- * These routes take no key. The ones that begin a session answer like `GET /v1/session`.
+ * Sessions: signs in with a password or a one-time link, shows who is signed in, and signs out. These routes take no
+ * key. Routes that begin a session answer like `GET /v1/session`.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { SignedIn, SignInRefusal } from '../sign-in/sign-in.ts';
@@ -244,7 +244,7 @@ function registerOwn(app: App, { db }: HttpServices): void {
   });
 }
 
-/** Sets the cookie of a new session, ends the one that the browser had, and says who is signed in. */
+/** Sets the cookie of a new session, ends the browser's previous session, and answers with the new one. */
 export async function begin(
   signedIn: SignedIn | SignInRefusal,
   { app, services }: { app: App; services: HttpServices },
@@ -261,15 +261,15 @@ export async function begin(
   const replaced = before && (await findSession(db, before, scope));
   if (replaced) await endSession(db, replaced.memberId, replaced.id);
   const state = await findSessionById(db, signedIn.sessionId, scope);
-  // Ended by another request in this moment.
+  // Another request ended the session meanwhile.
   if (state === null) return notFound(reply, 'session');
   app.sessions.begin(reply, signedIn.token);
   app.sessions.remember(reply, signedIn.device);
-  request.session = state; // of the audit log
+  request.session = state; // for the audit log
   return reply.send(await present(services, state));
 }
 
-/** Null: it is no guess that failed, but a password that is too short, or one to which the code is still missing. */
+/** Returns null when nothing was guessed: the new password is too short, or the code is still missing. */
 function refusedLogIn(
   { refused }: SignInRefusal,
   { routeOptions, body }: FastifyRequest,

@@ -1,4 +1,4 @@
-/** Sessions of the dashboard: signing in, and who is signed in. */
+/** Schemas of sessions and of signing in. */
 import { z } from 'zod';
 import { PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN } from '../sign-in/passwords.ts';
 import { ROLES } from '../../core/roles.ts';

@@ -1,7 +1,7 @@
 /**
- * Sessions of members in the dashboard. A session ends by itself after a week without a request and after
- * thirty days. Its token is replaced every hour; the old one stays valid until a minute after the first use
- * of the new one, because requests are under way with it and the response with the new one may be lost.
+ * Sessions of members in the dashboard. A session ends after a week without a request, and at the latest after
+ * thirty days. Its token is replaced every hour. The old token stays valid until a minute after the first use of the
+ * new one, because requests with it may be under way and the answer with the new token may be lost.
  */
 import type { Role } from '../../core/roles.ts';
 import type { Environment } from '../../core/scope.ts';
@@ -12,7 +12,7 @@ export const SESSION_DAYS = 30;
 const IDLE_DAYS = 7;
 const ROTATE_AFTER = `interval '1 hour'`;
 const OVERLAP = `interval '1 minute'`;
-/** A member with more of them has forgotten the oldest. */
+/** Limit on sessions of a member. Signing in again ends the oldest. */
 const SESSIONS_MAX = 20;
 
 const IS_VALID = `s.created_at > app_now() - interval '${SESSION_DAYS} days'
@@ -21,7 +21,7 @@ const IS_VALID = `s.created_at > app_now() - interval '${SESSION_DAYS} days'
 type NewSession = {
   memberId: string;
   sha256: Buffer;
-  /** Without what names a person (net/addresses.ts networkOf). */
+  /** Truncated, so that it identifies no person (net/addresses.ts networkOf). */
   network: string;
   userAgent: string | null;
 };
@@ -55,13 +55,13 @@ export type SessionState = {
   name: string;
   role: Role;
   totpEnabled: boolean;
-  /** The wanted project, else the first one; null: there is none. */
+  /** The requested project, else the first one; null when the organization has none. */
   projectId: string | null;
-  /** The key that accepting checks (accounts/keys/key-store.ts keyOfMember); null: there is none yet. */
+  /** The key that accepting checks (accounts/keys/key-store.ts keyOfMember); null until it is created. */
   keyId: string | null;
 };
 
-/** What is to be written after a look-up. */
+/** Writes that are due after a look-up. */
 type Due = { isUnseen: boolean; mayReplace: boolean; isFirstUse: boolean };
 
 const STATE = `s.id, s.created_at as "createdAt",
@@ -93,7 +93,6 @@ select ${STATE}, s.last_used_at < app_now() - interval '1 minute' as "isUnseen",
 
 export type Wanted = { projectId: string | null; environment: Environment };
 
-/** The session with this token; null: there is none, or it has ended. */
 export async function findSession(
   db: Queryable,
   sha256: Buffer,
@@ -124,13 +123,13 @@ update session_tokens o set expires_at = app_now() + ${OVERLAP}
  where t.sha256 = $2 and o.session_id = $1 and o.expires_at is null
    and o.created_at < t.created_at`;
 
-/** Records a use of the session, and that its newest token has arrived. */
+/** Records a use of the session. An older token then expires after the overlap, because the newest has arrived. */
 export async function touchSession(db: Queryable, id: string, sha256: Buffer): Promise<void> {
   await db.query(TOUCH, [id, sha256]);
 }
 
-// Of requests at once with one token, one replaces it: the others wait for its update, and then see it. A new
-// token that was not used for a minute is lost.
+// Of concurrent requests with one token, one replaces it. The others wait for its update and then see that it is
+// replaced. A new token that was not used for a minute is lost, and is deleted.
 const REPLACE = `
 with present as (
   update session_tokens set replaced_at = app_now()
@@ -145,7 +144,7 @@ insert into session_tokens (sha256, session_id, created_at)
 select $3, $1, app_now() from present
 returning 1`;
 
-/** False: another request has just replaced it. */
+/** Returns false when another request has just replaced the token. */
 export async function replaceToken(
   db: Queryable,
   id: string,
@@ -159,7 +158,7 @@ export async function endSession(db: Queryable, memberId: string, id: string): P
   return (await db.query(END, [id, memberId])).length > 0;
 }
 
-/** @param except stays; null: all end @returns how many have ended */
+/** Ends the sessions of a member. @param except the session that stays; null ends all @returns the number ended */
 export async function endSessions(
   db: Queryable,
   memberId: string,
@@ -184,7 +183,6 @@ select s.id, s.network, s.user_agent as "userAgent", s.created_at as "createdAt"
   from sessions s where s.member_id = $1 and ${IS_VALID}
  order by s.id desc`;
 
-/** Those of a member, newest first. */
 export function listSessions(db: Queryable, memberId: string): Promise<OwnSession[]> {
   return db.query<OwnSession>(LIST, [memberId]);
 }
@@ -199,7 +197,7 @@ delete from session_tokens where ctid = any(array(
   select ctid from session_tokens where expires_at <= app_now() limit $1))
 returning 1`;
 
-/** @returns the number of rows deleted, at most twice `limit` */
+/** Deletes sessions and tokens that have ended. @returns the number of deleted rows, at most twice `limit` */
 export async function forgetSessions(db: Queryable, limit: number): Promise<number> {
   const sessions = await db.query(FORGET, [limit]);
   return sessions.length + (await db.query(FORGET_TOKENS, [limit])).length;

@@ -1,8 +1,8 @@
 /**
- * Browsers in which a member signed in before. Each gets a cookie for a year, which says nothing about who may do
- * what: its bearer is served apart from strangers when signing in (turns.ts, limits.ts), so that a
- * flood of guesses does not keep members out. The cookie is bound to the member and the password: it ends with a
- * new password, without being stored.
+ * Recognises browsers in which a member signed in before. Each such browser gets a cookie for a year. The cookie
+ * grants no access. It only separates the browser from strangers when somebody signs in (turns.ts, limits.ts), so a
+ * flood of guesses does not keep members out. The cookie is bound to the member and the password: a new password
+ * ends it, and nothing is stored.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { SecretBox } from '../../secrets/secret-store.ts';
@@ -19,14 +19,13 @@ export class Devices {
     this.#signed = new SignedText(secrets, 'device cookie');
   }
 
-  /** The cookie of a browser in which this member has just signed in. */
   cookieFor({ id, password }: Owner): string {
     const deviceId = randomBytes(16).toString('base64url');
     const proof = proofOf(password, this.#secrets.derive(PROOF)).toString('base64url');
     return this.#signed.sign(`${id}.${deviceId}.${proof}`);
   }
 
-  /** Whether the service wrote this cookie, which needs no database; then `isOf` says whose it is. */
+  /** Returns the content of a cookie that this service signed, else null. Needs no query; `isOf` checks the member. */
   read(cookie: string | null): Device | null {
     const text = cookie === null ? null : this.#signed.read(cookie);
     const [memberId, deviceId, proof] = text?.split('.') ?? [];
@@ -34,7 +33,7 @@ export class Devices {
     return { memberId, deviceId, proof: Buffer.from(proof, 'base64url') };
   }
 
-  /** Whether this member signed in there, and has had the same password since. */
+  /** Whether this member signed in with that browser and has had the same password since. */
   isOf({ memberId, proof }: Device, { id, password }: Owner): boolean {
     return (
       memberId === id &&

@@ -7,7 +7,7 @@ import { type Guesser, memberWithDevice, SignInLimits, strangerAt } from './limi
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 
-/** After 20 failures in a minute; the brake after 100 in an hour, then 4 a minute. */
+/** Refuses after 20 failures in a minute. The brake allows 4 a minute after 100 failures in an hour. */
 const limitsOf = () =>
   new SignInLimits(database.db, { monotonicMs: () => 0 }, { max: 20, windowS: 60 });
 
@@ -15,7 +15,6 @@ const at = (network: string, host: number, email: string): Guesser =>
   strangerAt({ client: `${network}.${host}`, network: `${network}.0` }, email);
 const wrong = () => Promise.resolve(false);
 
-/** How many of so many guesses were tried. */
 async function tried(limits: SignInLimits, guessers: readonly Guesser[]): Promise<number> {
   let count = 0;
   for (const guesser of guessers) {
@@ -24,7 +23,7 @@ async function tried(limits: SignInLimits, guessers: readonly Guesser[]): Promis
   return count;
 }
 
-test('what was not tried, because too many sign in, counts as nothing', async () => {
+test('a guess that is not tried, because too many people sign in, is not counted', async () => {
   const limits = limitsOf();
   const guesser = at('192.0.2', 1, 'busy@acme.test');
   for (let n = 0; n < 150; n += 1) {
@@ -44,7 +43,7 @@ test('what was not tried, because too many sign in, counts as nothing', async ()
   );
 });
 
-test('an account is guarded per network, and everywhere by a slower brake', async () => {
+test('an account is limited per network, and across all networks by a slower brake', async () => {
   const limits = limitsOf();
   const email = 'jo@acme.test';
   const hosts = Array.from({ length: 30 }, (_, host) => host);

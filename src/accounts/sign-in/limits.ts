@@ -1,15 +1,16 @@
 /**
- * How often passwords may be guessed. An attempt is counted before the password is hashed, and taken back when it
- * was right or was not tried. With the limit of failed authentications (LETTERHAUS_LIMIT_AUTH, 20 in a minute):
+ * Limits guesses of passwords. A guess is counted before the password is hashed. The count is taken back when the
+ * password was right or was not tried. Each guess counts against the limit of failed authentications
+ * (LETTERHAUS_LIMIT_AUTH, 20 in a minute):
  *
- *     who                                    counted by
+ *     who guesses                            counted by
  *     a stranger                             client, account and network, account
  *     a browser of an earlier sign-in        the browser (accounts/sign-in/devices.ts)
  *     a member who is signed in              the member
  *
- * A stranger is refused after 20 failures of the client, or of the account from the network: guessing from one
- * network does not lock an account for its owner elsewhere. After 100 failures of an account in an hour from
- * everywhere, a network may try it 4 times a minute instead of 20. That brakes a guesser with many networks, and
+ * A stranger is refused after 20 failures of the client, or of the account from the same network: guesses from one
+ * network do not lock out the owner of the account elsewhere. After 100 failures of an account in an hour from all
+ * networks, each network may try it 4 times a minute instead of 20. That slows a guesser with many networks, and
  * still lets the owner in from a new place.
  */
 import { createHash } from 'node:crypto';
@@ -21,10 +22,10 @@ import { AuthLimiter } from '../keys/auth-limiter.ts';
 import type { Asker } from './turns.ts';
 
 const DAY_S = 86_400;
-/** The brake: this many times the limit, in this many windows, and then this part of the limit. */
+/** The brake starts after `failures` × the limit in `windows` windows, and then allows `part` of the limit. */
 const BRAKE = { failures: 5, windows: 60, part: 1 / 5 } as const;
 
-/** Who guesses. `asker`: whose turn it uses for hashing (turns.ts). */
+/** Who guesses. `asker` is the owner of the turn for hashing (turns.ts). */
 export type Guesser = { asker: Asker } & (
   | { kind: 'stranger'; client: string; account: string }
   | { kind: 'device'; deviceId: string }
@@ -66,9 +67,8 @@ export class SignInLimits {
   }
 
   /**
-   * Counts a guess unless it is right.
-   * @param isRight hashes the password
-   * @throws Overloaded when it was not tried, which counts as nothing
+   * Runs `isRight`, which hashes the password, and counts the guess unless it is right.
+   * @throws Overloaded when the password was not tried, which is not counted
    */
   async guess(guesser: Guesser, isRight: () => Promise<boolean>): Promise<Guess | LimitRefusal> {
     const refusal = await this.#count(guesser);
@@ -102,7 +102,7 @@ export class SignInLimits {
   }
 }
 
-/** Of a stranger, the last is that of account and network. */
+/** Returns the keys to count by. The last key of a stranger is the one of account and network. */
 function keysOf(guesser: Guesser): string[] {
   const { owner } = guesser.asker;
   switch (guesser.kind) {
@@ -115,7 +115,7 @@ function keysOf(guesser: Guesser): string[] {
   }
 }
 
-/** Among the counts per client; addresses of accounts are not stored there. */
+/** Returns the key of an account in the counts per client. It is hashed, so no address is stored there. */
 function accountOf(emailKey: string): string {
   return `account ${createHash('sha256').update(emailKey).digest('hex').slice(0, 32)}`;
 }

@@ -1,10 +1,10 @@
-/** Links that are used once, within a time: to create the first owner, and to set a member's password. */
+/** One-time links that expire: one creates the first owner, one sets a member's password. */
 import type { Queryable } from '../../database/database.ts';
 import { forgetting } from '../../database/expiry.ts';
 
 export type LinkPurpose = 'owner' | 'password';
 
-// The newest is the only one that works.
+// Only the newest link for a purpose and member works.
 const CREATE = `
 with replaced as (
   delete from sign_in_links where purpose = $2 and member_id is not distinct from $3::uuid
@@ -12,7 +12,7 @@ with replaced as (
 insert into sign_in_links (sha256, purpose, member_id, created_at, expires_at)
 values ($1, $2, $3, app_now(), app_now() + $4 * interval '1 second')`;
 
-/** Replaces earlier links for the same. @param memberId null: of the first owner */
+/** Creates a link, which replaces earlier ones for the same member. @param memberId null for the first owner */
 export async function createLink(
   db: Queryable,
   { sha256, memberId, validForS }: { sha256: Buffer; memberId: string | null; validForS: number },
@@ -27,7 +27,6 @@ const FIND = `
 select member_id as "memberId" from sign_in_links
  where sha256 = $1 and purpose = $2 and expires_at > app_now()`;
 
-/** null: there is none, it was used, or its time is up. */
 export async function findLink(
   db: Queryable,
   { sha256, purpose }: { sha256: Buffer; purpose: LinkPurpose },
@@ -39,7 +38,7 @@ const USE = `
 delete from sign_in_links where sha256 = $1 and purpose = $2 and expires_at > app_now()
 returning member_id as "memberId"`;
 
-/** Of several uses at once, one gets the link and the others null. */
+/** Deletes and returns the link. Of several concurrent uses, one gets it and the others get null. */
 export async function useLink(
   db: Queryable,
   { sha256, purpose }: { sha256: Buffer; purpose: LinkPurpose },

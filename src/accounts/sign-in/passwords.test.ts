@@ -4,30 +4,30 @@ import { Overloaded } from '../../core/refusals.ts';
 import { passwordProblem, Passwords } from './passwords.ts';
 
 const passwords = new Passwords();
-/** Of `password`, in a hundredth of the memory. */
+/** The hash of `password`, made with a hundredth of the memory. */
 const QUICK =
   '$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4';
 const STRANGER = { isKnown: false, owner: '192.0.2.0' };
 
-test('a stored password is that of the reference implementation of argon2id', async () => {
+test('a stored password has the hash of the reference implementation of argon2id', async () => {
   assert.equal(await passwords.verify('password', QUICK, STRANGER), true);
   assert.equal(await passwords.verify('passwort', QUICK, STRANGER), false);
 });
 
-test('a password is found again, however a keyboard writes it, and no two rows show that they have the same', async () => {
+test('a password matches however a keyboard encodes it, and equal passwords have different rows', async () => {
   const stored = await passwords.hash('caf\u00e9 au lait', STRANGER);
   assert.equal(await passwords.verify('cafe\u0301 au lait', stored, STRANGER), true);
   assert.equal(await passwords.verify('cafe au lait', stored, STRANGER), false);
   assert.notEqual(await passwords.hash('caf\u00e9 au lait', STRANGER), stored);
 });
 
-test('nobody has no password', async () => {
+test('an account that does not exist has no valid password', async () => {
   for (const text of ['', 'password', '\0'.repeat(32)]) {
     assert.equal(await passwords.verify(text, null, STRANGER), false);
   }
 });
 
-test('only so many passwords wait to be hashed, and the others are told to come back', async () => {
+test('a bounded number of passwords waits for hashing, and further ones are refused until later', async () => {
   const all = Array.from({ length: 70 }, () => passwords.verify('guess', QUICK, STRANGER));
   const ends = await Promise.allSettled(all);
   const refused = ends.filter((end) => end.status === 'rejected');

@@ -1,9 +1,9 @@
 /**
- * Passwords, stored as argon2id (RFC 9106) with the parameters that OWASP recommends, in the format of the
- * reference implementation (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`).
+ * Hashes and checks passwords. They are stored as argon2id (RFC 9106) with the parameters that OWASP recommends, in
+ * the format of the reference implementation (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`).
  *
- * One hash takes 19 MB and tens of milliseconds of a core, outside of the event loop. At most one runs in a
- * process at a time and few wait, so that strangers cannot take memory and CPU from mail (turns.ts).
+ * One hash takes 19 MB and tens of milliseconds of a core, outside the event loop. A process runs at most one at a
+ * time and queues few, so strangers cannot take memory and CPU from mail (turns.ts).
  */
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -16,14 +16,14 @@ const SALT_BYTES = 16;
 const HASH_BYTES = 32;
 
 export const PASSWORD_CHARACTERS_MIN = 10;
-/** Bounds the work for a hostile one. */
+/** Bounds the work that a hostile password causes. */
 export const PASSWORD_CHARACTERS_MAX = 256;
 
 type Parameters = { memory: number; passes: number; parallelism: number };
 
 const STORED = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/]+)\$([\w+/]+)$/;
 
-/** Compared with when there is no such member, so that the answer takes as long. Of no password. */
+/** Compared with when no such member exists, so that the answer takes equally long. No password has this hash. */
 const NOBODYS = encode({
   parameters: { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 },
   salt: Buffer.alloc(SALT_BYTES),
@@ -32,11 +32,10 @@ const NOBODYS = encode({
 
 const derive = promisify(argon2);
 
-/** Of one process. */
 export class Passwords {
   readonly #turns = new SignInTurns();
 
-  /** Before an attempt is counted, so that a flood does not reach the database. @throws Overloaded */
+  /** Refuses before an attempt is counted, so that a flood does not reach the database. @throws Overloaded */
   checkPlace(asker: Asker): void {
     this.#turns.checkPlace(asker);
   }
@@ -50,8 +49,8 @@ export class Passwords {
   }
 
   /**
-   * Whether it is the stored one.
-   * @param stored null: there is no such member; the answer is no, after the same work
+   * Returns whether this is the stored password.
+   * @param stored null when no such member exists; the result is false, after the same work
    * @throws Overloaded when too many wait
    */
   async verify(password: string, stored: string | null, asker: Asker): Promise<boolean> {
@@ -84,7 +83,7 @@ export function passwordProblem(password: string, email: string): FieldProblem |
   return null;
 }
 
-/** Keyboards write the same characters in different ways (NIST SP 800-63B §3.1.1.2). */
+/** Keyboards encode the same characters in different ways (NIST SP 800-63B §3.1.1.2). */
 function normalised(password: string): string {
   return password.normalize('NFKC');
 }
@@ -98,7 +97,7 @@ function encode({ parameters: { memory, passes, parallelism }, salt, hash }: Has
 
 function decode(stored: string): Hashed {
   const [, memory, passes, parallelism, salt = '', hash = ''] = STORED.exec(stored) ?? [];
-  if (hash === '') throw new Error('a stored password is not of the form that this service writes');
+  if (hash === '') throw new Error('a stored password has an unknown format');
   return {
     parameters: {
       memory: Number(memory),

@@ -10,7 +10,6 @@ function refusedLogIns(t: TestContext) {
   const refused = new RefusedLogIns(log);
   return {
     lines,
-    /** @returns how many of them were logged */
     refuse: (client: string, times = 1) => {
       const ids = { request_id: 'r' };
       const note = () => refused.note({ way: 'api_key', result: 'refused', client, ids });
@@ -35,7 +34,7 @@ test('a refused log-in is one line with its way and the whole address of its cli
   ]);
 });
 
-test('a client that guesses without end has 20 lines in a minute, and one line with the number of the others', (t) => {
+test('a client that guesses without end has 20 lines a minute, and one line with the number of the others', (t) => {
   const { refuse, minutePasses, summaries } = refusedLogIns(t);
   assert.equal(refuse('192.0.2.7', 5_000), 20);
   assert.equal(refuse('198.51.100.1', 3), 3, 'others are logged meanwhile');
@@ -57,7 +56,7 @@ test('the addresses of one IPv6 network are one client', (t) => {
   assert.equal(refuse('2001:db8:1:3::1'), 1);
 });
 
-test('a flood from many addresses has 600 lines in a minute, and at most 51 for the rest', (t) => {
+test('a flood from many addresses has 600 lines a minute, and at most 51 for the rest', (t) => {
   const { lines, refuse, minutePasses, summaries } = refusedLogIns(t);
   let logged = 0;
   for (let a = 0; a < 100; a += 1) {

@@ -1,18 +1,18 @@
 /**
- * One log line for each refused log-in, with the client's address, for people and for programs that block addresses
- * (deploy/fail2ban/). The line has no text that the client chose.
+ * Logs one line for each refused log-in, with the client's address, for people and for programs that block addresses
+ * (deploy/fail2ban/). The line contains no text that the client chose.
  *
- * Bounded per worker, so that a flood cannot fill a disk: in a minute 20 lines for each client and 600 for all. What is
- * beyond that is counted, and at the end of the minute one line for each of up to 50 clients, and one for all others, has
- * the number.
+ * Bounded per worker, so that a flood cannot fill a disk: 20 lines a minute for each client and 600 for all. Refusals
+ * beyond that are counted. At the end of the minute, up to 50 clients get a line with their count, and all others
+ * share one.
  */
 import type { Logger } from 'pino';
 import { clientOf } from '../../net/addresses.ts';
 
 export type RefusedLogIn = {
-  /** `link`: of the first owner, an invitation or a new password. `session`: a cookie that was not made here. */
+  /** `link`: for the first owner, an invitation or a new password. `session`: a forged cookie. */
   way: 'api_key' | 'smtp' | 'password' | 'link' | 'session';
-  /** `limited`: too many before it were refused; it was not checked. */
+  /** `limited`: refused without a check, after too many refusals. */
   result: 'refused' | 'limited';
   client: string;
   ids: { request_id: string } | { session_id: string };
@@ -23,10 +23,10 @@ const WINDOW_MS = 60_000;
 const LINES_PER_CLIENT = 20;
 const LINES_MAX = 600;
 const SUMMARIES_MAX = 50;
-/** Clients counted one by one in a minute; those beyond are counted together. */
+/** Clients that are counted one by one in a minute. Further clients are counted together. */
 const CLIENTS_MAX = 10_000;
 
-/** In the minute under way. `more`: beyond the limit. */
+/** Refusals of a client in the current minute: logged lines, and those beyond the limit. */
 type Count = { lines: number; more: number };
 
 export class RefusedLogIns {
@@ -40,7 +40,7 @@ export class RefusedLogIns {
     this.#log = log;
   }
 
-  /** @returns whether a line was written */
+  /** @returns whether a line was logged */
   note({ way, result, client, ids }: RefusedLogIn): boolean {
     this.#end ??= setTimeout(() => this.flush(), WINDOW_MS).unref();
     const count = this.#countOf(clientOf(client));
@@ -51,12 +51,12 @@ export class RefusedLogIns {
     }
     this.#lines += 1;
     count.lines += 1;
-    // fail2ban reads this line: the order of the first fields is part of its filter.
+    // The order of the first fields is part of the filter of fail2ban.
     this.#log.warn({ event: EVENT, way, client, result, ...ids }, 'a log-in was refused');
     return true;
   }
 
-  /** Ends the minute: logs what was only counted. */
+  /** Ends the minute and logs the counts. */
   flush(): void {
     clearTimeout(this.#end);
     this.#end = undefined;

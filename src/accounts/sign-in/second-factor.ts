@@ -1,7 +1,7 @@
 /**
- * The second factor of a member who wants one: a code of an authenticator app, or one of the recovery codes that
- * were shown when it was switched on. Each code works once. Wrong ones are limited more strictly than
- * passwords, because there are only a million of them.
+ * The optional second factor of a member: a code of an authenticator app, or a recovery code that was shown when the
+ * second factor was switched on. Each code works once. Wrong codes are limited more strictly than passwords, because
+ * there are only a million codes.
  */
 import { type Limit, signInLimitRefusal } from '../../core/limits.ts';
 import type { Refusal } from '../../core/refusals.ts';
@@ -20,7 +20,7 @@ import {
 import { AuthLimiter } from '../keys/auth-limiter.ts';
 import { describeSecret, hashRecoveryCode, newRecoveryCodes, newSecret, periodOf } from './totp.ts';
 
-/** Three of a million codes are valid at a time: guessing one takes a year on average. */
+/** Three of a million codes are valid at a time, so guessing one takes a year on average. */
 const LIMIT: Limit = { max: 10, windowS: 900 };
 
 const CODE_NEEDED: Refusal = {
@@ -37,13 +37,13 @@ const IS_ON: Refusal = {
 };
 const NOT_BEGUN: Refusal = {
   refused: 'conflict',
-  message: 'There is no secret that waits for its first code; begin again.',
+  message: 'No setup of a second factor is in progress; begin again.',
 };
 const CODE_INVALID: Refusal = {
   refused: 'validation_error',
-  message: 'code: is not the present code of the app; check the clock of the device',
+  message: 'code: is not the current code of the app; check the clock of the device',
   details: [
-    { field: 'code', message: 'is not the present code of the app; check the clock of the device' },
+    { field: 'code', message: 'is not the current code of the app; check the clock of the device' },
   ],
 };
 
@@ -60,7 +60,7 @@ export class SecondFactor {
     this.#limiter = new AuthLimiter(db, world, LIMIT);
   }
 
-  /** Null: the member may sign in. @param code undefined: none was given */
+  /** Returns null when the member may sign in. @param code undefined when the member gave none */
   async check(memberId: string, code: string | undefined): Promise<Refusal | null> {
     const totp = await findTotp(this.#db, memberId);
     if (totp === null || !totp.isEnabled) return null;
@@ -73,7 +73,7 @@ export class SecondFactor {
     return null;
   }
 
-  /** A new secret, which counts from its first code on. It is shown only now. */
+  /** Creates a secret. It takes effect with its first code, and is returned only here. */
   async begin(memberId: string): Promise<{ secret: string; url: string } | Refusal> {
     const totp = await findTotp(this.#db, memberId);
     const secret = newSecret();
@@ -83,7 +83,7 @@ export class SecondFactor {
     return describeSecret(secret, { issuer, email: totp.email });
   }
 
-  /** Switches it on with the first code. The recovery codes are shown only now. */
+  /** Switches the second factor on with the first code. The recovery codes are returned only here. */
   async confirm(memberId: string, code: string): Promise<{ recoveryCodes: string[] } | Refusal> {
     const totp = await findTotp(this.#db, memberId);
     if (totp?.isEnabled === true) return IS_ON;
@@ -103,7 +103,7 @@ export class SecondFactor {
 
   async #use(memberId: string, { secret, nowS }: Totp, code: string): Promise<boolean> {
     if (secret === null) return false;
-    // Recovery codes work also when the secret does not open; the watch of the secrets reports that.
+    // Recovery codes work even when the secret does not open; the watch of the secrets reports that.
     const isOpen = this.#secrets.opens(secret, memberId);
     const period = isOpen ? periodOf(this.#open(secret, memberId), code, nowS) : null;
     if (period !== null) return usePeriod(this.#db, memberId, period);

@@ -1,9 +1,9 @@
 /**
- * Signing in: from an email address and a password, or a link that is used once, to the token of a session.
+ * Signs in: from an email address and a password, or a one-time link, to the token of a session.
  *
- * Guesses are limited by limits.ts, and hashed in turns by passwords.ts. Known and unknown accounts get the
- * same answer after the same work. A link is checked before a password is hashed and used up afterwards, in the
- * transaction that does what it is for.
+ * limits.ts limits guesses, and passwords.ts hashes them in turns. Known and unknown accounts get the same answer
+ * after the same work. A link is checked before the password is hashed. It is used up afterwards, in the transaction
+ * that creates the member or sets the password.
  */
 import { type LimitState, signInLimitRefusal } from '../../core/limits.ts';
 import { isRefusal, type Refusal, refuseFields } from '../../core/refusals.ts';
@@ -31,7 +31,7 @@ import { makeToken, parseToken } from './tokens.ts';
 
 const LINK_VALID_S = 30 * 60;
 
-/** One sentence for an unknown account and a wrong password. */
+/** The same for an unknown account and a wrong password, so that it reveals no accounts. */
 const WRONG: Refusal = {
   refused: 'authentication_error',
   message: 'The email address or the password is wrong.',
@@ -55,19 +55,19 @@ const HAS_OWNER: Refusal = {
 };
 
 export type Origin = {
-  /** net/addresses.ts clientOf */
+  /** From net/addresses.ts clientOf. */
   client: string;
-  /** net/addresses.ts networkOf */
+  /** From net/addresses.ts networkOf. */
   network: string;
   userAgent: string | null;
   /** The cookie of an earlier sign-in (devices.ts). */
   device: string | null;
 };
 
-/** A refusal; `limit`: of the attempts. */
+/** A refusal. `limit` is the state of the limit on attempts. */
 export type SignInRefusal = Refusal & { limit?: LimitState };
 
-/** `token` and `device` (devices.ts): for the client only. */
+/** `token` and `device` (devices.ts) are for the client only. */
 export type SignedIn = { token: string; device: string; sessionId: string; memberId: string };
 
 type Parts = {
@@ -118,7 +118,7 @@ export class SignIn {
     return missing ?? this.#startSession(this.#db, member, origin);
   }
 
-  /** The member with this address, if it was them who signed in with this browser before. */
+  /** Returns the member with this address, if this member signed in with this browser before. */
   async #memberWith(device: Device, emailKey: string): Promise<Account | null> {
     const member = await findMemberByEmail(this.#db, emailKey);
     return member !== null && this.#devices.isOf(device, member) ? member : null;
@@ -171,7 +171,7 @@ export class SignIn {
     });
   }
 
-  /** Sets the password of the member that the link is for, and ends that member's sessions. */
+  /** Sets the password of the link's member, and ends that member's sessions. */
   async byNewPassword(
     { token, password }: { token: string; password: string },
     origin: Origin,
@@ -192,7 +192,7 @@ export class SignIn {
     });
   }
 
-  /** Changes the password of a member who is signed in, and ends the member's other sessions. */
+  /** Changes the password of a signed-in member, and ends the member's other sessions. */
   async changePassword(
     { memberId, sessionId }: { memberId: string; sessionId: string },
     { present, password }: { present: string; password: string },
@@ -211,7 +211,7 @@ export class SignIn {
     return { device: this.#devices.cookieFor({ id: memberId, password: hash }) };
   }
 
-  /** Null: it is the member's password. For what a stolen session must not do. */
+  /** Returns null when the password is right. Protects actions that a stolen session must not take. */
   async confirmPassword(memberId: string, password: string): Promise<SignInRefusal | null> {
     const member = await findMemberById(this.#db, memberId);
     return member === null ? ACCOUNT_GONE : this.#confirm(member, { password, as: 'password' });
@@ -234,7 +234,7 @@ export class SignIn {
     };
   }
 
-  /** Everything before the transaction in which the link is used: only a valid one gets a hash. */
+  /** Checks the link, and hashes the password only if the link is valid. The transaction that uses the link follows. */
   async #prepare(
     { token, password, find, ended }: LinkUse,
     { client }: Origin,
@@ -273,10 +273,10 @@ type LinkUse = {
 
 type NewOwner = { token: string; email: string; name: string; password: string };
 type Prepared = { sha256: Buffer; hash: string };
-/** `password`: the stored hash. */
+/** `password` is the stored hash. */
 type Account = { id: string; password: string };
 
-/** A link for the first owner, without its address; null: there is an owner already. */
+/** Returns the path of a link for the first owner; null when there is an owner already. */
 export async function linkForOwner(db: Database): Promise<string | null> {
   return db.transaction(async (tx) => {
     await lockMembers(tx);

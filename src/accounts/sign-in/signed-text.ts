@@ -1,6 +1,6 @@
 /**
- * Texts that the service gives to browsers and recognises when they come back: `text.mac`. A text that was made
- * up is told from one that the service wrote without asking the database.
+ * Signs texts that the service gives to browsers (`text.mac`), and checks them when they come back. A forged text is
+ * refused without a query.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { SecretBox } from '../../secrets/secret-store.ts';
@@ -11,7 +11,7 @@ export class SignedText {
   readonly #secrets: Keys;
   readonly #purpose: string;
 
-  /** @param purpose texts that were signed for another one are not valid */
+  /** @param purpose texts signed for another purpose are not valid */
   constructor(secrets: Keys, purpose: string) {
     this.#secrets = secrets;
     this.#purpose = purpose;
@@ -21,7 +21,7 @@ export class SignedText {
     return `${text}.${mac(this.#secrets.derive(this.#purpose), text).toString('base64url')}`;
   }
 
-  /** The text; null: it was not signed with any secret key in use. */
+  /** Returns the text; null when no secret key in use has signed it. */
   read(signed: string): string | null {
     const dot = signed.lastIndexOf('.');
     if (dot === -1) return null;

@@ -1,4 +1,4 @@
-/** Random texts that give access to whoever has them; only their SHA-256 is stored. */
+/** Random texts that give access to their bearer. Only their SHA-256 is stored. */
 import { createHash, randomBytes } from 'node:crypto';
 
 const BYTES = 32;
@@ -11,12 +11,11 @@ export function makeToken(): Token {
   return { text, sha256: hashToken(text) };
 }
 
-/** null: this text has not the form of a token. */
 export function parseToken(text: string): Buffer | null {
   return FORM.test(text) ? hashToken(text) : null;
 }
 
-/** They are random, so they need no slow hash. */
+/** Tokens are random, so they need no slow hash. */
 function hashToken(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

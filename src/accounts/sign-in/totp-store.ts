@@ -1,14 +1,14 @@
-/** The second factor of members: the sealed secret, the last period that was used, recovery codes. */
+/** The second factor of members: the sealed secret, the last used period, and recovery codes. */
 import type { Queryable } from '../../database/database.ts';
 
 export type Totp = {
   email: string;
   organization: string;
-  /** Sealed with the member's id; null: there is none. */
+  /** Sealed with the member's id; null before the member has begun. */
   secret: Buffer | null;
   isEnabled: boolean;
   codesLeft: number;
-  /** By the clock of the database. */
+  /** The time of the database. */
   nowS: number;
 };
 
@@ -20,7 +20,6 @@ select m.email, o.name as organization, m.totp_secret as secret,
   from members m join organizations o on o.id = m.organization_id
  where m.id = $1`;
 
-/** null: there is no such member. */
 export async function findTotp(db: Queryable, memberId: string): Promise<Totp | null> {
   return (await db.query<Totp>(FIND, [memberId]))[0] ?? null;
 }
@@ -29,7 +28,7 @@ const PREPARE = `
 update members set totp_secret = $2, totp_step = null
  where id = $1 and totp_enabled_at is null returning 1`;
 
-/** Keeps a secret until its first code. False: the second factor is on already. */
+/** Stores a secret that waits for its first code. Returns false when the second factor is on already. */
 export async function prepareTotp(
   db: Queryable,
   memberId: string,
@@ -48,7 +47,7 @@ select id, sha256 from enabled, unnest($4::bytea[]) sha256
 returning 1`;
 
 /**
- * False: it is on already, or has another secret meanwhile.
+ * Switches the second factor on. Returns false when it is on already, or has another secret meanwhile.
  * @param codes hashes of recovery codes, at least one
  */
 export async function enableTotp(
@@ -64,14 +63,13 @@ update members set totp_step = $2
  where id = $1 and totp_enabled_at is not null and (totp_step is null or totp_step < $2)
 returning 1`;
 
-/** False: a code of this period, or of a later one, was used already. */
+/** Returns false when a code of this or a later period was used already. */
 export async function usePeriod(db: Queryable, memberId: string, period: number): Promise<boolean> {
   return (await db.query(USE_PERIOD, [memberId, period])).length > 0;
 }
 
 const USE_CODE = 'delete from recovery_codes where member_id = $1 and sha256 = $2 returning 1';
 
-/** False: there is no such code, or it was used. */
 export async function useRecoveryCode(
   db: Queryable,
   memberId: string,

@@ -20,7 +20,7 @@ test('codes are those of RFC 4226 and RFC 6238', () => {
   }
 });
 
-test('a code is taken in its period and in those beside it', () => {
+test('a code is accepted in its period and in the two beside it', () => {
   const at = (timeS: number) => periodOf(SECRET, '287 922', timeS);
   assert.deepEqual([150, 180, 209.9, 239.9].map(at), [6, 6, 6, 6]);
   assert.deepEqual([149.9, 240, 1_000].map(at), [null, null, null]);
@@ -29,7 +29,7 @@ test('a code is taken in its period and in those beside it', () => {
   }
 });
 
-test('an app reads the secret from its URL or as it is typed', () => {
+test('an app reads the secret from its URL or as a person types it', () => {
   const email = 'jo@a.test';
   const { secret, url } = describeSecret(SECRET, { issuer: 'Letterhaus A & B', email });
   assert.equal(secret, 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ');
@@ -38,7 +38,7 @@ test('an app reads the secret from its URL or as it is typed', () => {
   assert.deepEqual([others.algorithm, others.digits, others.period], ['SHA1', 6, 30]);
 });
 
-test('recovery codes differ, and are read as people write them', () => {
+test('recovery codes differ, and are accepted as people type them', () => {
   const codes = newRecoveryCodes();
   assert.equal(new Set(codes).size, 10);
   for (const code of codes) assert.match(code, /^[a-z2-7]{4}(-[a-z2-7]{4}){3}$/);

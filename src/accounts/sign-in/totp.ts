@@ -1,6 +1,6 @@
 /**
- * Codes of authenticator apps (RFC 6238): SHA-1, six digits, 30 seconds, which all apps support; HMAC does not
- * need the collision resistance of its hash. Also the recovery codes for a member who has lost the app.
+ * Codes of authenticator apps (RFC 6238): SHA-1, six digits and 30 seconds, which all apps support. HMAC does not
+ * need a hash with collision resistance. Also recovery codes, for a member who has lost the app.
  */
 import { createHash } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
@@ -8,9 +8,9 @@ import { Secret, TOTP } from 'otpauth';
 const PERIOD_S = 30;
 const DIGITS = 6;
 const SETTINGS = { algorithm: 'SHA1', digits: DIGITS, period: PERIOD_S };
-/** RFC 4226 §4: as long as the hash. */
+/** As long as the hash (RFC 4226 §4). */
 const SECRET_BYTES = 20;
-/** Clocks differ, and people type while a code changes. */
+/** Periods before and after the current one whose codes are valid: clocks differ, and people type slowly. */
 const PERIODS_AROUND = 1;
 const RECOVERY_CODES = 10;
 const RECOVERY_BYTES = 10;
@@ -19,7 +19,7 @@ export function newSecret(): Buffer {
   return Buffer.from(new Secret({ size: SECRET_BYTES }).bytes);
 }
 
-/** What a person types into the app, and the URL for a QR code or a link on a telephone. */
+/** Returns the text that a person types into the app, and the URL for a QR code or a link on a phone. */
 export function describeSecret(
   secret: Buffer,
   { issuer, email }: { issuer: string; email: string },
@@ -30,10 +30,9 @@ export function describeSecret(
   return { secret: base32, url: `otpauth://totp/${label}?${query}` };
 }
 
-/** The period around this time that the code belongs to; null: none. */
 export function periodOf(secret: Buffer, code: string, nowS: number): number | null {
   const token = code.replaceAll(/\s/g, '');
-  // The library throws at six characters that are not six bytes.
+  // The library throws when six characters are not six bytes.
   if (!/^[0-9]+$/.test(token)) return null;
   const timestamp = nowS * 1000;
   const window = PERIODS_AROUND;
@@ -51,7 +50,7 @@ export function newRecoveryCodes(): string[] {
   );
 }
 
-/** As it is stored; 80 random bits need no slow hash. */
+/** Returns the hash to store. 80 random bits need no slow hash. */
 export function hashRecoveryCode(code: string): Buffer {
   const plain = code.toLowerCase().replaceAll(/[\s-]/g, '');
   return createHash('sha256').update(plain).digest();

@@ -5,7 +5,7 @@ import { SignInTurns } from './turns.ts';
 
 const PLACES = 64;
 
-/** Turns that end one by one, and the owners that had them. */
+/** Turns that end one by one, with a record of the owners that had them. */
 function crowd() {
   const turns = new SignInTurns();
   const had: string[] = [];
@@ -22,7 +22,6 @@ function crowd() {
       refused.push(owner);
     });
   };
-  /** @returns whether one was running */
   const finish = async (): Promise<boolean> => {
     const end = running.shift();
     end?.();
@@ -35,7 +34,7 @@ function crowd() {
   return { enter, finish, finishAll, had, refused };
 }
 
-test('a network that floods delays and refuses itself, and others have their turn', async () => {
+test('a network that floods delays and refuses only itself, and others have their turn', async () => {
   const { enter, finishAll, had, refused } = crowd();
   for (let n = 0; n < 100; n += 1) enter('flood');
   for (const owner of ['a', 'b', 'c']) enter(owner);
@@ -45,7 +44,7 @@ test('a network that floods delays and refuses itself, and others have their tur
   assert.deepEqual(new Set(refused), new Set(['flood']));
 });
 
-test('when as many networks as places wait, a further one is told to come back', async () => {
+test('when as many networks wait as there are places, a further one is refused until later', async () => {
   const { enter, finishAll, had, refused } = crowd();
   for (let n = 0; n < PLACES + 3; n += 1) enter(`network ${n}`);
   await finishAll();
@@ -53,11 +52,11 @@ test('when as many networks as places wait, a further one is told to come back',
   assert.equal(had.length, PLACES + 1);
 });
 
-test('a newcomer, also with a mistake, has a turn at once while hundreds of networks go on guessing', async () => {
+test('a newcomer, even one who mistypes, gets a turn at once while hundreds of networks keep guessing', async () => {
   const { enter, finish, had, refused } = crowd();
   const networks = 500;
   let n = 0;
-  /** More than there are turns for. */
+  /** More networks than there are places. */
   const guess = (): void => {
     for (let times = 0; times < 4; times += 1) enter(`network ${(n += 1) % networks}`);
   };
@@ -76,12 +75,12 @@ test('a newcomer, also with a mistake, has a turn at once while hundreds of netw
     await finish();
   }
   for (let mistake = 0; mistake < 3; mistake += 1) assert.equal(await turnsUntil('jo'), 1);
-  // What was right does not count: an office where everybody signs in.
+  // Right passwords do not count: in an office, everybody signs in from one network.
   for (let member = 0; member < 50; member += 1) assert.equal(await turnsUntil('right'), 1);
   assert.deepEqual(new Set(refused.filter((one) => !one.startsWith('network'))), new Set());
 });
 
-test('what was wrong is forgotten in time', async () => {
+test('wrong passwords are forgotten over time', async () => {
   const { enter, finishAll, had } = crowd();
   for (let n = 0; n < 6_000; n += 1) {
     enter(n < 8 ? 'jo' : `network ${n}`);
@@ -93,7 +92,7 @@ test('what was wrong is forgotten in time', async () => {
   assert.deepEqual(had.slice(-6), ['again', 'again', 'again', 'again', 'jo', 'again']);
 });
 
-test('members who are known and strangers take turns, each with places of their own', async () => {
+test('known members and strangers take turns, each with places of their own', async () => {
   const { enter, finishAll, had, refused } = crowd();
   for (let n = 0; n < 50; n += 1) enter(`network ${n}`);
   for (let n = 0; n < 3; n += 1) enter(`member ${n}`, true);

@@ -1,20 +1,21 @@
 /**
- * Who hashes a password next, in one process. One hash runs at a time. Two waiting lists take turns: members whom the
- * service knows (by a session, a link, or a browser in which they signed in before), and strangers.
+ * Decides whose password a process hashes next. One hash runs at a time. Two waiting lists take turns: known members
+ * (with a session, a link, or a browser in which they signed in before), and strangers.
  *
- * Within a list, the owner (a member or a network) with the fewest wrong passwords lately comes first, and each of an
- * owner's requests counts as one more than the one before it. So a network that asks much delays itself, and a member
- * in a new browser passes hundreds of networks that guess, as soon as each of these has guessed once. When all places
- * are taken, a newcomer gets that of the request that would come last, unless that would only exchange the two.
+ * Within a list, requests have a rank: the recent wrong passwords of their owner (a member or a network), plus one for
+ * each request of this owner that waits already. The lowest rank comes first. So a network that asks often delays only
+ * itself. A member in a new browser overtakes hundreds of guessing networks once each of them has guessed wrong.
+ *
+ * When all places are taken, a newcomer replaces the request with the highest rank, if its own rank is lower.
  */
 import { Overloaded } from '../../core/refusals.ts';
 
-/** A hash takes some 40 ms: who waits behind all others of both lists waits for five seconds. */
+/** Places in each list. A hash takes some 40 ms, so a request that waits behind all others waits for five seconds. */
 const PLACES = { known: 16, strangers: 64 } as const;
-/** After this many wrong passwords what each owner has is halved; it also bounds how many owners are remembered. */
+/** After this many wrong passwords all counts are halved, which also bounds the number of remembered owners. */
 const HALVED_EVERY = 4_096;
 
-/** `owner`: a member's id or a network (net/addresses.ts networkOf). */
+/** `owner` is a member's id or a network (net/addresses.ts networkOf). */
 export type Asker = { isKnown: boolean; owner: string };
 
 export class SignInTurns {
@@ -23,14 +24,15 @@ export class SignInTurns {
   #isRunning = false;
   #isStrangersTurn = false;
 
-  /** For work that comes before the turn. @throws Overloaded when no place is left now */
+  /** Call it before work that precedes the turn. @throws Overloaded when no place is left */
   checkPlace({ isKnown, owner }: Asker): void {
     this.#listOf(isKnown).lastBehind(owner);
   }
 
   /**
-   * @param isWrong whether the result was a wrong password, which moves the owner back
-   * @throws Overloaded when no place is left, or another asker needs it more
+   * Runs the work when its turn comes.
+   * @param isWrong whether the result was a wrong password, which raises the owner's rank
+   * @throws Overloaded when no place is left, or a newcomer with a lower rank has replaced this request
    */
   async take<Result>(
     { isKnown, owner }: Asker,
@@ -64,7 +66,7 @@ export class SignInTurns {
   }
 }
 
-/** `rank`: the wrong passwords of its owner when it came, and the requests of the owner before it. */
+/** `rank`: the owner's wrong passwords when the request came, plus the owner's requests that waited then. */
 type Waiting = {
   owner: string;
   rank: number;
@@ -74,7 +76,7 @@ type Waiting = {
 
 class WaitingList {
   readonly #places: number;
-  /** By rank, and among equals in the order in which they came. */
+  /** Ordered by rank, and by arrival within a rank. */
   readonly #waiting: Waiting[] = [];
   readonly #wrong = new Map<string, number>();
   #wrongInAll = 0;
@@ -102,8 +104,8 @@ class WaitingList {
   }
 
   /**
-   * Whose place a newcomer of this owner gets; null: there are free ones.
-   * @throws Overloaded when nobody would come after it
+   * Returns the request that a newcomer of this owner replaces; null when places are free.
+   * @throws Overloaded when the newcomer's rank is not lower
    */
   lastBehind(owner: string): Waiting | null {
     if (this.#waiting.length < this.#places) return null;
