@@ -1,8 +1,8 @@
 /**
- * Access to routes: the checks that a route's `config` (services.ts) requires, before the body is read:
- * the key, its permission, its domain, then type and size of the body. A route without `config` has all
- * of them, so that an omission is safe. In place of a key, most operations take a session (accounts/sessions/http-sessions.ts);
- * the operator of this machine needs neither (admin-socket.ts).
+ * Checks access to a route before the body is read, as its `config` (services.ts) requires: the key, its permission,
+ * its domain, then type and size of the body. A route without `config` gets all checks, so an omission is safe.
+ * Most operations take a session in place of a key (accounts/sessions/http-sessions.ts). The operator of this machine
+ * needs neither (admin-socket.ts).
  */
 import type {
   FastifyReply,
@@ -36,13 +36,13 @@ import { clientOf } from '../net/addresses.ts';
 const NO_KEY = 'There is no API key; send the header Authorization: Bearer <API key>.';
 const NO_SUCH_FORM =
   'This is not an API key: keys begin with lh_live_ or lh_test_; it may be incomplete.';
-/** One message for unknown, revoked and expired keys, so that it does not disclose the difference. */
+/** The same for unknown, revoked and expired keys, so that it does not disclose the difference. */
 export const KEY_REFUSED = 'The API key is not valid; check it, or make a new one.';
 const OPERATORS_ONLY =
   'This is a key of the operator, for the events of the installation; use a key of a project.';
 const SENDING_ONLY = 'This key may only send and read its own emails; use a key with full access.';
 
-/** The caller of a route that requires a key. @throws on a public route */
+/** @throws on a public route, which has no caller */
 export function callerOf(request: Pick<FastifyRequest, 'caller'>): Caller {
   if (request.caller === null) throw new Error('this route is public: it has no caller');
   return request.caller;
@@ -63,7 +63,7 @@ function requireKey({ find, limiter, use, connections }: Authentication): onRequ
   };
   const fail = async (request: FastifyRequest, reply: FastifyReply, message: string) => {
     const { allowed, limit } = await limiter.count(clientOf(request.ip));
-    // A request without a key guesses none.
+    // A request without a key guesses none, so it is no refused log-in.
     if (message !== NO_KEY) {
       request.refusedLogIn = { way: 'api_key', result: allowed ? 'refused' : 'limited' };
     }
@@ -88,13 +88,13 @@ function requireKey({ find, limiter, use, connections }: Authentication): onRequ
   };
 }
 
-/** After requireKey: refuses keys that may only send. */
+/** Runs after requireKey. */
 const requireFullAccess: onRequestHookHandler = (request, reply, done) => {
   if (callerOf(request).permission === 'full_access') return done();
   refuse(reply, { refused: 'authorization_error', message: SENDING_ONLY });
 };
 
-/** After requireKey: refuses keys for one domain on routes that concern all domains. */
+/** Runs after requireKey. Refuses keys for one domain on routes that concern all domains. */
 const requireAllDomains: onRequestHookHandler = (request, reply, done) => {
   const { domain } = callerOf(request);
   if (domain === null) return done();
@@ -106,7 +106,7 @@ function whyRefused(text: string): string {
   return parseApiKey(text) === null ? NO_SUCH_FORM : KEY_REFUSED;
 }
 
-/** RFC 6750 §2.1; the scheme is case-insensitive. */
+/** Reads the token of RFC 6750 §2.1. The scheme is case-insensitive. */
 export function bearerToken(header: string | undefined): string | null {
   return /^Bearer +([^ ]+)$/i.exec(header ?? '')?.[1] ?? null;
 }
@@ -119,7 +119,7 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   const limiter = new AuthLimiter(db, world, config.limits.auth);
   const checking = { limiter, use, connections };
   const needsKey = requireKey({ ...checking, find: (text) => keys.findNow(text) });
-  // The accept statement checks the key again, so a cached result is sufficient here.
+  // The accept statement checks the key again, so a cached caller is sufficient here.
   const needsKeyToSend = requireKey({ ...checking, find: (text) => keys.find(text) });
   const sessions = new Sessions({ ...services, db: db.checking, limiter, connections });
   const setsLimitHeaders = limitHeadersAlways(services);
@@ -164,7 +164,7 @@ export function checkRoutes(app: App, services: HttpServices, connections: Conne
   });
 }
 
-/** After requireKey: refuses keys of the operator's project on routes about mail. */
+/** Runs after requireKey. Refuses keys of the operator's project on routes about mail. */
 const refuseOperators: onRequestHookHandler = (request, reply, done) => {
   if (callerOf(request).projectId !== OPERATOR_PROJECT_ID) return done();
   const { operationId = '' } = request.routeOptions.schema ?? {};
@@ -179,7 +179,7 @@ const needsCaller = (access: Access) => access === 'full_access' || access === '
 
 type Identities = { sessions: Sessions; needsKey: onRequestHookHandler; services: HttpServices };
 
-/** The checks of who calls: the operator of this machine, or as `elsewhere`. */
+/** Returns the checks of the caller: admits the operator of this machine, and checks all others by `elsewhere`. */
 function identity(
   route: Pick<RouteOptions, 'config' | 'schema'>,
   { services, ...identities }: Identities,
@@ -187,7 +187,7 @@ function identity(
   const { access = 'full_access', limit } = route.config ?? {};
   if (access === 'public') return [];
   if (access === 'sign_in') return [identities.sessions.onlyFromHere];
-  // What has no role would not be in the audit log: it takes a key on the socket, too.
+  // The audit log does not record operations without a role, so these take a key even on the admin socket.
   if (!LEAST_ROLES.has(route.schema?.operationId ?? '')) return elsewhere(route, identities);
   const sends = limit === 'sending';
   const operator = admitOperator(services, { sends, needsProject: access !== 'session' });
@@ -195,7 +195,7 @@ function identity(
   return [when(isOfMachine, operator, pass), ...others];
 }
 
-/** With a key, or in a session if the operation has a role (roles.ts). */
+/** Requires a key, or a session if the operation has a role (roles.ts). */
 function elsewhere(
   { config = {}, schema }: Pick<RouteOptions, 'config' | 'schema'>,
   { sessions, needsKey }: Omit<Identities, 'services'>,
@@ -229,7 +229,7 @@ function when(
 
 const pass: onRequestHookHandler = (_request, _reply, done) => done();
 
-/** Size and encoding of a body, before it is read. A GET may carry one, which is ignored. */
+/** Refuses a body by its size and encoding, before it is read. The body of a GET is ignored. */
 const refuseBody: onRequestHookHandler = (request, reply, done) => {
   const { headers, method, routeOptions } = request;
   if (method === 'GET' || method === 'HEAD') return done();
@@ -238,7 +238,6 @@ const refuseBody: onRequestHookHandler = (request, reply, done) => {
   done();
 };
 
-/** A POST without body and without type is a POST of `{}`. */
 const emptyBodyIsObject: preValidationHookHandler = (request, _reply, done) => {
   request.body ??= {};
   done();

@@ -1,11 +1,11 @@
 /**
- * Requests of the operator of this machine: they come in by the admin socket, which only the user of the service can
- * reach (service/admin-socket.ts), and need no key. They may do what an owner may, in each project, and the audit
- * log has what they change as made by a command.
+ * Serves the operator of this machine. Requests come in by the admin socket, which only the user of the service can
+ * reach (service/admin-socket.ts), and need no key. The operator may do everything that an owner may, in each
+ * project. The audit log records the changes as made by a command.
  *
- * `Letterhaus-Project` has the id or the name of a project, escaped as in a URL; without it the only project is
- * meant, or the one to which the id in the path belongs. `*` is for requests about all projects, which any of them
- * answers. `Letterhaus-Environment` is `live` or `test`.
+ * `Letterhaus-Project` is the id or the name of a project, escaped as in a URL. Without it, the service takes the
+ * project of the id in the path, else the only project. `*` is for requests about all projects.
+ * `Letterhaus-Environment` is `live` or `test`.
  */
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import type { Refusal } from '../core/refusals.ts';
@@ -29,20 +29,20 @@ import { isOfAdminSocket, NOBODY } from './machine.ts';
 import { ABOUT_OWN_SESSION } from './roles.ts';
 import type { App, HttpServices } from './services.ts';
 
-// An import would evaluate every export of node:http (http/socket/raw-answers.ts).
+// An import would evaluate every export of node:http, which is slow (http/socket/raw-answers.ts).
 const { createServer } = process.getBuiltinModule('node:http');
 
-/** How long requests may take that are under way when the service stops. */
+/** Milliseconds that requests in progress may take when the service stops. */
 const CLOSE_WITHIN_MS = 10_000;
 
-/** Answers on the socket by the routes of the app. @returns stops it */
+/** Answers on the socket by the routes of the app. @returns a function that stops it */
 export async function listenOnAdminSocket(app: App, path: string): Promise<() => Promise<void>> {
-  // A file of any size may be imported.
+  // No time limit, because an operator may import a file of any size.
   const options = { requireHostHeader: false, requestTimeout: 0 };
   const server = createServer(options, (request, response) => app.routing(request, response));
   server.on('connection', (socket) => {
     isOfAdminSocket(socket);
-    // Limits by client and the log need an address, and a unix socket has none.
+    // Limits per client and the log need an address, and a unix socket has none.
     Object.defineProperty(socket, 'remoteAddress', { value: '127.0.0.1' });
   });
   await new Promise<void>((resolve, reject) => {
@@ -60,7 +60,7 @@ type Wanted = { project: string | undefined; environment: Environment | null };
 
 type Chosen = { project: Project; environment: Environment };
 
-/** Lets the operator of this machine pass, as a session of an owner. `sends`: accepting gets its key. */
+/** Admits the operator of this machine with the session of an owner. `sends`: the caller gets the key to send with. */
 export function admitOperator(
   { db, world }: Pick<HttpServices, 'db' | 'world'>,
   { sends, needsProject }: { sends: boolean; needsProject: boolean },
@@ -124,7 +124,7 @@ function unescaped(text: string): string {
   }
 }
 
-/** In place of a project, of requests that concern all of an organization, whichever is chosen. */
+/** Stands for a project in requests about a whole organization. */
 const EVERY = '*';
 
 type Named = { table: Owned; noun: string };
@@ -136,7 +136,7 @@ const BY_ID: ReadonlyMap<string, Named> = new Map<string, Named>([
   ['webhooks', { table: 'webhook_endpoints', noun: 'webhook' }],
 ]);
 
-/** What is not given is that of the object in the path: ids are unique over all projects. */
+/** Takes a missing project or environment from the object in the path: ids are unique across projects. */
 async function choose(
   db: Queryable,
   request: FastifyRequest,
@@ -163,7 +163,7 @@ async function choose(
   return { project, environment: environment ?? ofId ?? 'live' };
 }
 
-/** Of an owner who is nobody in particular. Without a project for what concerns the installation. */
+/** Returns an owner's session without a member. It has no project if the request concerns the installation. */
 function sessionIn(organizationId: string, chosen: Chosen | null): SessionState {
   const never = new Date(0);
   return {
@@ -181,7 +181,7 @@ function sessionIn(organizationId: string, chosen: Chosen | null): SessionState 
   };
 }
 
-/** For commands: which project and environment it was, if they did not say. */
+/** Headers that name the chosen project and environment, for commands that did not choose. */
 const answered = ({ project, environment }: Chosen) => ({
   'letterhaus-project': project.id,
   'letterhaus-environment': environment,
@@ -203,8 +203,8 @@ function callerIn({ project, environment }: Chosen): Caller {
 const KEY_LASTS_MS = 5 * 60_000;
 
 /**
- * Accepting checks a key: one is made for this request and removed after it. Where the process dies before, the key
- * expires soon, and the next use removes it.
+ * Creates a key for this one request, because accepting checks a key, and removes it afterwards. When the process dies
+ * first, the key expires soon, and the next such request removes it.
  */
 async function keyForOne(
   db: Queryable,
@@ -218,7 +218,7 @@ async function keyForOne(
     expiresAt: new Date(world.now() + KEY_LASTS_MS),
   });
   reply.raw.once('close', () => {
-    removeShortLivedKey(db, scope, key).catch(() => {}); // see above
+    removeShortLivedKey(db, scope, key).catch(() => {}); // it expires
   });
   return key.id;
 }

@@ -9,7 +9,7 @@ const TIMEOUTS = { headersMs: 60_000, requestMs: 60_000, silenceMs: 60_000, clos
 const LIMIT = { limit: 1, remaining: 0, resetS: 1, windowS: 1 };
 const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', text: 'Hi' };
 
-/** A connection on which these bytes have arrived; `closed` when the service ended it. */
+/** Opens a connection and sends these bytes; `closed` resolves when the service ends it. */
 async function connection(port: number, bytes: string) {
   const socket = connect({ host: '127.0.0.1', port }).on('error', () => {});
   const closed = new Promise((resolve) => socket.resume().once('close', resolve));
@@ -51,7 +51,7 @@ test('a request under way gets its response before the service stops', async () 
   resolve();
   const { status, headers } = await answer;
   assert.equal(status, 202);
-  // Otherwise the client keeps the connection for its next request, and the service waits for it.
+  // An open connection would let the client send its next request, and the service would wait for it.
   assert.equal(headers.get('connection'), 'close');
   await closed;
 });

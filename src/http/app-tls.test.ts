@@ -1,4 +1,4 @@
-/** Connections with TLS have the bounds of all others; test/api/https.test.ts shows the rest. */
+/** TLS connections have the limits of all others; test/api/https.test.ts shows the rest. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
@@ -52,7 +52,7 @@ test('over TLS, a client with a valid key keeps its connection during a flood', 
   await waitFor(() => closed === 81, { what: 'all but the newest to be closed' });
   assert.match(await askOn(known, http), /^HTTP\/1\.1 200 /);
   for (const socket of [known, ...flood]) socket.destroy();
-  // None of them is remembered: as many again find room.
+  // None of them is remembered: as many again can connect.
   for (let round = 0; round < 25; round += 1) {
     const socket = await open(http);
     assert.match(await askOn(socket, http), /^HTTP\/1\.1 200 /);

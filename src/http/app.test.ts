@@ -16,7 +16,6 @@ after(() => http[Symbol.asyncDispose]());
 
 type Failure = { code: string; message: string; request_id: string; details?: object[] };
 
-/** Checks the one shape and gives back what is in it. */
 async function failureOf(response: Response, status: number): Promise<Failure> {
   const text = await response.text();
   assert.equal(response.status, status, text);

@@ -1,9 +1,9 @@
 /**
- * The HTTP surface: from bytes on a socket to a route, with one shape for all failures.
+ * The HTTP server: from bytes on a socket to a route, with one shape for all failures.
  *
- * Clients rely on the order of the checks: HTTP syntax (http/socket/raw-answers.ts); route and method; access.ts
- * (key and permission before the body is read, its size and type); JSON (http/socket/json-body.ts); schema
- * (validation.ts); the route.
+ * Clients rely on the order of the checks: HTTP syntax (http/socket/raw-answers.ts), route and method, key and
+ * permission, size and type of the body (access.ts), JSON (http/socket/json-body.ts), schema (validation.ts), the
+ * route.
  */
 import type { Server } from 'node:http';
 import type { Server as TlsServer, ServerOptions } from 'node:https';
@@ -46,7 +46,7 @@ import {
 } from './socket/raw-answers.ts';
 import { registerRootMount } from '../compat/resend/mount.ts';
 import { registerAuditRoutes } from '../accounts/audit/routes.ts';
-import { isVisit, leadToDashboard, registerDashboardRoutes } from './dashboard/routes.ts';
+import { isVisit, redirectToDashboard, registerDashboardRoutes } from './dashboard/routes.ts';
 import { registerDomainRoutes } from '../domains/routes.ts';
 import { registerEmailBatchRoute } from '../accept/batch-routes.ts';
 import { registerEmailRoutes } from '../emails/routes.ts';
@@ -90,18 +90,18 @@ import { hostProblem } from '../net/http/host-field.ts';
 type HttpTimeouts = {
   headersMs: number;
   requestMs: number;
-  /** Maximum pause between two pieces of an upload (http/socket/bodies.ts). */
+  /** Limit on the pause between two pieces of an upload (http/socket/bodies.ts). */
   silenceMs: number;
-  /** How long requests in progress may take when the service stops. */
+  /** Milliseconds that requests in progress may take when the service stops. */
   closeMs: number;
 };
 
 export type AppOptions = {
   timeouts?: HttpTimeouts;
-  /** Called before the routes are registered, for plugins that hook into registration. */
+  /** Registers plugins, which apply only to routes that are registered after them. */
   beforeRoutes?: (app: App) => void;
   connections?: Partial<ConnectionLimits>;
-  /** Which addresses many clients share; default: trusted proxies and this machine. */
+  /** Whether many clients share an address. By default: trusted proxies and this machine. */
   isShared?: (address: string) => boolean;
 };
 
@@ -112,7 +112,7 @@ const TIMEOUTS: HttpTimeouts = {
   closeMs: 10_000,
 };
 const PATH_MAX_LENGTH = 8 * 1024;
-/** Given to fastify as factories: it would otherwise load Ajv, which takes 60 ms of a worker's start. */
+/** Passed as factories, because fastify would otherwise load Ajv, which takes 60 ms of a worker's start. */
 const COMPILERS = {
   buildValidator: () => validatorCompiler,
   buildSerializer: () => () => JSON.stringify,
@@ -133,7 +133,7 @@ export function buildApp(services: HttpServices, options: AppOptions = {}): App 
     done();
   });
   options.beforeRoutes?.(app);
-  // Plugins load first, since they apply only to routes that are registered later.
+  // Plugins load first, because they apply only to routes that are registered later.
   app.after(() => {
     registerEmailRoutes(app, services);
     registerEmailInspectionRoutes(app, services);
@@ -182,14 +182,14 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
   const http = {
     headersTimeout: timeouts.headersMs,
     connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
-    // Checked in firstChecks: Node would answer in plain text.
+    // firstChecks checks the Host header; Node would refuse in plain text.
     requireHostHeader: false,
   };
   const app = fastify({
     bodyLimit: BODY_MAX_BYTES,
     requestTimeout: timeouts.requestMs,
     http,
-    // Fastify's types distinguish HTTPS servers; the parts used here are the same.
+    // Fastify's types distinguish HTTPS servers. The parts used here are the same.
     ...(certificate === null
       ? {}
       : ({ https: { ...http, ...tlsOptions(certificate, timeouts.headersMs) } } as object)),
@@ -201,7 +201,7 @@ function bareApp(services: HttpServices, timeouts: HttpTimeouts): App {
     return503OnClosing: false,
     frameworkErrors: (error, request, reply) => void handleError(error, request, reply),
     clientErrorHandler: (error, socket) => answerClientError(error, socket, services),
-    // Fastify's types know only those of Ajv.
+    // Fastify's types know only Ajv's compilers.
     ...({ schemaController: { compilersFactory: COMPILERS } } as object),
   }).withTypeProvider<ZodTypeProvider>();
   app.setErrorHandler(handleError);
@@ -236,7 +236,7 @@ function boundConnections(app: App, services: HttpServices, options: AppOptions)
   return connections;
 }
 
-/** Checks before that of the key. */
+/** Checks that come before the key. */
 function firstChecks(
   app: App,
   services: HttpServices,
@@ -250,7 +250,7 @@ function firstChecks(
     const problem = hostProblem(raw, request.url);
     if (problem !== null) return void sendProblem(reply, malformed(problem));
     if (request.url.length > PATH_MAX_LENGTH) return void sendProblem(reply, PATH_TOO_LONG);
-    if (request.is404 && isVisit(request)) return void leadToDashboard(reply);
+    if (request.is404 && isVisit(request)) return void redirectToDashboard(reply);
     if (request.is404 || fixedPaths.refuses(request)) {
       return void answerUnknownRoute({ app, fixedPaths }, request, reply);
     }
@@ -270,11 +270,9 @@ function crowded(): Overloaded {
 }
 
 /**
- * Closes within `graceMs`. Node closes only the connections that are idle at that moment and waits for
- * the others without a limit: closing the server disables its timeouts, and a connection whose request
- * ends later stays open for the next one.
- *
- * @param graceMs maximum time for requests that have begun
+ * Closes all connections within `graceMs`, the time for requests that have begun. Node by itself closes only the
+ * connections that are idle at that moment and waits for the others without a limit: closing the server disables its
+ * timeouts, and a connection whose request ends later stays open for the next one.
  */
 function closeInTime(app: App, graceMs: number): void {
   let isClosing = false;
@@ -291,8 +289,8 @@ function closeInTime(app: App, graceMs: number): void {
 }
 
 /**
- * Logs one line per request with ids and the client, since paths, bodies and headers can contain addresses of mail or
- * keys. A refused log-in has a line of its own before; where a flood of them is only counted, the request is, too.
+ * Logs one line per request with ids and the client only, because paths, bodies and headers can contain mail addresses
+ * or keys. A refused log-in also has a line of its own; in a flood, neither is logged.
  */
 function logRequests(app: App, { log, onLogInRefused }: HttpServices): void {
   app.decorateRequest('refusedLogIn', null);
@@ -348,7 +346,6 @@ function tlsOptions(certificate: Certificate, handshakeMs: number): ServerOption
 
 /**
  * Uses a renewed certificate from the next connection on, and answers plain HTTP with a hint.
- *
  * @param server created with tlsOptions
  */
 function renewCertificate(
@@ -358,7 +355,7 @@ function renewCertificate(
 ): void {
   const tls = server as unknown as TlsServer;
   let shown = certificate.pems();
-  // Must run before the handshake begins.
+  // Runs before the handshake begins.
   tls.prependListener('connection', () => {
     const pems = certificate.pems();
     if (pems === shown || pems === null) return;

@@ -1,8 +1,8 @@
 /**
- * All failures in one shape, `{"error": {"code", "message", "request_id"}}`, with the status of the code:
- * refusals, unknown routes and thrown errors (Fastify's, an unavailable database, bugs). Only this file
- * has the statuses of the API; those on the root mount are in compat/resend/wire/failures.ts, the pages of
- * unsubscribe links have their own (suppressions/http-unsubscribe-page.ts), and http/socket/raw-answers.ts answers malformed HTTP.
+ * Answers all failures in one shape, `{"error": {"code", "message", "request_id"}}`, with the status of the code:
+ * refusals, unknown routes and thrown errors (Fastify's, an unavailable database, bugs). Only this file has the
+ * statuses of the API. Three others answer in their own way: the root mount (compat/resend/wire/failures.ts), pages of
+ * unsubscribe links (suppressions/http-unsubscribe-page.ts), and malformed HTTP (http/socket/raw-answers.ts).
  *
  * A refusal by a limit also gets the rate-limit headers and Retry-After (accounts/limits/http-limits.ts).
  */
@@ -23,7 +23,6 @@ import { AcceptedUnknown } from '../accept/store/accept.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 import { SecretUnopenable } from '../secrets/secret-store.ts';
 
-/** The type requires a status for every refusal. */
 const STATUS = {
   validation_error: 422,
   authentication_error: 401,
@@ -47,7 +46,7 @@ type HttpCode =
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Why it failed; null: it did not, or has not yet. */
+    /** The failure that was answered; null before or without one. */
     problem: HttpProblem | null;
   }
 }
@@ -57,7 +56,7 @@ export type HttpProblem = {
   code: RefusalCode | HttpCode;
   message: string;
   details?: readonly FieldProblem[] | undefined;
-  /** Members of the body beside `error`. */
+  /** Fields of the body beside `error`. */
   more?: Readonly<Record<string, unknown>>;
 };
 
@@ -65,7 +64,7 @@ const UNAVAILABLE_RETRY_S = 5;
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** A problem with the request, for places where Fastify expects an exception (parser, validator). */
+/** An exception for a problem with the request, for places where Fastify expects one (parser, validator). */
 export class BadRequest extends Error {
   override readonly name = 'BadRequest';
   readonly problem: HttpProblem;
@@ -76,7 +75,6 @@ export class BadRequest extends Error {
   }
 }
 
-/** Fields that break a rule, as an exception. */
 export function badFields(problems: readonly FieldProblem[]): BadRequest {
   const { message, details } = refuseFields(problems);
   return new BadRequest({ status: 422, code: 'validation_error', message, details });
@@ -103,7 +101,7 @@ export function sendProblem(reply: FastifyReply, problem: HttpProblem): FastifyR
     .send(body);
 }
 
-/** In the shape of the API that the path belongs to. */
+/** Uses the shape of the API that the path belongs to. */
 function failureFor(
   { id, url, headers }: FastifyRequest,
   problem: HttpProblem,
@@ -134,8 +132,8 @@ export function notFound(reply: FastifyReply, what: string): FastifyReply {
 }
 
 /**
- * Sets RateLimit-* (draft-ietf-httpapi-ratelimit-06) and the same without the prefix. Times are whole
- * seconds from now. The policy names the unit if it is not requests.
+ * Sets RateLimit-* (draft-ietf-httpapi-ratelimit-06) and the same without the prefix. Times are whole seconds from
+ * now. The policy names the unit if it is not requests.
  */
 export function setLimitHeaders(reply: FastifyReply, state: LimitState): void {
   const counted = state.counts === undefined ? '' : `;comment="${state.counts}"`;
@@ -166,7 +164,7 @@ export const NOT_JSON: HttpProblem = {
 
 const SHOWN_ENCODING_MAX = 60;
 
-/** Whether a request with such a Content-Encoding was answered: no encoding is decoded (RFC 9110 §8.4, §15.5.16). */
+/** Refuses any Content-Encoding, because none is decoded (RFC 9110 §8.4, §15.5.16). @returns whether it answered */
 export function refusesEncoding(request: FastifyRequest, reply: FastifyReply): boolean {
   const codings = (request.headers['content-encoding'] ?? '').toLowerCase().split(',');
   const named = codings.map((coding) => coding.trim()).filter((coding) => coding !== '');
@@ -207,7 +205,7 @@ export function malformed(message: string): HttpProblem {
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 
 /**
- * Paths without a parameter, and their methods. Otherwise `DELETE /v1/suppressions/export` would match
+ * Paths without a parameter, and their methods. Without this check `DELETE /v1/suppressions/export` would match
  * `DELETE /v1/suppressions/{address}`.
  */
 export class FixedPaths {
@@ -220,20 +218,20 @@ export class FixedPaths {
     this.#methods.set(url, methods);
   }
 
-  /** The methods of the request's path; null when it has a parameter or is unknown. */
+  /** Returns the methods of the request's path; null when it has a parameter or is unknown. */
   methodsOf({ url }: FastifyRequest): ReadonlySet<string> | null {
     const path = url.split('?', 1)[0]!.replaceAll(/\/+/g, '/');
     return this.#methods.get(path) ?? null;
   }
 
-  /** Whether the path is a fixed one without the method of the request. */
+  /** Whether the path is a fixed one that does not support the method of the request. */
   refuses(request: FastifyRequest): boolean {
     if (request.routeOptions.url?.includes(':') !== true) return false;
     return this.methodsOf(request)?.has(request.method) === false;
   }
 }
 
-/** Answers 405 with the methods of the path, else 404; before the body is read. */
+/** Answers 405 with the methods of the path, else 404. Runs before the body is read. */
 export function answerUnknownRoute(
   { app, fixedPaths }: { app: Pick<FastifyInstance, 'findRoute'>; fixedPaths: FixedPaths },
   request: FastifyRequest,
@@ -283,8 +281,8 @@ export function createErrorHandler({
     if (error instanceof DatabaseUnavailable || error instanceof AcceptedUnknown) {
       onDatabaseFailure();
     }
-    // Fastify closes the connection when the parser fails. That could discard the response, so the rest
-    // of the body is read and dropped instead.
+    // Fastify closes the connection when the parser fails, which could discard the response. The rest of the body is
+    // read and dropped instead.
     if (reply.hasHeader('connection') && !isStopping()) reply.removeHeader('connection');
     return sendProblem(reply, problemOf(error, request) ?? bug(error, request, log));
   };
@@ -300,7 +298,7 @@ function problemOf(error: FastifyError, request: FastifyRequest): HttpProblem | 
   return OF_FASTIFY[error.code];
 }
 
-/** States only what is certain, because repeating a POST may send twice. */
+/** Returns a message that states only what is certain, because repeating a POST may send twice. */
 function unavailability(error: Error, request: FastifyRequest): string | null {
   if (error instanceof Overloaded) {
     return `Nothing was accepted: ${error.message}; try again in a moment.`;
@@ -332,7 +330,7 @@ function unavailability(error: Error, request: FastifyRequest): string | null {
   );
 }
 
-/** Logs no message and no values, since they can contain customer data. */
+/** Logs no message and no values, because they can contain customer data. */
 function bug(error: FastifyError, request: FastifyRequest, log: HttpServices['log']): HttpProblem {
   const { name, code, stack } = error;
   const where = stack

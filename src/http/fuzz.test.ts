@@ -7,10 +7,10 @@ import { CHARACTER, URL_PART, WEB_URL } from '../../test/support/characters.ts';
 const http = await stubHttp();
 after(() => http[Symbol.asyncDispose]());
 
-/** Drawn anew each time. The long run is `npm run fuzz`: 10,000 bodies through the same app. */
+/** Drawn anew in each run. The long run is `npm run fuzz`: 10,000 bodies through the same app. */
 const RUNS = 300;
 
-/** Strings that have hurt somebody somewhere, and ordinary ones. */
+/** Ordinary strings, and strings that have broken other mail services. */
 const text = fc.oneof(
   fc.string(),
   fc.string({ unit: CHARACTER }),
@@ -58,7 +58,6 @@ const PATH_EXAMPLES: [string[], never[]][] = [
   [['v1', 'webhooks'], []],
 ];
 
-/** Not a 5xx, and a failure has the one shape. */
 async function checkAnswer(response: Response): Promise<void> {
   const body = (await response.json()) as { error?: { code: string; message: string } };
   assert.ok(response.status < 500, JSON.stringify(body));
@@ -108,7 +107,7 @@ test('malformed JSON texts never cause a 5xx', async () => {
 });
 
 test('generated headers never cause a 5xx', async () => {
-  // What fetch lets through as the value of a header.
+  // The characters that fetch accepts in the value of a header.
   const value = fc.string({ unit: 'grapheme-ascii' }).map((one) => one.replace(/[^ -~]/g, ''));
   const header = fc.record({
     name: fc.constantFrom('authorization', 'content-type', 'idempotency-key', 'x-forwarded-for'),

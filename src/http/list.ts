@@ -6,7 +6,7 @@ import type { Page, PageOf } from '../database/page.ts';
 type ListAnswer<Row> = { object: 'list'; data: Row[]; has_more: boolean };
 
 /**
- * A list from a statement that reads one row more than the page has.
+ * Returns a page from a statement that reads one row more than the page has.
  * @param rows up to `limit + 1`
  */
 export function listAnswer<Row>(rows: readonly Row[], limit: number): ListAnswer<Row> {
@@ -20,7 +20,7 @@ export function pageAnswer<Row, Wire>(
   return { object: 'list', data: rows.map(toWire), has_more: hasMore };
 }
 
-/** The page that `limit`, `after` and `before` select. @throws BadRequest */
+/** Reads the page that `limit`, `after` and `before` select. @throws BadRequest */
 export function pageFrom(query: {
   limit: number;
   after?: string | undefined;

@@ -1,4 +1,4 @@
-/** Which requests are of the operator of this machine (admin-socket.ts). */
+/** Recognises requests of the operator of this machine (admin-socket.ts). */
 import type { Socket } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { SessionState } from '../accounts/sessions/session-store.ts';
@@ -9,15 +9,14 @@ export function isOfAdminSocket(socket: Socket): void {
   CONNECTIONS.add(socket);
 }
 
-/** Whether the operator of this machine asks; a request with a key is one of its project, also on that socket. */
+/** Whether the operator of this machine sends the request. With a key, it is a request of the key's project. */
 export function isOfMachine({ raw, headers }: Pick<FastifyRequest, 'raw' | 'headers'>): boolean {
   return headers.authorization === undefined && CONNECTIONS.has(raw.socket);
 }
 
-/** In place of the ids of a member and a key: nothing is stored under it. */
+/** Stands for the ids of a member and a key; nothing is stored under it. */
 export const NOBODY = '00000000-0000-0000-0000-000000000000';
 
-/** Whether this is the session that a request of the operator of this machine has. */
 export function isMachines({ memberId }: Pick<SessionState, 'memberId'>): boolean {
   return memberId === NOBODY;
 }

@@ -1,6 +1,6 @@
 /**
- * Who may run the installation over HTTP: a key of the operator's project, or a session in the first organization. What
- * changes the installation as a whole takes a session alone, of an owner (roles.ts).
+ * Decides who may run the installation over HTTP: a key of the operator's project, or a session in the first
+ * organization. Changes of the installation as a whole need the session of an owner (roles.ts).
  */
 import type { FastifyRequest, preHandlerHookHandler } from 'fastify';
 import { OPERATOR_PROJECT_ID } from '../core/operator-events.ts';
@@ -23,7 +23,7 @@ const OTHER_ORGANIZATION: Refusal = {
   message: 'This concerns the whole installation: an owner of its first organization may do it.',
 };
 
-/** By an operator's key, the session of a member of the first organization, or on the machine itself. */
+/** Whether the caller has an operator's key, a session in the first organization, or shell access to the machine. */
 export async function isOperator(db: Queryable, request: FastifyRequest): Promise<boolean> {
   if (isOfMachine(request)) return true;
   const { projectId, organizationId } = callerOf(request);
@@ -31,10 +31,10 @@ export async function isOperator(db: Queryable, request: FastifyRequest): Promis
   return organizationId === (await findOrganization(db));
 }
 
-/** For routes with `access: 'session'`: refuses members of other organizations. */
+/** Refuses members of other organizations, on routes with `access: 'session'`. */
 export function onlyOperators(db: Queryable): preHandlerHookHandler {
   return (request, reply, done) => {
-    // On the machine, the session is of the organization of the project that the command chose.
+    // On the machine, the session belongs to the organization of the project that the command chose.
     if (isOfMachine(request)) return done();
     findOrganization(db).then((id) => {
       if (sessionOf(request).organizationId === id) done();

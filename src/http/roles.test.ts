@@ -1,4 +1,3 @@
-/** The roles of members cover every operation. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -20,7 +19,7 @@ test('every operation has the least role that it needs, or takes a key only, or 
   assert.deepEqual(new Set(needing), known);
 });
 
-/** They change nothing, or nothing but what is the member's own. */
+/** Operations that change nothing, or only what belongs to the member alone. */
 const OF_VIEWERS = [
   'saveView',
   'deleteView',

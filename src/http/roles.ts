@@ -1,12 +1,12 @@
 /**
- * What members may do in a session of the dashboard: the least role for each operation of `/v1`. An
- * operation that is missing here needs an API key. A test holds this table to the OpenAPI document. The pages of
- * the dashboard offer what it allows (web/src/ui/allowed.tsx).
+ * The least role of a member for each operation of `/v1` in a session of the dashboard. An operation that is missing
+ * here needs an API key. A test compares this table with the OpenAPI document, and the pages of the dashboard offer
+ * what it allows (web/src/ui/allowed.tsx).
  *
- * A viewer reads, but nothing that could be used elsewhere: contents of shared links are public. A developer
- * sends, and changes what emails consist of and where events go. An admin changes what the organization is
- * known by: domains, keys, projects, suppressions, the mail that waits, members below the owner. An owner may do everything;
- * one of the first organization also runs the installation.
+ * - A viewer reads, except what could be used elsewhere: shared links make contents public.
+ * - A developer sends, and changes templates and webhooks.
+ * - An admin changes domains, keys, projects, suppressions, waiting mail, and members other than owners.
+ * - An owner may do everything. An owner of the first organization also runs the installation.
  */
 import type { Role } from '../core/roles.ts';
 
@@ -113,7 +113,7 @@ const OF_ADMINS = [
   'getReconciliation',
 ] as const;
 
-/** Of the first organization alone (operators.ts): what concerns the installation. */
+/** Operations on the installation, for owners of the first organization (operators.ts). */
 const OF_OWNERS = [
   'getStatus',
   'listInstallationProjects',
@@ -143,7 +143,7 @@ export type Operation = (
   | typeof OF_OWNERS
 )[number];
 
-/** What a key of the operator's project may do: nothing about mail. */
+/** Operations that a key of the operator's project may use: none of them concerns mail. */
 export const OF_OPERATORS: ReadonlySet<string> = new Set([
   'listEvents',
   'listOperatorConditions',
@@ -163,7 +163,7 @@ export const OF_OPERATORS: ReadonlySet<string> = new Set([
   'getWebhookReplay',
 ]);
 
-/** What a member does with the own session and account: not for an operator on the machine, who has neither. */
+/** Operations on the member's own session and account. An operator on the machine has neither. */
 export const ABOUT_OWN_SESSION: ReadonlySet<string> = new Set<Operation>([
   'listViews',
   'saveView',
@@ -180,7 +180,7 @@ export const ABOUT_OWN_SESSION: ReadonlySet<string> = new Set<Operation>([
   'removeTotp',
 ]);
 
-/** What an operator on the machine may do in the operator's project beside OF_OPERATORS. */
+/** Operations that an operator on the machine may use in the operator's project, beside OF_OPERATORS. */
 export const OF_OPERATORS_ON_MACHINE: ReadonlySet<string> = new Set<Operation>([
   'createApiKey',
   'listApiKeys',

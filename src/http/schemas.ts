@@ -4,14 +4,13 @@ import { z } from 'zod';
 const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 const EXAMPLE_TIME = '2026-11-21T08:30:00.123Z';
 
-/** A schema with its description and examples in the OpenAPI document. */
+/** Adds a description and examples for the OpenAPI document. */
 export const doc = <Schema extends z.ZodType>(
   schema: Schema,
   description: string,
   ...examples: unknown[]
 ): Schema => schema.meta({ description, ...(examples.length > 0 && { examples }) });
 
-/** Only with examples. */
 export const shown = <Schema extends z.ZodType>(schema: Schema, ...examples: unknown[]): Schema =>
   schema.meta({ examples });
 
@@ -22,11 +21,11 @@ export const idSchema = (description: string) =>
 export const time = (description: string) =>
   z.string().meta({ description, format: 'date-time', examples: [EXAMPLE_TIME] });
 
-/** null is treated as absent, since some clients cannot omit a field. */
+/** Treats null as absent, because some clients cannot omit a field. */
 export const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().meta({ ...schema.meta(), 'x-null-is-absent': true });
 
-/** A short text on one line, shown in lists and terminals. */
+/** A short text on one line, which lists and terminals show. */
 export const label = (max: number, min = 1) =>
   z
     .string()
@@ -47,7 +46,6 @@ export const limitField = doc(
   'How many to return at most.',
 );
 
-/** `limit`, `after`, `before` of a list that is sorted newest first. */
 const pageFields = {
   limit: limitField,
   after: z
@@ -75,7 +73,7 @@ export const pageQuery = listQuery({});
 
 /**
  * `{"object": "list", "data": [...], "has_more": bool}`.
- * @param id its name in the OpenAPI document and in generated clients
+ * @param id name in the OpenAPI document and in generated clients
  * @param more further fields of the list
  */
 export const listOf = <Item extends z.ZodType, More extends z.ZodRawShape>(
@@ -92,10 +90,7 @@ export const listOf = <Item extends z.ZodType, More extends z.ZodRawShape>(
     })
     .meta({ id });
 
-/**
- * The response to a DELETE.
- * @param id its name in the OpenAPI document and in generated clients
- */
+/** The response to a DELETE. @param id name in the OpenAPI document and in generated clients */
 export const deleted = <Name extends string>(id: `Deleted${string}`, object: Name) =>
   z
     .object({
@@ -146,7 +141,7 @@ type FailureStatus = keyof typeof FAILURES;
 type Failures<Status extends FailureStatus> = Record<Status | 401 | 403 | 429 | 503, Described>;
 type Described = typeof failure;
 
-/** The failures of a route, for its `response`: these and those of every route with a key. */
+/** Returns the failures of a route for its `response`: these, and those of every route with a key. */
 export function failures<Status extends FailureStatus = never>(
   ...statuses: readonly Status[]
 ): Failures<Status> {

@@ -1,4 +1,4 @@
-/** Routes about the service itself: health, readiness, metrics, the API reference. No API key is needed. */
+/** Routes about the service itself: health, readiness, metrics, the API reference. They need no API key. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { FastifyReply } from 'fastify';
@@ -91,7 +91,7 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
   registerMetrics(app, services);
 }
 
-/** With what every failure has, and the reasons for programs. */
+/** Answers in the shape of all failures, and adds the reasons for programs. */
 function sendUnready(reply: FastifyReply, unready: readonly Unready[]): FastifyReply {
   const reasons = unready.map((one) => ({ code: one.code, message: unreadySentence(one) }));
   const isAccepting = unready.every((one) => one.isAccepting === true);
@@ -102,7 +102,7 @@ function sendUnready(reply: FastifyReply, unready: readonly Unready[]): FastifyR
 
 type Page = { headers: Readonly<Record<string, string>>; make: (openApi: Buffer) => Buffer };
 
-/** What the API is: for programs, for people, for language models. Made when it is first asked for. */
+/** The API reference for programs, people and language models. Each page is rendered at its first request. */
 const REFERENCE: Readonly<Record<string, Page>> = {
   '/openapi.json': { headers: { 'content-type': JSON_TYPE }, make: (openApi) => openApi },
   '/docs': {
@@ -117,7 +117,7 @@ const REFERENCE: Readonly<Record<string, Page>> = {
 
 function registerReference(app: App): void {
   for (const [path, { headers, make }] of Object.entries(REFERENCE)) {
-    // One buffer, shared by all responses.
+    // One buffer, which all responses share.
     let page: Buffer | null = null;
     app.get(path, {
       config: { access: 'public' },
@@ -134,7 +134,7 @@ function parsed(openApi: Buffer): ReferenceSource {
   return JSON.parse(openApi.toString('utf8')) as ReferenceSource;
 }
 
-/** Requires the token; without a configured token the path does not exist. */
+/** Serves metrics to clients with the token. Without a configured token the path does not exist. */
 function registerMetrics(app: App, { config, metricsText }: HttpServices): void {
   if (config.metricsToken === null) return;
   const expected = digest(config.metricsToken);
@@ -143,7 +143,7 @@ function registerMetrics(app: App, { config, metricsText }: HttpServices): void 
     schema: { hide: true },
     handler: async (request, reply) => {
       const token = bearerToken(request.headers.authorization);
-      // Digests have equal length, so that the comparison discloses nothing about the token.
+      // Digests have equal length, so the comparison discloses nothing about the token.
       const isIt = token !== null && timingSafeEqual(digest(token), expected);
       if (!isIt) return sendProblem(reply, NO_TOKEN);
       return reply.header('content-type', PROMETHEUS_TEXT).send(await metricsText());

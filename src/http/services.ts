@@ -1,4 +1,4 @@
-/** The services that routes use, and the types of routes. service/worker/server.ts constructs them. */
+/** The services that routes use, and the types of routes. service/worker/server.ts constructs the services. */
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -59,39 +59,38 @@ export type HttpServices = {
     | 'shaping'
   >;
   domains: DomainService;
-  /** `flush` resolves when what was reported is written. */
+  /** `flush` resolves when all reported events are stored. */
   operatorEvents: OperatorEvents & { flush(): Promise<void> };
   templates: TemplateService;
   suppressionRoom: SuppressionRoom;
-  /** Opens and clicks. */
+  /** Records opens and clicks. */
   visits: Pick<Visits, 'note'>;
   webhooks: WebhookService;
-  /** The URL of this machine's HTTP listener, used if there is no public URL. */
+  /** The URL of this machine's HTTP listener, used when there is no public URL. */
   localUrl: string;
-  /** The exact bytes that were or will be sent to a recipient; null when their content was removed. */
+  /** Returns the exact bytes that were or will be sent to a recipient; null when their content was removed. */
   contentOf: (
     wanted: Scope & { id: string; recipient: MessageRecipient },
   ) => Promise<Buffer | null>;
-  /** What is wrong although requests can be served; without names, because nobody has to prove who asks. */
+  /** Problems that do not prevent service. They contain no names, because anybody may read them. */
   readyWarnings: () => readonly string[];
   /** Restored and not released yet: mail is accepted and nothing is sent. */
   isOnHold: () => boolean;
-  /** Looked for where the service puts backups; null: it makes none. */
+  /** Reads the newest backup where the service stores backups; null when it makes none. */
   newestBackup: () => Promise<NewestBackup | null>;
-  /** Why mail is not accepted, or not sent; empty when it is. Known already, so that nothing waits for it. */
+  /** Reasons why mail is not accepted, or not sent. Found in the background, so it returns at once. */
   unready: () => readonly Unready[];
-  /** For metrics. */
   onAnswered: (request: AnsweredRequest) => void;
-  /** For the log. @returns whether it has the line; false: it is only counted */
+  /** Logs a refused log-in. @returns false when it was only counted */
   onLogInRefused: (logIn: RefusedLogIn) => boolean;
   onDatabaseFailure: () => void;
   isStopping: () => boolean;
-  /** For HTTPS; null: plain HTTP. */
+  /** For HTTPS; null for plain HTTP. */
   certificate: Certificate | null;
   metricsText: () => Promise<string>;
 };
 
-/** `kind`: `accept` sends emails, or would; `sign_in` begins a session of the dashboard. */
+/** `kind`: `accept` for requests that send emails or dry runs, `sign_in` for those that begin a session. */
 export type AnsweredRequest = {
   kind: 'accept' | 'sign_in' | 'other';
   method: string;
@@ -102,7 +101,7 @@ export type AnsweredRequest = {
 type Pems = { cert: Buffer; key: Buffer };
 
 export type Certificate = {
-  /** A new object after the files have changed; null: there is no valid certificate. */
+  /** Returns a new object after the files have changed; null when there is no valid certificate. */
   pems(): Pems | null;
 };
 
@@ -115,9 +114,9 @@ export type App = FastifyInstance<
 >;
 
 /**
- * Required access: `full_access` (default); `any_key`: also sending-only keys; `public`: no key; `session`:
- * a session of the dashboard, no key; `sign_in`: none, but only from the dashboard itself. Keys may be
- * replaced by a session whose role allows the operation (roles.ts).
+ * Required access. `full_access` (the default) takes a key with all permissions, `any_key` also sending-only keys.
+ * `session` takes only a session of the dashboard. `sign_in` takes neither, but only requests from the dashboard
+ * itself. `public` takes everyone. A session can replace a key where its role allows the operation (roles.ts).
  */
 export type Access = 'public' | 'any_key' | 'full_access' | 'session' | 'sign_in';
 
@@ -126,15 +125,15 @@ declare module 'fastify' {
     access?: Access;
     /** The route restricts itself to the caller's domain. Other routes refuse keys for one domain. */
     withinDomain?: true;
-    /** The limit that requests to this route count towards; its responses have the RateLimit headers. */
+    /** The limit that requests to this route count towards. Responses have the RateLimit headers. */
     limit?: ScopeCategory;
-    /** Reads its body as a stream of any size; the function refuses other types. */
+    /** The route reads its body as a stream of any size; the function refuses other types. */
     streams?: onRequestHookHandler;
-    /** Every request with a valid key is refused so, before its body is read, of whatever type that is. */
+    /** The route refuses every request with a valid key with this, before it reads the body. */
     refuses?: Refusal;
-    /** Its body may be of any type and encoding, because what it asks for is in the path. */
+    /** The body may be of any type and encoding, because the path has all parameters. */
     takesAnyBody?: true;
-    /** Recipients of mail, or those they show it to, come here: the log does not have their addresses. */
+    /** Recipients of mail use this route, so the log does not have client addresses. */
     isForRecipients?: true;
   }
   interface FastifyRequest {
@@ -142,7 +141,7 @@ declare module 'fastify' {
     caller: Caller | null;
     /** Set when a key, a password, a link or a cookie was refused. */
     refusedLogIn: Pick<RefusedLogIn, 'way' | 'result'> | null;
-    /** The memory that its body holds; null without a body. */
+    /** The memory that the body uses; null without a body. */
     bodyAccount: BodyAccount | null;
   }
   interface FastifyInstance {

@@ -45,7 +45,6 @@ const SENTENCES: [unknown, string][] = [
   [[], ': The body must be an object, not an array.'],
 ];
 
-/** Of bodies as a whole. */
 const OF_BODIES: [z.ZodType, unknown, string][] = [
   [
     z.strictObject({}).refine(() => false, 'Nothing to change: set `a`.'),
@@ -57,7 +56,7 @@ const OF_BODIES: [z.ZodType, unknown, string][] = [
   [z.array(z.string()).min(1), [], ': The body must have at least 1 item.'],
 ];
 
-test('what is wrong with a body as a whole is one sentence', () => {
+test('a problem with a body as a whole is one sentence', () => {
   for (const [whole, value, sentence] of OF_BODIES) {
     assert.equal(problemsOf(value, 'body', whole)[0], sentence);
   }

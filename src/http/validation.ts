@@ -1,6 +1,6 @@
 /**
- * Validates params, query and body against the zod schemas of a route. Messages name the field as the
- * client wrote it: `to[2]: must be a string, not a number`.
+ * Validates params, query and body against the zod schemas of a route. Messages name the field as the client spelled
+ * it: `to[2]: must be a string, not a number`.
  */
 import type { FastifySchemaCompiler } from 'fastify';
 import type { core, ZodType } from 'zod';
@@ -10,9 +10,9 @@ import { badFields } from './errors.ts';
 type Issue = core.$ZodIssue;
 type RawIssue = core.$ZodRawIssue;
 
-/** Fastify's validator: the parsed value, or the problems as an error that becomes a 422. */
+/** Fastify's validator. Returns the parsed value, or an error with the problems that becomes a 422. */
 export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, httpPart }) => {
-  // Schemas of headers only document them; the code that reads a header checks it and answers 400.
+  // Schemas of headers only document them. The code that reads a header checks it and answers 400.
   if (httpPart === 'headers') return () => true;
   return (data: unknown) => {
     const result = schema.safeParse(data, { error: sentenceOf });
@@ -22,7 +22,7 @@ export const validatorCompiler: FastifySchemaCompiler<ZodType> = ({ schema, http
   };
 };
 
-/** The parsed value of one item of a body, or its problems, with field names relative to the item. */
+/** Validates one item of a body. Field names in problems are relative to the item. */
 export function checkItem<Value>(
   schema: ZodType<Value>,
   item: unknown,
@@ -42,14 +42,14 @@ function problemsOf(issue: Issue, httpPart = 'body'): FieldProblem[] {
   }
   const { path, message } = issue.code === 'invalid_union' ? bestOfUnion(issue) : issue;
   if (path.length > 0) return [{ field: fieldName(path), message }];
-  // What a schema says about the whole is a sentence; what is said about a value is the end of one.
+  // A schema's own message about the whole body is a sentence. Other messages are the end of one.
   const isSentence = issue.code === 'custom';
   return [{ field: '', message: isSentence ? message : `The ${httpPart} ${message}.` }];
 }
 
 /**
- * For a union, the problems of the alternative that matched furthest: if a string or an array of strings
- * is expected and an array contains a number, the number is the problem.
+ * Returns the problem of the alternative of a union that matched furthest. Where a string or an array of strings is
+ * expected and an array contains a number, the number is the problem.
  */
 function bestOfUnion(issue: core.$ZodIssueInvalidUnion): Pick<Issue, 'path' | 'message'> {
   const deepest = issue.errors
@@ -68,7 +68,7 @@ function anyOf(issues: readonly Issue[]): string {
   return `must be ${[...new Set(wanted)].join(' or ')}`;
 }
 
-/** `to[2]`, `tags[0].name`, `headers.X-Entity`. */
+/** Returns names such as `to[2]`, `tags[0].name`, `headers.X-Entity`. */
 function fieldName(path: readonly PropertyKey[]): string {
   return path.reduce<string>((name, part) => {
     if (typeof part === 'number') return `${name}[${part}]`;
@@ -82,12 +82,12 @@ function clipped(name: string): string {
   return printable.length <= 64 ? printable : `${printable.slice(0, 64)}…`;
 }
 
-/** The message after the field name. A schema's own message takes precedence. */
+/** Returns the message after the field name. A schema's own message takes precedence. */
 function sentenceOf(issue: RawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       if (issue.input === undefined) return 'is required';
-      // NaN: a query parameter is not a number.
+      // A query parameter that is not a number is NaN here.
       if (Number.isNaN(issue.input)) return 'must be a number';
       return `must be ${aType(issue.expected)}, not ${typeNameOf(issue.input)}`;
     case 'invalid_value':

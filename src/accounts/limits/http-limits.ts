@@ -10,10 +10,7 @@ import { isOfMachine } from '../../http/machine.ts';
 import type { HttpServices } from '../../http/services.ts';
 import { peekLimit, type RequestCategory, takeOne } from './limit-store.ts';
 
-/**
- * The hook of a limited route that sets the headers also if the request failed before it was counted.
- * They are omitted when the database cannot be read.
- */
+/** Returns a hook that sets the headers even if the request failed before it was counted, if the database answers. */
 export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHandler {
   return (request, reply, _payload, done) => {
     const { caller, routeOptions } = request;
@@ -41,7 +38,7 @@ export async function countToLimit(
 ): Promise<boolean> {
   const { caller } = request;
   if (caller === null) throw new Error('a route with a limit has a caller');
-  // Limits guard a project against its own programs.
+  // Limits protect a project against its own programs, not against its operator.
   if (isOfMachine(request)) return true;
   const size =
     category === 'dry_runs'
@@ -56,7 +53,7 @@ export async function countToLimit(
   return false;
 }
 
-/** A project whose limit of sending was raised may make as many dry runs. */
+/** Returns the limit of dry runs: it is the limit of sending, as it was set for the project. */
 function sizeOf({ limit, windowS }: LimitState): Limit {
   return { max: limit, windowS };
 }

@@ -1,4 +1,4 @@
-/** The project that an operator means by an id, a name, or nothing. */
+/** Finds the project that an operator names by an id, a name, or nothing. */
 import { OPERATOR_PROJECT_ID } from '../../core/operator-events.ts';
 import { mostSimilar } from '../../lib/similar.ts';
 import type { Queryable } from '../../database/database.ts';
@@ -8,8 +8,8 @@ import { listAllProjects, makeOperatorProject, type Project } from './project-st
 const OPERATOR = 'operator';
 
 /**
- * @param wanted id, or name in any case; undefined: the only project
- * @returns a sentence when no project, or more than one, is meant
+ * @param wanted the id, or the name in any case; undefined for the only project
+ * @returns a sentence when no project matches, or more than one
  */
 export async function chooseProject(
   db: Queryable,
@@ -23,7 +23,7 @@ export async function chooseProject(
   return whyNone(projects, wanted, second !== undefined);
 }
 
-/** That of the installation's events, which no list shows. A project with this name has precedence. */
+/** Whether the project of the installation's events is named, which no list shows. A real project takes precedence. */
 function meansOperator(wanted: string | undefined, projects: Project[]): boolean {
   if (wanted === OPERATOR_PROJECT_ID) return true;
   return wanted === OPERATOR && !projects.some((project) => isMeant(project, wanted));

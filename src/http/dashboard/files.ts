@@ -1,6 +1,6 @@
 /**
- * The files of the dashboard, as web/build.js left them. They are read once and kept: a request names one
- * of them or gets none, whatever its path contains.
+ * The files of the dashboard that web/build.js made. They are read once and kept in memory, so a request gets one of
+ * them or none, whatever its path contains.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -8,10 +8,10 @@ import { extname, join, relative, sep } from 'node:path';
 
 export type DashboardFile = {
   type: string;
-  /** A weak one: the same for every encoding. */
+  /** A weak tag, because it is the same for every encoding. */
   etag: string;
   content: Buffer;
-  /** By content coding; without those that are not smaller. */
+  /** By content coding, without encodings that are not smaller. */
   encoded: Partial<Record<Coding, Buffer>>;
 };
 
@@ -50,7 +50,7 @@ export async function readDashboard(folder: string): Promise<Map<string, Dashboa
   return files.has('index.html') ? files : null;
 }
 
-/** The smallest form that the client accepts (RFC 9110 §12.5.3). */
+/** Returns the smallest form that the client accepts (RFC 9110 §12.5.3). */
 export function chooseEncoding(
   file: DashboardFile,
   accepted: string | undefined,

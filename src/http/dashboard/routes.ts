@@ -1,8 +1,8 @@
 /**
- * The dashboard: static files below /dashboard/, which talk to the API like any other client.
+ * The dashboard: static files below /dashboard/, which use the API like any other client.
  *
- * Its pages have paths of their own within it (/dashboard/…/emails/ID), which all answer with the same
- * document; web/src/router.tsx says which page that is. The API has the other paths of the root to itself.
+ * Its pages have paths below /dashboard/ (/dashboard/…/emails/ID), which all answer with the same document;
+ * web/src/router.tsx chooses the page. All other paths of the root belong to the API.
  */
 import { fileURLToPath } from 'node:url';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -14,7 +14,7 @@ import type { App, HttpServices } from '../services.ts';
 
 const FOLDER = fileURLToPath(new URL('../../../web/dist', import.meta.url));
 const BASE = '/dashboard/';
-/** Their names contain the hash of their content. */
+/** Folder of files whose names contain the hash of their content. */
 const ASSETS = 'assets/';
 
 /** Scripts and styles are files of their own, and nothing is loaded from elsewhere. */
@@ -24,7 +24,7 @@ const POLICY = [
   "style-src 'self'",
   "img-src 'self'",
   "connect-src 'self'",
-  // Html of strangers: pages of emails/share-routes.ts and the frame below, with policies of their own.
+  // Frames show HTML of strangers: pages of emails/share-routes.ts and the frame below, with their own policies.
   "frame-src 'self'",
   "form-action 'none'",
   "base-uri 'none'",
@@ -51,7 +51,7 @@ const NO_SUCH_FILE: HttpProblem = {
   message: 'The dashboard has no such file; reload its page.',
 };
 
-/** Empty: the dashboard fills it (web/src/ui/html-frame.tsx), and its policy holds for what is put in. */
+/** Empty, because the dashboard fills it (web/src/ui/html-frame.tsx). Its policy applies to that content. */
 const FRAME = '<!doctype html><title>Preview</title>';
 
 export function registerDashboardRoutes(app: App, { config }: HttpServices): void {
@@ -59,7 +59,7 @@ export function registerDashboardRoutes(app: App, { config }: HttpServices): voi
   const open = { config: { access: 'public' }, schema: { hide: true } } as const;
 
   app.get(BASE.slice(0, -1), { ...open, handler: (_request, reply) => reply.redirect(BASE) });
-  // The link of the first start; a browser keeps its fragment.
+  // The link of the first start leads here. Browsers keep its fragment in the redirect.
   app.get('/sign-in', { ...open, handler: (_request, reply) => reply.redirect(`${BASE}sign-in`) });
   registerFrame(app, config);
   app.get(`${BASE}*`, {
@@ -81,7 +81,7 @@ export function registerDashboardRoutes(app: App, { config }: HttpServices): voi
   });
 }
 
-/** Only for the dashboard to reach into: it has an origin, but nothing in it runs. */
+/** Serves the frame for previews. It has an origin, so the dashboard can fill it, but no script runs in it. */
 function registerFrame(app: App, config: HttpServices['config']): void {
   app.get(`${BASE}frame`, {
     config: { access: 'public' },
@@ -103,16 +103,16 @@ function registerFrame(app: App, config: HttpServices['config']): void {
   });
 }
 
-/** A browser that opens the root, which is no operation of the API. */
+/** Whether a browser opens the root, which is no operation of the API. */
 export function isVisit({ method, url, headers }: FastifyRequest): boolean {
   return method === 'GET' && url === '/' && headers.accept?.includes('text/html') === true;
 }
 
-export function leadToDashboard(reply: FastifyReply): FastifyReply {
+export function redirectToDashboard(reply: FastifyReply): FastifyReply {
   return reply.header('vary', 'Accept').redirect(BASE);
 }
 
-/** Files beside the page (an icon) are served by their name; every other path is one of its pages. */
+/** Files beside the page (an icon) are served by their name; every other path is a page. */
 function publicFile(path: string, all: ReadonlyMap<string, DashboardFile>): string {
   return all.has(path) ? path : 'index.html';
 }
@@ -131,7 +131,7 @@ function sendFile(reply: FastifyReply, file: DashboardFile): FastifyReply {
   return known.includes(file.etag) ? reply.code(304).send() : reply.send(content);
 }
 
-/** A host that only counts opens and clicks shows nothing else. */
+/** A host that only counts opens and clicks does not serve the dashboard. */
 function isOfTrackingHost(
   host: string,
   { trackingUrl, publicUrl }: Pick<HttpServices['config'], 'trackingUrl' | 'publicUrl'>,

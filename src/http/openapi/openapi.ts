@@ -1,5 +1,5 @@
 /**
- * The OpenAPI 3.1 document, generated from the zod schemas of the routes. The service serves the copy in
+ * Generates the OpenAPI 3.1 document from the zod schemas of the routes. The service serves the copy in
  * docs/openapi.json, because generating takes a quarter of a second; a test compares the two.
  */
 import { STATUS_CODES } from 'node:http';
@@ -92,7 +92,7 @@ function registerSwagger(app: App): void {
   });
 }
 
-/** Whether `{}`, which an empty body is (http/access.ts), is accepted. `minProperties`: the route refuses it. */
+/** Whether the route accepts `{}`, which stands for an empty body (http/access.ts); not with `minProperties`. */
 function acceptsEmptyBody(body: ZodType | undefined): boolean {
   if (body === undefined || body.meta()?.['minProperties'] !== undefined) return false;
   return body.safeParse({}).success;
@@ -169,7 +169,7 @@ function tidyOpenApi(document: OpenApi): OpenApi {
   };
 }
 
-/** Gives each body of a request, and of a success, an example made of those of its fields. */
+/** Gives each body of a request, and of a success, an example made of the examples of its fields. */
 function withExamples(document: OpenApi): OpenApi {
   const { schemas } = document.components;
   const illustrate = (body: Json | undefined): void => {
@@ -209,7 +209,6 @@ function exampleOf(schema: Json, schemas: JsonObject): Json {
   return type === 'boolean' ? true : {};
 }
 
-/** Every component that the paths refer to, in alphabetical order. */
 function usedNames(paths: JsonObject, schemas: JsonObject): string[] {
   const used = new Set<string>();
   const follow = (from: Json): void => {
@@ -223,7 +222,7 @@ function usedNames(paths: JsonObject, schemas: JsonObject): string[] {
   return [...used].toSorted();
 }
 
-/** References to `EmailCreationInput` become references to `EmailCreation`. */
+/** Replaces references to `EmailCreationInput` with references to `EmailCreation`. */
 function withShortNames<Part extends Json>(part: Part): Part {
   const text = JSON.stringify(part).replaceAll(/("#\/components\/schemas\/\w+?)Input"/g, '$1"');
   return JSON.parse(text) as Part;
@@ -249,7 +248,7 @@ function tidySchema(schema: Json, direction: { isInput: boolean }): Json {
   return mapValues(plain, (inner) => tidySchema(inner, direction));
 }
 
-/** Accepted for clients that cannot omit a field; not documented. */
+/** Removes null, which is accepted for clients that cannot omit a field and is not documented. */
 function withoutNull(schema: JsonObject): JsonObject {
   const { type, anyOf, ...rest } = schema;
   if (Array.isArray(type)) return { type: type.find((one) => one !== 'null') ?? null, ...rest };

@@ -1,4 +1,4 @@
-/** The API reference, as a browser and a language model get it. */
+/** The API reference, as browsers and language models get it. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';

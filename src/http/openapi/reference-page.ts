@@ -1,6 +1,6 @@
 /**
- * The API reference at /docs, generated from the OpenAPI document of this version: one page without scripts or
- * external resources, which works offline and in any browser.
+ * Renders the API reference at /docs from the OpenAPI document of this version: one page without scripts or external
+ * resources, which works offline and in any browser.
  */
 import { escapeHtml as escape, pageHeaders } from '../dashboard/html-page.ts';
 
@@ -81,7 +81,7 @@ ${parts.join('\n')}
 `;
 }
 
-/** The reference as plain text at /llms.txt, in the format for language models. */
+/** Renders the reference as plain text for /llms.txt, in the format for language models. */
 export function renderLlmsText({ info, tags, paths }: ReferenceSource): string {
   const lines = Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(
@@ -132,7 +132,7 @@ ${Object.entries(responses).map(renderResponse).join('\n')}
 </article>`;
 }
 
-/** The fields of a request's body, each followed by those of its objects: `attachments[].filename`. */
+/** Returns rows for the fields of a body, each followed by the fields of its objects: `attachments[].filename`. */
 function fieldRows(schema: Schema, schemas: Record<string, Schema>, prefix = ''): string[] {
   const resolved = resolve(schema, schemas);
   if (resolved.items) return fieldRows(resolved.items, schemas, `${prefix}[]`);
@@ -194,7 +194,7 @@ function renderResponse([status, { description, content }]: [
   return `<details${status === '200' ? '' : ' open'}><summary>${head}</summary><pre tabindex="0"><code>${escape(bodyText(example, 2))}</code></pre></details>`;
 }
 
-/** The curl command for the service of this machine. */
+/** Returns the curl command for the service of this machine. */
 function curlOf({ method, path, security, parameters = [], requestBody }: Endpoint): string {
   const [type, media] = Object.entries(requestBody?.content ?? {})[0] ?? [];
   const query = parameters.filter((one) => one.in === 'query' && one.required);

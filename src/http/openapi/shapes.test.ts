@@ -211,7 +211,6 @@ test('the parameters of an operation have different names in every spelling', ()
 
 type Body = { content?: Record<string, Media> };
 
-/** Every schema of the document with its place, without examples. */
 function* schemasIn(value: Json, place = ''): Generator<[string, JsonObject]> {
   if (Array.isArray(value)) {
     for (const [index, one] of value.entries()) yield* schemasIn(one, `${place}/${index}`);

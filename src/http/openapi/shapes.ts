@@ -2,8 +2,8 @@
  * Rewrites the JSON Schema of the OpenAPI document into shapes that client generators compile.
  *
  * JSON Schema has several spellings for the same set of values, and generators know only some of them
- * (docs/generated-clients.md lists those that were tried). Each rule replaces a spelling, and keeps the values
- * unless its comment says otherwise. The service validates with the zod schemas, so no rule changes an answer.
+ * (docs/generated-clients.md lists the tested ones). Each rule replaces a spelling, and keeps the values unless its
+ * comment says otherwise. The service validates with the zod schemas, so no rule changes an answer.
  */
 
 export type Json = null | boolean | number | string | Json[] | JsonObject;
@@ -11,7 +11,7 @@ export type JsonObject = { [name: string]: Json };
 
 type Rule = (schema: JsonObject) => JsonObject;
 
-/** A schema, with all schemas inside of it. Examples are values, not schemas, and stay as they are. */
+/** Rewrites a schema and all schemas in it. Examples are values, not schemas, and stay unchanged. */
 export function plainShape(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(plainShape);
   if (!isObject(schema)) return schema;
@@ -22,16 +22,16 @@ export function plainShape(schema: Json): Json {
   return RULES.reduce((result, rule) => rule(result), inner);
 }
 
-/** Below these, names are those of fields, of which one may be `const` or `enum`. */
+/** Members of these are named after fields, so a member `const` or `enum` is no keyword. */
 const NAMES_OF_FIELDS = new Set(['properties', 'mapping', 'schemas', 'headers', 'responses']);
 
-/** `const: "email"`: some generators ignore it, all know an `enum` of one value. */
+/** `const: "email"` becomes an `enum` of one value: some generators ignore `const`, and all know `enum`. */
 const constIsEnum: Rule = ({ const: value, ...rest }) =>
   value === undefined ? rest : { ...rest, enum: [value] };
 
 /**
- * An `enum` of `true`, or of `"true"` and `"false"` as in a query, names no type that compiles. The plain boolean
- * also permits `false`, and the description says which value there is.
+ * An `enum` of `true`, or of `"true"` and `"false"` as in a query, names no type that compiles. It becomes a plain
+ * boolean, which also permits `false`; the description names the only value.
  */
 const booleansAreNotEnums: Rule = (schema) => {
   const { enum: values, default: standard, description, ...rest } = schema;
@@ -49,7 +49,7 @@ const booleansAreNotEnums: Rule = (schema) => {
   };
 };
 
-/** `anyOf: [{type: "string", …}, {type: "null"}]` is one type that may be null. A `$ref` keeps its `anyOf`. */
+/** `anyOf: [{type: "string", …}, {type: "null"}]` becomes one type that may be null. A `$ref` keeps its `anyOf`. */
 const nullIsInTheType: Rule = (schema) => {
   const { anyOf, ...rest } = schema;
   const [one, ...more] = othersThanNull(anyOf);
@@ -64,7 +64,7 @@ const nullIsInTheType: Rule = (schema) => {
   };
 };
 
-/** `type: ["string", "boolean"]` is a union of two. */
+/** `type: ["string", "boolean"]` becomes a union of two. */
 const typesAreAlternatives: Rule = (schema) => {
   const { type, ...rest } = schema;
   const types = Array.isArray(type) ? type : [];
@@ -72,7 +72,7 @@ const typesAreAlternatives: Rule = (schema) => {
   return { ...rest, anyOf: types.map((one) => ({ type: one })) };
 };
 
-/** Alternatives of one scalar type (a time or a date) are that type; their formats are in the description. */
+/** Alternatives of one scalar type (a time or a date) become that type; the description has their formats. */
 const sameTypeIsNoUnion: Rule = (schema) => {
   const { anyOf, ...rest } = schema;
   const types = scalarTypes(othersThanNull(anyOf));
@@ -81,7 +81,7 @@ const sameTypeIsNoUnion: Rule = (schema) => {
   return { ...rest, type: isNullable(anyOf) ? [only, 'null'] : only };
 };
 
-/** No value has two JSON types, so that exactly one alternative matches: `oneOf`, which more generators know. */
+/** Alternatives with different JSON types become `oneOf`, which more generators know: exactly one of them matches. */
 const distinctTypesAreOneOf: Rule = (schema) => {
   const { anyOf, ...rest } = schema;
   const types = Array.isArray(anyOf) ? anyOf.map((one) => isObject(one) && one['type']) : [];
@@ -90,13 +90,13 @@ const distinctTypesAreOneOf: Rule = (schema) => {
   return { ...rest, oneOf: anyOf! };
 };
 
-/** A client that parses a `format` has no text to match a `pattern` with. */
+/** Drops `pattern` beside a `format`: a client that parses the format has no text to match a pattern with. */
 const formatOrPattern: Rule = (schema) => {
   const { pattern: _pattern, ...rest } = schema;
   return typeof schema['format'] === 'string' ? rest : schema;
 };
 
-/** The largest integers of JavaScript say "any integer" here; without a format generators take 32 bits. */
+/** The largest integers of JavaScript mean "any integer" here. Without a format, generators use 32 bits. */
 const largeIntegersHave64Bits: Rule = (schema) => {
   const { minimum, maximum, ...rest } = schema;
   if (schema['type'] !== 'integer' && !isNullableInteger(schema)) return schema;

@@ -1,7 +1,4 @@
-/**
- * How much of bodies may be in memory at once; test/api/http-attacks.test.ts shows it against
- * strangers.
- */
+/** Limits on bodies that are in memory at once; test/api/http-attacks.test.ts shows them against strangers. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -12,13 +9,13 @@ import { waitFor } from '../../../test/support/wait.ts';
 const MB = 1024 * 1024;
 const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', html: '<p>Hi</p>' };
 
-/** A client that sends a head and a part of its body; what it hears is collected in `heard`. */
+/** Sends a head and a part of its body; `received` has the bytes that come back. */
 function begin(
   http: StubHttp,
   { head, key, body = '' }: { head: string; key: string; body?: string },
-): Socket & { heard: string } {
-  const socket = Object.assign(connect(http.port, '127.0.0.1'), { heard: '' });
-  socket.setEncoding('latin1').on('data', (text: string) => (socket.heard += text));
+): Socket & { received: string } {
+  const socket = Object.assign(connect(http.port, '127.0.0.1'), { received: '' });
+  socket.setEncoding('latin1').on('data', (text: string) => (socket.received += text));
   const lines = [
     'POST /v1/emails HTTP/1.1',
     'Host: here',
@@ -30,10 +27,7 @@ function begin(
   return socket;
 }
 
-/**
- * All but one byte of a body of 40 MB: 8 MB are left for the project, half of the budget for
- * others.
- */
+/** Sends all but one byte of a body of 40 MB, which leaves 8 MB for the project and half of the budget for others. */
 async function fill(http: StubHttp, key: string): Promise<Socket> {
   const body = ' '.repeat(40 * MB);
   const holding = begin(http, { head: `Content-Length: ${40 * MB + 1}`, key, body });
@@ -49,10 +43,10 @@ test('bodies beyond the share of a project get 503 before they are read, until o
   const { full } = http.keys;
   const holding = await fill(http, full);
   const refused = begin(http, { head: `Content-Length: ${20 * MB}`, key: full });
-  await waitFor(() => refused.heard.endsWith('}}'), { what: 'an answer without the body' });
-  assert.match(refused.heard, /^HTTP\/1\.1 503 /);
-  assert.match(refused.heard, /retry-after: \d+/i);
-  assert.match(refused.heard, /Nothing was accepted: too many large requests are in progress/);
+  await waitFor(() => refused.received.endsWith('}}'), { what: 'an answer without the body' });
+  assert.match(refused.received, /^HTTP\/1\.1 503 /);
+  assert.match(refused.received, /retry-after: \d+/i);
+  assert.match(refused.received, /Nothing was accepted: too many large requests are in progress/);
   assert.equal((await http.post('/v1/emails', EMAIL)).status, 202, 'small ones pass');
 
   const large = { ...EMAIL, html: 'x'.repeat(20 * MB) };
@@ -85,14 +79,16 @@ test('a body in chunks counts as it comes', async () => {
     chunked.write(chunk);
     chunked.write('\r\n');
   }
-  await waitFor(() => chunked.heard.endsWith('}}'), { what: 'an answer' });
-  assert.match(chunked.heard, /^HTTP\/1\.1 503 /);
+  await waitFor(() => chunked.received.endsWith('}}'), { what: 'an answer' });
+  assert.match(chunked.received, /^HTTP\/1\.1 503 /);
   for (const socket of [holding, chunked]) socket.destroy();
 
   const whole = begin(http, { head: 'Transfer-Encoding: chunked', key: full });
   const json = JSON.stringify(EMAIL);
   whole.write(`${json.length.toString(16)}\r\n${json}\r\n0\r\n\r\n`);
-  await waitFor(() => whole.heard.includes('HTTP/1.1 202 '), { what: 'a chunked email to pass' });
+  await waitFor(() => whole.received.includes('HTTP/1.1 202 '), {
+    what: 'a chunked email to pass',
+  });
   whole.end();
   await once(whole, 'close');
 });
@@ -109,8 +105,8 @@ test('a body in chunks of one byte is refused and its connection closed, because
   socket.on('drain', write);
   write();
   await waitFor(() => isClosed, { what: 'the connection to be closed', timeoutMs: 60_000 });
-  assert.match(socket.heard, /^HTTP\/1\.1 400 /);
-  assert.match(socket.heard, /in pieces of a few bytes; send larger chunks/);
+  assert.match(socket.received, /^HTTP\/1\.1 400 /);
+  assert.match(socket.received, /in pieces of a few bytes; send larger chunks/);
 });
 
 test('answered requests no longer count', async () => {
@@ -123,7 +119,6 @@ test('answered requests no longer count', async () => {
 
 const QUICK = { headersMs: 200, requestMs: 300, silenceMs: 60_000, closeMs: 100 };
 
-/** Begins an upload and leaves it open. */
 async function beginUpload(http: StubHttp, path = '/v1/suppressions/import'): Promise<Socket> {
   const socket = connect({ host: '127.0.0.1', port: http.port });
   await once(socket, 'connect');
@@ -146,7 +141,7 @@ async function answerOn(socket: Socket): Promise<string> {
 test('an upload may take longer than any other request', async () => {
   await using http = await stubHttp({ timeouts: QUICK });
   const upload = await beginUpload(http);
-  // What began later than the upload is out of time, and so was the upload before.
+  // A request that began later than the upload is out of time, and the upload began before it.
   for (let round = 1; round <= 3; round += 1) {
     const late = await http.raw(
       `POST /v1/emails HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${http.keys.full}\r\n` +

@@ -1,13 +1,12 @@
 /**
  * Reads request bodies in one of two ways:
  *
- * - As a whole, within a memory budget. A body counts from the arrival of its bytes until its response
- *   is sent; announced bytes do not count before they arrive. A request beyond the budget is refused, so
- *   that a slow database does not exhaust memory. Requests with a valid key share one budget, routes
- *   without a key a smaller one; each project or client gets a part of it. The body of a GET or HEAD is
- *   dropped unread.
- * - As an upload of any length, in pieces: for example a file with a million rows over a slow line. Node
- *   limits the duration of a request; for uploads only the time between pieces is limited.
+ * - As a whole, within a memory budget. A body counts from the arrival of its bytes until its response is sent;
+ *   announced bytes do not count before they arrive. A request beyond the budget is refused, so a slow database does
+ *   not exhaust memory. Requests with a valid key share one budget, routes without a key a smaller one. Each project
+ *   or client gets a part of it. The body of a GET or HEAD is dropped unread.
+ * - As an upload of any length, in pieces: for example a file with a million rows over a slow line. Node limits the
+ *   duration of a request. For uploads only the time between pieces is limited.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
@@ -25,11 +24,10 @@ import { clientOf } from '../../net/addresses.ts';
 const MB = 1024 * 1024;
 
 /**
- * Two bodies of maximum size, one of them per project. While a body is parsed, it needs up to four times
- * its size.
+ * Space for two bodies of maximum size, one of them per project. Parsing a body takes up to four times its size.
  */
 const KEYED = { totalBytes: 96 * MB, ownerBytes: 48 * MB };
-/** For bodies of at most 16 KB each. */
+/** Space for bodies of at most 16 KB each. */
 const PUBLIC = { totalBytes: 2 * MB, ownerBytes: MB / 4 };
 
 export class BodyBudget {
@@ -43,12 +41,12 @@ export class BodyBudget {
     this.#ownerBytes = ownerBytes;
   }
 
-  room(owner: string): number {
-    const ownRoom = this.#ownerBytes - (this.#usedBy.get(owner) ?? 0);
-    return Math.min(ownRoom, this.#totalBytes - this.#usedBytes);
+  spaceBytes(owner: string): number {
+    const ownBytes = this.#ownerBytes - (this.#usedBy.get(owner) ?? 0);
+    return Math.min(ownBytes, this.#totalBytes - this.#usedBytes);
   }
 
-  /** @param bytes negative: releases */
+  /** @param bytes negative to release */
   take(owner: string, bytes: number): void {
     this.#usedBytes += bytes;
     const used = (this.#usedBy.get(owner) ?? 0) + bytes;
@@ -59,7 +57,7 @@ export class BodyBudget {
 
 const DISCONNECTED = new Overloaded('the client has disconnected');
 
-/** The part of a budget that the body of one request, or its answer, holds, until its response is sent or the client disconnects. */
+/** The bytes that one request takes from a budget, until its response is sent or the client disconnects. */
 export class BodyAccount {
   readonly #budget: BodyBudget;
   readonly #owner: string;
@@ -77,7 +75,7 @@ export class BodyAccount {
     });
   }
 
-  /** Aborted when the account is closed, for work that would hold memory without being counted. */
+  /** Aborted when the account is closed, for work that would use memory without being counted. */
   closed(): AbortSignal {
     if (this.#isClosed) return AbortSignal.abort(DISCONNECTED);
     this.#closing ??= new AbortController();
@@ -85,14 +83,14 @@ export class BodyAccount {
   }
 
   take(bytes: number): boolean {
-    if (this.#isClosed || bytes > this.#budget.room(this.#owner)) return false;
+    if (this.#isClosed || bytes > this.#budget.spaceBytes(this.#owner)) return false;
     this.#takenBytes += bytes;
     this.#budget.take(this.#owner, bytes);
     return true;
   }
 }
 
-/** The hook that opens the account of a body, after the key was checked and before the body is read. */
+/** Returns the hook that opens the account of a body, after the key was checked and before the body is read. */
 export function accountForBodies(): onRequestHookHandler {
   const keyed = new BodyBudget(KEYED);
   const open = new BodyBudget(PUBLIC);
@@ -104,7 +102,7 @@ export function accountForBodies(): onRequestHookHandler {
     const budget = caller === null ? open : keyed;
     const owner = caller === null ? clientOf(request.ip) : caller.projectId;
     // A body whose announced length exceeds the budget is not read.
-    if (announcedBytes > budget.room(owner)) return done(tooMuch());
+    if (announcedBytes > budget.spaceBytes(owner)) return done(tooMuch());
     request.bodyAccount = new BodyAccount(budget, owner, reply);
     done();
   };
@@ -113,7 +111,7 @@ export function accountForBodies(): onRequestHookHandler {
 type Done = (error: Error | null, body?: unknown) => void;
 type ParseBytes = (request: FastifyRequest, bytes: Buffer, done: Done) => void;
 
-/** A Fastify parser that reads the whole body within its account and the limit of its route. */
+/** Returns a Fastify parser that reads the whole body within its account and the limit of its route. */
 export function wholeBody(
   parse: ParseBytes,
 ): (request: FastifyRequest, payload: Readable, done: Done) => void {
@@ -138,7 +136,7 @@ export function wholeBody(
     };
     const onEnd = (): void => {
       payload.off('error', stop);
-      // The listeners, and with them the pieces, live as long as the request.
+      // Takes the pieces, because these listeners would keep them in memory as long as the request.
       parse(request, pieces.take(), done);
     };
     if (Number(request.headers['content-length']) > limitBytes) {
@@ -152,7 +150,7 @@ class TinyPieces extends Error {
   readonly code = 'ERR_TINY_PIECES';
 }
 
-/** Not longer: that is the work which is refused. */
+/** Milliseconds for which the rest of such a body is read. Reading it is the work that is refused. */
 const TINY_LINGER_MS = 1_000;
 
 function tooMuch(): Overloaded {
@@ -166,7 +164,7 @@ export function isUpload(request: IncomingMessage): boolean {
   return moving.has(request);
 }
 
-/** The average while waiting for the sender, after the first `silenceMs`. */
+/** Minimum average rate after the first `silenceMs`, in the time spent waiting for the sender. */
 const BYTES_PER_S_MIN = 1_000;
 
 /** The sender paused for too long within the body, or sends below the minimum rate. */
@@ -177,8 +175,8 @@ export class UploadStalled extends Error {
 type UploadOptions = { body: Readable; silenceMs: number; world: Pick<World, 'monotonicMs'> };
 
 /**
- * The pieces of a body as they arrive. Only the time spent waiting for the sender is limited; reading
- * pauses while a piece is processed.
+ * Yields the pieces of a body as they arrive. Only the time spent waiting for the sender is limited. Reading pauses
+ * while the caller processes a piece.
  * @throws UploadStalled; ECONNRESET when the sender has disconnected
  */
 export async function* piecesOf(
@@ -218,8 +216,8 @@ async function inTime<Value>(wanted: Promise<Value>, silenceMs: number): Promise
 }
 
 /**
- * Reads and drops the rest of a body whose request was already answered: closing a connection with
- * unread bytes sends a reset, which can discard the response. After `lingerMs` it is closed anyway.
+ * Reads and drops the rest of a body whose request was already answered: closing a connection with unread bytes sends
+ * a reset, which can discard the response. Closes the connection after `lingerMs`.
  */
 export function dropRest(body: Readable, lingerMs: number): void {
   const cut = setTimeout(() => body.destroy(), lingerMs).unref();

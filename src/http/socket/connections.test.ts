@@ -1,6 +1,6 @@
 /**
- * Clients that hold connections and do nothing with them, as slowhttptest does: slow headers
- * (slowloris), slow bodies (R-U-Dead-Yet), slow readers; and floods. Real sockets, short times.
+ * Clients that keep connections open and do nothing with them, like slowhttptest: slow headers (slowloris), slow
+ * bodies (R-U-Dead-Yet), slow readers, and floods. Real sockets, short time limits.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -21,12 +21,12 @@ const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', html: '<p>
 const MB = 1024 * 1024;
 const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
 
-type Client = { socket: Socket; heard: string; isClosed: boolean };
+type Client = { socket: Socket; received: string; isClosed: boolean };
 
 function open(http: StubHttp, { bytes = '', from = '127.0.0.1' } = {}): Client {
   const socket = connect({ port: http.port, host: '127.0.0.1', localAddress: from });
-  const client: Client = { socket, heard: '', isClosed: false };
-  socket.setEncoding('latin1').on('data', (text: string) => (client.heard += text));
+  const client: Client = { socket, received: '', isClosed: false };
+  socket.setEncoding('latin1').on('data', (text: string) => (client.received += text));
   socket.on('error', () => {}).once('close', () => (client.isClosed = true));
   if (bytes !== '') socket.write(bytes);
   return client;
@@ -36,7 +36,7 @@ const isConnected = ({ socket, isClosed }: Client) => isClosed || !socket.connec
 const allClosed = (clients: readonly Client[]) => () => clients.every(({ isClosed }) => isClosed);
 const openOf = (clients: readonly Client[]) => clients.filter(({ isClosed }) => !isClosed).length;
 
-/** Keeps writing, one byte every few milliseconds, until the other side has enough. */
+/** Keeps sending one byte every few milliseconds, until the other side closes. */
 function drip({ socket }: Client, byte: string): void {
   const timer = setInterval(() => socket.write(byte), 20);
   socket.once('close', () => clearInterval(timer));
@@ -54,7 +54,7 @@ test('headers that arrive byte by byte are cut off, and other clients are served
   for (const client of slow) drip(client, 'a');
   assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
   await waitFor(allClosed(slow), { what: 'all of them to be closed' });
-  assert.ok(slow.every(({ heard }) => heard.startsWith('HTTP/1.1 408 ')));
+  assert.ok(slow.every(({ received }) => received.startsWith('HTTP/1.1 408 ')));
 });
 
 test('bodies that arrive byte by byte are cut off, and other clients are served meanwhile', async () => {
@@ -64,7 +64,7 @@ test('bodies that arrive byte by byte are cut off, and other clients are served 
   for (const client of slow) drip(client, ' ');
   assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
   await waitFor(allClosed(slow), { what: 'all of them to be closed' });
-  assert.ok(slow.every(({ heard }) => heard.startsWith('HTTP/1.1 408 ')));
+  assert.ok(slow.every(({ received }) => received.startsWith('HTTP/1.1 408 ')));
 });
 
 test('a connection without a request is closed', async () => {
@@ -73,10 +73,10 @@ test('a connection without a request is closed', async () => {
   await waitFor(allClosed(silent), { what: 'all of them to be closed' });
 });
 
-/** 20 MB of answers: more than any socket takes by itself. */
+/** 20 MB of answers: more than any socket buffers. */
 const ASKS_FOR_MUCH = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(90);
 
-/** Connected clients that ask for much and read nothing. */
+/** Opens connections that request much and read nothing. */
 async function deafClients(http: StubHttp, count: number): Promise<Client[]> {
   const clients = Array.from({ length: count }, () => open(http, { bytes: ASKS_FOR_MUCH }));
   for (const { socket } of clients) socket.pause();
@@ -93,7 +93,7 @@ test('unread responses are dropped with their connection, and other clients are 
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const deaf = await deafClients(http, 20);
   assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
-  // Who does not read does not notice the end of its connection.
+  // A client that does not read does not notice the end of its connection.
   await waitFor(async () => (await countOf(http)) <= 1, { what: 'all of them to be closed' });
   destroyAll(deaf);
 });
@@ -104,7 +104,7 @@ test('responses that are read too slowly are dropped', async () => {
   await using http = await stubHttp({ timeouts: SLOW, connections });
   const [slow] = await deafClients(http, 1);
   assert.ok(slow);
-  // 4 MB a second at most, so that reading never pauses and 20 MB take longer than they may.
+  // 4 MB a second at most, so that reading never pauses and 20 MB take longer than the limit.
   const timer = setInterval(() => slow.socket.read(80_000), 20);
   await waitFor(async () => (await countOf(http)) === 0, { what: 'it to be closed' });
   clearInterval(timer);
@@ -172,7 +172,9 @@ test('a client keeps its newest connections, and other clients are not affected'
   const flood = Array.from({ length: 100 }, () => open(http));
   await waitFor(() => openOf(flood) === 20, { what: 'the oldest to be closed' });
   other.socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
-  await waitFor(() => other.heard.startsWith('HTTP/1.1 200 '), { what: 'the other to be served' });
+  await waitFor(() => other.received.startsWith('HTTP/1.1 200 '), {
+    what: 'the other to be served',
+  });
   assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
 });
 
@@ -180,12 +182,12 @@ test('a client with a valid key keeps its connection during a flood', async () =
   await using http = await stubHttp({ timeouts: SLOW, connections: { connections: 30 } });
   const get = `GET /v1/projects HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${http.keys.full}\r\n\r\n`;
   const known = open(http, { bytes: get });
-  await waitFor(() => known.heard.startsWith('HTTP/1.1 200 '), { what: 'the first answer' });
+  await waitFor(() => known.received.startsWith('HTTP/1.1 200 '), { what: 'the first answer' });
   const flood = Array.from({ length: 200 }, () => open(http));
   await waitFor(() => openOf(flood) === 29, { what: 'all but the newest to be closed' });
-  known.heard = '';
+  known.received = '';
   known.socket.write(get);
-  await waitFor(() => known.heard.startsWith('HTTP/1.1 200 '), { what: 'the second answer' });
+  await waitFor(() => known.received.startsWith('HTTP/1.1 200 '), { what: 'the second answer' });
   assert.equal((await http.post('/v1/emails', EMAIL)).status, 202);
 });
 
@@ -193,7 +195,7 @@ test('one project with a key cannot fill all connections', async () => {
   await using http = await stubHttp({ timeouts: SLOW, connections: { connections: 30 } });
   const get = `GET /v1/projects HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${http.keys.full}\r\n\r\n`;
   const flood = Array.from({ length: 60 }, () => open(http, { bytes: get }));
-  await waitFor(() => openOf(flood) <= 30 && flood.some(({ heard }) => heard !== ''), {
+  await waitFor(() => openOf(flood) <= 30 && flood.some(({ received }) => received !== ''), {
     what: 'the rest to be closed',
   });
   const headers = { authorization: `Bearer ${http.keys.live}` };
@@ -220,13 +222,14 @@ test('behind a proxy each client has its own limit of requests, and the proxy ha
     return open(http, { bytes: `GET /metrics HTTP/1.1\r\nHost: x\r\n${key}${from}\r\n` });
   };
   const greedy = Array.from({ length: 5 }, () => ask('2001:db8::7'));
-  const refused = () => greedy.filter(({ heard }) => heard.startsWith('HTTP/1.1 503 ')).length;
+  const refused = () =>
+    greedy.filter(({ received }) => received.startsWith('HTTP/1.1 503 ')).length;
   await waitFor(() => refused() === 3, { what: 'three of five to be refused' });
   const sameNetwork = ask('2001:db8::8');
-  await waitFor(() => sameNetwork.heard.startsWith('HTTP/1.1 503 '), { what: 'a refusal' });
+  await waitFor(() => sameNetwork.received.startsWith('HTTP/1.1 503 '), { what: 'a refusal' });
   const others = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map(ask);
   resolve('');
-  const served = (client: Client) => client.heard.startsWith('HTTP/1.1 200 ');
+  const served = (client: Client) => client.received.startsWith('HTTP/1.1 200 ');
   await waitFor(() => others.every(served), { what: 'other clients to be served' });
   await waitFor(() => greedy.filter(served).length === 2, { what: 'its first two, too' });
 });
@@ -249,7 +252,7 @@ test('at most 100 requests may be pipelined on a connection', async () => {
   await using http = await stubHttp({ timeouts: SLOW });
   const get = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
   const few = open(http, { bytes: get.repeat(100) });
-  await waitFor(() => few.heard.split('HTTP/1.1 200 ').length === 101, { what: 'all answers' });
+  await waitFor(() => few.received.split('HTTP/1.1 200 ').length === 101, { what: 'all answers' });
   const many = open(http, { bytes: get.repeat(1_000) });
   await waitFor(() => many.isClosed, { what: 'it to be closed' });
 });

@@ -1,14 +1,14 @@
 /**
- * Limits the connections of one worker: their number, their number per client, the time for each
- * request, and the bytes of responses that clients have not read.
+ * Limits the connections of one worker: their number, their number per client, the time for each request, and the
+ * bytes of responses that clients have not read.
  *
- * A connection is known once a valid key was sent on it, and anonymous before. When a limit is reached,
- * the oldest anonymous connection is closed for the newest. So a flood cannot exclude clients with a key:
- * it would have to replace every anonymous connection in the milliseconds between connecting and sending
- * the key. Shared addresses (trusted proxies, this machine) count only towards the total.
+ * A connection is known once a valid key was sent on it, and anonymous before. When a limit is reached, the oldest
+ * anonymous connection is closed for the newest. So a flood cannot exclude clients with a key: it would have to
+ * replace every anonymous connection in the milliseconds between connecting and sending the key. Shared addresses
+ * (trusted proxies, this machine) count only towards the total.
  *
- * Node itself limits headers, bodies, handshakes and idle connections (http/app.ts). This file limits the time
- * for a response and for reading it.
+ * Node itself limits headers, bodies, handshakes and idle connections (http/app.ts). This file limits the time for a
+ * response and for reading it.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -21,23 +21,20 @@ import { isUpload } from './bodies.ts';
 
 export type ConnectionLimits = {
   connections: number;
-  /** Anonymous connections per client; known connections of one project may be half of all. */
+  /** Anonymous connections per client. Half of all connections may be known ones of one project. */
   connectionsOfClient: number;
-  /** Responses in progress on one connection, since a client may pipeline requests. */
+  /** Responses in progress on one connection: a client may pipeline requests. */
   pipelined: number;
-  /** Bytes of responses that were written and not read: to all anonymous and to all known connections. */
+  /** Bytes of responses that were sent and not read, for all anonymous and for all known connections. */
   unreadBytes: { anonymous: number; known: number };
   /** Requests without a key per client, until their responses are read. */
   requestsOfClient: number;
   /** From the complete head of a request to its response. */
   answerMs: number;
-  /**
-   * A response must be read within this time plus its size divided by readBytesPerS, and without a pause
-   * of this length.
-   */
+  /** Limit on a pause in reading. The whole response has this time plus its size divided by readBytesPerS. */
   readMs: number;
   readBytesPerS: number;
-  /** How often all connections are checked; time limits have this precision. */
+  /** Interval of the check of all connections, which is the precision of the time limits. */
   lookEveryMs: number;
 };
 
@@ -53,21 +50,21 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   lookEveryMs: 1_000,
 };
 
-/** A response up to this size is sent even above the limit for unread bytes, as the refusal itself. */
+/** Responses up to this size are sent even above the limit for unread bytes, because the refusal itself is one. */
 const SMALL_ANSWER_BYTES = 4 * 1024;
 const WARN_EVERY_MS = 60_000;
 
 type Connection = {
   socket: Socket;
-  /** null: a shared address. */
+  /** null for a shared address. */
   client: string | null;
-  /** The project of the key; null: anonymous. */
+  /** The project of the key; null for an anonymous connection. */
   project: string | null;
   underWay: number;
   unreadBytes: number;
   pool: Pool;
   untilMs: number;
-  /** Queued bytes at the last check, and the time since which the number has not changed. */
+  /** Queued bytes at the last check. `queuedSinceMs` is when their number last changed. */
   queuedBytes: number;
   queuedSinceMs: number;
 };
@@ -97,7 +94,7 @@ export class Connections {
   readonly #requestsOf = new Map<string, number>();
   readonly #pools: { anonymous: Pool; known: Pool };
   readonly #timer: NodeJS.Timeout;
-  /** Time of the last check; avoids reading the clock. */
+  /** Time of the last check, which saves reading the clock. */
   #nowMs: number;
   #closed = 0;
   #warnedAtMs = -Infinity;
@@ -121,7 +118,7 @@ export class Connections {
     server.on('request', this.#begin);
   }
 
-  /** Called when a valid key of this project was sent. */
+  /** Call it when a valid key of this project was sent. */
   know(socket: Socket, project: string): void {
     const connection = this.#bySocket.get(socket);
     if (connection === undefined || connection.project !== null) return;
@@ -135,7 +132,7 @@ export class Connections {
     this.#knownOf.set(project, known + 1);
   }
 
-  /** Called when a request without a key begins. @returns whether its client may have one more */
+  /** Call it when a request without a key begins. @returns whether its client may have one more */
   admit(address: string, response: ServerResponse): boolean {
     if (this.#options.isShared(address)) return true;
     const client = clientOf(address);
@@ -152,7 +149,7 @@ export class Connections {
 
   /**
    * Counts a response until it is read.
-   * @param bytes null: a stream, which buffers little
+   * @param bytes null for a stream, which buffers little
    * @throws Overloaded when too many bytes are unread and no other connection can be closed
    */
   answer(response: ServerResponse, bytes: number | null): void {
@@ -164,7 +161,7 @@ export class Connections {
       return;
     }
     const { pool } = connection;
-    const isTooMuch = pool.usedBytes + bytes > pool.maxBytes && !this.#makeRoom(pool, bytes);
+    const isTooMuch = pool.usedBytes + bytes > pool.maxBytes && !this.#freeUnread(pool, bytes);
     if (isTooMuch && bytes > SMALL_ANSWER_BYTES) {
       throw new Overloaded('too many responses have not been read');
     }
@@ -194,7 +191,7 @@ export class Connections {
       queuedBytes: 0,
       queuedSinceMs: 0,
     };
-    if (!this.#makeWay(client)) return void socket.destroy();
+    if (!this.#makePlace(client)) return void socket.destroy();
     this.#bySocket.set(socket, connection);
     this.#open.add(connection);
     this.#anonymous.add(connection);
@@ -206,7 +203,7 @@ export class Connections {
     socket.once('close', () => this.#leave(connection));
   }
 
-  /** From here on the TLS connection is counted instead of the TCP connection. */
+  /** Counts the TLS connection instead of its TCP connection from now on. */
   #secured(socket: TLSSocket): void {
     const raw = rawSocketOf(socket);
     const connection = raw === null ? undefined : this.#bySocket.get(raw);
@@ -216,8 +213,8 @@ export class Connections {
     socket.once('close', () => this.#leave(connection));
   }
 
-  /** Closes the oldest anonymous connection if there are too many. @returns whether there is room */
-  #makeWay(client: string | null): boolean {
+  /** Closes the oldest anonymous connection if there are too many. @returns whether one more may connect */
+  #makePlace(client: string | null): boolean {
     const own = client === null ? undefined : this.#anonymousOf.get(client);
     const isCrowded = own !== undefined && own.size >= this.#limits.connectionsOfClient;
     if (!isCrowded && this.#open.size < this.#limits.connections) return true;
@@ -273,7 +270,7 @@ export class Connections {
   }
 
   /** Closes connections of a pool that read nothing since the last check, most unread bytes first. */
-  #makeRoom(pool: Pool, bytes: number): boolean {
+  #freeUnread(pool: Pool, bytes: number): boolean {
     const idle = [...this.#open].filter((connection) => {
       const { socket, queuedBytes } = connection;
       return connection.pool === pool && queuedBytes > 0 && queuedOf(socket) === queuedBytes;
@@ -315,13 +312,13 @@ export class Connections {
   }
 }
 
-/** Bytes that wait to be sent. Node's own timeouts use the second number, too. */
+/** Returns the bytes that wait to be sent. Node's own timeouts also use the second number. */
 function queuedOf(socket: Socket): number {
   const { _handle: handle } = socket as { _handle?: { writeQueueSize?: number } | null };
   return socket.writableLength + (handle?.writeQueueSize ?? 0);
 }
 
-/** The response that is being sent on a connection; null between two requests. */
+/** Returns the response that is being sent on a connection; null between two requests. */
 export function pendingOn(socket: object): ServerResponse | null {
   return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
 }

@@ -19,7 +19,7 @@ test('any JSON is parsed as by JSON.parse', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), fc.constantFrom(0, 2), (json, indent) => {
       const text = JSON.stringify(json, null, indent);
-      // What is refused: see below.
+      // Refused texts have tests of their own below.
       fc.pre(!/__proto__|\\u(0000|d[89a-f])/i.test(text));
       assert.deepEqual(parseJsonBody(Buffer.from(text)), JSON.parse(text));
     }),
@@ -60,7 +60,7 @@ test('a short body gets the same answer as one whose every byte is examined', ()
       const body = parts.join('');
       const status = statusOf(body);
       statuses.add(status);
-      // Spaces at the end mean nothing, and make it too long for the shorter examination.
+      // Trailing spaces are valid, and make the text too long for the short check.
       assert.equal(status, body === '' ? 200 : statusOf(body + ' '.repeat(50_000)), body);
     }),
     { numRuns: 2_000 },
@@ -83,7 +83,7 @@ test('a NUL is refused in every place and notation', () => {
   assert.equal(statusOf('{"a":"x\0"}'), 422);
   assert.equal(statusOf(String.raw`{"a":{"b":["x\u0000"]}}`), 422);
   assert.equal(statusOf(String.raw`{"\u0000":1}`), 422);
-  // A backslash and the letters u0000: that is text.
+  // A backslash and the letters u0000 are text.
   assert.equal(statusOf(String.raw`{"a":"\\u0000"}`), 200);
 });
 

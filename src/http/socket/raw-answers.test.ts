@@ -7,7 +7,6 @@ const TIMEOUTS = { headersMs: 200, requestMs: 400, silenceMs: 30_000, closeMs: 1
 const http = await stubHttp({ timeouts: TIMEOUTS });
 after(() => http[Symbol.asyncDispose]());
 
-/** The last answer on a connection, checked for the one shape. */
 async function failureOf(bytes: string | Buffer): Promise<{ status: number; code: string }> {
   const answers = (await http.raw(bytes)).split(/(?=HTTP\/1\.1 \d{3} )/);
   return checked(answers.at(-1) ?? '');
@@ -132,7 +131,7 @@ test('no bytes end the process or get a response that is not JSON', async () => 
   const token = fc.constantFrom(...TOKENS);
   await fc.assert(
     fc.asyncProperty(fc.array(token, { maxLength: 20 }), async (tokens) => {
-      // Without a whole request the time limit answers: kept to few runs.
+      // Without a whole request the answer comes only after the time limit, so there are few runs.
       const answer = await http.raw(`${tokens.join('')}\r\n\r\nBAD\r\n\r\n`);
       for (const one of answer.split(/(?=HTTP\/1\.1 \d{3} )/).filter((text) => text !== '')) {
         if (!one.startsWith('HTTP/1.1 1') && !one.startsWith('HTTP/1.1 2')) checked(one);

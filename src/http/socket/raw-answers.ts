@@ -1,7 +1,6 @@
 /**
- * Answers input that does not become a request, in the shape of all failures: malformed HTTP, headers
- * that are too large or too slow, an incomplete body, CONNECT, an unknown Expect. Node would answer in
- * plain text or not at all.
+ * Answers input that does not become a request, in the shape of all failures: malformed HTTP, headers that are too
+ * large or too slow, an incomplete body, CONNECT, an unknown Expect. Node would answer in plain text or not at all.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -24,10 +23,10 @@ const { maxHeaderSize, STATUS_CODES } = process.getBuiltinModule('node:http');
 type Context = Pick<HttpServices, 'log' | 'world'>;
 type ParserError = Error & { code: string; rawPacket?: unknown };
 
-/** How long a client may take to read the response before the connection is closed. */
+/** Milliseconds for which a client may read the response before the connection is closed. */
 const LINGER_MS = 2_000;
 
-/** Handles input that does not reach Fastify. */
+/** Answers input that does not reach Fastify. */
 export function answerRawRequests(server: Server, context: Context): void {
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => socket.destroy());
@@ -48,7 +47,7 @@ export function answerRawRequests(server: Server, context: Context): void {
 
 /** Fastify's clientErrorHandler, called after a parser error or a timeout. */
 export function answerClientError(error: ParserError, socket: Duplex, context: Context): void {
-  // Node has removed its listener; an error event without a listener would end the process.
+  // Node has removed its listener, and an error event without a listener ends the process.
   socket.on('error', () => socket.destroy());
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const answer = (): void => answerRaw(socket, problemOf(error), context);
@@ -62,7 +61,6 @@ export function answerClientError(error: ParserError, socket: Duplex, context: C
   else answer();
 }
 
-/** Answers a request whose handler took too long. */
 export function answerLate(socket: Duplex, context: Context): void {
   answerRaw(socket, TOO_LATE, context);
 }
@@ -83,8 +81,8 @@ function answerRaw(socket: Duplex, problem: HttpProblem, context: Context): void
     'connection: close',
   ];
   if (!socket.writable) return;
-  // Half-closed, while further input is read and dropped: closing a socket with unread input sends a
-  // reset, which can discard the response.
+  // Half-closes, and drops further input: closing a socket with unread input sends a reset, which can discard the
+  // response.
   socket.removeAllListeners('data');
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
   socket.resume();

@@ -1,7 +1,7 @@
 /**
- * A slash at the end of an API path is not part of it: `POST /v1/emails/` is `POST /v1/emails`, on both mounts and with
- * every method. The path is replaced before routing, so that access rules, logs and metrics see one path; clients are
- * not redirected. Other paths (static files, links for recipients) stay as they are, as do encoded slashes.
+ * Removes a slash at the end of an API path, on both mounts and for every method: `POST /v1/emails/` is
+ * `POST /v1/emails`. The path is replaced before routing, so access rules, logs and metrics see one path; clients are
+ * not redirected. Other paths (static files, links for recipients) and encoded slashes stay.
  */
 import { isOfRootMount } from '../../compat/resend/wire/failures.ts';
 
