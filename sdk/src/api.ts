@@ -284,7 +284,7 @@ export type DeletedDomain = {
   id: string;
   /** Always `true`. */
   deleted: boolean;
-  /** Recipients that waited for its mail: they end as failed. */
+  /** Recipients that waited for mail of this domain. They end as failed. */
   waiting: number;
 };
 
@@ -437,15 +437,15 @@ export type Domain = {
   /** The domain. */
   id: string;
   name: string;
-  /** `degraded`: was verified, and a required record is missing at two checks; it sends. `failed`: the records were missing for 72 hours; it does not send. */
+  /** `degraded`: it was verified, but two checks missed a required record; it still sends. `failed`: a required record was missing for 72 hours; it does not send. */
   status: 'not_started' | 'pending' | 'verified' | 'degraded' | 'failed';
-  /** False: the service cannot open its DKIM keys; its mail waits (see `advice`). */
+  /** False when the service cannot open its DKIM keys. Its mail waits (see `advice`). */
   can_sign: boolean;
   /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test';
-  /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
+  /** TLS mode of emails that do not set it. `enforced` sends only to mail servers with a valid TLS certificate. Other recipients are retried, and fail when the email expires. */
   tls: 'opportunistic' | 'enforced';
-  /** Whether opens and clicks are tracked, for emails that do not set it themselves. */
+  /** Tracking of opens and clicks in emails that do not set it. */
   tracking: {
     opens: boolean;
     clicks: boolean;
@@ -456,26 +456,26 @@ export type Domain = {
   verified_at: string | null;
   /** When its records were last looked up. */
   checked_at: string | null;
-  /** Since when a required record of a domain that was verified is missing; null: none is. */
+  /** When a check first missed a required record of a verified domain; null when none is missing. */
   failing_since: string | null;
   /** The DKIM keys. */
   dkim: {
-    /** Of the RSA key that signs. */
+    /** Selector of the RSA key that signs. */
     selector: string;
-    /** Since when it signs. */
+    /** When it began to sign. */
     since: string;
-    /** Signs as soon as a check finds its record; null: no rotation is under way. */
+    /** Signs as soon as a check finds its record. Null when no rotation is under way. */
     next: {
       selector: string;
       /** When it was made. */
       since: string;
     } | null;
-    /** Of mail that is under way; null after that time. */
+    /** Signed mail that may still be under way. Null after `keep_until`. */
     previous: {
       selector: string;
       /** When it was replaced. */
       until: string;
-      /** How long its record has to stay published. */
+      /** Its record must stay published until then. */
       keep_until: string;
     } | null;
   };
@@ -484,14 +484,14 @@ export type Domain = {
     about: 'dkim' | 'dmarc' | 'ptr' | 'replies' | 'mta_sts' | 'inbound' | 'reputation';
     message: string;
   }>;
-  /** Recipients that wait for its mail; only if the query asks for it. */
+  /** Recipients that wait for mail of this domain; only if the query asks for it. */
   waiting?: number | undefined;
 };
 
 export type DomainChange = {
-  /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
+  /** TLS mode of emails that do not set it. `enforced` sends only to mail servers with a valid TLS certificate. Other recipients are retried, and fail when the email expires. */
   tls?: 'opportunistic' | 'enforced' | undefined;
-  /** Whether opens and clicks are tracked, for emails that do not set it themselves. What is left out stays as it is. */
+  /** Tracking of opens and clicks in emails that do not set it. Absent fields do not change. */
   tracking?: {
     opens?: boolean | undefined;
     clicks?: boolean | undefined;
@@ -501,11 +501,11 @@ export type DomainChange = {
 export type DomainCreation = {
   /** A subdomain is a domain of its own. */
   name: string;
-  /** For emails that do not set it themselves. `enforced`: only to mail servers with a valid certificate over TLS; otherwise recipients are retried and fail when the email expires. */
+  /** TLS mode of emails that do not set it. `enforced` sends only to mail servers with a valid TLS certificate. Other recipients are retried, and fail when the email expires. */
   tls?: 'opportunistic' | 'enforced' | undefined;
-  /** An RSA key that is in use already; it is never returned. Absent: a new key. */
+  /** An RSA key that is already in use. It is never returned. Without it, the service generates a key. */
   dkim?: {
-    /** The name of its record before `._domainkey`. */
+    /** The part of its record name before `._domainkey`. */
     selector: string;
     /** RSA of 1024 to 4096 bits in PEM (PKCS#8 or PKCS#1), without a passphrase. */
     private_key: string;
@@ -531,14 +531,14 @@ export type DomainRecord = {
   ttl: number;
   /** For MX records only. */
   priority?: number | undefined;
-  /** Without it the domain is not verified. */
+  /** The domain cannot be verified without this record. */
   required: boolean;
   status: 'not_started' | 'verified' | 'missing' | 'mismatch' | 'dns_error';
   /** The records in DNS at this name. */
   found: string[];
   /** What is wrong and what to do. */
   problem: string | null;
-  /** Only of DKIM records during a rotation: of the keys that are to sign, or of those that signed before. */
+  /** Only for DKIM records during a rotation: `next` keys will sign, `previous` keys signed before. */
   key?: 'next' | 'previous' | undefined;
 };
 
@@ -1980,26 +1980,26 @@ export type RetentionState = {
 
 export type ReturnPathHost = {
   object: 'return_path_host';
-  /** Null: no node with a whole host name has started yet. */
+  /** Null until a node with a full host name has started. */
   name: string | null;
-  /** The names of the nodes: a domain whose MX record names one of them verifies, too. */
+  /** Names of the nodes. A domain whose MX record names one of them verifies, too. */
   node_names: string[];
 };
 
 export type ReturnPathHostChange = {
   object: 'return_path_host';
-  /** Null: no node with a whole host name has started yet. */
+  /** Null until a node with a full host name has started. */
   name: string | null;
-  /** The names of the nodes: a domain whose MX record names one of them verifies, too. */
+  /** Names of the nodes. A domain whose MX record names one of them verifies, too. */
   node_names: string[];
-  /** The former one. */
+  /** The previous host. */
   before: string | null;
-  /** How many verified domains have to publish it. */
+  /** Verified domains that must publish the new host. */
   verified_domains: number;
 };
 
 export type ReturnPathHostWrite = {
-  /** A whole host name. */
+  /** A full host name. */
   name: string;
 };
 
@@ -3002,7 +3002,7 @@ export type Operations = {
   /** Get a domain */
   getDomain: {
     query: {
-      /** `true`: the response has `waiting`, which takes time in a deep queue. */
+      /** `true` adds `waiting` to the response. Counting takes time in a deep queue. */
       waiting?: boolean | undefined;
     };
     body: undefined;

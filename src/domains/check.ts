@@ -1,9 +1,9 @@
 /**
- * One complete check of a sending domain: looks its records up (domains/dns/verify.ts), then locks the row, decides, and writes
- * state, event and condition together. No transaction is open during DNS queries.
+ * Checks a sending domain once. `dns/verify.ts` looks up its records. Then one transaction locks the row,
+ * decides, and stores state, event and condition. No transaction is open during DNS queries.
  *
- * Guarantee: however many checks of a domain end at once, each change of its status is reported once, and only a check
- * that began after the previous one was stored makes the domain degraded.
+ * Guarantee: each change of status is reported once, however many checks of a domain end at the same time. A
+ * check makes the domain degraded only if it began after the previous check was stored.
  */
 import type { Logger } from 'pino';
 import type { ConditionKey, NewCondition } from '../core/operator-events.ts';
@@ -44,26 +44,29 @@ import type { Database, Queryable } from '../database/database.ts';
 export type CheckOptions = {
   db: Database;
   resolver: Resolver;
-  /** Of this node; the records name all hosts of the installation (domains/mail-host-store.ts). */
+  /** Settings of this node. The records name all hosts of the installation (`mail-host-store.ts`). */
   config: {
     hostname: string;
     sources: readonly Source[];
     inboundPort: number | null;
   };
-  /** Absent: of a command, whose output shows the result. */
+  /** Absent in commands, which print the result. */
   log?: Pick<Logger, 'info' | 'warn'>;
 };
 
-/** @returns null when the domain was deleted meanwhile */
+/**
+ * Looks up the records and stores the result.
+ * @returns null when the domain was deleted during the look-up
+ */
 export async function verifyDomain(
   options: CheckOptions,
   domain: StoredDomain,
 ): Promise<StoredDomain | null> {
-  const found = await lookAt(options, domain);
+  const found = await lookUpRecords(options, domain);
   const decided = await options.db.transaction(async (tx) => {
     const locked = await lockDomain(tx, domain, domain.id);
     if (!locked) return null;
-    // The keys that were looked up are others now: the change that made them others has a check of its own.
+    // The keys changed during the look-up. Whoever changed them starts a check of their own.
     if (keysOf(locked) !== keysOf(domain))
       return { before: locked.status, saved: locked, event: null };
     const isLater = locked.checkedAt?.getTime() === domain.checkedAt?.getTime();
@@ -85,17 +88,16 @@ export async function verifyDomain(
   return decided.saved;
 }
 
-/** Which keys a domain has, beside the present ones also the next. */
 function keysOf({ rsaSelector, nextKeys }: StoredDomain): string {
   return `${rsaSelector} ${nextKeys?.rsaSelector ?? ''}`;
 }
 
-/** A record of the previous keys is looked up until its time is over and it has been removed. */
+/** Records of the previous keys are checked for 7 days, and then until the owner has removed them. */
 function isKept({ key, status }: CheckedRecord, { isPreviousNeeded }: StoredDomain): boolean {
   return key !== 'previous' || isPreviousNeeded || status !== 'missing';
 }
 
-async function lookAt(
+async function lookUpRecords(
   { db, resolver, config }: CheckOptions,
   domain: StoredDomain,
 ): Promise<DomainCheck> {
@@ -120,7 +122,7 @@ export function notify(tx: Queryable, type: DomainEvent, domain: StoredDomain): 
   return recordEvent(tx, { scope: domain, type, data: presentDomain(domain) });
 }
 
-/** The condition lasts from the second check without a record until one that finds all, or the domain is removed. */
+/** Raises the condition at the second check that misses a record. A check that finds all records clears it. */
 async function reportDegraded(
   tx: Queryable,
   before: StoredDomain,
@@ -141,7 +143,7 @@ export async function clearDegraded(
   await clearCondition(tx, { ...conditionOf(domain), endMessage });
 }
 
-/** Projects can have domains of the same name. */
+/** Names the project, because two projects may have domains with the same name. */
 function conditionOf({ name, projectId }: StoredDomain): ConditionKey {
   return { type: 'domain.degraded', subject: `${name} (project ${projectId})` };
 }
@@ -168,7 +170,7 @@ function degraded(domain: StoredDomain & { failingSince: Date }): NewCondition {
   };
 }
 
-/** The required records that the last check did not find, as `DKIM s1._domainkey.acme.com`. */
+/** Returns the required records that the last check did not find, such as `DKIM s1._domainkey.acme.com`. */
 function missingRecords({ records }: StoredDomain): string[] {
   return (records as CheckedRecord[])
     .filter(({ required, status }) => required && status !== 'verified')
@@ -186,7 +188,7 @@ function logChange(log: NonNullable<CheckOptions['log']>, { before, saved, event
   log.warn({ ...facts, ...details, remedy }, message);
 }
 
-/** A new domain has no other keys. */
+/** The fields that records are made from. A new domain has no next or previous keys. */
 type SetupOf = Pick<
   StoredDomain,
   'name' | 'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
@@ -221,7 +223,10 @@ function otherKeys(domain: SetupOf): OtherKey[] {
   return [...next, ...(isPreviousShown ? keyRecords('previous', previousKeys) : [])];
 }
 
-/** Those of the installation, or of this node alone until a node with a full host name is known. */
+/**
+ * Returns the hosts of the installation. Until a node with a full host name is known, this node is the only
+ * host.
+ */
 export async function placesOf(
   db: Queryable,
   { hostname, sources }: CheckOptions['config'],

@@ -1,6 +1,7 @@
 /**
- * The DKIM keys of a domain beside the present ones: those that wait for their record, and those that signed before.
- * Callers hold the row (lockDomain), so that of a switch and the end of a rotation one finds the next keys.
+ * The next and the previous DKIM keys of a domain. The next keys wait until their record is published. The
+ * previous keys signed before the current ones. Callers lock the row (`lockDomain`), so that a switch and the
+ * end of a rotation cannot both use the next keys.
  */
 import { WAITING_SHOWN_MAX } from './limits.ts';
 import type { Reach } from '../core/scope.ts';
@@ -27,7 +28,10 @@ update domains
  where project_id = $1 and id = $2
 returning ${DOMAIN_COLUMNS}`;
 
-/** @param next.records of the domain, with those of the keys */
+/**
+ * Stores the next keys.
+ * @param next.records all records of the domain, including those of the next keys
+ */
 export function beginRotation(
   tx: Queryable,
   domain: DomainRow,
@@ -56,7 +60,7 @@ update domains
  where project_id = $1 and id = $2
 returning ${DOMAIN_COLUMNS}`;
 
-/** The next keys have signed nothing, so nothing of them is kept. */
+/** Deletes the next keys. They have signed nothing, so no record of them is kept. */
 export function cancelRotation(
   tx: Queryable,
   { projectId, id }: DomainRow,
@@ -78,7 +82,7 @@ update domains
  where project_id = $1 and id = $2
 returning ${DOMAIN_COLUMNS}`;
 
-/** The next keys become the present ones. The result of the check that found their record is saved after it. */
+/** Makes the next keys current. The caller then saves the result of the check that found their record. */
 export function switchKeys(tx: Queryable, { projectId, id }: DomainRow): Promise<StoredDomain> {
   return change(tx, SWITCH, [projectId, id]);
 }
@@ -96,7 +100,7 @@ select count(*)::int as count
          where q.project_id = $1 and q.environment = $2 and e.domain_id = $3
          limit ${WAITING_SHOWN_MAX + 1}) waiting`;
 
-/** How many recipients wait for mail of the domain, up to WAITING_SHOWN_MAX and one. */
+/** Counts the recipients that wait for mail of the domain. Stops at WAITING_SHOWN_MAX + 1. */
 export async function countWaiting(
   db: Queryable,
   { projectId, environment }: Reach,

@@ -5,7 +5,7 @@ import { type DkimKeyPair, generateDkimKeys } from '../mail/dkim.ts';
 import type { NewKeys } from './dkim-key-store.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 
-/** Maximum number of domains in this process that wait for key generation. */
+/** Limit on the domains of this process that wait for key generation. */
 const KEYS_WAITING_MAX = 32;
 export const TOO_MANY_AT_ONCE: Refusal = {
   refused: 'service_unavailable',
@@ -15,8 +15,9 @@ let keysWaiting = 0;
 let lastKeys: Promise<unknown> = Promise.resolve();
 
 /**
- * Generates keys one domain at a time, because an RSA key occupies one of the process's four helper
- * threads, which also serve file access and name look-ups. Null: too many domains wait already.
+ * Generates keys for one domain at a time. An RSA key occupies one of the process's four helper threads, which
+ * also serve file access and name look-ups.
+ * @returns null when too many domains are waiting
  */
 export async function makeKeys(existing?: DkimKeyPair): Promise<DkimKeys | null> {
   if (keysWaiting >= KEYS_WAITING_MAX) return null;
@@ -29,12 +30,12 @@ export async function makeKeys(existing?: DkimKeyPair): Promise<DkimKeys | null>
 
 export type DkimKeys = Awaited<ReturnType<typeof generateDkimKeys>>;
 
-/** As they are stored: the private keys sealed for the domain, under new selectors. */
+/** Returns the keys as the table stores them: private keys sealed for the domain, each with a new selector. */
 export function sealedKeys(
   { rsa, ed25519 }: DkimKeys,
   { id, secrets }: { id: string; secrets: Pick<SecretBox, 'seal'> },
 ): NewKeys {
-  // Unique selectors, so that records published for another project do not verify this domain.
+  // Selectors are unique, so records published for another project do not verify this domain.
   const suffix = randomBytes(4).toString('hex');
   return {
     rsaSelector: `lh1-${suffix}`,

@@ -1,7 +1,6 @@
 /**
- * Sending domains and their encrypted DKIM keys. A deleted domain keeps its row, so that the mail it
- * signed can still be reproduced. Status changes and their events commit together (callers pass a
- * transaction).
+ * Sending domains and their encrypted DKIM keys. A deleted domain keeps its row, so the mail that it signed can
+ * be reproduced. A change of status commits together with its event: callers pass a transaction.
  */
 import type { AlertFacts } from '../reputation/alert.ts';
 import type { Environment, Reach, Scope } from '../core/scope.ts';
@@ -18,14 +17,15 @@ export const DOMAIN_STATUSES = [
 export type DomainStatus = (typeof DOMAIN_STATUSES)[number];
 
 /**
- * A degraded domain is stored as `verified`, because it sends: statements that ask whether mail may be sent, and older
- * versions, need not know of it. @param alias of `domains`
+ * A degraded domain is stored as `verified`, because it still sends. Older versions and statements that check
+ * `status` therefore need no change.
+ * @param alias alias of `domains`
  */
 export const SHOWN_STATUS = (alias: string): string => `
   case when ${alias}.status = 'verified' and ${alias}.degraded_since >= ${alias}.failing_since then 'degraded'
        else ${alias}.status end`;
 
-/** `enforced`: only to servers with a valid certificate, otherwise the email is not sent. */
+/** `enforced` sends only to servers with a valid certificate. */
 export const DOMAIN_TLS = ['opportunistic', 'enforced'] as const;
 export type DomainTls = (typeof DOMAIN_TLS)[number];
 
@@ -38,40 +38,39 @@ export type StoredDomain = {
   createdAt: Date;
   verifiedAt: Date | null;
   checkedAt: Date | null;
-  /** Since when required records of a domain that was verified are missing. */
+  /** When a check first missed required records of a domain that was verified. */
   failingSince: Date | null;
   rsaSelector: string;
-  /** The SubjectPublicKeyInfo in base64, as in the TXT record. */
+  /** SubjectPublicKeyInfo in base64, as in the TXT record. */
   rsaPublicKey: string;
   ed25519Selector: string;
   ed25519PublicKey: string;
   ed25519Verified: boolean;
-  /** Since when its present DKIM keys sign. */
   dkimSince: Date;
   isDkimOld: boolean;
-  /** Wait for their record to be published; null: no rotation is under way. */
+  /** Keys whose record is not published yet; null when no rotation is under way. */
   nextKeys: OtherKeys | null;
-  /** Those that signed before the present ones; null: none did. */
+  /** Keys that signed before the current ones; null when none did. */
   previousKeys: OtherKeys | null;
-  /** Mail that they signed may be under way. */
+  /** Mail that the previous keys signed may still be under way. */
   isPreviousNeeded: boolean;
-  /** False: two checks in a row did not find the RSA record. */
+  /** False after two checks in a row did not find the RSA record. */
   rsaPublished: boolean;
-  /** For emails that do not set it themselves. */
+  /** Applies to emails that do not set `tls` themselves. */
   tls: DomainTls;
-  /** For emails that do not set it themselves. */
+  /** Applies to emails that do not set tracking themselves. */
   trackOpens: boolean;
   trackClicks: boolean;
-  /** The result of the last check, in the API's format. */
+  /** Result of the last check, in the API's format. */
   records: unknown[];
   advice: unknown[];
-  /** The secret key does not open its DKIM keys (secrets/unusable-store.ts): nothing can be signed. */
+  /** The secret key cannot open the DKIM keys (`secrets/unusable-store.ts`), so nothing can be signed. */
   isKeyUnusable: boolean;
-  /** Active reputation alerts (reputation/reputation-store.ts); `since` is a JSON text. */
+  /** Active reputation alerts (`reputation/reputation-store.ts`). `since` is a JSON text. */
   alerts: (Omit<AlertFacts, 'since'> & { since: string })[];
 };
 
-/** DKIM keys beside the present ones; `since` (a JSON text): when they were made, or when they were replaced. */
+/** Next or previous DKIM keys. `since` (a JSON text) says when they were made or replaced. */
 export type OtherKeys = Pick<
   StoredDomain,
   'rsaSelector' | 'rsaPublicKey' | 'ed25519Selector' | 'ed25519PublicKey'
@@ -93,9 +92,12 @@ export type NewDomain = Scope & {
   advice: unknown[];
 };
 
-/** How long the record of keys that were replaced has to stay: mail is queued for days, and receivers verify late. */
+/**
+ * Days that the record of replaced keys must stay published: mail is queued for days, and receivers verify
+ * late.
+ */
 export const PREVIOUS_NEEDED_DAYS = 7;
-/** The age at which keys should be replaced, as M3AAWG recommends. */
+/** M3AAWG recommends to replace keys at this age. */
 const DKIM_OLD_AFTER = '180 days';
 
 const OTHER_KEYS = (name: 'next' | 'previous', since: string): string => `
@@ -104,7 +106,6 @@ const OTHER_KEYS = (name: 'next' | 'previous', since: string): string => `
                       'ed25519Selector', ${name}_ed25519_selector, 'ed25519PublicKey', ${name}_ed25519_public_key,
                       'since', wire_time(${since})) end`;
 
-/** For `returning` and `select` of one table or alias `domains`. */
 export const DOMAIN_COLUMNS = `
   id, project_id as "projectId", environment, name, ${SHOWN_STATUS('domains')} as status, created_at as "createdAt",
   verified_at as "verifiedAt", checked_at as "checkedAt", failing_since as "failingSince",
@@ -126,7 +127,7 @@ export const DOMAIN_COLUMNS = `
     where g.project_id = domains.project_id and g.environment = domains.environment
       and g.domain = domains.name) as alerts`;
 
-const ROOM = `
+const CAPACITY = `
 select coalesce(p.domains_max, $3::int) as max,
        (select count(*)::int from domains
          where project_id = p.id and environment = $2 and deleted_at is null) as used,
@@ -135,26 +136,26 @@ select coalesce(p.domains_max, $3::int) as max,
   from projects p where p.id = $1`;
 
 /**
- * How many domains a project may have and has in this environment, and whether this is one of them.
- * @param byDefault the limit of projects without their own
+ * Returns how many domains the project may have and has in this environment, and whether `name` is one of them.
+ * @param byDefault limit of projects that have no limit of their own
  */
-export async function roomForDomain(
+export async function domainCapacity(
   db: Queryable,
   { projectId, environment, name }: Scope & { name: string },
   byDefault: number,
 ): Promise<{ max: number; used: number; isThere: boolean }> {
   const values = [projectId, environment, byDefault, name];
-  const [row] = await db.query<{ max: number; used: number; isThere: boolean }>(ROOM, values);
+  const [row] = await db.query<{ max: number; used: number; isThere: boolean }>(CAPACITY, values);
   if (!row) throw new Error('the project was not returned');
   return row;
 }
 
-/** Prevents other transactions that take this lock from adding a domain until the transaction ends. */
+/** Locks the project: until this transaction ends, no other one that takes the lock can add a domain. */
 export async function lockForDomains(tx: Queryable, projectId: string): Promise<void> {
   await tx.query('select from projects where id = $1 for no key update', [projectId]);
 }
 
-/** Null: the configured default. */
+/** Sets the limit of a project; null restores the configured default. */
 export async function setDomainsMax(
   db: Queryable,
   projectId: string,
@@ -176,8 +177,9 @@ on conflict (project_id, environment, name) where deleted_at is null do nothing
 returning ${DOMAIN_COLUMNS}`;
 
 /**
- * Adds a domain. It is paused if a removed domain of that name was (reputation/reputation-store.ts), so that removing it
- * does not end the pause. Null when the project already has the name in this environment.
+ * Adds a domain. It is paused if a removed domain of that name was paused (`reputation/reputation-store.ts`),
+ * so removing a domain does not end its pause.
+ * @returns null when the project already has the name in this environment
  */
 export async function insertDomain(db: Queryable, domain: NewDomain): Promise<StoredDomain | null> {
   const [row] = await db.query<StoredDomain>(INSERT, [
@@ -217,7 +219,7 @@ export async function listDomains(
   return pageOf(await db.query<StoredDomain>(LIST, values), page);
 }
 
-/** $4: the only domain within reach; null: any. */
+/** $4 is the only domain that the key may use; null allows any. */
 const PRESENT = `project_id = $1 and environment = $2 and id = $3 and deleted_at is null
    and ($4::text is null or name = $4)`;
 
@@ -238,7 +240,7 @@ select exists (select from domains
                 where project_id = $1 and environment = $2 and name = $3 and deleted_at is null
                   and status = 'verified') as "isVerified"`;
 
-/** Whether mail from this domain may be sent at this moment. The accept statement decides it. */
+/** Returns whether the domain may send now. Only the accept statement decides this for an email. */
 export async function isVerifiedDomain(
   db: Queryable,
   { projectId, environment, name }: Scope & { name: string },
@@ -254,7 +256,7 @@ function which({ projectId, environment, domain = null }: Reach, id: string): un
 
 const FIND_FOR_UPDATE = `${FIND} for update`;
 
-/** As findDomain, with a lock until the transaction ends, so that two checks do not report one change twice. */
+/** Finds a domain and locks its row, so that two checks do not report one change twice. */
 export async function lockDomain(
   tx: Queryable,
   scope: Scope,
@@ -311,13 +313,13 @@ update domains
  where ${PRESENT}
 returning ${DOMAIN_COLUMNS}`;
 
-/** Absent: stays as it is. */
+/** Absent fields do not change. */
 export type DomainChange = {
   tls?: DomainTls | undefined;
   tracking?: { opens?: boolean | undefined; clicks?: boolean | undefined } | undefined;
 };
 
-/** Applies to emails that are accepted from now on; null when there is no such domain. */
+/** Changes apply to emails that are accepted from now on. Returns null when the domain does not exist. */
 export async function changeDomain(
   db: Queryable,
   reach: Reach,
@@ -332,7 +334,7 @@ update domains set deleted_at = app_now()
  where ${PRESENT}
 returning ${DOMAIN_COLUMNS}`;
 
-/** Removes a domain at once; null when there is none. */
+/** Returns null when the domain does not exist. */
 export async function deleteDomain(
   tx: Queryable,
   reach: Reach,
@@ -341,16 +343,16 @@ export async function deleteDomain(
   return (await tx.query<StoredDomain>(DELETE, which(reach, id)))[0] ?? null;
 }
 
-/** How long after the last check the next one is due. */
+/** Time between two checks of a domain. */
 const RECHECK = {
   daily: '1 day',
   /** While required records are missing, for a week after they were last found. */
   failing: '1 hour',
   failingFor: '7 days',
-  /** While the record of new DKIM keys is waited for. */
+  /** While a rotation waits for the record of the next keys. */
   rotating: '1 hour',
   rotatingFor: '30 days',
-  /** After the first check that missed a record; the second makes the domain degraded. */
+  /** After the first check that missed a record. The second check makes the domain degraded. */
   missing: '5 minutes',
 } as const;
 
@@ -370,7 +372,7 @@ select ${DOMAIN_COLUMNS} from (
  order by place, checked_at
  limit $1`;
 
-/** Live domains whose next check is due: the oldest of each project, then the second oldest of each. */
+/** Returns live domains whose check is due: the oldest of each project, then the second oldest of each. */
 export async function domainsToRecheck(
   db: Queryable,
   { max, perProjectMax }: { max: number; perProjectMax: number },
@@ -378,7 +380,6 @@ export async function domainsToRecheck(
   return db.query<StoredDomain>(TO_RECHECK, [max, perProjectMax]);
 }
 
-/** The database's time, which decides how long records are missing. */
 export async function databaseNow(db: Queryable): Promise<Date> {
   const [row] = await db.query<{ now: Date }>('select app_now() as now');
   if (!row) throw new Error('the database returned no time');
@@ -393,7 +394,7 @@ export type SealedKeys = {
   ed25519PrivateKey: Buffer;
   rsaPublished: boolean;
   ed25519Verified: boolean;
-  /** Those that signed before; null: none did. */
+  /** Keys that signed before the current ones; null when none did. */
   previousRsaSelector: string | null;
   previousRsaPrivateKey: Buffer | null;
   previousEd25519Selector: string | null;

@@ -21,7 +21,7 @@ const config = {
 };
 const log = pino({ level: 'silent' });
 
-/** A project with so many verified domains `<n>.<zone>`, not looked at for two days or more. */
+/** Creates a project with `count` verified domains `<n>.<zone>`, last checked `agoDays` days ago. */
 async function newProject(zone: string, count: number, agoDays = 2): Promise<string> {
   const organization = await createOrganization(db, zone);
   const { id } = await createProject(db, organization.id, zone);
@@ -50,7 +50,7 @@ async function due(projectId: string): Promise<number> {
 }
 
 test('a project whose name servers never answer does not delay the checks of others', async () => {
-  // Of the silent project everything is longer due than of the others.
+  // All domains of the silent project are overdue for longer than the others.
   const silent = await newProject('silent.test', 600, 9);
   const others = await Promise.all([1, 2, 3].map((n) => newProject(`quick${n}.test`, 5)));
   await using dns = await startFakeDns();
@@ -69,7 +69,7 @@ test('a project whose name servers never answer does not delay the checks of oth
     timeoutMs: 60_000,
   });
   const left = await due(silent);
-  assert.ok(left > 500, `${left} of 600 domains that nobody answers for are still to be looked at`);
+  assert.ok(left > 500, `${left} of 600 domains without an answer still wait for their check`);
   isStopping = true;
   await recheck;
   resolver.close();
@@ -80,7 +80,7 @@ test('a project whose name servers never answer does not delay the checks of oth
   assert.deepEqual(states, [{ status: 'verified' }], 'a silent DNS changes nothing');
 });
 
-test('all due domains are checked in one run, over several rounds in turns of projects', async () => {
+test('one run checks all due domains, in rounds that alternate between projects', async () => {
   await db.query(`update domains set deleted_at = app_now()`);
   const projects = await Promise.all([1, 2, 3].map((n) => newProject(`many${n}.test`, 30)));
   await using dns = await startFakeDns();

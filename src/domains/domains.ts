@@ -1,12 +1,12 @@
 /**
- * Management of sending domains for the HTTP API and the command line: add, list, read, verify, remove. check.ts checks
- * one, recheck.ts all, view.ts shows it.
- * Each domain has its own DKIM keys with selectors that no other project uses, so that only an owner who
- * can publish them can send from it; or an existing RSA key with its selector, which only the holder of the
- * private key can bring. A key limited to one domain cannot see or add others.
+ * Sending domains for the HTTP API and the command line: add, list, read, verify, remove. `check.ts` checks
+ * one, `recheck.ts` all, `view.ts` shows one.
  *
- * No transaction is open during DNS queries: a check first queries DNS, then locks the row, decides, and
- * writes state and event together.
+ * Each domain has its own DKIM keys, with selectors that no other project uses: only an owner who can publish
+ * them can send from the domain. An owner may bring an RSA key that is already in use; this needs its private
+ * key. An API key that is limited to one domain can neither see nor add others.
+ *
+ * No transaction is open during DNS queries (`check.ts`).
  */
 import type { AuthenticationFinding } from '../core/findings.ts';
 import { type Refusal, refuseFields } from '../core/refusals.ts';
@@ -44,7 +44,7 @@ import {
   loadSigningKeys,
   lockForDomains,
   type NewDomain,
-  roomForDomain,
+  domainCapacity,
   type StoredDomain,
 } from './domain-store.ts';
 import { isId } from '../database/ids.ts';
@@ -58,9 +58,9 @@ type DomainServiceOptions = CheckOptions & {
   secrets: SecretBox;
   config: {
     domainsMax: number;
-    /** All mail goes through it; absent: none. */
+    /** Relay that all mail goes through; absent when there is none. */
     relay?: { host: string } | null;
-    /** Before the links of tracked emails; without one live mail cannot be tracked. */
+    /** Prefix of the links in tracked emails. Without one, live mail cannot be tracked. */
     trackingUrl?: string | null;
     publicUrl?: string | null;
     allowPrivateNetworks?: boolean;
@@ -72,7 +72,6 @@ export type DomainService = ReturnType<typeof createDomainService>;
 export function createDomainService(options: DomainServiceOptions) {
   const { db } = options;
   return {
-    /** Adds a domain; it can send once its records are published and verified. */
     create: (
       reach: Reach,
       name: string,
@@ -85,18 +84,18 @@ export function createDomainService(options: DomainServiceOptions) {
     get: async (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
       (isId(id) ? await findDomain(db, reach, id) : null) ?? NO_DOMAIN,
 
-    /** Why a domain cannot have these settings here; null: it can. */
+    /** Returns why a domain cannot have these settings here, or null when it can. */
     refuseChange: (reach: Reach, change: DomainChange): Refusal | null =>
       refuseTracking(options.config, reach, change),
 
-    /** Applies to emails that are accepted from now on and do not set it themselves. */
+    /** Changes apply to emails that are accepted from now on and do not set these fields themselves. */
     async change(reach: Reach, id: string, change: DomainChange): Promise<StoredDomain | Refusal> {
       const refusal = refuseTracking(options.config, reach, change);
       if (refusal !== null) return refusal;
       return (isId(id) ? await changeDomain(db, reach, { id, ...change }) : null) ?? NO_DOMAIN;
     },
 
-    /** Looks up the records now and returns the result; a missing one is not an error. */
+    /** Looks up the records now and returns the result. A missing record is not an error. */
     async verify(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
       const domain = isId(id) ? await findDomain(db, reach, id) : null;
       if (!domain) return NO_DOMAIN;
@@ -104,15 +103,15 @@ export function createDomainService(options: DomainServiceOptions) {
       const checked = await verifyDomain(options, domain);
       if (checked === null || checked.rsaSelector === domain.rsaSelector)
         return checked ?? NO_DOMAIN;
-      // The next keys have taken the place of keys that perhaps did not open.
+      // The next keys may have replaced keys that could not be opened.
       await openKeys(options, checked);
       return (await findDomain(db, reach, id)) ?? NO_DOMAIN;
     },
 
     /**
-     * How receivers would judge its mail by the records that DNS has; nothing is stored.
-     * @param wanted.ask may refuse the look-ups (net/dns/allowance.ts)
-     * @returns null when there is no such domain
+     * Predicts how receivers judge mail of this domain by the records in DNS. Stores nothing.
+     * @param wanted.ask may refuse the look-ups (`net/dns/allowance.ts`)
+     * @returns null when the domain does not exist
      */
     async authentication(
       reach: Reach,
@@ -122,18 +121,17 @@ export function createDomainService(options: DomainServiceOptions) {
       return domain && authenticationOf(options, domain, wanted);
     },
 
-    /** Makes new DKIM keys beside the present ones, which sign until a check finds the record of the new. */
+    /** Makes the next DKIM keys. The current keys sign until a check finds the new record. */
     rotateDkim: (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
       rotateDkim(options, reach, id),
 
-    /** Drops the new keys, which have signed nothing. */
     cancelDkimRotation: (reach: Reach, id: string): Promise<StoredDomain | Refusal> =>
       cancelDkimRotation(db, reach, id),
 
-    /** How many recipients would fail if the domain was removed now. */
+    /** Counts the recipients that would fail if the domain were removed now. */
     countWaiting: (reach: Reach, id: string): Promise<number> => countWaiting(db, reach, id),
 
-    /** Removes the domain at once; mail that is still queued ends as failed. */
+    /** Removes the domain at once. Queued recipients end as failed. */
     async delete(reach: Reach, id: string): Promise<StoredDomain | Refusal> {
       if (!isId(id)) return NO_DOMAIN;
       const deleted = await db.transaction(async (tx) => {
@@ -147,7 +145,7 @@ export function createDomainService(options: DomainServiceOptions) {
   };
 }
 
-/** Live mail is tracked only through an address that recipients reach by https. */
+/** Links in live mail must use an https address that recipients can reach. */
 function refuseTracking(
   { trackingUrl = null, publicUrl = null, allowPrivateNetworks }: DomainServiceOptions['config'],
   { environment }: Scope,
@@ -162,16 +160,16 @@ function refuseTracking(
   return refuseFields(asked.map((name) => ({ field: `tracking.${name}`, message })));
 }
 
-/** An RSA key that is in use already; its record need not be changed. */
+/** An RSA key that is in use already. Its record stays as published. */
 export type ExistingDkim = { selector: string; private_key: string };
 
 type NewDomainSettings = {
   tls?: DomainTls | undefined;
-  /** Absent: a new key. */
+  /** Absent when the service generates a key. */
   dkim?: ExistingDkim | undefined;
 };
 
-/** Adds a domain within a transaction (the first start) or in its own. */
+/** Adds a domain, in the given transaction (at the first start) or in its own. */
 export async function createDomain(
   db: Database,
   scope: Reach,
@@ -188,7 +186,11 @@ export async function createDomain(
     return { refused: 'authorization_error', message };
   }
   const { domainsMax } = options.config;
-  const early = noRoom(scope, name, await roomForDomain(db, { ...scope, name }, domainsMax));
+  const early = refuseFullProject(
+    scope,
+    name,
+    await domainCapacity(db, { ...scope, name }, domainsMax),
+  );
   if (early) return early;
   const existing = options.dkim === undefined ? null : await readExisting(options.dkim, name);
   if (existing !== null && 'refused' in existing) return existing;
@@ -199,7 +201,11 @@ export async function createDomain(
   const domain = newDomain(scope, { ...options, name, places, keys });
   return db.transaction(async (tx) => {
     await lockForDomains(tx, scope.projectId);
-    const late = noRoom(scope, name, await roomForDomain(tx, { ...scope, name }, domainsMax));
+    const late = refuseFullProject(
+      scope,
+      name,
+      await domainCapacity(tx, { ...scope, name }, domainsMax),
+    );
     if (late) return late;
     const stored = await insertDomain(tx, domain);
     if (!stored) throw new Error('a domain was added past the lock');
@@ -208,7 +214,6 @@ export async function createDomain(
   });
 }
 
-/** The pair and the selector as they are stored. */
 async function readExisting(
   dkim: ExistingDkim,
   domain: string,
@@ -223,11 +228,11 @@ async function readExisting(
   return { pair, selector: read.selector };
 }
 
-/** Null: the project may have another domain. */
-function noRoom(
+/** Returns null when the project may have another domain. */
+function refuseFullProject(
   { environment }: Scope,
   name: string,
-  { max, used, isThere }: Awaited<ReturnType<typeof roomForDomain>>,
+  { max, used, isThere }: Awaited<ReturnType<typeof domainCapacity>>,
 ): Refusal | null {
   if (isThere) {
     const message = `${name} is a domain of this project and environment already.`;
@@ -240,7 +245,7 @@ function noRoom(
 
 type NewDomainParts = Parameters<typeof createDomain>[2] & {
   places: Places;
-  /** `rsaSelector` null: of a new key. */
+  /** `rsaSelector` is null for a generated key. */
   keys: DkimKeys & { rsaSelector: string | null };
 };
 
@@ -264,7 +269,7 @@ function newDomain(
   return { ...domain, records: uncheckedRecords(requiredRecords(setupOf(domain, places))) };
 }
 
-/** Whether the secret key opens its DKIM keys; without them nothing can be signed, whatever DNS has. */
+/** Checks that the secret key opens the DKIM keys. Without them nothing can be signed, whatever DNS has. */
 async function openKeys(
   { db, secrets }: Pick<DomainServiceOptions, 'db' | 'secrets'>,
   { projectId, id }: StoredDomain,

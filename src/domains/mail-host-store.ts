@@ -1,17 +1,16 @@
 /**
- * The hosts of the installation that the DNS records of sending domains name: the host that receives
- * bounces, and the names and addresses that send mail. Stored in the database, so that every node shows
- * the same records.
+ * The hosts that the DNS records of sending domains name: the host that receives bounces, and the names and
+ * addresses that send mail. They are stored in the database, so every node shows the same records.
  */
 import type { Queryable } from '../database/database.ts';
 
-/** `sourceIps`: the known ones (LETTERHAUS_SOURCE_IPS). */
+/** `sourceIps` has the known addresses (LETTERHAUS_SOURCE_IPS). */
 export type MailHost = { name: string; sourceIps: readonly string[] };
 
 export type Installation = {
-  /** null: no node with a full host name has started yet. */
+  /** null until a node with a full host name has started. */
   returnPathHost: string | null;
-  /** Nodes that reported within a week, by name. */
+  /** Nodes that reported within a week, sorted by name. */
   hosts: MailHost[];
 };
 
@@ -35,7 +34,7 @@ insert into mail_hosts as m (instance, name, source_ips, seen_at) values ($1, $2
 on conflict (instance) do update
    set name = excluded.name, source_ips = excluded.source_ips, seen_at = excluded.seen_at`;
 
-/** Records this node as present; has to be repeated, or the node is dropped after a week. */
+/** Records this node as present. A node that does not repeat this within a week is dropped. */
 export async function noteMailHost(
   db: Queryable,
   { instance, name, sourceIps }: MailHost & { instance: string },
@@ -43,7 +42,7 @@ export async function noteMailHost(
   await db.query(NOTE, [instance, name, sourceIps]);
 }
 
-// While no domain has published the name, the only node may still correct it.
+// Until a domain has published the name, the only node may still correct it.
 const ADOPT = `
 update installation set return_path_host = $1
  where return_path_host is distinct from $1 and not is_chosen
@@ -52,7 +51,10 @@ update installation set return_path_host = $1
                                              and verified_at is not null)
        and not exists (select from mail_hosts where instance <> $2 and ${SEEN_WITHIN}))`;
 
-/** Called when a node with a full host name starts. @returns the host that the records name now */
+/**
+ * Runs when a node with a full host name starts.
+ * @returns the host that the records name now
+ */
 export async function adoptReturnPathHost(
   db: Queryable,
   { instance, name }: { instance: string; name: string },
@@ -68,7 +70,7 @@ returning before.return_path_host as before,
           (select count(*)::int from domains
             where environment = 'live' and deleted_at is null and status = 'verified') as verified`;
 
-/** @returns the previous host, and how many verified domains have it in their MX */
+/** @returns the previous host, and the number of verified domains that have it in their MX */
 export async function setReturnPathHost(
   db: Queryable,
   name: string,

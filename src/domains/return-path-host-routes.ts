@@ -1,4 +1,4 @@
-/** The host that receives the bounces of all domains: which one it is, and another one, for the operator. */
+/** The host that receives the bounces of all domains: owners read it and set it. */
 import { z } from 'zod';
 import { parseDomain } from '../mail/address.ts';
 import { refuseFields } from '../core/refusals.ts';
@@ -34,7 +34,7 @@ export function registerReturnPathHostRoutes(app: App, { db }: HttpServices): vo
     schema: {
       summary: 'Set the host that receives bounces',
       description:
-        'Verified domains have 72 hours to publish it, once no node has the former name any more. For owners.',
+        'Once no node has the previous name, verified domains have 72 hours to publish the new one. For owners.',
       operationId: 'setReturnPathHost',
       tags: TAGS,
       security: BY_SESSION,
@@ -44,7 +44,7 @@ export function registerReturnPathHostRoutes(app: App, { db }: HttpServices): vo
     handler: async (request, reply) => {
       const name = parseDomain(request.body.name);
       if (name === null) {
-        const message = 'is not fully qualified; write a whole host name, as mail.example.com';
+        const message = 'is not fully qualified; write a full host name, such as mail.example.com';
         return refuse(reply, refuseFields([{ field: 'name', message }]));
       }
       const { before, verified } = await setReturnPathHost(db, name);
@@ -66,24 +66,22 @@ const namesOf = (hosts: readonly { name: string }[]): string[] => [
 
 const hostName = z
   .string()
-  .meta({ description: 'A whole host name.', examples: ['mail.example.com'] });
+  .meta({ description: 'A full host name.', examples: ['mail.example.com'] });
 
 const host = z
   .object({
     object: z.literal('return_path_host'),
-    name: hostName.nullable().describe('Null: no node with a whole host name has started yet.'),
+    name: hostName.nullable().describe('Null until a node with a full host name has started.'),
     node_names: z
       .array(z.string())
-      .describe(
-        'The names of the nodes: a domain whose MX record names one of them verifies, too.',
-      ),
+      .describe('Names of the nodes. A domain whose MX record names one of them verifies, too.'),
   })
   .meta({ id: 'ReturnPathHost' });
 
 const changed = host
   .extend({
-    before: hostName.nullable().describe('The former one.'),
-    verified_domains: z.int().describe('How many verified domains have to publish it.'),
+    before: hostName.nullable().describe('The previous host.'),
+    verified_domains: z.int().describe('Verified domains that must publish the new host.'),
   })
   .meta({ id: 'ReturnPathHostChange' });
 

@@ -1,11 +1,11 @@
 /**
- * Rotation of a domain's DKIM keys without a pause in sending:
+ * Rotates a domain's DKIM keys without a pause in sending:
  *
- *     rotate ──> next keys, present keys sign ── a check finds the next RSA record (check.ts) ──> next keys sign
+ *     rotate ──> next keys, current keys sign ── a check finds the next RSA record (check.ts) ──> next keys sign
  *                    └── cancel ──> as before                                previous record stays for 7 days
  *
- * Mail is signed with the keys of the moment at which it is sent. One rotation at a time, and none while mail that the
- * previous keys signed may be under way, so that there are at most three records.
+ * Mail is signed with the keys that are current when it is sent. A domain has one rotation at a time. None
+ * starts while mail of the previous keys may be under way, so a domain has at most three records.
  */
 import { type Refusal, noSuch } from '../core/refusals.ts';
 import type { Reach } from '../core/scope.ts';
@@ -47,14 +47,14 @@ export async function rotateDkim(
 function refuseRotation({ name, verifiedAt, nextKeys, ...rest }: StoredDomain): Refusal | null {
   const refuse = (message: string): Refusal => ({ refused: 'conflict', message });
   if (verifiedAt === null) {
-    return refuse(`${name} has not been verified yet: publish the records of its present keys.`);
+    return refuse(`${name} has not been verified yet: publish the records of its current keys.`);
   }
   if (nextKeys !== null) {
     return refuse(
       `A rotation of ${name} is under way since ${nextKeys.since}: publish the record of ${nextKeys.rsaSelector}, or cancel the rotation.`,
     );
   }
-  // Without the present keys nothing is sent, and the record of the previous ones may stay published.
+  // If the current keys cannot be opened, nothing is sent. The record of the previous keys may stay published.
   if (rest.previousKeys === null || !rest.isPreviousNeeded || rest.isKeyUnusable) return null;
   return refuse(
     `The keys of ${name} were replaced at ${rest.previousKeys.since}, and mail with the previous ones may be under way: rotate again after ${removableAt(rest.previousKeys)}.`,

@@ -1,4 +1,4 @@
-/** Routes of sending domains: add, list, read, verify, remove. The logic is in domains/domains.ts. */
+/** Routes of sending domains: add, list, read, verify, remove (`domains.ts`). */
 import { z } from 'zod';
 import { isRefusal } from '../core/refusals.ts';
 import { presentDomain } from './view.ts';
@@ -40,8 +40,8 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     schema: {
       summary: 'Add a domain',
       description:
-        'The response lists the DNS records to publish; then verify it. With `dkim` it signs with an ' +
-        'existing key, whose record need not be changed.',
+        'The response lists the DNS records to publish. Publish them, then verify the domain. With `dkim` the ' +
+        'domain signs with an existing key, so that its record need not change.',
       operationId: 'createDomain',
       tags: TAGS,
       body: domainCreation,
@@ -60,7 +60,7 @@ function registerCreateAndList(app: App, services: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'List domains',
-      description: 'Those of this project and environment, newest first.',
+      description: 'Lists the domains of this project and environment, newest first.',
       operationId: 'listDomains',
       tags: TAGS,
       querystring: pageQuery,
@@ -78,7 +78,7 @@ function registerOne(app: App, { domains }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Get a domain',
-      description: 'With its DNS records as they were found last, and advice.',
+      description: 'Includes the result of the last check of its DNS records, and advice.',
       operationId: 'getDomain',
       tags: TAGS,
       params,
@@ -148,8 +148,8 @@ function registerVerify(app: App, services: HttpServices): void {
     schema: {
       summary: 'Verify a domain',
       description:
-        'Looks its records up now and returns the domain with the result; a missing record ' +
-        'is not an error, its `problem` says what to do.',
+        'Looks its records up now and returns the domain with the result. A missing record ' +
+        'is not an error: its `problem` says what to do.',
       operationId: 'verifyDomain',
       tags: TAGS,
       params,
@@ -173,8 +173,8 @@ function registerRotation(app: App, services: HttpServices): void {
     schema: {
       summary: 'Rotate the DKIM keys',
       description:
-        'Makes new keys, whose records are in `records` with `key: next`. The present keys sign until a check ' +
-        'finds the new RSA record; then the new keys sign, and the record of the previous ones has to stay for 7 days.',
+        'Makes new keys. Their records are in `records` with `key: next`. The current keys sign until a check ' +
+        'finds the new RSA record. Then the new keys sign. The record of the previous keys must stay for 7 days.',
       operationId: 'rotateDomainDkim',
       tags: TAGS,
       params,
@@ -194,7 +194,7 @@ function registerRotation(app: App, services: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Cancel a rotation',
-      description: 'Drops the new keys. Once they sign, a rotation can no longer be canceled.',
+      description: 'Deletes the new keys. Once they sign, a rotation can no longer be canceled.',
       operationId: 'cancelDomainDkimRotation',
       tags: TAGS,
       params,
@@ -209,11 +209,11 @@ function registerRotation(app: App, services: HttpServices): void {
 
 const tls = doc(
   z.enum(DOMAIN_TLS),
-  'For emails that do not set it themselves. `enforced`: only to mail servers with a valid ' +
-    'certificate over TLS; otherwise recipients are retried and fail when the email expires.',
+  'TLS mode of emails that do not set it. `enforced` sends only to mail servers with a valid TLS ' +
+    'certificate. Other recipients are retried, and fail when the email expires.',
 );
 
-const TRACKING = 'Whether opens and clicks are tracked, for emails that do not set it themselves.';
+const TRACKING = 'Tracking of opens and clicks in emails that do not set it.';
 
 const record = z
   .object({
@@ -226,7 +226,7 @@ const record = z
     value: z.string().meta({ examples: ['v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEF…'] }),
     ttl: doc(z.int().min(0), 'Suggested TTL in seconds.', 3600),
     priority: doc(z.int().min(0).optional(), 'For MX records only.', 10),
-    required: z.boolean().describe('Without it the domain is not verified.'),
+    required: z.boolean().describe('The domain cannot be verified without this record.'),
     status: z.enum(['not_started', 'verified', 'missing', 'mismatch', 'dns_error']),
     found: doc(z.array(z.string()), 'The records in DNS at this name.', []),
     problem: doc(
@@ -236,7 +236,7 @@ const record = z
     ),
     key: doc(
       z.enum(['next', 'previous']).optional(),
-      'Only of DKIM records during a rotation: of the keys that are to sign, or of those that signed before.',
+      'Only for DKIM records during a rotation: `next` keys will sign, `previous` keys signed before.',
     ),
   })
   .meta({ id: 'DomainRecord', description: 'A DNS record to publish, and what was found.' });
@@ -245,7 +245,8 @@ const waitingCount = z
   .int()
   .min(0)
   .max(WAITING_SHOWN_MAX + 1);
-const COUNTS_WAITING = '`true`: the response has `waiting`, which takes time in a deep queue.';
+const COUNTS_WAITING =
+  '`true` adds `waiting` to the response. Counting takes time in a deep queue.';
 
 const domain = z
   .object({
@@ -254,12 +255,12 @@ const domain = z
     name: z.string().meta({ examples: ['acme.com'] }),
     status: doc(
       z.enum(DOMAIN_STATUSES),
-      '`degraded`: was verified, and a required record is missing at two checks; it sends. ' +
-        '`failed`: the records were missing for 72 hours; it does not send.',
+      '`degraded`: it was verified, but two checks missed a required record; it still sends. ' +
+        '`failed`: a required record was missing for 72 hours; it does not send.',
     ),
     can_sign: doc(
       z.boolean(),
-      'False: the service cannot open its DKIM keys; its mail waits (see `advice`).',
+      'False when the service cannot open its DKIM keys. Its mail waits (see `advice`).',
     ),
     environment,
     tls,
@@ -268,25 +269,25 @@ const domain = z
     verified_at: time('When it last became verified.').nullable(),
     checked_at: time('When its records were last looked up.').nullable(),
     failing_since: time(
-      'Since when a required record of a domain that was verified is missing; null: none is.',
+      'When a check first missed a required record of a verified domain; null when none is missing.',
     ).nullable(),
     dkim: doc(
       z.object({
-        selector: z.string().describe('Of the RSA key that signs.'),
-        since: time('Since when it signs.'),
+        selector: z.string().describe('Selector of the RSA key that signs.'),
+        since: time('When it began to sign.'),
         next: doc(
           z.object({ selector: z.string(), since: time('When it was made.') }).nullable(),
-          'Signs as soon as a check finds its record; null: no rotation is under way.',
+          'Signs as soon as a check finds its record. Null when no rotation is under way.',
         ),
         previous: doc(
           z
             .object({
               selector: z.string(),
               until: time('When it was replaced.'),
-              keep_until: time('How long its record has to stay published.'),
+              keep_until: time('Its record must stay published until then.'),
             })
             .nullable(),
-          'Of mail that is under way; null after that time.',
+          'Signed mail that may still be under way. Null after `keep_until`.',
         ),
       }),
       'The DKIM keys.',
@@ -300,7 +301,7 @@ const domain = z
     ),
     waiting: waitingCount
       .optional()
-      .describe('Recipients that wait for its mail; only if the query asks for it.'),
+      .describe('Recipients that wait for mail of this domain; only if the query asks for it.'),
   })
   .meta({ id: 'Domain', description: 'A sending domain.' });
 
@@ -310,7 +311,9 @@ const domainDeleted = z
     object: z.literal('domain'),
     id: idSchema('The deleted object.'),
     deleted: z.literal(true),
-    waiting: waitingCount.describe('Recipients that waited for its mail: they end as failed.'),
+    waiting: waitingCount.describe(
+      'Recipients that waited for mail of this domain. They end as failed.',
+    ),
   })
   .meta({ id: 'DeletedDomain' });
 
@@ -323,7 +326,7 @@ const domainCreation = z
         .strictObject({
           selector: doc(
             z.string().min(1).max(200),
-            'The name of its record before `._domainkey`.',
+            'The part of its record name before `._domainkey`.',
             's1',
           ),
           private_key: z
@@ -340,7 +343,7 @@ const domainCreation = z
             }),
         })
         .optional(),
-      'An RSA key that is in use already; it is never returned. Absent: a new key.',
+      'An RSA key that is already in use. It is never returned. Without it, the service generates a key.',
     ),
   })
   .meta({ id: 'DomainCreation', examples: [{ name: 'acme.com' }] });
@@ -351,7 +354,7 @@ const domainChange = z
     tracking: optional(
       doc(
         z.strictObject({ opens: optional(z.boolean()), clicks: optional(z.boolean()) }),
-        `${TRACKING} What is left out stays as it is.`,
+        `${TRACKING} Absent fields do not change.`,
       ),
     ),
   })

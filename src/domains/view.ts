@@ -1,4 +1,4 @@
-/** A sending domain as the API, events and the command line show it, with the advice about it. */
+/** A sending domain as the API, events and the command line show it, with advice. */
 import { describeAlert } from '../reputation/alert.ts';
 import type { Advice } from './dns/advice.ts';
 import type { CheckedRecord } from './dns/records.ts';
@@ -63,7 +63,7 @@ function presentDkim({ rsaSelector, dkimSince, nextKeys, previousKeys, ...rest }
   };
 }
 
-/** When no mail that the keys signed is under way any more. */
+/** Returns when no mail that these keys signed can still be under way. */
 export function removableAt({ since }: OtherKeys): string {
   return new Date(Date.parse(since) + PREVIOUS_NEEDED_DAYS * 86_400_000).toISOString();
 }
@@ -73,7 +73,7 @@ function adviseRotation(domain: StoredDomain): { about: 'dkim'; message: string 
   const messages: string[] = [];
   if (nextKeys !== null) {
     messages.push(
-      `new DKIM keys wait for their records: publish the one of ${nextKeys.rsaSelector}, and leave the present ones; a check that finds it lets the new keys sign`,
+      `new DKIM keys wait for their records: publish the one of ${nextKeys.rsaSelector}, and leave the current ones; the new keys sign as soon as a check finds it`,
     );
   } else if (isDkimOld && domain.environment === 'live') {
     messages.push(
@@ -95,7 +95,7 @@ function adviseRotation(domain: StoredDomain): { about: 'dkim'; message: string 
   return messages.map((message) => ({ about: 'dkim', message }));
 }
 
-/** Restores a fixed order of the members, which jsonb does not keep. */
+/** Returns the fields in a fixed order, which jsonb does not keep. */
 function presentRecord(stored: CheckedRecord): CheckedRecord {
   const { record, type, name, value, ttl, priority, required, status, found, problem, key } =
     stored;

@@ -18,7 +18,7 @@ export async function useDomains({ db, sender }: Stage): Promise<void> {
     id: newId(),
     name: 'b.com',
   });
-  await domains.roomForDomain(db, { ...sender, name: 'b.com' }, 10);
+  await domains.domainCapacity(db, { ...sender, name: 'b.com' }, 10);
   await domains.setDomainsMax(db, sender.projectId, null);
   await db.transaction(async (tx) => {
     await domains.lockForDomains(tx, sender.projectId);

@@ -1,6 +1,6 @@
 /** The limits of the caller's project and environment. Reading them counts towards none. */
 import { z } from 'zod';
-import { roomForDomain } from '../../domains/domain-store.ts';
+import { domainCapacity } from '../../domains/domain-store.ts';
 import { type ListedLimit, listLimits } from './limit-store.ts';
 import { findRetention } from '../../retention/retention-store.ts';
 import { readStorage } from './storage-store.ts';
@@ -42,7 +42,7 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
       const byDefault = CATEGORIES.map((name) => [name, config.limits[setAs(name)]] as const);
       const [listed, domains, own, storage] = await Promise.all([
         listLimits(db, caller, byDefault),
-        roomForDomain(db, { ...caller, name: '' }, config.domainsMax),
+        domainCapacity(db, { ...caller, name: '' }, config.domainsMax),
         findRetention(db, caller.projectId),
         readStorage(db, caller.projectId),
       ]);

@@ -8,7 +8,7 @@ import type { Refusal } from '../../core/refusals.ts';
 import type { OwnAlertRule } from '../../reputation/alert.ts';
 import { type Retention, retentionProblem } from '../../core/retention.ts';
 import { type Environment, ENVIRONMENTS } from '../../core/scope.ts';
-import { roomForDomain, setDomainsMax } from '../../domains/domain-store.ts';
+import { domainCapacity, setDomainsMax } from '../../domains/domain-store.ts';
 import {
   listLimits,
   type ListedLimit,
@@ -65,7 +65,7 @@ export async function readProjectSettings(
   const anyDomain = { projectId, environment: ENVIRONMENTS[0], name: '' };
   return {
     limits: listed,
-    domainsMax: (await roomForDomain(db, anyDomain, domainsMax)).max,
+    domainsMax: (await domainCapacity(db, anyDomain, domainsMax)).max,
     storage: await readStorage(db, projectId),
     retention: await findRetention(db, projectId),
     alert: (await listAlertRules(db)).find((rule) => rule.projectId === projectId),

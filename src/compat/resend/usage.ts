@@ -3,7 +3,7 @@
  * allows in the period. Used is the number of recipients whose outcome was determined in it, in UTC.
  */
 import type { LimitState } from '../../core/limits.ts';
-import { roomForDomain } from '../../domains/domain-store.ts';
+import { domainCapacity } from '../../domains/domain-store.ts';
 import { peekLimit } from '../../accounts/limits/limit-store.ts';
 import { type EndedCounts, readEnded } from '../../reputation/reputation-store.ts';
 import { callerOf } from '../../http/access.ts';
@@ -23,7 +23,7 @@ export function registerResendUsage(app: App, { db, config }: HttpServices): voi
       const [ended, sending, domains] = await Promise.all([
         readEnded(db, caller),
         peekLimit(db, { ...caller, category: 'sending' }, config.limits.sending),
-        roomForDomain(db, { ...caller, name: '' }, 0),
+        domainCapacity(db, { ...caller, name: '' }, 0),
       ]);
       return present(ended, sending, domains.used);
     },

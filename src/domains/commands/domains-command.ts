@@ -32,34 +32,37 @@ export function describeDomains(domains: Command, cli: Cli): void {
     mode: 'live',
     run: add,
   })
-    .argument('<name>', 'as acme.com')
+    .argument('<name>', 'such as acme.com')
     .addOption(new Option('--tls <how>', 'TLS mode of its emails').choices(TLS))
-    .option('--dkim-key <file>', 'sign with this RSA key (PEM), whose record is published already')
-    .option('--dkim-selector <selector>', 'the name of its record before ._domainkey');
+    .option(
+      '--dkim-key <file>',
+      'sign with the RSA key in this PEM file; its record is already published',
+    )
+    .option('--dkim-selector <selector>', 'the part of its record name before ._domainkey');
   ofOne(domains, cli, {
     name: 'verify',
-    about: 'look up its DNS records now',
+    about: 'look up the DNS records of a domain now',
     examples: ['domains verify acme.com'],
     run: verify,
   });
   ofOne(domains, cli, {
     name: 'set-tls',
-    about: 'set the TLS mode of its emails',
+    about: 'set the TLS mode of emails from a domain',
     examples: ['domains set-tls acme.com enforced'],
     run: setTls,
   }).addArgument(new Argument('<how>', 'opportunistic or enforced').choices(TLS));
   ofOne(domains, cli, {
     name: 'set-tracking',
-    about: 'set what is tracked of its emails',
+    about: 'set whether opens and clicks are tracked',
     examples: ['domains set-tracking acme.com opens'],
     run: setTracking,
   }).addArgument(new Argument('<what>', 'off, opens, clicks or both').choices(TRACKED));
   ofOne(domains, cli, {
     name: 'rotate-dkim',
-    about: 'replace its DKIM keys',
+    about: 'replace the DKIM keys of a domain',
     examples: ['domains rotate-dkim acme.com', 'domains rotate-dkim acme.com --cancel'],
     run: rotateDkim,
-  }).option('--cancel', 'drop the new keys, while they do not sign yet');
+  }).option('--cancel', 'delete the new keys before they start to sign');
   apiCommand(domains, cli, {
     name: 'list',
     about: 'all domains',
@@ -76,7 +79,7 @@ export function describeDomains(domains: Command, cli: Cli): void {
   describeReturnPathHost(domains, cli);
 }
 
-/** Found by its id, wherever it is, or by its name. `client` finds it by its id. */
+/** `client` has access to the project of the domain, so it finds the domain by its id. */
 type One = { domain: Domain; client: Letterhaus };
 
 type OfOne<Options, Rest extends unknown[]> = {
@@ -86,7 +89,7 @@ type OfOne<Options, Rest extends unknown[]> = {
   run: (api: Api, one: One, options: Options, ...rest: Rest) => Promise<Outcome>;
 };
 
-/** Adds a command about one domain, which is its first argument. */
+/** Adds a command that takes one domain as its first argument. */
 function ofOne<Options extends ApiOptions, Rest extends unknown[]>(
   domains: Command,
   cli: Cli,
@@ -142,7 +145,7 @@ function verifyLine({ cli }: Api, { name, environment }: Domain): string {
   return `${cli.program} domains verify ${name}${environment === 'live' ? '' : ` --mode ${environment}`}`;
 }
 
-/** Undefined: a new key is made. */
+/** Reads the key file of `--dkim-key`. Returns undefined when the service is to generate a key. */
 async function existingDkim(
   options: AddOptions,
 ): Promise<Body<'createDomain'>['dkim'] | Failure | undefined> {
@@ -188,10 +191,10 @@ async function verify(_api: Api, { domain: { id }, client }: One): Promise<Outco
 function stateText({ name, status, failing_since: since }: Domain): string {
   if (since === null) return `${name} is not verified yet.`;
   if (status === 'failed') {
-    return `${name} has failed: required records are missing since ${shortTime(since)}, and it cannot send.`;
+    return `${name} has failed: required records have been missing since ${shortTime(since)}, and it cannot send.`;
   }
   const is = status === 'degraded' ? 'is degraded' : 'is still verified';
-  return `${name} ${is}: required records are missing since ${shortTime(since)}. It sends until ${failsAt(new Date(since))}; publish them again before.`;
+  return `${name} ${is}: required records have been missing since ${shortTime(since)}. It sends until ${failsAt(new Date(since))}: publish them again before then.`;
 }
 
 async function setTls(
@@ -267,13 +270,13 @@ async function rotateDkim(
   const records = recordsText(domain.records.filter(({ key }) => key === 'next'));
   return {
     data: domain,
-    text: `Publish these records in the DNS of ${domain.name}, and leave the present ones:\n\n${records}\n\nThe present keys sign until a check finds the first record. Checks follow every hour, or now:  ${verifyLine(api, domain)}`,
+    text: `Publish these records in the DNS of ${domain.name}, and leave the current ones:\n\n${records}\n\nThe current keys sign until a check finds the first record. Checks follow every hour, or now:  ${verifyLine(api, domain)}`,
   };
 }
 
 type RemoveOptions = ApiOptions & { yes?: true };
 
-/** Without a terminal nobody can be asked, and scripts remove domains. */
+/** Asks only in a terminal. Scripts remove domains without a question. */
 async function remove(
   { cli }: Api,
   { domain: { id, name }, client }: One,
@@ -297,7 +300,7 @@ function waitingText(waiting: number): string {
   return `${count} recipients wait for mail from it, and end as failed.`;
 }
 
-/** One block per record: what to publish where, and what is wrong with it. */
+/** Returns one block per record: name, value, and what is wrong. */
 function recordsText(records: readonly DomainRecord[]): string {
   return records
     .map(({ type, name, value, priority, required, status, problem }) => {

@@ -11,7 +11,7 @@ export function describeReturnPathHost(domains: Command, cli: Cli): void {
     mode: 'none',
     run: (api, _options, [wanted]: [string?]) =>
       wanted === undefined ? show(api) : set(api, wanted),
-  }).argument('[name]', 'as mail.example.com; of one of the nodes, or leading to them all');
+  }).argument('[name]', 'such as mail.example.com; must resolve to one node or to all of them');
 }
 
 async function show({ client }: Api): Promise<Outcome> {

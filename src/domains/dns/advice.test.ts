@@ -6,7 +6,6 @@ import { adviseInbound, adviseOn, type Advice } from './advice.ts';
 
 const HOST = 'mail.letterhaus.example';
 
-/** A zone about which there is nothing to say. */
 const GOOD: FakeZone = {
   'acme.com': { MX: ['10 mx.acme.com'] },
   '_dmarc.acme.com': { TXT: ['v=DMARC1; p=reject'] },
@@ -15,7 +14,7 @@ const GOOD: FakeZone = {
   '8.8.8.8.in-addr.arpa': { PTR: [HOST] },
 };
 
-/** The advice about the good zone with changes; a name set to null does not exist. */
+/** Returns the advice about the good zone with changes. A name set to null does not exist. */
 async function advice(
   changes: Record<string, FakeZone[string] | null> = {},
   options: { name?: string; sourceIps?: string[]; failures?: Record<string, FakeFailure> } = {},
@@ -40,7 +39,7 @@ test('a correct domain has no advice', async () => {
   assert.deepEqual(await advice(), []);
 });
 
-/** Changes to the good zone, and the one piece of advice that follows. */
+/** Maps a finding to the changes that cause it, its subject and its sentence. */
 const ADVICE: Record<string, [Record<string, FakeZone[string] | null>, string, RegExp]> = {
   'no DMARC': [{ '_dmarc.acme.com': null }, 'dmarc', /no DMARC record .* "v=DMARC1; p=none;/],
   'DMARC p=none': [
@@ -64,12 +63,12 @@ const ADVICE: Record<string, [Record<string, FakeZone[string] | null>, string, R
     /2 DMARC records/,
   ],
   'no reverse DNS': [{ '8.8.8.8.in-addr.arpa': null }, 'ptr', /8\.8\.8\.8.* has no reverse DNS/],
-  'reverse DNS that leads astray': [
+  'reverse DNS that does not resolve back': [
     { '8.8.8.8.in-addr.arpa': { PTR: ['static.hoster.example'] } },
     'ptr',
     /says static\.hoster\.example, but .* does not resolve to 8\.8\.8\.8/,
   ],
-  'a domain that takes no mail': [{ 'acme.com': { MX: ['0 .'] } }, 'replies', /null MX/],
+  'a domain that accepts no mail': [{ 'acme.com': { MX: ['0 .'] } }, 'replies', /null MX/],
   'a domain without MX and address': [
     { 'acme.com': { TXT: ['x'] } },
     'replies',
@@ -93,7 +92,7 @@ for (const [finding, [changes, about, said]] of Object.entries(ADVICE)) {
   });
 }
 
-test('the DMARC policy of the organization holds for its sub-domains', async () => {
+test('the DMARC policy of the organization applies to its sub-domains', async () => {
   const about = async (record: string) => {
     const changes = { '_dmarc.acme.com': { TXT: [record] } };
     const findings = await advice(changes, { name: 'news.acme.com' });
@@ -103,7 +102,7 @@ test('the DMARC policy of the organization holds for its sub-domains', async () 
   assert.match((await about('v=DMARC1; p=reject; sp=none')) ?? '', /only reports/);
 });
 
-test('without known source addresses those of the host name are looked at', async () => {
+test('without known source addresses, the addresses of the host name are checked', async () => {
   assert.deepEqual(await advice({}, { sourceIps: [] }), []);
   assert.deepEqual(await advice({}, { sourceIps: ['10.0.0.1'] }), []);
   const findings = await advice({ [HOST]: { A: ['10.0.0.1'] } }, { sourceIps: [] });

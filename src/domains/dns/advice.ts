@@ -1,7 +1,7 @@
 /**
- * Advice about a sending domain: settings that are not required but affect delivery. DMARC (RFC 9989),
- * reverse DNS of the addresses that mail leaves from, whether replies can arrive, a broken MTA-STS.
- * Each finding is one sentence; a DNS query without an answer yields no finding.
+ * Advice about a sending domain: settings that are not required but affect delivery. It covers DMARC (RFC
+ * 9989), reverse DNS of the source addresses, whether replies can arrive, and broken MTA-STS records. Each
+ * finding is one sentence. A DNS query without an answer yields no finding.
  */
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../../net/addresses.ts';
@@ -13,7 +13,7 @@ export type Advice = {
   message: string;
 };
 
-/** An address that mail leaves from, and the name used in EHLO from it. */
+/** A local address that mail leaves from, and the name that EHLO gives for it. */
 export type Source = { ip: string; heloName: string };
 
 type Asked = {
@@ -45,10 +45,13 @@ async function adviseDmarc({ name, lookups }: Asked): Promise<Advice[]> {
 }
 
 type DmarcRecords =
-  /** `at`: the domain that has them; at least one that is meant as a DMARC record. */
+  /** `at` is the domain that has the records. At least one is meant as a DMARC record. */
   { kind: 'records'; at: string; texts: readonly string[] } | { kind: 'error'; message: string };
 
-/** Those of the domain, else of its organization (RFC 9989); null: there are none. */
+/**
+ * Finds the DMARC records of the domain, or else of its organization (RFC 9989). Returns null when there are
+ * none.
+ */
 export async function findDmarcRecords(
   name: string,
   lookups: Pick<Lookups, 'txt'>,
@@ -94,7 +97,7 @@ function dmarcFindings(at: string, texts: readonly string[], inherited: boolean)
   );
 }
 
-/** Forward-confirmed reverse DNS: address → name → the same address. */
+/** Checks forward-confirmed reverse DNS: address → name → the same address. */
 async function advisePtr({ hostname, sources, lookups }: Asked): Promise<Advice[]> {
   const known = sources.filter(({ ip }) => isPublicAddress(ip));
   const used = known.length > 0 ? known : await sourcesAt(hostname, lookups);
@@ -122,7 +125,7 @@ async function reverseFinding({ ip, heloName }: Source, lookups: Lookups): Promi
   return `the reverse DNS of ${ip} says ${name}, but ${name} does not resolve to ${ip}: add that address record, or have the PTR set to ${heloName}`;
 }
 
-/** The public addresses of a host; null when DNS did not answer. */
+/** Returns the public addresses of a host, or null when DNS did not answer. */
 async function sourcesAt(heloName: string, lookups: Lookups): Promise<Source[] | null> {
   const answers = await Promise.all([lookups.a(heloName), lookups.aaaa(heloName)]);
   if (answers.some(({ kind }) => kind === 'error')) return null;
@@ -145,8 +148,9 @@ async function adviseReplies({ name, lookups }: Asked): Promise<Advice[]> {
 }
 
 /**
- * The MX record names this node, but its inbound port is closed. Other nodes cannot be checked from here.
- * @param inboundPort the port on which this node receives bounces; null: none
+ * Warns when the MX record names this node but its inbound port is closed. Other nodes cannot be checked from
+ * here.
+ * @param inboundPort port on which this node receives bounces; null when it receives none
  */
 export function adviseInbound(
   returnPathHost: string,
@@ -157,7 +161,7 @@ export function adviseInbound(
   return [{ about: 'inbound', message }];
 }
 
-/** RFC 8461 §3.1: several records, or one without an id, count as none. */
+/** RFC 8461 §3.1: several records, or a record without an id, count as no record. */
 async function adviseMtaSts({ name, lookups }: Asked): Promise<Advice[]> {
   const answer = await lookups.txt(`_mta-sts.${name}`);
   if (answer.kind !== 'records') return [];

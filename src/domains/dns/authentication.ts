@@ -1,7 +1,7 @@
 /**
- * The authentication result that a receiver would get for a message: DKIM (RFC 6376), SPF of the return path
- * (RFC 7208) and DMARC (RFC 9989). For dry runs and diagnoses, so it uses the resolver's cache as deliveries
- * do; verify.ts does not. A record about which DNS gives no answer is `unknown`, never wrong.
+ * Predicts the authentication result of a message at a receiver: DKIM (RFC 6376), SPF of the return path (RFC
+ * 7208) and DMARC (RFC 9989). Dry runs and diagnoses use it, so unlike `verify.ts` it reads the resolver's
+ * cache, as deliveries do. A record is `unknown` when DNS does not answer.
  */
 import type {
   AuthenticationFinding,
@@ -16,17 +16,17 @@ import type { CheckedRecord, ExpectedRecord, Places } from './records.ts';
 import { checkRecord, checkTestDomain } from './verify.ts';
 
 type Sender = {
-  /** The domain of the From address. */
+  /** Domain of the From address. */
   name: string;
   expected: readonly ExpectedRecord[];
-  /** Of the signatures that the message has. */
+  /** Algorithms of the message's signatures. */
   algorithms: readonly DkimAlgorithm[];
 };
 
 type Context = {
   lookups: Lookups;
   places: Places;
-  /** The relay of all mail; null: this service delivers directly. */
+  /** Relay that all mail goes through; null when this service delivers directly. */
   relay: string | null;
 };
 
@@ -49,7 +49,9 @@ export async function findAuthentication(
   return { dkim, spf, dmarc: judgeDmarc({ dkim, spf, record: dmarc, tags, name }) };
 }
 
-/** In the test environment nothing is looked up (verify.ts): DMARC passes when DKIM or SPF does. */
+/**
+ * Makes no DNS queries (`verify.ts` makes none in the test environment). DMARC passes when DKIM or SPF passes.
+ */
 export function testAuthentication(sender: Sender): AuthenticationFinding {
   const { records } = checkTestDomain(sender.expected, sender.name);
   const [dkim, spf] = [dkimOf(sender, records), spfOf(records, null)];
@@ -74,7 +76,7 @@ export function unknownAuthentication(sender: Sender, problem: string): Authenti
   return { dkim: dkimOf(sender, records), spf: spfOf(records, null), dmarc };
 }
 
-/** The signing domain is that of From, so a signature is aligned under every policy. */
+/** The signing domain equals the domain of From, so a signature is aligned under every policy. */
 function dkimOf(
   { name, algorithms }: Sender,
   records: readonly CheckedRecord[],
@@ -136,7 +138,7 @@ function judgeDmarc(found: {
 
 const POLICIES = ['none', 'quarantine', 'reject'] as const;
 
-/** The tags of the only record; several count as none (RFC 9989 §4.7). */
+/** Returns the tags of the record. Several records count as none (RFC 9989 §4.7). */
 function tagsOf(texts: readonly string[]): ReadonlyMap<string, string> {
   const [text = ''] = texts;
   if (texts.length !== 1 || !/^v\s*=\s*DMARC1\s*(;|$)/.test(text)) return new Map();

@@ -12,7 +12,7 @@ const OTHER_KEY = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const RSA_RECORD = `v=DKIM1; k=rsa; p=${RSA_KEY}`;
 const ED_RECORD = 'v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=';
 
-/** What is at the name, and what is said about it. */
+/** Maps a mistake to the published records and the problem that is reported. */
 const DKIM_MISTAKES: Record<string, [string[], RegExp]> = {
   'quotation marks around the value': [[`"${RSA_RECORD}"`], /quotation marks/],
   'quotation marks between pasted strings': [
@@ -45,7 +45,7 @@ for (const [mistake, [texts, said]] of Object.entries(DKIM_MISTAKES)) {
   });
 }
 
-/** Different text, the same meaning. */
+/** Records with different text and the same meaning. */
 const DKIM_VARIANTS: Record<string, string> = {
   'as shown': RSA_RECORD,
   'with its tags in another order': `v=DKIM1;p=${RSA_KEY};k=rsa`,
@@ -65,19 +65,19 @@ test('an independent verifier fails with another key', async () => {
   assert.equal(await mailauthSays(`v=DKIM1; k=rsa; p=${OTHER_KEY}`), 'fail');
 });
 
-test('white space inside a key is allowed and advised against', () => {
+test('white space inside a key is valid, with advice to remove it', () => {
   const judged = judgeDkim(RSA_RECORD, [RSA_RECORD.replace('p=MII', 'p=MI I')]);
   assert.equal(judged.status, 'verified');
   assert.match(judged.problem ?? '', /white space/);
   assert.deepEqual(judgeDkim(ED_RECORD, [ED_RECORD]), { status: 'verified', problem: null });
 });
 
-/** What mailauth makes of a signature of our key while `text` is the record. */
+/** Returns mailauth's verification result for a signature of our key while `text` is the record. */
 async function mailauthSays(text: string): Promise<string | undefined> {
   const message = 'From: a@acme.com\r\nSubject: x\r\n\r\nhello\r\n';
   const privateKey = RSA.privateKey.export({ type: 'pkcs8', format: 'pem' });
   const key = { signingDomain: 'acme.com', selector: 'lh1', privateKey };
-  // Its types want the key outside of signatureData, its code inside.
+  // The types of mailauth require the key outside signatureData, its code requires it inside.
   const { signatures } = await dkimSign(message, { ...key, signatureData: [key] });
   const resolver = (_: string, type: string) => Promise.resolve(type === 'TXT' ? [[text]] : []);
   const verified = await dkimVerify(signatures + message, { resolver });

@@ -1,7 +1,7 @@
 /**
- * Compares the records of a sending domain with DNS: the DKIM key (RFC 6376 §3.6.1), MX and SPF of the
- * return path (RFC 7208). If a record is missing, it searches the names where it is often created by
- * mistake. Records are compared by meaning, not by text; each typical mistake has its own message.
+ * Compares the records of a sending domain with DNS: the DKIM key (RFC 6376 §3.6.1), and MX and SPF of the
+ * return path (RFC 7208). For a missing record it searches the names where owners often create it by mistake.
+ * Records are compared by meaning. Each typical mistake has its own message.
  */
 import { BlockList, isIP } from 'node:net';
 import { getDomain } from 'tldts';
@@ -16,14 +16,14 @@ export type Judgement = {
   problem: string | null;
 };
 
-/** Tag → value, both trimmed; values keep their inner white space. */
+/** Tag → value, both trimmed. Values keep their inner white space. */
 type Tags = ReadonlyMap<string, string>;
 
-/** @param texts the TXT records at the name, at least one, each with its strings joined */
+/** @param texts TXT records at the name, at least one, each with its strings joined */
 export function judgeDkim(expected: string, texts: readonly string[]): Judgement {
   const found = texts.find(looksLikeDkimKey);
   if (found === undefined) return notAKey(expected, texts);
-  // RFC 6376 §3.6.2.2: with several records the result is undefined.
+  // RFC 6376 §3.6.2.2: the result with several records is undefined.
   if (texts.length > 1) {
     return mismatch(
       `there are ${texts.length} TXT records at this name, and receivers may read the wrong one: delete all but the one shown`,
@@ -103,7 +103,7 @@ function wrongKey(expected: string, found: string): Judgement | null {
   );
 }
 
-/** Tags by which a key excludes our signatures (`h=`) or mail (`s=`). */
+/** Checks the tags that may exclude our signatures (`h=`) or mail (`s=`). */
 function restricted(found: Tags): Judgement {
   const allows = (tag: string, ...wanted: string[]) => {
     const values = found
@@ -147,8 +147,8 @@ const COSTS_LOOKUP = /^[+?~-]?(include:|exists:|redirect=|(a|mx|ptr)([:/]|$))/;
 
 /**
  * @param names host names of this installation; the first is the value to publish
- * @param records at least one, by preference
- * @param zones the domain and its parents, any of which a panel may append
+ * @param records at least one, sorted by preference
+ * @param zones the domain and its parents; a DNS panel may append any of them
  */
 export function judgeMx(
   names: readonly string[],
@@ -183,9 +183,10 @@ export function judgeMx(
 }
 
 /**
- * @param texts the TXT records at the name, at least one, the strings of each joined
- * @param sufficient sets of mechanisms; if one is present, the rest of the expected is optional
- * @param coverage what receivers find who follow the record; without it, only its own text counts
+ * @param texts TXT records at the name, at least one, each with its strings joined
+ * @param sufficient sets of mechanisms; when one set is present, the rest of the expected record is optional
+ * @param coverage hosts that receivers authorise when they follow the record; without it, only the record's own
+ * text counts
  */
 export function judgeSpf(
   expected: string,
@@ -224,7 +225,7 @@ export function judgeSpf(
   return { status: 'verified', problem };
 }
 
-/** Why receivers get no result from a record that may name us. */
+/** Explains why receivers get no result from a record that may name us. */
 function spfError(error: SpfCoverage['error'], better: string | null): Judgement | null {
   if (error === null) return null;
   const { result, why } = error;
@@ -250,7 +251,6 @@ function notSpf(texts: readonly string[]): Judgement {
   };
 }
 
-/** What follows `v=spf1`, in lower case. */
 function termsOf(record: string): string[] {
   return record.toLowerCase().split(/\s+/).slice(1).filter(Boolean);
 }
@@ -263,7 +263,7 @@ function isAll(term: string): boolean {
   return /^[+?~-]?all$/.test(term);
 }
 
-/** Whether a term before `all`, which ends the evaluation, passes what `wanted` passes. */
+/** Returns whether a term before `all` passes everything that `wanted` passes. `all` ends the evaluation. */
 function covers(terms: readonly string[], wanted: string): boolean {
   const end = terms.findIndex(isAll);
   const evaluated = end === -1 ? terms : terms.slice(0, end);
@@ -273,7 +273,7 @@ function covers(terms: readonly string[], wanted: string): boolean {
   });
 }
 
-/** `ip4:192.0.2.0/24` covers `ip4:192.0.2.7`. */
+/** Returns true when the network contains the address: `ip4:192.0.2.0/24` contains `ip4:192.0.2.7`. */
 function networkHolds(term: string, wanted: string): boolean {
   const [, version, network = '', bits] = /^ip([46]):([^/]+)(?:\/(\d{1,3}))?$/.exec(term) ?? [];
   const family = isIP(network);
@@ -288,7 +288,9 @@ function networkHolds(term: string, wanted: string): boolean {
   return list.check(address, type);
 }
 
-/** One record that passes all that our record and those found pass, ours first. */
+/**
+ * Merges our record and the records found into one that passes what each of them passes. Our terms come first.
+ */
 function merged(expected: string, records: readonly string[]): string {
   const theirs = records.flatMap(termsOf);
   const modifiers = theirs.filter(isModifier);
@@ -306,17 +308,17 @@ function isModifier(term: string): boolean {
 
 export type Lookups = Pick<Resolver, 'a' | 'aaaa' | 'cname' | 'mx' | 'ptr' | 'txt'>;
 
-/** The names at which the zone may start: the domain and, for a sub-domain, its registrable domain. */
+/** Returns the names where the zone may start: the domain and its registrable domain. */
 export function zonesOf(domainName: string): string[] {
   return [...new Set([domainName, organizationOf(domainName)])];
 }
 
-/** `acme.co.uk` for `mail.acme.co.uk` (public suffix list). */
+/** Returns `acme.co.uk` for `mail.acme.co.uk` (public suffix list). */
 export function organizationOf(domainName: string): string {
   return getDomain(domainName) ?? domainName;
 }
 
-/** The reason why a record is not in DNS, as one sentence. */
+/** Explains in one sentence why a record is not in DNS. */
 export async function explainAbsence(
   expected: ExpectedRecord,
   domainName: string,
@@ -338,7 +340,7 @@ function nothingThere({ type, name }: ExpectedRecord): string {
   return `there is no ${type} record at ${name}: add it with the value shown; a new record can take an hour to be seen`;
 }
 
-/** The record at a wrong name that DNS panels produce from the right one. */
+/** Finds the record at a wrong name that DNS panels make from the right one. */
 async function findMisplaced(
   expected: ExpectedRecord,
   domainName: string,
@@ -362,7 +364,7 @@ async function findMisplaced(
   return `the ${type} record exists at ${place.wrong}: ${place.advice}`;
 }
 
-/** A wildcard matches every name, so the record found must resemble the expected one. */
+/** Compares the values, too, because a wildcard matches every name. */
 async function isThere(expected: ExpectedRecord, name: string, lookups: Lookups): Promise<boolean> {
   if (expected.type === 'MX') {
     return has(await lookups.mx(name), ({ exchange }) =>
@@ -389,7 +391,7 @@ async function findOtherType(expected: ExpectedRecord, lookups: Lookups): Promis
     return `there is a CNAME at ${name} (to ${cname.records.join(', ')}), which has no ${type} record: replace it with the ${type} record shown`;
   }
   if (a.kind === 'records') return wrongType(expected, 'an A');
-  // The return path has an MX as well as SPF; a DKIM name has none.
+  // A return path has an MX beside its SPF. A DKIM name has none.
   if (mx.kind === 'records' && record === 'DKIM') return wrongType(expected, 'an MX');
   return null;
 }
@@ -398,7 +400,7 @@ function wrongType({ name, type }: ExpectedRecord, found: string): string {
   return `there is ${found} record at ${name}, but no ${type} record: choose the type ${type} and enter the value shown`;
 }
 
-/** The part of a name before its zone, as DNS panels expect it. */
+/** Returns the part of a name before its zone, which DNS panels ask for. */
 function within(name: string, zone: string): string {
   return name.endsWith(`.${zone}`) ? name.slice(0, -zone.length - 1) : name;
 }

@@ -3,15 +3,15 @@
  *
  * - DKIM, RSA and Ed25519: receivers check our signatures with them. Ed25519 is optional, because some
  *   receivers do not support it and some DNS panels refuse it.
- * - The return path `send.<domain>`: its MX names the host of the installation that receives bounces,
- *   its SPF authorises the machines of the installation. A separate name leaves the domain's own MX
- *   and SPF unchanged.
+ * - The return path `send.<domain>`: its MX names the host of the installation that receives bounces. Its
+ *   SPF authorises the machines of the installation. A separate name leaves the MX and SPF of the domain
+ *   unchanged.
  */
 import { isIPv6 } from 'node:net';
 import { isPublicAddress } from '../../net/addresses.ts';
 import type { MailHost } from '../mail-host-store.ts';
 
-/** A record as the API shows it; `name` and `value` are complete, without a trailing dot. */
+/** A record as the API shows it. `name` and `value` are complete and have no trailing dot. */
 export type ExpectedRecord = {
   record: 'DKIM' | 'SPF' | 'MX';
   type: 'TXT' | 'MX';
@@ -20,9 +20,9 @@ export type ExpectedRecord = {
   /** Suggested TTL in seconds. */
   ttl: number;
   priority?: number;
-  /** False: the domain is verified without it. */
+  /** False when the domain is verified without it. */
   required: boolean;
-  /** For DKIM records of other keys than the present ones: those that are to sign, or those that signed. */
+  /** Only set for DKIM records of next or previous keys. */
   key?: 'next' | 'previous';
 };
 
@@ -30,9 +30,9 @@ export type RecordStatus = 'not_started' | 'verified' | 'missing' | 'mismatch' |
 
 export type CheckedRecord = ExpectedRecord & {
   status: RecordStatus;
-  /** The records in DNS at the name, MX as `10 host`. */
+  /** The records that DNS has at the name; an MX has the form `10 host`. */
   found: string[];
-  /** What is wrong and what to do, as one sentence; for a `verified` record, what can be improved. */
+  /** One sentence: what is wrong and what to do. For a `verified` record, what can be improved. */
   problem: string | null;
 };
 
@@ -47,10 +47,10 @@ export type DomainSetup = {
   otherKeys?: readonly OtherKey[];
 };
 
-/** Of keys that do not sign now; `value` as the TXT record has it. */
+/** A key that does not sign now. `value` is the value of its TXT record. */
 export type OtherKey = { key: 'next' | 'previous'; selector: string; value: string };
 
-/** Hosts of the installation, the same on every node. */
+/** Hosts of the installation. They are the same on every node. */
 export type Places = {
   returnPathHost: string;
   hosts: readonly MailHost[];
@@ -120,12 +120,12 @@ export function uncheckedRecords(expected: readonly ExpectedRecord[]): CheckedRe
   }));
 }
 
-/** Half of the ten look-ups of a receiver (RFC 7208 §4.6.4), because the owner may need others. */
+/** Half of a receiver's limit of ten look-ups (RFC 7208 §4.6.4). The owner may need the other half. */
 const SPF_NAMES_MAX = 5;
 
 /**
- * `~all` and not `-all`: with `-all` some receivers refuse forwarded mail before they check its DKIM
- * signature. With many hosts their common name is used, which must have the addresses of all of them.
+ * Ends with `~all`: with `-all`, some receivers refuse forwarded mail before they check its DKIM signature.
+ * Many hosts are replaced by their common name, which must have the addresses of all of them.
  */
 function spfValue(places: Places): string {
   const mechanisms = [...new Set(places.hosts.flatMap(spfMechanismsOf))];
@@ -136,16 +136,16 @@ function spfValue(places: Places): string {
 }
 
 /**
- * Any of these proves that the owner authorised this service, even if a machine that was added or renamed
- * later is not included yet.
+ * Any of these sets proves that the owner authorised this service. A machine that was added or renamed later
+ * may be missing from the record.
  */
 export function sufficientSpf({ returnPathHost, hosts }: Places): string[][] {
   return [[`a:${returnPathHost}`], ...hosts.map(spfMechanismsOf)];
 }
 
 /**
- * Uses addresses if they are known, because `a:` uses one of the receiver's ten look-ups. Private
- * addresses are left out: a NAT rewrites them, so receivers never see them.
+ * Prefers addresses to names, because `a:` costs one of the receiver's ten look-ups. Skips private addresses: a
+ * NAT rewrites them, so receivers never see them.
  */
 function spfMechanismsOf({ name, sourceIps }: MailHost): string[] {
   const addresses = sourceIps

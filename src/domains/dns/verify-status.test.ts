@@ -60,7 +60,7 @@ test('a degraded domain whose records are back has recovered, with one event', (
   assert.equal(nextDomainState(back, 'verified', at(after(6))).event, null);
 });
 
-test('a key signs while it is published, and RSA also while nobody knows', () => {
+test('a key signs while it is published; RSA also signs while DNS does not answer', () => {
   const both = { rsaPublished: true, ed25519Verified: true };
   const gone = { rsa: false, ed25519: true };
   assert.deepEqual(nextSigningKeys(both, gone, 'verified'), both, 'the first check');

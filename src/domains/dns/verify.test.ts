@@ -18,7 +18,6 @@ const RSA_NAME = 'lh1._domainkey.acme.com';
 const ED_NAME = 'lh2._domainkey.acme.com';
 const RETURN_PATH = 'send.acme.com';
 
-/** A zone in which nothing is wrong. */
 const GOOD: FakeZone = {
   'acme.com': { MX: ['10 mx.acme.com'] },
   'mx.acme.com': { A: ['8.8.8.1'] },
@@ -30,7 +29,10 @@ const GOOD: FakeZone = {
   '8.8.8.8.in-addr.arpa': { PTR: [HOST] },
 };
 
-/** The good zone with changes; a name set to `{}` exists without records, null does not exist. */
+/**
+ * Checks the good zone with changes. A name set to `{}` exists without records; a name set to null does not
+ * exist.
+ */
 async function check(
   changes: Record<string, FakeZone[string] | null> = {},
   options: {

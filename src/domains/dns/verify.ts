@@ -1,9 +1,12 @@
 /**
- * Checks the records of a sending domain in DNS, without this service's cache. Guarantees: ends within
- * half a minute, never throws; a record is wrong only if DNS answered so; a record that is not verified
- * has a `problem` that says what to do. The test environment makes no queries. Steps per record: look
- * up, compare, and for a missing record find the reason (judge-records.ts). Then advice.ts. The result
- * determines the next state of the domain, which sends while it is verified or degraded:
+ * Checks the records of a sending domain in DNS, without this service's cache.
+ *
+ * Guarantees: a check ends within 30 s and never throws. A record is wrong only if DNS says so. A record that
+ * is not verified has a `problem` that says what to do. The test environment makes no queries.
+ *
+ * For each record, a check looks it up, compares it, and explains why it is missing (`judge-records.ts`). Then
+ * `advice.ts` adds advice. The result determines the next status of the domain. A domain sends while it is
+ * verified or degraded:
  *
  *     not_started ─ checked ─> pending ─ found ─> verified ─ missing at two checks ─> degraded ─ for 72 h ─> failed
  *                                                    ^ found again ──────────────────────┴──────────────────────┘
@@ -34,21 +37,21 @@ export type DomainCheck = {
   published: PublishedKeys;
 };
 
-/** Whether receivers find the DKIM keys; null: DNS did not answer. */
+/** Whether receivers find the DKIM keys; null when DNS did not answer. */
 export type PublishedKeys = { rsa: boolean | null; ed25519: boolean | null };
 
 type CheckContext = {
   name: string;
   places: Places;
-  /** Of this node: its EHLO names and source addresses. */
+  /** EHLO name and source addresses of this node. */
   hostname: string;
   sources?: readonly Source[];
   resolver: Lookups;
 };
 
-/** Options of each of the at most three consecutive look-ups. */
+/** A check makes at most three look-ups in a row, each with these options. */
 const FRESH: LookupOptions = { fresh: true, budgetMs: 10_000 };
-/** Limits the records shown: other services may have many long TXT records at the name. */
+/** Limit on the records shown. Other services may have many long TXT records at the name. */
 const MAX_FOUND = 10;
 const MAX_FOUND_CHARACTERS = 1_000;
 
@@ -66,8 +69,8 @@ export async function checkDomain(
 }
 
 /**
- * The result for the test environment, without DNS queries: every record is verified, except under
- * `.invalid`, where every record is missing, so that failures can be tested.
+ * Returns the result for the test environment, without DNS queries. Every record is verified, except under
+ * `.invalid`: there every record is missing, so that clients can test failures.
  */
 export function checkTestDomain(expected: readonly ExpectedRecord[], name: string): DomainCheck {
   const missing = name === 'invalid' || name.endsWith('.invalid');
@@ -103,14 +106,16 @@ function isPublished(records: readonly CheckedRecord[], type: keyof PublishedKey
   return key.status === 'verified';
 }
 
-/** Whether the record of the next RSA key is there, so that the next keys can sign. */
+/** Returns whether DNS has the record of the next RSA key, so that the next keys can sign. */
 export function isNextPublished({ records }: DomainCheck): boolean {
   return records.some(
     ({ key, value, status }) => key === 'next' && value.includes('k=rsa;') && status === 'verified',
   );
 }
 
-/** The same check after the next keys have taken the place of the present ones, which are the previous ones then. */
+/**
+ * Returns the same check after a switch: the next keys are current, and the current keys are the previous ones.
+ */
 export function withNextKeys({ records, advice }: DomainCheck): DomainCheck {
   const isDkim = ({ record }: CheckedRecord): boolean => record === 'DKIM';
   const next = records
@@ -185,7 +190,7 @@ async function judged<T>(
   return { ...expected, found: [], status: 'missing', problem: await rules.absent() };
 }
 
-/** Texts from DNS are stored and printed, so NUL (PostgreSQL) and ESC (terminals) are replaced. */
+/** PostgreSQL refuses NUL and terminals obey ESC, so control characters of DNS texts are replaced. */
 function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '\uFFFD');
 }
@@ -203,13 +208,13 @@ function freshLookups(resolver: Lookups): Lookups {
 
 export type DomainState = {
   status: DomainStatus;
-  /** When it last became verified; null: never. */
+  /** When it last became verified; null when it never did. */
   verifiedAt: Date | null;
-  /** Since when a required record of a domain that was verified is missing; null: none is. */
+  /** When a check first missed a required record of a domain that was verified; null when none is missing. */
   failingSince: Date | null;
 };
 
-/** `unknown`: DNS did not answer. */
+/** `unknown` when DNS did not answer. */
 type RequiredRecords = 'verified' | 'unverified' | 'unknown';
 
 type DomainChange = DomainState & {
@@ -218,7 +223,7 @@ type DomainChange = DomainState & {
 
 type Look = {
   now: Date;
-  /** It began after the previous one was stored: of two at the same time only one counts. */
+  /** This check began after the previous one was stored. Of two checks at the same time, only one counts. */
   isLater: boolean;
 };
 
@@ -237,7 +242,7 @@ export function nextDomainState(
     return { ...previous, status: 'verified', failingSince: null, event };
   }
   if (status === 'not_started') return { ...previous, status: 'pending', event: null };
-  // Without an answer from DNS the 72 hours neither start nor end.
+  // Without an answer from DNS, the 72 hours neither start nor end.
   if (!isSending || required === 'unknown') return { ...previous, event: null };
   const { failingSince } = previous;
   if (failingSince === null) return { ...previous, failingSince: now, event: null };
@@ -248,12 +253,12 @@ export function nextDomainState(
   return { ...previous, status: 'degraded', event: 'domain.degraded' };
 }
 
-/** Which keys sign: those that a receiver finds. */
+/** The keys that sign, which are the keys that receivers find. */
 type SigningKeys = Pick<StoredDomain, 'rsaPublished' | 'ed25519Verified'>;
 
 /**
- * A missing RSA record counts from the second check on, as for the status: most receivers verify RSA only. Without an
- * answer from DNS nothing changes.
+ * Most receivers verify only RSA, so the RSA key signs until a second check misses its record. Nothing changes
+ * when DNS does not answer.
  */
 export function nextSigningKeys(
   previous: SigningKeys,

@@ -1,6 +1,7 @@
 /**
- * Which hosts of this installation a published SPF record authorises, directly or through `include:`, `redirect=`, `a`,
- * `mx` and `exists` (spf.ts). Ends within EVALUATION_MAX_MS, and asks DNS for each name once.
+ * Determines which hosts of this installation a published SPF record authorises, directly or through
+ * `include:`, `redirect=`, `a`, `mx` and `exists` (`spf.ts`). Ends within EVALUATION_MAX_MS and asks DNS for
+ * each name once.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { DnsAnswer } from '../../net/dns/resolver.ts';
@@ -8,13 +9,13 @@ import type { Places } from '../dns/records.ts';
 import { checkHost, type SpfClient, type SpfLookups, type SpfResult } from './spf.ts';
 
 export type SpfCoverage = {
-  /** Of the mechanisms of our record, such as `ip4:192.0.2.7` or `a:mail.example.org`, those that pass. */
+  /** Returns whether the record passes a mechanism of ours, such as `ip4:192.0.2.7` or `a:mail.example.org`. */
   passes: (mechanism: string) => boolean;
-  /** Why a receiver, or DNS, gave no result for one of the others. */
+  /** Why a receiver or DNS gave no result for a mechanism that does not pass; null when there was a result. */
   error: Extract<SpfResult, { why: string }> | null;
 };
 
-/** RFC 7208 §4.6.4 asks receivers to give it at least 20 s; a check of a domain ends within 30 s. */
+/** Milliseconds. RFC 7208 §4.6.4 gives receivers at least 20 s. The check of a domain ends within 30 s. */
 const EVALUATION_MAX_MS = 15_000;
 
 export async function spfCoverage(
@@ -44,22 +45,22 @@ export async function spfCoverage(
 type Found = Parameters<typeof spfCoverage>[1];
 
 /**
- * A host name of one label is a mistake in a record (RFC 7208 §7.1), and yet what our record has while
- * LETTERHAUS_HOSTNAME is not a full name. The advice about that name says what it means (domains/dns/advice.ts).
+ * Finds host names of one label. Receivers treat them as a mistake (RFC 7208 §7.1), but our record has one
+ * while LETTERHAUS_HOSTNAME is not a full name. `dns/advice.ts` warns about that name.
  */
 function shortNames(mechanisms: readonly string[]): ReadonlyMap<string, string> {
   const short = mechanisms.filter((mechanism) => /^a:[^.]+$/.test(mechanism));
   return new Map(short.map((mechanism) => [mechanism.toLowerCase(), mechanism]));
 }
 
-/** The record without these terms; those that it has before `all` are added to `passing`. */
+/** Removes these terms from the record, and adds those that come before `all` to `passing`. */
 function without(short: ReadonlyMap<string, string>, text: string, passing: Set<string>): string {
   const kept: string[] = [];
   let isReached = true;
-  for (const written of text.split(' ')) {
-    const term = written.toLowerCase().replace(/^\+/, '');
+  for (const rawTerm of text.split(' ')) {
+    const term = rawTerm.toLowerCase().replace(/^\+/, '');
     const named = short.get(term);
-    if (named === undefined) kept.push(written);
+    if (named === undefined) kept.push(rawTerm);
     else if (isReached) passing.add(named);
     if (/^[?~-]?all$/.test(term)) isReached = false;
   }
@@ -67,8 +68,8 @@ function without(short: ReadonlyMap<string, string>, text: string, passing: Set<
 }
 
 /**
- * A host that is named passes by its name, or if each of its addresses does. A receiver knows only the address, so that a
- * mistake behind the term that names it is none.
+ * Evaluates one mechanism. A host with a name passes by its name, or if each of its addresses passes. A
+ * receiver knows only the address, so mistakes behind the matching term do not count.
  */
 async function resultFor(mechanism: string, found: Found): Promise<SpfResult> {
   const { places, lookups } = found;
@@ -92,8 +93,8 @@ async function resultFor(mechanism: string, found: Found): Promise<SpfResult> {
 }
 
 /**
- * Each name is looked up once, and nothing after the time is up. Before each answer, also a known one, other work gets its
- * turn, and so does the timer: the owner of a domain decides how long the records are.
+ * Looks up each name once, and nothing after the deadline. Yields before each answer, even a known one: the
+ * owner of a domain chooses how long the records are, and they must not block other work or the timer.
  */
 function boundLookups(lookups: SpfLookups, signal: AbortSignal): SpfLookups {
   const late = new Promise<DnsAnswer<never>>((resolve) => {

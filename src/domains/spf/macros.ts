@@ -1,4 +1,4 @@
-/** The macros of SPF records (RFC 7208 §7): `%{ir}.%{v}._spf.%{d2}`. */
+/** The macros of SPF records (RFC 7208 §7), such as `%{ir}.%{v}._spf.%{d2}`. */
 import { isIPv6 } from 'node:net';
 import { reverseName } from '../../net/dns/resolver.ts';
 
@@ -6,16 +6,15 @@ type MacroContext = {
   ip: string;
   helo: string;
   domain: string;
-  /** Of the return path. */
   sender: string;
 };
 
-/** The local part differs in each message; a record that depends on it cannot be checked beforehand. */
+/** The local part differs in each message. A record that depends on it cannot be checked beforehand. */
 const LOCAL_PART = 'postmaster';
 const NAME_LENGTH_MAX = 253;
 const MACRO = /%(?:\{([slodiphv])([1-9]\d{0,2})?(r?)([.+,/_=-]*)\}|([%_-]))/gi;
 const LITERALS: Readonly<Record<string, string>> = { '%': '%', _: ' ', '-': '%20' };
-/** Far more than a name has, even with macros. */
+/** Characters. A name has far fewer, even with macros. */
 const SPEC_LENGTH_MAX = 500;
 const MACRO_AT_END = /%(?:\{[^{}]*\}|[%_-])$/;
 const TOP_LABEL = /\.([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)\.?$/i;
@@ -24,7 +23,7 @@ export function isMacroString(text: string): boolean {
   return /^[!-~]*$/.test(text) && !text.replace(MACRO, '').includes('%');
 }
 
-/** §7.1: whether the text is a domain name that ends in a macro or in a label that is no number. */
+/** §7.1: returns whether the text is a domain name that ends in a macro or in a label that is not a number. */
 export function isDomainSpec(text: string): boolean {
   if (text.length > SPEC_LENGTH_MAX || !isMacroString(text)) return false;
   const [, label = ''] = TOP_LABEL.exec(text) ?? [];
@@ -32,8 +31,8 @@ export function isDomainSpec(text: string): boolean {
 }
 
 /**
- * The domain name, which need not exist. A name that is too long loses labels on the left.
- * @param spec for which isDomainSpec is true
+ * Returns the domain name, which need not exist. A name that is too long loses labels on the left.
+ * @param spec text that passed isDomainSpec
  */
 export function expandMacros(spec: string, context: MacroContext): string {
   let name = '';
@@ -48,7 +47,7 @@ export function expandMacros(spec: string, context: MacroContext): string {
   return withinLength(name + spec.slice(end));
 }
 
-/** §7.3: the value, split, reversed and cut as the macro says; with a capital letter escaped for a URL. */
+/** §7.3: splits, reverses and cuts the value as the macro says. A capital letter escapes it for a URL. */
 function expanded(
   [, , digits, reverse, delimiters]: RegExpExecArray,
   letter: string,
@@ -75,7 +74,7 @@ function valueOf(letter: string, { ip, helo, domain, sender }: MacroContext): st
       return isIPv6(ip) ? 'ip6' : 'in-addr';
     case 'h':
       return helo;
-    // §7.3: "unknown" is what a receiver uses that does not look up names.
+    // §7.3: receivers that do not look up names use "unknown".
     case 'p':
       return 'unknown';
     default:
@@ -83,7 +82,7 @@ function valueOf(letter: string, { ip, helo, domain, sender }: MacroContext): st
   }
 }
 
-/** `2.0.0.1.…`, one digit a label. */
+/** Returns one label for each digit: `2.0.0.1.…`. */
 function nibbles(ip: string): string {
   return reverseName(ip).replace('.ip6.arpa', '').split('.').toReversed().join('.');
 }

@@ -1,6 +1,6 @@
 /**
- * The syntax of SPF records (RFC 7208 §4.5, §4.6, §12). A record with one mistake is an error for receivers, wherever in the
- * record it is.
+ * Parses SPF records (RFC 7208 §4.5, §4.6, §12). Receivers treat a mistake anywhere in a record as an error of
+ * the whole record.
  */
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import { isDomainSpec, isMacroString } from './macros.ts';
@@ -11,9 +11,9 @@ type Mechanism = (typeof MECHANISMS)[number];
 export type Term = {
   qualifier: '+' | '-' | '~' | '?';
   name: Mechanism;
-  /** The domain, with its macros, or the address; '': the domain of the record. */
+  /** Domain with its macros, or address; '' means the domain of the record. */
   spec: string;
-  /** Leading bits that have to be equal. */
+  /** Length of the prefix that must be equal, in bits. */
   bits4: number;
   bits6: number;
 };
@@ -26,33 +26,33 @@ export function isSpf(text: string): boolean {
   return /^v=spf1(?: |$)/i.test(text);
 }
 
-/** RFC 7208 §3.4 asks for 512 octets, of all TXT records at the name. */
+/** Limit in characters. RFC 7208 §3.4 recommends 512 octets for all TXT records at the name. */
 const RECORD_LENGTH_MAX = 10_000;
 const TERM = /^([+?~-]?)([a-z][a-z0-9_.-]*)(?:([:=/])(.*))?$/i;
 
-/** @param text for which isSpf is true */
+/** @param text text that passed isSpf */
 export function parseSpf(text: string): SpfRecord | Problem {
   if (text.length > RECORD_LENGTH_MAX) return problem('more than 10,000 characters');
   const terms: Term[] = [];
   const modifiers = new Map<string, string>();
-  for (const written of text.split(' ').slice(1).filter(Boolean)) {
-    const [, qualifier = '', word = '', delimiter = '', rest = ''] = TERM.exec(written) ?? [];
+  for (const rawTerm of text.split(' ').slice(1).filter(Boolean)) {
+    const [, qualifier = '', word = '', delimiter = '', rest = ''] = TERM.exec(rawTerm) ?? [];
     const name = word.toLowerCase();
     if (delimiter === '=' && qualifier === '') {
       const isKnown = name === 'redirect' || name === 'exp';
       const isRight = isKnown ? !modifiers.has(name) && isDomainSpec(rest) : isMacroString(rest);
-      if (!isRight) return mistake(written);
+      if (!isRight) return mistake(rawTerm);
       modifiers.set(name, rest);
       continue;
     }
     const term = termOf(name, delimiter === '/' ? `/${rest}` : rest, delimiter === ':');
-    if (term === null || delimiter === '=') return mistake(written);
+    if (term === null || delimiter === '=') return mistake(rawTerm);
     terms.push({ ...term, qualifier: (qualifier || '+') as Term['qualifier'] });
   }
   return { terms, redirect: modifiers.get('redirect') ?? null };
 }
 
-/** The term without its qualifier; null: a mistake. */
+/** Returns the term without its qualifier, or null for a mistake. */
 function termOf(word: string, rest: string, hasSpec: boolean): Omit<Term, 'qualifier'> | null {
   const name = MECHANISMS.find((one) => one === word);
   if (name === undefined) return null;
@@ -86,7 +86,7 @@ function problem(text: string): Problem {
   return { problem: text };
 }
 
-/** Whether one of the networks that begin with these addresses holds the address. */
+/** Returns whether one of the networks that begin at these addresses contains the address. */
 export function holds(
   { bits4, bits6 }: Pick<Term, 'bits4' | 'bits6'>,
   networks: readonly string[],

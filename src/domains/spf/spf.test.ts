@@ -76,7 +76,7 @@ async function result(record: string, ip = '192.0.2.7'): Promise<string> {
   return 'why' in found ? `${found.result}: ${found.why}` : found.result;
 }
 
-/** Record → the result for 192.0.2.7, or its beginning. */
+/** Record → the result for 192.0.2.7, or the beginning of it. */
 const RESULTS: Record<string, Record<string, string>> = {
   'include and redirect are followed': {
     'v=spf1 include:us.test -all': 'pass',
@@ -151,7 +151,7 @@ const RESULTS: Record<string, Record<string, string>> = {
 };
 
 for (const [rule, records] of Object.entries(RESULTS)) {
-  test(`of an SPF record, ${rule}`, async () => {
+  test(`SPF: ${rule}`, async () => {
     for (const [record, expected] of Object.entries(records)) {
       const found = await result(record);
       assert.ok(found.startsWith(expected), `${record}: ${found}`);
@@ -208,7 +208,7 @@ test('one mistake anywhere in a record is an error, and nothing is looked up', a
   assert.equal(await result('v=spf1 ip4:192.0.2.7 exp=x.test unknown=y -all'), 'pass');
 });
 
-test('a host that is known by its name only is found in an a: of that name', async () => {
+test('a host known only by its name matches an a: with that name', async () => {
   const client = { name: 'mail.acme.test', ip: null, helo: 'mail.acme.test' };
   for (const [text, expected] of [
     ['v=spf1 a:mail.acme.test. -all', 'pass'],
@@ -221,7 +221,7 @@ test('a host that is known by its name only is found in an a: of that name', asy
   }
 });
 
-test('a record of a host without a full name is what we ask for, and holds until "all"', async () => {
+test('the record of a host without a full name may name it before "all"', async () => {
   const places = { returnPathHost: 'Build7', hosts: [{ name: 'Build7', sourceIps: [] }] };
   for (const [text, passes, error] of [
     ['v=spf1 a:build7 ~all', true, false],
@@ -236,7 +236,7 @@ test('a record of a host without a full name is what we ask for, and holds until
   }
 });
 
-test('a host that is known by its name passes by its addresses, whatever follows them', async () => {
+test('a host known by its name passes by its addresses, whatever terms follow', async () => {
   const places = { returnPathHost: 'mx.us.test', hosts: [{ name: 'mx.us.test', sourceIps: [] }] };
   for (const [text, passes] of [
     ['v=spf1 ip4:192.0.2.7 ip6:2001:db8::7 include:nobody.test -all', true],
@@ -251,7 +251,7 @@ test('a host that is known by its name passes by its addresses, whatever follows
   }
 });
 
-test('other work gets its turn while a record is followed for many hosts', async () => {
+test('evaluating a record for many hosts does not block other work', async () => {
   const sourceIps = Array.from({ length: 20 }, (_, at) => `203.0.113.${at}`);
   const places = { returnPathHost: 'mx.us.test', hosts: [{ name: 'mx.us.test', sourceIps }] };
   const texts = ['v=spf1 include:far.test -all'];

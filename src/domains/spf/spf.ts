@@ -1,9 +1,10 @@
 /**
- * Evaluates an SPF record as receivers do (RFC 7208 §4 to §7): may this host send for the domain? Follows `include:` and
- * `redirect=`, and looks up `a`, `mx`, `ptr` and `exists`, with the limits of a receiver: ten look-ups, two of them without
- * an answer, ten names of an MX. A host is found by its address, or by its name where a record has just that name.
+ * Evaluates an SPF record as receivers do (RFC 7208 §4 to §7): may this host send for the domain? It follows
+ * `include:` and `redirect=`, and looks up `a`, `mx`, `ptr` and `exists`. It has the limits of a receiver: ten
+ * look-ups, two of them without an answer, and ten names of an MX. A host matches by its address, or by its
+ * name where a record contains that name.
  *
- * Never throws. `temperror`: DNS gave no answer, so nothing is known.
+ * Never throws. `temperror` means that DNS gave no answer.
  */
 import { isIP, isIPv6 } from 'node:net';
 import type { Resolver } from '../../net/dns/resolver.ts';
@@ -12,12 +13,12 @@ import { holds, isSpf, parseSpf, type SpfRecord, type Term } from './record.ts';
 
 export type SpfResult = { result: 'pass' | 'fail' | 'softfail' | 'neutral' | 'none' } | SpfError;
 
-/** `why` is the rest of a sentence that begins with "because". */
+/** `why` ends a sentence that begins with "because". */
 type SpfError = { result: 'permerror' | 'temperror'; why: string };
 
 export type SpfLookups = Pick<Resolver, 'a' | 'aaaa' | 'mx' | 'ptr' | 'txt'>;
 
-/** Who sends: a host known by its address, or by its name, which an `a:` mechanism may have. */
+/** The sending host, known by its address or by its name. An `a:` mechanism may contain the name. */
 export type SpfClient = { helo: string } & (
   | { ip: string; name: null }
   | { ip: null; name: string }
@@ -31,13 +32,13 @@ const NAMES_MAX = 10;
 type Evaluation = {
   client: SpfClient;
   lookups: SpfLookups;
-  /** The domain of the return path. */
+  /** Domain of the return path. */
   sender: string;
   lookupCount: number;
   voidCount: number;
 };
 
-/** @param texts the TXT records at the domain, the strings of each joined */
+/** @param texts TXT records at the domain, each with its strings joined */
 export function checkHost(
   client: SpfClient,
   { domain, texts, lookups }: { domain: string; texts: readonly string[]; lookups: SpfLookups },
@@ -46,7 +47,7 @@ export function checkHost(
   return evaluateTexts(evaluation, texts, [domain.toLowerCase()]);
 }
 
-/** @param path the domain of the record and those that led to it, the last one first */
+/** @param path the domain of the record, then the domains that included it, the last one first */
 async function evaluateTexts(
   evaluation: Evaluation,
   texts: readonly string[],
@@ -68,7 +69,7 @@ async function evaluateTexts(
 
 const RESULTS = { '+': 'pass', '-': 'fail', '~': 'softfail', '?': 'neutral' } as const;
 
-/** §6.1: `all` matches always, so a redirect counts only in a record without it. */
+/** §6.1: `all` always matches, so `redirect=` counts only in a record without `all`. */
 async function redirected(
   evaluation: Evaluation,
   { redirect }: SpfRecord,
@@ -179,14 +180,17 @@ async function matchesMx(
   return false;
 }
 
-/** §4.6.4: look-ups without an answer, which attacks use. */
+/** §4.6.4 limits look-ups without an answer, because attacks use them. */
 function countVoid(evaluation: Evaluation): false | SpfError {
   evaluation.voidCount += 1;
   if (evaluation.voidCount <= VOIDS_MAX) return false;
   return permerror(`more than ${VOIDS_MAX} of the names in it do not exist`);
 }
 
-/** §5.5: a name of the address, which leads back to it, is the target or below it. Without an answer it is not. */
+/**
+ * §5.5: a name of the address is the target or below it, and resolves back to the address. No answer means
+ * false.
+ */
 async function isNamedBelow(target: string, ip: string, lookups: SpfLookups): Promise<boolean> {
   const answer = await lookups.ptr(ip);
   const names = answer.kind === 'records' ? answer.records.slice(0, NAMES_MAX) : [];
