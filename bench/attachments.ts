@@ -27,7 +27,7 @@ export async function measureAttachments(
   say: (line: string) => void,
 ): Promise<AttachmentFigures> {
   await using rig = await Rig.start({ workers: 1, mxPort: 9, only: 'api' });
-  // What the first requests allocate for good is no part of a request.
+  // The first requests allocate what stays allocated, so they are not measured.
   await acceptRound(rig, { count: WARM_UP, attachmentBytes: 0 });
   await delay(CALM_MS);
   const idle = worker(rig);

@@ -1,4 +1,4 @@
-/** What is pure in the benchmark: statistics of rounds, the tables, the command line. */
+/** The pure parts of the benchmark: statistics of rounds, tables, the command line. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { formatComparison, orderOf } from './compare.ts';

@@ -41,7 +41,7 @@ const SCREENS: readonly [label: string, shown: string][] = [
   ['Emails', 'Your order'],
 ];
 
-/** What is typed into the search, and what its first result shows. */
+/** Searches, each with a text that its first result shows. */
 const searches = (emails: number): [typed: string, shown: string][] => [
   ['status:bounced', 'bounced'],
   ['to:jo777@customers3.test', 'jo777@customers3.test'],

@@ -18,7 +18,7 @@ export type EndToEndCounts = Record<'small' | 'large' | 'postfixSmall' | 'postfi
 type Size = 'small' | 'large';
 type Kind = {
   what: string;
-  /** Of --only: the kind is measured for any of them. */
+  /** The rows that --only names: the kind is measured for any of them. */
   rows: readonly EndToEndRow[];
   size: Size;
   share: number;

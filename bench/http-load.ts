@@ -26,7 +26,7 @@ export type HttpLoad = {
   firstNumber: number;
   connections: number;
   htmlBytes: number;
-  /** Of an attachment to each email, before base64; default: none. */
+  /** Bytes of an attachment to each email, before base64; default: none. */
   attachmentBytes?: number;
   /** Domain of the sender; default: the one with one signature. */
   sender?: string;
@@ -46,7 +46,7 @@ export type HttpLoadResult = {
   latenciesMs: number[];
   /** When each 202 came; only with a pause. */
   answeredMs: number[];
-  /** Of this process while it was under load. */
+  /** CPU time and memory of this process while it was under load. */
   use: Use;
 };
 

@@ -8,7 +8,7 @@ export type Machine = {
   kernel: string;
   node: string;
   postgres: string;
-  /** Of the last minute before the first measurement; other load makes figures worse. */
+  /** Load average of the minute before the first measurement. Other load makes figures worse. */
   load: number;
 };
 

@@ -25,7 +25,7 @@ type Say = (line: string) => void;
 type Measured = { lines: Line[]; cpu?: CpuLine[] };
 type Context = { options: BenchOptions; counts: Counts; say: Say };
 
-/** Those of end-to-end.ts are one step, so that they alternate. */
+/** The rows of end-to-end.ts are one step, so that they alternate. */
 type Step = Exclude<Row, EndToEndRow> | 'end-to-end';
 
 /** How much is sent. A round takes about ten seconds, or about one with --quick. */
@@ -101,7 +101,7 @@ const STEPS: Record<Step, (context: Context) => Promise<Measured>> = {
 /** More and shorter rounds say more about a ratio than few long ones. */
 const COMPARED_SHARE = 0.25;
 
-/** What two versions are compared with. */
+/** Returns the options of a comparison of two versions. */
 export function comparisonOf(options: BenchOptions, commit: string): CompareOptions {
   const counts = options.quick ? QUICK : FULL;
   const share = options.quick ? 1 : COMPARED_SHARE;

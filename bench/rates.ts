@@ -47,7 +47,7 @@ export type Cpu = {
   processes: readonly ProcessCost[];
 };
 
-/** Of one process, or of several with one name, per message. */
+/** The cost of one message in one process, or in several processes with one name. */
 export type ProcessCost = { name: string; cpuUs: number; voluntary: number; involuntary: number };
 
 /** Full batches for two workers' group commits; with 64 an email costs a tenth more CPU. */

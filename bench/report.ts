@@ -11,7 +11,7 @@ export type Line = {
   wanted: string;
   /** One per round or sample. */
   values: readonly number[];
-  /** What stands in the middle column; default: the median. */
+  /** The figure of the middle column; default: the median. */
   share?: number;
   /** Postfix with OpenDKIM in the same rounds. */
   postfix?: readonly number[];

@@ -83,7 +83,7 @@ async function measure(at: Service): Promise<string> {
   return `${Math.round(COUNT / seconds)} bounces settled a second, ${each}`;
 }
 
-/** Of the worker so far: user and system, in clock ticks of 10 ms. */
+/** Returns the CPU time of the worker so far, user and system. /proc counts it in ticks of 10 ms. */
 async function cpuUs(at: Service): Promise<number> {
   const [pid] = await at.workerPids();
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];

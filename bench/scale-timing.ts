@@ -1,5 +1,5 @@
 /**
- * What the statements of one exercise cost, by statement: milliseconds from the query to its rows,
+ * The cost of the statements of one exercise, by statement: milliseconds from the query to its rows,
  * or pages of the database that were touched. Statements without a name count as the exercise.
  */
 import type { Database, Queryable } from '../src/database/database.ts';

@@ -22,7 +22,7 @@ export type SmtpLoad = {
   firstNumber: number;
   connections: number;
   htmlBytes: number;
-  /** Of the text part. */
+  /** Bytes of the text part. */
   textBytes: number;
   domains: readonly string[];
   /** With it over TLS from the first byte, logged in: submission. */

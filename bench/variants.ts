@@ -12,7 +12,7 @@ type Variant = {
   wanted: string;
   sink?: SinkOptions;
   domains?: readonly string[];
-  /** Of the usual number of emails. */
+  /** Share of the default number of emails. */
   share?: number;
 };
 

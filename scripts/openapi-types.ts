@@ -72,7 +72,7 @@ function modulePart(types: string, places: string, operations: readonly Place[])
 
 type Place = { path: string; method: string; operation: Operation };
 
-/** What only browsers call: sessions and what a member has alone. The command line calls the rest. */
+/** Paths that only browsers call: sessions, and the data of one member. The command line calls the rest. */
 const OF_BROWSERS = /^\/v1\/(session|views|invitations\/accept|emails\/\{id\}\/preview)\b/;
 
 function isForKeys({ path }: Place): boolean {
@@ -103,7 +103,7 @@ function describedBy({ description }: { description?: string }): Pick<Schema, 'd
   return description === undefined ? {} : { description };
 }
 
-/** That of the successful responses; of several media types, the JSON. */
+/** Returns the type of the successful responses. Of several media types, JSON counts. */
 function resultType(operation: Operation): string {
   const successes = Object.entries(operation.responses)
     .filter(([status]) => status.startsWith('2'))

@@ -35,7 +35,7 @@ const MAIL: [to: string, subject: string][] = [
   ['bounced@simulator.test', 'Reset your password'],
 ];
 
-/** What was sent in the hours of eight days, more by day than by night. */
+/** Stores the mail of eight days by hour, more by day than by night. */
 const HISTORY = `
 insert into stats (project_id, environment, granularity, dimension, period, value, emails, recipients,
                    sent, delivered, deferred, bounced, failed, suppressed, canceled, complained, opened,

@@ -102,7 +102,7 @@ function choose({ changed, only, files }: Request): Step[] | string {
   return chosen.steps;
 }
 
-/** What runs is in process groups of its own: a Ctrl-C has to be carried there. */
+/** Passes a Ctrl-C on to the test files, which run in process groups of their own. */
 function endWithWhatRuns(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.once(signal, () => {

@@ -5,12 +5,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 
-/** What /proc counts CPU time in; 100 on every Linux that Node runs on. */
+/** The unit of CPU time in /proc; 100 on every Linux that Node runs on. */
 const TICKS_PER_SECOND = 100;
 
 type ProcessInfo = { pid: number; parent: number; cpuMs: number; command: readonly string[] };
 
-/** What a process has used so far, with all of its threads. */
+/** The use of a process so far, with all of its threads. */
 export type Use = {
   cpuMs: number;
   /** Context switches because it waited for something. */
@@ -24,7 +24,7 @@ export type ProcessUse = Use & { pid: number; part: string; name: string };
 /** Milliseconds of CPU so far, by part of the system under test. */
 export type CpuByPart = Record<string, number>;
 
-/** Whose CPU is whose: all descendants of `roots[part]`, or as `partOf` tells. */
+/** The root process of each part: its descendants count for the part, unless `partOf` says otherwise. */
 export type Roots = Record<string, number>;
 
 /** Sums of `usesOf` by part. */
@@ -62,7 +62,7 @@ export function usesOf(roots: Roots): ProcessUse[] | null {
   return uses;
 }
 
-/** What the table calls a process: `worker`, `postgres: walwriter`; all backends have one name. */
+/** Returns the name of a process in the table: `worker`, `postgres: walwriter`. All backends have one name. */
 export function nameOf(command: readonly string[], part: string): string {
   const [program = ''] = command;
   if (part === 'postgres') {

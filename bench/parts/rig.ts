@@ -61,7 +61,7 @@ export class Rig implements AsyncDisposable {
     this.#key = key;
   }
 
-  /** Of the supervisor. */
+  /** The pid of the supervisor. */
   get pid(): number {
     return this.service.readyLine.pid;
   }

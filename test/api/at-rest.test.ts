@@ -1,4 +1,4 @@
-/** What a copy of the database discloses without the secret key. */
+/** A copy of the database discloses no secret without the secret key. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { startService } from '../support/service.ts';

@@ -9,7 +9,7 @@ import type { Answer } from '../support/api-client.ts';
 import { sharedService } from '../support/shared-service.ts';
 import { waitFor } from '../support/wait.ts';
 
-/** What the web server has, by path; a test changes it. */
+/** The files of the web server, by path. Tests change them. */
 const files = new Map<string, Buffer>([['/terms.pdf', Buffer.from('%PDF-1.7 terms')]]);
 const asked: string[] = [];
 /** Requests that are not answered. */

@@ -1,4 +1,4 @@
-/** The commands of docs/upgrading.md work as pasted, one after the other, with a next version that asks for a backup. */
+/** The commands of docs/upgrading.md work as pasted, in their order, with a next version that asks for a backup. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -21,7 +21,7 @@ after(async () => {
   await dns[Symbol.asyncDispose]();
 });
 const live = await service.liveKey();
-// What is sent live may wait: no address becomes suppressed because its domain does not exist.
+// Live mail waits: a domain that cannot be looked up suppresses no address.
 dns.setFailure('simulator.test', 'servfail');
 
 type Body = Answer['body'];
@@ -283,7 +283,7 @@ test('RSA, the return path and its SPF record are required, Ed25519 is not', asy
   }
 });
 
-/** What a user did wrong, and what is said about the record. */
+/** Mistakes in DNS records, each with the advice about the record. */
 const MISTAKES: [string, (domain: Body) => DomainRecord, string, RegExp][] = [
   [
     'the DNS panel appended the zone name',

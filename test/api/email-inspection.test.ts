@@ -1,4 +1,4 @@
-/** What is in one email: its header and attachments, advice about it, and what webhooks were sent about it. */
+/** The inspection of one email: header, attachments, advice, and the webhooks that were sent about it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assertFailure, UNKNOWN_ID } from '../support/api.ts';

@@ -285,7 +285,7 @@ test('503: while the database is unreachable, with recovery afterwards', async (
     await waitFor(isUnready, { what: 'the service to say that it is not ready' }),
   ];
   for (const answer of refused) {
-    // What /readyz adds: test/journey/readiness.test.ts.
+    // test/journey/readiness.test.ts has the members that /readyz adds.
     const { status: _status, reasons: _reasons, ...body } = answer.body;
     assertFailure({ ...answer, body }, 503, 'service_unavailable');
     assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);

@@ -189,7 +189,7 @@ test('accepted texts are returned unchanged', async () => {
       { maxKeys: 5 },
     ),
   });
-  // What was generated before may have changed the first project: suppressed the recipient, say.
+  // Earlier requests may have changed the first project, for example suppressed the recipient.
   const project = await service.otherProject();
   await project.addTestDomain('acme.test');
   const { seed, values } = samplesOf(good, 300);

@@ -149,7 +149,7 @@ test('500 clients that do not read responses cost little memory and do not block
   }
 });
 
-/** Of a process, as the system counts it. */
+/** Returns the resident memory of a process, by /proc. */
 async function residentMb(pid = 0): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;

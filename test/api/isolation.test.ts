@@ -53,7 +53,7 @@ async function makeResources(): Promise<Record<string, Record<string, string>>> 
   };
 }
 
-/** What a request needs to come as far as its id. */
+/** Bodies that are valid, so that the id decides about the request. */
 const BODIES: Record<string, object> = {
   'PATCH /v1/emails/{id}': { scheduled_at: '2026-01-01T00:00:00Z' },
   'PATCH /v1/templates/{id}': { subject: 'changed' },

@@ -28,7 +28,7 @@ const newWindow = () => service.clock.advance({ seconds: 61 });
 
 type StatedLimit = { limit: number; remaining: number; reset: number };
 
-/** What the headers say, the two families alike. */
+/** Returns the limit in the headers. Both families of headers must agree. */
 function limitIn({ headers }: Answer): StatedLimit {
   const read = (name: string) => headers.get(name) ?? '';
   for (const name of ['limit', 'remaining', 'reset']) {

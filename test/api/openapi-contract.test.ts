@@ -144,7 +144,7 @@ const asTexts = (values: Record<string, unknown>): Record<string, string> =>
 /** Nothing, `.` and `..` would make a path of another operation (RFC 3986 §5.2.4). */
 const segment = (text: string) => (/^\.{0,2}$/.test(text) ? '-' : encodeURIComponent(text));
 
-/** What fetch lets through as the value of a header. */
+/** Drops characters that fetch refuses in the value of a header. */
 const printable = (text: string) => text.replace(/[^!-~]/g, '') || 'x';
 
 /** Operations that did what was asked at least once. */

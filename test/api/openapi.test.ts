@@ -161,7 +161,7 @@ test('examples of bodies are accepted', async () => {
   }
 });
 
-/** What has been asked so far: `listEmails 200`. */
+/** Operations and statuses that were seen so far: `listEmails 200`. */
 const seen = new Set<string>();
 
 /** Asks, and holds the answer to what the document says about it. */

@@ -1,4 +1,4 @@
-/** What an operator sees of the installation: by key, by command line, and nobody else. */
+/** Operators see the installation by key and by command line; nobody else does. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { NewCondition } from '../../src/core/operator-events.ts';

@@ -1,4 +1,4 @@
-/** What holds for every request, and in which order it is checked. */
+/** The checks that every request passes, in their order. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';

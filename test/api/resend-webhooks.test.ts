@@ -12,7 +12,7 @@ const service = await sharedService();
 const resend = resendClient(service);
 const EMAIL = { from: 'Acme <hello@acme.test>', subject: 'Hello', text: 'Hello' };
 
-/** What the receiver of an application does with a request. */
+/** Verifies a request as the receiver of an application does. */
 function verify({ body, headers }: Received, webhookSecret: string) {
   const [id, timestamp, signature] = ['id', 'timestamp', 'signature'].map(
     (name) => headers[`svix-${name}`]!,

@@ -1,4 +1,4 @@
-/** What operators ask a running service: whether it lives, whether it can work, what it has done. */
+/** The questions of operators to a running service: liveness, readiness, metrics. */
 import { after, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { rawText } from '../support/api.ts';

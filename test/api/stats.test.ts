@@ -18,7 +18,7 @@ async function stats(query = '', key = service.testKey): Promise<Body> {
   return answer.body;
 }
 
-/** What is not zero, without the times. */
+/** Returns the counts that are not zero, without the times. */
 function counted({ time_to_delivery: _time, histogram: _histogram, ...row }: Body): Body {
   return Object.fromEntries(
     Object.entries(row).filter(([, value]) => value !== 0 && value !== null),

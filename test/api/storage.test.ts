@@ -33,7 +33,7 @@ async function neighbour(): Promise<string> {
 
 const other = await neighbour();
 
-/** Of 20 MB once it is composed. */
+/** An attachment that makes a message of 20 MB. */
 const CONTENT = Buffer.alloc(14 * MB, 'x').toString('base64');
 const inDays = (days: number): string => new Date(Date.now() + days * 24 * 3_600_000).toISOString();
 

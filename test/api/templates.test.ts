@@ -33,7 +33,7 @@ async function publish(id: string, body: object = {}): Promise<Body> {
   return answer.body;
 }
 
-/** What it renders to, or the failure. */
+/** Previews a template. @returns the rendered email, or the failure */
 const preview = (id: string, variables: object, body: object = {}) =>
   post(`/v1/templates/${id}/preview`, { variables, ...body });
 

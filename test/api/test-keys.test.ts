@@ -18,7 +18,7 @@ type Body = Answer['body'];
 const post = (to: string, change: object = {}) =>
   service.request('POST', '/v1/emails', { body: { ...EMAIL, to, ...change } });
 
-/** What happened to an email, as `type` of each event after the first. */
+/** Returns the `type` of each event of an email after the first. */
 async function eventsOf(id: string): Promise<string[]> {
   const { body } = await service.request('GET', `/v1/emails/${id}/events`);
   const [first, ...rest] = body.data.map(({ type }: Body) => type as string);

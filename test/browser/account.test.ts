@@ -1,5 +1,5 @@
 /**
- * What a member finds beside mail in the dashboard: the own account, projects and the API log. One service and browser for all tests, in their
+ * The pages of a member beside mail: account, projects, API log. One service and browser for all tests, in their
  * order.
  */
 import assert from 'node:assert/strict';

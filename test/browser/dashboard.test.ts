@@ -35,7 +35,7 @@ const HOME = `${service.url}/dashboard/`;
 const rowOf = (page: Page, text: string) =>
   page.getByRole('list', { name: 'Emails' }).getByRole('link').filter({ hasText: text });
 
-/** Of the owner, whom the first test creates; and where that leads to. */
+/** The cookies of the owner, whom the first test creates. */
 let cookies: Cookie[] = [];
 let screens = '';
 
@@ -271,7 +271,7 @@ test('screens are accessible and fit a phone, light and dark', async () => {
 const WRITING =
   /^(Add|Cancel|Check now|Create|Export|Import|Invite|Remove|Reschedule|Revoke|Role|Send|Share|Copy as curl)/;
 
-/** Of the buttons that change something, or hand something out, these only. */
+/** Asserts that these buttons, and no others, change or reveal something. */
 async function assertOffered(page: Page, names: string[]): Promise<void> {
   const buttons = page.getByRole('main').getByRole('button', { name: WRITING });
   await eventually(async () => assert.deepEqual(await buttons.allTextContents(), names));
@@ -346,7 +346,7 @@ test('a domain is added, and says which records are missing until they are found
   const { page } = open;
   await page.goto(`${screens}/domains`);
   await page.getByRole('button', { name: 'Add a domain' }).click();
-  // Of the test environment, the one whose records are never found.
+  // In the test environment the records of this domain are never found.
   await page.getByLabel('Domain', { exact: true }).fill('shop.invalid');
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByRole('heading', { name: 'shop.invalid' }).waitFor();
@@ -422,7 +422,7 @@ test('who has a second factor is asked for a code once the password was right', 
   await owner.request('DELETE', '/v1/session/totp', { body: { password } });
 });
 
-/** What the browser loads until the list of emails is there. */
+/** Returns the files that the browser loads until the list of emails is there. */
 async function assetsOfFirstScreen(): Promise<string[]> {
   await using open = await takePage(browser, service, { cookies });
   await open.page.goto(HOME);

@@ -102,7 +102,10 @@ async function newProject(name: string, index: number): Promise<void> {
   else await asOwner(service.address(), (db) => createProject(db, organization, name));
 }
 
-/** What members name. @returns ids of a template and of a webhook that was answered with payloads */
+/**
+ * Puts payloads into every name that members choose.
+ * @returns ids of a template and of a webhook that was answered with payloads
+ */
 async function nameAll(): Promise<{ template: string; webhook: string }> {
   const html = `{% raw %}${TEXTS.join('\n')}{% endraw %}`;
   for (const [index, text] of TEXTS.entries()) {
@@ -329,7 +332,7 @@ test('no preview of an email runs anything, or asks another server', async () =>
 });
 
 test('no preview of a template runs anything, or asks another server', async () => {
-  // What leaves something open takes in what follows, so each of these is alone.
+  // An unclosed element swallows the rest of the page, so each of these has a page of its own.
   const open = TEXTS.filter((text) => /^(<plaintext>|<textarea>|<!--|<frameset.*)$/.test(text));
   const closed = TEXTS.filter((text) => !open.includes(text) && !text.includes('{%'));
   await using opened = await openDashboard();
@@ -348,7 +351,7 @@ test('no preview of a template runs anything, or asks another server', async () 
   assert.deepEqual(strangers, []);
 });
 
-/** What browsers may connect for before, or without, asking a page's policy. X: the address. */
+/** Markup that may open a connection before a browser applies the page's policy. X: the address. */
 const CONNECTING = [
   '<iframe src="X"></iframe>',
   '<IFRAME/src="X"></IFRAME>',

@@ -1,4 +1,4 @@
-/** What a client may take for an outage, and what it may not. */
+/** Tells answers of an outage from answers that no client may get. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isAway, isCrowdedOut } from './answers.ts';

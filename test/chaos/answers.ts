@@ -1,4 +1,4 @@
-/** What the clients of a run ask a node, and what they read in its answers. */
+/** The requests of a run's clients to a node, and their reading of its answers. */
 
 export type Answer = { status: number; text: string };
 
@@ -59,7 +59,7 @@ export function leavesOpen({ text }: Answer): boolean {
   return text.includes('may have been');
 }
 
-/** Of the emails that were accepted, or of the items of a list. */
+/** Returns the ids of accepted emails, or of the items of a list. */
 export function idsIn(text: string): string[] {
   const body = parsed(text);
   if (body?.id !== undefined) return [body.id];

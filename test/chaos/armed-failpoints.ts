@@ -1,5 +1,5 @@
 /**
- * Which failpoints were hit, and what a process that starts is armed with: first its node's share of the
+ * Records the failpoints that were hit, and arms each process that starts: first with its node's share of the
  * list, later whatever is left, in a long run others besides.
  */
 import { type Failpoint, SUPERVISOR_FAILPOINTS } from '../../src/lib/failpoint.ts';
@@ -69,7 +69,7 @@ export class FailpointPlan {
     const own = isSweeping ? this.#points : this.#lists[this.#names.indexOf(node)]!;
     const left = own.filter(({ name, action }) => this.unhit.has(titleOf(name, action)));
     const open = isSweeping ? this.#random.shuffled(left) : left;
-    // What comes first may be what is not reached: the next time another comes first.
+    // A process may not reach the first of them, so the next one begins with another.
     const turn = open.length === 0 ? 0 : starts % open.length;
     const forWorkers = [...open.slice(turn), ...open.slice(0, turn)];
     if (this.#isLong) forWorkers.push(...anyPoints(this.#random, MORE));

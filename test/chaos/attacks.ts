@@ -90,7 +90,7 @@ export const ATTACKS: readonly Attack[] = [
   },
   {
     what: 'previews that turn long lists into text',
-    // What takes too long is refused.
+    // A pattern that takes too long is refused.
     allowed: [422],
     answers: 8,
     next: ({ keys }) => ({ kind: 'request', request: listPreview(), key: keys.test }),
@@ -194,7 +194,7 @@ function largeContent(): string {
   return Buffer.alloc(LARGE_BYTES, 'x').toString('base64');
 }
 
-/** What must be refused: with keys of the attacker, with the weakest of them, and with none. */
+/** Returns a request that must be refused: with a key of the attacker, with the weakest key, or with none. */
 function forbidden({ keys, random, victim }: Turn): Omit<Ask, 'kind'> {
   const { live, weakest } = keys;
   const email = `/v1/emails/${victim.emailId}`;

@@ -66,7 +66,7 @@ const DROPS: ServerFaults = Object.fromEntries(
 
 const OK = '250 2.0.0 Taken';
 
-/** What comes after the dot; each is also the best of two servers of a domain (domains.ts). */
+/** Faults after the final dot. Each is also the better one of two servers of a domain (domains.ts). */
 export const AFTER_DOT: ServerFaults = {
   'kept and never answered': { behaviour: { phases: { data: { keep: true } } } },
   'kept and reset': { behaviour: { phases: { data: { keep: true, drop: 'rst' } } } },

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import type { Env } from '../support/letterhaus.ts';
 
 export type Clocks = Disposable & {
-  /** What a node is to be started with. */
+  /** Returns the environment that a node is started with. */
   envOf(node: string): Env;
   /** Moves the wall clock of a node, away from the true time by so much. */
   set(node: string, offsetMs: number): void;

@@ -1,5 +1,5 @@
 /**
- * What the database does to its clients while it is there: locks that last, transactions that it breaks
+ * Faults of a database that is reachable: locks that last, transactions that it breaks
  * off, no connection left. None of it may make a duplicate: nothing is written down as a disturbance.
  */
 import { setTimeout as delay } from 'node:timers/promises';

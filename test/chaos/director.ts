@@ -32,7 +32,7 @@ export class Director {
   readonly load: Load;
   readonly attacker: Attacker;
   readonly context: FaultContext;
-  /** What the readers of the event stream got until the queue had drained. */
+  /** The events that each reader of the stream got until the queue had drained. */
   streams: readonly ReadStream[] = [];
   readonly #readers: StreamReaders;
   readonly #options: ChaosOptions;
@@ -226,7 +226,7 @@ export class Director {
     await this.#readers.stop();
   }
 
-  /** What a node remembers of a server that was slow for a moment would last for minutes. */
+  /** Restarts all nodes, because a node slows down for minutes towards a server that was slow for a moment. */
   async restartAll(): Promise<void> {
     const [a, ...others] = this.#stage.nodes;
     await this.#restart(a);

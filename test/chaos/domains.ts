@@ -30,7 +30,7 @@ export type Zone = {
   address: string;
 };
 
-/** Of the black hole. */
+/** The address of the black hole, which answers no packet. */
 export const SILENT_ADDRESS = '127.0.4.1';
 /** TCP goes to no multicast address: the system says ENETUNREACH, and nothing leaves the machine. */
 const UNREACHABLE_ADDRESS = '224.0.0.1';

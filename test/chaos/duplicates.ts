@@ -1,5 +1,5 @@
 /**
- * Which copies of a message had to be, which may be, and which must not: one per delivered
+ * Counts the copies that a message must have, may have and must not have: one per delivered
  * recipient; one per attempt that is recorded as in doubt; and one wherever its node was disturbed
  * before the next copy was made, because then its answer may never have been written down.
  */
@@ -9,7 +9,7 @@ import type { Copy, Disturbance, Evidence, Finding } from './ledger-types.ts';
 export type DuplicateCount = {
   /** Copies beyond the one of a delivered recipient. */
   extra: number;
-  /** Of these: explained by attempts recorded as in doubt, and by disturbances. */
+  /** Duplicates that are explained by attempts recorded as in doubt, and by disturbances. */
   inDoubt: number;
   atDisturbances: number;
 };

@@ -1,4 +1,4 @@
-/** What the load sends: the nth request, drawn by the seed: an email, or a batch of some. */
+/** Draws the nth request of the load by the seed: an email, or a batch. */
 import type { RandomSource } from './random.ts';
 import { hostileEndsOf } from './hostile-domains.ts';
 import {
@@ -46,7 +46,7 @@ const LARGE = '<p>A long email.</p>\n'.repeat(5_000);
 /** More than what the sockets between two processes hold. */
 const HUGE = '<p>A very long email.</p>\n'.repeat(120_000);
 
-/** Of the template in both environments (stage.ts), which makes the same subject as the others have. */
+/** The template in both environments (stage.ts). Its subject has the form of all others. */
 export const TEMPLATE = {
   name: 'Chaos',
   alias: 'chaos',
@@ -122,7 +122,7 @@ function drawEmail(
   };
 }
 
-/** Of every email, however it was made. */
+/** Returns the subject of an email, whichever way it was made. */
 export function subjectOf(index: number): string {
   return `Email ${index}`;
 }
@@ -152,7 +152,7 @@ function testAddress(index: number, random: RandomSource): string {
 
 function liveAddresses(index: number, random: RandomSource): string[] {
   const first = liveAddress(`${index}-0`, random);
-  // What is asked for an email is asked for all of its recipients.
+  // Options hold for all recipients of an email.
   if (isAlone(first)) return [first];
   const count = random.chance(0.15) ? random.between(2, 4) : 1;
   const others = Array.from({ length: count - 1 }, (_, n) =>

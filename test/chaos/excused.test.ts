@@ -1,4 +1,4 @@
-/** What a fail-over that loses commits excuses, and what it does not. */
+/** A fail-over that loses commits excuses their loss, and nothing else. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compare } from './ledger.ts';

@@ -1,5 +1,5 @@
 /**
- * What a database that lost the commits of some seconds (lossy-failover.ts) excuses. Pure: takes from the
+ * Excuses what a database caused that lost the commits of some seconds (lossy-failover.ts). Pure: takes from the
  * evidence what may be missing or repeated because of it, and leaves the rest to the strict rules.
  *
  * An email may be gone if its first 202 was requested or answered within these seconds, and with it its
@@ -32,7 +32,7 @@ export type Rewound = {
 
 /** From a final dot to the commit of its outcome, on a machine with a lot to do. */
 const SETTLED_WITHIN_MS = 5_000;
-/** What was in memory only, its row gone, is sent so long afterwards. */
+/** A worker sends an email that it has in memory up to this long after its row was lost. */
 const SENT_WITHIN_MS = 60_000;
 
 export function excuse(evidence: Evidence, rewind: Rewind): Rewound {

@@ -1,5 +1,5 @@
 /**
- * Which failpoint is armed where, in which way, and when it acts: every one of them kills at least
+ * Plans where each failpoint is armed, its action and its time: every one of them kills at least
  * once in every run; some also freeze, stall or throw, where a failing process could do that. Where
  * outcomes are written the database also refuses for some seconds, once in every run with each SQLSTATE.
  */
@@ -54,7 +54,7 @@ export function killAt(name: Failpoint, random: RandomSource): PlannedPoint {
 /** A worker reaches it only when it stops, so it must be the one that is armed then. */
 export const AT_STOP: WorkerFailpoint = 'lease_before_end';
 
-/** What workers are armed with but for the last point: each kills, some also refuse. */
+/** Returns the points of workers but for the last one: each kills, some also refuse. */
 export function workerPoints(random: RandomSource): PlannedPoint[] {
   const names = WORKER_FAILPOINTS.filter((name) => name !== AT_STOP);
   return [...names.map((name) => killAt(name, random)), ...refusals(random)];
@@ -73,7 +73,7 @@ export function shareOut(
   return lists;
 }
 
-/** What else a process may do than die. Frozen only where its lease is asked again before it sends. */
+/** Actions other than death. A process is frozen only where it checks its lease again before it sends. */
 const OTHER_ACTIONS: readonly (readonly [WorkerFailpoint, FailpointAction])[] = [
   ['accept_before_commit', 'delay'],
   ['accept_after_commit', 'delay'],

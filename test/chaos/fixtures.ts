@@ -1,5 +1,5 @@
 /**
- * What is in the database of a run before anything is sent: the project of the load, with keys, verified domains,
+ * Fills the database of a run before anything is sent: the project of the load, with keys, verified domains,
  * endpoints, a template and suppressed addresses; and the project of the attacker.
  */
 import { createKey } from '../../src/accounts/keys/key-store.ts';

@@ -14,7 +14,7 @@ import type { WebhookSet } from './ledger-types.ts';
 
 export type Endpoint = {
   path: string;
-  /** Whose it is; those of the attacker never answer until `settle`. */
+  /** The owner. Endpoints of the attacker do not answer before `settle`. */
   owner: 'acme' | 'attacker';
   environment: 'live' | 'test';
   /** null: all. */
@@ -59,7 +59,7 @@ const REQUESTS_MAX = 8;
 
 export type Hooks = AsyncDisposable & {
   url: string;
-  /** Of an endpoint; what comes to it before is taken for wrongly signed. */
+  /** Sets the secret of an endpoint. Requests before count as wrongly signed. */
   setSecret(path: string, secret: string): void;
   /** An endpoint that has recovered fails for its next requests. */
   changeFault(random: RandomSource): void;

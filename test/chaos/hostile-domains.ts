@@ -52,7 +52,7 @@ type Means = {
   /** Names that were asked for in the DNS. */
   askedFor: () => ReadonlySet<string>;
   usual: MxBehaviour;
-  /** Of a server that always accepts. */
+  /** The address of a server that always accepts. */
   accepting: string;
 };
 

@@ -16,7 +16,7 @@ export type Request = {
    * answer, or one that leaves it open, and no 2xx came after it.
    */
   outcome: 'accepted' | 'refused' | 'unknown';
-  /** Of every 2xx. */
+  /** The ids of every 2xx. */
   ids: readonly string[];
   addresses: readonly string[];
   /** The index of the first email of its batch; null: it was sent by itself. */
@@ -27,7 +27,7 @@ export type Request = {
   isCanceled: boolean;
   /** When its first attempt began. */
   begunMs: number;
-  /** What a client must never see: a status, and the answer. */
+  /** Answers that no client may get: the status and the body. */
   unexpectedAnswers: readonly string[];
 };
 
@@ -68,7 +68,7 @@ export type Cancel = {
   answeredMs: number;
 };
 
-/** What one reader of the event stream got, in its order, and what it had to get. */
+/** The events that one reader of the stream got, in their order, and those that it had to get. */
 export type ReadStream = {
   reader: string;
   expected: readonly string[];
@@ -77,7 +77,7 @@ export type ReadStream = {
   unexpectedAnswers: readonly string[];
 };
 
-/** What nodes answered to one kind of attack (attacks.ts). */
+/** The answers of nodes to one kind of attack (attacks.ts). */
 export type AttackAnswers = {
   attack: string;
   /** Statuses that it may get, besides those of a busy service. */
@@ -134,11 +134,11 @@ export type Evidence = {
   acceptedWithRevokedKey: readonly number[];
   /** From domains that were removed: requests that began later and got a 2xx. */
   acceptedFromRemovedDomain: readonly number[];
-  /** What waited when its address was suppressed or its domain removed: it gets no copy any more. */
+  /** Recipients that waited when their address was suppressed or their domain removed: no copy may follow. */
   stopped: readonly { emailId: string; address: string; sinceMs: number }[];
   /** Statuses that a recipient may end with; any final one where nothing is said. */
   mayEndAs: (address: string) => readonly string[] | null;
-  /** Whose mail must not go out but over TLS, to a server that proves who it is. */
+  /** Returns whether mail to the address may only go over TLS, to a server with a valid certificate. */
   needsVerifiedTls: (address: string) => boolean;
   attacks: readonly AttackAnswers[];
   /** Ids of emails and events in answers to the attacker, and those of its own project. */

@@ -94,7 +94,7 @@ const kinds = (evidence: Evidence): FindingKind[] => [
   ...new Set(compare(evidence).map(({ kind }) => kind)),
 ];
 
-/** What a change of the good evidence is found to be. */
+/** Returns the findings after a change of the good evidence. */
 function wrong(change: (evidence: Evidence) => Partial<Evidence>): FindingKind[] {
   const evidence = allIsWell();
   return kinds({ ...evidence, ...change(evidence) });

@@ -161,7 +161,7 @@ function historyOf(who: string, events: readonly StoredEvent[], status: string):
   return [finding('status_and_events_differ', `${who} is ${status} after ${history}`)];
 }
 
-/** What was counted is what is stored: each email, each recipient, each change. */
+/** Compares the counters with what is stored: each email, each recipient, each change. */
 function countsMatchEvents({ emails, recipients, events, counts }: Evidence): Finding[] {
   const changes = groupBy(
     events.filter(({ position }) => position !== null),

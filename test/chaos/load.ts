@@ -32,7 +32,7 @@ type AskResult =
   | { kind: 'refused' }
   | { kind: 'again'; isOpen: boolean };
 
-/** What one request asks for: an email, or the emails of a batch. */
+/** The emails of one request: one, or those of a batch. */
 type Asked = { emails: readonly DrawnEmail[]; records: readonly Record[]; body: string };
 
 const CONNECTIONS = 48;
@@ -52,7 +52,7 @@ export type LoadOptions = {
   emails: number;
   perSecond: number;
   random: RandomSource;
-  /** Of retries: their number depends on timing, and must not shift what is drawn for emails. */
+  /** The random source of retries. Their number depends on timing and must not shift the draws for emails. */
   retryRandom: RandomSource;
 };
 
@@ -149,7 +149,7 @@ export class Load {
   async #turn(isEnough: boolean): Promise<void> {
     const nowMs = performance.now();
     const intervalMs = (1_000 / this.#options.perSecond) * (isEnough ? SLOWER : 1);
-    // What was not sent while the service was away is not made up for at once.
+    // Requests that were due while the service was away are dropped, not sent in a burst.
     this.#nextAtMs = Math.max(this.#nextAtMs + intervalMs, nowMs - 1_000);
     if (this.#nextAtMs > nowMs) await delay(this.#nextAtMs - nowMs);
   }
@@ -203,7 +203,7 @@ export class Load {
     if (answer.status < 300 && askedMs > (this.#revokedAtMs.get(key) ?? Infinity)) {
       this.acceptedWithRevokedKey.push(index);
     }
-    // What was accepted before is answered as before.
+    // A repeated request gets its first answer.
     const isGone = emails.some((email) => records[0]!.begunMs > this.#goneSinceMs(email));
     if (answer.status === 202 && isGone) this.acceptedFromRemovedDomain.push(index);
     const result = this.#understand(answer, key, asked);
@@ -295,7 +295,7 @@ function newRecord(
   };
 }
 
-/** Of the request that begins with this email. */
+/** Returns the key of the request that begins with this email. */
 export function idempotencyKeyOf(index: number): string {
   return `email ${index}`;
 }

@@ -20,7 +20,7 @@ import { rewindDatabase } from './lossy-failover.ts';
 import { excuse, type Rewind } from './excused.ts';
 import { NODES, openStage, type Stage } from './stage.ts';
 
-/** Of each kind. */
+/** Limit on the findings of each kind that are printed. */
 const FINDINGS_SHOWN_MAX = 12;
 
 const begunMs = performance.now();
@@ -110,7 +110,7 @@ async function runCourse(director: Director, stage: Stage): Promise<Rewind | nul
   return rewind;
 }
 
-/** What no comparison shows: failpoints and faults that had no effect, processes that crashed by themselves. */
+/** Returns findings that no comparison shows: failpoints and faults without an effect, crashed processes. */
 function findingsOf(stage: Stage, { unhit }: FailpointPlan): Finding[] {
   return [
     ...[...unhit].map((what): Finding => ({ kind: 'failpoint_not_hit', what })),

@@ -26,7 +26,7 @@ export type NodeReport = {
   onLine: (text: string) => void;
 };
 
-/** What the nth start of a node is armed with, as LETTERHAUS_FAILPOINTS has it. */
+/** Returns LETTERHAUS_FAILPOINTS for the nth start of a node. */
 export type PointsFor = (node: string, starts: number) => string;
 
 export class ChaosNode {
@@ -145,7 +145,7 @@ export class ChaosNode {
   async #startAgain(): Promise<void> {
     this.isUp = false;
     await delay(START_AGAIN_AFTER_MS);
-    // What its supervisor left behind, a frozen worker perhaps, would never end by itself.
+    // A frozen worker that its supervisor left behind would never end by itself.
     await this.service.killGroup9();
     if (!this.#hasStoppedWell) this.disturbed('ended');
     this.#hasStoppedWell = false;
@@ -251,7 +251,7 @@ type Fields = {
   level?: string;
   msg?: string;
   signal?: unknown;
-  /** Of an outcome that was refused; one of an email, otherwise of a webhook. */
+  /** The SQLSTATE with which the outcome of an email or of a webhook was refused. */
   sqlstate?: string;
   email_id?: string;
 } & Partial<PointLine>;

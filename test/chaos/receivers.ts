@@ -23,7 +23,7 @@ export const helloName = (node: string): string => `${node}.chaos.example`;
 
 export type Receivers = AsyncDisposable & {
   dns: FakeDns;
-  /** Of all mail servers. */
+  /** The port of all mail servers. */
   port: number;
   /** The fault of some domain ends or begins again. */
   change(random: RandomSource): Promise<void>;

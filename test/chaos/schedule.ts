@@ -1,5 +1,5 @@
 /**
- * Which faults come in which order: fixed by the seed. When exactly one strikes depends on the
+ * Orders the faults by the seed. The exact time at which one strikes depends on the
  * machine. A round has every fault once.
  */
 import type { RandomSource } from './random.ts';

@@ -29,7 +29,7 @@ export type Stage = AsyncDisposable &
     earlierEvents: ReadonlySet<string>;
     /** The folder of the database's cluster. */
     pgDir: string;
-    /** Of the postmaster; null while there is none. */
+    /** Returns the pid of the postmaster; null while there is none. */
     databasePid(): number | null;
     /** Looks into the database, as its owner; waits until it answers. */
     // oxlint-disable-next-line typescript/no-explicit-any

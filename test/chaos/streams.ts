@@ -16,7 +16,7 @@ import type { Stage } from './stage.ts';
 const PAGE_EVERY_MS = 500;
 const ANSWER_WITHIN_MS = 8_000;
 const FINISHED_WITHIN_MS = 90_000;
-/** Of the tenant: neither of the attacker nor of the operator. */
+/** Events of the tenant, without those of the attacker and of the operator. */
 const EVENTS = `select id from events where environment = $1 and project_id not in ($2, $3)`;
 
 type Environment = 'live' | 'test';
@@ -70,7 +70,7 @@ export class StreamReaders {
       const got = new Set(received);
       return expected.every((id) => got.has(id));
     };
-    // What is missing then is a finding.
+    // Events that are missing then are a finding.
     const options = { what: name, timeoutMs: FINISHED_WITHIN_MS };
     await waitFor(hasAll, options).catch(() => {});
     return { reader: name, expected, received, unexpectedAnswers };

@@ -13,7 +13,7 @@ export function strung(random: RandomSource, fragments: readonly string[], max: 
   }).join('');
 }
 
-/** Of few repetitions most often, of very many sometimes. */
+/** Draws a number of repetitions: mostly few, sometimes very many. */
 export function manyTimes(random: RandomSource): number {
   const most = random.pick([3, 3, 10, 10, 60, 300, random.chance(0.02) ? 5_000 : 300]);
   return random.between(1, most);
@@ -75,7 +75,7 @@ export function filled(
   return `${before}${unit.repeat(Math.ceil(room / Math.max(1, unit.length))).slice(0, room)}${after}`;
 }
 
-/** What runs are made of: patterns that may begin anew at each of them take the square of the run. */
+/** The pieces of runs. A pattern that may begin anew at each piece takes the square of the run. */
 const RUNS = [...' \t.-"<@=0a>(;,'.split(''), ' ', ' ', '\r', '\n', 'a', '"a', 'a.', '(a'];
 const LENGTHS = [1, 30, 400, 1_000, 1_000, 8_000, 60_000];
 

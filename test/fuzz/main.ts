@@ -97,7 +97,7 @@ function numberOf(name: string, text: string | undefined, max: number): number |
   throw new Error(`--${name}: write a number up to ${max}, not ${JSON.stringify(text)}.`);
 }
 
-/** Of the thread: the number of the input that is being read. */
+/** Runs a target in a thread, which reports the number of the input that it reads. */
 async function runInThread(target: Target, options: Options): Promise<Outcome> {
   const { seed, from, runs, samples } = options;
   const current = new Int32Array(new SharedArrayBuffer(4));

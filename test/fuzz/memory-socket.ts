@@ -27,7 +27,7 @@ export class MemorySocket extends Duplex {
     this.end();
   }
 
-  /** What a server asks of a socket is there. */
+  /** Returns this as a socket. It has every member that a server uses. */
   asSocket(): Socket {
     return this as unknown as Socket;
   }

@@ -138,12 +138,12 @@ async function leastCpuMs(input: Input, reader: Reader, times = 1): Promise<numb
   return least;
 }
 
-/** Of this thread alone: other programs take none of it. */
+/** Measures the CPU time of this thread, which does not depend on other programs. */
 async function cpuMs(input: Input, reader: Reader, times = 1): Promise<number> {
   const before = process.threadCpuUsage();
   for (let left = times; left > 0; left -= 1) {
     const reading = reader.read(input);
-    // What is read at once need not wait for a turn of the loop.
+    // A reader that is done at once needs no turn of the event loop.
     if (reading !== undefined) await reading;
   }
   const { user, system } = process.threadCpuUsage(before);

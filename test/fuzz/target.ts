@@ -1,8 +1,8 @@
-/** What is fuzzed: a generator of inputs, and the real reader that they are given to. */
+/** A target: a generator of inputs, and the real reader that gets them. */
 import type { RandomSource } from '../chaos/random.ts';
 
 export type Input = {
-  /** Which of the target's readers it is for. */
+  /** The reader of the target that gets the input. */
   kind: string;
   bytes: Buffer;
 };

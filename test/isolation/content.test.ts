@@ -14,7 +14,7 @@ const service = await startService({
 });
 after(() => service[Symbol.asyncDispose]());
 
-/** What a password reset may wait, with the slack of a loaded machine. */
+/** Longest wait of a password reset, in milliseconds, with slack for a loaded machine. */
 const PATIENCE_MS = 2_000;
 
 const attacker = service.testKey;
@@ -163,7 +163,7 @@ test('whoever opens a link to a long email many times at once does not delay its
   assert.deepEqual(new Set(opened), new Set([200, 503]));
 });
 
-/** Of a process, now and at its most since `forgetPeak`. */
+/** Returns the memory of a process now, and at its peak since `forgetPeak`. */
 function memoryOf(pid: number): { nowMb: number; peakMb: number } {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const mb = (name: string) =>

@@ -1,4 +1,4 @@
-/** What an attacker does with mail that he sends to domains of his own: each shape gets a service to itself. */
+/** Attacks by mail to domains of the attacker. Each shape gets a service of its own. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startBlackHole } from '../support/black-hole.ts';

@@ -5,7 +5,7 @@ import { startService } from '../support/service.ts';
 
 const SEARCHES = 30;
 const SEARCHED = 50_000;
-/** What a neighbour waits at most, on a busy machine; 30 searches take several times that. */
+/** Longest wait of a neighbour, in milliseconds, on a busy machine; 30 searches take several times that. */
 const WITHIN_MS = 2_000;
 
 const service = await startService({ env: { LETTERHAUS_LIMIT_SENDING: '100000/60' } });

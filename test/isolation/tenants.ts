@@ -21,7 +21,7 @@ const PROMISED_MS = 2_000;
 const SLOWER_AT_MOST = 4;
 const ROUNDS = 6;
 const BETWEEN_ROUNDS_MS = 500;
-/** What has not happened by then is a failure in itself. */
+/** A tenant that waits this long, in milliseconds, has failed. */
 const GIVEN_UP_MS = 30_000;
 
 const OWN_NAME = 'out.letterhaus.example';
@@ -30,7 +30,7 @@ const VICTIM_ADDRESS = '198.51.100.7';
 export type Tenants = AsyncDisposable & {
   service: Service;
   dns: FakeDns;
-  /** Of all mail servers. */
+  /** The port of all mail servers. */
   port: number;
   attacker: Tenant;
   victim: Victim;
@@ -93,7 +93,7 @@ export class Victim {
   readonly #service: Service;
   readonly #mx: FakeMx;
   readonly #receiver: Receiver;
-  /** Of the browser in which the owner has signed in before. */
+  /** The device cookie of the browser in which the owner has signed in before. */
   #device: string | null = null;
   #promisedMs = PROMISED_MS;
 

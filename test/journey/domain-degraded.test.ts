@@ -1,4 +1,4 @@
-/** A required DNS record of a verified domain disappears: it is degraded within minutes, sends, and recovers or fails. */
+/** A domain that loses a required DNS record is degraded within minutes, still sends, and recovers or fails. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';

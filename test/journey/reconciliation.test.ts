@@ -1,4 +1,4 @@
-/** The daily proof in a running service: every kind of mail is accounted for, and damage is found, named and reported. */
+/** The daily proof of a running service accounts for every kind of mail, and finds, names and reports damage. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';

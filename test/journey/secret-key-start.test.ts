@@ -1,4 +1,4 @@
-/** A start without the secret key of the database: it ends with one sentence, and neither makes a key nor changes anything. */
+/** A start without the secret key of the database ends with one sentence. It makes no key and changes nothing. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';

@@ -10,7 +10,7 @@ import { waitFor } from '../support/wait.ts';
 const service = await startService();
 after(() => service[Symbol.asyncDispose]());
 
-/** A request whose body is yet to come. A stop waits for it, so that the service still runs after it stopped listening. */
+/** Begins a request without its body. A stop waits for it, so the service still runs after it stopped listening. */
 async function beginRequest() {
   const sending = request(`${service.url}/v1/emails`, {
     method: 'POST',
@@ -26,7 +26,10 @@ async function beginRequest() {
   return sending;
 }
 
-/** Connects again and again, up to four at a time, until nobody listens. @returns the connections that are still open */
+/**
+ * Connects again and again, up to four at a time, until nobody listens.
+ * @returns the connections that are still open
+ */
 function connectUntilRefused(port: number): { open: Set<Socket>; refused: Promise<unknown[]> } {
   const open = new Set<Socket>();
   const untilRefused = async (): Promise<void> => {

@@ -18,7 +18,7 @@ const NODE_WRAPPER = `#!/bin/sh\nexec '${process.execPath}' "$@"\n`;
 
 const LOCKFILE = '{ "lockfileVersion": 3 }\n';
 
-/** What the fake npm found when it was called. */
+/** One call of the fake npm. */
 export type NpmCall = { args: string[]; cwd: string; settings: Record<string, string> };
 
 export type Clone = AsyncDisposable & {
@@ -108,7 +108,7 @@ export async function makeClone(script: string, state: State): Promise<Clone> {
   };
 }
 
-/** What `npm ci` and the launcher leave behind. */
+/** Creates the files that `npm ci` and the launcher leave behind. */
 async function install(root: string, state: State): Promise<void> {
   const hash = createHash('sha256').update(LOCKFILE).digest('hex');
   await write(root, NODE_PATH, NODE_WRAPPER, 0o755);

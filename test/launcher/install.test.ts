@@ -98,7 +98,7 @@ test('releasing an install lock that was removed meanwhile is no error', async (
   await using clone = await makeClone(HELLO, 'empty');
   const say = () => {};
   const done = await withInstallLock(clone.root, say, async () => {
-    // What is left once two others have passed between the deletion of our name and of the folder.
+    // The state after two others took the lock between the deletion of our name and that of the folder.
     await rm(join(clone.root, '.install-lock'), { recursive: true });
     return 'done';
   });

@@ -55,7 +55,7 @@ export const MATTERS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** What reads a folder as a whole, so that no file of it is named anywhere. */
+/** Tests that read a folder as a whole, so that they name no file of it. */
 const READERS: readonly [folder: string, reader: string][] = [
   ['migrations/', 'src/migration/migrate.ts'],
   ['test/support/certs/', 'test/support/journey.ts'],

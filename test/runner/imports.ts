@@ -1,5 +1,5 @@
 /**
- * Which files of the repository a file needs to run: what it imports, and what it names by path
+ * Finds the files of the repository that a file needs to run: those that it imports, and those that it names by path
  * (`new URL('worker.ts', import.meta.url)`, `readFile('docs/rfcs.md')`), transitively.
  *
  * Type imports do not count: they are erased, and the compiler checks them. What a process runs that

@@ -1,4 +1,4 @@
-/** What `npm test` prints: a line per tool and per test file, what fails in full, a summary. */
+/** The output of `npm test`: a line per tool and per test file, failures in full, a summary. */
 import type { FileResult, StepResult } from './run.ts';
 import type { Step } from './steps.ts';
 

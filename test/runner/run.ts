@@ -47,7 +47,7 @@ export type StepResult = {
   durationMs: number;
   /** null for tools */
   counts: TestCounts | null;
-  /** Of a tool. */
+  /** The output of a tool. */
   output: string;
   /** One or more sentences; null when the step passed. */
   failure: string | null;
@@ -137,7 +137,7 @@ async function runFiles(steps: readonly TestStep[], options: RunOptions): Promis
   return results;
 }
 
-/** Of the time of all cores, over LOOK_MS; less is never used, because tests wait for one another. */
+/** Share of the time of all cores over LOOK_MS. Cores are never idle for less, because tests wait for one another. */
 const IDLE_SHARE = 0.15;
 const LOOK_MS = 500;
 
@@ -160,9 +160,9 @@ function coreTimes(): { idle: number; all: number } {
 }
 
 const SHORT_MS = 1_000;
-/** What files took when they last passed in this clone. */
+/** The time that each file took when it last passed in this clone. */
 const DURATIONS = join(ROOT, 'node_modules/.cache/test-durations.json');
-/** Of a file that has not run here, by the name of its step. */
+/** Expected time of a file that has not run in this clone, by the name of its step. */
 const EXPECTED_MS: Readonly<Record<string, number>> = {
   unit: 1_000,
   launcher: 5_000,

@@ -182,7 +182,7 @@ async function run(step: Step): Promise<StepResult> {
   return result;
 }
 
-/** What test files with these texts wrote, in one run that has to succeed. */
+/** Runs test files with these texts; the run must succeed. @returns what each has written */
 async function outputsOf(texts: readonly string[]): Promise<string[]> {
   const folder = await mkdtemp(join(tmpdir(), 'letterhaus-runner-'));
   try {

@@ -12,7 +12,7 @@ const ROOT = join(import.meta.dirname, '../..');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
 const run = promisify(execFile);
 
-/** Of a project that uses the package. */
+/** Compiler options of a project that uses the package. */
 const STRICT = {
   module: 'nodenext',
   target: 'es2024',

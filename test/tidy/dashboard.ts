@@ -1,4 +1,4 @@
-/** Which folders of web/src may import which: lib, api, ui, then the features, which do not import one another. */
+/** The order of imports in web/src: lib, api, ui, then the features, which do not import one another. */
 import type { Rule } from './rules.ts';
 import { importsOf, isTest } from './source.ts';
 
@@ -17,7 +17,7 @@ const EXCEPTIONS: Record<string, readonly string[]> = {
   overview: ['projects', 'queue'],
 };
 
-/** What the browser shares with the service: rules without a side effect, and the types of the API. */
+/** Files that the browser shares with the service: rules without a side effect, and the types of the API. */
 const OF_THE_SERVICE =
   /^(?:src\/core\/|src\/mail\/html\/|src\/http\/roles\.ts$|sdk\/src\/api\.ts$)/;
 

@@ -1,7 +1,7 @@
 /** The rule for the tests that documents name as links, `[title](../src/a.test.ts)`. */
 import type { Rule } from './rules.ts';
 
-/** Of the documents and test files among the files. */
+/** Documents name tests that exist. Takes documents and test files. */
 export const namedTestsExist: Rule = (files) => {
   const sources = new Map(files.map(({ path, text }) => [path, text]));
   const documents = files.filter(({ path }) => path.endsWith('.md'));

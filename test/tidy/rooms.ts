@@ -15,7 +15,7 @@ type Role = (typeof BASE)[number] | keyof typeof ROLES;
  * the rest.
  */
 const ROLES = {
-  /** What starts and wires everything. */
+  /** Starts and connects everything. */
   service: /^(service\/|main\.ts)/,
   config: /^config\//,
   /** Commands of the command line, and what they share. */
@@ -28,7 +28,7 @@ const ROLES = {
   /** SQL. */
   store: /\/store\/|-store\.ts$|^settle\/|^migration\//,
   compat: /^compat\//,
-  /** What the room decides. */
+  /** The decisions of the room. */
   rules: /./,
 };
 
@@ -36,7 +36,7 @@ const BELOW_STORE = ['lib', 'core', 'mail', 'database', 'store'];
 const BELOW_RULES = [...BELOW_STORE, 'net', 'rules'];
 const BELOW_ROUTES = [...BELOW_RULES, 'routes'];
 
-/** Which roles a file may import besides those of its own room, which routes, rules and store import downwards. */
+/** The roles that a file may import from other rooms. In its own room routes import rules, and rules import stores. */
 const MAY_IMPORT: Record<Role, readonly string[]> = {
   lib: [],
   core: ['lib'],
@@ -56,7 +56,7 @@ const MAY_IMPORT: Record<Role, readonly string[]> = {
 /** In its own room a file may also import what stands below it there. */
 const IN_ROOM: Partial<Record<Role, readonly string[]>> = { store: ['rules'] };
 
-/** What rooms offer to the rules of other rooms. Everything else of them is theirs alone. */
+/** Files that a room offers to the rules of other rooms. Its other files are private. */
 export const PORTS: Record<string, readonly string[]> = {
   accept: ['accept.ts', 'draft.ts'],
   accounts: ['keys/auth-limiter.ts', 'keys/key-cache.ts', 'limits/storage-account.ts'],

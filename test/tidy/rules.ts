@@ -1,5 +1,5 @@
 /**
- * What reviewers should not have to look for. Each rule takes files and gives one sentence per
+ * Rules that spare reviewers a search. Each takes files and gives one sentence per
  * offence; tidy.test.ts holds the tree to them and shows that each can fail.
  */
 import { roleOf } from './rooms.ts';
@@ -49,7 +49,7 @@ export const nothingIsExportedTwice: Rule = (files) =>
 /** `log.warn({ …`, with what stands between the braces. */
 const LOG_FACTS = /\blog\.(?:trace|debug|info|warn|error|fatal)\(\s*\{([^{}]*)\}/g;
 
-/** Whoever searches the log has to know one spelling. Fields that come from elsewhere are seen by test/journey/log.test.ts. */
+/** One spelling of fields makes the log searchable. test/journey/log.test.ts checks fields that come from elsewhere. */
 export const logFieldsAreSnakeCase: Rule = (files) =>
   files
     .filter((file) => !isTest(file))

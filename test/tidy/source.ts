@@ -28,7 +28,7 @@ export function layerOf(path: string): string | null {
 }
 
 /**
- * What a file imports, types included: repository paths for its own modules, otherwise the
+ * Returns the imports of a file, types included: repository paths for its own modules, otherwise the
  * specifier (`node:fs`, `pg`). Relies on the formatter: a statement starts its line.
  */
 export function importsOf(file: SourceFile): string[] {
@@ -39,7 +39,7 @@ export function importsOf(file: SourceFile): string[] {
     .map((specifier) => resolveFrom(file.path, specifier));
 }
 
-/** What a file imports to run it: without `import type` and without `type` members. */
+/** Returns the imports that run: without `import type` and without `type` members. */
 export function valueImportsOf(file: SourceFile): string[] {
   const statements = /^import\s(?!type\s)([^'";]*?)\sfrom\s*['"]([^'"]+)['"]/gm;
   return [...file.text.matchAll(statements)]
@@ -47,7 +47,7 @@ export function valueImportsOf(file: SourceFile): string[] {
     .map(([, , specifier = '']) => resolveFrom(file.path, specifier));
 }
 
-/** What a file imports only to name types: `import type`. */
+/** Returns the imports that only name types: `import type`. */
 export function typeImportsOf(file: SourceFile): string[] {
   const values = valueImportsOf(file);
   return importsOf(file).filter((target) => !values.includes(target) && !isLoaded(file, target));

@@ -1,4 +1,4 @@
-/** What packages may bring along: nothing that runs at installation, nothing that nobody has looked at. */
+/** No package runs a script at installation, and none is installed in a version that nobody chose. */
 import type { Rule } from './rules.ts';
 
 type Entry = {

@@ -66,7 +66,7 @@ function identifiersOf(text: string): string[] {
   const tokens =
     /\/\*[\s\S]*?\*\/|\/\/.*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|\$\{|[A-Za-z_$][\w$]*|`|[{}]|\\./g;
   const found: string[] = [];
-  /** Of each open template and brace: whether it is text, which has no identifiers. */
+  /** Each open template or brace: whether it is text, which has no identifiers. */
   const open: ('text' | 'code')[] = [];
   for (let match = tokens.exec(text); match !== null; match = tokens.exec(text)) {
     const [token] = match;

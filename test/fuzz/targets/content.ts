@@ -216,7 +216,7 @@ async function readsCsv(bytes: Buffer): Promise<void> {
   }
 }
 
-/** What is unusable is refused with a sentence, and every entry has a place. */
+/** Asserts that unusable lists are refused with a sentence, and that every entry has a place. */
 async function readsLists(bytes: Buffer): Promise<void> {
   const seen: SourceEntry[] = [];
   try {

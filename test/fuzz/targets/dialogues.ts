@@ -133,7 +133,7 @@ const logIn: NonNullable<SmtpServerOptions<string>['logIn']> = (_session, { user
 async function read({ kind, bytes }: Input): Promise<void> {
   const whole = await hold(kind as Kind, [bytes]);
   check(whole, bytes);
-  // What stands behind STARTTLS at once is refused, and what comes later is not.
+  // Bytes that follow STARTTLS at once are refused; later ones are not.
   if (/starttls/i.test(bytes.toString('latin1'))) return;
   const inMany = await hold(kind as Kind, inPieces(bytes));
   // Not deepEqual: to show where long texts differ takes gigabytes.
@@ -162,7 +162,7 @@ function unstuffed(sent: string): string {
   return lines.map((line) => (line === '.' ? END : line.replace(/^\./, ''))).join('\r\n');
 }
 
-/** Of one octet, two, four and so on, again and again. */
+/** Splits bytes into pieces of one octet, two, four and so on, again and again. */
 function inPieces(bytes: Buffer): Buffer[] {
   const pieces: Buffer[] = [];
   let at = 0;
@@ -178,7 +178,7 @@ export const dialogues: Target = {
   about: "dialogues with the SMTP server, on the port for reports and on clients'",
   generate,
   grow,
-  // What a socket gives at once.
+  // The most that a socket gives at once.
   growsUpTo: 64 * 1024,
   cpuMsMax: 150,
   open: () => Promise.resolve({ read }),

@@ -191,7 +191,7 @@ function readsParameter(text: string): void {
   const name = text.slice(0, 100).toWellFormed();
   const written = withParameter('attachment', 'filename', name).join('');
   const read = readContentType(`x/${written}`).parameters.get('filename');
-  // What has controls is refused before it comes here.
+  // Names with control characters were refused before.
   if (/^[ -~\u00a0-\uffff]*$/.test(name)) assert.equal(read, name);
 }
 
