@@ -36,7 +36,7 @@ test('a backup is made when it is due and checked, and then old ones are removed
   mkdirSync(folder);
   for (const name of OLD) writeFileSync(join(folder, name), 'an old one');
   writeFileSync(join(folder, 'notes.txt'), 'not a backup');
-  // What a machine without power left behind.
+  // A machine that lost its power left this behind.
   const unfinished = join(folder, `.${OLD[0]}.7.unfinished`);
   writeFileSync(unfinished, '');
   const hourAgo = new Date(Date.now() - 3600_000);

@@ -74,7 +74,7 @@ test('no attempt is made before it is due', async () => {
   await journey.attempted(second);
   await journey.pass({ seconds: 45 });
   await journey.ended(first);
-  // Whoever took the first one up again has seen the second one, too.
+  // The worker that claimed the first one again has seen the second one, too.
   assert.equal(mx.sessions.flatMap(({ lines }) => lines).filter(isRcpt).length, 3);
   assert.equal((await journey.email(second)).recipients[0].attempts, 1);
   await journey.pass({ seconds: 30 });
@@ -280,7 +280,7 @@ test('removing a sending domain ends its mail that is queued in memory', async (
   const emails = [];
   for (const id of ids) emails.push(await journey.ended(id));
   const failed = emails.filter(({ status }) => status === 'failed');
-  // What had begun to look for a connection goes out.
+  // Deliveries that had asked for a connection are sent.
   assert.ok(failed.length >= 40, `${failed.length} failed`);
   assert.equal(mx.messages.length, ids.length - failed.length);
   assert.equal(failed[0].recipients[0].reason.blame, 'sender');

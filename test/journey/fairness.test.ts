@@ -27,7 +27,7 @@ const dead = await provider('dead-mail.test', ['big.test', ...many]);
 const alive = await provider('alive-mail.test', ['alive.test', 'other.test', 'third.test']);
 let otherKey = '';
 
-/** Of a second project, with a verified domain. */
+/** Makes a second project with a verified domain. @returns its key */
 async function secondProject(): Promise<string> {
   const project = await service.cliJson('projects', 'create', 'Other');
   const scope = ['--project', project.id, '--mode', 'live'];

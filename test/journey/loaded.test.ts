@@ -1,5 +1,5 @@
 /**
- * What processes load in order to start. A library that few need, or need late, is loaded then: loading is
+ * The code that processes load at their start. A library that few need, or need late, is loaded then: loading is
  * most of the CPU time of a start, and of every command.
  */
 import assert from 'node:assert/strict';

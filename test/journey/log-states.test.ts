@@ -94,7 +94,7 @@ test('a provider that does not answer is one warning however much mail waits for
   assert.match(begun?.['reason'], /mx\.down\.test \[127\.0\.2\.77\]: /);
   assert.match(begun?.['remedy'], /letterhaus queue/);
   await using _server = await startFakeMx({}, { address, port: mx.port });
-  // What failed before waits longer than the suspension.
+  // An email that failed before waits longer than the suspension.
   await send('late@down.example');
   const lines = await linesOf(event, { state: 'cleared', provider: 'mx.down.test' });
   const own = lines.filter(({ provider }) => provider === 'mx.down.test');

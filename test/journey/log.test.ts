@@ -1,4 +1,4 @@
-/** What the log of a busy service has, and what it never has. */
+/** The log of a busy service has every id, and never an address or a secret. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startJourney } from '../support/journey.ts';

@@ -16,7 +16,7 @@ function ownServer(domain: string, behaviour: MxBehaviour): Promise<MailServer> 
 }
 
 const LINES = (code: number, count: number) => `${code}-2.0.0 Very welcome\r\n`.repeat(count);
-/** What may have left a server that would never stop: sockets hold some megabytes by themselves. */
+/** Limit on the bytes of a reply without an end. Sockets buffer some megabytes by themselves. */
 const SENT_BYTES_MAX = 32 * 1024 * 1024;
 
 /** After the final dot. `keep`: the server has the message. */

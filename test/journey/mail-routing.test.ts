@@ -18,7 +18,7 @@ test('only the server with the best preference is contacted', async () => {
   assert.deepEqual([spare.connections, middle.connections], [0, 0]);
 });
 
-/** What the first server does, so that the second one takes over within the same attempt. */
+/** Faults of the first server after which the second one takes over within the same attempt. */
 const TAKEN_OVER: Record<string, FakeAnswer> = {
   'greets with 554': '554 5.7.1 No service here',
   'greets with 421': '421 4.3.2 Too busy',

@@ -52,7 +52,7 @@ test('an idle connection that the server has closed costs no attempt', async () 
   assert.equal(mx.messages.length, 2 * NAMES.length);
 });
 
-/** What happens once, and what is reported of the recipient meanwhile. */
+/** Faults that happen once, and the report about the recipient meanwhile. */
 const PUT_OFF: Record<string, { behaviour: MxBehaviour; category?: string; code: number | null }> =
   {
     'has too many connections': {

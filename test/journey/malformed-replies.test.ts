@@ -22,7 +22,7 @@ function ownServer(domain: string, behaviour: MxBehaviour = {}): Promise<MailSer
 type Hostile = { at: FakePhase; answer: FakeAnswer; says: RegExp };
 
 const MEGABYTE = Buffer.alloc(1024 * 1024, 'x');
-/** What may have left a server that would never stop: sockets hold some megabytes by themselves. */
+/** Limit on the bytes of a reply without an end. Sockets buffer some megabytes by themselves. */
 const SENT_BYTES_MAX = 32 * MEGABYTE.length;
 
 const NO_REPLY = /a line that is not an SMTP reply/;
@@ -83,7 +83,7 @@ const HOSTILE: Record<string, Hostile> = {
   },
 };
 
-/** Of a dozen such sessions at once; what they would send has no end. */
+/** Limit on the memory of a dozen sessions with endless replies at once. */
 const GROWTH_MB_MAX = 200;
 
 /** The most memory that the worker ever had, in MB. */
@@ -146,7 +146,7 @@ async function isLeft({ mx, id }: Sent, { at, says }: Omit<Hostile, 'answer'>): 
   assert.deepEqual([reason.category, reason.blame], ['protocol', 'receiver']);
   assert.ok(nextAttemptAt !== null);
   const [, { attempt }] = await journey.timeline(id);
-  // What comes too early is noticed where something else was waited for.
+  // A reply that comes too early is noticed in the phase that waits for another one.
   if (says !== UNASKED) assert.equal(attempt.phase, at);
   assert.equal(attempt.in_doubt ?? false, false);
   assert.equal(mx.messages.length, 0);

@@ -1,5 +1,5 @@
 /**
- * What `/metrics` of a running service says about what has happened to it: each figure is provoked. The names follow the
+ * `/metrics` of a running service counts each event, which the test provokes. The names follow the
  * rules of `promtool check metrics`, are those of docs/monitoring.md, and the alert rules in deploy/ use no others.
  */
 import assert from 'node:assert/strict';
@@ -32,7 +32,7 @@ type Family = { type: string; help: string; samples: { labels: string; value: nu
 
 /** By name, without the endings of histograms. */
 async function families(): Promise<Map<string, Family>> {
-  // Of the supervisor, which outlives workers.
+  // The supervisor answers there, and it outlives workers.
   const response = await fetch(service.readyLine.metrics_url ?? '');
   const text = await response.text();
   assert.equal(response.status, 200, text);
@@ -50,7 +50,7 @@ async function families(): Promise<Map<string, Family>> {
   return found;
 }
 
-/** Of the sample with these labels, in the order of the text. */
+/** Returns the value of the sample with these labels, in the order of the text. */
 async function valueOf(name: string, labels = ''): Promise<number | null> {
   const family = (await families()).get(`letterhaus_${name}`);
   return family?.samples.find((sample) => sample.labels === labels)?.value ?? null;
@@ -179,7 +179,7 @@ test('a worker that dies is counted, and another one takes its place', async () 
   assert.equal(await valueOf('workers_wanted'), 2);
 });
 
-/** Of `promtool check metrics`, as its documentation and source describe them. */
+/** Rules of `promtool check metrics`, by its documentation and source. */
 const UNITS_NOT_BASE =
   /_(?:milli|micro|nano|kilo|mega|giga|kibi|mebi)?(?:minutes?|hours?|days?|weeks?|milliseconds|microseconds|nanoseconds|kilobytes|megabytes|gigabytes|kibibytes|mebibytes|bits?|percent|celcius|fahrenheit)(?:_|$)/;
 const ABBREVIATED = /_(?:s|ms|us|ns|sec|b|kb|mb|gb|tb|pb|m|h|d)(?:_|$)/;

@@ -28,7 +28,7 @@ test('an email is accepted by one node, delivered by a second, and its webhooks 
 
   await using _delivery = await startOnly('delivery');
   await api.waitForStatus(id, 'delivered', { key });
-  // What had expired before anybody took it is not sent any more.
+  // An email that expired before a worker claimed it is not sent.
   const { recipients } = await api.waitForStatus(late, 'failed', { key });
   assert.deepEqual([recipients[0].attempts, recipients[0].reason.category], [0, 'expired']);
   assert.deepEqual(

@@ -12,7 +12,7 @@ const { service } = journey;
 const [port = 0] = service.readyLine.submission_ports ?? [];
 const inbound = service.readyLine.inbound_port ?? 0;
 const key = await journey.key();
-/** Of the senders of the envelopes: a verified domain of the project, and not that of From. */
+/** The mail server of the envelope senders: a verified domain of the project other than that of From. */
 const home = await journey.mailServer('home.example', {
   recipients: { refuser: '550 5.1.1 No such user' },
 });

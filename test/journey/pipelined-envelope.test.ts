@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { type Journey, startJourney } from '../support/journey.ts';
 
 type Server = AsyncDisposable & {
-  /** Of each message that was taken, in order. */
+  /** The recipients of each accepted message, in order. */
   recipients: string[];
   /** Envelopes that came in one piece with the dot before them. */
   announced: number;

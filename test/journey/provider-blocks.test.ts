@@ -13,7 +13,7 @@ const shaping = join(folder, 'shaping.json');
 writeFileSync(shaping, JSON.stringify({ block: { first_s: 1, longest_s: 3 } }));
 
 const journey = await startJourney(
-  // What is deferred in another way is tried again after an hour.
+  // Mail that is deferred for another reason is retried after an hour.
   { LETTERHAUS_SHAPING: shaping, LETTERHAUS_RETRY_WAITS: '1h' },
   { args: ['--workers', '2'] },
 );

@@ -1,4 +1,4 @@
-/** What an operator sees of a provider that refuses our mail, and the probe that he asks for. */
+/** An operator sees that a provider refuses our mail, and asks for a probe. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { OWN_NAME, startJourney } from '../support/journey.ts';

@@ -1,5 +1,5 @@
 /**
- * What `GET /readyz` says in each state in which emails are refused: at once, with a code for programs. The states are
+ * `GET /readyz` reports each state in which emails are refused: at once, with a code for programs. The states are
  * real ones: a frozen, killed and read-only database, a full disk, a database at its limit, a wrong clock, a newer
  * schema, a stop.
  */

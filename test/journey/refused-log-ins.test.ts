@@ -49,7 +49,7 @@ const DATE = new RegExp(
     .replace('%f', String.raw`\d{1,6}`)
     .replace('%z', String.raw`(?:Z|[+-]\d{2}:?\d{2})`),
 );
-// What fail2ban puts in place of <ADDR>, which leaves out names.
+// The pattern that fail2ban puts in place of <ADDR>. It matches no names.
 const ADDRESS = String.raw`(?:::f{4,6}:)?(?<ip4>(?:\d{1,3}\.){3}\d{1,3})|\[?(?<ip6>(?:[0-9a-fA-F]{1,4}::?|::){1,7}(?:[0-9a-fA-F]{1,4}|(?<=:):))\]?`;
 const FAILURE = new RegExp(settingOf(FILTER, 'failregex').replace('<ADDR>', `(?:${ADDRESS})`));
 

@@ -8,7 +8,7 @@ import { startJourney } from '../support/journey.ts';
 const journey = await startJourney();
 after(() => journey[Symbol.asyncDispose]());
 
-/** What the API would answer to another email to this address. */
+/** Returns the answer of the API to another email to this address. */
 async function again(to: string): Promise<string> {
   const draft = { from: 'hello@acme.example', to, subject: 'Again', text: 'Again' };
   const { status, body } = await journey.request('POST', '/v1/emails', draft);
@@ -79,7 +79,7 @@ test('each recipient of one email has its own outcome: delivered, deferred or bo
   assert.deepEqual(statuses(ended), ['delivered', 'delivered', 'bounced', 'bounced']);
   assert.equal(mx.messages.length, 2);
   assert.equal((await journey.timeline(id)).length, 6);
-  // What was said about the message says nothing about the mailbox.
+  // A refusal of the message says nothing about the mailbox.
   assert.equal(await again('max@each.test'), '422 suppressed');
   assert.equal(await again('eve@each.test'), 'accepted');
 });

@@ -151,7 +151,7 @@ test("a paused domain's new mail waits until it is resumed, and other mail does 
     return row?.held === true;
   };
   assert.ok((await isHeld(held)) && (await isHeld(single)));
-  // What is due again is held instead of being tried.
+  // An email that is due again is put on hold instead of being tried.
   assert.equal((await service.cli('queue', 'retry', '--email', waiting)).code, 0);
   await waitFor(() => isHeld(waiting), { what: 'the mail that was due to be held' });
   assert.equal((await journey.email(held)).status, 'queued');

@@ -11,7 +11,7 @@ const journey = await startJourney();
 after(() => journey[Symbol.asyncDispose]());
 const { service } = journey;
 
-/** What a node of the next version does at its start, as far as the database shows it. */
+/** Changes the database as a node of the next version does at its start. */
 async function applyNext(version: number, sql: string): Promise<void> {
   await service.sql(sql);
   await service.sql(

@@ -75,7 +75,7 @@ test('after the loss of the key the installation starts over, and loses no mail'
   assert.match(asked.stderr, /are lost with the key .* Nothing was changed; add --yes\./);
   assert.equal(readFileSync(file, 'utf8'), 'another key, which is long enough to be one');
 
-  // Of two calls at once one makes the key.
+  // Two calls at once: one of them makes the key.
   const calls = await Promise.all([startOver('--yes'), startOver('--yes')]);
   const [done, other] = calls.toSorted((a, b) => a.code - b.code);
   assert.deepEqual([done!.code, other!.code], [0, 1], done!.stderr);

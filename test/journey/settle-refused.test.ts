@@ -22,7 +22,7 @@ async function stage(journey: Journey, domain: string) {
   const dot = { after: verdict.promise, reply: '250 2.0.0 Taken' };
   const mx = await journey.mailServer(domain, { phases: { data: dot } }, { provider: domain });
   const saidBefore = service.logs.length;
-  /** What was said of outcomes that were refused, since the test has begun. */
+  /** Returns the log lines about refused outcomes since the test began. */
   const refusals = (): Refusal[] =>
     service.logs
       .slice(saidBefore)

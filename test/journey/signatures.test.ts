@@ -9,7 +9,7 @@ import { idIn, loggedIn, submit, SUBMISSION_ENV } from '../support/submission.ts
 const journey = await startJourney(SUBMISSION_ENV);
 after(() => journey[Symbol.asyncDispose]());
 
-/** What each signature that holds names in `h=`. */
+/** Returns the headers that each valid signature names in `h=`. */
 async function signedIn(raw: Buffer): Promise<string[][]> {
   const resolver = new Resolver();
   resolver.setServers([journey.dns.server]);

@@ -62,7 +62,7 @@ async function startInto(text: string | null, { all }: { all: boolean }): Promis
   return start;
 }
 
-/** What a start asks of the database, in order, by a text that only this statement has. */
+/** The statements of a start, in order, by a text that only this statement has. */
 const STAGES = {
   'connects to the database': null,
   'makes the settings of its first session': 'set_config',

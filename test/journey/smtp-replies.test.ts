@@ -36,7 +36,7 @@ const sent: Sent[] = await Promise.all(
   VERDICTS.map(async (verdict, index) => {
     const { at, says } = verdict;
     const domain = `verdict${index}.test`;
-    // Of a provider of its own: what one says is not held against the others.
+    // Each server is a provider of its own, so that a reply of one does not slow the others.
     const phases = { [at]: says };
     const mx = await journey.mailServer(domain, { phases }, { provider: domain });
     const to = `kim@${domain}`;

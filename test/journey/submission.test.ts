@@ -20,7 +20,7 @@ const made = await journey.request('POST', '/v1/api-keys', rights);
 assert.equal(made.status, 201, made.text);
 const ownKey = made.body.key as string;
 const FROM = 'From: Acme <hello@acme.example>';
-/** Of a message from acme.example: by RSA and by Ed25519. */
+/** The signatures of a message from acme.example: by RSA and by Ed25519. */
 const SIGNED = ['acme.example pass', 'acme.example pass'];
 
 async function contentOf(id: string): Promise<Buffer> {

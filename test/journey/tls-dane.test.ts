@@ -70,7 +70,7 @@ for (const [index, [what, [behaviour, records]]] of Object.entries(MATCHING).ent
   });
 }
 
-/** What the server does, its records, and how it is mended. */
+/** Faults: the behaviour of the server, its records, and the behaviour that mends it. */
 const FAILING: Record<string, [MxBehaviour, string[], MxBehaviour]> = {
   'has another key than the record names': [
     secure('trusted'),

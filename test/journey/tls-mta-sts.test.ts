@@ -53,7 +53,7 @@ async function putOff(domain: string, draft: object = {}): Promise<string> {
   return id;
 }
 
-/** What the service has to have counted, by domain. It writes its counts when it stops. */
+/** The counts that the service must have, by domain. It stores them when it stops. */
 const expected = new Map<string, string[]>();
 
 const requestsOf = (domain: string): string[] =>
@@ -200,8 +200,8 @@ const GONE: Record<string, (domain: string) => void> = {
   },
 };
 
-// What the tests up to the restart begin, and those after it end: one restart for all of them.
-/** By what is gone of its policy: a domain whose policy is cached, with an email that waits. */
+// Tests before the restart begin these, tests after it end them: one restart for all.
+/** Domains with a cached policy and an email that waits, by the part of the policy that is gone. */
 const cached = new Map<string, { domain: string; mx: MailServer; waiting: string }>();
 /** The domain of the policy that has expired. */
 let expiring = '';
@@ -243,7 +243,7 @@ test('a server that the policy does not list is not contacted', async () => {
   listing = { id, stranger, named };
 });
 
-// What a worker remembers, it would use for longer than these tests take.
+// A worker would use what it remembers for longer than these tests take.
 describe('after a restart', () => {
   before(() => journey.service.restart());
 

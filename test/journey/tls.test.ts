@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import type { MxBehaviour } from '../support/fake-mx.ts';
 import { CA_FILE, startJourney } from '../support/journey.ts';
 
-// What was learnt of a server is the worker's that met it.
+// Each worker remembers only the servers that it has met.
 const journey = await startJourney({ NODE_EXTRA_CA_CERTS: CA_FILE }, { args: ['--workers', '1'] });
 after(() => journey[Symbol.asyncDispose]());
 

@@ -45,7 +45,7 @@ async function sent(domain: string, change: object = {}): Promise<Sent> {
   return { id, pixel, links, html };
 }
 
-/** What a browser requests, through the proxy. */
+/** Requests a path as a browser behind the proxy does. */
 function visit(path: string, { ip = '203.0.113.77', userAgent = BROWSER, method = 'GET' } = {}) {
   const headers = { 'user-agent': userAgent, 'x-forwarded-for': ip };
   return fetch(service.url + path, { method, headers, redirect: 'manual' });

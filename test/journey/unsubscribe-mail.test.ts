@@ -24,7 +24,7 @@ async function entryOf(address: string) {
   return status === 200 ? body : null;
 }
 
-/** Of the recipients of a new email, by address, where each unsubscribes by mail. */
+/** Sends an email. @returns the mailto links by which its recipients unsubscribe, by address */
 async function mailtosOf(to: readonly string[]): Promise<{ id: string; mailtos: string[] }> {
   const domain = to[0]!.slice(to[0]!.indexOf('@') + 1);
   const mx = await journey.mailServer(domain);

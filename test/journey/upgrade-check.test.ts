@@ -9,7 +9,7 @@ import { nextVersion } from '../support/next-version.ts';
 import { migratedDatabase } from '../support/postgres.ts';
 import { startService } from '../support/service.ts';
 
-/** Of the next version: every email is rewritten, so it asks for a backup, and older versions end. */
+/** A migration of the next version. It rewrites every email, so it asks for a backup, and older versions end. */
 const REWRITE = `-- Emails get an id of their own.
 --
 -- Needs a backup first: it rewrites all emails.

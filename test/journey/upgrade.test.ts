@@ -17,7 +17,7 @@ import { startService } from '../support/service.ts';
 import { waitFor } from '../support/wait.ts';
 import { startReceiver, verified } from '../support/webhook-receiver.ts';
 
-/** Of the next version: a column, a table and an index more. */
+/** A migration of the next version: a column, a table and an index more. */
 const NEXT = `
   alter table emails add column grown text not null default 'as before';
   create table grown (email_id uuid primary key, note text);

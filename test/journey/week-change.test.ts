@@ -147,7 +147,7 @@ test("when SQL's clock passes a week under load, nothing waits or is lost", asyn
   const sent = await loadUntil(() => Date.now() > Math.max(begun, advancedAtMs) + 2_000);
   await advancing;
   await nothingWaits();
-  // What was open when eight days passed at once has expired, and nothing else.
+  // The emails that were open when eight days passed at once have expired, and no others.
   const expired = new Set(await listed('/v1/emails?status=failed'));
   assert.ok([...expired].every((id) => id < firstUuidOf(advancedAtMs)));
   const others = sent.filter((id) => !expired.has(id));

@@ -28,7 +28,7 @@ test('the mail of a killed worker is sent at once by the remaining worker', asyn
       `select n.id, n.pid, array_agg(q.email_id) as emails
          from nodes n join queue q on q.holder = n.id group by n.id, n.pid`,
     );
-  // Which worker gets a request is up to the system: until each holds mail, and some has come to DATA.
+  // The system chooses the worker of a request: wait until each has leased mail, and some has come to DATA.
   await waitFor(
     async () => {
       ids.push(...(await runLoad(service, { key, count: 16, from: FROM, to })).accepted);
