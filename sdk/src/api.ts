@@ -1355,7 +1355,7 @@ export type ProjectList = {
 };
 
 export type ProjectResumeRequest = {
-  /** `next` of the answer before, to go on with a large queue. */
+  /** `next` of the previous answer, to continue in a long queue. */
   from?: string | undefined;
 };
 
@@ -1482,25 +1482,25 @@ export type ProjectWrite = {
 
 export type ProviderBlock = {
   object: 'provider_block';
-  /** The provider, as the list and the queue name it. */
+  /** The provider, as named in the list and in the queue. */
   provider: string;
-  /** What it refuses: our address, or a sending domain. */
+  /** `address`: the provider refuses an address of this service. `domain`: a sending domain. */
   about: 'address' | 'domain';
-  /** That address or domain. */
+  /** The refused address or domain. */
   subject: string;
   /** When the block began. */
   since: string | null;
   /** Refusals since its last delivery. */
   refusals: number;
-  /** The sending domains that it refused, at most 100. */
+  /** The refused sending domains, at most 100. */
   sending_domains: string[];
-  /** Why, as in the email. */
+  /** Category of the refusal, as in the email. */
   category: string;
   /** The last refusal. */
   reply: string;
-  /** Where the operator asks to be unblocked. */
+  /** Page on which the operator can ask for delisting. */
   delisting_page: string | null;
-  /** Null: a message is the probe now. */
+  /** Seconds until the next probe. Null: a message is the probe now. */
   next_probe_in_s: number | null;
 };
 
@@ -1513,11 +1513,11 @@ export type ProviderBlockList = {
 
 export type ProviderProbe = {
   object: 'provider_probe';
-  /** The provider, as the list and the queue name it. */
+  /** The provider, as named in the list and in the queue. */
   provider: string;
-  /** How many blocks are probed. */
+  /** Number of blocks that are probed. */
   blocks: number;
-  /** Waiting recipients that are tried; 0: the next message is the probe. */
+  /** Waiting recipients that are due now; 0: the next message is the probe. */
   due: number;
 };
 
@@ -1525,66 +1525,66 @@ export type Queue = {
   object: 'queue';
   /** When it was counted. */
   measured_at: string;
-  /** Counted from a sample, as beyond about 100,000 waiting recipients. */
+  /** True when counted from a sample, beyond about 100,000 waiting recipients. */
   is_estimate: boolean;
   /** Recipients that have not ended. */
   waiting: number;
-  /** Of these, those that workers have in memory. */
+  /** Those of them in the memory of workers. */
   with_workers: number;
-  /** Of these, those that could be tried now and are in the table. */
+  /** Those of them that are due and not claimed. */
   due: number;
-  /** Of these, those that are held. */
+  /** Those of them on hold. */
   held: number;
-  /** Since when the oldest of those that are due is due; null: none is. */
+  /** Due time of the oldest due recipient; null: none is due. */
   oldest_due_at: string | null;
-  /** When the first that is not held is due; it may have passed. Null: none. */
+  /** Earliest due time of a recipient not on hold, possibly in the past; null: there is none. */
   next_due_at: string | null;
-  /** Those with the most mail first, up to 100. */
+  /** Providers with the most mail first, up to 100. */
   providers: Array<{
-    /** The operator of the mail servers; the domain while they are not known. */
+    /** The operator of the mail servers, or the domain until its mail servers are known. */
     provider: string;
     /** Recipients that have not ended. */
     waiting: number;
-    /** Of these, those that workers have in memory. */
+    /** Those of them in the memory of workers. */
     with_workers: number;
-    /** Of these, those that could be tried now and are in the table. */
+    /** Those of them that are due and not claimed. */
     due: number;
-    /** Of these, those that are held. */
+    /** Those of them on hold. */
     held: number;
-    /** Since when the oldest of those that are due is due; null: none is. */
+    /** Due time of the oldest due recipient; null: none is due. */
     oldest_due_at: string | null;
-    /** When the first that is not held is due; it may have passed. Null: none. */
+    /** Earliest due time of a recipient not on hold, possibly in the past; null: there is none. */
     next_due_at: string | null;
-    /** As workers reported it a few seconds ago. `full`: all permitted connections are busy. `slowed`: it asked for less. `suspended`: nothing is sent at present. Null: nothing is unusual. */
+    /** State that workers reported a few seconds ago. `full`: all permitted connections are busy. `slowed`: the provider asked for less mail. `suspended`: nothing is sent now. Null: no worker reported a state. */
     state: 'open' | 'full' | 'slowed' | 'suspended' | null;
     /** When the suspension or the slowdown ends. */
     state_until: string | null;
-    /** Open to the provider, for mail of everybody. */
+    /** Connections open to the provider, for mail of all projects. */
     connections: number | null;
-    /** Permitted at present. */
+    /** Connections permitted now. */
     connections_max: number | null;
-    /** The limit that binds; null: nothing waits. */
+    /** The limit that applies; null: nothing waits. */
     limit: {
-      /** `hold`: all of it is held. `suspension`, `rate`, `connections`: of the provider. `attempt`: workers deliver it. `retry`: it waits for its time. `turn`: others are served before. */
+      /** `hold`: all mail is on hold. `suspension`, `rate`, `connections`: the provider limits it. `attempt`: workers deliver it. `retry`: its next attempt is not due. `turn`: other mail is served first. */
       name: 'hold' | 'suspension' | 'rate' | 'connections' | 'attempt' | 'retry' | 'turn';
       /** One sentence, with the figure. */
       message: string;
-      /** What it follows from; null: from no setting. */
+      /** Setting that causes the limit; null: none. */
       setting: {
-        /** As in the file. */
+        /** Name in the file. */
         name: string;
         /** Null: no limit. */
         value: number | null;
-        /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of LETTERHAUS_SHAPING. */
+        /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file` and `file_provider`: set in the file of LETTERHAUS_SHAPING, for all or for this provider. */
         source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
-        /** Where the file of LETTERHAUS_SHAPING has it, or would replace it. */
+        /** Place in the file of LETTERHAUS_SHAPING that sets it or would set it. */
         path: string;
       } | null;
     } | null;
   }>;
-  /** Whether mail waits for further providers. */
+  /** True when mail waits for further providers. */
   has_more: boolean;
-  /** In a session all projects of the organization, with a key its own. */
+  /** All projects of the organization in a session; only its own with a key. */
   projects: Array<{
     /** The project. */
     project_id: string;
@@ -1593,15 +1593,15 @@ export type Queue = {
     environment: 'live' | 'test';
     /** Recipients that have not ended. */
     waiting: number;
-    /** Of these, those that workers have in memory. */
+    /** Those of them in the memory of workers. */
     with_workers: number;
-    /** Of these, those that could be tried now and are in the table. */
+    /** Those of them that are due and not claimed. */
     due: number;
-    /** Of these, those that are held. */
+    /** Those of them on hold. */
     held: number;
-    /** Since when the oldest of those that are due is due; null: none is. */
+    /** Due time of the oldest due recipient; null: none is due. */
     oldest_due_at: string | null;
-    /** When the first that is not held is due; it may have passed. Null: none. */
+    /** Earliest due time of a recipient not on hold, possibly in the past; null: there is none. */
     next_due_at: string | null;
   }>;
   /** Drops that can still be undone, newest first. */
@@ -1614,11 +1614,11 @@ export type QueueChange = {
   selection: string;
   /** Recipients that match. */
   found: number;
-  /** Of these, those that a worker holds. */
+  /** Those of them that a worker has claimed. */
   busy: number;
-  /** Of these, those that were changed. */
+  /** Those of them that were changed. */
   changed: number;
-  /** Null: all were looked at. Else repeat the request with it as `from`. */
+  /** Place to continue from: repeat the request with it as `from`. Null: the whole queue was searched. */
   next: string | null;
 };
 
@@ -1627,13 +1627,13 @@ export type QueueChangeRequest = {
   email_id?: string | undefined;
   /** Recipients at this domain. */
   domain?: string | undefined;
-  /** What waits for this provider, as in the queue. */
+  /** Mail to this provider, as named in the queue. */
   provider?: string | undefined;
-  /** Everything in the scope; instead of the others. Always `true`. */
+  /** Everything in the scope. Cannot be combined with the others. Always `true`. */
   all?: boolean | undefined;
-  /** `project`: the project and environment of the caller. `organization`: all of its projects, in both environments; only in a session. */
+  /** `project`: the project and environment of the caller. `organization`: all projects, in both environments; only in a session. */
   scope?: 'project' | 'organization' | undefined;
-  /** `next` of the answer before, to go on with a large queue. */
+  /** `next` of the previous answer, to continue in a long queue. */
   from?: string | undefined;
 };
 
@@ -1641,19 +1641,19 @@ export type QueueDrop = {
   object: 'queue_drop';
   /** The drop. */
   id: string;
-  /** What was selected. */
+  /** The selection. */
   selection: string;
-  /** Recipients that match, as far as they were looked at. */
+  /** Matching recipients found so far. */
   found: number;
-  /** Of these, those that a worker holds: they are not dropped. */
+  /** Those of them that a worker has claimed; they are not dropped. */
   busy: number;
-  /** Of these, those that are held now and will be dropped. */
+  /** Those of them that are on hold now and will be dropped. */
   changed: number;
-  /** Whether all that match were looked at; the rest follows. */
+  /** True when the whole queue was searched; false: the rest follows. */
   is_complete: boolean;
   /** When it was requested. */
   created_at: string;
-  /** Until when it can be undone. */
+  /** End of the time in which it can be undone. */
   drops_at: string;
   /** When it was undone. */
   undone_at: string | null;
@@ -1664,65 +1664,65 @@ export type QueueProvider = {
   /** When it was counted. */
   measured_at: string;
   is_estimate: boolean;
-  /** The operator of the mail servers; the domain while they are not known. */
+  /** The operator of the mail servers, or the domain until its mail servers are known. */
   provider: string;
   /** Recipients that have not ended. */
   waiting: number;
-  /** Of these, those that workers have in memory. */
+  /** Those of them in the memory of workers. */
   with_workers: number;
-  /** Of these, those that could be tried now and are in the table. */
+  /** Those of them that are due and not claimed. */
   due: number;
-  /** Of these, those that are held. */
+  /** Those of them on hold. */
   held: number;
-  /** Since when the oldest of those that are due is due; null: none is. */
+  /** Due time of the oldest due recipient; null: none is due. */
   oldest_due_at: string | null;
-  /** When the first that is not held is due; it may have passed. Null: none. */
+  /** Earliest due time of a recipient not on hold, possibly in the past; null: there is none. */
   next_due_at: string | null;
-  /** As workers reported it a few seconds ago. `full`: all permitted connections are busy. `slowed`: it asked for less. `suspended`: nothing is sent at present. Null: nothing is unusual. */
+  /** State that workers reported a few seconds ago. `full`: all permitted connections are busy. `slowed`: the provider asked for less mail. `suspended`: nothing is sent now. Null: no worker reported a state. */
   state: 'open' | 'full' | 'slowed' | 'suspended' | null;
   /** When the suspension or the slowdown ends. */
   state_until: string | null;
-  /** Open to the provider, for mail of everybody. */
+  /** Connections open to the provider, for mail of all projects. */
   connections: number | null;
-  /** Permitted at present. */
+  /** Connections permitted now. */
   connections_max: number | null;
-  /** The limit that binds; null: nothing waits. */
+  /** The limit that applies; null: nothing waits. */
   limit: {
-    /** `hold`: all of it is held. `suspension`, `rate`, `connections`: of the provider. `attempt`: workers deliver it. `retry`: it waits for its time. `turn`: others are served before. */
+    /** `hold`: all mail is on hold. `suspension`, `rate`, `connections`: the provider limits it. `attempt`: workers deliver it. `retry`: its next attempt is not due. `turn`: other mail is served first. */
     name: 'hold' | 'suspension' | 'rate' | 'connections' | 'attempt' | 'retry' | 'turn';
     /** One sentence, with the figure. */
     message: string;
-    /** What it follows from; null: from no setting. */
+    /** Setting that causes the limit; null: none. */
     setting: {
-      /** As in the file. */
+      /** Name in the file. */
       name: string;
       /** Null: no limit. */
       value: number | null;
-      /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of LETTERHAUS_SHAPING. */
+      /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file` and `file_provider`: set in the file of LETTERHAUS_SHAPING, for all or for this provider. */
       source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
-      /** Where the file of LETTERHAUS_SHAPING has it, or would replace it. */
+      /** Place in the file of LETTERHAUS_SHAPING that sets it or would set it. */
       path: string;
     } | null;
   } | null;
-  /** What is in effect; none for test mail, which is simulated. */
+  /** Settings in effect; none for test mail, which is simulated. */
   settings: Array<{
-    /** As in the file. */
+    /** Name in the file. */
     name: string;
     /** Null: no limit. */
     value: number | null;
-    /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file`, `file_provider`: the same in the file of LETTERHAUS_SHAPING. */
+    /** `built_in`: the default for all. `built_in_provider`: the default for this provider. `file` and `file_provider`: set in the file of LETTERHAUS_SHAPING, for all or for this provider. */
     source: 'built_in' | 'built_in_provider' | 'file' | 'file_provider';
-    /** Where the file of LETTERHAUS_SHAPING has it, or would replace it. */
+    /** Place in the file of LETTERHAUS_SHAPING that sets it or would set it. */
     path: string;
   }>;
-  /** To mail of the project and environment of the caller that waits for it, newest first. */
+  /** Replies to waiting mail of the caller’s project and environment, newest first. */
   answers: Array<{
     /** When the attempt ended. */
     at: string;
     /** The email. */
     email_id: string;
     recipient: string;
-    /** So far. */
+    /** Attempts so far. */
     attempts: number;
     /** Null: no server replied. */
     code: number | null;
@@ -1738,11 +1738,11 @@ export type QueueSelection = {
   email_id?: string | undefined;
   /** Recipients at this domain. */
   domain?: string | undefined;
-  /** What waits for this provider, as in the queue. */
+  /** Mail to this provider, as named in the queue. */
   provider?: string | undefined;
-  /** Everything in the scope; instead of the others. Always `true`. */
+  /** Everything in the scope. Cannot be combined with the others. Always `true`. */
   all?: boolean | undefined;
-  /** `project`: the project and environment of the caller. `organization`: all of its projects, in both environments; only in a session. */
+  /** `project`: the project and environment of the caller. `organization`: all projects, in both environments; only in a session. */
   scope?: 'project' | 'organization' | undefined;
 };
 
@@ -2510,13 +2510,13 @@ export type TimelineEventList = {
 export type TlsResult = {
   object: 'tls_result';
   day: string;
-  /** Of the recipients. */
+  /** Domain of the recipients. */
   domain: string;
-  /** What asked for TLS. */
+  /** The policy that required TLS. */
   policy: 'tlsa' | 'sts' | 'no-policy-found';
   /** `success`, or a result type of RFC 8460. */
   result: string;
-  /** How many sessions. */
+  /** Number of sessions. */
   sessions: number;
 };
 
@@ -2926,10 +2926,10 @@ export type Operations = {
     body: undefined;
     result: Stats;
   };
-  /** Show what waits */
+  /** Show waiting mail */
   getQueue: {
     query: {
-      /** `project`: the project and environment of the caller. `organization`: all of its projects, in both environments; only in a session. */
+      /** `project`: the project and environment of the caller. `organization`: all projects, in both environments; only in a session. */
       scope?: 'project' | 'organization' | undefined;
     };
     body: undefined;
@@ -2938,7 +2938,7 @@ export type Operations = {
   /** Show a provider in the queue */
   getQueueProvider: {
     query: {
-      /** `project`: the project and environment of the caller. `organization`: all of its projects, in both environments; only in a session. */
+      /** `project`: the project and environment of the caller. `organization`: all projects, in both environments; only in a session. */
       scope?: 'project' | 'organization' | undefined;
     };
     body: undefined;
@@ -3482,7 +3482,7 @@ export type Operations = {
     query: {
       /** Only recipients at this domain. */
       domain?: string | undefined;
-      /** How many days; 1 is today (UTC). */
+      /** Number of days; 1 is today (UTC). */
       days?: number | undefined;
     };
     body: undefined;

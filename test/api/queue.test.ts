@@ -68,7 +68,7 @@ test('dropped mail ends as canceled, with its event, unless the drop is undone',
   const { stdout } = await service.cli('queue', 'drop', '--domain', 'drop.test', '--yes');
   assert.match(
     stdout,
-    /^1 of 1 waiting recipients are dropped at .*\nTo undo that before:\n.*queue undo/,
+    /^1 of 1 waiting recipients will be dropped at .*\nTo undo the drop before then:\n.*queue undo/,
   );
   await service.sql(`update queue_drops set drops_at = app_now() - interval '1 second'`);
   await service.waitForStatus(id, 'queued');
@@ -140,5 +140,5 @@ for (const [what, args] of Object.entries(WRONG)) {
 test('an email without queued recipients is not found', async () => {
   const { code, stderr } = await service.cli('queue', 'retry', '--email', NO_EMAIL);
   assert.equal(code, 1);
-  assert.match(stderr, /Nothing of email/);
+  assert.match(stderr, /No recipient of email/);
 });

@@ -128,7 +128,7 @@ for (const where of ['embedded', 'external'] as const) {
       assert.equal(receiver.received.length, 2);
 
       const released = await service.cli('release', '--except-in-doubt');
-      assert.match(released.stdout, /1 recipients in doubt are held in the queue/);
+      assert.match(released.stdout, /1 recipients in doubt stay on hold in the queue/);
       await service.waitForStatus(fresh, 'delivered', { key });
       await service.clock.advance({ hours: 3 });
       await service.waitForStatus(scheduled, 'delivered', { key, timeoutMs: 30_000 });

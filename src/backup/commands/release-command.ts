@@ -1,6 +1,6 @@
 /**
- * `letterhaus release`: ends the hold of a restored installation. Before that, `--dry-run` shows what would
- * go out, and what the lost machine may have sent after the backup.
+ * `letterhaus release`: ends the hold of a restored installation. `--dry-run` shows first which mail would be sent,
+ * and which mail the lost machine may have sent after the backup.
  */
 import { type Command } from 'commander';
 import type { InstallationHold } from '../../../sdk/src/api.ts';
@@ -8,14 +8,14 @@ import { type Api, type ApiOptions, apiRunnable } from '../../cli/api.ts';
 import type { Cli, Outcome } from '../../cli/command.ts';
 import { shortTime, table } from '../../cli/table.ts';
 
-/** In text; --json has all of these. */
+/** Limit on the rows in text. --json has all of them. */
 const SHOWN_MAX = 20;
 
 export function describeRelease(release: Command, cli: Cli): void {
   apiRunnable(
     release
-      .option('--dry-run', 'show what would go out, and release nothing')
-      .option('--except-in-doubt', 'hold back what the lost machine may have sent'),
+      .option('--dry-run', 'show what would be sent, and release nothing')
+      .option('--except-in-doubt', 'keep mail on hold that the lost machine may have sent'),
     cli,
     { examples: ['release --dry-run', 'release --except-in-doubt', 'release'], mode: 'none', run },
   );
@@ -30,11 +30,11 @@ async function run({ cli, client }: Api, options: Options): Promise<Outcome> {
   }
   const released = await client.operator.release({ except_in_doubt: options.exceptInDoubt });
   const { released: count, held_back: inDoubt } = released;
-  const lines = [`Released: nodes begin to send within seconds, ${count} recipients wait.`];
+  const lines = [`Released: nodes start sending within seconds. ${count} recipients wait.`];
   if (inDoubt > 0) {
     lines.push(
-      `${inDoubt} recipients in doubt are held in the queue:`,
-      `  ${cli.program} queue release --email <id>   sends one, perhaps a second time`,
+      `${inDoubt} recipients in doubt stay on hold in the queue:`,
+      `  ${cli.program} queue release --email <id>   sends one, possibly a second time`,
     );
   }
   return { data: released, text: lines.join('\n') };
@@ -57,14 +57,14 @@ function holdText(cli: Cli, hold: InstallationHold): string {
       none: 'No mail waits.',
     }),
     '',
-    `${webhooks} webhooks wait. Receivers know those that were posted before by their id.`,
+    `${webhooks} webhooks wait. Endpoints recognize those posted before by their id.`,
   ];
   if (inDoubt.length === 0) return lines.join('\n');
   const shown = inDoubt.slice(0, SHOWN_MAX);
   const more = inDoubt.length - shown.length;
   lines.push(
     '',
-    'In doubt: due when the backup was made or since, so the lost machine may have sent it.',
+    'In doubt: mail that was due at the time of the backup or since. The lost machine may have sent it.',
     table(cli, {
       columns: ['EMAIL', { heading: 'TO', cut: 1 }, 'DUE'],
       rows: shown.map(({ email_id: id, to, due_at: dueAt }) => [id, to, shortTime(dueAt)]),

@@ -1,44 +1,47 @@
 /**
- * Refusals because of one of our addresses or of a sending domain, counted by provider since its last delivery, and the
- * blocks that follow from them (delivery/blocks/provider-blocks.ts has the rules).
+ * Stores refusals because of a source address or a sending domain, and the blocks that follow from them. Refusals
+ * count by provider since its last delivery (delivery/blocks/provider-blocks.ts has the rules).
  *
- * Guarantee: over all workers and nodes one message at a time is the probe of a block, and each block ends once.
+ * Guarantee: over all workers and nodes, one message at a time probes a block, and each block ends once.
  */
 import type { RefusalSubject } from '../../mail/replies/blocks.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** `subject`: our address, or the host name where the system chooses it; or the sending domain. */
+/** `subject` is the source address, the host name where the system chooses the address, or the sending domain. */
 export type BlockKey = { provider: string; about: 'address' | 'domain'; subject: string };
 
 export type ProviderBlock = BlockKey & {
   refusals: number;
-  /** The sending domains that were refused, at most SENDERS_MAX. */
+  /** The refused sending domains, at most SENDERS_MAX. */
   senders: readonly string[];
   category: string;
   reply: string;
-  /** Since the last one. */
+  /** Milliseconds since the last refusal. */
   refusedForMs: number;
-  /** null: not blocked. */
+  /** Start of the block; null: not blocked. */
   since: Date | null;
-  /** Until the next probe; null: not blocked, or a message is the probe now. */
+  /** Milliseconds until the next probe; null: not blocked, or a message is the probe now. */
   nextProbeInMs: number | null;
-  /** The same for the mail of a sending domain that was not refused yet. */
+  /** The same for mail of a sending domain that was not refused yet. */
   firstOfSenderInMs: number | null;
 };
 
 export type BlockRules = {
   afterRefusals: number;
-  /** Until the first probe; each further wait is twice as long. */
+  /** Milliseconds until the first probe. Each further wait is twice as long. */
   firstMs: number;
   longestMs: number;
 };
 
 const SENDERS_MAX = 100;
-/** A probe whose worker died is given up after this time; replies to the final dot are awaited for 10 minutes. */
+/**
+ * Milliseconds until another message may probe, in case the worker of a probe died. A reply to the final dot may take
+ * 10 minutes.
+ */
 const PROBING_MAX_MS = 15 * 60_000;
 
 const PROBES = '(b.probing_until is null or b.probing_until <= t.now)';
-/** @param firstMs the parameter with the first wait */
+/** @param firstMs placeholder of the statement's parameter with the first wait */
 const columns = (firstMs: string): string => `
        b.provider, b.about, b.subject, b.refusals, b.senders, b.category, b.reply, b.since,
        (extract(epoch from t.now - b.refused_at) * 1000)::float8 as "refusedForMs",
@@ -84,14 +87,14 @@ type Refused = {
   isProbe: boolean;
 };
 
-/** Counts a refusal. The one that makes it too many in a row begins the block; that of a probe makes its waits longer. */
+/** Counts a refusal. The last of `afterRefusals` in a row begins the block. The refusal of a probe doubles the wait. */
 export async function countRefusal(
   db: Queryable,
   { provider, about, subject }: BlockKey,
   refused: Refused & { rules: BlockRules },
 ): Promise<ProviderBlock> {
   const { senderDomain, category, reply, isProbe, rules } = refused;
-  // What is not clear is about the domain until several domains are refused.
+  // An unclear reply counts for the domain until several domains are refused.
   const isClear = refused.subject === about || about === 'domain';
   const { firstMs, longestMs, afterRefusals } = rules;
   const [row] = await db.query<ProviderBlock>({ name: 'count_refusal', text: REFUSE }, [
@@ -122,7 +125,10 @@ update provider_blocks b
            and b.refused_at + $5::float8 * interval '1 millisecond' <= t.now)
 returning 1`;
 
-/** @returns whether the caller's message is the probe; it must then call `countRefusal`, `endBlock` or `leaveProbe` */
+/**
+ * The caller of a probe must then call `countRefusal`, `endBlock` or `leaveProbe`.
+ * @returns whether the caller's message is the probe
+ */
 export async function takeProbe(
   db: Queryable,
   { provider, about, subject }: BlockKey,
@@ -140,7 +146,7 @@ update provider_blocks b
   from t
  where b.provider = $1 and b.about = $2 and b.subject = $3 and b.probing_until is not null`;
 
-/** The probe showed nothing: another message is the next one, after the first wait. */
+/** Ends a probe without a result. Another message probes after the first wait. */
 export async function leaveProbe(
   db: Queryable,
   { provider, about, subject }: BlockKey,
@@ -165,7 +171,10 @@ reset as (
 )
 select since is not null as "wasBlocked" from before`;
 
-/** A delivery: counts anew. @returns whether that ended a block */
+/**
+ * Resets the count after a delivery.
+ * @returns whether this ended a block
+ */
 export async function endBlock(
   db: Queryable,
   { provider, about, subject }: BlockKey,
@@ -175,8 +184,8 @@ export async function endBlock(
   return row?.wasBlocked ?? false;
 }
 
-/** The rows that a look of a worker returns, at most. */
-const LOOKED_AT_MAX = 2_000;
+/** Limit on the rows of one read. */
+const READ_ROWS_MAX = 2_000;
 
 const CHANGED = `
 with t as materialized (select app_now() as now)
@@ -184,7 +193,7 @@ select t.now as "readAt", ${columns('$2')}
   from t, provider_blocks b
  where b.changed_at > $1::timestamptz or b.since is not null
  order by b.changed_at desc
- limit ${LOOKED_AT_MAX}`;
+ limit ${READ_ROWS_MAX}`;
 
 export function readBlocks(
   db: Queryable,
@@ -202,12 +211,12 @@ select ${columns('0')}
  order by position('.' in b.provider) > 0, b.since, b.provider, b.about, b.subject
  limit $1`;
 
-/** Blocks, those of named providers first, then the oldest first. */
+/** Returns blocks, those of named providers first, then the oldest first. */
 export function listBlocks(db: Queryable, limit: number): Promise<ProviderBlock[]> {
   return db.query<ProviderBlock>(LIST, [limit]);
 }
 
-/** Workers read the new time within seconds. */
+/**  */
 const PROBE_NOW = `
 with t as materialized (select app_now() as now)
 update provider_blocks b
@@ -216,12 +225,15 @@ update provider_blocks b
  where b.provider = $1 and b.since is not null
 returning 1`;
 
-/** The next message of each block of the provider is its probe. @returns the number of blocks */
+/**
+ * Makes the next message of each block of the provider its probe. Workers read the change within seconds.
+ * @returns the number of blocks
+ */
 export async function probeNow(db: Queryable, provider: string): Promise<number> {
   return (await db.query(PROBE_NOW, [provider])).length;
 }
 
-/** What waits longest; a probe needs one message. */
+/** Selects the mail that has waited longest; 3 recipients of a project, since a probe needs only one message. */
 const DUE_SOON = `
 update queue q set due_at = app_now() + $2::float8 * interval '1 millisecond'
   from (select o.project_id, o.email_id, o.position
@@ -239,7 +251,10 @@ update queue q set due_at = app_now() + $2::float8 * interval '1 millisecond'
                       and e.scheduled_at > app_now())
 returning 1`;
 
-/** Makes some of each project's mail for the provider due. @returns the number of recipients */
+/**
+ * Makes some of each project's mail for the provider due after `delayMs`.
+ * @returns the number of recipients
+ */
 export async function makeSomeDue(
   db: Queryable,
   provider: string,
@@ -254,7 +269,7 @@ export async function projectsSending(db: Queryable, domain: string): Promise<st
   return (await db.query<{ id: string }>(SENDER_PROJECTS, [domain])).map(({ id }) => id);
 }
 
-/** Without a refusal for this long nothing is known any more. */
+/** Days without a change after which a row is deleted. */
 const KEPT_DAYS = 7;
 
 const FORGET = `
@@ -266,7 +281,7 @@ export async function forgetBlocks(db: Queryable): Promise<number> {
   return (await db.query(FORGET)).length;
 }
 
-/** PostgreSQL stores no NUL. */
+/** Replaces NUL, which PostgreSQL cannot store. */
 function storable(text: string): string {
   return text.replaceAll('\0', '\uFFFD');
 }

@@ -2,7 +2,7 @@
 import type { BlockKey } from './block-store.ts';
 import type { Outcome } from '../attempt/outcome.ts';
 
-/** The sentence names nothing that changes during a block, so that the timeline repeats it once. */
+/** Names nothing that changes during a block, so that the timeline has the sentence once. */
 function sentenceOf({ provider, about, subject }: BlockKey): string {
   return about === 'address'
     ? `${provider} refuses all mail from an IP address of this service at present`
@@ -12,9 +12,9 @@ function sentenceOf({ provider, about, subject }: BlockKey): string {
 function reasonOf(block: BlockKey) {
   const remedy =
     block.about === 'address'
-      ? 'the operator has to end the block (letterhaus providers list)'
-      : 'look at its DNS records and at complaints, and ask the provider';
-  const advice = `${sentenceOf(block)}; the email waits for the end of that, and ${remedy}.`;
+      ? 'The operator must ask the provider to end it (letterhaus providers list)'
+      : 'Check its DNS records and complaints, and ask the provider to end it';
+  const advice = `${sentenceOf(block)}. The email waits until the block ends. ${remedy}.`;
   return { category: 'reputation', blame: 'us', advice } as const;
 }
 
@@ -25,23 +25,29 @@ const DEFERRED = {
   slowDown: false,
 } as const;
 
-/** Not tried, because the provider refuses all such mail. */
+/** Returns the outcome of mail that is not tried, because a block applies to it. */
 export function deferredByBlock(block: BlockKey): Outcome {
   return { ...DEFERRED, reason: reasonOf(block) };
 }
 
-/** Refused like all such mail: it waits, and the address of the recipient is not to blame. */
+/**
+ * Returns the outcome of mail that was refused because of a block. It waits, and the recipient's address is not
+ * suppressed.
+ */
 export function refusedByBlock(outcome: Outcome, block: BlockKey): Outcome {
-  return { ...refusedForNow(outcome), reason: reasonOf(block) };
+  return { ...deferredByRefusal(outcome), reason: reasonOf(block) };
 }
 
-/** Refused because of us, for the first time: the provider may take it later. */
-export function refusedForNow(outcome: Outcome): Outcome {
+/**
+ * Returns the outcome of a first refusal because of us. It is deferred, because the provider may accept the mail
+ * later.
+ */
+export function deferredByRefusal(outcome: Outcome): Outcome {
   return { ...outcome, status: 'deferred', suppress: null, retrySlowly: true };
 }
 
 export function expiredByBlock(block: BlockKey): Outcome {
-  const advice = `The time to deliver it was up while ${block.provider} refused all mail from ${
+  const advice = `The email expired while ${block.provider} refused all mail from ${
     block.about === 'address' ? 'an IP address of this service' : `the domain ${block.subject}`
   }.`;
   return {
@@ -58,7 +64,7 @@ export const EXPIRED_REFUSED: Outcome = {
     category: 'expired',
     blame: 'us',
     advice:
-      'The time to deliver it was up while the provider refused mail because of this service or its domain; ' +
+      'The email expired while the provider refused mail because of this service or its domain; ' +
       'the timeline shows why.',
   },
 };

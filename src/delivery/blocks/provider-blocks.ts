@@ -1,21 +1,21 @@
 /**
- * Providers that refuse our mail because of one of our addresses, or because of a sending domain.
+ * Tracks providers that refuse our mail because of a source address or a sending domain.
  *
- *     refused, because of the address or the domain (mail/replies/blocks.ts)
- *        │ the third time in a row, without a delivery to this provider between
- *     blocked: its mail waits; one message at a time is a probe, after waits that grow from a minute to an hour
+ *     refused because of the address or the domain (mail/replies/blocks.ts)
+ *        │ the third refusal in a row without a delivery to this provider
+ *     blocked: mail waits, and one message at a time is a probe, after waits that grow from a minute to an hour
  *        │ the first delivery
- *     open: what waits is due at once, and taken in fair turns
+ *     open: the waiting mail is due at once and served by fair queueing
  *
- * A refusal is deferred. It bounces only when the message is refused again although the provider has taken other mail
- * from the same address and domain meanwhile.
+ * A refusal is deferred. It bounces only if the message is refused again after the provider accepted other mail from
+ * the same address and domain.
  *
- * What a provider says affects mail to itself only. A block belongs to one of our addresses, or to one sending domain;
- * a reply that does not say which is about the domain until several domains were refused. While an address is blocked, a
- * domain that was not refused yet may probe after the first wait, so that refusals of one sender do not delay others
- * for long.
+ * A refusal affects only mail to the provider that sent it. A block belongs to one source address or one sending
+ * domain. A reply that names neither counts for the domain until several domains were refused. While an address is
+ * blocked, a domain that was not refused yet may probe after the first wait, so the refusals of one sender do not
+ * delay others for long.
  *
- * Rows in the database (delivery/blocks/block-store.ts) hold the state for all nodes. A worker reads them every 2 s; a delivery
+ * The database stores the state for all nodes (delivery/blocks/block-store.ts). Workers read it every 2 s. A delivery
  * to a provider without refusals reads and writes nothing.
  */
 import { isIPv6 } from 'node:net';
@@ -37,7 +37,7 @@ import {
   takeProbe,
 } from './block-store.ts';
 import { changeQueueStep, QUEUE_START, WHOLE_QUEUE } from '../queue-control/change-store.ts';
-import { refusedByBlock, refusedForNow } from './outcomes.ts';
+import { refusedByBlock, deferredByRefusal } from './outcomes.ts';
 import type { Delivery } from '../queue/fair-queue.ts';
 import type { Attempted, Outcome } from '../attempt/outcome.ts';
 import { type Source, sourcesFor } from '../shaping/sources.ts';
@@ -47,17 +47,17 @@ type BlocksOptions = {
   world: Pick<World, 'monotonicMs' | 'random'>;
   log: Pick<Logger, 'info' | 'error'>;
   rules: BlockRules;
-  /** Our addresses; none: the system's choice, which is known by the name for EHLO. */
+  /** Source addresses; when empty, the system chooses and blocks name `heloName` instead. */
   sources: readonly Source[];
   heloName: string;
   onDue: () => void;
-  /** A block of the provider ended, here or elsewhere. */
+  /** Called when a block of the provider ended on any worker or node. */
   onEnded: (provider: string) => void;
 };
 
-/** A block as this worker knows it; times on its monotonic clock. */
+/** This worker's copy of a block, with times on its monotonic clock. */
 type Known = ProviderBlock & { probeAtMs: number; firstOfSenderAtMs: number };
-/** The server that answered, and what its refusal is about; null: it is no such refusal. */
+/** The server that answered, and the subject of its refusal; null: the reply refuses neither address nor domain. */
 type Answered = {
   provider: string;
   source: string;
@@ -68,19 +68,19 @@ type Server = { provider: string; address: string; envelopeFrom: string };
 export type Closed = { block: BlockKey; delayMs: number };
 
 const READ_EVERY_MS = 2_000;
-/** Transactions that were open at the last reading commit within this time. */
+/** Milliseconds within which transactions that were open at the last read commit. */
 const READ_AGAIN_MS = 10_000;
 const KNOWN_MAX = 5_000;
-/** What waits becomes due spread over this time, and over more the more of it there is, up to the longest wait. */
+/** Waiting mail becomes due over this time, plus SPREAD_EACH_MS for each message, up to the longest wait. */
 const SPREAD_MS = 1_000;
 const SPREAD_EACH_MS = 20;
 
 export class ProviderBlocks {
   readonly options: BlocksOptions;
   readonly #known = new Map<string, Known>();
-  /** When this worker delivered last: another one may have counted a refusal before. */
+  /** This worker's last delivery by block. Another worker may have counted a refusal before it. */
   readonly #deliveredAtMs = new Map<string, number>();
-  /** How much mail was put off until the next probe of a block. */
+  /** Number of messages that wait for the next probe of each block. */
   readonly #waiting = new Map<string, { probeAtMs: number; count: number }>();
   #readAt = new Date(0);
   #timer: NodeJS.Timeout | undefined;
@@ -108,7 +108,7 @@ export class ProviderBlocks {
     return new BlockVisit(delivery, this);
   }
 
-  /** A block that the mail of this delivery waits for, from any of our addresses; null: none is known. */
+  /** Returns a block that applies to the delivery, from any source address; null: none is known. */
   blockOf({ provider, message }: Pick<Delivery, 'provider' | 'message'>): BlockKey | null {
     const sender = domainOf(message.from.address);
     for (const block of this.blocks) {
@@ -126,20 +126,20 @@ export class ProviderBlocks {
     return this.#known.size === 0;
   }
 
-  /** The block that holds for this mail: that of the address comes before that of the domain. */
-  holding(keys: readonly BlockKey[]): Known | null {
+  /** Returns the block that applies to this mail. The block of an address comes before that of a domain. */
+  applying(keys: readonly BlockKey[]): Known | null {
     const found = keys.map((key) => this.#known.get(nameOf(key)));
     return found.find((one) => one !== undefined && one.since !== null) ?? null;
   }
 
-  /** Whether the message is the probe. A database that is away has no probes. */
+  /** Returns whether the message becomes the probe. While the database is unavailable there are no probes. */
   async takeProbe(block: Known, senderDomain: string): Promise<boolean> {
     const nowMs = this.options.world.monotonicMs();
     if (nowMs < this.#dueAtMs(block, senderDomain)) return false;
     const { firstMs } = this.options.rules;
     const taking = takeProbe(this.options.db, block, { senderDomain, firstMs });
     const isTaken = await this.#tried(taking, false);
-    // Another one is the probe, or the block has changed: read soon.
+    // Another message is the probe, or the block has changed: check again soon.
     if (!isTaken) block.probeAtMs = block.firstOfSenderAtMs = nowMs + firstMs;
     return isTaken;
   }
@@ -160,7 +160,7 @@ export class ProviderBlocks {
     return isFirst ? Math.min(probeAtMs, firstOfSenderAtMs) : probeAtMs;
   }
 
-  /** Never rejects: without the database a refusal is not counted. */
+  /** Counts a refusal. Never rejects: without the database the refusal is not counted. */
   async count(
     key: BlockKey,
     refused: { senderDomain: string; subject: RefusalSubject; isProbe: boolean } & Pick<
@@ -173,7 +173,7 @@ export class ProviderBlocks {
     return row && this.#note(row);
   }
 
-  /** The server took a message: refusals are counted anew, and a block ends. */
+  /** Records a delivery, which resets the count of refusals and ends a block. */
   delivered(key: BlockKey): void {
     const name = nameOf(key);
     if (this.#deliveredAtMs.size >= KNOWN_MAX && !this.#deliveredAtMs.has(name)) {
@@ -189,7 +189,7 @@ export class ProviderBlocks {
     const known = this.#known.get(nameOf(key));
     if (known) this.#note({ ...known, refusals: 0, since: null, senders: [] });
     if (!(await this.#tried(endBlock(db, key), false))) return;
-    log.info({ ...key }, 'a provider takes mail again that it had refused; what waits is due');
+    log.info({ ...key }, 'a provider accepts our mail again; mail that waited for it is due now');
     await this.#tried(this.#release(key), undefined);
   }
 
@@ -198,7 +198,7 @@ export class ProviderBlocks {
     await this.#tried(leaveProbe(db, key, rules.firstMs), undefined);
   }
 
-  /** Makes the waiting mail due; of a domain only that of the projects that send from it. */
+  /** Makes the waiting mail due. For a domain this is only the mail of projects that send from it. */
   async #release({ provider, about, subject }: BlockKey): Promise<void> {
     const { db, onDue } = this.options;
     const projects = about === 'domain' ? await projectsSending(db, subject) : [null];
@@ -217,7 +217,7 @@ export class ProviderBlocks {
     const before = [...this.#known].filter(([, one]) => one.since !== null);
     const rows = await this.#tried(readBlocks(db, since, rules.firstMs), null);
     if (rows === null) return;
-    // All blocks are read: the others were deleted, a week after the last refusal.
+    // The read returns all blocks, so the others were deleted a week after their last refusal.
     const current = new Set(rows.map(nameOf));
     for (const [name, one] of before) {
       if (!current.has(name) && this.#known.get(name) === one) this.#known.delete(name);
@@ -250,7 +250,7 @@ export class ProviderBlocks {
     return known;
   }
 
-  /** Never rejects: a statement that fails has the result `instead`. */
+  /** Returns the result of a statement, or `instead` when it fails. Never rejects. */
   #tried<Result, Instead>(statement: Promise<Result>, instead: Instead): Promise<Result | Instead> {
     return statement.catch((error: unknown) => {
       const message = 'the refusals of a provider could not be read or counted';
@@ -260,12 +260,12 @@ export class ProviderBlocks {
   }
 }
 
-/** One attempt at a delivery: whether each server may be tried, and what its answer means. */
+/** One attempt at a delivery. Decides whether each server may be tried, and what its answer means. */
 export class BlockVisit {
   readonly #delivery: Delivery;
   readonly #blocks: ProviderBlocks;
   readonly #senderDomain: string;
-  /** The blocks of which this message is the probe. */
+  /** The blocks that this message probes. */
   readonly #probes: BlockKey[] = [];
   #answered: Answered | null = null;
 
@@ -279,7 +279,7 @@ export class BlockVisit {
     if (this.#blocks.isQuiet) return null;
     const { sources } = this.#blocks.options;
     const [source = ''] = sourcesFor(sources, { provider, address, envelopeFrom });
-    const block = this.#blocks.holding(this.#keysAt({ provider, source, ip: address }));
+    const block = this.#blocks.applying(this.#keysAt({ provider, source, ip: address }));
     if (block === null || this.#isProbeOf(block)) return null;
     if (await this.#blocks.takeProbe(block, this.#senderDomain)) {
       this.#probes.push(block);
@@ -292,7 +292,7 @@ export class BlockVisit {
     this.#answered = answered;
   }
 
-  /** What follows for the message; the answer is counted. Never rejects. */
+  /** Counts the answer, and returns the outcome and retry time that follow from it. Never rejects. */
   async judge(attempted: Attempted): Promise<Attempted> {
     const answered = this.#answered;
     if (attempted.kind !== 'ended' || answered === null) {
@@ -302,7 +302,7 @@ export class BlockVisit {
     const { outcome } = attempted;
     const keys = this.#keysAt(answered);
     if (outcome.status === 'delivered' || outcome.status === 'sent') {
-      // The outcome is settled meanwhile.
+      // Not awaited, so that the outcome is settled without delay.
       for (const key of keys) this.#blocks.delivered(key);
       void this.#leaveProbes(keys);
       return attempted;
@@ -334,14 +334,14 @@ export class BlockVisit {
       if (row) counted.push(row);
     }
     await this.#leaveProbes(affected);
-    const block = counted.find(({ since }) => since !== null) ?? this.#blocks.holding(keys);
+    const block = counted.find(({ since }) => since !== null) ?? this.#blocks.applying(keys);
     if (block) {
       const retryMs = this.#blocks.waitMs(block, this.#senderDomain);
       return { outcome: refusedByBlock(outcome, block), retryMs };
     }
-    const tookOther = counted.length > 0 && counted.every(({ refusals }) => refusals === 1);
-    const isFinal = tookOther && (await this.#wasRefusedBefore(category));
-    return { outcome: isFinal ? outcome : refusedForNow(outcome) };
+    const acceptedOther = counted.length > 0 && counted.every(({ refusals }) => refusals === 1);
+    const isFinal = acceptedOther && (await this.#wasRefusedBefore(category));
+    return { outcome: isFinal ? outcome : deferredByRefusal(outcome) };
   }
 
   async #wasRefusedBefore(category: string): Promise<boolean> {
@@ -352,7 +352,7 @@ export class BlockVisit {
     return last?.category === category;
   }
 
-  /** The row is shown to operators, logged and mailed. */
+  /** Removes the recipient, because the reply is shown to operators, logged and mailed. */
   #withoutRecipient(reply: string): string {
     const { address } = this.#delivery;
     const at = reply.toLowerCase().indexOf(address.toLowerCase());

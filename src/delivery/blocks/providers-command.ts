@@ -1,4 +1,4 @@
-/** `letterhaus providers`: those that refuse the mail of this service, and a probe of one of them now. */
+/** `letterhaus providers`: lists the providers that refuse the mail of this service, and probes one. */
 import type { Command } from 'commander';
 import type { ProviderBlock } from '../../../sdk/src/api.ts';
 import { type Api, apiCommand } from '../../cli/api.ts';
@@ -15,7 +15,7 @@ export function describeProviders(providers: Command, cli: Cli): void {
   });
   apiCommand(providers, cli, {
     name: 'retry',
-    about: 'try one message now; its delivery ends the block',
+    about: 'try one message now; if it is delivered, the block ends',
     examples: ['providers retry google'],
     mode: 'none',
     run: retry,
@@ -43,7 +43,7 @@ async function list({ cli, client }: Api): Promise<Outcome> {
     ]),
     none: {
       says: 'No provider refuses the mail of this service.',
-      toDo: 'To see what waits, and why',
+      toDo: 'To see waiting mail and why it waits',
       command: 'queue',
     },
   });
@@ -58,7 +58,7 @@ async function retry({ client }: Api, _: object, [provider]: [string]): Promise<
   const probe = await client.operator.probeProvider(provider);
   const text =
     probe.due === 0
-      ? `No mail waits for ${provider}; the next message is the probe.`
-      : `One of ${probe.due} waiting recipients is tried within seconds; its delivery ends the block.`;
+      ? `No mail waits for ${provider}. The next message is the probe.`
+      : `One of ${probe.due} waiting recipients is tried within seconds. If it is delivered, the block ends.`;
   return { data: probe, text };
 }

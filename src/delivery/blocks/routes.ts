@@ -1,4 +1,4 @@
-/** Providers that refuse the mail of this service, and a probe of one of them now, for the operator. */
+/** Operator routes for providers that refuse the mail of this service: the list, and an immediate probe. */
 import { z } from 'zod';
 import { delistingPage } from '../../mail/replies/blocks.ts';
 import { listBlocks, makeSomeDue, probeNow, type ProviderBlock } from './block-store.ts';
@@ -12,7 +12,10 @@ import { BY_SESSION } from '../../accounts/sessions/http-sessions.ts';
 
 const TAGS = ['Operator'];
 const BLOCKS_MAX = 1_000;
-/** Workers read the new time of the probe within 2 s; what is due before that would be deferred again. */
+/**
+ * Milliseconds until waiting mail is due. Workers read the new probe time within 2 s, and mail that is due earlier
+ * would be deferred again.
+ */
 const DUE_AFTER_MS = 3_000;
 
 export function registerProviderBlockRoutes(app: App, { db }: HttpServices): void {
@@ -22,7 +25,7 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
     schema: {
       summary: 'List the providers that refuse mail',
       description:
-        'Providers that refuse an address of this service or a sending domain, and when each is probed. For owners.',
+        'Providers that refuse an address of this service or a sending domain, with the next probe of each. For owners.',
       operationId: 'listProviderBlocks',
       tags: TAGS,
       security: BY_SESSION,
@@ -36,7 +39,7 @@ export function registerProviderBlockRoutes(app: App, { db }: HttpServices): voi
     schema: {
       summary: 'Probe a provider now',
       description:
-        'Sends one waiting message within seconds; its delivery ends the block. For owners.',
+        'Sends one waiting message within seconds. If it is delivered, the block ends. For owners.',
       operationId: 'probeProvider',
       tags: TAGS,
       security: BY_SESSION,
@@ -73,9 +76,10 @@ function toWire(block: ProviderBlock) {
   };
 }
 
-const provider = z
-  .string()
-  .meta({ description: 'The provider, as the list and the queue name it.', examples: ['google'] });
+const provider = z.string().meta({
+  description: 'The provider, as named in the list and in the queue.',
+  examples: ['google'],
+});
 
 const block = z
   .object({
@@ -83,17 +87,27 @@ const block = z
     provider,
     about: z
       .enum(['address', 'domain'])
-      .describe('What it refuses: our address, or a sending domain.'),
-    subject: z.string().meta({ description: 'That address or domain.', examples: ['192.0.2.1'] }),
+      .describe(
+        '`address`: the provider refuses an address of this service. `domain`: a sending domain.',
+      ),
+    subject: z
+      .string()
+      .meta({ description: 'The refused address or domain.', examples: ['192.0.2.1'] }),
     since: time('When the block began.').nullable(),
     refusals: z.int().describe('Refusals since its last delivery.'),
-    sending_domains: z
-      .array(z.string())
-      .describe('The sending domains that it refused, at most 100.'),
-    category: z.string().meta({ description: 'Why, as in the email.', examples: ['reputation'] }),
+    sending_domains: z.array(z.string()).describe('The refused sending domains, at most 100.'),
+    category: z
+      .string()
+      .meta({ description: 'Category of the refusal, as in the email.', examples: ['reputation'] }),
     reply: z.string().describe('The last refusal.'),
-    delisting_page: z.string().nullable().describe('Where the operator asks to be unblocked.'),
-    next_probe_in_s: z.int().nullable().describe('Null: a message is the probe now.'),
+    delisting_page: z
+      .string()
+      .nullable()
+      .describe('Page on which the operator can ask for delisting.'),
+    next_probe_in_s: z
+      .int()
+      .nullable()
+      .describe('Seconds until the next probe. Null: a message is the probe now.'),
   })
   .meta({ id: 'ProviderBlock' });
 
@@ -103,7 +117,7 @@ const probe = z
   .object({
     object: z.literal('provider_probe'),
     provider,
-    blocks: z.int().describe('How many blocks are probed.'),
-    due: z.int().describe('Waiting recipients that are tried; 0: the next message is the probe.'),
+    blocks: z.int().describe('Number of blocks that are probed.'),
+    due: z.int().describe('Waiting recipients that are due now; 0: the next message is the probe.'),
   })
   .meta({ id: 'ProviderProbe' });

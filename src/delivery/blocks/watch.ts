@@ -1,6 +1,7 @@
 /**
- * Reports providers that refuse our mail (delivery/blocks/provider-blocks.ts) as conditions, and ends the conditions of blocks that have
- * ended. The rows are the truth: whichever worker or node began or ended a block, and died then, the next look says so.
+ * Raises a condition for each provider that refuses our mail (delivery/blocks/provider-blocks.ts), and clears it when
+ * the block has ended. Each run compares the conditions with the stored blocks, so a block that another worker or
+ * node began or ended is reported, too.
  */
 import type { OperatorEvents } from '../../core/operator-events.ts';
 import { delistingPage } from '../../mail/replies/blocks.ts';
@@ -10,7 +11,10 @@ import type { Queryable } from '../../database/database.ts';
 import { forgetBlocks, listBlocks, type ProviderBlock } from './block-store.ts';
 
 const BLOCKS_MAX = 1_000;
-/** Anybody can have mail servers that refuse: beyond this number theirs are only listed. */
+/**
+ * Limit on unnamed providers with a condition. Anyone can run mail servers that refuse mail; the others are only
+ * listed.
+ */
 const OTHERS_REPORTED_MAX = 20;
 const CONDITIONS_MAX = 10_000;
 
@@ -45,8 +49,8 @@ export class BlockWatch {
       subject: subjectOf(block),
       message: `${provider} refuses all mail of ${what}: ${reply}`,
       remedy:
-        `Mend what the reply names and ask for delisting${page === null ? '' : `: ${page}`}. ` +
-        `Its mail waits meanwhile; letterhaus providers retry ${provider} tries one message now.`,
+        `Fix the problem that the reply names, and ask for delisting${page === null ? '' : `: ${page}`}. ` +
+        `Mail to it waits meanwhile. letterhaus providers retry ${provider} tries one message now.`,
       details: { provider, about, [about]: subject, category, reply, refusals, since, page },
     });
   }

@@ -1,14 +1,13 @@
 /**
- * The queue for operators: waiting mail by provider, and retry, hold, release and removal of waiting mail.
+ * Changes waiting mail for operators: retry, hold, release and removal. Also counts it by provider.
  *
- * A change walks over the queue's key in steps, project by project, so that no statement is long. Rows
- * that a worker holds are not changed, because an SMTP transaction cannot be undone. A retry asks those
- * workers to compare their claims with their memory (database/leased-queue.ts), and releases rows whose
- * holder does not exist. Held mail is not claimed; it becomes due when it expires, so that it always
- * ends. Released mail is not held again because of a paused domain. No change makes scheduled mail due
- * before its time.
+ * A change walks over the queue's key in steps, project by project, so that no statement is long. Rows that a worker
+ * has leased are not changed, because an SMTP transaction cannot be undone. A retry asks those workers to compare
+ * their claims with their memory (database/leased-queue.ts), and frees rows whose worker no longer exists. Mail on
+ * hold is not claimed, but becomes due when it expires, so that it always ends. A paused domain does not put released
+ * mail on hold again. No change makes scheduled mail due before its time.
  *
- * A drop that can be undone (drop-store.ts) marks its mail and holds it; its undo restores what was before.
+ * A drop that can be undone (drop-store.ts) marks its mail and puts it on hold; its undo restores the state before.
  */
 import type { Environment } from '../../core/scope.ts';
 import type { Address } from '../../mail/address.ts';
@@ -17,7 +16,7 @@ import { IS_FREE } from '../queue/queue-store.ts';
 
 export type QueueChange = 'retry' | 'hold' | 'release';
 
-/** All members that are not null have to match. */
+/** Selects mail that matches all fields that are not null. */
 export type QueueSelector = {
   emailId: string | null;
   domain: string | null;
@@ -26,7 +25,7 @@ export type QueueSelector = {
   environment: Environment | null;
   organizationId: string | null;
   dropId: string | null;
-  /** Accepted no later than this email. */
+  /** Matches mail that was accepted no later than this email. */
   lastEmailId: string | null;
 };
 
@@ -42,11 +41,11 @@ export const WHOLE_QUEUE: QueueSelector = {
 };
 
 export type QueueStep = {
-  /** Recipients that match; of these a worker holds `busy`, and `changed` were changed. */
+  /** Matching recipients. A worker has claimed `busy` of them, and `changed` were changed. */
   found: number;
   busy: number;
   changed: number;
-  /** Where the next step begins; null: this was the last one. */
+  /** Start of the next step; null: this was the last one. */
   next: QueuePlace | null;
 };
 
@@ -58,7 +57,7 @@ export const QUEUE_START: QueuePlace = { projectId: NO_ID, emailId: NO_ID, posit
 
 const STEP_ROWS = 2_000;
 
-// An email without its project is looked for in the part of each one.
+// Without a project, the email is searched by its key in each project.
 const SEEN = `
 seen as materialized (
   select q.project_id, q.email_id, q.position, q.environment, q.destination, q.provider, q.holder,
@@ -93,10 +92,12 @@ select (select count(*) from found)::int as found,
        (array_agg(position order by ${FROM_LAST}))[1] as position
   from seen`;
 
-/** `mark` and `restore`: of a drop that can be undone; $13 is its id. */
+/** `mark` and `restore` belong to a drop that can be undone; $13 is its id. */
 export type MarkChange = 'mark' | 'restore';
 
-/** As of DUE_BY_AGE (delivery/queue/queue-store.ts): claims would not find rows that were due long ago. */
+/**
+ * Not long ago, as in DUE_BY_AGE (delivery/queue/queue-store.ts): claims would not find rows that were due long ago.
+ */
 const DUE_AS_BEFORE = `greatest(q.due_before, app_now() - interval '50 seconds', e.scheduled_at)`;
 
 const CHANGES: Readonly<Record<QueueChange | MarkChange, Change>> = {
@@ -124,7 +125,7 @@ const CHANGES: Readonly<Record<QueueChange | MarkChange, Change>> = {
   },
 };
 
-/** At its next heartbeat the holder compares its claims with its memory. */
+/** Makes the worker of each row compare its claims with its memory at its next heartbeat. */
 const ASK_HOLDERS = `,
 asked as (
   update nodes set checks_asked = checks_asked + 1
@@ -160,7 +161,7 @@ type Progress = { found: number; busy: number; changed: number; seen: number } &
 
 type Part = { selector: QueueSelector; from: QueuePlace };
 
-/** Changes the matching rows among the next ones. */
+/** Changes the matching rows of the next step. */
 export async function changeQueueStep(
   db: Queryable,
   change: QueueChange,
@@ -170,7 +171,7 @@ export async function changeQueueStep(
   return stepOf(row!);
 }
 
-/** Marks the matching rows among the next ones for a drop and holds them, or restores what was marked. */
+/** Marks the matching rows of the next step for a drop and puts them on hold, or restores marked rows. */
 export async function markQueueStep(
   db: Queryable,
   change: MarkChange,
@@ -181,7 +182,7 @@ export async function markQueueStep(
   return stepOf(row!);
 }
 
-/** A recipient that is held under the operator's own lease, to be removed. */
+/** A recipient that this process has leased in order to remove it. */
 type TakenOut = {
   projectId: string;
   environment: Environment;
@@ -218,7 +219,7 @@ select p.*, t.taken
 
 const TAKE_OUT_ROWS = 200;
 
-/** Claims the matching rows among the next ones for `holder`, who settles them. */
+/** Claims the matching rows of the next step for `holder`, which then settles them. */
 export async function takeOutStep(
   db: Queryable,
   holder: string,
@@ -249,7 +250,7 @@ function valuesOf(selector: QueueSelector, from: QueuePlace, rows: number): unkn
   ];
 }
 
-/** Where the rows of the project begin, so that those of others before it are not read. */
+/** Skips to the first row of the project, so that rows of others are not read. */
 function startOf(projectId: string | null, from: QueuePlace): QueuePlace {
   return projectId !== null && from.projectId < projectId ? { ...QUEUE_START, projectId } : from;
 }
@@ -262,20 +263,22 @@ function stepOf({ found, busy, changed, seen, ...last }: Progress, rows = STEP_R
 export type ProviderInQueue = {
   provider: string;
   projects: number;
-  /** Recipients that have not ended; of these workers hold `withWorkers`. */
+  /** Recipients that have not ended. Workers have claimed `withWorkers` of them. */
   depth: number;
   withWorkers: number;
   due: number;
   held: number;
-  /** For how long the oldest due recipient has been waiting. */
+  /** Seconds that the oldest due recipient has been waiting; null: none is due. */
   oldestS: number | null;
   nextDueAt: Date | null;
 };
 
-/** Not a large provider or one of the operator's file (net/providers.ts isNamedProvider). */
+/**
+ * True for single hosts: neither a large provider nor one of the operator's file (net/providers.ts isNamedProvider).
+ */
 export const IS_OF_HOSTS = `(provider ~ '[.:]')`;
 
-// Large providers are in the list however many names of hosts have as much mail; a stranger makes such names.
+// Large providers come first, because anyone can create many host names with as much mail.
 // The time is read once: per row it would take half a minute for a million rows.
 const BY_PROVIDER = `
 with t as materialized (select app_now() as now),
@@ -300,7 +303,10 @@ select provider, count(*)::int as projects, sum(depth)::int as depth,
  limit $2) shown
  order by depth desc, provider`;
 
-/** Large providers and the deepest, the deepest first, and the number of all. @param projectId null: of all projects */
+/**
+ * Returns large providers and the deepest others, deepest first, and the total number of providers.
+ * @param projectId null: all projects
+ */
 export async function providersInQueue(
   db: Queryable,
   options: { projectId: string | null; limit: number },

@@ -1,21 +1,21 @@
 /**
- * What waits in the queue, and since when, for metrics: exact up to about 100,000 recipients; above that, an estimate
- * from a sample of pages at the same cost.
+ * Reads the depth of the queue and the age of its oldest mail, for metrics. Exact up to about 100,000 recipients;
+ * above that, an estimate from a sample of pages at the same cost.
  *
- * A recipient waits since it was first due: since it was accepted, or since the time that it was scheduled for. Mail of a
- * provider that is suspended gets later due times again and again, and mail that found no connection is put off, so
- * the due time alone would show that nothing waits. A retry after a reply waits for its time and for nothing else.
+ * A recipient waits since its first due time: its acceptance or its scheduled time. Mail to a suspended provider and
+ * released mail get later due times again and again, so the due time alone would hide how long they wait. A retry
+ * after a reply does not count as waiting before its time.
  */
 import type { Queryable } from '../../database/database.ts';
 
-/** 16 MB, about 100,000 rows, which take some milliseconds. */
+/** Pages that are read: 16 MB, about 100,000 rows, in a few milliseconds. */
 const COUNTED_PAGES_MAX = 2_000;
 const COUNTED_SHARE = `least(1, ${COUNTED_PAGES_MAX}::float8
                        / greatest(1, pg_relation_size('queue') / current_setting('block_size')::int))`;
 
-// No index: with an old snapshot open it would walk over any number of dead entries. The time is read
-// once: per row it took seconds for 100,000 rows. A claimed row was due once (claim > 0). The id of an email begins
-// with the time at which it was accepted, so the smallest is the oldest; that one alone is looked up.
+// Uses no index, because with an old snapshot open an index scan would visit any number of dead entries. The time is
+// read once: per row it took seconds for 100,000 rows. A claimed row was due once (claim > 0). An email's id begins
+// with the time of its acceptance, so the smallest id is the oldest, and only that email is looked up.
 const DEPTH = `
 with t as materialized (
   select app_now() as now,
@@ -38,7 +38,7 @@ by_label as materialized (
          min(due_at) filter (where holder is null and not held and is_due) as first_due_at,
          min(email_id || ' ' || project_id || ' ' || environment collate "C")
            filter (where not held and claim > 0
-                     and (is_suspended or attempts = 0 and holder is null)) as first_put_off
+                     and (is_suspended or attempts = 0 and holder is null)) as first_waiting
     from rows group by label
 ),
 aged as (
@@ -47,9 +47,9 @@ aged as (
    cross join t
     left join lateral (
       select coalesce(e.scheduled_at, e.created_at) as since from emails e
-       where e.project_id = split_part(b.first_put_off, ' ', 2)::uuid
-         and e.environment = split_part(b.first_put_off, ' ', 3)
-         and e.id = split_part(b.first_put_off, ' ', 1)::uuid
+       where e.project_id = split_part(b.first_waiting, ' ', 2)::uuid
+         and e.environment = split_part(b.first_waiting, ' ', 3)
+         and e.id = split_part(b.first_waiting, ' ', 1)::uuid
        limit 1) e on true
 )
 select label as provider, round(depth)::int as depth, round(held)::int as held,
@@ -57,20 +57,20 @@ select label as provider, round(depth)::int as depth, round(held)::int as held,
        greatest(0, coalesce(oldest_s, 0)) as "oldestS"
   from aged order by label`;
 
-/** Of recipients that have not ended. */
+/** Counts of recipients that have not ended. */
 export type ProviderDepth = {
-  /** One of those asked for, `relay`, or `other`. */
+  /** One of the requested providers, `relay`, or `other`. */
   provider: string;
   depth: number;
-  /** Of these: in the memory of workers; held; due and free. The rest waits for its time. */
+  /** Parts of `depth`: in the memory of workers, on hold, and due but not claimed. The rest is not due yet. */
   withWorkers: number;
   held: number;
   due: number;
-  /** For how long the oldest that could be sent has been waiting; 0: there is none. */
+  /** Seconds that the oldest sendable recipient has been waiting; 0: there is none. */
   oldestS: number;
 };
 
-/** @param providers those that are listed by name; all others are added up */
+/** @param providers providers that are listed by name; all others are summed up */
 export function queueDepth(db: Queryable, providers: readonly string[]): Promise<ProviderDepth[]> {
   return db.query<ProviderDepth>(DEPTH, [providers]);
 }

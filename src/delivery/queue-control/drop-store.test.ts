@@ -1,4 +1,4 @@
-/** Drops that can be undone: what is marked stays held whatever dies, and nothing is marked after an undo. */
+/** Drops that can be undone: marked mail stays on hold when a process dies, and an undo ends the marking. */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { acceptAll, newEmail, newSender } from '../../../test/support/mail-store.ts';
@@ -57,7 +57,7 @@ const rows = () =>
 const MARKED = { held: true, isFree: true, isDue: false, isMarked: true };
 const WAITING = { held: false, isFree: true, isDue: true, isMarked: false };
 
-test('mail that is being dropped stays held when the process dies', async () => {
+test('mail that is being dropped stays on hold when the process dies', async () => {
   await accept('jo@drop.test');
   const drop = (await markDropStep(db, (await newDrop()).id))!;
   assert.deepEqual([drop.found, drop.marked, drop.next], [1, 1, null]);
@@ -75,14 +75,14 @@ test('mail that is being dropped stays held when the process dies', async () => 
   }
 });
 
-test('after an undo nothing is marked, and what was is restored as often as wanted', async () => {
+test('after an undo nothing is marked, and restoring marked mail can be repeated', async () => {
   await accept('jo@drop.test');
   const { id } = await newDrop();
   const marked = (await markDropStep(db, id))!;
   const undone = (await undoDrop(db, id, owner))!;
   assert.notEqual(undone.undoneAt, null);
   assert.equal(await markDropStep(db, id), null);
-  assert.deepEqual(await rows(), [MARKED], 'until it is restored');
+  assert.deepEqual(await rows(), [MARKED], 'the mail is marked until it is restored');
   const toDo = await dropsToDo(db);
   assert.ok(toDo.some((one) => one.id === id));
   for (const changed of [1, 0]) {
@@ -91,7 +91,7 @@ test('after an undo nothing is marked, and what was is restored as often as want
   }
 });
 
-test('mail that another drop has marked, or that is accepted later, is not marked', async () => {
+test('a drop marks neither mail of another drop nor mail accepted later', async () => {
   await accept('jo@drop.test');
   const [first, second] = [await newDrop(), await newDrop()];
   await accept('later@drop.test');
@@ -104,7 +104,7 @@ test('mail that another drop has marked, or that is accepted later, is not marke
   assert.deepEqual(await rows(), [WAITING, WAITING]);
 });
 
-test('a drop whose time has come is not undone', async () => {
+test('a drop cannot be undone after its time', async () => {
   await accept('jo@drop.test');
   const { id } = await newDrop();
   await markDropStep(db, id);
@@ -113,7 +113,7 @@ test('a drop whose time has come is not undone', async () => {
   assert.deepEqual(await rows(), [MARKED]);
 });
 
-test('a drop of which an older version marked a part is marked from the start', async () => {
+test('a drop that an older version partly marked is marked from the start', async () => {
   await accept('jo@drop.test');
   await accept('flo@drop.test');
   const { id } = await newDrop();
@@ -128,7 +128,7 @@ test('a drop of which an older version marked a part is marked from the start', 
   assert.deepEqual(await rows(), [MARKED, MARKED]);
 });
 
-/** What a change of all that matches finds. */
+/** Puts all matching mail on hold, and counts it and the steps. */
 async function walk(selector: Partial<QueueSelector>): Promise<{ found: number; steps: number }> {
   const sum = { found: 0, steps: 0 };
   let from: QueuePlace | null = QUEUE_START;
@@ -145,7 +145,7 @@ async function walk(selector: Partial<QueueSelector>): Promise<{ found: number; 
   return sum;
 }
 
-test('a change of several projects finds all that waits of each, in steps', async () => {
+test('a change of several projects finds all waiting mail of each, in steps', async () => {
   const projectIds = [sender, await newSender(db), await newSender(db)].map((one) => one.projectId);
   for (const projectId of projectIds) {
     await db.query(

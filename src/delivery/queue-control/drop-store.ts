@@ -1,13 +1,12 @@
 /**
- * Drops of waiting mail that can be undone for a minute.
+ * Stores drops of waiting mail, which can be undone for a minute.
  *
- * A drop is a row. Its mail is marked with its id and held at once, step by step; when its time has come and
- * all is marked, what is still marked is removed (delivery/queue-control/drop.ts). To undo it restores what was
- * before the mark. The row is deleted last, so whoever goes on after a crash begins where it ended: a mark, a
- * restoration and a removal of the same mail may be repeated. A step of marking and an undo lock the row, so
- * that nothing is marked after the undo.
+ * A drop is a row. Steps mark its mail with its id and put the mail on hold. After its time, when all is marked, the
+ * mail that still has the mark is removed (delivery/queue-control/drop.ts). An undo restores the state before the
+ * mark. Each step may be repeated, and the row is deleted last, so after a crash another process continues. Steps and
+ * undo lock the row, so nothing is marked after the undo.
  *
- * Only what is marked is dropped: not what was accepted since, and not what an operator has released since.
+ * Only marked mail is dropped: neither mail that was accepted later, nor mail that an operator has released.
  */
 import type { Environment } from '../../core/scope.ts';
 import type { Database, Queryable } from '../../database/database.ts';
@@ -20,30 +19,30 @@ import {
   WHOLE_QUEUE,
 } from './change-store.ts';
 
-/** From the request on. */
+/** Seconds from the request in which a drop can be undone. */
 export const UNDO_S = 60;
 
 export type QueueDrop = {
   id: string;
   organizationId: string;
-  /** null: all of the organization. */
+  /** null: all projects of the organization. */
   projectId: string | null;
-  /** null: both. */
+  /** null: both environments. */
   environment: Environment | null;
   emailId: string | null;
   domain: string | null;
   provider: string | null;
   lastEmailId: string;
-  /** Recipients so far: that match, of these those that a worker holds, and those that are marked. */
+  /** Recipients so far: matching ones, those of them with a worker, and marked ones. */
   found: number;
   busy: number;
   marked: number;
   createdAt: Date;
   dropsAt: Date;
   undoneAt: Date | null;
-  /** Its time has come. */
+  /** True after `dropsAt`. */
   isDue: boolean;
-  /** Where the next step begins to mark; null: all is marked. */
+  /** Start of the next step; null: all is marked. */
   next: QueuePlace | null;
 };
 
@@ -60,7 +59,7 @@ const COLUMNS = `
   drops_at <= app_now() as "isDue",
   next_project_id as "nextProjectId", next_email_id as "nextEmailId", next_position as "nextPosition"`;
 
-/** A place without its project is one of older code (migration 34): all is marked once more. */
+/** Reads a row. A place without a project was stored by an older version (migration 34), so marking starts again. */
 function dropOf({ nextProjectId, nextEmailId, nextPosition, ...drop }: Row): QueueDrop {
   if (nextEmailId === null || nextPosition === null) return { ...drop, next: null };
   if (nextProjectId === null) return { ...drop, next: QUEUE_START };
@@ -73,8 +72,8 @@ export type NewDrop = Pick<
   'id' | 'organizationId' | 'projectId' | 'environment' | 'emailId' | 'domain' | 'provider'
 >;
 
-// The newest email of its projects in the queue bounds the drop; ids would do so only as far as clocks
-// agree.
+// The newest queued email of its projects bounds the drop. An id made here would exclude newer mail only if all
+// clocks agree.
 const CREATE = `
 insert into queue_drops (id, organization_id, project_id, environment, email_id, destination, provider,
                          last_email_id, next_project_id, next_email_id, next_position, created_at,
@@ -91,7 +90,7 @@ select $1, $2::uuid, $3::uuid, $4, $5, $6, $7,
   from (select app_now() as now) t
 returning ${COLUMNS}`;
 
-/** Nothing is marked yet. */
+/** Stores a drop. Nothing is marked yet. */
 export async function createDrop(db: Queryable, drop: NewDrop): Promise<QueueDrop> {
   const { id, organizationId, projectId, environment, emailId, domain, provider } = drop;
   const what = [id, organizationId, projectId, environment, emailId, domain, provider];
@@ -108,7 +107,10 @@ update queue_drops set next_project_id = $2, next_email_id = $3, next_position =
  where id = $1
 returning ${COLUMNS}`;
 
-/** Marks a part of the mail. @returns the drop as it is then; null: it was undone or carried out */
+/**
+ * Marks one step of the mail.
+ * @returns the drop after the step; null: it was undone or carried out
+ */
 export function markDropStep(
   db: Pick<Database, 'transaction'>,
   id: string,
@@ -132,12 +134,12 @@ function selectorOf(drop: QueueDrop): QueueSelector {
   return { ...WHOLE_QUEUE, ...what, projectId, environment, organizationId };
 }
 
-/** The mail that is dropped at the end. */
+/** Returns the selector of the mail that the drop has marked. */
 export function markedBy({ id, lastEmailId, projectId, emailId }: QueueDrop): QueueSelector {
   return { ...WHOLE_QUEUE, dropId: id, lastEmailId, projectId, emailId };
 }
 
-/** The caller's. */
+/**  */
 export type DropOwner = { organizationId: string; projectId: string | null };
 
 const UNDO = `
@@ -148,9 +150,9 @@ update queue_drops
 returning ${COLUMNS}`;
 
 /**
- * From now on nothing more is marked or dropped; `restoreStep` restores what is marked. With a project and an
- * environment only drops of these.
- * @returns null: there is no such drop, or it was carried out; without `undoneAt`: it is too late
+ * Marks a drop as undone, so that nothing more is marked or dropped; `restoreStep` restores the marked mail. With a
+ * project and an environment, only their own drops can be undone.
+ * @returns null: the drop does not exist or was carried out; without `undoneAt`: its time is over
  */
 export async function undoDrop(
   db: Queryable,
@@ -178,8 +180,8 @@ select ${COLUMNS} from queue_drops
  limit 20`;
 
 /**
- * Those that can still be undone, newest first; with a project and an environment only theirs, and for a member
- * those of the whole organization.
+ * Returns the drops that can still be undone, newest first. With a project and an environment these are only their
+ * own; a member also gets those of the whole organization.
  */
 export async function listDrops(
   db: Queryable,
@@ -196,7 +198,7 @@ select ${COLUMNS} from queue_drops
  order by id
  limit 100`;
 
-/** What maintenance goes on with: undone ones, and those that are not all marked or whose time has come. */
+/** Returns the drops that maintenance continues: undone ones, partly marked ones, and those whose time is over. */
 export async function dropsToDo(db: Queryable): Promise<QueueDrop[]> {
   return (await db.query<Row>(TO_DO)).map(dropOf);
 }

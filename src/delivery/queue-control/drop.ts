@@ -1,6 +1,6 @@
 /**
- * Removes waiting mail from the queue: at once (`letterhaus queue drop`), or as a drop that can be undone for a
- * minute (delivery/queue-control/drop-store.ts), which a request begins and maintenance carries out.
+ * Drops waiting mail: cancels it at once, or marks it for a drop that can be undone for a minute
+ * (delivery/queue-control/drop-store.ts). A request begins such a drop, and maintenance completes it.
  */
 import type { World } from '../../lib/world.ts';
 import { loadHeads } from '../attempt/message-store.ts';
@@ -27,14 +27,14 @@ import { DROPPED, settlementOf } from '../attempt/outcome.ts';
 export type DropContext = {
   db: Database;
   world: World;
-  /** Of this process, for the lease under which mail is removed. */
+  /** This process, named in the lease under which mail is removed. */
   process: { host: string; pid: number };
 };
 
 /**
- * Cancels waiting mail: status `canceled`, its event and its webhooks, by the settle statement. The mail
- * is held under a lease of this process, which expires like a worker's if the process is killed. Each
- * step is settled before the next one begins.
+ * Cancels waiting mail with the settle statement: status `canceled`, its event and its webhooks. This process leases
+ * the mail, and the lease expires like a worker's if the process is killed. Each step is settled before the next one
+ * begins.
  * @throws when the lease has expired
  */
 export async function* dropFromQueue(
@@ -70,7 +70,10 @@ export async function* dropFromQueue(
   }
 }
 
-/** @returns the drop as it is then; null: it was undone meanwhile */
+/**
+ * Marks the mail of a drop until all is marked or `mayGoOn` returns false.
+ * @returns the drop after the last step; null: it was undone meanwhile
+ */
 export async function markDrop(
   db: Pick<Database, 'transaction'>,
   drop: QueueDrop,
@@ -83,7 +86,10 @@ export async function markDrop(
   return marked;
 }
 
-/** @returns the number of recipients restored; null: there is more */
+/**
+ * Restores the mail of an undone drop and deletes the drop.
+ * @returns the number of recipients restored; null: `mayGoOn` returned false before all were
+ */
 export async function restoreDrop(
   db: Database,
   drop: QueueDrop,
@@ -101,7 +107,7 @@ export async function restoreDrop(
   return restored;
 }
 
-/** Goes on with the drops that requests began, until `mayGoOn` says no. Several machines may do so at once. */
+/** Continues the drops that requests began, until `mayGoOn` returns false. Several machines may do so at once. */
 export async function carryOutDrops(context: DropContext, mayGoOn: () => boolean): Promise<void> {
   const { db } = context;
   for (const found of await dropsToDo(db)) {

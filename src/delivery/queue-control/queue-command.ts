@@ -1,4 +1,4 @@
-/** `letterhaus queue`: shows waiting mail per provider; retries, holds, releases and drops it. */
+/** `letterhaus queue`: shows waiting mail by provider; retries, holds, releases and drops it. */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Queue, QueueDrop } from '../../../sdk/src/api.ts';
 import type { Letterhaus } from '../../../sdk/src/client.ts';
@@ -26,7 +26,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
   const examples = ['queue', 'queue retry --domain example.org'] as const;
   apiRunnable(queue, cli, { examples, mode: 'both', run: show }).option(
     '--limit <n>',
-    'how many providers',
+    'number of providers',
     countUpTo(PROVIDERS_MAX),
     PROVIDERS_SHOWN,
   );
@@ -43,7 +43,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
   selectable(
     apiCommand(queue, cli, {
       name: 'drop',
-      about: 'cancel it after a minute, with events and webhooks',
+      about: 'cancel waiting mail after a minute, with events and webhooks',
       examples: [`queue drop --email ${EXAMPLE_ID}`, 'queue drop --domain example.org --yes'],
       mode: 'both',
       run: drop,
@@ -51,7 +51,7 @@ export function describeQueue(queue: Command, cli: Cli): void {
   ).option('--yes', 'do not ask for confirmation');
   apiCommand(queue, cli, {
     name: 'undo',
-    about: 'undo a drop, within its minute',
+    about: 'undo a drop within a minute',
     examples: [`queue undo ${EXAMPLE_ID}`],
     mode: 'of_id',
     run: undo,
@@ -62,13 +62,13 @@ function selectable(command: Command): Command {
   return command
     .option('--email <id>', 'the recipients of this email', parseId)
     .option('--domain <domain>', 'recipients at this domain', parseRecipientDomain)
-    .option('--provider <provider>', 'what waits for this provider, as in the list')
+    .option('--provider <provider>', 'mail to this provider, as in the list')
     .option('--all', 'everything in the queue');
 }
 
 type Part = { client: Letterhaus; scope: 'project' | 'organization' };
 
-/** All projects at once, or each environment of one. */
+/** Returns one part for all projects, or one for each environment of a project. */
 async function partsOf(api: Api, { project, mode }: ApiOptions): Promise<Part[]> {
   if (api.isOperator && project === undefined && mode === undefined) {
     return [{ client: api.of({ project: '*' }), scope: 'organization' }];
@@ -108,8 +108,8 @@ function queueText(cli: Cli, queue: Queue, limit: number): string {
       one.limit?.message ?? '-',
     ]),
     none: {
-      says: 'The queue is empty: no email waits.',
-      toDo: 'To see what became of the newest emails',
+      says: 'The queue is empty.',
+      toDo: 'To see the status of the newest emails',
       command: 'emails list',
     },
   });
@@ -139,9 +139,9 @@ type Selection = ApiOptions & {
 type Change = 'retry' | 'hold' | 'release';
 
 const CHANGES: Readonly<Record<Change, { about: string; done: string }>> = {
-  retry: { about: 'make it due now', done: 'due now' },
-  hold: { about: 'do not attempt it until it is released', done: 'held' },
-  release: { about: 'attempt held mail again', done: 'released' },
+  retry: { about: 'make waiting mail due now', done: 'due now' },
+  hold: { about: 'put waiting mail on hold until it is released', done: 'put on hold' },
+  release: { about: 'release mail on hold', done: 'released' },
 };
 
 async function change(api: Api, kind: Change, options: Selection): Promise<Outcome> {
@@ -164,7 +164,7 @@ async function change(api: Api, kind: Change, options: Selection): Promise<Outco
   }
   if (sum.found === 0 && options.email !== undefined) return nothingOf(options.email);
   const checked =
-    kind === 'retry' ? '; the worker releases within a minute those that it does not hold' : '';
+    kind === 'retry' ? '; within a minute the worker releases those that it has no record of' : '';
   return {
     data: { object: 'queue_change', change: kind, ...sum },
     text: `${sum.changed} of ${sum.found} waiting recipients ${done}${busyText(sum.busy, checked)}.`,
@@ -194,9 +194,11 @@ async function drop(api: Api, options: Selection & { yes?: true }): Promise<Outc
 
 function dropText({ program }: Cli, made: QueueDrop): string {
   const { id, found, busy, changed, is_complete: isComplete, drops_at: at } = made;
-  const rest = isComplete ? '' : ', and the rest of what matches';
-  const held = `${changed} of ${found} waiting recipients${rest} are dropped at ${shortTime(at)}${busyText(busy)}.`;
-  return changed === 0 ? held : `${held}\nTo undo that before:\n  ${program} queue undo ${id}`;
+  const rest = isComplete ? '' : ' (and further matches)';
+  const summary = `${changed} of ${found} waiting recipients${rest} will be dropped at ${shortTime(at)}${busyText(busy)}.`;
+  return changed === 0
+    ? summary
+    : `${summary}\nTo undo the drop before then:\n  ${program} queue undo ${id}`;
 }
 
 async function undo(api: Api, _: object, [id]: [string]): Promise<Outcome> {
@@ -211,7 +213,7 @@ function selectionOf({ email, domain, provider, all, project }: Selection): Sele
   const isNarrow = [email, domain, provider].some((one) => one !== undefined);
   if (!isNarrow && project === undefined && all !== true) {
     return usageFailure(
-      'Select recipients with --email, --domain, --provider, --project (all that are given must match) or --all.',
+      'Select recipients with --email, --domain, --provider, --project (all given ones must match), or --all.',
     );
   }
   if ((isNarrow || project !== undefined) && all === true) {
@@ -228,11 +230,11 @@ function selectionOf({ email, domain, provider, all, project }: Selection): Sele
 }
 
 function nothingOf(email: string): Failure {
-  const message = `Nothing of email ${email} waits in the queue.`;
+  const message = `No recipient of email ${email} waits in the queue.`;
   return { failed: message, code: 'not_found', exitCode: 1 };
 }
 
-/** An email is in one environment only. */
+/** Ignores the environment without the email, because an email is in only one. */
 function nullIfMissing(error: unknown): null {
   if (error instanceof LetterhausError && error.code === 'not_found') return null;
   throw error;

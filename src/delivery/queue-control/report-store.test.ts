@@ -6,7 +6,7 @@ import { AcceptStore } from '../../accept/store/accept.ts';
 import { providersInQueue } from './change-store.ts';
 import { readQueue } from './report-store.ts';
 
-test('a large provider is in the lists of the queue however many names of hosts have more mail', async () => {
+test('a large provider is in the lists of the queue even when many single hosts have more mail', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const sender = await newSender(db);

@@ -1,21 +1,22 @@
 /**
- * What waits in the queue, for the API: by provider and by project, within projects that the caller sees.
+ * Counts waiting mail for the API: by provider and by project, within the projects that the caller may see.
  *
- * The cost does not depend on the depth. Like the metrics (depth-store.ts) it reads 16 MB of the queue: exact up
- * to about 100,000 recipients, above that an estimate from a sample of pages. The table keeps the pages of a
- * backlog that has gone, so up to 160 MB are read while it has few rows. A sample misses small senders, so those of the caller's project are then counted by its index, up to 200 for each provider.
+ * The cost does not depend on the depth. Like the metrics (depth-store.ts) a report reads 16 MB of the queue: exact
+ * up to about 100,000 recipients, above that an estimate from a sample of pages. After a backlog the table keeps its
+ * pages, so up to 160 MB are read while it has few rows. A sample misses small senders. The caller's project is
+ * therefore also counted by its index, up to 200 recipients for each provider.
  */
 import type { Environment, Scope } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import { IS_OF_HOSTS } from './change-store.ts';
 
-/** Recipients that have not ended. */
+/** Counts of recipients that have not ended. */
 export type QueueCounts = {
   waiting: number;
   withWorkers: number;
   due: number;
   held: number;
-  /** The earliest time at which one that is not held is due; null: there is none. */
+  /** Earliest due time of a recipient that is not on hold; null: there is none. */
   firstDueAt: Date | null;
 };
 
@@ -26,7 +27,7 @@ export type QueueReport = {
   now: Date;
   total: QueueCounts;
   isEstimate: boolean;
-  /** Large providers and the deepest, the deepest first, at most `limit`, and how many there are. */
+  /** Large providers and the deepest others, deepest first, at most `limit`. `providerCount` counts all. */
   providers: ProviderCounts[];
   providerCount: number;
   projects: ProjectCounts[];
@@ -39,11 +40,11 @@ export type QueueScope = {
 
 export type QueueAsked = {
   projectIds: readonly string[];
-  /** null: both. */
+  /** null: both environments. */
   environment: Environment | null;
-  /** Of these, what is shown by provider. */
+  /** Part of these projects that is shown by provider. */
   within: QueueScope;
-  /** null: of all. */
+  /** null: all providers. */
   provider: string | null;
   limit: number;
 };
@@ -62,8 +63,8 @@ const SUMS = `
        round(sum(waiting))::int as waiting, round(sum(with_workers))::int as "withWorkers",
        round(sum(due))::int as due, round(sum(held))::int as held, min(first_due) as "firstDueAt"`;
 
-// The time is read once: per row it would take seconds. Projects are selected from the groups: as a condition
-// on rows the planner expects few of them, and sorts 100,000 on disk.
+// The time is read once: per row it would take seconds. Projects are filtered after grouping: with the filter on
+// rows, the planner expects few of them and sorts 100,000 on disk.
 const REPORT = `
 with t as materialized (select app_now() as now, ${SHARE} as share),
 all_queues as materialized (
@@ -106,7 +107,7 @@ type Row = Omit<QueueCounts, 'waiting'> & {
   projectId: string;
   environment: Environment;
   groups: number;
-  /** null: the sum of nothing. */
+  /** null: no row matches. */
   waiting: number | null;
 };
 
@@ -142,7 +143,7 @@ function countsOf({ waiting, withWorkers, due, held, firstDueAt }: Row): QueueCo
 
 const INDEXED_MAX = 200;
 
-// The next provider is one probe of the index, however much waits for the one before it.
+// Finding the next provider takes one index probe, however much mail waits for the one before it.
 const COUNT_BY_INDEX = `
 with recursive t as materialized (select app_now() as now),
 names as (
@@ -168,7 +169,7 @@ select n.provider, c.*
      where $2::text is null or environment = $2) c
  where c.waiting > 0`;
 
-/** Up to INDEXED_MAX for each provider, without what workers hold. */
+/** Counts up to INDEXED_MAX recipients for each provider, without those that workers have claimed. */
 export function countByIndex(
   db: Queryable,
   asked: QueueScope & { provider: string | null; limit: number },
@@ -177,7 +178,10 @@ export function countByIndex(
   return db.query<ProviderCounts>(COUNT_BY_INDEX, [projectId, environment, provider, limit]);
 }
 
-/** Below its limit the index is exact but for what workers hold; above it the sample is nearer. */
+/**
+ * Merges both counts. Below its limit the index count is exact except for claimed rows; at its limit the larger count
+ * is closer.
+ */
 function withCounted(
   sampled: readonly ProviderCounts[],
   counted: readonly ProviderCounts[],
@@ -214,7 +218,7 @@ function sumOf(sampled: QueueCounts, providers: readonly ProviderCounts[]): Queu
   };
 }
 
-/** What a mail server said last, or why none was reached. */
+/** The last reply of a mail server, or the reason why none was reached. */
 export type LastAnswer = {
   at: Date;
   emailId: string;
@@ -231,7 +235,7 @@ export type LastAnswer = {
 
 const CANDIDATES = 100;
 
-// Of each end of the tenant queue: retries that come next, and those that failed most often.
+// Reads both ends of the tenant queue: the next retries, and the mail with the most failures.
 const ANSWERS = `
 with waiting as materialized (
   (select q.email_id, q.position, q.environment, q.attempts from queue q
@@ -257,7 +261,7 @@ select v.created_at as at, w.email_id as "emailId", r.address, r.attempts, r.smt
  order by v.created_at desc
  limit $4`;
 
-/** What a provider said last to mail of the project that waits for it, newest first. */
+/** Returns the provider's last replies to waiting mail of the project, newest first. */
 export function lastAnswers(
   db: Queryable,
   { projectId, environment }: Scope,

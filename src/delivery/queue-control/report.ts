@@ -1,9 +1,9 @@
 /**
- * The queue as the API shows it: by provider what waits, the state of the provider, the limit that binds and
- * where it is set; by project what waits.
+ * Builds the queue report of the API. By provider: waiting mail, state, and the limit that applies with its setting.
+ * By project: waiting mail.
  *
- * The reason for which a provider is slowed or suspended is not shown: it can quote a reply to mail of another
- * organization. `answersOf` quotes the replies to the caller's own mail.
+ * The report leaves out why a provider is slowed or suspended, because the reason can quote a reply to another
+ * organization's mail. `answers` quotes replies to the caller's own mail.
  */
 import type { Environment, Scope } from '../../core/scope.ts';
 import { type ProviderWait, shownState, waitForProvider } from '../shaping/provider-state.ts';
@@ -36,16 +36,16 @@ export const QUEUE_LIMITS = [
   'turn',
 ] as const;
 
-/** The lists end here; what waits for others is in the sums. */
+/** Limit on the rows of each list. The sums include the rest. */
 const SHOWN_MAX = 100;
 const ANSWERS_MAX = 10;
 
 export type QueueReader = {
   organizationId: string;
-  /** A member sees all projects and both environments, a key its own. */
+  /** True for a member, who sees all projects and both environments. A key sees only its own. */
   isMember: boolean;
   own: Scope;
-  /** null: all of the organization, for members. */
+  /** Scope of the report; null: the whole organization, for members. */
   within: Scope | null;
 };
 
@@ -77,7 +77,7 @@ export async function reportQueue(context: Context, reader: QueueReader) {
   };
 }
 
-/** One provider: also its settings, and what it said last to the mail of the caller's project. */
+/** Reports one provider, with its settings and its last replies to mail of the caller's project. */
 export async function reportProvider(context: Context, reader: QueueReader, provider: string) {
   const { db, shaping } = context;
   const projects = await projectsOf(db, reader);
@@ -163,8 +163,8 @@ type Limit = {
 };
 
 /**
- * Of several limits the one that needs an action or ends last: a hold before the provider's state, that before
- * the retry schedule, and that before the turns of projects. null: nothing waits.
+ * Returns the limit that needs an action or ends last: first a hold, then the provider's state, then the retry
+ * schedule, then fair queueing. null: nothing waits.
  */
 export function bindingLimit(
   counts: ProviderCounts,
@@ -174,7 +174,7 @@ export function bindingLimit(
   if (waiting === 0) return null;
   if (held >= waiting) {
     const message =
-      'All recipients are on hold, because an operator holds them or their sending domain is paused.';
+      'All recipients are on hold: an operator put them on hold, or their sending domain is paused.';
     return { name: 'hold', message, setting: null };
   }
   const wait = state && waitForProvider(provider, state);
@@ -192,7 +192,8 @@ export function bindingLimit(
     const message = `All recipients wait for their next attempt. The first is due at ${firstDueAt.toISOString()}.`;
     return { name: 'retry', message, setting: null };
   }
-  const message = 'Recipients are due and delivered in turn: by project, then the oldest first.';
+  const message =
+    'Recipients are due. They are delivered in turn: by project, then the oldest first.';
   return { name: 'turn', message, setting: null };
 }
 
@@ -206,7 +207,7 @@ function settingOf(
 }
 
 function settingsOf(shaping: ShapingSettings, provider: string) {
-  // No server is connected to, so nothing is limited.
+  // Test mail connects to no server, so no limits apply.
   if (provider === SIMULATOR_PROVIDER) return [];
   const limits = explainLimits(shaping, provider);
   return [
@@ -221,18 +222,18 @@ function settingToWire(setting: string, { value, source, key }: ExplainedLimit) 
   return { name, value: value === null ? null : value / factor, source, path };
 }
 
-/** The same for all providers. */
+/** Sections with rules that apply to all providers. */
 const RULES = ['suspension', 'recovery', 'uplink'] as const;
 
 function rulesToWire(
   section: (typeof RULES)[number],
   shaping: ShapingSettings,
 ): ReturnType<typeof settingToWire>[] {
-  const usual = new Map(Object.entries(USUAL_SHAPING[section]));
+  const builtIn = new Map(Object.entries(USUAL_SHAPING[section]));
   return Object.entries(shaping[section]).map(([setting, value]) => {
     const { name, factor } = nameInFile(setting);
     const path = `${section}.${name}`;
-    const source = value === usual.get(setting) ? 'built_in' : 'file';
+    const source = value === builtIn.get(setting) ? 'built_in' : 'file';
     return { name: path, value: value / factor, source, path };
   });
 }

@@ -1,9 +1,9 @@
 /**
- * The queue: what waits and why, and hold, release, retry and drop, as `letterhaus queue` has them, within the
- * project and environment of the caller; a member can also mean the whole organization.
+ * Routes of the queue: its report, and hold, release, retry and drop. A caller reaches its project and environment; a
+ * member can also select the whole organization.
  *
- * A request works for a few seconds at most. A change of a longer queue is continued by the caller, a drop by
- * maintenance.
+ * A request works for a few seconds at most. The caller continues a change of a longer queue, and maintenance
+ * continues a drop.
  */
 import type { FastifyRequest } from 'fastify';
 import { isRefusal, type Refusal } from '../../core/refusals.ts';
@@ -36,17 +36,17 @@ import {
 import type { App, HttpServices } from '../../http/services.ts';
 
 const TAGS = ['Queue'];
-/** Then the answer says where to go on. */
+/** Milliseconds that a request may work. Then the answer has the place to continue from. */
 const BUDGET_MS = 5_000;
 
 export function registerQueueRoutes(app: App, services: HttpServices): void {
   registerReports(app, services);
   registerChange(app, services, {
     change: 'hold',
-    about: 'do not attempt it until it is released',
+    about: 'put waiting mail on hold until it is released',
   });
-  registerChange(app, services, { change: 'release', about: 'attempt held mail again' });
-  registerChange(app, services, { change: 'retry', about: 'make it due now' });
+  registerChange(app, services, { change: 'release', about: 'release mail on hold' });
+  registerChange(app, services, { change: 'retry', about: 'make waiting mail due now' });
   registerDrop(app, services);
   registerUndo(app, services);
 }
@@ -55,10 +55,10 @@ function registerReports(app: App, { db, config }: HttpServices): void {
   const context = { db, shaping: config.shaping };
   app.get('/v1/queue', {
     schema: {
-      summary: 'Show what waits',
+      summary: 'Show waiting mail',
       description:
-        'By provider: how much, the state of the provider, the limit that binds and where it is set. By ' +
-        'project: how much. The cost does not depend on the depth.',
+        'By provider: the counts, the state of the provider, and the limit that applies with its setting. By ' +
+        'project: the counts. The cost does not depend on the depth.',
       operationId: 'getQueue',
       tags: TAGS,
       querystring: queueQuery,
@@ -81,7 +81,7 @@ function registerReports(app: App, { db, config }: HttpServices): void {
     schema: {
       summary: 'Show a provider in the queue',
       description:
-        'As in the queue, with the settings in effect and where each is set, and what the provider said last.',
+        'Like its entry in the queue, with the settings in effect, where each is set, and its last replies.',
       operationId: 'getQueueProvider',
       tags: TAGS,
       params: queueProviderParams,
@@ -105,9 +105,9 @@ function registerChange(
     schema: {
       summary: `${change[0]!.toUpperCase()}${change.slice(1)} waiting mail`,
       description:
-        `Select by email, domain and provider, all that are given must match, or \`all\`: ${about}. What a ` +
-        'worker holds is not changed. Of a queue of many thousands a part is changed, and `next` says where to ' +
-        'go on.',
+        `Changes the selected mail: ${about}. Select by email, domain and provider (all given ones must match) or ` +
+        '`all`. Mail that a worker has claimed is not changed. A request changes a part of a long queue; `next` is ' +
+        'then the place to continue from.',
       operationId: `${change}Queue`,
       tags: TAGS,
       body: queueChangeRequest,
@@ -144,8 +144,8 @@ function registerDrop(app: App, { db, world }: HttpServices): void {
     schema: {
       summary: 'Drop waiting mail',
       description:
-        'Held at once and canceled a minute later, with events and webhooks, unless the drop is undone before. ' +
-        'Of what matches, that is dropped which is in the queue now and no worker holds.',
+        'Puts the selected mail on hold and cancels it a minute later, with events and webhooks, unless the drop is ' +
+        'undone before. Only mail that is queued now and that no worker has claimed is dropped.',
       operationId: 'dropQueue',
       tags: TAGS,
       body: queueSelection,
@@ -158,8 +158,8 @@ function registerDrop(app: App, { db, world }: HttpServices): void {
       const drop = await createDrop(db, { ...selector, id: world.newId(), organizationId });
       const untilMs = world.monotonicMs() + BUDGET_MS;
       const marked = (await markDrop(db, drop, () => world.monotonicMs() < untilMs)) ?? drop;
-      const isOfNothing = marked.next === null && marked.marked === 0;
-      if (isOfNothing) await deleteDrop(db, drop.id);
+      const isEmpty = marked.next === null && marked.marked === 0;
+      if (isEmpty) await deleteDrop(db, drop.id);
       if (marked.found === 0 && selector.emailId !== null) return notFound(reply, 'waiting email');
       return reply.code(202).send(dropToWire(marked));
     },
@@ -171,7 +171,7 @@ function registerUndo(app: App, { db, world }: HttpServices): void {
     schema: {
       summary: 'Undo a drop',
       description:
-        'Within a minute: what it held is as before, held or due. 409: it is too late. 404: it was carried out.',
+        'Restores the mail to its state before the drop, within a minute. 409: too late. 404: it was carried out.',
       operationId: 'undoQueueDrop',
       tags: TAGS,
       params: idParams('drop'),
@@ -180,7 +180,7 @@ function registerUndo(app: App, { db, world }: HttpServices): void {
     handler: async (request, reply) => {
       const { id } = request.params;
       const { organizationId, projectId, environment } = callerOf(request);
-      // A member may undo those of the whole organization, too.
+      // A member may also undo drops of the whole organization.
       const within = request.session === null ? { projectId, environment } : ANYWHERE;
       const drop = isId(id) ? await undoDrop(db, id, { organizationId, ...within }) : null;
       if (drop === null) return notFound(reply, 'drop');
@@ -196,17 +196,17 @@ const ANYWHERE = { projectId: null, environment: null };
 
 const TOO_LATE: Refusal = {
   refused: 'conflict',
-  message: 'The minute is over, and the mail is being dropped; send it again if it is wanted.',
+  message: 'The minute is over, and the mail is being dropped. Send it again if you need it.',
 };
 const ONLY_IN_SESSIONS: Refusal = {
   refused: 'authorization_error',
   message:
-    'A key concerns one project and environment; the organization as a whole is for members who are signed in.',
+    'A key reaches one project and environment. Only members who are signed in can select the organization.',
 };
 const NOTHING_SELECTED: Refusal = {
   refused: 'validation_error',
   message:
-    'Select recipients with email_id, domain or provider (all that are given must match), or all.',
+    'Select recipients with email_id, domain or provider (all given ones must match), or all.',
 };
 const ALL_AND_SOME: Refusal = {
   refused: 'validation_error',
@@ -252,7 +252,7 @@ function selectorOf(request: FastifyRequest, wanted: Wanted): QueueSelector | Re
   return { ...WHOLE_QUEUE, ...what, organizationId, ...within };
 }
 
-/** @param text the `next` of an answer */
+/** @param text the `next` of an answer; undefined: from the start */
 export function fromStartOr(text: string | undefined): QueuePlace {
   const [projectId = '', emailId = '', position = ''] = text?.split('/') ?? [];
   const isPlace = isId(projectId) && isId(emailId);
@@ -265,7 +265,7 @@ export function nextText(next: QueuePlace | null): string | null {
 
 type Selected = Pick<QueueSelector, 'emailId' | 'domain' | 'provider' | 'projectId'>;
 
-/** As the audit log has it. */
+/** Returns the selection in the form of the audit log. */
 function selectionText({ emailId, domain, provider, projectId }: Selected): string {
   const parts = [
     ['email', emailId],
