@@ -1,7 +1,6 @@
 /**
- * Commands that are clients of the API, by the SDK: connection.ts finds the service. On its machine they work in
- * the project of --project and the environment of --mode, or in those of the id that they get; with a key in its project and
- * environment.
+ * Commands that are clients of the API, through the SDK. connection.ts finds the service. On the service's machine,
+ * --project and --mode choose the project and environment, or the id that a command gets. A key has both itself.
  */
 import { type Command, Option } from 'commander';
 import type { CurrentApiKey } from '../../sdk/src/api.ts';
@@ -32,32 +31,31 @@ export type ApiOptions = {
   json?: true;
 };
 
-/** What a command gets. */
 export type Api = {
   cli: Cli;
-  /** For the chosen project and environment. */
+  /** Client for the chosen project and environment. */
   client: Letterhaus;
-  /** For requests with the id of an object, which need no project and no environment. */
+  /** Client for requests with the id of an object, which need no project and no environment. */
   byId: Letterhaus;
-  /** What a list shows: one for each environment, with --all-projects of each project. */
+  /** Clients for a list: one for each environment, with --all-projects of each project. */
   all(): Promise<Part[]>;
-  /** A request that the SDK does not make, as of a stream. @throws LetterhausError, ConnectionError */
+  /** Sends a request that the SDK does not make, such as for a stream. @throws LetterhausError, ConnectionError */
   request: (path: string, init?: RequestInit) => Promise<Response>;
-  /** For another project (`*`: all of them) or environment, on the machine of the service. */
+  /** Client for another project (`*` for all) or environment. Works only on the machine of the service. */
   of(scope: Scope): Letterhaus;
-  /** Whether the operator of the machine asks, without a key. */
+  /** Whether the operator of the machine runs the command, without a key. */
   isOperator: boolean;
-  /** The environment in which changes are made; null: that of an id. */
+  /** The environment in which changes are made; null when the id of an object decides. */
   mode: Environment | null;
-  /** In which project and environment the last request was, also if its id decided. */
+  /** The project and environment that answered the last request, even if its id decided. */
   answeredBy(): { projectId: string | null; environment: Environment | null };
 };
 
 type Part = { client: Letterhaus; environment: Environment };
 
 /**
- * The environment without --mode: `live` or `test`; `both`: a list shows both; `of_id`: that of an object, and there is
- * no --mode; `asked`: --mode has to be given. `none`: it concerns the installation, so only its operator may run it.
+ * The environment without --mode. `both`: a list shows both. `of_id`: the object's; there is no --mode. `asked`: --mode
+ * is required. `none`: the command concerns the installation, so only its operator may run it.
  */
 type Modes = Environment | 'both' | 'of_id' | 'asked' | 'none';
 
@@ -65,7 +63,7 @@ type ApiCommand<Options, Args> = Pick<ConnectionRules, 'takesKeyOfEnv'> & {
   examples: Examples;
   notes?: string;
   mode: Modes;
-  /** It has an option --url of its own, which is no address of a service. */
+  /** The command has an option --url of its own, which is not the address of a service. */
   hasOtherUrl?: boolean;
   run: (api: Api, options: Options, args: Args) => Promise<Outcome | ExitCode>;
 };
@@ -88,7 +86,7 @@ export function apiCommand<Options extends ApiOptions, Args extends unknown[]>(
   return connectionOptions(command, rest);
 }
 
-/** The same for a command that has a name already. */
+/** Like apiCommand, for a command that already has a name. */
 export function apiRunnable<Options extends ApiOptions, Args extends unknown[]>(
   command: Command,
   cli: Cli,
@@ -115,7 +113,7 @@ function connectionOptions(
   if (!hasOtherUrl) {
     command.option(
       '--url <url>',
-      'address of a service elsewhere (default: LETTERHAUS_URL, that of letterhaus login, or this machine)',
+      'address of another service (default: LETTERHAUS_URL, the one of letterhaus login, or this machine)',
     );
   }
   if (mode === 'of_id') return command;
@@ -124,7 +122,7 @@ function connectionOptions(
   command.addOption(environment.conflicts('key'));
   if (mode !== 'both') return command;
   return command.addOption(
-    new Option('--all-projects', 'of all projects').conflicts(['project', 'key']),
+    new Option('--all-projects', 'include all projects').conflicts(['project', 'key']),
   );
 }
 
@@ -158,10 +156,10 @@ function apiFor(
   connection: Connection,
   { options, modes }: { options: ApiOptions; modes: Modes },
 ): Api {
-  const usual = modes === 'live' || modes === 'test' ? modes : undefined;
+  const byDefault = modes === 'live' || modes === 'test' ? modes : undefined;
   const { project, mode: asked, allProjects } = options;
   const ofKey = connection.key === null ? undefined : environmentOf(connection.key);
-  const mode = ofKey ?? asked ?? usual;
+  const mode = ofKey ?? asked ?? byDefault;
   let last: ReturnType<Api['answeredBy']> = { projectId: null, environment: ofKey ?? null };
   const noted: Connection['send'] = async (path, init) => {
     const response = await connection.send(path, init);
@@ -201,7 +199,7 @@ function apiFor(
   };
 }
 
-/** What is no key is refused by the service. */
+/** A text that is no key counts as a test key; the service refuses it. */
 function environmentOf(key: string): Environment {
   return parseApiKey(key) ?? 'test';
 }
@@ -210,7 +208,7 @@ type Scope = { project?: string | undefined; mode?: Environment | undefined };
 
 function clientWith(send: Connection['send'], scope: Scope): Letterhaus {
   return new Letterhaus({
-    // The connection knows both.
+    // Placeholders: the connection has the address and the key.
     baseUrl: BASE,
     apiKey: 'of-the-connection',
     maxRetries: 0,
@@ -243,7 +241,7 @@ function headersOf(
   };
 }
 
-/** @throws what is not of the API */
+/** @throws errors that do not come from the API */
 function failureIn(error: unknown, { origin }: Pick<Connection, 'origin'>): Failure {
   if (error instanceof LetterhausError) {
     return failure({ refused: error.code, message: error.message });
@@ -252,7 +250,7 @@ function failureIn(error: unknown, { origin }: Pick<Connection, 'origin'>): Fail
   throw error;
 }
 
-/** In place of a 404: which object there is none of, and which command lists them. */
+/** Replaces a 404 with a message that names the object and the command that lists such objects. */
 export async function orMissing<Result>(asked: Promise<Result>, message: string): Promise<Result> {
   try {
     return await asked;
@@ -263,7 +261,6 @@ export async function orMissing<Result>(asked: Promise<Result>, message: string)
   }
 }
 
-/** In place of a 404: null. */
 export async function orNull<Result>(asked: Promise<Result>): Promise<Result | null> {
   try {
     return await asked;
@@ -273,7 +270,7 @@ export async function orNull<Result>(asked: Promise<Result>): Promise<Result | n
   }
 }
 
-/** All rows of the lists, in their order, each with its environment. */
+/** Returns all rows of the lists, in their order, each with its environment. */
 export async function allOf<Row>(
   parts: readonly Part[],
   list: (client: Letterhaus) => AsyncIterable<Row>,
@@ -285,12 +282,12 @@ export async function allOf<Row>(
   return rows;
 }
 
-/** What a list prints with --json: the form of the API. */
+/** Returns a list in the form of the API, for --json. */
 export function listData<Row>(data: readonly Row[], hasMore = false) {
   return { object: 'list', data, has_more: hasMore };
 }
 
-/** What the service says about a key, asked with the key itself; null: it is not valid there. */
+/** Asks the service about a key, with the key itself; null when the key is not valid there. */
 export async function currentKey(
   cli: Cli,
   { url }: Pick<ApiOptions, 'url'>,

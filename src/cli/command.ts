@@ -1,10 +1,8 @@
 /**
- * What all commands share: their input and output as an argument, `--json`, examples in `--help`,
- * failures. table.ts has the tables.
+ * The parts that all commands share: input and output as an argument, `--json`, examples in `--help`, failures.
  *
- * With `--json` a command prints one JSON value on stdout, otherwise text. A failure is one sentence on
- * stderr (with `--json` an error object as in the API). Exit codes: 0 success, 1 failure, 2 wrong usage
- * or configuration.
+ * With `--json` a command prints one JSON value on stdout, otherwise text. A failure is one sentence on stderr, or with
+ * `--json` an error object as in the API. Exit codes: 0 success, 1 failure, 2 wrong usage or configuration.
  */
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
@@ -23,16 +21,16 @@ export type Cli = {
   out: (text: string) => void;
   /** Writes failures and progress to stderr. */
   err: (text: string) => void;
-  /** Of the terminal that stdout is; undefined when it is none, and tables are not cut. */
+  /** Width of the terminal on stdout; undefined without a terminal, where tables are not cut. */
   widthColumns?: number;
-  /** Asks yes or no; undefined without a terminal. */
+  /** Asks a yes-or-no question; undefined without a terminal. */
   confirm?: (question: string) => Promise<boolean>;
 };
 
 export type ExitCode = 0 | 1 | 2;
 
 /**
- * @property data what --json prints
+ * @property data printed with --json
  * @property text without final line break
  * @property exitCode 1 when the command ran and its answer is negative
  */
@@ -44,7 +42,7 @@ export function isFailure(outcome: object): outcome is Failure {
   return 'failed' in outcome;
 }
 
-/** A valid command that failed. `validation_error` counts as wrong usage (exit code 2). */
+/** Returns the failure of a valid command. `validation_error` counts as wrong usage (exit code 2). */
 export function failure({
   refused,
   message,
@@ -52,17 +50,17 @@ export function failure({
   return { failed: message, code: refused, exitCode: refused === 'validation_error' ? 2 : 1 };
 }
 
-/** The command line or the configuration is wrong. @param message one line per mistake */
+/** Returns a failure for wrong usage or configuration. @param message one line per mistake */
 export function usageFailure(message: string): Failure {
   return { failed: message, code: 'usage_error', exitCode: 2 };
 }
 
-/** Runs a command. It returns an exit code instead of an outcome when it has printed its result itself. */
+/** Runs a command. Returns an exit code instead of an outcome when it has printed its result itself. */
 type Run<Options, Args> = (cli: Cli, options: Options, args: Args) => Promise<Outcome | ExitCode>;
 
 /**
- * What --help ends with: at least one command line of this command, without the name of the program
- * (`keys create --mode live`). A test parses all of them (examples.test.ts).
+ * Command lines at the end of --help, without the name of the program (`keys create --mode live`). A test parses all of
+ * them (examples.test.ts).
  */
 export type Examples = readonly [string, ...string[]];
 
@@ -77,7 +75,6 @@ type Added<Options, Args> = Runnable<Options, Args> & {
   hidden?: boolean;
 };
 
-/** An id for examples. */
 export const EXAMPLE_ID = '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa';
 
 /** Adds a command with its action. The caller adds arguments and options to the returned command. */
@@ -105,7 +102,7 @@ export function runnable<Options extends object, Args extends unknown[]>(
 
 const EXAMPLES = new WeakMap<Command, Examples>();
 
-/** Also for a command that only has subcommands. */
+/** Adds examples. Call it directly for a command that only has subcommands. */
 export function addExamples(command: Command, examples: Examples, notes?: string): void {
   EXAMPLES.set(command, examples);
   const lines = examples.map((example) => `\n  letterhaus ${example}`).join('');
@@ -126,23 +123,23 @@ function print(cli: Cli, outcome: Outcome, json = false): ExitCode {
   return outcome.exitCode;
 }
 
-/** Prints a failure on stderr; also for usage errors and a failed start. */
+/** Prints a failure on stderr, including usage errors and a failed start. */
 export function complain(cli: Pick<Cli, 'err'>, { code, failed }: Failure, json: boolean): void {
   const error = { code, message: failed.replaceAll('\n', ' ') };
   const lines = failed.split('\n').map((line) => `letterhaus: ${line}\n`);
   cli.err(json ? `${JSON.stringify({ error })}\n` : lines.join(''));
 }
 
-/** Of an option that names a file. @param file - is standard input @throws when it cannot be read */
+/** Reads the file that an option names. @param file `-` for standard input @throws when it cannot be read */
 export function readContent(file: string | undefined): Promise<string | undefined> {
   if (file === undefined) return Promise.resolve(undefined);
   return file === '-' ? readAll(process.stdin) : readFile(file, 'utf8');
 }
 
 /**
- * Asks before what cannot be undone, unless --yes was given.
+ * Asks before an action that cannot be undone, unless --yes was given.
  * @param texts.needs the failure without a terminal
- * @returns null: go on
+ * @returns null when the action is confirmed
  */
 export async function confirmed(
   { confirm }: Pick<Cli, 'confirm'>,
@@ -157,14 +154,14 @@ export async function confirmed(
 
 const UNIT_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A time, or how long ago it was. */
+/** Parses a time, or an age such as `6h`. */
 export function parseTime(text: string, nowMs: number): Date {
   const span = /^(\d{1,5})([mhd])$/.exec(text);
   const atMs = span
     ? nowMs - Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS]
     : Date.parse(text);
   if (Number.isFinite(atMs)) return new Date(atMs);
-  throw new InvalidArgumentError('Write 30m, 6h or 2d, or a time, as 2026-11-21T08:30Z.');
+  throw new InvalidArgumentError('Write 30m, 6h or 2d, or a time, such as 2026-11-21T08:30Z.');
 }
 
 export function parseName(text: string): string {

@@ -1,4 +1,4 @@
-/** What the Tab key offers, asked as the scripts of the shells ask. */
+/** Completions of the Tab key, requested as the scripts of the shells do. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { dirname } from 'node:path';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { cleanEnv, LAUNCHER, letterhausHere } from '../../test/support/letterhaus.ts';
 
-/** @returns the words offered behind these, the last of which is not complete */
+/** @returns the words offered after these, the last of which is incomplete */
 async function offered(...words: string[]): Promise<string[]> {
   const { code, stdout, stderr } = await letterhausHere(['complete', '--', ...words], {});
   assert.deepEqual([code, stderr], [0, '']);
@@ -20,7 +20,7 @@ test('commands and their parts are completed', async () => {
   assert.deepEqual(await offered('nonsense', 'x'), []);
 });
 
-test('options are completed, and the values of those that permit only some', async () => {
+test('options are completed, and the values of options that permit only some', async () => {
   assert.deepEqual(await offered('emails', 'list', '--st'), ['--status']);
   assert.deepEqual(await offered('emails', 'list', '--status', 'boun'), ['bounced']);
   assert.deepEqual(await offered('keys', 'create', '--mode', ''), ['live', 'test']);
@@ -38,7 +38,7 @@ test('the Tab key completes in bash, however the program is called', async () =>
   assert.deepEqual(stdout.split('\n').toSorted(), ['', 'deferred', 'delivered']);
 });
 
-test('a shell that is not known is refused with those that are', async () => {
+test('an unknown shell is refused with the list of known ones', async () => {
   const { code, stderr } = await letterhausHere(['completion', 'tcsh'], {});
   assert.equal(code, 2);
   assert.match(stderr, /Allowed choices are bash, zsh, fish/);

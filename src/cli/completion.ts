@@ -1,15 +1,14 @@
 /**
  * Shell completion. `letterhaus completion bash` prints a short script for the shell, which calls
- * `letterhaus complete -- WORD...` at each Tab. So the candidates always match this version: commands, options,
- * and the values of options with a fixed set.
+ * `letterhaus complete -- WORD...` at each Tab. So the candidates always match this version: commands, options, and the
+ * values of options with a fixed set.
  */
 import { Argument, type Command, type Option } from 'commander';
 import { type Cli, type Outcome, runnable } from './command.ts';
 
-/** A completion at the cursor. */
 type Candidate = { word: string; about: string };
 
-// Each calls the program by the name on the command line, so that `./bin/letterhaus` works as well. Without a
+// Each script calls the program by the name on the command line, so `./bin/letterhaus` works as well. Without a
 // candidate the shell completes file names, as for --html-file.
 const SCRIPTS = {
   bash: `_letterhaus() {
@@ -62,7 +61,7 @@ export function complete(program: Command, words: readonly string[]): string {
     .join('');
 }
 
-/** The command that the words select, and the option whose value is incomplete, if any. */
+/** Returns the command that the words select, and the option whose value is incomplete, if any. */
 function read(
   program: Command,
   words: readonly string[],

@@ -1,7 +1,7 @@
 /**
- * How a command reaches the API. The service is that of --url or LETTERHAUS_URL, else the one of a saved profile
- * (`letterhaus login`), else the one that runs on the data directory of this machine, by its admin socket. The key is
- * that of --key, of LETTERHAUS_API_KEY (where an address is given), or of the profile; on this machine none is needed.
+ * Connects a command to the API. The service is the one of --url or LETTERHAUS_URL, else of a saved profile
+ * (`letterhaus login`), else the one that runs on the data directory of this machine, by its admin socket. The key
+ * comes from --key, from LETTERHAUS_API_KEY where an address is given, or from the profile. This machine needs none.
  */
 import { statSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
@@ -15,20 +15,20 @@ import { readProfile } from './profile.ts';
 export type ConnectionOptions = { url?: string | undefined; key?: string | undefined };
 
 export type Connection = {
-  /** For messages. */
+  /** Names the service in messages. */
   origin: string;
-  /** null: as the operator of this machine. */
+  /** null for the operator of this machine. */
   key: string | null;
-  /** Requests by a path, with the key, if any. @throws when the service does not answer */
+  /** Sends a request to a path, with the key, if any. @throws when the service does not answer */
   send: Send;
 };
 
 type Send = (path: string, init?: RequestInit) => Promise<Response>;
 
 export type ConnectionRules = {
-  /** A key in the environment decides, also for the service on this machine: for commands that send with it. */
+  /** A key in the environment also applies to the service on this machine, for commands that send with it. */
   takesKeyOfEnv?: boolean;
-  /** Only the operator of the machine may do it. */
+  /** Only the operator of the machine may run the command. */
   onlyHere?: boolean;
 };
 
@@ -94,7 +94,7 @@ function adminSocketOf(dataDir: string): { path: string } | Failure {
       return notYet('The service is starting: repeat the command in a moment.');
     }
     if (running?.kind === 'service') {
-      return notYet('The service is one of an older version: restart it.');
+      return notYet('The running service has an older version: restart it.');
     }
   } catch (error) {
     return usageFailure(`The data directory cannot be read: ${(error as Error).message}.`);
@@ -108,7 +108,7 @@ function notYet(message: string): Failure {
   return { failed: message, code: 'service_unavailable', exitCode: 1 };
 }
 
-/** By node:http, which loads in a fifth of the time of a client with sockets. */
+/** Uses node:http, which loads in a fifth of the time of a client with sockets. */
 function overSocket(socketPath: string, key: string | null): Send {
   return async (path, init = {}) => {
     const { request } = await import('node:http');

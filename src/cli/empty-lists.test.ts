@@ -1,4 +1,4 @@
-/** A list without rows says what there is none of, and prints a command that is accepted as it stands. */
+/** An empty list names what is missing, and prints a command that works as it stands. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { shellWords } from '../../test/support/shell-words.ts';
@@ -13,7 +13,7 @@ const printed = async (...words: string[]): Promise<string> => {
   return stdout + stderr;
 };
 
-/** The command that a list recommends, run with --help: unknown commands and options are refused. */
+/** Runs the command that a list recommends with --help: unknown commands and options are refused. */
 async function assertAccepted(text: string): Promise<void> {
   const [, line = ''] = /:\n {2}\S*letterhaus (.+)\n$/.exec(text) ?? [];
   assert.notEqual(line, '', text);
@@ -25,7 +25,7 @@ const LISTS: [words: string, says: RegExp][] = [
   ['emails list', /^No email was sent yet\./],
   ['emails list --status bounced', /^No email matches\./],
   ['webhooks list', /^There is no webhook yet\./],
-  ['keys list --mode live', /^There is no key\./],
+  ['keys list --mode live', /^There are no API keys\./],
   ['templates list', /^There is no template yet\./],
   ['suppressions list', /^No address is suppressed\./],
   ['domains list --mode live', /^There is no sending domain yet\./],
@@ -37,14 +37,14 @@ const LISTS: [words: string, says: RegExp][] = [
 ];
 
 for (const [words, says] of LISTS) {
-  test(`letterhaus ${words} says that there is nothing, and what to do`, async () => {
+  test(`letterhaus ${words} names what is missing, and what to do`, async () => {
     const text = await printed(...words.split(' '));
     assert.match(text, says);
     await assertAccepted(text);
   });
 }
 
-test('events that there are none of are reported on stderr, not among the events', async () => {
+test('that there are no events is reported on stderr, not among the events', async () => {
   const key = ['--key', service.testKey, '--url', service.url];
   const { stdout, stderr } = await service.cli('events', '--types', 'email.bounced', ...key);
   assert.equal(stdout, '');

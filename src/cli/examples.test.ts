@@ -1,4 +1,4 @@
-/** What `--help` shows: every command has examples, and each is a command line that is accepted as it stands. */
+/** Every command has examples in `--help`, and each is a command line that works as it stands. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Command } from 'commander';
@@ -11,7 +11,7 @@ let printed = '';
 const keep = (text: string) => void (printed += text);
 const cli: Cli = { env: {}, world: systemWorld, program: 'letterhaus', out: keep, err: keep };
 
-/** All commands below this one, with the words that lead to each. */
+/** Returns all commands below this one, with the words that select each. */
 function* commandsBelow(command: Command, words: readonly string[] = []): Generator<Found> {
   yield { command, words };
   for (const part of command.commands) yield* commandsBelow(part, [...words, part.name()]);
@@ -20,12 +20,12 @@ type Found = { command: Command; words: readonly string[] };
 
 const load = () => createProgram(cli, { json: false, loaded: () => true });
 
-/** @returns the command that the words run, with nothing done; a commander error is thrown */
+/** @returns the command that the words select, without running it; a commander error is thrown */
 async function parsed(line: string): Promise<Command | null> {
   const program = await load();
   let ran: Command | null = null;
   for (const { command } of commandsBelow(program)) {
-    // `bench` hands its words to the benchmark, which has a parser of its own.
+    // `bench` passes its words to the benchmark, which has a parser of its own.
     if (examplesOf(command).length > 0) command.action(() => void (ran = command));
   }
   await program.parseAsync(shellWords(line), { from: 'user' });

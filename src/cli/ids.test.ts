@@ -1,4 +1,4 @@
-/** An id is enough: it names its project and environment by itself. */
+/** An id is enough: it has one project and environment. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startService } from '../../test/support/service.ts';

@@ -1,7 +1,7 @@
-/** Lists of the API in commands: as many rows as --limit asks for, over any number of pages. */
+/** Lists of the API in commands: up to --limit rows, over any number of pages. */
 import { InvalidArgumentError } from 'commander';
 
-/** What the API returns at once, at most. */
+/** Limit on the rows that the API returns at once. */
 export const PAGE_MAX = 100;
 
 export async function firstOf<Row>(
@@ -16,7 +16,6 @@ export async function firstOf<Row>(
   return { rows, hasMore: false };
 }
 
-/** Of --limit. */
 export const countUpTo =
   (max: number) =>
   (text: string): number => {

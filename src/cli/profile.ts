@@ -1,4 +1,4 @@
-/** The service that `letterhaus login` has saved for this user: its address and an API key, readable for this user only. */
+/** The service that `letterhaus login` saved for this user: its address and an API key, readable for this user only. */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -6,14 +6,14 @@ import type { Env } from '../config/env-file.ts';
 
 export type Profile = { url: string; key: string };
 
-/** By the XDG Base Directory Specification, which ignores relative paths. */
+/** Follows the XDG Base Directory Specification, which ignores relative paths. */
 export function profileFile(env: Env): string {
   const { XDG_CONFIG_HOME: asked = '', HOME: home = homedir() } = env;
   const folder = asked.startsWith('/') ? asked : join(home, '.config');
   return join(folder, 'letterhaus/profile.json');
 }
 
-/** null: nobody is logged in. */
+/** Returns null when nobody is logged in. */
 export function readProfile(env: Env): Profile | null {
   try {
     return JSON.parse(readFileSync(profileFile(env), 'utf8')) as Profile;
@@ -26,7 +26,7 @@ export function readProfile(env: Env): Profile | null {
 export function saveProfile(env: Env, profile: Profile): string {
   const file = profileFile(env);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  // A new file: one that is there may be a link, or readable for others.
+  // A new file, because an existing one may be a link, or readable for others.
   const fresh = `${file}.new`;
   rmSync(fresh, { force: true });
   writeFileSync(fresh, `${JSON.stringify(profile)}\n`, { mode: 0o600, flag: 'wx' });

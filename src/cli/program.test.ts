@@ -51,7 +51,7 @@ test('every command and every part of one has --help, and --json where it does s
     return names.filter((name) => name !== undefined && name !== 'help') as string[];
   };
   const commands = partsIn(await help());
-  // The benchmark answers by itself; `bench --help` is tried below.
+  // The benchmark answers by itself; `bench --help` is tested below.
   for (const command of commands.filter((name) => name !== 'bench')) {
     const text = await help(command);
     const parts = partsIn(text);
@@ -71,7 +71,7 @@ test('bench is the benchmark of the clone, with all its options', async () => {
   assert.match(typo.stderr, /there is no "starts"; there are start, accept/);
 });
 
-/** The same as `letterhaus`, without a process for each; for what is refused before anything is opened. */
+/** Runs `letterhaus` without a process for each call, for commands that are refused before anything is opened. */
 async function inThisProcess(words: readonly string[]): Promise<CommandEnd> {
   let [stdout, stderr] = ['', ''];
   await runCommandLine(words, {

@@ -32,7 +32,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'owner',
-    about: 'print a link with which the owner or a locked-out member signs in',
+    about: 'print a sign-in link for the owner or a locked-out member',
     load: async () => (await import('../accounts/members/owner-command.ts')).describeOwner,
   },
   {
@@ -47,7 +47,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'templates',
-    about: 'make, change, preview, publish and remove templates of emails',
+    about: 'create, change, preview, publish and remove email templates',
     load: async () => (await import('../templates/command.ts')).describeTemplates,
   },
   {
@@ -62,7 +62,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'stats',
-    about: 'count emails by what became of them, by hour or by day',
+    about: 'count emails by outcome, by hour or by day',
     load: async () => (await import('../stats/command.ts')).describeStats,
   },
   {
@@ -83,7 +83,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'requests',
-    about: 'list requests to the API that failed, and changes',
+    about: 'list requests to the API that failed or changed something',
     load: async () => (await import('../requests/command.ts')).describeRequests,
   },
   {
@@ -113,12 +113,12 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'retention',
-    about: 'show what the removal of old mail waits for, and confirm it',
+    about: 'show what delays the removal of old mail, and confirm it',
     load: async () => (await import('../retention/command.ts')).describeRetention,
   },
   {
     name: 'attention',
-    about: 'list what needs an operator, with since when and what to do',
+    about: 'list conditions that need an operator, since when, and what to do',
     load: async () => (await import('../operator/command.ts')).describeAttention,
   },
   {
@@ -148,7 +148,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'secrets',
-    about: 'replace the secret key, also a lost one',
+    about: 'replace the secret key, even a lost one',
     load: async () => (await import('../secrets/command.ts')).describeSecrets,
   },
   {
@@ -158,7 +158,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'upgrade-check',
-    about: 'say what an upgrade to this version would do, and change nothing',
+    about: 'show what an upgrade to this version would do, and change nothing',
     load: async () => (await import('./commands/upgrade-check.ts')).describeUpgradeCheck,
   },
   {
@@ -173,7 +173,7 @@ const COMMANDS: readonly { name: string; about: string; load: () => Promise<Desc
   },
   {
     name: 'release',
-    about: 'let a restored installation send, or show what it would send',
+    about: 'allow a restored installation to send, or show what it would send',
     load: async () => (await import('../backup/commands/release-command.ts')).describeRelease,
   },
   {
@@ -204,13 +204,10 @@ const EXAMPLES = [
   "send --from hello@acme.test --to delivered@simulator.test --subject Hello --text 'Hi!'",
   'emails list',
 ] as const;
-/** Of a command with subcommands, --help shows one example each of the first ones. */
+/** For a command with subcommands, --help shows one example of each of the first ones. */
 const PARTS_SHOWN = 3;
 
-/**
- * Runs one command line and sets process.exitCode.
- * @param argv without the names of node and script
- */
+/** Runs one command line and sets process.exitCode. @param argv without the names of node and script */
 export async function runCommandLine(argv: readonly string[], cli: Cli): Promise<void> {
   const json = argv.includes('--json');
   const completes = argv[0] === 'complete' && argv[1] === '--';
@@ -222,12 +219,12 @@ export async function runCommandLine(argv: readonly string[], cli: Cli): Promise
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    // commander exits with 1 for wrong usage; here 2 means that repeating the command cannot succeed.
+    // commander exits with 1 for wrong usage. Here 2 means that repeating the command cannot succeed.
     process.exitCode = error.exitCode === 0 ? 0 : 2;
   }
 }
 
-/** The tree of commands; those that are not loaded have only a name and a description. */
+/** Builds the tree of commands. Commands that are not loaded have only a name and a description. */
 export async function createProgram(
   cli: Cli,
   { json, loaded }: { json: boolean; loaded: (name: string) => boolean },
@@ -262,5 +259,5 @@ function addExamplesOfParts(command: Command): void {
   if (first !== undefined) addExamples(command, [first, ...others]);
 }
 
-/** @param message as commander words it: `error: unknown …` */
+/** @param message as commander prints it: `error: unknown …` */
 const misuse = (message: string) => usageFailure(message.replace(/^error: /, '').trim());

@@ -1,4 +1,4 @@
-/** Replacing a secret key that is configured: its owner changes it, and is told how in each step. */
+/** The operator replaces a configured secret key: every step prints the next one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { letterhaus } from '../../test/support/letterhaus.ts';

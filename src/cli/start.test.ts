@@ -1,4 +1,4 @@
-/** Starting, stopping, and commands beside a running service: all with the embedded database. */
+/** Starting, stopping, and commands beside a running service, all with the embedded database. */
 import { after, before, test } from 'node:test';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -12,24 +12,24 @@ import { type Service, startService } from '../../test/support/service.ts';
 import { eventually } from '../../test/support/wait.ts';
 import { makeSelfSigned } from '../net/tls/self-signed.ts';
 
-/** Enough here, and ready sooner. */
+/** One worker is enough here, and is ready sooner. */
 const ONE = { args: ['--workers', '1'] };
 
-/** For tests of commands beside a running service, which each have rows of their own. */
+/** For tests of commands beside a running service, each with rows of its own. */
 let shared: Service;
 before(async () => {
   shared = await startService({ ...ONE, env: { LETTERHAUS_ALLOW_PRIVATE_NETWORKS: '1' } });
 });
 after(() => shared[Symbol.asyncDispose]());
 
-/** With a database of its own, as an operator has it. */
+/** A service with a database of its own, as an operator has it. */
 let embedded: Service;
 before(async () => {
   embedded = await startService({ ...ONE, database: 'own' });
 });
 after(() => embedded[Symbol.asyncDispose]());
 
-/** Open to other machines, and to mail. */
+/** A service that is open to other machines, and to mail. */
 let exposed: Service;
 before(async () => {
   const smtp = { LETTERHAUS_INBOUND_PORT: '0', LETTERHAUS_SMTP_HOST: '127.0.0.1' };
@@ -170,7 +170,7 @@ test('--only with mail ports requires that a port is set', async () => {
   assert.match(stderr, /set LETTERHAUS_INBOUND_PORT or LETTERHAUS_SUBMISSION_PORTS/);
 });
 
-test('commands ask the running service, and say how to start one that does not run', async () => {
+test('commands use the running service, and say how to start one that does not run', async () => {
   const service = embedded;
   const { key } = await service.cliJson('keys', 'create', '--mode', 'live');
   assert.equal((await service.request('GET', '/v1/projects', { key })).status, 200);
@@ -183,7 +183,7 @@ test('commands ask the running service, and say how to start one that does not r
   );
 });
 
-test('the list of keys fits the terminal, and is whole where its output is piped', async () => {
+test('the list of keys fits the terminal, and is not cut where its output is piped', async () => {
   const name = 'The key of the shop that is rotated every quarter';
   await shared.cliJson('keys', 'create', '--mode', 'live', '--name', name);
   const list = ['keys', 'list'];
@@ -286,7 +286,7 @@ test('send posts to the running service and prints the id or the error', async (
 
 test('on the machine of the service, send needs no key and leaves none', async () => {
   const service = shared;
-  // Not with last_used_at, which is written some seconds after the use of an earlier test.
+  // Without last_used_at, which is stored some seconds after the use of an earlier test.
   const keys = async (): Promise<string[]> =>
     (await service.cliJson('keys', 'list')).data.map(({ id }: { id: string }) => id);
   const keysBefore = await keys();
@@ -299,11 +299,11 @@ test('on the machine of the service, send needs no key and leaves none', async (
   assert.match(live.stderr, /acme\.test/);
   assert.equal(live.code, 1);
   const rows = () => service.sql(`select 1 from api_keys where name = 'letterhaus send'`);
-  // Removed when the command has its answer; not even a revoked one is left.
+  // The key is deleted when the command has its answer, not just revoked.
   await eventually(async () => assert.deepEqual(await rows(), []));
   assert.deepEqual(await keys(), keysBefore);
 
-  // Of a command that was killed before it could remove its key.
+  // The key of a command that was killed before it could delete it.
   await service.sql(`
     insert into api_keys (project_id, id, environment, name, sha256, hint, permission,
                           created_at, expires_at)

@@ -1,6 +1,6 @@
 /**
- * Commands that work on the database, with or without a running service. They use the configuration of
- * the service, migrate the schema as `letterhaus start` does, and select the project by name or id.
+ * Commands that work on the database, with or without a running service. They use the configuration of the service,
+ * migrate the schema as `letterhaus start` does, and select the project by name or id.
  */
 import { Option } from 'commander';
 import packageFile from '../../package.json' with { type: 'json' };
@@ -27,25 +27,25 @@ import type { Project } from '../accounts/projects/project-store.ts';
 export type Store = { db: Database; config: Config; migrated: MigrationResult };
 
 /**
- * Opens the database, runs `work`, and closes the database; a database that cannot be opened is a
- * failure. The database is that of DATABASE_URL, else that of the running service, else the engine of
- * the data directory, which runs for the duration of this command.
+ * Opens the database, runs `work`, and closes the database. Fails when the database cannot be opened. The database is
+ * that of DATABASE_URL, else of the running service, else the engine of the data directory, which runs for the duration
+ * of this command.
  */
 export function withStore(cli: Cli, work: (store: Store) => Promise<Outcome>): Promise<Outcome> {
   return withAddress(cli, ({ address, config }) => withDatabase(address, { cli, config, work }));
 }
 
 export type Place = {
-  /** As the owner. */
+  /** The address for the owner of the database. */
   address: DatabaseAddress;
   config: Config;
-  /** The engine of a running service, which is not started for this command. */
+  /** The database belongs to a running service; this command did not start it. */
   isInService: boolean;
 };
 
 /**
- * As `withStore`, without migrating: for commands that need the database as it is.
- * @param options.mayBeOld also the embedded database of a data directory that uses another one
+ * Opens the database like `withStore`, but does not migrate it.
+ * @param options.mayBeOld accepts the embedded database of a data directory that uses another one
  */
 export async function withAddress(
   cli: Cli,
@@ -98,14 +98,14 @@ async function withDatabase(
   }
 }
 
-/** Undefined: the operator wants none. */
+/** Returns undefined when the operator wants no backup. */
 function backUpFor(
   address: DatabaseAddress,
   { cli: { err, world }, config }: { cli: Cli; config: Config },
 ): BackUp | undefined {
   if (config.migrateWithoutBackup) return undefined;
   return async (need) => {
-    // Loaded for the few commands that have something to migrate.
+    // Loaded only by the few commands that have something to migrate.
     const { backupBeforeMigration } = await import('../backup/before-migration.ts');
     const { dataDir, secretKey, backup } = config;
     const backUp = backupBeforeMigration({
@@ -148,13 +148,12 @@ export function modeOption(): Option {
   return new Option('--mode <mode>', 'environment').choices(ENVIRONMENTS);
 }
 
-/** The environment that a command changes. */
 export async function chooseScope(db: Queryable, options: ScopeOptions): Promise<Scope | Failure> {
   const scopes = await chooseScopes(db, options);
   return isFailure(scopes) ? scopes : (scopes[0] as Scope);
 }
 
-/** The environments that a command reads: both unless --mode names one. */
+/** Returns the environments that a command reads: both unless --mode names one. */
 export async function chooseScopes(
   db: Queryable,
   options: ScopesOptions,
@@ -165,7 +164,7 @@ export async function chooseScopes(
   return environments.map((environment) => ({ projectId: project.id, environment }));
 }
 
-/** @param wanted id, or name in any case; undefined: the only project */
+/** @param wanted the id, or the name in any case; undefined for the only project */
 export async function chooseProject(
   db: Queryable,
   wanted: string | undefined,

@@ -18,13 +18,13 @@ test('a table that fits the terminal is not cut', () => {
   assert.equal(wide[1], ROW.join('   '));
 });
 
-test('what is too much for the line is cut from the column that matters least', () => {
+test('a table that is too wide is cut in the column with the lowest priority', () => {
   const [, line = ''] = shown([ROW], 90);
   assert.equal(line, `${ID}   somebody.with.a.name@example.org   Your receipt of…`);
   assert.ok(line.length <= 90);
 });
 
-test('then from the next column; an id is never cut', () => {
+test('then in the next column; an id is never cut', () => {
   const [, line = ''] = shown([ROW], 70);
   assert.equal(line, `${ID}   somebody.with.a…   Your receip…`);
   const [, narrow] = shown([ROW], 20);
@@ -51,7 +51,7 @@ test('a column of sentences continues on the next lines, in whole words', () => 
   );
 });
 
-test('characters that take two columns, or none, are counted so', () => {
+test('characters that take two columns, or none, are counted that way', () => {
   const columns: Column[] = [{ heading: 'SUBJECT', cut: 1 }, 'STATUS'];
   const lines = shown(
     [

@@ -1,22 +1,20 @@
 /**
- * What commands print: tables, `name   value` lines, times. Control characters never reach the terminal.
+ * Formats the output of commands: tables, `name   value` lines, times. Control characters never reach the terminal.
  *
- * On a terminal a table fits its width, as far as the columns that may be cut allow: they shrink in their
- * order of priority and end with an ellipsis, and a last column of sentences continues on the next lines.
- * Ids, times and statuses are never cut, and nothing is when stdout is not a terminal, so that scripts read
- * whole values. No colours are used.
+ * A table fits the width of the terminal, as far as the columns that may be cut allow. They shrink in their order of
+ * priority and end with an ellipsis; a last column of sentences continues on the next lines. Ids, times and statuses
+ * are never cut. Nothing is cut when stdout is not a terminal, so scripts read whole values. No colours are used.
  */
 import { stripVTControlCharacters } from 'node:util';
 import type { Cli } from './command.ts';
 
 /**
- * A heading.
- * @property cut the column may be cut, the lowest number first, down to CUT_MIN
+ * @property cut the column may be cut down to CUT_MIN, the lowest number first
  * @property wraps the last column, whose text continues below itself, in at least WRAP_MIN
  */
 export type Column = string | { heading: string; cut: number } | { heading: string; wraps: true };
 
-/** What an empty list prints: what there is none of, and the command that changes that. */
+/** Printed for an empty list: what is missing, and the command that creates it. */
 export type Empty = { says: string; toDo: string; command: string };
 
 const GAP = '   ';
@@ -25,7 +23,7 @@ const WRAP_MIN = 30;
 const ELLIPSIS = '…';
 
 /**
- * Rows under their headings, each column as wide as its widest cell, without trailing blanks.
+ * Returns rows under their headings, each column as wide as its widest cell, without trailing blanks.
  * @param shown.none printed when there are no rows
  */
 export function table(
@@ -49,7 +47,7 @@ export function emptyText({ program }: Pick<Cli, 'program'>, empty: Empty): stri
   return `${empty.says} ${empty.toDo}:\n  ${program} ${empty.command}`;
 }
 
-/** The lines of one row: more than one where a column wraps. */
+/** Returns the lines of one row: more than one where a column wraps. */
 function linesOf(columns: readonly Column[], row: readonly string[], widths: readonly number[]) {
   const cells = row.map((cell, at) => {
     const width = widths[at] ?? 0;
@@ -59,7 +57,7 @@ function linesOf(columns: readonly Column[], row: readonly string[], widths: rea
   return Array.from({ length: height }, (_, line) => cells.map((lines) => lines[line] ?? ''));
 }
 
-/** The widths of the columns, of which those that wrap or may be cut give up what exceeds the line. */
+/** Returns the widths of the columns. Columns that wrap or may be cut give up the excess. */
 function fitted(columns: readonly Column[], natural: readonly number[], max: number): number[] {
   const widths = [...natural];
   const gaps = GAP.length * (columns.length - 1);
@@ -75,7 +73,7 @@ function fitted(columns: readonly Column[], natural: readonly number[], max: num
   return widths;
 }
 
-/** The indexes of the columns that may shrink, first that which shrinks first. */
+/** Returns the indexes of the columns that may shrink, in the order in which they shrink. */
 function cutOrder(columns: readonly Column[]): number[] {
   return columns
     .flatMap((column, at) => (typeof column === 'string' ? [] : [{ at, column }]))
@@ -88,14 +86,14 @@ function wraps(column: Column | undefined): boolean {
   return typeof column === 'object' && 'wraps' in column;
 }
 
-/** Aligned `name   value` lines; lines without a value are left out. */
+/** Returns aligned `name   value` lines, without those that have no value. */
 export function facts(pairs: readonly (readonly [string, string | null])[]): string {
   const present = pairs.filter((pair): pair is [string, string] => pair[1] !== null);
   const width = Math.max(...present.map(([name]) => name.length));
   return present.map(([name, value]) => aligned([name, printable(value)], [width, 0])).join('\n');
 }
 
-/** `2026-11-21 08:30:00` in UTC; `-` for null. */
+/** Returns `2026-11-21 08:30:00` in UTC; `-` for null. */
 export function shortTime(time: string | Date | null): string {
   if (time === null) return '-';
   const iso = typeof time === 'string' ? time : time.toISOString();
@@ -114,7 +112,7 @@ export function printable(cell: string): string {
   return stripVTControlCharacters(cell).replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
 }
 
-/** Made for the first text beyond ASCII: that takes 12 ms, which every command and every start would pay. */
+/** Created for the first text beyond ASCII: that takes 12 ms, which every command and every start would pay. */
 let segmenter: Intl.Segmenter | null = null;
 
 function charactersOf(text: string): Intl.Segments {
@@ -122,12 +120,12 @@ function charactersOf(text: string): Intl.Segments {
   return segmenter.segment(text);
 }
 
-/** What terminals show in two columns (UAX #11, Wide and Fullwidth), as far as text in emails has it. */
+/** Characters that terminals show in two columns (UAX #11, Wide and Fullwidth), as far as emails contain them. */
 const WIDE =
   /^[\p{scx=Han}\p{scx=Hangul}\p{scx=Hiragana}\p{scx=Katakana}\p{Emoji_Presentation}\uff01-\uff60\uffe0-\uffe6]|\ufe0f/v;
 const NO_WIDTH = /^[\p{M}\p{Cf}]+$/v;
 
-/** The columns that a terminal needs for a text without control characters. */
+/** Returns the columns that a terminal needs for a text without control characters. */
 function widthOf(text: string): number {
   if (/^[ -~]*$/.test(text)) return text.length;
   let width = 0;
@@ -140,7 +138,7 @@ function widthOfCharacter(character: string): number {
   return WIDE.test(character) ? 2 : 1;
 }
 
-/** The text in lines of whole words; a word that is wider than a line stays whole. */
+/** Splits the text into lines of whole words. A word that is wider than a line stays whole. */
 function wrapped(text: string, widthMax: number): string[] {
   const [first = '', ...words] = text.split(' ');
   const lines = [first];
@@ -152,7 +150,6 @@ function wrapped(text: string, widthMax: number): string[] {
   return lines;
 }
 
-/** The text, or its beginning and an ellipsis. */
 function shortened(text: string, widthMax: number): string {
   if (widthOf(text) <= widthMax) return text;
   let [beginning, width] = ['', 0];

@@ -1,6 +1,6 @@
 /**
- * What an upgrade to this version would do to the installation that runs: read in one session that cannot write, and
- * judged. cli/commands/upgrade-check.ts prints it; docs/upgrading.md explains it.
+ * Reports what an upgrade to this version would do to the running installation. Everything is read in one session that
+ * cannot write. cli/commands/upgrade-check.ts prints it; docs/upgrading.md explains it.
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -25,16 +25,16 @@ import { type LivingNode, watchNodes } from '../operator/living-nodes.ts';
 import type { Place } from './store.ts';
 
 export type MigrationReport = Migration & {
-  /** Of its tables, without those that are not there. */
+  /** Its existing tables. */
   tables: (TableEffect & facts.TableSize)[];
-  /** Of the tables that it reads or writes as a whole. */
+  /** Bytes of the tables that it reads or writes as a whole. */
   workBytes: number;
 };
 
 export type NodeReport = LivingNode & {
-  /** It does not know what the database will require, so that it ends. */
+  /** The node does not know the schema that the upgrade will require, so it ends. */
   ends: boolean;
-  /** On the data directory of this command. */
+  /** The node of the data directory of this command. */
   isOwn: boolean;
 };
 
@@ -47,9 +47,9 @@ export type UpgradeReport = {
   migrations: MigrationReport[];
   nodes: NodeReport[];
   backup: LastBackup | null;
-  /** Null: the disk is not visible from here. */
-  room: { neededBytes: number; freeBytes: number | null };
-  /** Sentences: what to do before the upgrade. */
+  /** `freeBytes` is null when the disk is not visible from here. */
+  space: { neededBytes: number; freeBytes: number | null };
+  /** Sentences about what to do before the upgrade. */
   attention: string[];
 };
 
@@ -58,12 +58,11 @@ export type UpgradeOptions = {
   ownBackup?: true;
 };
 
-/** The database is empty. */
 export class NothingToUpgrade extends Error {}
 
 type Reading = { db: Queryable; cli: Cli; place: Place; options: UpgradeOptions };
 
-/** @throws NothingToUpgrade, DatabaseUnusable for a database that was moved or is not complete, DatabaseUnavailable */
+/** @throws NothingToUpgrade, DatabaseUnusable for a database that was moved or is incomplete, DatabaseUnavailable */
 export async function reportUpgrade(reading: Reading): Promise<UpgradeReport> {
   const { db } = reading;
   await refuseUnusable(db);
@@ -80,23 +79,23 @@ export async function reportUpgrade(reading: Reading): Promise<UpgradeReport> {
   const backup = await lastBackup(reading, installation);
   const neededBytes = migrations.reduce((sum, { workBytes }) => sum + workBytes, 0);
   const folder = await localDataDirectory(db);
-  const room = { neededBytes, freeBytes: folder === null ? null : await freeBytes(folder) };
+  const space = { neededBytes, freeBytes: folder === null ? null : await freeBytes(folder) };
   const attention = [
     ...(await whyRefused(reading, { server, required: installation.schemaRequired })),
     ...adviseSchema(present),
     ...adviseNodes(nodes),
     ...(await adviseBackup(reading, backup)),
     ...adviseWork(migrations),
-    ...adviseRoom(room),
+    ...adviseSpace(space),
     ...(await adviseBackupFirst(reading, { migrations, bytes: server.bytes })),
   ];
   const schema = { present, known: SCHEMA_KNOWN };
   const { version } = packageFile;
-  return { version, server, schema, migrations, nodes, backup, room, attention };
+  return { version, server, schema, migrations, nodes, backup, space, attention };
 }
 
-/** A rewrite needs its room twice: in the new file, and in the WAL. */
-const ROOM_OF_REWRITE = 2;
+/** A rewrite needs the bytes of a table twice: in the new file and in the WAL. */
+const SPACE_OF_REWRITE = 2;
 
 async function sizedMigrations(
   db: Queryable,
@@ -113,7 +112,7 @@ async function sizedMigrations(
     });
     const workBytes = tables
       .map(({ rewrites, readsAll, changesRows, bytes }) => {
-        if (rewrites) return bytes * ROOM_OF_REWRITE;
+        if (rewrites) return bytes * SPACE_OF_REWRITE;
         return readsAll || changesRows ? bytes : 0;
       })
       .reduce((sum, bytes) => sum + bytes, 0);
@@ -133,13 +132,13 @@ async function reportNodes(
   }));
 }
 
-/** Of the files in the folder of backups, and of what `letterhaus backup` noted. */
+/** Returns the newest backup in the folder of backups, or the recorded one of `letterhaus backup`, if it is newer. */
 async function lastBackup(
   { place }: Reading,
   { lastBackupAt, lastBackupPlace }: facts.InstallationFacts,
 ): Promise<LastBackup | null> {
   const folder = backupPlaceName(place.config);
-  // Of a bucket, which may not answer, what was noted suffices.
+  // A bucket may not answer, so the recorded backup suffices there.
   const list = isInBucket(folder) ? Promise.resolve([]) : folderPlace(folder).list();
   const newest = (await list.catch(() => [])).at(-1);
   const madeMs = newest === undefined ? null : timeOf(newest);
@@ -152,7 +151,7 @@ async function lastBackup(
 
 type Standing = { server: facts.ServerFacts; required: number };
 
-/** Everything for which a start of this version would end. */
+/** Returns every reason for which a start of this version would exit. */
 async function whyRefused(reading: Reading, { server, required }: Standing): Promise<string[]> {
   const { db, place } = reading;
   const { config } = place;
@@ -170,7 +169,7 @@ async function whyRefused(reading: Reading, { server, required }: Standing): Pro
   return refusals;
 }
 
-/** The engine that this version brings cannot run the cluster. */
+/** Whether the engine that this version brings can run the cluster: returns a sentence if not. */
 function otherEngine({ dataDirectory, major }: facts.ServerFacts): string[] {
   if (dataDirectory === null) return [];
   try {
@@ -184,7 +183,7 @@ function otherEngine({ dataDirectory, major }: facts.ServerFacts): string[] {
 function adviseSchema(present: number): string[] {
   if (present <= SCHEMA_KNOWN) return [];
   return [
-    `This version knows schema ${SCHEMA_KNOWN} and the database has ${present}: to start this version is a downgrade (docs/upgrading.md).`,
+    `This version knows schema ${SCHEMA_KNOWN} and the database has ${present}: starting this version is a downgrade (docs/upgrading.md).`,
   ];
 }
 
@@ -218,7 +217,7 @@ async function adviseBackup(
   ];
 }
 
-/** More takes longer than a moment. */
+/** Limit on the bytes that migrations process within a moment. */
 export const MOMENT_BYTES = 64 * 1024 ** 2;
 
 function adviseWork(migrations: readonly MigrationReport[]): string[] {
@@ -230,14 +229,14 @@ function adviseWork(migrations: readonly MigrationReport[]): string[] {
     );
 }
 
-function adviseRoom({ neededBytes, freeBytes: free }: UpgradeReport['room']): string[] {
+function adviseSpace({ neededBytes, freeBytes: free }: UpgradeReport['space']): string[] {
   if (free === null || free >= neededBytes) return [];
   return [
     `The disk of the database has ${megabytes(free)} free, and the migrations may take ${megabytes(neededBytes)}.`,
   ];
 }
 
-/** @param database its size: a backup without indexes and compressed is smaller */
+/** @param database `bytes` is its size: a compressed backup without indexes is smaller */
 async function adviseBackupFirst(
   { place: { config } }: Reading,
   database: { migrations: readonly Migration[]; bytes: number },
@@ -246,7 +245,7 @@ async function adviseBackupFirst(
   if (migrations.every(({ backupReason }) => backupReason === null)) return [];
   if (config.migrateWithoutBackup) {
     return [
-      'LETTERHAUS_MIGRATE_WITHOUT_BACKUP is set: the backup that a migration asks for is not made. Make one, and unset it after the upgrade.',
+      'LETTERHAUS_MIGRATE_WITHOUT_BACKUP is set: the backup that a migration needs is not made. Make one, and unset it after the upgrade.',
     ];
   }
   const folder = backupPlaceName(config);
@@ -254,7 +253,7 @@ async function adviseBackupFirst(
   const free = await freeBytes(existingPart(folder));
   if (free >= bytes) return [];
   return [
-    `The backup that a migration asks for may take ${megabytes(bytes)}, and ${folder} has ${megabytes(free)} free.`,
+    `The backup that a migration needs may take ${megabytes(bytes)}, and ${folder} has ${megabytes(free)} free.`,
   ];
 }
 

@@ -162,7 +162,7 @@ function parseExpiry(text: string, nowMs: number): Date {
     ? nowMs + Number(span[1]) * UNIT_MS[span[2] as keyof typeof UNIT_MS]
     : Date.parse(text);
   if (atMs > nowMs) return new Date(atMs);
-  throw new InvalidArgumentError('Write 12h, 30d, or a future time, such as 2027-01-31.');
+  throw new InvalidArgumentError('Write 12h, 30d, or a time in the future, such as 2027-01-31.');
 }
 
 function parseOverlapS(text: string): number {

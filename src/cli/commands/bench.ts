@@ -9,7 +9,7 @@ const BENCH = fileURLToPath(new URL('../../../bench/main.ts', import.meta.url));
 export function describeBench(command: Command, cli: Cli): void {
   addExamples(command, ['bench --quick', 'bench --postfix --rounds 3']);
   command
-    .argument('[options...]', 'as bench --help lists them')
+    .argument('[options...]', 'options of the benchmark, see bench --help')
     .helpOption(false)
     .allowUnknownOption()
     .action((words: string[]) => {
@@ -19,7 +19,7 @@ export function describeBench(command: Command, cli: Cli): void {
         process.exitCode = 2;
         return;
       }
-      // Not a child: signals, terminal and exit code are the benchmark's own.
+      // Replaces this process, so signals, terminal and exit code are the benchmark's own.
       process.execve?.(process.execPath, [process.execPath, BENCH, ...words], process.env);
     });
 }

@@ -1,4 +1,4 @@
-/** `letterhaus login` and `logout`: saves the address and the key of a service for all further commands of this user. */
+/** `letterhaus login` and `logout`: saves the address and key of a service for all further commands of this user. */
 import { type Command, Option } from 'commander';
 import { currentKey } from '../api.ts';
 import { type Cli, failure, isFailure, type Outcome, runnable } from '../command.ts';
@@ -11,7 +11,8 @@ export function describeLogin(login: Command, cli: Cli): void {
     .option('--key <key>', 'API key (default: LETTERHAUS_API_KEY)');
   runnable(login, cli, {
     examples: ['login --url https://mail.acme.com --key lh_live_3fK9'],
-    notes: 'Further commands go there, also on a machine with a service of its own, until logout.',
+    notes:
+      'Until logout, all commands use this service, even on a machine with a service of its own.',
     run: logIn,
   });
 }
@@ -42,7 +43,7 @@ export function describeLogout(logout: Command, cli: Cli): void {
     run: () => {
       removeProfile(cli.env);
       const data = { object: 'logout', file: profileFile(cli.env) };
-      return Promise.resolve({ data, text: 'The saved service is forgotten.' });
+      return Promise.resolve({ data, text: 'The saved service is removed.' });
     },
   });
 }

@@ -1,4 +1,4 @@
-/** `letterhaus migrate`: brings the database to this version's schema, as every start does. */
+/** `letterhaus migrate`: migrates the database to this version's schema, as every start does. */
 import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { type Cli, type Outcome, runnable } from '../command.ts';

@@ -34,7 +34,7 @@ test('the printed curl reaches the API as valid JSON through a real shell', () =
 
 test('the first screen shows address, key, the link for the owner, data and how to stop', () => {
   const text = firstScreen(SCREEN, FIRST);
-  const link = 'https://mail.acme.com/sign-in#first=abc   (once, in 30 minutes)';
+  const link = 'https://mail.acme.com/sign-in#first=abc   (works once, within 30 minutes)';
   for (const part of ['http://127.0.0.1:3000/v1', 'lh_test_x', link, '/srv/letterhaus', 'Ctrl-C']) {
     assert.ok(text.includes(part), part);
   }

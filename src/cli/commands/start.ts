@@ -1,7 +1,7 @@
 /**
- * `letterhaus start`: checks the configuration, runs the supervisor, and reports when the service is
- * ready: a screen on the first start, one line on later starts, one JSON line with --json. `--once`
- * tests the whole path instead (cli/once/run-once.ts).
+ * `letterhaus start`: checks the configuration, runs the supervisor, and reports when the service is ready: a screen on
+ * the first start, one line on later starts, one JSON line with --json. `--once` tests the whole path instead
+ * (cli/once/run-once.ts).
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import {
@@ -32,7 +32,7 @@ export function describeStart(command: Command, cli: Cli): void {
     .option('--workers <n>', 'worker processes (default: one per core)', parseWorkers)
     .option(
       '--only <parts>',
-      `only these parts, separated by commas: ${PARTS.join(', ')}`,
+      `run only these parts, separated by commas: ${PARTS.join(', ')}`,
       parseParts,
     );
   runnable(command, cli, {
@@ -118,7 +118,7 @@ export type StartScreen = {
   program: string;
 };
 
-/** The first start: what is needed to send a first email, with the key, which is shown only now. */
+/** The first start shows what a first email needs, with the key, which is shown only now. */
 export function firstScreen(
   screen: StartScreen,
   { testKey, ownerLink }: Pick<Seeded, 'testKey' | 'ownerLink'>,
@@ -151,10 +151,11 @@ ${inboundNote(screen)}`;
 }
 
 function signInLink({ siteUrl }: ReadyInfo, ownerLink: string | null): [string, string][] {
-  return ownerLink === null ? [] : [['Sign in', `${siteUrl}${ownerLink}   (once, in 30 minutes)`]];
+  return ownerLink === null
+    ? []
+    : [['Sign in', `${siteUrl}${ownerLink}   (works once, within 30 minutes)`]];
 }
 
-/** Every later start. */
 export function laterScreen(screen: StartScreen): string {
   const { url, dataDir, database, pid } = screen.info;
   const ports = mailPorts(screen.info).map(([what, port]) => `, ${what} ${port}`);
@@ -162,7 +163,6 @@ export function laterScreen(screen: StartScreen): string {
 ${inboundNote(screen)}`;
 }
 
-/** The mail ports that are open. */
 function mailPorts({ inboundPort, submissionPorts }: ReadyInfo): [string, string][] {
   const submission = submissionPorts.length > 0 ? [submissionPorts.join(', ')] : [];
   const inbound = inboundPort === null ? [] : [String(inboundPort)];
@@ -172,7 +172,7 @@ function mailPorts({ inboundPort, submissionPorts }: ReadyInfo): [string, string
   ];
 }
 
-/** The MX record of a sending domain names this host even when no port accepts mail. */
+/** Warns without an inbound port: the MX record of a sending domain names this host even then. */
 function inboundNote({ config }: StartScreen): string {
   if (config.inboundPort !== null) return '';
   return `
@@ -181,7 +181,7 @@ Set LETTERHAUS_INBOUND_PORT=25 to receive them (docs/bounces.md).
 `;
 }
 
-/** Can be pasted into sh, bash, zsh and fish. */
+/** Returns a command for sh, bash, zsh and fish. */
 export function curlCommand(url: string, key: string): string {
   const email = {
     from: `Acme <hello@${FIRST_DOMAIN}>`,

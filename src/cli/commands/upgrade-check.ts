@@ -1,6 +1,6 @@
 /**
- * `letterhaus upgrade-check`: run with the new version beside the installation that runs, it says what the upgrade
- * would do, and changes nothing. docs/upgrading.md is the guide.
+ * `letterhaus upgrade-check`: run with the new version beside the running installation, it shows what the upgrade would
+ * do, and changes nothing. docs/upgrading.md is the guide.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -61,7 +61,7 @@ async function run(cli: Cli, options: UpgradeOptions): Promise<Outcome> {
         return success(cli, { ...report, attention: [...problems, ...report.attention] });
       } catch (error) {
         if (error instanceof NothingToUpgrade) {
-          return usageFailure('The database is empty: the first start makes its schema.');
+          return usageFailure('The database is empty: the first start creates its schema.');
         }
         if (error instanceof DatabaseUnavailable || sqlStateOf(error) === null) throw error;
         return usageFailure(`The database cannot be read: ${(error as Error).message}.`);
@@ -71,7 +71,7 @@ async function run(cli: Cli, options: UpgradeOptions): Promise<Outcome> {
   return isFailure(outcome) ? unreadable(outcome) : outcome;
 }
 
-/** The problems of the variables, which would end a start, and the variables without those that have any. */
+/** Splits off the variables with problems, which would end a start, so that the rest can be checked. */
 function usableVariables(env: Env): { problems: string[]; env: Env } {
   const read = readConfig(env);
   if (read.ok) return { problems: [], env };
@@ -82,7 +82,7 @@ function usableVariables(env: Env): { problems: string[]; env: Env } {
   return { problems: read.problems, env: Object.fromEntries(rest) };
 }
 
-/** Whatever the reason: the exit code 1 is for what was read. */
+/** Exit code 1 means that something needs attention, so a database that cannot be read has another. */
 function unreadable(failure: Failure): Failure {
   return { ...failure, exitCode: 2 };
 }
@@ -102,7 +102,7 @@ function toJson({
   migrations,
   nodes,
   backup,
-  room,
+  space,
   attention,
 }: UpgradeReport) {
   return {
@@ -138,7 +138,7 @@ function toJson({
       own: node.isOwn,
     })),
     last_backup: backup && { at: backup.at, place: backup.place },
-    room: { needed_bytes: room.neededBytes, free_bytes: room.freeBytes },
+    room: { needed_bytes: space.neededBytes, free_bytes: space.freeBytes },
     attention,
   };
 }

@@ -31,7 +31,7 @@ function spki(key: KeyObject): Buffer {
   return key.export({ type: 'spki', format: 'der' });
 }
 
-/** Signed by mailauth with both keys; bytes as latin1 characters. */
+/** A message that mailauth signed with both keys; bytes as latin1 characters. */
 async function signedMessage(): Promise<string> {
   const message = Buffer.from(MESSAGE);
   const sign = async (selector: string, key: KeyObject) => {

@@ -10,7 +10,7 @@ type Field = { name: string; raw: string };
 type Tags = Readonly<Record<string, string>>;
 
 /**
- * One result per DKIM-Signature field, in the order of the fields.
+ * Returns one result per DKIM-Signature field, in the order of the fields.
  * @param message bytes as latin1 characters, CRLF line ends
  * @param keyRecords the TXT records of a name
  */

@@ -1,4 +1,4 @@
-/** The internet of `start --once` on loopback: a DNS zone, an MX and a webhook endpoint. */
+/** A small internet on loopback for `start --once`: a DNS zone, an MX and a webhook endpoint. */
 import { createHmac } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -17,14 +17,13 @@ export type ZoneRecord =
   | { name: string; type: 'MX'; priority: number; value: string };
 
 export type Zone = AsyncDisposable & {
-  /** `127.0.0.1:<port>` */
   address: string;
   add(...records: ZoneRecord[]): void;
-  /** The joined strings of the TXT records of a name. */
+  /** Returns the joined strings of the TXT records of a name. */
   txt(name: string): string[];
 };
 
-/** A name server that is authoritative for all names: a name outside its zone does not exist. */
+/** Starts a name server that is authoritative for all names: a name outside its zone does not exist. */
 export async function openZone(): Promise<Zone> {
   const records: ZoneRecord[] = [];
   const { port, close } = await serveDns((query) => [answerTo(query, records)]);
@@ -43,10 +42,9 @@ export async function openZone(): Promise<Zone> {
 export type DnsReplies = readonly Buffer[] | 'cut';
 type Respond = (query: Buffer, transport: 'udp' | 'tcp') => DnsReplies;
 
-/** The EDNS buffer size that our resolver offers; a longer UDP response is truncated. */
+/** The EDNS buffer size that our resolver offers. A longer UDP response is truncated. */
 const UDP_BYTES_MAX = 1_232;
 
-/** Answers DNS queries over UDP and TCP on one free loopback port. */
 export async function serveDns(
   respond: Respond,
 ): Promise<{ port: number; close: () => Promise<void> }> {
@@ -74,7 +72,7 @@ export async function serveDns(
     await new Promise<void>((resolve) => tcp.close(() => resolve()));
   };
   if (isBound) return { port, close };
-  // Another program uses this UDP port.
+  // Another program uses this UDP port, so another port is tried.
   await close();
   return serveDns(respond);
 }
@@ -140,13 +138,12 @@ export type ReceivedMail = {
 
 export type Sink = AsyncDisposable & {
   port: number;
-  /** The first message. */
   received: Promise<ReceivedMail>;
 };
 
 const MESSAGE_BYTES_MAX = 1_000_000;
 
-/** The SMTP server of the service, with a handler that accepts every message. */
+/** Starts the SMTP server of the service, with a handler that accepts every message. */
 export async function openSink(
   hostname: string,
   world: Pick<World, 'monotonicMs' | 'newId'>,
@@ -176,11 +173,11 @@ export type Receiver = AsyncDisposable & {
   url: string;
   /** `whsec_...`, as the API returned it. */
   secret: string;
-  /** The first event of a type. */
-  heard(type: string): Promise<ReceivedWebhook>;
+  /** Resolves with the first event of a type. */
+  eventOf(type: string): Promise<ReceivedWebhook>;
 };
 
-/** A customer's endpoint, which verifies webhook signatures. */
+/** Starts a customer's endpoint, which verifies webhook signatures. */
 export async function openReceiver(): Promise<Receiver> {
   const waiting = new Map<string, PromiseWithResolvers<ReceivedWebhook>>();
   const entry = (type: string) => {
@@ -200,7 +197,7 @@ export async function openReceiver(): Promise<Receiver> {
   const receiver: Receiver = {
     url: `http://${HOST}:${(server.address() as AddressInfo).port}/hooks`,
     secret: '',
-    heard: (type) => entry(type).promise,
+    eventOf: (type) => entry(type).promise,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await once(server.close(), 'close');

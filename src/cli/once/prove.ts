@@ -6,7 +6,7 @@ import type { ReceivedMail, Receiver, Sink, Zone, ZoneRecord } from './internet.
 import { chooseScope, withStore } from '../store.ts';
 import { createKey } from '../../accounts/keys/key-store.ts';
 
-/** Names of the simulated internet; `.test` is reserved for testing (RFC 6761). */
+/** Names of the simulated internet. `.test` is reserved for testing (RFC 6761). */
 const SENDER = 'once.test';
 const RECIPIENT = 'receiver.test';
 export const RECIPIENT_MX = 'mx.receiver.test';
@@ -14,7 +14,6 @@ const POLL_MS = 10;
 
 export type Internet = { zone: Zone; sink: Sink; receiver: Receiver };
 
-/** Runs one step, measures it, and reports its detail. */
 export type StepRunner = <Result>(
   name: string,
   work: () => Promise<{ detail: string; result: Result }>,
@@ -23,7 +22,7 @@ export type StepRunner = <Result>(
 export async function prove(parts: {
   step: StepRunner;
   internet: Internet;
-  /** With the environment of the temporary service. */
+  /** Has the environment of the temporary service. */
   cli: Cli;
   serviceUrl: Promise<string>;
   signal: AbortSignal;
@@ -123,7 +122,7 @@ async function statusIsDelivered(client: Client, id: string, signal: AbortSignal
 }
 
 async function webhookArrives(receiver: Receiver) {
-  const { type, signed } = await receiver.heard('email.delivered');
+  const { type, signed } = await receiver.eventOf('email.delivered');
   if (!signed) throw new Error('the signature of the webhook is invalid');
   return { detail: `${type} arrived, its signature is valid`, result: undefined };
 }

@@ -1,4 +1,4 @@
-/** `start --once` as an operator runs it: what it shows, and that nothing of it stays. */
+/** `start --once` as an operator runs it: what it prints, and that nothing of it stays. */
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import { cleanEnv, LAUNCHER } from '../../../test/support/letterhaus.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 
-/** As long as the run gives itself. */
+/** The deadline of the run itself. */
 const START_WITHIN_MS = 60_000;
 
-/** Everything a run makes lies in a temporary folder of its own. */
+/** Starts a run that creates everything in a temporary folder of its own. */
 function start(...args: string[]) {
   const folder = mkdtempSync(join(tmpdir(), 'letterhaus-test-'));
   const env = cleanEnv({ TMPDIR: folder, PORT: '1', DATABASE_URL: 'postgres://nowhere.test/x' });
@@ -24,7 +24,7 @@ function start(...args: string[]) {
   const run = {
     stdout: '',
     ended: once(child, 'exit').then(([code]) => code as number | null),
-    /** As Ctrl-C in a terminal: the whole process group hears it. */
+    /** Ends the run like Ctrl-C in a terminal: the whole process group gets the signal. */
     interrupt: () => process.kill(-(child.pid ?? 0), 'SIGINT'),
     left: () => readdirSync(folder),
     [Symbol.dispose]() {

@@ -1,10 +1,10 @@
 /**
  * `letterhaus start --once`: tests the whole path on this machine, then removes everything it created.
  *
- * A real service runs in a temporary data directory. A DNS zone, an MX and a webhook receiver on
- * loopback replace the internet. One email goes API → queue → MIME → DKIM → SMTP → webhook, sent with
- * a live key; each step is printed with its duration. The run ends after the last step, at the first
- * failure, at the deadline or on Ctrl-C. In each case the service is stopped and its files are deleted.
+ * A real service runs in a temporary data directory. A DNS zone, an MX and a webhook receiver on loopback replace the
+ * internet. One email goes API → queue → MIME → DKIM → SMTP → webhook, sent with a live key; each step is printed with
+ * its duration. The run ends after the last step, at the first failure, at the deadline or on Ctrl-C. In each case the
+ * service is stopped and its files are deleted.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -42,7 +42,7 @@ export async function runOnce(cli: Cli, options: { json?: true }): Promise<ExitC
 }
 
 /**
- * Runs the steps; stops the service and deletes its files afterwards.
+ * Runs the steps, then stops the service and deletes its files.
  * @returns the reason of a failure, with the end of the service's log; null on success
  */
 async function runIn(
@@ -52,7 +52,7 @@ async function runIn(
 ): Promise<string | null> {
   const dataDir = await mkdtemp(join(tmpdir(), 'letterhaus-once-'));
   const signal = AbortSignal.any([interrupted, AbortSignal.timeout(DEADLINE_MS)]);
-  let lastWords = () => '';
+  let logEnd = () => '';
   try {
     await using zone = await openZone();
     await using sink = await openSink(RECIPIENT_MX, cli.world);
@@ -60,19 +60,19 @@ async function runIn(
     const internet = { zone, sink, receiver };
     const env = environment(cli.env, dataDir, internet);
     await using service = startServiceChild(env);
-    lastWords = service.lastWords;
+    logEnd = service.logEnd;
     const step = stepRunner(cli, signal, report);
     const own = { ...cli, env };
     await prove({ step, internet, cli: own, serviceUrl: service.url, signal });
     return null;
   } catch (error) {
-    return [(error as Error).message, lastWords()].join('\n').trim();
+    return [(error as Error).message, logEnd()].join('\n').trim();
   } finally {
     removeDataDir(dataDir);
   }
 }
 
-/** No LETTERHAUS_ setting of this environment reaches the temporary service. */
+/** Passes no LETTERHAUS_ setting of this environment to the temporary service. */
 function environment(env: Env, dataDir: string, { zone, sink }: Internet): Env {
   const { PATH, HOME, TMPDIR } = env;
   return {
@@ -124,10 +124,9 @@ function conclusion(ok: boolean, steps: Step[]): string {
 const STOP_WITHIN_MS = 15_000;
 
 type ServiceChild = AsyncDisposable & {
-  /** Its address once it is ready. */
+  /** Resolves with the service's address once it is ready. */
   url: Promise<string>;
-  /** The end of its log. */
-  lastWords: () => string;
+  logEnd: () => string;
 };
 
 /** @param env the whole environment of the child */
@@ -145,7 +144,7 @@ function startServiceChild(env: Env): ServiceChild {
   url.catch(() => {}); // awaited later
   return {
     url,
-    lastWords: () => log,
+    logEnd: () => log,
     async [Symbol.asyncDispose]() {
       const timer = setTimeout(() => child.kill('SIGKILL'), STOP_WITHIN_MS);
       child.kill('SIGTERM');
