@@ -1,19 +1,19 @@
 /**
- * Arrays of long texts in PostgreSQL's binary format (array_recv). A literal would need escaping of every
- * quote and backslash in an email's html, and hex for bytes.
+ * Arrays of long texts in PostgreSQL's binary format (`array_recv`). A literal would need escapes for every
+ * quote and backslash in an email's HTML, and hex for bytes.
  */
 
-/** Types of elements, as in pg_type. */
+/** OIDs of the element types, as in `pg_type`. */
 const TYPE_OIDS = { bytea: 17, text: 25, json: 114 } as const;
 
 const NULL_LENGTH = -1;
 const HEADER_BYTES = 20;
 const LENGTH_BYTES = 4;
 
-/** A list is one element in pieces, which are not joined in memory before they are written. */
+/** An array of strings is one element in pieces. They are not joined in memory before they are written. */
 type Item = string | Buffer | readonly string[] | null;
 
-/** The value of a parameter of type `type[]`: one dimension, with subscripts from 1. */
+/** Returns a parameter of type `type[]`: one dimension, with subscripts from 1. */
 export function binaryArray(type: keyof typeof TYPE_OIDS, items: readonly Item[]): Buffer {
   const lengths = items.map(lengthOf);
   const contentBytes = lengths.reduce((sum, length) => sum + Math.max(length, 0), 0);
@@ -29,7 +29,7 @@ export function binaryArray(type: keyof typeof TYPE_OIDS, items: readonly Item[]
   return array;
 }
 
-/** The same as a literal, of UUIDs or numbers, which need no quotes. */
+/** Returns an array literal of UUIDs or numbers, which need no quotes. */
 export function literalArray(items: readonly (string | number)[]): string {
   return `{${items.join()}}`;
 }

@@ -1,4 +1,4 @@
-/** What a caller learns when the database does not do what it was asked. */
+/** Errors that callers get when the database does not execute a statement. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import pg from 'pg';
@@ -10,14 +10,13 @@ const database = await testDatabase();
 const { db } = database;
 const client = new pg.Client(database.address);
 await client.connect();
-/** Sees and ends the connections of others. */
 const owner = clientQueries(client);
 after(async () => {
   await client.end();
   await database[Symbol.asyncDispose]();
 });
 
-/** Fails with a DatabaseUnavailable that says whether nothing was done. */
+/** Asserts that `work` fails with a DatabaseUnavailable of this `isUndone`. */
 async function assertUnavailable(work: Promise<unknown>, isUndone: boolean): Promise<void> {
   const error = await work.then(
     () => assert.fail('it succeeded'),
@@ -29,7 +28,7 @@ async function assertUnavailable(work: Promise<unknown>, isUndone: boolean): Pro
 
 const ACTIVITY = 'select wait_event as "waitEvent" from pg_stat_activity where pid = $1';
 
-/** What a connection waits for; undefined when it is gone. */
+/** Returns what a connection waits for; undefined when it is gone. */
 async function waitEventOf(pid: number): Promise<string | null | undefined> {
   const [row] = await owner.query<{ waitEvent: string | null }>(ACTIVITY, [pid]);
   return row?.waitEvent;

@@ -1,9 +1,9 @@
 /**
  * Connection pools to PostgreSQL, the only store and queue.
  *
- * Accepting and settling have separate connections, so that neither reading lists nor other programs that
- * use up all connections delay mail. Every connection sets `synchronous_commit = on` and uses a role that
- * cannot drop or alter tables, if migrations could create one.
+ * Each kind of work has connections of its own. So neither long reads nor other programs that use up all
+ * connections delay mail. Every connection sets `synchronous_commit = on`. It uses a role that cannot drop or
+ * alter tables, if migrations could create one.
  */
 import pg from 'pg';
 import { Turns } from '../lib/turns.ts';
@@ -22,7 +22,7 @@ import { openSession, type Watching } from './server/session.ts';
 
 export type { DatabaseAddress } from './server/connect.ts';
 
-/** The role of the service; database/server/roles.ts creates it and grants reading and writing. */
+/** The role of the service, which may read and write rows (server/roles.ts). */
 export const APP_ROLE = 'letterhaus_app';
 
 /** A statement with a name is prepared once per connection. */
@@ -47,22 +47,21 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
-/** The tasks of a node's workers, all of which have the same. */
+/** The tasks of a node's workers. All workers of a node have the same tasks. */
 export type Work = {
   workers: number;
   accepts: boolean;
   delivers: boolean;
-  /** Sends webhooks. */
   notifies: boolean;
   receives: boolean;
 };
 
-/** The maximum number of connections per task in one worker. */
+/** Maximum number of connections per task in one worker. */
 export type PoolSizes = Readonly<
-  Record<'accept' | 'settle' | 'beat' | 'webhooks' | 'inbound' | 'check' | 'read', number>
+  Record<'accept' | 'settle' | 'heartbeat' | 'webhooks' | 'inbound' | 'check' | 'read', number>
 >;
 
-/** A single worker with all tasks: for tests, commands and the supervisor. */
+/** One worker with all tasks: for tests, commands and the supervisor. */
 export const SINGLE_WORKER: Work = {
   workers: 1,
   accepts: true,
@@ -71,7 +70,7 @@ export const SINGLE_WORKER: Work = {
   receives: true,
 };
 
-/** The reading connections of a machine; each worker has at least 2 and at most 4 of them. */
+/** Connections for reads on one machine. Each worker has at least 2 and at most 4 of them. */
 const READERS_PER_MACHINE = 16;
 
 export function poolSizes(work: Work): PoolSizes {
@@ -79,7 +78,7 @@ export function poolSizes(work: Work): PoolSizes {
   return {
     accept: work.accepts ? 1 : 0,
     settle: work.delivers ? 2 : 0,
-    beat: 1,
+    heartbeat: 1,
     webhooks: work.notifies ? 1 : 0,
     inbound: work.receives ? 3 : 0,
     check: work.accepts ? 2 : 1,
@@ -89,21 +88,24 @@ export function poolSizes(work: Work): PoolSizes {
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 20_000;
-/** Low enough to detect a connection that a router dropped in time for another heartbeat (delivery/queue/lease.ts). */
-const BEAT_TIMEOUT_MS = 3_000;
+/**
+ * Low enough to detect a connection that a router dropped in time for the next heartbeat
+ * (delivery/queue/lease.ts).
+ */
+const HEARTBEAT_TIMEOUT_MS = 3_000;
 
 /**
- * For the connections of the hot statements: one generic plan, never replanned, and no plan that reads a
- * whole table because it was empty at planning.
+ * Settings for the frequent statements: one generic plan, never replanned, without sequential scans. A table
+ * that is empty at planning would otherwise get a plan that reads it as a whole.
  */
 export const HOT_SETTINGS: SessionSettings = {
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
   jit: 'off',
 };
-/** A row that another transaction has locked fails within a second; the rest of the batch continues. */
+/** A statement that waits for a locked row fails within a second, so the rest of the batch continues. */
 const SETTLE_SETTINGS: SessionSettings = { ...HOT_SETTINGS, lock_timeout: '1s' };
-/** A worker that is frozen within a transaction must not hold its locks indefinitely. */
+/** Ends the transaction of a frozen worker, which would otherwise keep its locks. */
 export const COMMON_SETTINGS: SessionSettings = {
   synchronous_commit: 'on',
   TimeZone: 'UTC',
@@ -111,31 +113,31 @@ export const COMMON_SETTINGS: SessionSettings = {
   idle_in_transaction_session_timeout: '20s',
 };
 
-// No bigint here exceeds a double (counters); as a text it would turn sums into concatenations.
+// No bigint of ours exceeds 2^53. Read as texts, counters would be concatenated instead of added.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 
 export class Database implements Queryable {
-  /** Only for the accept statement. */
+  /** Only for the statements of accept. */
   readonly accepting: Queryable & Pick<Database, 'transaction'>;
   readonly settling: Queryable;
-  /** Only for heartbeats, so that a lease does not expire because settling waits for a lock. */
+  /** Only for heartbeats: a lease must not expire because a settlement waits for a lock. */
   readonly beating: Queryable;
-  /** For the webhook loop, so that many events do not delay mail. */
+  /** Only for webhooks, so that many events do not delay mail. */
   readonly notifying: Queryable;
-  /** For received mail, so that many bounces do not delay mail. */
+  /** Only for received mail, so that many bounces do not delay accepted mail. */
   readonly receiving: Queryable & Pick<Database, 'transaction'>;
-  /** For who calls (keys, sessions) and whether there is room for mail, so that no reader delays a request. */
+  /** For authentication and for the storage limit, so that long reads do not delay requests. */
   readonly checking: Queryable;
   readonly #pools: readonly Pool[];
   readonly #readers: Pool;
-  /** One reader is left for short reads. */
+  /** One connection is always left for short reads. */
   readonly #longReads: Turns;
-  /** The pools that a worker cannot work without; received mail can wait at its sender. */
+  /** The pools that a worker cannot work without. Received mail is not among them: its sender retries. */
   readonly #essential: readonly Pool[];
 
   /**
-   * @param options.sizes of the pools; by default those of SINGLE_WORKER
-   * @param options.connectTimeoutMs shorter in tests
+   * @param options.sizes of the pools; default: those of SINGLE_WORKER
+   * @param options.connectTimeoutMs for tests, which use a shorter one
    */
   constructor(
     address: DatabaseAddress,
@@ -146,7 +148,7 @@ export class Database implements Queryable {
     const role: SessionSettings = options.role === null ? {} : { role: options.role };
     const servers = new Servers(address);
     const open = (max: number, own: SessionSettings, part: string, timeoutMs: number): Pool =>
-      // A pool of size 0 opens one connection if it is used nevertheless.
+      // A pool of size 0 still opens one connection when it is used.
       new Pool(Math.max(1, max), servers, {
         name: `letterhaus ${options.name} ${part}`,
         settings: {
@@ -160,7 +162,7 @@ export class Database implements Queryable {
       });
     const accepting = open(sizes.accept, HOT_SETTINGS, 'accept', STATEMENT_TIMEOUT_MS);
     const settling = open(sizes.settle, SETTLE_SETTINGS, 'settle', STATEMENT_TIMEOUT_MS);
-    const beating = open(sizes.beat, HOT_SETTINGS, 'beat', BEAT_TIMEOUT_MS);
+    const beating = open(sizes.heartbeat, HOT_SETTINGS, 'heartbeat', HEARTBEAT_TIMEOUT_MS);
     const notifying = open(sizes.webhooks, HOT_SETTINGS, 'webhooks', STATEMENT_TIMEOUT_MS);
     const receiving = open(sizes.inbound, HOT_SETTINGS, 'inbound', STATEMENT_TIMEOUT_MS);
     const checking = open(sizes.check, SETTLE_SETTINGS, 'check', STATEMENT_TIMEOUT_MS);
@@ -175,7 +177,7 @@ export class Database implements Queryable {
     const essential: [Pool, number][] = [
       [accepting, sizes.accept],
       [settling, sizes.settle],
-      [beating, sizes.beat],
+      [beating, sizes.heartbeat],
       [notifying, sizes.webhooks],
       [checking, sizes.check],
       [this.#readers, sizes.read],
@@ -189,7 +191,7 @@ export class Database implements Queryable {
     return this.#readers.query<Row>(statement, values);
   }
 
-  /** For reads that may take long (searches, lists, statistics): projects take turns. */
+  /** For reads that may take long: searches, lists, statistics. Projects take turns. */
   readsOf(projectId: string): Queryable {
     const read: Queryable['query'] = (statement, values) =>
       this.#longReads.take(projectId, () => this.query(statement, values));
@@ -197,19 +199,22 @@ export class Database implements Queryable {
   }
 
   /**
-   * Opens a connection of each kind and keeps it, so that mail continues when others use up the remaining
-   * ones. Connections that fail now are opened later: an unavailable database does not end the worker.
+   * Opens one connection of each kind and keeps it, so that mail continues when other programs use up the
+   * rest. A connection that fails is opened later: an unavailable database does not end the worker.
    */
   async reserve(): Promise<void> {
     await Promise.allSettled(this.#essential.map((pool) => pool.query('select 1')));
   }
 
-  /** Runs `work` in one transaction; any throw rolls it back. Must not be open during network I/O. */
+  /** Runs `work` in one transaction and rolls back when it throws. `work` must not wait for the network. */
   transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> {
     return this.#readers.transaction(work);
   }
 
-  /** Statements that are not answered within 2 s fail: the end of a process must not wait for a silent server. */
+  /**
+   * Closes all connections. A statement without an answer fails after 2 s, so that a silent server cannot
+   * delay the end of a process.
+   */
   async close(): Promise<void> {
     await Promise.all(this.#pools.map((pool) => pool.end()));
   }
@@ -218,8 +223,8 @@ export class Database implements Queryable {
 type Waiting = { go: () => void; fail: (error: Error) => void };
 
 /**
- * The queue for a fixed number of connections, in order of arrival. A long wait is not a failure of the
- * database while connections become free: waiters fail only when none becomes free for `standstillMs`.
+ * The queue for a fixed number of connections, in order of arrival. A long wait is no failure of the database
+ * while connections become free. Callers fail only when none becomes free for `standstillMs`.
  */
 class ConnectionQueue {
   #free: number;
@@ -232,7 +237,7 @@ class ConnectionQueue {
     this.#standstillMs = standstillMs;
   }
 
-  /** Resolves when a connection may be used, until `leave`. */
+  /** Resolves when the caller may use a connection. The caller ends its use with `leave`. */
   async enter(): Promise<void> {
     if (this.#free > 0) {
       this.#free -= 1;
@@ -265,7 +270,7 @@ const CLOSE_WITHIN_MS = 2_000;
 
 class Pool implements Queryable {
   readonly #pool: pg.Pool;
-  /** Also those that are being opened or closed, which the pool does not count. */
+  /** Includes connections that open or close, which pg's pool does not count. */
   readonly #clients = new Set<pg.Client>();
   readonly #servers: Servers;
   readonly #queue: ConnectionQueue;
@@ -273,13 +278,13 @@ class Pool implements Queryable {
   constructor(max: number, servers: Servers, session: Session & { queryTimeoutMs: number }) {
     const { name, timeoutMs, queryTimeoutMs } = session;
     const config = servers.config({ application_name: name, query_timeout: queryTimeoutMs });
-    // pg awaits it, although its types do not say so.
+    // pg awaits the result, although its types do not say so.
     const onConnect: (client: pg.ClientBase) => unknown = (client) =>
       setSession(client as pg.Client, session);
     this.#pool = new pg.Pool({
       ...config,
       max,
-      // One idle connection is kept, because none may be available when it is needed again.
+      // Keeps one idle connection, because the server may have none when it is needed again.
       min: 1,
       idleTimeoutMillis: 60_000,
       allowExitOnIdle: true,
@@ -292,7 +297,7 @@ class Pool implements Queryable {
     });
     this.#servers = servers;
     this.#queue = new ConnectionQueue(max, timeoutMs);
-    // A broken connection fails its current statement and is replaced at the next one; an error event
+    // A broken connection fails its statement, and the next statement opens another one. An error event
     // without a listener would end the process.
     this.#pool.on('error', () => servers.forget());
     this.#pool.on('connect', (client) => client.on('error', () => {}));
@@ -305,7 +310,7 @@ class Pool implements Queryable {
       this.#release(client, false);
       return rows;
     } catch (error) {
-      // Only a response of the server proves that the connection works.
+      // Only an answer of the server proves that the connection works.
       this.#release(client, !(error instanceof pg.DatabaseError));
       if (isServerLost(error)) this.#servers.forget();
       throw error;
@@ -334,7 +339,7 @@ class Pool implements Queryable {
     }
   }
 
-  /** Resolves when no statement is left; connections that do not close by then are cut later. */
+  /** Waits for the running statements, and cuts connections that do not close within CLOSE_WITHIN_MS. */
   async end(): Promise<void> {
     afterUnstalled(CLOSE_WITHIN_MS, () => {
       for (const { connection } of this.#clients) {
@@ -369,9 +374,9 @@ class Pool implements Queryable {
 }
 
 /**
- * Runs `work` until the database is available. `work` must be safe to repeat, since a statement whose
- * connection was lost may have been executed. Other errors are thrown, also a lock timeout: it concerns
- * one row, and the rest of a batch should continue without it.
+ * Runs `work` until the database is available. `work` must be safe to repeat: a statement whose connection
+ * was lost may have been executed. Other errors are thrown. So is a lock timeout, which concerns one row: the
+ * rest of a batch continues without it.
  * @returns null when `mayRetry`, called after each failure, returns false
  */
 export function whenAvailable<Result>(
@@ -398,7 +403,7 @@ export async function whenAvailable<Result>(
   }
 }
 
-/** The queries of a single client (migrations, maintenance, a transaction). */
+/** Queries through one client: for migrations, maintenance or a transaction. */
 export function clientQueries(client: pg.ClientBase): Queryable {
   return {
     async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
@@ -413,7 +418,7 @@ export function clientQueries(client: pg.ClientBase): Queryable {
 }
 
 /**
- * A connection in the owner's role, for migrations and partitions: the caller ends it.
+ * Opens a connection in the owner's role, for migrations and partitions. The caller ends it.
  * @throws DatabaseUnavailable
  */
 export function connectAsOwner(
@@ -429,33 +434,35 @@ export function connectAsOwner(
 }
 
 /**
- * Errors of the database rather than the statement, which may succeed on a retry: classes 08
- * (connection), 53 (resources), 57P (shutdown, crash), 58 (system), 40 (deadlocks); a standby (25006);
- * our timeouts (25P03, 55P03, 57014).
+ * SQLSTATEs that come from the database's state, not from the statement, so that a retry may succeed:
+ * connection (08), resources (53), shutdown or crash (57P), system (58), deadlock (40), standby (25006), our
+ * timeouts (25P03, 55P03, 57014).
  */
 const UNAVAILABLE_SQLSTATE = /^(08|25006|25P03|40|53|55P03|57014|57P|58)/;
-/** Of these, errors after which the statement may have been committed. */
+/** SQLSTATEs after which the statement may still have been committed. */
 const UNKNOWN_FATE_SQLSTATE = /^(08|40003|57P|58)/;
 const LOCK_TIMEOUT_SQLSTATE = '55P03';
 
-/** The SQLSTATE of an error; null when it is not from the server. */
+/** Returns the SQLSTATE of an error; null when it is not from the server. */
 export function sqlStateOf(error: unknown): string | null {
   const answer = error instanceof DatabaseUnavailable ? error.cause : error;
   const { code } = (answer ?? {}) as { code?: unknown };
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
-/** A row was locked for longer than lock_timeout: not a failure of the database. */
+/** Whether a row was locked for longer than `lock_timeout`. That is no failure of the database. */
 export function isLockTimeout(error: unknown): boolean {
   return sqlStateOf(error) === LOCK_TIMEOUT_SQLSTATE;
 }
 
-/** The server accepts no writes: a standby, or one that was made read-only. */
+/** Whether the server refuses writes: it is a standby, or was made read-only. */
 export function isReadOnlyError(error: unknown): boolean {
   return sqlStateOf(error) === READ_ONLY_SQLSTATE;
 }
 
-/** DatabaseUnavailable for errors of the connection or the server, other errors as they are. */
+/**
+ * Converts errors of the connection or the server into DatabaseUnavailable. Returns other errors unchanged.
+ */
 export function translated(error: unknown): unknown {
   if (error instanceof DatabaseUnavailable) return error;
   if (error instanceof pg.DatabaseError) {
@@ -469,13 +476,16 @@ export function translated(error: unknown): unknown {
   return unavailable(error, { isUndone: false });
 }
 
-/** The server ended the connection, is unavailable, or became a standby: another one may be primary. */
+/**
+ * Whether another server may be the primary now: this one ended the connection, is unavailable, or became a
+ * standby.
+ */
 function isServerLost(error: unknown): boolean {
   if (!(error instanceof DatabaseUnavailable)) return false;
   return !error.isUndone || (error.cause as { code?: string }).code === READ_ONLY_SQLSTATE;
 }
 
-/** How pg reports that query_timeout is over. */
+/** The message of pg when `query_timeout` has passed. */
 const READ_TIMEOUT = 'Query read timeout';
 
 function unavailable(cause: Error, { isUndone }: { isUndone: boolean }): DatabaseUnavailable {

@@ -1,4 +1,7 @@
-/** Deletes rows whose time is up in batches, so that no statement runs for long. retention/retention-store.ts has the list. */
+/**
+ * Deletes expired rows in batches, so that no statement runs for long. The list is in
+ * retention/retention-store.ts.
+ */
 import type { Queryable } from './database.ts';
 
 /** Deletes at most `limit` rows and returns their number. */

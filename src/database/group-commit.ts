@@ -1,26 +1,26 @@
 /**
- * Group commit: items that arrive while a batch is being committed form the next batch.
+ * Group commit: items that arrive while a batch commits form the next batch.
  *
- * One fsync then commits many items: no added latency without load, and full batches under load. A
- * minimum pace prevents many small batches.
+ * One fsync commits many items: without load nothing waits, and under load batches are full. A minimum pace
+ * prevents many small batches.
  */
 
-/** A higher value only adds latency (measured). */
+/** More items per batch only add latency (measured). */
 const BATCH_ITEMS_MAX = 64;
 const BATCH_BYTES_MAX = 8 * 1024 * 1024;
-/** Marks a batch without room for another item. */
+/** Size of an item that shares its batch with no other. */
 const BATCH_FULL = BATCH_BYTES_MAX + 1;
 
 export type GroupCommitOptions<Item, Result> = {
   /**
-   * Commits all items or none; one result per item, in order. A result may be a promise, for which the
-   * next batch does not wait.
+   * Commits all items or none, and returns one result per item, in order. The next batch does not wait for a
+   * result that is a promise.
    */
   commit: (items: readonly Item[]) => Promise<(Result | Promise<Result>)[]>;
   sizeBytes: (item: Item) => number;
   /**
-   * Whether a failed batch may be retried item by item. Not when it may have been committed: its items
-   * would then be committed twice.
+   * Whether the items of a failed batch may be retried one by one. False for an error after which the batch
+   * may have been committed: its items would be committed twice.
    */
   mayTryOneByOne: (error: unknown) => boolean;
   /** Items with equal keys never share a batch; null: no restriction. */
@@ -28,8 +28,8 @@ export type GroupCommitOptions<Item, Result> = {
   isAlone?: (item: Item) => boolean;
   concurrency?: number;
   /**
-   * Minimum time between the starts of two batches, unless the second is full, because the fixed cost of
-   * a statement equals that of a dozen items. No delay without load.
+   * Minimum time between the starts of two batches, unless the second is full. A statement costs as much as a
+   * dozen items, so small batches waste time. Without load nothing waits.
    */
   paceMs?: number;
 };
@@ -48,9 +48,8 @@ export class GroupCommit<Item, Result> {
   #underWay = 0;
   /** A batch starts in this turn of the event loop. */
   #isDue = false;
-  /** Set for `paceMs` after each start. */
   #pacing: NodeJS.Timeout | undefined;
-  /** Items without a result, and their bytes, for back-pressure. */
+  /** Items without a result, and their bytes: for back-pressure. */
   pendingItems = 0;
   pendingBytes = 0;
 
@@ -58,7 +57,7 @@ export class GroupCommit<Item, Result> {
     this.#options = options;
   }
 
-  /** Resolves when the item's batch is committed; rejects with the error of `commit` for it. */
+  /** Resolves when the item's batch is committed. Rejects with the error that `commit` has for it. */
   add(item: Item): Promise<Result> {
     const bytes = this.#options.sizeBytes(item);
     const isAlone = this.#options.isAlone?.(item) ?? false;
@@ -79,8 +78,8 @@ export class GroupCommit<Item, Result> {
   }
 
   /**
-   * Starts a batch after the current turn of the event loop, so that all requests just read share it, or
-   * later according to `paceMs`.
+   * Starts a batch after this turn of the event loop, so that all requests just read share it. `paceMs` may
+   * delay it.
    */
   #schedule(): void {
     if (this.#isDue || this.#waiting.length === 0) return;
@@ -151,7 +150,7 @@ export class GroupCommit<Item, Result> {
       if (results.length !== batch.length) return rejectMismatch(batch, results.length);
       batch.forEach((waiting, index) => waiting.resolve(results[index]!));
     } catch (error) {
-      // Retries each item separately, so that one item that the database refuses does not fail the others.
+      // Retries each item separately, so that an item that the database refuses does not fail the others.
       if (batch.length > 1 && this.#options.mayTryOneByOne(error)) {
         for (const waiting of batch) await this.#commitBatch([waiting]);
       } else {
@@ -162,8 +161,8 @@ export class GroupCommit<Item, Result> {
 }
 
 /**
- * The results cannot be assigned to items, so none is returned. The batch is committed and therefore not
- * repeated; its rows are looked up as for any item with an unknown result.
+ * Fails a batch whose results cannot be matched to its items. The batch is committed, so it is not repeated.
+ * Callers look up its rows, as for any item with an unknown result.
  */
 function rejectMismatch(
   batch: readonly { reject: (error: unknown) => void }[],

@@ -20,7 +20,7 @@ test('an id is a UUIDv7 with the present time in it', () => {
   const id = newId();
   assert.match(id, UUID_V7);
   const ms = Number.parseInt(id.slice(0, 13).replace('-', ''), 16);
-  // The ids of the test before may have run ahead of the clock by what they counted.
+  // Ids of the test before may be ahead of the clock.
   assert.ok(ms >= before && ms <= Date.now() + 100);
 });
 
@@ -30,7 +30,7 @@ test('a text that is not in the format of an id is not an id', () => {
     assert.equal(isId(text), false);
 });
 
-/** Ids by a clock that the test sets. */
+/** Makes ids by a clock that the test sets. */
 function clockedIds() {
   const clock = { ms: Date.now() };
   return { clock, id: idsFrom(() => firstUuidOf(clock.ms).slice(0, 18) + newId().slice(18)) };
@@ -62,7 +62,8 @@ test('emails are accepted again after a clock that was months ahead is corrected
   clock.ms = presentMs;
   assert.equal(await accept(), 'accepted');
   assert.equal(await accept(), 'accepted');
-  // Should it stay ahead, the next look of service/maintenance/maintenance.ts makes what is missing.
+  // Should it stay ahead, the next check of service/maintenance/maintenance.ts creates the missing
+  // partitions.
   clock.ms += 20 * WEEK_MS;
   await makePartitions(database.address, clock.ms);
   assert.equal(await accept(), 'accepted');

@@ -1,16 +1,16 @@
 /**
- * Ids: UUIDv7, sortable by creation; the time in them decides the partition. Ids of one process are
- * ordered even within a millisecond (RFC 9562 §6.2, method 1: a counter in the twelve bits after the
- * time, with a random start), so that lists show objects in the order of creation.
+ * Ids are UUIDv7 and sort by creation. Their time decides the partition. Ids of one process are ordered even
+ * within a millisecond, so that lists show objects in the order of creation. RFC 9562 §6.2, method 1: the
+ * twelve bits after the time are a counter with a random start.
  *
- * If the clock is set back by seconds, ids continue from the later time. If it was far ahead, they return
- * to the present and sort before the earlier ones: otherwise they would stay in weeks without a
- * partition.
+ * When the clock is set back by seconds, ids continue from the later time. When it was far ahead, ids return
+ * to the present and sort before the earlier ones. Otherwise they would stay in weeks that have no partition
+ * yet.
  */
 import { randomUUIDv7 } from 'node:crypto';
 
 const COUNTER_MAX = 0xfff;
-/** The length of the milliseconds, `0193f2a4-7c1e`. */
+/** Length of the milliseconds in a UUID: `0193f2a4-7c1e`. */
 const TIME_LENGTH = 13;
 
 const SET_BACK_MAX_MS = 10_000;
@@ -52,7 +52,7 @@ export function isId(text: string): boolean {
   return UUID.test(text);
 }
 
-/** The least UUID whose first 48 bits are `ms`. */
+/** Returns the smallest UUID whose first 48 bits are `ms`. */
 export function firstUuidOf(ms: number): string {
   const hex = ms.toString(16).padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;

@@ -1,15 +1,16 @@
 /**
- * What the queues of mail (delivery/queue/dispatcher.ts) and of webhooks (webhooks/sending/loop.ts) have in common. Rows
- * are claimed under the lease of this worker (delivery/queue/lease.ts): a claim records its holder and counts up, so
- * that an outcome of an earlier claim is fenced off (settle/outcomes.ts). This file says when to claim, releases
- * claims, and finds claims that only the table knows.
+ * The queue that mail (delivery/queue/dispatcher.ts) and webhooks (webhooks/sending/loop.ts) share. This file
+ * decides when to claim, releases claims, and finds claims that only the table has.
  *
- * Guarantee: the table is compared with memory every 5 minutes, after the database was unavailable or is another
- * server, and when an operator asks for it. What only the table has would never be tried again, and is released. It
- * comes from a commit whose answer was lost, from an error between the statement and memory, or from a fail-over to a
- * standby that lacks the last commits. Nothing is claimed meanwhile, so a claim that is not in memory has lost its
- * answer. The answer of a row that was stored with its claim may still be on the way: such a row is released when it
- * is found twice, farther apart than any answer takes.
+ * A worker claims rows under its lease (delivery/queue/lease.ts). A claim stores its holder and raises the
+ * row's claim number, which fences off outcomes of earlier claims (settle/outcomes.ts).
+ *
+ * Guarantee: a claim that only the table has is released, because nobody else would try it. Such a claim
+ * comes from a commit whose answer was lost, from an error between the statement and memory, or from a
+ * fail-over to a standby that lacks the last commits. The table is compared with memory every 5 minutes,
+ * after the database was unavailable or is another server, and when an operator asks. Nothing is claimed
+ * during the comparison. The answer of a row that was stored with its claim may still be on the way. Such a
+ * row is released when two comparisons find it, farther apart than any answer takes.
  */
 import type { Logger } from 'pino';
 import type { World } from '../lib/world.ts';
@@ -23,33 +24,37 @@ type LeasedQueueOptions<Key extends object, Claim extends Key> = {
   log: Pick<Logger, 'warn' | 'error'>;
   lease: {
     holder(): string | null;
-    /** Counts up whenever the table should be compared with memory. */
+    /** Counter that grows whenever the table should be compared with memory. */
     checksWanted(): number;
   };
   table: LeasedTable<Key, Claim>;
-  /** Claims as much as there is room for. @returns the milliseconds until the next call; null: the interval */
+  /** Claims as many rows as fit. @returns milliseconds until the next call; null: the interval */
   claim: (holder: string) => Promise<number | null>;
   known: () => Iterable<Key>;
-  /** The database may be another server, or a statement may have had no effect: read everything again. */
+  /**
+   * Forgets the low-water mark: the database may be another server, or a statement may have had no effect.
+   */
   startAnew: () => void;
-  /** Between two polls while there is work. */
+  /** Milliseconds between two polls while there is work. */
   everyMs: number;
   unknownFateMs?: number;
 };
 
-/** After this time without work polls are rarer: at `everyMs` they take half of the CPU time of an idle worker. */
+/**
+ * After this time without work, polls are rarer: frequent ones take half of the CPU time of an idle worker.
+ */
 const IDLE_AFTER_MS = 10_000;
 const IDLE_EVERY_MS = 2_000;
 /** Events within this time share one poll. */
 const SOON_MS = 5;
-/** Without a lease, or after an error. */
+/** Pause without a lease, or after an error. */
 const AGAIN_MS = 400;
-/** Between two tries while the database is unavailable. */
+/** Pause between two tries while the database is unavailable. */
 export const AWAY_PAUSE_MS = 1_000;
 const COMPARE_EVERY_MS = 5 * 60_000;
-/** A statement ends after 20 s at most: by then, one without an answer is committed or rolled back. */
+/** Statements end after 20 s. By then, one without an answer is committed or rolled back. */
 const UNKNOWN_FATE_MS = 30_000;
-/** Approximate size: 64 of them always fit a batch. */
+/** Approximate size of a release: 64 of them always fit a batch. */
 const RELEASE_BYTES = 200;
 
 export class LeasedQueue<Key extends object, Claim extends Key> {
@@ -63,7 +68,7 @@ export class LeasedQueue<Key extends object, Claim extends Key> {
   #workedMs = -Infinity;
   #compareAtMs: number;
   #checksSeen = 0;
-  /** Claims that were not in memory at the last comparison, and may have been on their way. */
+  /** Claims that the last comparison did not find in memory. Their answers may still have been on the way. */
   #suspects: readonly Claim[] = [];
   #suspectsAtMs = Infinity;
 
@@ -90,21 +95,21 @@ export class LeasedQueue<Key extends object, Claim extends Key> {
     this.#pollIn(0);
   }
 
-  /** Polls soon: something may be due, or there is room again. May be called often. */
+  /** Polls soon, because a row may be due or there is capacity again. May be called often. */
   soon(): void {
     if (this.#isSoon || !this.#isRunning) return;
     this.#isSoon = true;
     if (this.#polling === null) this.#pollIn(SOON_MS);
   }
 
-  /** Resolves when no poll is under way. Claims nothing until `start`. */
+  /** Resolves when no poll is running. Nothing is claimed until `start`. */
   async stop(): Promise<void> {
     this.#isRunning = false;
     clearTimeout(this.#timer);
     await this.#polling;
   }
 
-  /** There is work: polls stay frequent. */
+  /** Notes that there was work, so that polls stay frequent. */
   worked(): void {
     this.#workedMs = this.#options.world.monotonicMs();
   }
@@ -115,8 +120,9 @@ export class LeasedQueue<Key extends object, Claim extends Key> {
   }
 
   /**
-   * Releases claims, in batches, so that settling has enough connections. Never rejects. While the database is
-   * unavailable a release waits; after a stop it does not, and the rows become free when the lease ends.
+   * Releases claims in batches, which leaves connections to settlements. Never rejects. While the database is
+   * unavailable, a release waits. After a stop it does not wait, and the rows become free when the lease
+   * ends.
    */
   async release(claims: readonly Released<Claim>[]): Promise<void> {
     await Promise.all(claims.map((claim) => this.#releases.add(claim))).catch((error: unknown) => {
@@ -146,7 +152,7 @@ export class LeasedQueue<Key extends object, Claim extends Key> {
       await this.#compare(holder);
       return (await claim(holder)) ?? this.intervalMs;
     } catch (error) {
-      // A claim may be committed although its answer was lost.
+      // The claim may be committed although its answer was lost.
       this.#compareAtMs = world.monotonicMs() + this.#unknownFateMs;
       startAnew();
       if (!(error instanceof DatabaseUnavailable))
@@ -155,7 +161,7 @@ export class LeasedQueue<Key extends object, Claim extends Key> {
     }
   }
 
-  /** Compares the table with memory when it is time. @throws DatabaseUnavailable */
+  /** Compares the table with memory when that is due. @throws DatabaseUnavailable */
   async #compare(holder: string): Promise<void> {
     const { db, world, lease, table, known, startAnew } = this.#options;
     const nowMs = world.monotonicMs();
@@ -165,7 +171,7 @@ export class LeasedQueue<Key extends object, Claim extends Key> {
       this.#compareAtMs = -Infinity;
     }
     if (nowMs >= this.#suspectsAtMs) {
-      // After a freeze an answer may still be unread in its socket; one round trip later it has been read.
+      // After a freeze, an answer may still be unread in its socket. One round trip later it has been read.
       await db.query('select 1');
       const suspects = this.#suspects;
       this.#suspectsAtMs = Infinity;
@@ -184,7 +190,7 @@ export class LeasedQueue<Key extends object, Claim extends Key> {
     this.#compareAtMs = nowMs + (isAll ? COMPARE_EVERY_MS : this.#unknownFateMs);
   }
 
-  /** Releases those that are still not in memory; a claim made since is fenced by its number. */
+  /** Releases claims that are still not in memory. A newer claim of the row is fenced by its number. */
   async #releaseUnknown(claims: readonly Claim[], holder: string): Promise<void> {
     const { db, table, known, log } = this.#options;
     const inMemory = new Set([...known()].map(table.keyOf));
@@ -203,8 +209,8 @@ export class LeasedQueue<Key extends object, Claim extends Key> {
 const FULL_SCAN_EVERY_MS = 60_000;
 
 /**
- * The due time from which claims read: nothing below it waits. It is on the database's clock, so it starts again when
- * that goes back, as after a fail-over to a server that is behind, and once a minute.
+ * The due time from which claims read: every row below it is claimed. It is on the database's clock. It is
+ * reset when that clock goes back, as after a fail-over to a server whose clock is behind, and once a minute.
  */
 export class LowWater {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -216,7 +222,10 @@ export class LowWater {
     this.#world = world;
   }
 
-  /** Where the next claim starts: this far below the mark; -Infinity: at the beginning. */
+  /**
+   * Returns the due time from which the next claim reads: the mark minus the margin; -Infinity: from the
+   * beginning.
+   */
   fromMs(marginMs: number): number {
     const nowMs = this.#world.monotonicMs();
     if (nowMs < this.#fullScanAtMs) return this.#markMs - marginMs;
@@ -224,7 +233,7 @@ export class LowWater {
     return -Infinity;
   }
 
-  /** @returns whether the database's clock went back since the last claim: the mark starts again then */
+  /** Resets the mark when the database's clock went back since the last claim. @returns whether it did */
   wentBack(databaseMs: number): boolean {
     const wentBack = databaseMs < this.#seenMs;
     this.#seenMs = databaseMs;
@@ -236,7 +245,7 @@ export class LowWater {
     this.#markMs = -Infinity;
   }
 
-  /** Everything that was due at this time is claimed or in memory. */
+  /** Sets the mark. Every row that was due at this time is claimed or in memory. */
   raise(databaseMs: number): void {
     this.#markMs = databaseMs;
   }

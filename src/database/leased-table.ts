@@ -1,6 +1,6 @@
 /**
- * The statements that are the same for every table of leased rows (leased-queue.ts), made from its columns: claims are
- * released, and claims are found that only the table knows.
+ * The statements that release claims, and find claims that only the table has, for each table of leased rows
+ * (leased-queue.ts). They are made from the table's columns.
  */
 import type { Queryable } from './database.ts';
 
@@ -8,20 +8,23 @@ type Columns = Readonly<
   Record<string, 'uuid' | 'smallint' | 'int' | 'float8' | 'text' | 'boolean'>
 >;
 
-/** What is released: a claim, its lease, and the time until it is due again. */
+/** A claim to release, with its lease and the milliseconds until the row is due again. */
 export type Released<Claim> = Claim & { holder: string; delayMs: number };
 
 export type LeasedTable<Key extends object, Claim extends Key> = {
-  /** For the log. */
+  /** Name of the rows in the log. */
   rows: 'recipients' | 'webhooks';
   keyOf: (key: Key) => string;
-  /** Those of another lease do not change. @returns the number that changed */
+  /** Releases claims; rows under another lease do not change. @returns the number of released rows */
   release: (db: Queryable, claims: readonly Released<Claim>[]) => Promise<number>;
-  /** Rows that are leased to `holder` and not known, at most UNKNOWN_CLAIMS_MAX. Reads the whole table. */
+  /** Finds rows leased to `holder` that are not known, at most UNKNOWN_CLAIMS_MAX. Reads the whole table. */
   findUnknown: (db: Queryable, holder: string, known: readonly Key[]) => Promise<Claim[]>;
-  /** Whether the row was stored with this claim, which is in memory as soon as the answer is there. */
+  /**
+   * Whether the row was stored with this claim. Memory gets such a claim only with the answer of the
+   * statement.
+   */
   mayBeOnItsWay: (claim: Claim) => boolean;
-  /** How unknown claims are released. */
+  /** Values with which unknown claims are released. */
   unknown?: Partial<Claim>;
 };
 
@@ -30,13 +33,13 @@ type Shape<Claim> = Pick<
   'rows' | 'mayBeOnItsWay' | 'unknown'
 > & {
   name: string;
-  /** What identifies a row of a project. */
+  /** Columns that identify a row of a project. */
   key: Columns;
-  /** Columns that an unknown claim has besides its key. */
+  /** Columns of an unknown claim, besides its key. */
   found?: Columns;
-  /** What a release may say besides. */
+  /** Further columns that a release may have. */
   said?: Columns;
-  /** What a release sets, from the row `q` and what is said of it, `i`. */
+  /** Assignments of a release, from the row `q` and the values `i` of the release. */
   set: string;
   beforeRelease?: () => void;
 };

@@ -1,21 +1,20 @@
-/** One page of a list that is sorted newest first, by cursor; its cost does not depend on the position. */
+/** One page of a list that is sorted newest first, by cursor. Its cost does not depend on the position. */
 
 export type Page = {
   limit: number;
-  /** Only rows older than this id. Not together with `before`. */
+  /** Only rows older than this id. Excludes `before`. */
   after: string | null;
   /** Only rows newer than this id: the page that ends directly before it. */
   before: string | null;
 };
 
 export type PageOf<Row> = {
-  /** Newest first. */
   rows: Row[];
   hasMore: boolean;
 };
 
 /**
- * Limits the rows of a statement to the page.
+ * Cuts the rows of a statement to the page.
  * @param found up to `limit + 1` rows: newest first, or oldest first when the page has `before`
  */
 export function pageOf<Row>(found: readonly Row[], page: Page): PageOf<Row> {

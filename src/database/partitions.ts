@@ -1,15 +1,15 @@
 /**
- * Creates the weekly partitions of the large tables, by the time in the UUIDv7 key. Retention removes them as a whole
- * (retention/week-removal-store.ts).
+ * Creates the weekly partitions of the large tables, by the time in the UUIDv7 key. Retention removes them as a
+ * whole (retention/week-removal-store.ts).
  *
- * Partitions for the next eight weeks exist before the service is ready. A partition is created as a
- * separate table (`like`) and then attached: `partition of` would block all inserts into the parent
- * while a reader has it open.
+ * Partitions for the next eight weeks exist before the service is ready. A partition is created as a separate
+ * table (`like`) and then attached. `partition of` would block all inserts into the parent while a reader has
+ * it open.
  */
 import type { Queryable } from './database.ts';
 import { firstUuidOf } from './ids.ts';
 
-/** Tables partitioned by week, with their UUIDv7 column. */
+/** Tables that are partitioned by week, with their UUIDv7 column. */
 const PARTITIONED = {
   emails: 'id',
   contents: 'email_id',
@@ -21,12 +21,12 @@ const PARTITIONED = {
 export type Table = keyof typeof PARTITIONED;
 const TABLES = Object.keys(PARTITIONED) as Table[];
 
-/** Values up to a page stay in the row; larger ones are moved to the TOAST table. */
+/** Keeps values up to a page in the row; larger ones are moved to the TOAST table. */
 const WHOLE_ROWS = 'toast_tuple_target = 8160';
 
 /**
- * `like` does not copy these. Without room in its page an update cannot stay there (HOT). A row of `contents` that is
- * longer than 2 KB is compressed, as is the default.
+ * Storage settings of a partition, which `like` does not copy. Free space in a page lets an update stay there
+ * (HOT). Rows of `contents` longer than 2 KB are compressed, as is PostgreSQL's default.
  */
 const SETTINGS: Record<Table, string> = {
   emails: `fillfactor = 80, ${WHOLE_ROWS}`,
@@ -38,10 +38,13 @@ const SETTINGS: Record<Table, string> = {
 
 export const WEEK_MS = 7 * 24 * 3600 * 1000;
 const WEEKS_AHEAD = 8;
-/** For nodes whose clock is slow, and mail accepted just before midnight on Sunday. */
+/** For nodes whose clock is slow, and for mail accepted just before the end of a week. */
 export const WEEKS_BEHIND = 1;
 
-/** Creates the missing partitions around `nowMs`. Needs a lock, as many nodes may run it at once. */
+/**
+ * Creates the missing partitions around `nowMs`. The caller holds a lock, because many nodes may do this at
+ * once.
+ */
 export async function ensurePartitions(db: Queryable, nowMs: number): Promise<void> {
   const existing = await db.query<{ name: string }>(
     `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -57,7 +60,7 @@ export async function ensurePartitions(db: Queryable, nowMs: number): Promise<vo
   }
 }
 
-/** The weeks that have a partition, by table: what a backup has to know of the schema. */
+/** The weeks that have a partition, by table. A backup stores them with the schema. */
 export type Weeks = Readonly<Record<string, readonly number[]>>;
 
 export async function readWeeks(db: Queryable): Promise<Weeks> {
@@ -69,7 +72,7 @@ export async function readWeeks(db: Queryable): Promise<Weeks> {
   );
 }
 
-/** Creates the partitions of these weeks; those that are there stay. */
+/** Creates the missing partitions of these weeks. */
 export async function makeWeeks(db: Queryable, weeks: Weeks): Promise<void> {
   for (const table of TABLES) {
     for (const week of weeks[table] ?? []) await db.query(makePartition(table, week));
@@ -90,7 +93,9 @@ function makePartition(table: Table, week: number): string {
     alter table ${name} drop constraint bounds;`;
 }
 
-/** `20261119`: the first day (a Thursday, as 1970-01-01 was) of the week. */
+/**
+ * Returns the first day of a week, for example `20261119`. Weeks begin on a Thursday, as 1970-01-01 was one.
+ */
 function dayOf(week: number): string {
   return isoDayOf(week).replaceAll('-', '');
 }
@@ -99,7 +104,7 @@ export function isoDayOf(week: number): string {
   return new Date(week * WEEK_MS).toISOString().slice(0, 10);
 }
 
-/** The week of the partition with this name; null for any other table. */
+/** Returns the week of the partition with this name; null for any other table. */
 function weekOf(table: string, name: string): number | null {
   const [, year, month, day] = /^(\d{4})(\d{2})(\d{2})$/.exec(name.slice(table.length + 1)) ?? [];
   const week = Date.parse(`${year}-${month}-${day}`) / WEEK_MS;

@@ -1,7 +1,8 @@
 /**
- * What each statement of the store reads, by the plans that the service gets: on empty tables, with
- * 10,000 emails (by the plans made for empty tables and by fresh ones) and with 100,000, none of
- * them analysed, and in the end with statistics, which autovacuum makes sooner or later. `npm run bench -- scale` goes to ten million.
+ * Checks how much each statement of the store reads, by the plans that the service gets: on empty tables,
+ * with 10,000 emails (by plans made for empty tables and by fresh ones) and with 100,000. No table is
+ * analysed until the last test, because autovacuum analyses sooner or later. `npm run bench -- scale` goes to
+ * ten million.
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
@@ -29,12 +30,12 @@ import { registerNode } from '../delivery/queue/node-store.ts';
 import { createEndpoint } from '../webhooks/endpoint-store.ts';
 
 const SMALL = 10_000;
-/** A partition then holds 30,000 rows: reading one as a whole is far beyond what is allowed. */
+/** A partition then has 30,000 rows, far more than any statement may read. */
 const LARGE = 100_000;
-/** Partitions, the newest of which hold the mail. */
+/** Number of partitions. The newest ones have the mail. */
 const WEEKS = 6;
 const WEEKS_OF_MAIL = 3;
-/** What is open: a bad hour's worth, an hour during which nothing could be delivered. */
+/** Share of open mail: an hour of mail after an hour without deliveries. */
 const OPEN_SHARE = 0.1;
 
 let database: TestDatabase;
@@ -65,7 +66,7 @@ async function asOwner(work: (owner: Queryable) => Promise<void>): Promise<void>
   }
 }
 
-/** Autovacuum would analyse at some time or other; what is looked at here is before that. */
+/** Keeps autovacuum from analysing the tables: the first tests need plans without statistics. */
 async function forbidStatistics(owner: Queryable): Promise<void> {
   const tables = await owner.query<{ name: string }>(
     `select oid::regclass::text as name from pg_class
@@ -113,15 +114,15 @@ async function readingsOf(exercise: Exercise): Promise<Reading[]> {
 
 const ALL = [...EXERCISES, ...INBOUND_EXERCISES, ...LIMIT_EXERCISES, ...QUEUE_EXERCISES];
 
-/** A few partitions, a few look-ups for each row. */
+/** A few partitions, with a few look-ups for each row. */
 const ROWS_PER_ROW_ASKED = 20;
 const ROWS_FREE = 100;
-/** An index that is walked without finding anything has pages and no rows. */
+/** A fruitless index scan reads pages and no rows. */
 const PAGES_PER_ROW_ASKED = 25;
 const PAGES_FREE = 250;
 
-/** Statements that read far more than they were asked for. */
-async function findTooMuch(exercises: readonly Exercise[] = ALL): Promise<string[]> {
+/** Returns the statements that read far more than `asks` allows. */
+async function findExcessiveReads(exercises: readonly Exercise[] = ALL): Promise<string[]> {
   const found: string[] = [];
   for (const exercise of exercises) {
     for (const { rows, pages, text } of await readingsOf(exercise)) {
@@ -134,38 +135,38 @@ async function findTooMuch(exercises: readonly Exercise[] = ALL): Promise<string
   return found;
 }
 
-test('on empty tables', async () => {
+test('every statement reads few rows on empty tables', async () => {
   for (const exercise of AFTER_A_DEATH) await readingsOf(exercise);
-  assert.deepEqual(await findTooMuch(), []);
+  assert.deepEqual(await findExcessiveReads(), []);
 });
 
-test('with 10,000 emails', async () => {
+test('every statement reads as few rows with 10,000 emails, with old and with fresh plans', async () => {
   await fill(SMALL, { anew: false });
-  assert.deepEqual(await findTooMuch(), [], 'plans that were made for empty tables');
+  assert.deepEqual(await findExcessiveReads(), [], 'plans that were made for empty tables');
   await explaining.forgetPlans();
-  assert.deepEqual(await findTooMuch(), []);
+  assert.deepEqual(await findExcessiveReads(), []);
 });
 
-test('with 100,000 emails', async () => {
+test('every statement reads as few rows with 100,000 emails', async () => {
   await fill(LARGE, { anew: true });
-  assert.deepEqual(await findTooMuch(), []);
+  assert.deepEqual(await findExcessiveReads(), []);
 });
 
-test('with 100,000 emails and statistics of them', async () => {
+test('every statement reads as few rows with 100,000 emails and their statistics', async () => {
   await asOwner(async (owner) => void (await owner.query('analyze')));
   await explaining.forgetPlans();
-  assert.deepEqual(await findTooMuch(), []);
+  assert.deepEqual(await findExcessiveReads(), []);
 });
 
 test('a statement without an index is detected', async () => {
   const query = `select id from emails where project_id = $1 and subject = 'Your order 7'`;
   const run = ({ db, sender }: Stage) => db.query(query, [sender.projectId]);
-  const found = await findTooMuch([{ what: 'an order', asks: 1, run }]);
+  const found = await findExcessiveReads([{ what: 'an order', asks: 1, run }]);
   const [, rows] = /^an order: (\d+) rows/.exec(found.join()) ?? [];
   assert.ok(Number(rows) > 0.9 * LARGE, found.join());
 });
 
-/** Look-ups by the key of a queue that are not within one project. */
+/** Returns index scans of a queue's key that are not limited to one project. */
 function findAcrossProjects(): string[] {
   const found = explaining.readings.flatMap(({ text, lookUps }) =>
     lookUps
@@ -176,7 +177,7 @@ function findAcrossProjects(): string[] {
   return [...new Set(found)];
 }
 
-test('what waits is found by its project first: also before PostgreSQL 18, which can skip it', async () => {
+test('waiting rows are looked up by project first, because PostgreSQL before 18 cannot skip a key column', async () => {
   assert.deepEqual(findAcrossProjects(), []);
   const { db, someEmailId } = stage;
   await db.settling.query('select attempts from queue where email_id = $1', [someEmailId]);
@@ -185,7 +186,7 @@ test('what waits is found by its project first: also before PostgreSQL 18, which
 
 test('every statement of the store is explained: a new one needs a line in statements.ts', async () => {
   const files = globSync(['src/**/*-store.ts', 'src/accept/store/*.ts', 'src/settle/*.ts']).filter(
-    // Not those of a start or a move, which read no mail.
+    // Excludes the statements of a start or a move, which read no mail.
     (file) => !/\.test\.ts$|^src\/move\/|events\/order-store/.test(file),
   );
   assert.ok(files.length > 50);
@@ -198,7 +199,7 @@ test('every statement of the store is explained: a new one needs a line in state
   assert.deepEqual(missing, []);
 });
 
-/** Of a member, who has views of all projects. */
+/** Tables with rows of a member, who has views of all projects. */
 const OF_A_MEMBER = ['member_views'];
 
 test('the keys of all tables with rows of a project begin with the project', async () => {
@@ -216,7 +217,7 @@ test('the keys of all tables with rows of a project begin with the project', asy
   assert.deepEqual(others, OF_A_MEMBER);
 });
 
-/** The longest fixed part of every piece of SQL in a source file. */
+/** Returns the longest constant part of every piece of SQL in a source file. */
 function statementsIn(source: string): string[] {
   const texts = [...source.matchAll(/`([^`]*)`|'([^'\n]*)'/g)].map(
     (match) => match[1] ?? match[2] ?? '',

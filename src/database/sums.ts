@@ -1,17 +1,16 @@
 /**
- * Sums that are kept in memory and written every few seconds, so that counting never waits for the
- * database. Sums that could not be written are added to the next ones; a crash loses the last seconds.
- * Used for reputation (reputation/reputation-store.ts) and TLS results (delivery/route/tls-rules.ts).
+ * Sums in memory that are written every few seconds, so that counting never waits for the database. Sums that
+ * could not be written are added to the next ones. A crash loses the last seconds. Used for reputation
+ * (reputation/reputation-store.ts) and TLS results (delivery/route/tls-rules.ts).
  */
 
 const WRITE_EVERY_MS = 5_000;
-/** Limits memory while the database is unavailable; further kinds are not counted then. */
+/** Limits memory while the database is unavailable; more kinds are then not counted. */
 const KINDS_MAX = 20_000;
 
 export type SumsOptions<Count> = {
   write: (counts: readonly Count[]) => Promise<void>;
   keyOf: (count: Count) => string;
-  /** Adds the second to the first. */
   merge: (sum: Count, count: Count) => void;
 };
 
@@ -39,7 +38,7 @@ export class Sums<Count> {
     return known === undefined;
   }
 
-  /** Resolves when all counts so far were written or an attempt has failed. */
+  /** Resolves when all counts so far were written, or when the attempt has failed. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

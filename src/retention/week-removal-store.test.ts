@@ -14,7 +14,7 @@ import { removeOldPartitions } from './week-removal-store.ts';
 const DAYS_45_AND_90 = { contentH: 45 * 24, metadataH: 90 * 24 };
 const TABLES = ['contents', 'emails', 'events', 'recipients', 'webhook_deliveries'];
 
-/** Tables of the week `weeks` ago that exist, attached or not. */
+/** Returns the tables of the week `weeks` ago, attached or not. */
 async function tablesOf(database: TestDatabase, weeks: number): Promise<string[]> {
   const day = new Date(Math.floor(Date.now() / WEEK_MS - weeks) * WEEK_MS);
   const suffix = day.toISOString().slice(0, 10).replaceAll('-', '');
@@ -28,7 +28,7 @@ async function tablesOf(database: TestDatabase, weeks: number): Promise<string[]
 const makeWeek = (database: TestDatabase, weeks: number) =>
   asOwner(database.address, (db) => ensurePartitions(db, Date.now() - weeks * WEEK_MS));
 
-/** An email accepted this many weeks ago: stored as such, with an id of that time. */
+/** Stores an email as if it was accepted this many weeks ago, with an id of that time. */
 async function storeOld(database: TestDatabase, sender: Sender, weeks: number): Promise<string> {
   const { db } = database;
   const at = Date.now() - weeks * WEEK_MS;
@@ -65,7 +65,6 @@ test('content is removed after its retention, the rest of the week after the lon
   await storeOld(database, sender, 14);
   await confirmRemoval(database.db);
   await removeOldPartitions(database.address, DAYS_45_AND_90);
-  // Seven weeks ago began at most 56 days ago and ended less than 45 ago, or just so.
   assert.deepEqual(await tablesOf(database, 14), []);
   const withoutContent = TABLES.filter((table) => table !== 'contents');
   assert.deepEqual(await tablesOf(database, 8), withoutContent);
@@ -106,7 +105,7 @@ test('a week is kept while a webhook about one of its emails is pending', async 
   await makeWeek(database, 30);
   const id = await storeOld(database, sender, 30);
   const { db } = database;
-  // A complaint that came this week about mail of then.
+  // A complaint of this week about an email of that week.
   await db.query(
     `insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                      type, created_at)
@@ -168,7 +167,7 @@ test('a partition that the operator detached is not dropped', async () => {
     await db.query(`alter table events detach partition ${row!.name}`);
   });
   await removeOldPartitions(database.address, DAYS_45_AND_90);
-  // The oldest of those that were made: one more than asked for.
+  // The oldest week that exists: `ensurePartitions` also makes the week before.
   assert.deepEqual(await tablesOf(database, 31), ['events']);
 });
 

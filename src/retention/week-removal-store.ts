@@ -30,15 +30,17 @@ type Removal = {
   removed: string[];
   /** Weeks that are due but were kept, each with the reason as a sentence. */
   kept: string[];
-  /** The first days of weeks that are due and wait, because so many are due at once (retention/clock-store.ts). */
+  /**
+   * First days of weeks that are due but wait, because so many are due at once (retention/clock-store.ts).
+   */
   waiting: string[];
 };
 
-/** One machine at a time; the number has to differ from that of migrations. */
+/** Lets one machine remove at a time. The number differs from that of migrations. */
 export const RETENTION_LOCK = 0x72657465; // "rete"
 const MARK = 'letterhaus: past its retention, to be removed';
 const LOCK_TIMEOUT_MS = 2_000;
-/** Removing a week first reads all its emails to find one that has not ended. */
+/** Before a week is removed, all its emails are read to find one that has not ended. */
 const STATEMENT_TIMEOUT_MS = 10 * 60_000;
 const HOUR_MS = 3600_000;
 
@@ -112,7 +114,7 @@ async function removeDue(db: Queryable, retention: Retention): Promise<Removal> 
       removal.kept.push(`${due.map(({ name }) => name).join(', ')}: ${why}`);
       continue;
     }
-    // Empty weeks do not count: a node whose clock was wrong makes such.
+    // Empty weeks do not count: a node with a wrong clock creates such weeks.
     const counts = !wasBegun(due) && (await holdsData(db, due));
     if (counts && allowed < 1) {
       removal.waiting.push(isoDayOf(week));
@@ -133,7 +135,7 @@ async function removeDue(db: Queryable, retention: Retention): Promise<Removal> 
 const NOTE_REMOVAL = `
 update retention_clock set mail_removed_before = greatest(mail_removed_before, $1::timestamptz)`;
 
-/** Before anything is removed, for the daily proof (reconciliation/reconciliation-store.ts). */
+/** Notes the removal before it begins, for the daily proof (reconciliation/reconciliation-store.ts). */
 async function noteRemoval(db: Queryable, week: number): Promise<void> {
   await db.query(NOTE_REMOVAL, [new Date((week + 1) * WEEK_MS)]);
 }
@@ -145,13 +147,13 @@ async function databaseNowMs(db: Queryable): Promise<number> {
   return row?.ms ?? 0;
 }
 
-/** The partitions of a week that are past their retention, in the order of removal. */
+/** Returns the partitions of a week that are past their retention, in the order of removal. */
 function dueOf(
   partitions: readonly Partition[],
   week: number,
   { retention, nowMs }: { retention: Retention; nowMs: number },
 ): Partition[] {
-  // The previous week may still be written to and would be created again at once.
+  // The previous week may still get mail, and would be created again at once.
   if (week >= Math.floor(nowMs / WEEK_MS) - WEEKS_BEHIND) return [];
   const ageH = (nowMs - (week + 1) * WEEK_MS) / HOUR_MS;
   const order: Table[] = [];
@@ -162,11 +164,11 @@ function dueOf(
   );
 }
 
-/** Of all projects: reads the queue. */
+/** Reads the queue of all projects. */
 const HAS_QUEUED = `select from queue where email_id >= $1 and email_id < $2 limit 1`;
 const HAS_OPEN = `select from emails where id >= $1 and id < $2 and open_count > 0 limit 1`;
-/** Webhook deliveries of this week, and later ones about an email of this week. */
-const HAS_UNTOLD = `
+/** Finds webhook deliveries of this week, and later ones about an email of this week. */
+const HAS_PENDING_WEBHOOKS = `
 select from webhook_queue q
   left join webhook_deliveries d on d.project_id = q.project_id and d.endpoint_id = q.endpoint_id
                                 and d.event_id = q.event_id
@@ -182,10 +184,10 @@ async function whyKept(
   const finds = async (sql: string): Promise<boolean> => (await db.query(sql, bounds)).length > 0;
   if ((await finds(HAS_QUEUED)) || (await finds(HAS_OPEN))) return 'it has mail that has not ended';
   const isMetadata = due.some(({ table }) => table !== 'contents');
-  return isMetadata && (await finds(HAS_UNTOLD)) ? 'it has pending webhooks' : null;
+  return isMetadata && (await finds(HAS_PENDING_WEBHOOKS)) ? 'it has pending webhooks' : null;
 }
 
-/** An earlier removal of the week was interrupted after its emails were removed. */
+/** Whether an earlier removal of the week was interrupted after it removed the emails. */
 function wasBegun(due: readonly Partition[]): boolean {
   const tables = due.map(({ table }) => table);
   return !tables.includes('emails') && tables.some((table) => table !== 'contents');
@@ -198,7 +200,7 @@ async function holdsData(db: Queryable, partitions: readonly Partition[]): Promi
   return false;
 }
 
-/** How many weeks hold data. */
+/** Counts the weeks that have data. */
 async function countStored(db: Queryable, partitions: readonly Partition[]): Promise<number> {
   let count = 0;
   for (const ofWeek of Map.groupBy(partitions, ({ week }) => week).values()) {

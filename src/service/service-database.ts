@@ -21,7 +21,7 @@ import {
   connectionNeeds,
   freeBytes,
   localDataDirectory,
-  roomProblem,
+  connectionsProblem,
 } from '../database/server/capacity.ts';
 import { newDatabaseProblem, noteDatabase } from '../database/server/note.ts';
 import { withoutPassword } from '../database/server/address.ts';
@@ -159,7 +159,7 @@ async function openConfigured(config: Config, opening: Opening): Promise<Service
     const login = loginFor(address, migrated, log);
     db = new Database(login.address, { role: login.role, name: 'supervisor' });
     const present = db;
-    const problem = await untilAborted(roomProblem(present, needs), signal);
+    const problem = await untilAborted(connectionsProblem(present, needs), signal);
     if (problem !== null) log.warn(problem);
     const workerUser = opened.workerUser(login.role === null);
     if (workerUser === null && process.geteuid?.() === 0) log.warn(STAY_ROOT);

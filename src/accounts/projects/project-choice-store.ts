@@ -4,12 +4,12 @@ import { mostSimilar } from '../../lib/similar.ts';
 import type { Queryable } from '../../database/database.ts';
 import { listAllProjects, makeOperatorProject, type Project } from './project-store.ts';
 
-/** The name of the project of the installation's events (core/operator-events.ts). */
+/** Name of the project for the installation's own events (core/operator-events.ts). */
 const OPERATOR = 'operator';
 
 /**
- * @param wanted the id, or the name in any case; undefined for the only project
- * @returns a sentence when no project matches, or more than one
+ * @param wanted id, or name in any case; undefined: the only project
+ * @returns the project, or a sentence when none or several match
  */
 export async function chooseProject(
   db: Queryable,
@@ -23,7 +23,10 @@ export async function chooseProject(
   return whyNone(projects, wanted, second !== undefined);
 }
 
-/** Whether the project of the installation's events is named, which no list shows. A real project takes precedence. */
+/**
+ * Whether the installation's own project is meant, which no list shows. A project with its name has
+ * precedence.
+ */
 function meansOperator(wanted: string | undefined, projects: Project[]): boolean {
   if (wanted === OPERATOR_PROJECT_ID) return true;
   return wanted === OPERATOR && !projects.some((project) => isMeant(project, wanted));
@@ -36,7 +39,7 @@ function isMeant(project: Project, wanted: string): boolean {
 function whyNone(projects: Project[], wanted: string | undefined, several: boolean): string {
   const names = projects.map(({ name }) => name);
   if (projects.length === 0) {
-    return 'There is no project yet: start the service once, or run `letterhaus projects create <name>`.';
+    return 'There is no project yet. Start the service once, or run `letterhaus projects create <name>`.';
   }
   if (wanted === undefined) {
     return `There are several projects; say which with --project (${names.join(', ')}).`;

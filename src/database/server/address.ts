@@ -1,14 +1,14 @@
 /**
- * The text of DATABASE_URL: split into one URL per host, without the settings that Letterhaus makes, shown
- * without its password. Pure.
+ * Parses DATABASE_URL: splits it into one URL per host, drops the settings that Letterhaus makes, and shows
+ * it without its password. Pure.
  */
 
-/** Scheme and user, hosts, name, query. */
+/** Groups: scheme and user, hosts, database name, query. */
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)([^?#]*)(?:\?([^#]*))?$/;
 
 /**
- * Settings that Letterhaus makes (connect.ts). pg would prefer those of a URL, and poolers refuse most of
- * them in the startup message.
+ * Settings that Letterhaus makes itself (connect.ts). pg would prefer those of the URL, and poolers refuse
+ * most of them in the startup message.
  */
 const OURS = [
   'application_name',
@@ -20,8 +20,9 @@ const OURS = [
 ];
 
 /**
- * One URL per host, in order, in the forms of libpq: `postgres://u:p@one:5432,two:5433/name` or
- * `?host=one,two&port=5432,5433`. @returns null for a text of another form
+ * Returns one URL per host, in order, from the forms of libpq: `postgres://u:p@one:5432,two:5433/name` or
+ * `?host=one,two&port=5432,5433`.
+ * @returns null for a text of another form
  */
 export function urlsOf(url: string): string[] | null {
   const [, start = '', authority = '', path = '', query = ''] = PARTS.exec(url) ?? [];
@@ -50,7 +51,7 @@ function listOf(text: string | null): string[] | null {
   return text === null ? null : text.split(',');
 }
 
-/** The same address for another user; neither name nor password needs escaping. */
+/** Returns the same address for another user. Neither name nor password needs escaping. */
 export function addressAs<Address extends { connectionString?: string | undefined }>(
   address: Address,
   { user, password }: { user: string; password: string },
@@ -66,7 +67,7 @@ export function addressAs<Address extends { connectionString?: string | undefine
   return { ...address, connectionString };
 }
 
-/** The address without its password, which libpq accepts in two places. */
+/** Returns the address without its password, which libpq accepts in two places. */
 export function withoutPassword(url: string): string {
   const [, start = '', authority = '', path = '', query] = PARTS.exec(url) ?? [];
   const [first = ''] = authority.split(',');

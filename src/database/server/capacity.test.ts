@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { testDatabase } from '../../../test/support/postgres.ts';
-import { connectionNeeds, roomProblem } from './capacity.ts';
+import { connectionNeeds, connectionsProblem } from './capacity.ts';
 import { clientQueries, connectAsOwner, poolSizes, SINGLE_WORKER, type Work } from '../database.ts';
 import { memoryOf, sizedSettings } from '../embedded/cluster.ts';
 
@@ -17,7 +17,7 @@ test('a worker keeps connections only for its work, and fewer readers beside man
   assert.deepEqual(poolSizes(apiOnly), {
     accept: 1,
     settle: 0,
-    beat: 1,
+    heartbeat: 1,
     webhooks: 0,
     inbound: 0,
     check: 2,
@@ -59,13 +59,16 @@ test('a database with too few connections is reported with figures, and refused 
   const limitTo = (count: number) =>
     db.query(`alter database ${row!.name} connection limit ${count}`);
   const needs = connectionNeeds({ ...USUAL, workers: 2 });
-  assert.equal(await roomProblem(db, needs), null);
+  assert.equal(await connectionsProblem(db, needs), null);
   await limitTo(20);
   assert.match(
-    String(await roomProblem(db, needs)),
+    String(await connectionsProblem(db, needs)),
     /^The database has 20 free connections \(max_connections \d+, \d+ reserved, \d+ in use, 20 for this database\), and this node needs up to 28 \(2 workers with 11 each, 6 for the supervisor\), 13 of them all the time: raise the limit, or start with fewer --workers\.$/,
   );
   await limitTo(10);
-  await assert.rejects(roomProblem(db, needs), /^UnsuitableDatabase: The database has 10 free/);
+  await assert.rejects(
+    connectionsProblem(db, needs),
+    /^UnsuitableDatabase: The database has 10 free/,
+  );
   await client.end();
 });

@@ -1,10 +1,10 @@
 /**
- * Whether the database has enough connections for this node and enough disk space for mail.
+ * Checks that the database has enough connections for this node and enough disk space for mail.
  *
- * The connections of a node are compared with the server's limits; docs/scale.md explains the
- * calculation, and database/embedded/cluster.ts configures the embedded engine by it. Settling needs disk space, so
- * mail is refused before the disk is full: by free space where the database's disk is on this machine, by
- * the database's size where the operator sets a limit, and otherwise by PostgreSQL's error (53100).
+ * The connections of a node are compared with the server's limits (docs/scale.md).
+ * database/embedded/cluster.ts configures the embedded engine by the same calculation. Settlements need disk
+ * space, so mail is refused before the disk is full. The limit is free space where the database's disk is on
+ * this machine, the database's size where the operator sets a limit, and otherwise PostgreSQL's error 53100.
  */
 import { statfs } from 'node:fs/promises';
 import pg from 'pg';
@@ -13,7 +13,7 @@ import type { World } from '../../lib/world.ts';
 import { UnsuitableDatabase } from './connect.ts';
 import { DatabaseUnavailable, poolSizes, type Queryable, type Work } from '../database.ts';
 
-/** For nodes, lists and reputation; two of them are the owner's, for partitions and retention. */
+/** Connections of the supervisor: 4 for its tasks, 2 in the owner's role for partitions and retention. */
 const SUPERVISOR = 4 + 2;
 
 export type ConnectionNeeds = {
@@ -36,7 +36,7 @@ export function connectionNeeds(work: Work): ConnectionNeeds {
   };
 }
 
-type Room = {
+type ServerConnections = {
   max: number;
   reserved: number;
   roleLimit: number;
@@ -44,8 +44,8 @@ type Room = {
   taken: number;
 };
 
-/** `taken`: connections of others to any database of the server. A limit of -1: none. */
-const ROOM = `
+/** `taken`: connections of others to any database of the server. A limit of -1 means none. */
+const SERVER_CONNECTIONS = `
 select current_setting('max_connections')::int as max,
        current_setting('superuser_reserved_connections')::int
          + coalesce(current_setting('reserved_connections', true), '0')::int as reserved,
@@ -55,23 +55,26 @@ select current_setting('max_connections')::int as max,
          where datname is not null) as taken`;
 
 /**
- * Whether the server has enough connections for a node.
- * @returns null; a sentence for the log if there are too few under load
+ * Checks that the server has enough connections for a node.
+ * @returns null, or a sentence for the log when there are too few under load
  * @throws UnsuitableDatabase when there are too few even without load
  */
-export async function roomProblem(db: Queryable, needs: ConnectionNeeds): Promise<string | null> {
-  const [room] = await db.query<Room>(ROOM);
-  if (!room) return null;
-  const limits = [room.roleLimit, room.databaseLimit].filter((limit) => limit >= 0);
-  const available = Math.min(room.max - room.reserved, ...limits);
-  const free = Math.max(0, Math.min(available, room.max - room.reserved - room.taken));
+export async function connectionsProblem(
+  db: Queryable,
+  needs: ConnectionNeeds,
+): Promise<string | null> {
+  const [server] = await db.query<ServerConnections>(SERVER_CONNECTIONS);
+  if (!server) return null;
+  const limits = [server.roleLimit, server.databaseLimit].filter((limit) => limit >= 0);
+  const available = Math.min(server.max - server.reserved, ...limits);
+  const free = Math.max(0, Math.min(available, server.max - server.reserved - server.taken));
   if (needs.most <= free) return null;
   const { workers, perWorker, most, least } = needs;
-  const role = room.roleLimit < 0 ? '' : `, ${room.roleLimit} for this role`;
-  const base = room.databaseLimit < 0 ? '' : `, ${room.databaseLimit} for this database`;
+  const role = server.roleLimit < 0 ? '' : `, ${server.roleLimit} for this role`;
+  const base = server.databaseLimit < 0 ? '' : `, ${server.databaseLimit} for this database`;
   const sentence =
-    `The database has ${free} free connections (max_connections ${room.max}, ${room.reserved} reserved, ` +
-    `${room.taken} in use${role}${base}), and this node needs up to ${most} ` +
+    `The database has ${free} free connections (max_connections ${server.max}, ${server.reserved} reserved, ` +
+    `${server.taken} in use${role}${base}), and this node needs up to ${most} ` +
     `(${workers} workers with ${perWorker} each, ${SUPERVISOR} for the supervisor), ${least} of them all the time: ` +
     'raise the limit, or start with fewer --workers.';
   if (least > available) throw new UnsuitableDatabase(sentence);
@@ -84,17 +87,19 @@ export async function freeBytes(folder: string): Promise<number> {
   return bavail * bsize;
 }
 
-/** Null: not visible to this role. By socket or loopback the server is on this machine. */
+/** Null when this role may not see it. A server behind a socket or loopback is on this machine. */
 const SERVER = `
 select case when inet_server_addr() is null or inet_server_addr() <<= '127.0.0.0/8'
               or inet_server_addr() = '::1'
             then (select setting from pg_settings where name = 'data_directory') end as folder`;
 
-/** The data directory of a server on this machine; null when it is remote or not visible. */
+/**
+ * Returns the data directory of a server on this machine; null when the server is remote or does not show it.
+ */
 export async function localDataDirectory(owner: Queryable): Promise<string | null> {
   const [row] = await owner.query<{ folder: string | null }>(SERVER);
   const folder = row?.folder ?? null;
-  // A tunnel or a container looks local too, but then the folder does not exist here.
+  // A tunnel or a container looks local too, but its folder does not exist here.
   return folder !== null && (await freeBytes(folder).catch(() => null)) !== null ? folder : null;
 }
 
@@ -106,12 +111,12 @@ export async function databaseBytes(db: Queryable): Promise<number> {
 }
 
 const DISK_FULL = '53100';
-/** How long mail is refused after PostgreSQL reported a full disk. */
+/** Milliseconds for which mail is refused after PostgreSQL reported a full disk. */
 const REFUSES_FOR_MS = 10_000;
 
 /**
- * Whether PostgreSQL reported a full disk to this worker: new mail is refused for 10 s, outcomes are still
- * written. A statement that fails with this error has stored nothing.
+ * Remembers that PostgreSQL reported a full disk to this worker. For 10 s new mail is refused, and outcomes
+ * are still written. A statement that fails with this error has stored nothing.
  */
 export class DiskFullMemory {
   readonly #world: Pick<World, 'monotonicMs'>;
@@ -121,7 +126,7 @@ export class DiskFullMemory {
     this.#world = world;
   }
 
-  /** The reason why mail is refused; null when it is not. */
+  /** Returns the reason why mail is refused; null when it is not. */
   refusal(): string | null {
     return this.#world.monotonicMs() < this.#untilMs ? 'the disk of the database is full' : null;
   }

@@ -1,4 +1,4 @@
-/** Which server is used, and what a connection is set to, whatever the address says. */
+/** Selects the server that accepts writes, and makes the session's settings whatever the address says. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import pg from 'pg';
@@ -70,7 +70,7 @@ for (const lends of ['newest', 'oldest'] as const) {
     const address = { ...loginOf(empty.address), host: '127.0.0.1', port: pooler.port };
     await assert.rejects(migrate(address, MIGRATING), (error: Error) => {
       assert.ok(error instanceof UnsuitableDatabase, String(error));
-      assert.match(error.message, /^DATABASE_URL leads to a pooler .* set pool_mode=session/);
+      assert.match(error.message, /^DATABASE_URL points to a pooler .* set pool_mode=session/);
       return true;
     });
   });
@@ -82,14 +82,14 @@ test('a connection whose settings reach another one is refused', async () => {
     lends: 'oldest',
   });
   const address = { ...loginOf(database.address), host: '127.0.0.1', port: pooler.port };
-  // Three connections of the server take turns from here on.
+  // From here on, three connections of the server take turns.
   const clients = await Promise.all([1, 2, 3].map(() => connected(address)));
   await Promise.all(clients.map((client) => client.query('begin')));
   await Promise.all(clients.map((client) => client.query('commit')));
   const db = new Database(address, { role: APP_ROLE, name: 'test' });
   await assert.rejects(db.query('select 1'), (error: Error) => {
     assert.ok(error instanceof DatabaseUnavailable && error.isUndone, String(error));
-    assert.match(error.message, /^DATABASE_URL leads to a pooler/);
+    assert.match(error.message, /^DATABASE_URL points to a pooler/);
     return true;
   });
   await db.close();
@@ -102,7 +102,7 @@ async function connected(address: DatabaseAddress): Promise<pg.Client> {
   return client;
 }
 
-/** What an address says besides its host. */
+/** Returns what an address has besides its host. */
 function loginOf(address: DatabaseAddress): DatabaseAddress {
   const { user, password, database: name } = new pg.Client(address);
   return { user, password, database: name, ssl: false };
@@ -145,7 +145,7 @@ test('of several servers the writable one is used, also after a fail-over', asyn
   );
 });
 
-/** Which server it is; fails where nothing can be written. */
+/** Returns the server's folder; fails where nothing can be written. */
 const WRITE = `insert into marks values (1) returning current_setting('data_directory') as folder`;
 const FOLDER = `select current_setting('data_directory') as folder`;
 
@@ -160,7 +160,7 @@ async function ask(address: pg.ClientConfig, sql = FOLDER): Promise<unknown> {
   return rows;
 }
 
-/** A server that is not writable ends its connections, as one that becomes a standby does. */
+/** Makes a server read-only, which ends its connections as in a standby. */
 async function setWritable(address: pg.ClientConfig, isWritable: boolean): Promise<void> {
   const client = await connected(address);
   await client.query('set default_transaction_read_only = off');

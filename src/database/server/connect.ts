@@ -1,21 +1,20 @@
 /**
- * Opens connections: selects the server that accepts writes, makes the session's settings, and checks
- * them.
+ * Opens connections: selects the server that accepts writes, makes the session's settings and checks them.
  *
- * Settings are made by statements after connecting: poolers refuse or ignore most of them in the startup
- * message, and statements override those of DATABASE_URL, the role or the database. A separate statement
- * reads them back: behind a pooler that assigns another server connection per transaction, it returns
- * the settings of another session.
+ * Statements make the settings after connecting. Poolers refuse or ignore most settings in the startup
+ * message, and statements override those of DATABASE_URL, the role or the database. A second statement reads
+ * them back. A pooler that assigns another server connection per transaction returns the settings of another
+ * session.
  */
 import pg from 'pg';
 import { urlsOf } from './address.ts';
 
 export type DatabaseAddress = pg.ClientConfig;
 
-/** Names of settings and their values, in PostgreSQL's spelling. */
+/** Names of settings with their values, in PostgreSQL's spelling. */
 export type SessionSettings = Readonly<Record<string, string>>;
 
-/** This database cannot be used: a sentence for the operator with the remedy. */
+/** This database cannot be used. The message says what the operator has to do. */
 export class UnsuitableDatabase extends Error {
   override readonly name = 'UnsuitableDatabase';
 }
@@ -30,14 +29,13 @@ type Place = { host: string; port: number };
 const PROBE_TIMEOUT_MS = 3_000;
 
 const READ_ONLY = 'is read-only';
-/** A write on a server that accepts none. */
 export const READ_ONLY_SQLSTATE = '25006';
 
 const IS_WRITABLE = `select current_setting('transaction_read_only') = 'off' as is_writable`;
 
 /**
- * The servers of an address. With several, all are asked at once; the first in order that accepts writes
- * is used until `forget`.
+ * The servers of an address. With several, all are asked at once. The first in order that accepts writes is
+ * used until `forget`.
  */
 export class Servers {
   readonly #config: pg.ClientConfig;
@@ -57,10 +55,7 @@ export class Servers {
     return this.#places.length > 1;
   }
 
-  /**
-   * Selects the server to connect to.
-   * @throws when no server accepts writes
-   */
+  /** Selects the server to connect to. @throws when no server accepts writes */
   async find(): Promise<void> {
     if (!this.areSeveral) return;
     this.#finding ??= this.#ask();
@@ -72,12 +67,12 @@ export class Servers {
     }
   }
 
-  /** Called when the server in use failed or no longer accepts writes. */
+  /** Forgets the selected server, after it failed or refused writes. */
   forget(): void {
     this.#finding = null;
   }
 
-  /** The configuration of a client: the address, completed by `more`. */
+  /** Returns the configuration of a client: the address, completed by `more`. */
   config(more: pg.ClientConfig): pg.ClientConfig {
     return { ...this.#config, ...more };
   }
@@ -88,7 +83,7 @@ export class Servers {
     client.port = this.#present.port;
   }
 
-  /** In parallel, so that unresponsive servers cost one timeout; the first in order is used. */
+  /** Asks all servers in parallel, so that silent ones cost one timeout. Returns the first in order. */
   async #ask(): Promise<Place> {
     const answers = this.#places.map((place) => this.#problemOf(place));
     const problems: string[] = [];
@@ -103,7 +98,7 @@ export class Servers {
     throw isUp ? Object.assign(error, { code: READ_ONLY_SQLSTATE }) : error;
   }
 
-  /** Null when it accepts writes. */
+  /** Returns null when the server accepts writes, else the problem. */
   async #problemOf(place: Place): Promise<string | null> {
     const [connectionTimeoutMillis, query_timeout] = [PROBE_TIMEOUT_MS, PROBE_TIMEOUT_MS];
     const about = { application_name: 'letterhaus probe', connectionTimeoutMillis, query_timeout };
@@ -123,13 +118,13 @@ export class Servers {
   }
 }
 
-/** The address as pg reads it, including environment variables. */
+/** Returns the address as pg reads it, including environment variables. */
 function placeOf(config: pg.ClientConfig): Place {
   const { host, port } = new pg.Client(config);
   return { host, port };
 }
 
-/** A session. Without a role among its settings it keeps the role that logged in. */
+/** Settings and name of a session. Without a role among its settings, it keeps the role that logged in. */
 export type Session = { settings: SessionSettings; name: string; timeoutMs: number };
 
 const SET = `
@@ -147,8 +142,8 @@ type Answer = { pid: number; values: string[] };
 
 /**
  * Makes the settings of a session and reads them back.
- * @returns the number of its server process, which through a pooler is not that of the log-in
- * @throws UnsuitableDatabase when they were not kept
+ * @returns the pid of its server process, which behind a pooler differs from that of the log-in
+ * @throws UnsuitableDatabase when the settings were not kept
  */
 export async function setSession(client: pg.Client, session: Session): Promise<number> {
   const cancel = afterUnstalled(session.timeoutMs, () => {
@@ -178,16 +173,19 @@ function doesNotKeep(names: readonly string[]): string {
 }
 
 const NO_SESSIONS =
-  'DATABASE_URL leads to a pooler that gives each transaction another connection, and Letterhaus ' +
+  'DATABASE_URL points to a pooler that gives each transaction another connection, and Letterhaus ' +
   'needs sessions: set pool_mode=session for this database there, or connect to PostgreSQL itself.';
 
-/** A period is counted in this many parts, each a turn of the event loop that reads sockets. */
+/**
+ * Number of parts into which a period is divided. Each part takes a turn of the event loop, which reads
+ * sockets.
+ */
 const PERIOD_PARTS = 20;
 
 /**
- * Calls `end` after a time that does not count event-loop stalls. In a process with ten thousand requests
- * timers run late, before it reads a response of the database that has already arrived: a plain timeout
- * would treat an available database as unavailable.
+ * Calls `end` after a time that does not count event-loop stalls. In a process with ten thousand requests,
+ * timers run late, before the process reads an answer that has already arrived. A plain timeout would call an
+ * available database unavailable.
  * @returns a function that cancels it
  */
 export function afterUnstalled(ms: number, end: () => void): () => void {
@@ -201,7 +199,7 @@ export function afterUnstalled(ms: number, end: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** A client class for pg's pool, which connects it immediately: fails after `timeoutMs`. */
+/** Returns a client class for pg's pool. Its clients fail when they do not connect within `timeoutMs`. */
 export function pooledClient(timeoutMs: number, lead: (client: pg.Client) => void) {
   return class PooledClient extends pg.Client {
     constructor(config?: string | pg.ClientConfig) {
@@ -218,7 +216,9 @@ export function pooledClient(timeoutMs: number, lead: (client: pg.Client) => voi
 
 const END_WITHIN_MS = 2_000;
 
-/** Ends a connection. pg waits for the server to close it, which a silent one never does. */
+/**
+ * Ends a connection within END_WITHIN_MS. pg waits for the server to close it, which a silent one never does.
+ */
 export async function endWithin(
   client: pg.Client,
   end: () => Promise<void> = () => client.end(),
@@ -228,14 +228,14 @@ export async function endWithin(
   cancel();
 }
 
-/** Returned by pgBouncer for a statement outside of its pooling mode: protocol violation. */
+/** Protocol violation: pgBouncer's answer to a statement outside of its pooling mode. */
 const REFUSED_BY_POOLER = '08P01';
 
 /**
- * Checks that every session has its own server connection. A pooler is detected by the process number at
- * log-in, which is not that of the server. Then two sessions alternate, in both orders: a pooler that
- * reassigns connections after a transaction gives one of them the other's connection, whether it assigns
- * the most or the least recently used one.
+ * Checks that every session has its own server connection. Behind a pooler, the pid at log-in is not that of
+ * the server process. Then two sessions alternate, in both orders. A pooler that reassigns connections after
+ * a transaction gives one session the other's connection, whether it picks the most or the least recently
+ * used one.
  * @throws UnsuitableDatabase when sessions share a connection
  */
 export async function requireSessions(

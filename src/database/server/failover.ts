@@ -1,8 +1,8 @@
 /**
- * Detects a fail-over of the database to another server, and what it lost.
+ * Detects a fail-over of the database to another server, and counts the emails it lost.
  *
- * A promoted standby begins a new timeline. Commits that the old primary acknowledged and an asynchronous
- * standby had not received are lost. They cannot be restored, but are logged and counted.
+ * A promoted standby begins a new timeline. It lacks commits that the old primary acknowledged and an
+ * asynchronous standby had not received. They cannot be restored, so they are logged and counted.
  */
 import { DatabaseUnavailable, type Queryable } from '../database.ts';
 
@@ -11,13 +11,13 @@ const WRITES = {
   text: `select current_setting('transaction_read_only') = 'off' as "acceptsWrites"`,
 };
 
-/** Whether the server answers, and is not a standby or otherwise read-only. @throws when it does not answer */
+/** Whether the server accepts writes, so is no standby and not read-only. @throws when it does not answer */
 export async function acceptsWrites(db: Queryable): Promise<boolean> {
   const [row] = await db.query<{ acceptsWrites: boolean }>(WRITES);
   return row?.acceptsWrites === true;
 }
 
-/** The first eight digits of a WAL file's name are the timeline. */
+/** The timeline is the first eight digits of a WAL file's name. */
 const TIMELINE = {
   name: 'timeline',
   text: `
@@ -26,8 +26,7 @@ select case when pg_is_in_recovery() then null
 };
 
 /**
- * The current timeline of the database.
- * @returns null if it is not available: on a standby, or from a service that hides it
+ * Returns the current timeline of the database; null on a standby, or when a hosted service hides it.
  * @throws DatabaseUnavailable
  */
 export async function databaseTimeline(db: Queryable): Promise<string | null> {
@@ -46,13 +45,13 @@ select i.id from unnest($1::uuid[], $2::uuid[]) as i(project_id, id)
                     where e.project_id = i.project_id and e.environment in ('live', 'test')
                       and e.id = i.id and e.id = any($2::uuid[]))`;
 
-/** Covers the last seconds before a fail-over, which standbys may lack. */
+/** Number of emails remembered. It covers the last seconds before a fail-over, which standbys may lack. */
 const EMAILS_MAX = 50_000;
 const ID_BYTES = 16;
 const ENTRY_BYTES = 2 * ID_BYTES;
 const EMAILS_PER_STATEMENT = 5_000;
 
-/** The newest emails that this worker accepted, to determine those a fail-over lost. 1.6 MB. */
+/** Ids of the newest emails that this worker accepted, to find those that a fail-over lost. Takes 1.6 MB. */
 export class RecentlyAccepted {
   readonly #entries = Buffer.alloc(EMAILS_MAX * ENTRY_BYTES);
   #count = 0;
@@ -63,10 +62,7 @@ export class RecentlyAccepted {
     this.#count += 1;
   }
 
-  /**
-   * @returns the ids of those that the database does not have
-   * @throws DatabaseUnavailable
-   */
+  /** Returns the ids of the emails that the database does not have. @throws DatabaseUnavailable */
   async lost(db: Queryable): Promise<string[]> {
     const count = Math.min(this.#count, EMAILS_MAX);
     const lost: string[] = [];
@@ -84,7 +80,7 @@ export class RecentlyAccepted {
     return lost;
   }
 
-  /** In hex: project, email. */
+  /** Returns an entry in hex: project id, email id. */
   #entry(index: number): string {
     return this.#entries.toString('hex', index * ENTRY_BYTES, (index + 1) * ENTRY_BYTES);
   }

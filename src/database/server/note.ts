@@ -1,8 +1,8 @@
 /**
- * The note in a data directory that it had a database: `database.json`, written when the service has
- * opened it. A start that finds the note and an empty database, or none, refuses to make a new one: a volume
- * that was not mounted, or a DATABASE_URL that is missing or leads elsewhere, must not become an empty
- * installation, which would accept mail and know nothing of keys, suppressions and what waits.
+ * The note `database.json`, which says that a data directory had a database. The service writes it once it
+ * has opened its database. A start that finds the note but an empty database, or none, refuses to create one.
+ * The cause may be a volume that is not mounted, or a DATABASE_URL that is missing or wrong. A new
+ * installation there would accept mail without its keys, suppressions and queued emails.
  */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ export function noteDatabase(dataDir: string, place: string): void {
   renameSync(fresh, join(dataDir, NAME));
 }
 
-/** Why this data directory must not get a new database, as a sentence; null: it may. */
+/** Returns why this data directory must not get a new database, as a sentence; null: it may. */
 export function newDatabaseProblem(dataDir: string): string | null {
   const place = notedPlace(dataDir);
   if (place === null) return null;
@@ -35,13 +35,13 @@ export function newDatabaseProblem(dataDir: string): string | null {
   );
 }
 
-/** Where the database of this data directory is; null: it had none, or its note cannot be read. */
+/** Returns the place of this data directory's database; null when it had none or its note is unreadable. */
 export function knownPlace(dataDir: string): string | null {
   const place = notedPlace(dataDir);
   return place === UNKNOWN ? null : place;
 }
 
-/** Null: it had none. An unreadable note is one. */
+/** Returns null only when there is no note. An unreadable note counts as one. */
 function notedPlace(dataDir: string): string | null {
   try {
     const note = JSON.parse(readFileSync(join(dataDir, NAME), 'utf8')) as { database?: unknown };

@@ -1,4 +1,4 @@
-/** Whom workers log in as. */
+/** The role in which workers log in. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -83,7 +83,7 @@ test('the server stores the password as a SCRAM verifier', async () => {
   const [row] = await owner.query<{ name: string }>('select current_database() as name');
   const role = `verified_${row!.name}`;
   await owner.query(`create role ${role} password '${verifier}'`);
-  // PostgreSQL keeps what it knows for a verifier, and makes one of anything else.
+  // PostgreSQL stores a verifier unchanged, and hashes anything else.
   const kept = await owner.query('select rolpassword as kept from pg_authid where rolname = $1', [
     role,
   ]);
@@ -96,7 +96,7 @@ test('every connection of a running service except that for partitions has such 
   await using service = await startService({ database: 'own', args: ['--workers', '1'] });
   const connections = `select distinct usename::text as role, application_name as name from pg_stat_activity
     where application_name like 'letterhaus %' order by 2`;
-  // Those of the owner end as soon as they have done their work: migrating, or a change of partitions at any time.
+  // Connections of the owner end after their work: migrations, or a change of partitions at any time.
   await eventually(async () => {
     const open = await service.sql(connections);
     const others = open.filter(({ name }) => name !== 'letterhaus partitions');

@@ -1,12 +1,11 @@
 /**
- * The roles of the service. APP_ROLE may only read and write rows. Workers log in as the login role, a
- * member of APP_ROLE that is not a superuser and owns nothing, so that a worker's connection cannot gain
- * the owner's rights: `reset role` leads to the login role.
+ * The roles of the service. APP_ROLE may only read and write rows. Workers log in as the login role, a member
+ * of APP_ROLE that is no superuser and owns nothing. So a worker's connection cannot gain the owner's rights:
+ * `reset role` returns to the login role.
  *
- * Name and password of the login role are derived from the secret key, so that all nodes of an
- * installation use the same and none has to store it. The server gets only a verifier of the password
- * (RFC 5803). If the owner may not create roles, or the server refuses the login, workers log in as the
- * owner and set APP_ROLE.
+ * Name and password of the login role are derived from the secret key. All nodes of an installation compute
+ * the same values, and none stores them. The server gets only a verifier of the password (RFC 5803). If the
+ * owner may not create roles, or the server refuses the login, workers log in as the owner and set APP_ROLE.
  */
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -34,8 +33,8 @@ const CLASH_TRIES = 20;
 const CLASH_PAUSE_MS = 50;
 
 /**
- * Creates APP_ROLE, grants it the rows of all tables, and sets it. Roles belong to the whole server but the
- * lock of migrations to one database, so a migration of another database may do the same concurrently.
+ * Creates APP_ROLE, grants it the rows of all tables, and sets it. Roles belong to the whole server, but the
+ * migration lock to one database. So a migration of another database may do the same concurrently.
  * @returns null if the server does not permit it
  */
 export async function makeAppRole(db: Queryable): Promise<string | null> {
@@ -45,7 +44,7 @@ export async function makeAppRole(db: Queryable): Promise<string | null> {
       await db.query(`set role ${APP_ROLE}`);
       return APP_ROLE;
     } catch (error) {
-      // A lost connection is not a refusal, after which the service would work in the owner's role.
+      // A lost connection is no refusal. Returning null here would let the service work in the owner's role.
       if (error instanceof DatabaseUnavailable) throw error;
       const isClash = CLASH_SQLSTATE.test((error as { code?: string }).code ?? '');
       if (!isClash || attempt === CLASH_TRIES) return null;
@@ -67,7 +66,7 @@ select d.oid::text as database, exists (select from pg_roles r where r.rolname =
   from pg_database d where d.datname = current_database()`;
 
 /**
- * Keeps errors of statements out of the server's log, which would quote values; the service logs them
+ * Keeps errors of statements out of the server's log, where they would quote values. The service logs them
  * without values. Only a superuser may set this for the role.
  */
 const KEEP_ERRORS_OUT_OF_THE_LOG = (user: string) => `
@@ -77,7 +76,7 @@ do $$ begin
   end if;
 end $$`;
 
-/** @param db the owner's connection, under the lock of migrations */
+/** @param db the owner's connection, under the migration lock */
 export async function makeLogin(
   db: Queryable,
   address: DatabaseAddress,
@@ -112,7 +111,10 @@ function derived(secretKey: string, what: string): Buffer {
   return createHmac('sha256', secretKey).update(`database login: ${what}`).digest();
 }
 
-/** A SCRAM verifier (RFC 5803) as PostgreSQL stores it. The password is ASCII and needs no normalisation. */
+/**
+ * Returns a SCRAM verifier (RFC 5803) as PostgreSQL stores it. The password is ASCII, so it needs no
+ * normalisation.
+ */
 export function scramVerifier(password: string, salt: Buffer): string {
   const salted = pbkdf2Sync(password, salt, SCRAM_ITERATIONS, 32, 'sha256');
   const keyOf = (name: string) => createHmac('sha256', salted).update(name).digest();
@@ -125,7 +127,9 @@ const CAN_WORK = `
 select session_user = $1 and not rolsuper and has_table_privilege('queue', 'insert') as can_work
   from pg_roles where rolname = session_user`;
 
-/** Login refused (28), by a pooler without the role (08P01); no such table in its search path (42). */
+/**
+ * Log-in refused (28), also by a pooler without the role (08P01), or no table in the role's search path (42).
+ */
 const REFUSED_SQLSTATE = /^(28|08P01|42)/;
 
 async function tryLogin(

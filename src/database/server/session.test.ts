@@ -1,4 +1,4 @@
-/** Connections that die in silence: packets vanish, and neither side is told. */
+/** Connections that die in silence: packets vanish, and neither side gets an error. */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import {
@@ -13,7 +13,7 @@ import { lockMigrations, migrate } from '../../migration/migrate.ts';
 import type { SilenceLimits } from './session.ts';
 
 const SHORT: SilenceLimits = { everyMs: 50, timeoutMs: 5_000, checksMax: 3 };
-/** Also where no connection can be opened any more. */
+/** For a network on which no connection opens any more. */
 const SHORTEST: SilenceLimits = { ...SHORT, timeoutMs: 1_000 };
 const MIGRATING = {
   nowMs: Date.now(),
@@ -24,7 +24,7 @@ const MIGRATING = {
 const database = await testDatabase();
 after(() => database[Symbol.asyncDispose]());
 
-/** Every statement of a migration, by a text that only it has, in order. */
+/** Every statement of a migration in order, each by a text that only it has. */
 const STATEMENTS = [
   'pg_backend_pid() as pid',
   'server_version_num',
@@ -47,7 +47,7 @@ const STATEMENTS = [
 
 describe('a migration on a connection that dies in silence', { concurrency: 4 }, () => {
   for (const [index, text] of STATEMENTS.entries()) {
-    // Half of them on a network that is gone altogether.
+    // Half of the connections are on a network that loses everything.
     const all = index % 2 === 0;
     test(`is given up at the statement "${text}"`, async () => {
       await using empty = await proxiedDatabase(emptyDatabase);

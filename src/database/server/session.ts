@@ -1,38 +1,37 @@
 /**
  * Connections outside of the pools: for migrations, partitions, indexes and tests.
  *
- * Their statements may run for hours or wait for a lock of another node, so no time limit distinguishes a busy
- * server from a connection that the network has dropped without a reset. A second connection does: it asks
- * whether the server process of the first one is working. If that waits for its client, or no longer exists, while the
- * client waits for an answer, the connection is dead, and its statement fails.
+ * Their statements may run for hours or wait for a lock of another node. So a time limit cannot tell a busy
+ * server from a connection that the network dropped without a reset. A second connection can: it asks whether
+ * the server process of the first one is working. The connection is dead when its client waits for an answer,
+ * while the server process waits for its client or no longer exists. Then its statement fails.
  */
 import { addAbortListener } from 'node:events';
 import pg from 'pg';
 import { type DatabaseAddress, endWithin, Servers, type Session, setSession } from './connect.ts';
 
-/** When a connection without an answer is dead. */
+/** When a connection without an answer counts as dead. */
 export type SilenceLimits = {
-  /** Between two checks, while a statement is not answered. */
+  /** Milliseconds between two checks while a statement has no answer. */
   everyMs: number;
-  /** For opening the second connection, and for its answer. */
+  /** Limit for opening the second connection, and for its answer. */
   timeoutMs: number;
-  /** The connection is dead after so many checks in a row that did not find it at work. */
+  /** Number of checks in a row without a working server process after which the connection is dead. */
   checksMax: number;
 };
 
-/** After 15 to 30 s: a network that fails for some seconds ends no migration. */
+/** Ends a connection after 15 to 30 s, so that a network that fails for some seconds ends no migration. */
 const SILENCE: SilenceLimits = { everyMs: 5_000, timeoutMs: 5_000, checksMax: 3 };
 
-/** What ends a connection beside its caller. */
+/** Ways in which a connection ends, besides by its caller. */
 export type Watching = {
-  /** Shorter in tests. */
   silence?: SilenceLimits | undefined;
   /** Ends the connection and its statement at once. */
   signal?: AbortSignal | undefined;
 };
 
 /**
- * A connection whose statements fail when it is dead; the caller ends it, which takes at most 2 s.
+ * Opens a connection whose statements fail when it is dead. The caller ends it, which takes at most 2 s.
  * @throws with the reason when it cannot be opened
  */
 export async function openSession(
@@ -58,7 +57,7 @@ export async function openSession(
   return client;
 }
 
-/** The result of `work`. @throws the reason of the signal when that is aborted first */
+/** Returns the result of `work`. @throws the reason of the signal when that is aborted first */
 export async function untilAborted<Result>(
   work: Promise<Result>,
   signal: AbortSignal | undefined,
@@ -77,7 +76,7 @@ function endOnAbort(client: pg.Client, signal: AbortSignal | undefined): void {
   client.once('end', () => listening[Symbol.dispose]());
 }
 
-/** Checks the connection while a statement is not answered, and makes `end` end in any case. */
+/** Checks the connection while a statement has no answer, and bounds the time that `end` takes. */
 function watchForSilence(
   client: pg.Client,
   { everyMs, checksMax }: SilenceLimits,
@@ -104,7 +103,7 @@ function watchForSilence(
   const query = client.query.bind(client) as (...parameters: unknown[]) => unknown;
   const watched = (...parameters: unknown[]): unknown => {
     const answer = query(...parameters);
-    // The stream of a COPY waits for whoever reads or writes it.
+    // The stream of a COPY waits for its reader or writer, so it is not watched.
     if (!(answer instanceof Promise)) return answer;
     unanswered += 1;
     return answer.finally(() => {
@@ -116,14 +115,14 @@ function watchForSilence(
   Object.assign(client, { query: watched, end: () => endWithin(client, end) });
 }
 
-/** A process that waits for its client has nothing to do, whether the statement or its answer was lost. */
+/** A server process that waits for its client is idle: the statement or its answer was lost. */
 const IS_WORKING = `
 select exists (select from pg_stat_activity
                 where pid = $1 and wait_event_type is distinct from 'Client') as is_working`;
 
 type Asking = { address: DatabaseAddress; name: string; silence: SilenceLimits };
 
-/** Null when the server process works, or when the server answers something else. */
+/** Returns null when the server process works, or when the server answers with an error. */
 async function problemOf(pid: number, { address, name, silence }: Asking): Promise<string | null> {
   const { timeoutMs } = silence;
   const servers = new Servers(address);
@@ -143,7 +142,7 @@ async function problemOf(pid: number, { address, name, silence }: Asking): Promi
       void endWithin(client);
     }
   } catch (error) {
-    // The server cannot tell, for example because it has no connection left.
+    // The server answers but cannot check, for example because it has no free connection.
     if (error instanceof pg.DatabaseError) return null;
     return `a statement was not answered, and another connection failed: ${(error as Error).message}`;
   }

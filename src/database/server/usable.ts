@@ -1,27 +1,30 @@
 /**
- * Whether a database may be used: not while a restore or a move into it is unfinished, and not after it was
- * moved elsewhere. Each of these states is a table, so it needs no column of ours and is there or not by one commit.
+ * Whether a database may be used. It may not while a restore or a move into it is unfinished, nor after it
+ * was moved elsewhere. Each state is a table, so one commit sets or clears it and it needs no column of ours.
  */
 import type { Queryable } from '../database.ts';
 import { refuseUnfinishedRestore } from './restore-mark.ts';
 import { DatabaseUnusable } from './unusable.ts';
 
-/** In the target of a move: created before anything else, dropped when the old database is fenced. */
+/** Table in the target of a move: created first, dropped when the old database is fenced. */
 export const ARRIVAL = 'letterhaus_arrival';
-/** In the old database, committed together with the triggers that refuse all writes (move/fence-store.ts). */
+/**
+ * Table in the old database. One transaction commits it and the triggers that refuse all writes
+ * (move/fence-store.ts).
+ */
 export const DEPARTURE = 'letterhaus_departure';
 
-/** Where a database was moved to. */
+/** The place to which a database was moved. */
 export type Departure = {
   moveId: string;
   /** For display: `embedded`, or an address without its password. */
   place: string;
-  /** The whole address, sealed by the secret key (move/fence-store.ts). */
+  /** The full address, sealed by the secret key (move/fence-store.ts). */
   sealed: Buffer;
   at: Date;
 };
 
-/** This database was moved: the sentence names the new place. */
+/** This database was moved. The message names the new place. */
 export class DatabaseMoved extends DatabaseUnusable {
   readonly departure: Departure;
 
@@ -35,10 +38,10 @@ export class DatabaseMoved extends DatabaseUnusable {
   }
 }
 
-/** The place of the embedded database, as the note in a data directory names it. */
+/** Name of the embedded database in the note of a data directory. */
 export const EMBEDDED = 'embedded';
 
-/** What an operator changes to use the new database. */
+/** Returns what an operator changes to use the new database. */
 export function settingFor(place: string): string {
   return place === EMBEDDED
     ? 'unset DATABASE_URL on that node'
@@ -54,7 +57,7 @@ export class MoveUnfinished extends DatabaseUnusable {
   }
 }
 
-/** @throws DatabaseMoved, or DatabaseUnusable while something unfinished is in it */
+/** @throws DatabaseMoved, or MigrationRefused while a restore or a move is unfinished */
 export async function refuseUnusable(db: Queryable): Promise<void> {
   await refuseUnfinishedRestore(db);
   if (await isThere(db, ARRIVAL)) throw new MoveUnfinished();
@@ -62,7 +65,7 @@ export async function refuseUnusable(db: Queryable): Promise<void> {
   if (departure !== null) throw new DatabaseMoved(departure);
 }
 
-/** Null: the database was not moved. */
+/** Returns null when the database was not moved. */
 export async function readDeparture(db: Queryable): Promise<Departure | null> {
   if (!(await isThere(db, DEPARTURE))) return null;
   const [row] = await db.query<Departure>(
