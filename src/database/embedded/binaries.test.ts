@@ -7,7 +7,7 @@ import { findEngine } from './binaries.ts';
 
 const NOWHERE = { packagesFrom: [], hostCommands: [], hostFolders: [] };
 
-/** Folders with programs that say a version and do nothing else. */
+/** Makes folders with programs that only print a version. */
 function installed(...versions: string[]): string {
   const home = temporaryFolder();
   for (const version of versions) {

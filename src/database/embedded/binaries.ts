@@ -1,10 +1,10 @@
 /**
- * Finds the programs of the embedded database: the npm package for this platform, else a PostgreSQL that
- * is installed on this machine.
+ * Finds the programs of the embedded database: the npm package for this platform, else a PostgreSQL that is
+ * installed on this machine.
  *
- * The package is copied into the database's folder: its library links are missing (npm's install scripts
- * are off), node_modules may be replaced while the server runs, and the database's user cannot enter a
- * home directory of mode 0700.
+ * The package is copied into the database's folder, for three reasons. Its library links are missing, because
+ * npm's install scripts are off. An update may replace node_modules while the server runs. The database's
+ * user cannot enter a home directory of mode 0700.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
@@ -20,7 +20,10 @@ const MAJOR_MIN = 15;
 export type EngineSource = {
   version: string;
   major: number;
-  /** `package`: a folder with bin/, lib/ and share/ to copy; `host`: used where it is installed. */
+  /**
+   * `package`: a folder with bin/, lib/ and share/ to copy; `host`: programs that run where they are
+   * installed.
+   */
   kind: 'package' | 'host';
   folder: string;
 };
@@ -30,7 +33,7 @@ export type EngineSearch = {
   packagesFrom: readonly (string | URL)[];
   /** Commands that print a folder with `postgres` and `initdb`. */
   hostCommands: readonly (readonly [string, ...string[]])[];
-  /** Patterns of such folders. */
+  /** Glob patterns of such folders. */
   hostFolders: readonly string[];
 };
 
@@ -50,8 +53,8 @@ export const DEFAULT_SEARCH: EngineSearch = {
 };
 
 /**
- * The package if it is installed, else a PostgreSQL of the host: the version that created the cluster, or
- * the newest.
+ * Returns the package if it is installed, else a PostgreSQL of the host: the version that created the
+ * cluster, or the newest.
  * @param clusterMajor version of the existing cluster; null: there is none
  */
 export function findEngine(search: EngineSearch, clusterMajor: number | null): EngineSource {
@@ -59,7 +62,7 @@ export function findEngine(search: EngineSearch, clusterMajor: number | null): E
   if (found) return found;
   throw new EngineProblem(
     'no-binaries',
-    `There is no PostgreSQL for ${PLATFORM} in node_modules nor on this machine: set DATABASE_URL to a PostgreSQL ${MAJOR_MIN} or newer, or install one.`,
+    `There is no PostgreSQL for ${PLATFORM} in node_modules or on this machine. Set DATABASE_URL to a PostgreSQL ${MAJOR_MIN} or newer, or install one.`,
   );
 }
 
@@ -113,8 +116,8 @@ function hostEngine(folder: string): EngineSource | null {
 }
 
 /**
- * The folder of the programs, ready to run. A copy is renamed into place only when it is complete and on
- * disk, so an existing one is complete; copies of other versions are removed.
+ * Returns the folder of the programs, ready to run. A copy is renamed into place once it is complete and on
+ * disk, so an existing copy is complete. Copies of other versions are removed.
  */
 export async function installEngine(source: EngineSource, databaseDir: string): Promise<string> {
   if (source.kind === 'host') return source.folder;
@@ -134,7 +137,10 @@ export async function installEngine(source: EngineSource, databaseDir: string): 
   return join(home, 'bin');
 }
 
-/** Replaces the package's install script: `native/lib/x.so.5 -> x.so.5.18`, always in one folder. */
+/**
+ * Creates the links that the package's install script would make: `native/lib/x.so.5 -> x.so.5.18`, within
+ * one folder.
+ */
 async function linkLibraries(home: string): Promise<void> {
   const list = readFileSync(join(home, 'pg-symlinks.json'), 'utf8');
   for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {

@@ -1,8 +1,8 @@
 /**
  * The cluster: created once by initdb, configured at every start.
  *
- * It is created beside `pg/` and renamed when it is complete, belongs to its user and is on disk, so that
- * an interrupted start leaves nothing to repair.
+ * It is created beside `pg/` and renamed once it is complete, on disk and owned by its user. So an
+ * interrupted start leaves nothing to repair.
  */
 import { execFile } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
@@ -14,22 +14,22 @@ import type { Layout } from './layout.ts';
 import { killServerOf } from './pid-file.ts';
 import { EngineProblem } from './problem.ts';
 
-/** The bootstrap superuser, and the name of the service's database. */
+/** Name of the bootstrap superuser, and of the service's database. */
 export const SUPERUSER = 'letterhaus';
 
-/** Excludes the operator's PG* variables. TZ saves PostgreSQL the search for the system's time zone. */
+/** Leaves out the operator's PG* variables. TZ saves PostgreSQL the search for the system's time zone. */
 export const CHILD_ENV = { LC_ALL: 'C', TZ: 'UTC', PATH: '/usr/bin:/bin' };
 
 const STAGING = 'unfinished-';
 const LOCAL_SETTINGS = 'postgresql.local.conf';
 
-/** The major version that created the cluster; null when there is none. */
+/** Returns the major version that created the cluster; null when there is none. */
 export function clusterMajor(pgDir: string): number | null {
   const file = join(pgDir, 'PG_VERSION');
   return existsSync(file) ? parseInt(readFileSync(file, 'utf8')) : null;
 }
 
-/** A major version cannot read the disk format of another one. */
+/** @throws EngineProblem when another major version created the cluster: it has another disk format */
 export function requireMajor(pgDir: string, engineMajor: number): void {
   const major = clusterMajor(pgDir);
   if (major === null || major === engineMajor) return;
@@ -44,15 +44,15 @@ export async function ensureCluster(layout: Layout, binDir: string): Promise<voi
   if (clusterMajor(layout.pgDir) !== null) return;
   const fresh = makeStaging(layout);
   await initialise({ layout, binDir, fresh });
-  // Our files are outside, where the database's user cannot write.
+  // The configuration files are outside, where the database's user cannot write.
   for (const name of readdirSync(fresh)) if (name.endsWith('.conf')) dropUnlessAuto(fresh, name);
   if (layout.owner) giveTree(fresh, layout.owner);
   await publishCluster(layout, fresh);
 }
 
 /**
- * A folder beside `pg/` in which a cluster is made; what an interrupted start left there goes. For root only the
- * private group may enter it.
+ * Makes a folder beside `pg/` in which a cluster is created. Started as root, only the private group may
+ * enter it.
  */
 export function makeStaging({ databaseDir, owner }: Layout): string {
   const staging = mkdtempSync(join(databaseDir, STAGING));
@@ -63,7 +63,7 @@ export function makeStaging({ databaseDir, owner }: Layout): string {
   return join(staging, 'pg');
 }
 
-/** Makes a complete cluster the one of the data directory, once it is on disk. */
+/** Moves a complete cluster into its place in the data directory, once it is on disk. */
 export async function publishCluster({ pgDir, databaseDir }: Layout, fresh: string): Promise<void> {
   await syncTree(fresh);
   renameSync(fresh, pgDir);
@@ -77,12 +77,12 @@ function dropUnlessAuto(folder: string, name: string): void {
 
 type Making = { layout: Layout; binDir: string; fresh: string };
 
-/** Runs initdb. For root: as a named user, but with the private group, so that it can enter the folder. */
+/** Runs initdb. As root, it runs as a named user with the private group, so that it can enter the folder. */
 async function initialise({ layout, binDir, fresh }: Making): Promise<void> {
   const maker = layout.owner && { uid: namedUser(), gid: layout.owner.gid };
   mkdirSync(fresh, { mode: 0o700 });
   if (maker) makePrivate(fresh, maker);
-  // --no-sync, since the owner changes afterwards and syncTree follows.
+  // --no-sync, because the owner changes afterwards and `syncTree` follows.
   const args = ['-D', fresh, '-U', SUPERUSER, '--auth=trust', '--encoding=UTF8', '--no-locale'];
   const flags = ['--data-checksums', '--no-sync', '--no-instructions'];
   try {
@@ -101,7 +101,7 @@ async function initialise({ layout, binDir, fresh }: Making): Promise<void> {
   }
 }
 
-/** Ends what a killed start or restore has left running in its folder, and removes the folder. */
+/** Ends a server that a killed start or restore left in a staging folder, and removes the folder. */
 export function removeUnfinished(databaseDir: string): void {
   for (const name of readdirSync(databaseDir)) {
     if (!name.startsWith(STAGING)) continue;
@@ -112,9 +112,9 @@ export function removeUnfinished(databaseDir: string): void {
 }
 
 /**
- * For a small machine that also runs the service, and for bursts of short commits. No lz4, since a
- * cluster must open with any build of its major version, and that of the npm package has no lz4. The
- * settings for durability are on the command line (postmaster.ts).
+ * Settings for a small machine that also runs the service, and for bursts of short commits. No lz4: a cluster
+ * must open with any build of its major version, and the npm package's build has no lz4. Settings for
+ * durability are on the command line (postmaster.ts).
  */
 const SETTINGS = `\
 # Written by Letterhaus at every start. Your own settings go into ${LOCAL_SETTINGS} beside this.
@@ -148,12 +148,12 @@ log_checkpoints = off
 include = '${LOCAL_SETTINGS}'
 `;
 
-/** No replicas. */
+/** WAL for crash recovery only, without replicas. */
 const MINIMAL_WAL = 'wal_level = minimal\nmax_wal_senders = 0';
 
 /**
- * WAL for an archive (backup/point-in-time), with a connection for base backups and a slot that keeps WAL until it
- * is archived. It is given up rather than filling a tenth of the disk.
+ * WAL for an archive (backup/point-in-time): a connection for base backups, and a slot that keeps WAL until
+ * it is archived. The slot is invalidated before it fills a tenth of the disk.
  */
 function archivedWal({ diskBytes }: Sizing): string {
   return [
@@ -164,7 +164,7 @@ function archivedWal({ diskBytes }: Sizing): string {
   ].join('\n');
 }
 
-/** Whether a replication slot is there, with which PostgreSQL does not start on minimal WAL. */
+/** Whether there is a replication slot. PostgreSQL does not start on minimal WAL with one. */
 export function hasSlots(pgDir: string): boolean {
   const folder = join(pgDir, 'pg_replslot');
   return existsSync(folder) && readdirSync(folder).length > 0;
@@ -172,21 +172,22 @@ export function hasSlots(pgDir: string): boolean {
 
 export type Sizing = {
   connections: number;
-  /** Of the machine, or of the container if it has less. */
+  /** Memory of the machine, or of the container if that has less. */
   memoryBytes: number;
-  /** The whole disk of the data directory, so that the settings are the same at each start. */
+  /** Size of the whole disk, not its free space, so that the settings are the same at each start. */
   diskBytes: number;
 };
 
 const MB = 1024 ** 2;
-/** For commands, backups, psql, and the three that PostgreSQL reserves for superusers. */
+/** Connections for commands, backups, psql, and the three that PostgreSQL reserves for superusers. */
 const CONNECTIONS_BESIDE = 33;
 const CONNECTIONS_MIN = 100;
 
 /**
- * The settings that depend on the sizing, as lines of postgresql.conf. WAL is kept up to a 25th of the disk: the more
- * fits, the fewer checkpoints, after each of which every page is written to the WAL as a whole. A crash
- * recovery replays up to that much, for which a start waits ten minutes (postmaster.ts): 8 GB at 14 MB/s.
+ * Returns the settings that depend on the sizing, as lines of postgresql.conf. WAL is kept up to a 25th of
+ * the disk. More WAL means fewer checkpoints, after each of which whole pages are written to the WAL. A crash
+ * recovery replays up to that much: 8 GB take ten minutes at 14 MB/s, which is how long a start waits
+ * (postmaster.ts).
  */
 export function sizedSettings({ connections, memoryBytes, diskBytes }: Sizing): string {
   const memoryMb = Math.floor(memoryBytes / MB);
@@ -202,25 +203,25 @@ function between(least: number, value: number, most: number): number {
   return Math.floor(Math.min(most, Math.max(least, value)));
 }
 
-/** A cgroup without a limit reports 0, or a number above all memory. */
+/** Returns the memory limit. A cgroup without a limit reports 0, or more than all memory. */
 export function memoryOf(totalBytes: number, constrainedBytes: number): number {
   return constrainedBytes > 0 ? Math.min(totalBytes, constrainedBytes) : totalBytes;
 }
 
-/** Only by the unix socket, in a folder of mode 0700. */
+/** Allows connections through the unix socket only, whose folder has mode 0700. */
 const ACCESS = '# Written by Letterhaus at every start.\nlocal all all trust\n';
-/** Base backups; `all` does not include it. */
+/** Allows base backups, which `all` does not include. */
 const REPLICATION_ACCESS = 'local replication all trust\n';
 
 export type ClusterConfig = {
   configFile: string;
   hbaFile: string;
   identFile: string;
-  /** Their content, which is part of the stamp of a running server. */
+  /** Content of the files, which is part of the stamp of a running server. */
   text: string;
 };
 
-/** Writes the configuration; the operator's own file is only created if it is missing. */
+/** Writes the configuration. The operator's own file is only created when it is missing. */
 export function writeConfig(
   databaseDir: string,
   sizing: Sizing,

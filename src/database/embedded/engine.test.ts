@@ -10,7 +10,7 @@ import { connectRunning } from './engine.ts';
 import { withClient } from './postmaster.ts';
 import { freeBytes } from '../server/capacity.ts';
 
-// One database for the file, below a path as operators have them. Each test opens it anew.
+// One database for the file, in a path with characters that operators use. Each test opens it anew.
 const dataDir = join(temporaryFolder(), "it's a, data dir");
 
 test('an empty folder becomes a durable database that only its owner can reach', async () => {
@@ -99,7 +99,6 @@ test('a database of another major version is refused unchanged, with a remedy', 
   assert.equal(await ask(engine, 'select 1'), 1);
 });
 
-/** One for the tests of commands. */
 const commandDir = temporaryFolder();
 const pidFile = join(commandDir, 'pg', 'postmaster.pid');
 

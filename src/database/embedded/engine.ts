@@ -2,11 +2,12 @@
  * The embedded PostgreSQL: from a data directory to a running database.
  *
  * Guarantees: one service per data directory; every commit is on disk (fsync, full_page_writes); only the
- * user who started it can connect; a server that exits is restarted; one that a killed service left
- * running is adopted. A CLI command uses the server of the service that runs on the data directory;
- * without one it runs the engine for its own duration.
- * The order of the steps: layout.ts (folders), lock.ts (one holder), binaries.ts (the programs),
- * cluster.ts (initdb, settings), running-server.ts (adopts or starts), postmaster.ts (the process).
+ * user who started it can connect; a server that exits is restarted; a server that a killed service left
+ * running is adopted. A CLI command uses the server of the service that runs on the data directory. Without
+ * one, it runs the engine for its own duration.
+ *
+ * Steps in order: layout.ts (folders), lock.ts (one holder), binaries.ts (the programs), cluster.ts (initdb,
+ * settings), running-server.ts (adopts or starts), postmaster.ts (the process).
  */
 import { statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
@@ -36,22 +37,24 @@ const STALE_PID_WAIT_MS = 10_000;
 
 export type EngineOptions = {
   dataDir: string;
-  /** Logs one sentence for the operator; `warn`: the database is away until the next one. */
+  /**
+   * Logs one sentence for the operator. After a `warn` the database is unavailable until the next sentence.
+   */
   log: (line: string, level?: 'warn') => void;
   world: Clock;
-  /** The maximum connections of the service; a command needs few. */
+  /** Maximum number of connections of the service. A command needs few. */
   load?: { most: number };
   search?: EngineSearch;
-  /** The parent of root's database when the data directory is below a folder closed to others. */
+  /** Parent of root's database when the data directory is below a folder that is closed to others. */
   closedParentHome?: string;
   stalePidWaitMs?: number;
   signal?: AbortSignal;
-  /** A database is made even where there was one before: for a restore. */
+  /** For a restore: allows a new database even where there was one before. */
   mayReplaceLost?: boolean;
   archivesWal?: boolean;
 };
 
-/** How to connect. User and database are by default `letterhaus`, the superuser. */
+/** Addresses of the database. User and database default to `letterhaus`, the superuser. */
 export type Connection = {
   socketDir: string;
   port: number;
@@ -61,28 +64,28 @@ export type Connection = {
 
 export type Engine = Connection &
   AsyncDisposable & {
-    /** Of the server: `18.4`. */
+    /** Version of the server, for example `18.4`. */
     version: string;
-    /** Adopted after a killed service left it running. */
+    /** Whether a killed service left the server running and this process adopted it. */
     adopted: boolean;
     dataDir: string;
-    /** The folder of the database; differs from dataDir for root below a closed folder. */
+    /** Folder of the database. It differs from dataDir for root below a closed folder. */
     databaseDir: string;
     logFile: string;
-    /** The user that runs the database; null: the user of this process. */
+    /** User that runs the database; null: the user of this process. */
     owner: Owner | null;
-    /** The postmaster's process id, which changes at a restart. */
+    /** Process id of the postmaster, which changes at a restart. */
     readonly pid: number;
     /** Publishes the addresses of the service for other processes on this data directory. */
     publish(info: Partial<ServiceAddresses>): void;
-    /** Called when the server exited too often and is not restarted: the service has to end. */
+    /** Calls the listener when the server exited too often and is not restarted. The service has to end. */
     onExit(listener: (reason: string) => void): void;
-    /** Stops the server and releases the data directory; by default `fast`. */
+    /** Stops the server and releases the data directory; default mode: `fast`. */
     stop(mode?: StopMode): Promise<void>;
   };
 
 /**
- * Opens the database of a data directory, which is created if missing.
+ * Opens the database of a data directory, and creates both if missing.
  * @throws EngineProblem with a sentence for the operator; `running` has the address of the service
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
@@ -90,7 +93,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   return openUnderLock(await takeLock(dataDir, options.world), options);
 }
 
-/** As openEngine, for a caller that holds the lock, which is released on failure and on stop. */
+/** Opens the database for a caller that has the lock. Releases the lock on failure and on stop. */
 export async function openUnderLock(lock: DataDirLock, options: EngineOptions): Promise<Engine> {
   const stop = new AbortController();
   const abort = (): void => stop.abort();
@@ -115,7 +118,7 @@ export async function openUnderLock(lock: DataDirLock, options: EngineOptions): 
   }
 }
 
-/** Everything up to the start of the server: folders, programs, cluster, settings. */
+/** Prepares the start of the server: folders, programs, cluster, settings. */
 async function prepare(
   dataDir: string,
   options: EngineOptions,
@@ -204,18 +207,18 @@ function connectionThrough(socketDir: string): Connection {
   };
 }
 
-/** How long a command waits for a service to start or for another command to end. */
+/** Time for which a command waits for a service to start or for another command to end. */
 const COMMAND_WAIT_MS = 60_000;
 
 export type RunningConnection = Connection &
   AsyncDisposable & {
-    /** true: the service's engine. false: started for this command. */
+    /** true: the engine of the service. false: an engine started for this command. */
     shared: boolean;
   };
 
 /**
- * Connects to the database of a data directory without affecting a service that runs on it. Disposing
- * stops an engine that was started for the command.
+ * Connects to the database of a data directory without affecting a service that runs on it. Disposing stops
+ * an engine that was started for the command.
  */
 export async function connectRunning(options: EngineOptions): Promise<RunningConnection> {
   const dataDir = prepareDataDir(options.dataDir);
@@ -225,7 +228,7 @@ export async function connectRunning(options: EngineOptions): Promise<RunningCon
       const lock = tryLock(dataDir, 'command');
       if (lock) return { ...(await openUnderLock(lock, options)), shared: false };
       const holder = readRunning(dataDir);
-      // The engine of another command ends with it, so wait for the lock instead.
+      // The engine of another command ends with it, so wait for the lock.
       if (holder?.kind !== 'service' || holder.engine === null) return null;
       return {
         ...connectionThrough(holder.engine.socketDir),

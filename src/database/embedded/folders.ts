@@ -1,11 +1,11 @@
 /**
- * Folders (created private, changed in owner, copied, synced; links in them are not followed), and the
- * user that owns the database's folders.
+ * Folders (created private, given to another owner, copied, synced, without following links), and the user
+ * that owns the database's folders.
  *
  * An ordinary user runs the database as itself. PostgreSQL refuses to run as root, so root runs it as a
- * private numeric user without an account: it needs no `useradd` and shares nothing with other services,
- * unlike `nobody`. Only `initdb` needs a named user and borrows one; cluster.ts keeps other processes of
- * that user out.
+ * private numeric user without an account. Such a user needs no `useradd` and, unlike `nobody`, shares
+ * nothing with other services. Only `initdb` needs a named user, and borrows one. cluster.ts keeps other
+ * processes of that user out.
  */
 import { createHash } from 'node:crypto';
 import { chmodSync, constants, lchownSync, mkdirSync, readdirSync, type Dirent } from 'node:fs';
@@ -16,10 +16,13 @@ import { EngineProblem } from './problem.ts';
 
 export type Owner = { uid: number; gid: number };
 
-/** Enough for the disk to merge flushes; well below the smallest limit of open files (256). */
+/**
+ * Parallel file operations: enough for the disk to merge flushes, well below the smallest limit of open files
+ * (256).
+ */
 const AT_ONCE = 16;
 
-/** Creates a 0700 folder that belongs to the given user (null: to this process's). */
+/** Creates a 0700 folder that belongs to the given user; null: to the user of this process. */
 export function makePrivate(folder: string, owner: Owner | null): void {
   mkdirSync(folder, { recursive: true });
   chmodSync(folder, 0o700);
@@ -91,18 +94,18 @@ async function inParallel<Item>(
 }
 
 /**
- * Ids that neither distributions nor systemd assign (systemd.io/UIDS-GIDS: 60706-61183 unused), and below
- * 65536, since unprivileged containers map no others.
+ * Ids that neither distributions nor systemd assign (systemd.io/UIDS-GIDS: 60706-61183 unused). They are
+ * below 65536, because unprivileged containers map no others.
  */
 const FIRST_PRIVATE_ID = 60_706;
 const PRIVATE_ID_COUNT = 478;
 
-/** On macOS `nobody` has the id -2, which spawn() refuses. */
+/** Greatest usable id: on macOS `nobody` has the id -2, which spawn() refuses. */
 const GREATEST_PLAIN_ID = 0x7fff_ffff;
 
 type Account = { name: string; uid: number };
 
-/** The id for the database of a folder: the same at every start, and not in use. */
+/** Returns the user id for the database of a folder: the same at every start, and not in use. */
 export function privateOwner(databaseDir: string, taken: ReadonlySet<number> = takenIds()): Owner {
   const seed = createHash('sha256').update(databaseDir).digest().readUInt32BE(0);
   for (let step = 0; step < PRIVATE_ID_COUNT; step++) {
@@ -115,7 +118,7 @@ export function privateOwner(databaseDir: string, taken: ReadonlySet<number> = t
   );
 }
 
-/** Any unprivileged user with a name, for initdb. */
+/** Returns the id of any unprivileged user with a name, for initdb. */
 export function namedUser(): number {
   const plain = accounts().filter(({ uid }) => uid > 0 && uid <= GREATEST_PLAIN_ID);
   const chosen =
@@ -142,7 +145,7 @@ function takenIds(): Set<number> {
   return new Set([...idsIn('/etc/passwd'), ...idsIn('/etc/group')].map(({ uid }) => uid));
 }
 
-/** In both files the first field is the name and the third the number. */
+/** Reads /etc/passwd or /etc/group: in both, the first field is the name and the third the id. */
 function idsIn(file: string): Account[] {
   return readFileSync(file, 'utf8')
     .split('\n')

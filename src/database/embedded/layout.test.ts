@@ -31,7 +31,7 @@ test('below a private folder the database of root is elsewhere, that of other us
 
 test('an ordinary user runs the database as itself, with the programs of the machine', async () => {
   const home = temporaryFolder();
-  // A PostgreSQL that is installed on the machine: the folder of its programs is all we know.
+  // A PostgreSQL that is installed on the machine, known only by the folder of its programs.
   const programs = await installEngine(findEngine(DEFAULT_SEARCH, null), home);
   const search = { packagesFrom: [], hostCommands: [], hostFolders: [programs] };
   const dataDir = join(home, 'data');
@@ -90,7 +90,7 @@ test('an unusable data directory is refused with a remedy', () => {
   const unusable = { kind: 'unusable-path', message: /cannot be used \(.*set LETTERHAUS_DATA_DIR/ };
   assert.throws(() => prepareDataDir(join(folder, 'dangling')), unusable);
   assert.throws(() => prepareDataDir(join(folder, 'x'.repeat(300))), unusable);
-  // Linux: mkdir answers here as if the parent were missing, at every try.
+  // On Linux, mkdir always answers here as if the parent were missing.
   if (existsSync('/proc/self')) assert.throws(() => prepareDataDir('/proc/data/x'), unusable);
 });
 

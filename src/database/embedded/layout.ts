@@ -11,12 +11,12 @@
  *       postgresql.conf ...   ours: outside of pg/, where its user could create links
  *       postgres.log
  *
- * The server listens on the socket only. The address of a unix socket has at most 108 bytes (104 on
- * macOS) including its end, so a data directory with a longer path gets a short socket folder below /run
- * (root) or the temporary folder. Other users can write there too, so a folder of that name that does not
- * belong to Letterhaus alone is refused.
+ * The server listens on the socket only. The address of a unix socket has at most 108 bytes (104 on macOS)
+ * including its terminator. So a data directory with a longer path gets a short socket folder below /run
+ * (root) or the temporary folder. Other users can write there too, so a folder of that name is refused unless
+ * it belongs to Letterhaus alone.
  *
- * As root below a folder closed to others, pg/ and all below it in this list are in
+ * As root below a folder that is closed to others, pg/ and all entries after it are in
  * /var/lib/letterhaus/db-<hash of the path> instead.
  */
 import { createHash } from 'node:crypto';
@@ -41,7 +41,7 @@ export type Layout = {
   dataDir: string;
   /** Equal to dataDir, except for root below a closed folder. */
   databaseDir: string;
-  /** The user that runs the database; null: the user of this process. */
+  /** User that runs the database; null: the user of this process. */
   owner: Owner | null;
   pgDir: string;
   socketDir: string;
@@ -49,8 +49,8 @@ export type Layout = {
 };
 
 /**
- * Creates the data directory if it is missing and returns its real path. The mode of an existing folder
- * with other content is not changed.
+ * Creates the data directory if it is missing and returns its real path. An existing folder with other
+ * content keeps its mode.
  */
 export function prepareDataDir(folder: string): string {
   try {
@@ -68,14 +68,17 @@ export function prepareDataDir(folder: string): string {
   }
 }
 
-/** Without `recursive`, with which Node repeats mkdir endlessly where it always fails with ENOENT (/proc). */
+/**
+ * Creates a folder and its parents. Node's `recursive` would repeat mkdir for ever where it always fails with
+ * ENOENT (/proc).
+ */
 function makeFolder(folder: string): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return;
   if (!existsSync(dirname(folder))) makeFolder(dirname(folder));
   mkdirSync(folder);
 }
 
-/** Chooses the database's folder and creates the folders around it. Only under the lock. */
+/** Chooses the database's folder and creates the folders around it. The caller has the lock. */
 export function prepareLayout(
   dataDir: string,
   closedParentHome: string,
@@ -130,7 +133,7 @@ function unusable(folder: string, { code, message }: NodeJS.ErrnoException): Eng
   );
 }
 
-/** As root: in the data directory if the database's user can enter it, else in /var/lib. */
+/** As root: returns the data directory if the database's user can enter it, else a folder in /var/lib. */
 function openDatabaseDir(dataDir: string, closedParentHome: string): string {
   const elsewhere = databaseElsewhere(dataDir, closedParentHome);
   const settled = [dataDir, elsewhere].find((folder) => existsSync(join(folder, 'pg')));
@@ -154,7 +157,7 @@ function databaseElsewhere(dataDir: string, closedParentHome: string): string {
   return join(closedParentHome, `db-${hash}`);
 }
 
-/** Deletes a data directory that no process uses, and its database wherever it is. */
+/** Deletes a data directory that no process uses, and its database wherever that is. */
 export function removeDataDir(folder: string, closedParentHome = CLOSED_PARENT_HOME): void {
   const dataDir = realpathSync(folder);
   for (const made of [databaseElsewhere(dataDir, closedParentHome), dataDir]) {
@@ -162,19 +165,19 @@ export function removeDataDir(folder: string, closedParentHome = CLOSED_PARENT_H
   }
 }
 
-/** The first folder of the path that a user without rights cannot enter; null: none. */
+/** Returns the first folder of the path that a user without rights cannot enter; null: none. */
 function closedFolder(folder: string): string | null {
   const parent = dirname(folder);
   const above = parent === folder ? null : closedFolder(parent);
   return above ?? ((statSync(folder).mode & 0o001) === 0 ? folder : null);
 }
 
-/** initdb passes its own path to a shell in double quotes. */
+/** Refuses paths that initdb would break: it passes its own path to a shell in double quotes. */
 function requirePlainPath(databaseDir: string): void {
   if (!/["$`\\\n]/.test(databaseDir)) return;
   throw new EngineProblem(
     'unusable-path',
-    `The path ${databaseDir} contains one of the characters " $ \` \\, which PostgreSQL's initdb cannot take: set LETTERHAUS_DATA_DIR to another folder.`,
+    `The path ${databaseDir} contains one of the characters " $ \` \\, which PostgreSQL's initdb cannot take. Set LETTERHAUS_DATA_DIR to another folder.`,
   );
 }
 
@@ -192,7 +195,7 @@ function ownerOf(pgDir: string, databaseDir: string): Owner {
 export const PORT = 5432;
 const ADDRESS_BYTES_MAX = process.platform === 'darwin' ? 103 : 107;
 
-/** `folder`: in the directory that the socket belongs to; `short`: how a short folder elsewhere begins. */
+/** `folder`: name inside the directory; `short`: prefix of a short folder elsewhere. */
 type SocketPlace = { folder: string; short: string; file: string };
 const OF_DATABASE: SocketPlace = {
   folder: 'socket',
@@ -231,7 +234,7 @@ export function chooseSocketDir(
   );
 }
 
-/** Removes a short folder; a socket folder in the directory that it belongs to stays. */
+/** Removes a short folder. A socket folder inside the directory stays. */
 export function dropSocketDir(socketDir: string, directory: string): void {
   if (dirname(socketDir) !== directory) rmSync(socketDir, { recursive: true, force: true });
 }

@@ -8,7 +8,7 @@ import { readRunning, takeLock, tryLock } from './lock.ts';
 
 const { world } = optionsFor('');
 
-/** Prints whether it got the lock, and holds it until its stdin closes. */
+/** Prints whether it got the lock, and keeps it until its stdin closes. */
 const CONTENDER = `
   import { tryLock } from ${JSON.stringify(new URL('lock.ts', import.meta.url).href)};
   console.log(tryLock(process.argv[1], 'service') ? 'won' : 'lost');

@@ -1,11 +1,12 @@
 /**
- * The lock of a data directory, which one process holds.
+ * The lock of a data directory, which one process has.
  *
  * It is SQLite's RESERVED lock on an empty file: an fcntl lock, which the kernel grants to one process and
- * releases when the process ends, also by `kill -9`. It needs no native module, works on Linux and macOS
- * and between containers that share a volume, and children do not inherit it. docs/decisions/0002 has the
- * reasons against a pid file, a socket or O_EXLOCK. No other code may open the file: closing any
- * descriptor of it would release the lock (POSIX).
+ * releases when the process ends, even by `kill -9`. It needs no native module, works on Linux and macOS and
+ * between containers that share a volume, and children do not inherit it. docs/decisions/0002 has the reasons
+ * against a pid file, a socket or O_EXLOCK. No other code may open the file: closing any descriptor of it
+ * would release the lock (POSIX).
+ *
  * `running.json` describes the holder, so that other processes can show it and use its engine.
  */
 import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,15 +20,15 @@ const COMMAND_WAIT_MS = 30_000;
 
 export type DataDirLock = {
   readonly dataDir: string;
-  /** Publishes facts about the holder; omitted ones do not change. */
+  /** Publishes facts about the holder. Omitted facts do not change. */
   publish(info: Partial<Pick<RunningInfo, 'url' | 'adminSocket' | 'engine'>>): void;
   release(): void;
 };
 
-/** Keeps a reference, because garbage collection of a DatabaseSync would release its lock. */
-const held = new Set<DatabaseSync>();
+/** Keeps references, because garbage collection of a DatabaseSync would release its lock. */
+const openLocks = new Set<DatabaseSync>();
 
-/** Takes the lock; null when any process, including this one, holds it. */
+/** Takes the lock; null when any process, including this one, has it. */
 export function tryLock(dataDir: string, kind: RunningInfo['kind']): DataDirLock | null {
   const database = tryFile(join(dataDir, 'lock'));
   if (database === null) return null;
@@ -41,8 +42,8 @@ export function tryLock(dataDir: string, kind: RunningInfo['kind']): DataDirLock
 }
 
 /**
- * The lock of a move that makes an embedded database in a data directory on which a service may be running, with
- * another database. Null when another move holds it.
+ * Takes the lock of a move that creates an embedded database. A service with another database may be running
+ * on the data directory. Null when another move has the lock.
  */
 export function tryArrivalLock(dataDir: string): DataDirLock | null {
   const database = tryFile(join(dataDir, 'arrival.lock'));
@@ -51,7 +52,7 @@ export function tryArrivalLock(dataDir: string): DataDirLock | null {
     dataDir,
     publish: () => {},
     release: () => {
-      if (held.delete(database)) database.close();
+      if (openLocks.delete(database)) database.close();
     },
   };
 }
@@ -68,22 +69,22 @@ export async function untilNoArrival(
   if (lock) return lock.release();
   throw new EngineProblem(
     'running',
-    `A move into the embedded database of ${dataDir} is running: wait for its end.`,
+    `A move into the embedded database of ${dataDir} is running. Wait until it ends.`,
   );
 }
 
 function tryFile(file: string): DatabaseSync | null {
   const database = new DatabaseSync(file, { timeout: 0 });
   try {
-    // IMMEDIATE: of two concurrent EXCLUSIVE requests both can be refused.
+    // IMMEDIATE, because two concurrent EXCLUSIVE requests can both be refused.
     database.exec('pragma journal_mode = memory; begin immediate');
   } catch (error) {
     database.close();
     if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return null;
     throw error;
   }
-  held.add(database);
-  // Other users may enter the directory, and a read lock of theirs on this file would exclude us.
+  openLocks.add(database);
+  // Other users may enter the directory. Their read lock on this file would exclude us.
   chmodSync(file, 0o600);
   return database;
 }
@@ -97,7 +98,7 @@ function holding(database: DatabaseSync, dataDir: string, info: RunningInfo): Da
       writeRunning(dataDir, info);
     },
     release() {
-      if (!held.delete(database)) return;
+      if (!openLocks.delete(database)) return;
       rmSync(runningFile(dataDir), { force: true });
       database.close();
     },
@@ -105,8 +106,8 @@ function holding(database: DatabaseSync, dataDir: string, info: RunningInfo): Da
 }
 
 /**
- * Takes the lock for a service. Waits for a command that holds it; another service is a `running` problem
- * with its address and pid.
+ * Takes the lock for a service. Waits for a command that has it.
+ * @throws EngineProblem with address and pid when another service has it
  */
 export async function takeLock(
   dataDir: string,
@@ -134,7 +135,10 @@ export function alreadyRunning(dataDir: string, holder: RunningInfo | null): Eng
   );
 }
 
-/** The published facts of the lock's holder; null: not yet published, not readable, or not alive. */
+/**
+ * Returns the published facts of the lock's holder; null when they are unpublished or unreadable, or the
+ * holder is dead.
+ */
 export function readRunning(dataDir: string): RunningInfo | null {
   try {
     const info = JSON.parse(readFileSync(runningFile(dataDir), 'utf8')) as RunningInfo;

@@ -1,12 +1,12 @@
-/** `postmaster.pid`, with which a server claims its cluster. */
+/** Reads `postmaster.pid`, with which a server claims its cluster. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isPostgresOf } from './process.ts';
 
-/** The content of postmaster.pid. `pid` is null when PostgreSQL did not write the file. */
+/** Content of postmaster.pid. `pid` is null when PostgreSQL did not write the file. */
 export type PidFile = { pid: number | null; status: string };
 
-/** Reads postmaster.pid: the pid is its first line, the status its eighth. */
+/** Reads the pid from the first line and the status from the eighth. */
 export function readPidFile(pgDir: string): PidFile | null {
   try {
     const lines = readFileSync(join(pgDir, 'postmaster.pid'), 'utf8').split('\n');
@@ -18,7 +18,7 @@ export function readPidFile(pgDir: string): PidFile | null {
   }
 }
 
-/** Kills the server of a cluster that nobody uses any more; its processes end by themselves. */
+/** Kills the server of a cluster that nobody uses. Its backends then end by themselves. */
 export function killServerOf(pgDir: string): void {
   const pid = readPidFile(pgDir)?.pid ?? null;
   if (pid !== null && isPostgresOf(pid, pgDir)) process.kill(pid, 'SIGKILL');

@@ -1,8 +1,8 @@
 /**
- * One server process: started, watched, queried, stopped; and its log.
+ * Starts, watches, queries and stops one server process, and rotates its log.
  *
- * It runs in its own session, so that Ctrl-C in the terminal does not end it before the service has
- * drained, and survives a killed service (running-server.ts then adopts it). The settings for durability
+ * The server runs in its own session. So Ctrl-C in the terminal does not end it before the service has
+ * drained, and it survives a killed service (running-server.ts then adopts it). The settings for durability
  * and privacy are on its command line, where no file can override them.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
@@ -20,28 +20,28 @@ import { type Clock, poll, isStillRunning } from './process.ts';
 const START_TIMEOUT_MS = 600_000;
 const START_NOTICE_MS = 5_000;
 
-/** The parameters of a server's start. */
+/** Parameters of a server's start. */
 export type Setup = {
   layout: Layout;
   program: string;
   args: readonly string[];
-  /** Identifies version and settings; a server with another stamp is not adopted. */
+  /** Identifies version and settings. A server with another stamp is not adopted. */
   stamp: string;
   log: (line: string, level?: 'warn') => void;
   clock: Clock;
-  /** The wait before a postmaster.pid that names another program is moved aside. */
+  /** Milliseconds before a postmaster.pid that names another program is moved aside. */
   stalePidWaitMs: number;
   signal: AbortSignal;
-  /** By default ten minutes. */
+  /** Default: ten minutes. */
   startTimeoutMs?: number;
 };
 
 export type Postmaster = {
   readonly pid: number;
-  /** Not a child of this process: a killed service left it running. */
+  /** Whether the server is no child of this process, because a killed service left it running. */
   readonly adopted: boolean;
   hasEnded(): boolean;
-  /** Resolves when it ends, with the reason. */
+  /** Resolves with the reason when the server ends. */
   readonly exited: Promise<string>;
 };
 
@@ -54,7 +54,7 @@ export function commandLine(layout: Layout, version: string, config: ClusterConf
     ident_file: config.identFile,
     listen_addresses: '',
     port: PORT,
-    // Quoted, since the setting is a list and a comma in the path would split it.
+    // Quoted, because the setting is a list and a comma in the path would split it.
     unix_socket_directories: `"${layout.socketDir}"`,
     unix_socket_permissions: '0700',
     fsync: 'on',
@@ -69,7 +69,7 @@ export function commandLine(layout: Layout, version: string, config: ClusterConf
 
 export type Launched = { postmaster: Postmaster } | { failed: string };
 
-/** Starts the server and waits until it accepts connections, including crash recovery. */
+/** Starts the server and waits until it accepts connections, after crash recovery. */
 export async function launch(setup: Setup): Promise<Launched> {
   const { logFile } = setup.layout;
   const logStart = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
@@ -113,7 +113,7 @@ function childPostmaster(child: ChildProcess): Postmaster {
   return { pid: child.pid ?? -1, adopted: false, hasEnded: () => gone, exited };
 }
 
-/** Waits until the server accepts connections; false when it ended or timed out. */
+/** Waits until the server accepts connections. Returns false when it ended or timed out. */
 export async function waitUntilReady(setup: Setup, postmaster: Postmaster): Promise<boolean> {
   const { clock, layout, signal } = setup;
   const look = (): boolean | null => {
@@ -123,12 +123,12 @@ export async function waitUntilReady(setup: Setup, postmaster: Postmaster): Prom
   };
   const soon = await poll({ clock, timeoutMs: START_NOTICE_MS, everyMs: 5 }, look);
   if (soon !== null) return soon;
-  setup.log('The database is still starting: it may be repairing itself after a crash.');
+  setup.log('The database is still starting: it may be recovering from a crash.');
   const timeoutMs = setup.startTimeoutMs ?? START_TIMEOUT_MS;
   return (await poll({ clock, timeoutMs }, look)) ?? false;
 }
 
-/** A server that is not a child of this process, whose end is detected by polling. */
+/** Wraps a server that is no child of this process. Polling detects its end. */
 export function adoptedPostmaster(pid: number, pgDir: string): Postmaster {
   const hasEnded = () => !isStillRunning(pid, pgDir);
   const exited = new Promise<string>((resolve) => {
@@ -158,7 +158,7 @@ export async function stopPostmaster(
   }
   throw new EngineProblem(
     'start-failed',
-    `The database server (pid ${postmaster.pid}) cannot be stopped: end it manually, then try again.`,
+    `The database server (pid ${postmaster.pid}) cannot be stopped. End it manually, then try again.`,
   );
 }
 
@@ -172,7 +172,7 @@ function send(signal: NodeJS.Signals, pid: number): void {
 
 const TIMEOUT_MS = 10_000;
 
-/** The address of a database behind the socket. `ssl` is set, so that PGSSLMODE is not used. */
+/** Returns the address of a database behind the socket. `ssl` is set, so that PGSSLMODE has no effect. */
 export function addressOf(
   socketDir: string,
   database: string = SUPERUSER,
@@ -181,7 +181,7 @@ export function addressOf(
   return { host: socketDir, port: PORT, database, user, ssl: false };
 }
 
-/** As a connection URL in the form of psql and DATABASE_URL. */
+/** Returns the connection URL in the form of psql and DATABASE_URL. */
 export function urlOf(socketDir: string, database = SUPERUSER, user = SUPERUSER): string {
   return `postgresql://${user}@${encodeURIComponent(socketDir)}:${PORT}/${database}`;
 }
@@ -204,7 +204,7 @@ export async function withClient<Result>(
   }
 }
 
-/** Creates the service's database at the first start; returns the server's version. */
+/** Creates the service's database at the first start. Returns the server's version. */
 export async function ensureDatabase(socketDir: string): Promise<string> {
   return withClient(addressOf(socketDir, 'postgres'), async (client) => {
     const { rows } = await client.query<{ version: string; exists: boolean }>(
@@ -220,19 +220,19 @@ export async function ensureDatabase(socketDir: string): Promise<string> {
 const LOG_BYTES_MAX = 8 * 1024 * 1024;
 const REASON_BYTES_MAX = 2_000;
 
-/** Moves the content to `<file>.1` once it has 8 MB. */
+/** Moves the content to `<file>.1` once the log exceeds 8 MB. */
 export function boundLog(file: string): void {
   const { size } = statSync(file, { throwIfNoEntry: false }) ?? { size: 0 };
   if (size <= LOG_BYTES_MAX) return;
   try {
     copyFileSync(file, `${file}.1`);
   } catch {
-    rmSync(`${file}.1`, { force: true }); // the disk is full: free space instead of keeping old lines
+    rmSync(`${file}.1`, { force: true }); // the disk is full: free its space
   }
   truncateSync(file);
 }
 
-/** The text written from `start` on, shortened: the reason of a failed start. */
+/** Returns the text written from `start` on, shortened: the reason of a failed start. */
 export function readFrom(file: string, start: number): string {
   const log = openSync(file, 'r');
   try {

@@ -1,7 +1,7 @@
 /**
- * Processes that are not children of this one: whether they are alive, and whether a pid is the server of
- * a given cluster. A pid alone is not sufficient: after a restart of a container the same number belongs
- * to another process. Their files and their end are polled, because there are no events for them.
+ * Processes that are not children of this one: whether they are alive, and whether a pid is the server of a
+ * given cluster. A pid alone is not sufficient: after a restart of a container, another process may have the
+ * number. Files and ends of such processes are polled, because there are no events for them.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ export function isZombie(pid: number): boolean {
   try {
     return / Z [^)]*$/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
   } catch {
-    return false; // no such process, or not Linux
+    return false; // it has ended, or this is not Linux
   }
 }
 
@@ -41,7 +41,7 @@ export function isPostgresOf(pid: number, pgDir: string): boolean {
   }
 }
 
-/** Whether a pid that was this cluster's postmaster still is; fast enough for polling. */
+/** Whether a pid that was this cluster's postmaster still is. Fast enough for polling. */
 export function isStillRunning(pid: number, pgDir: string): boolean {
   return process.platform === 'linux' ? isPostgresOf(pid, pgDir) : isAlive(pid);
 }
@@ -51,13 +51,12 @@ export type Clock = Pick<World, 'monotonicMs'>;
 export type PollOptions = {
   clock: Clock;
   timeoutMs: number;
-  /** The interval between two checks; default 20 ms. */
   everyMs?: number;
   signal?: AbortSignal | undefined;
 };
 
 /**
- * Calls `check` until it returns a value other than null and returns that; null after the timeout.
+ * Calls `check` until it returns a value other than null, and returns that; null after the timeout.
  * @throws the reason of the signal when that is aborted
  */
 export async function poll<Found>(

@@ -1,9 +1,9 @@
 /**
- * Makes the cluster of a data directory from a base backup and WAL, recovered to a point in time.
+ * Creates the cluster of a data directory from a base backup and WAL, recovered to a point in time.
  *
- * It is made beside `pg/` and renamed when it is complete, as a new one is (cluster.ts): whatever interrupts
- * it, the data directory has no database. The note in it (database/server/note.ts) then keeps a start from
- * making an empty one.
+ * Like a new cluster (cluster.ts), it is made beside `pg/` and renamed once it is complete. An interruption
+ * leaves the data directory without a database. Its note (database/server/note.ts) then keeps the next start
+ * from creating an empty one.
  */
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,19 +30,18 @@ export type Recovery = {
   dataDir: string;
   world: Clock;
   log: (line: string) => void;
-  /** Of the server that made the base backup. */
+  /** Major version of the server that made the base backup. */
   major: number;
-  /** ISO 8601. */
   until: string;
   /** Puts the files of the base backup and the WAL into the empty folder of a cluster. */
   fill: (pgDir: string) => Promise<void>;
   /** Called every two seconds of the replay with its position. */
   onReplayed: (lsn: string) => void;
-  /** Changes the recovered database before it is the one of the data directory. */
+  /** Changes the recovered database before it becomes the one of the data directory. */
   settle: (address: pg.ClientConfig) => Promise<void>;
 };
 
-/** WAL of a week may have to be replayed. */
+/** The WAL of a week may have to be replayed. */
 const START_TIMEOUT_MS = 7 * 86_400_000;
 const REPORT_EVERY_MS = 2_000;
 const TAIL_BYTES = 1_000;
@@ -56,7 +55,7 @@ export async function recoverCluster(recovery: Recovery): Promise<void> {
     const layout = prepareLayout(dataDir, CLOSED_PARENT_HOME, recovery.log);
     const source = findEngine(DEFAULT_SEARCH, recovery.major);
     refuse(layout, { ...recovery, found: source.major });
-    // From now on no start makes an empty database here.
+    // From here on, no start creates an empty database in this directory.
     noteDatabase(dataDir, 'embedded');
     removeUnfinished(layout.databaseDir);
     const binDir = await installEngine(source, layout.databaseDir);
@@ -126,15 +125,15 @@ function refuse(
 type Parts = { binDir: string; recovery: Recovery; version: string };
 
 /**
- * All WAL is in pg_wal already, so the command that would fetch it always fails. The database is reachable when the
- * recovery has ended: a hot standby would need the limits of connections that the lost server had.
+ * All WAL is in pg_wal already, so the command that would fetch more always fails. The database is reachable
+ * once the recovery has ended: a hot standby would need the connection limits of the lost server.
  */
 function setupOf(layout: Layout, { binDir, recovery, version }: Parts): Setup {
   const config = writeConfig(layout.databaseDir, SIZING);
   const line = commandLine(layout, version, config);
   const settings = {
     restore_command: 'exit 1',
-    // The server reads it before it knows the names of time zones, Z among them.
+    // The server reads it before it knows the names of time zones, including Z.
     recovery_target_time: recovery.until.replace('T', ' ').replace('Z', '+00'),
     recovery_target_action: 'promote',
     recovery_target_timeline: 'current',

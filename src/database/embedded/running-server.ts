@@ -1,10 +1,10 @@
 /**
- * Keeps the server running until it is stopped. A server that exits is restarted after increasing waits,
- * at most five times a minute.
+ * Keeps the server running until it is stopped. A server that exits is restarted after increasing waits, at
+ * most five times a minute.
  *
- * Before a start it handles what a killed service left behind: a server that still runs, or a
- * postmaster.pid that names another process. The lock of the data directory is held meanwhile, so no
- * other process can start this cluster.
+ * Before a start it handles the leftovers of a killed service: a server that still runs, or a postmaster.pid
+ * that names another process. The caller has the lock of the data directory, so no other process can start
+ * this cluster.
  *
  *     postmaster.pid            action
  *     absent, or its pid dead   none: PostgreSQL replaces the file itself
@@ -23,7 +23,7 @@ import type { Launched, Postmaster, Setup, StopMode } from './postmaster.ts';
 import { EngineProblem } from './problem.ts';
 import { isAlive, isPostgresOf, isZombie, poll } from './process.ts';
 
-/** Waits before the 1st, 2nd, … restart within RESTART_WINDOW_MS; there is none after the last. */
+/** Waits before the 1st, 2nd, … restart within RESTART_WINDOW_MS. The last one is followed by no restart. */
 const RESTART_WAITS_MS = [0, 250, 500, 1_000, 2_000];
 const RESTART_WINDOW_MS = 60_000;
 const LOG_CHECK_MS = 60_000;
@@ -58,8 +58,7 @@ export class RunningServer {
     this.#stop.abort();
     clearInterval(this.#logCheck);
     await this.#restarting;
-    // Waits here, because the timer that polls an adopted server does not keep this process alive, so it
-    // would exit during the stop.
+    // The timer that polls an adopted server does not keep this process alive. Waiting here does.
     await stopPostmaster(this.#current, mode, this.#setup.clock);
   }
 
@@ -110,15 +109,15 @@ export class RunningServer {
   }
 }
 
-/** The maximum wait for backends that outlive their killed postmaster. */
+/** Maximum wait for backends that outlive their killed postmaster. */
 const SETTLE_TIMEOUT_MS = 60_000;
 
-/** "pre-existing shared memory block ... is still in use": wait for backends of a killed server. */
+/** Errors after which the start is retried. "Still in use": shared memory of a killed server's backends. */
 const WAIT_FOR = /is still in use|is starting up|is shutting down/;
 
-/** A server that accepts connections: the one left running, or a new one. */
+/** Returns a server that accepts connections: the one left running, or a new one. */
 export async function startPostmaster(setup: Setup): Promise<Postmaster> {
-  const adopted = await takeOver(setup);
+  const adopted = await adopt(setup);
   if (adopted) return adopted;
   clearSockets(setup.layout.socketDir);
   let last = '';
@@ -137,8 +136,8 @@ export async function startPostmaster(setup: Setup): Promise<Postmaster> {
   );
 }
 
-/** The server that was left running, if it can be adopted; null when none runs. */
-async function takeOver(setup: Setup): Promise<Postmaster | null> {
+/** Returns the server that was left running, if it can be adopted; null when none runs. */
+async function adopt(setup: Setup): Promise<Postmaster | null> {
   const pid = await leftoverPid(setup);
   if (pid === null) return null;
   const postmaster = adoptedPostmaster(pid, setup.layout.pgDir);
@@ -153,7 +152,7 @@ async function takeOver(setup: Setup): Promise<Postmaster | null> {
   return null;
 }
 
-/** The pid of a live server of this cluster; moves the pid file of another program aside. */
+/** Returns the pid of a live server of this cluster. Moves the pid file of another program aside. */
 async function leftoverPid(setup: Setup): Promise<number | null> {
   const { pgDir } = setup.layout;
   const known = await poll({ clock: setup.clock, timeoutMs: setup.stalePidWaitMs }, () => {
@@ -176,7 +175,7 @@ function moveAside({ layout, log }: Setup): void {
   log(`Moved ${file} aside: it names ${pid}, which is not a server of this database.`);
 }
 
-/** The stamp of the running server; null when it does not respond at this socket. */
+/** Returns the stamp of the running server; null when it does not respond at this socket. */
 async function stampOf({ layout }: Setup): Promise<string | null> {
   try {
     return await withClient(addressOf(layout.socketDir, 'postgres'), async (client) => {
@@ -190,7 +189,7 @@ async function stampOf({ layout }: Setup): Promise<string | null> {
   }
 }
 
-/** The socket's lock file also names a pid; no server of this cluster runs now. */
+/** Removes the socket and its lock file, which also names a pid. No server of this cluster runs now. */
 function clearSockets(socketDir: string): void {
   for (const end of ['', '.lock'])
     rmSync(join(socketDir, `.s.PGSQL.${PORT}${end}`), { force: true });
