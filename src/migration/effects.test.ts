@@ -7,7 +7,7 @@ import type { Queryable } from '../database/database.ts';
 import { type Blocked, migrationsAfter, readMigration } from './effects.ts';
 import { MIGRATIONS } from './schema-version.ts';
 
-/** Tables with their weeks, and the file of each. */
+/** Lists tables with their files; a partition has the name of its parent. */
 const TABLES = `
 select c.oid::int as oid, coalesce(pg_partition_root(c.oid), c.oid)::regclass::text as name,
        pg_relation_filenode(c.oid)::text as file
@@ -25,7 +25,9 @@ select relation::int as oid,
 
 const NAMES: readonly Blocked[] = ['nothing', 'writes', 'everything'];
 
-/** What PostgreSQL does to the tables of before, in a transaction that is kept. */
+/**
+ * Returns PostgreSQL's locks and rewrites of the tables that existed before, in a transaction that commits.
+ */
 async function measure(db: Queryable, sql: string): Promise<Record<string, Blocked | 'rewritten'>> {
   const before = await db.query<Table>(TABLES);
   await db.query('begin');
@@ -42,25 +44,25 @@ async function measure(db: Queryable, sql: string): Promise<Record<string, Block
   return done;
 }
 
-test('the locks and rewrites that are told of each migration are those of PostgreSQL', async () => {
+test('the locks and rewrites found for each migration are those of PostgreSQL', async () => {
   await using database = await emptyDatabase();
   await asOwner(database.address, async (db) => {
     await db.query('create table schema_migrations (version int, run_at timestamptz)');
     for (const { file, effects } of migrationsAfter(0, MIGRATIONS)) {
-      const told = Object.fromEntries(
+      const found = Object.fromEntries(
         effects
           .filter(({ blocks }) => blocks !== 'nothing')
           .map(({ table, blocks, rewrites }) => [table, rewrites ? 'rewritten' : blocks]),
       );
       const measured = await measure(db, readFileSync(join(MIGRATIONS, file), 'utf8'));
-      assert.deepEqual(told, measured, file);
+      assert.deepEqual(found, measured, file);
     }
   });
 });
 
 const read = (sql: string) => readMigration(9001, '9001.do.next.sql', sql);
 
-test('a migration tells what it is for, and why it needs a backup', () => {
+test('a migration says what it does and why it needs a backup', () => {
   const sql = `-- Splits the content of emails. Older code reads
 -- both.
 --

@@ -1,14 +1,16 @@
 /**
- * What a migration does to the tables that are there before it, read from its file: for `letterhaus upgrade-check`,
- * and for the backup before a migration that asks for one (backup/before-migration.ts).
+ * Reads from the file of a migration how it affects existing tables: for `letterhaus upgrade-check`, and for
+ * the backup before a migration that needs one (backup/before-migration.ts).
  *
- * Migrations are written in a plain style, one statement for each change, so that reading them does not take a parser.
- * effects.test.ts compares what this finds for each file with the locks and rewritten tables of PostgreSQL.
+ * Migrations are in a plain style, one statement for each change, so no parser is needed. effects.test.ts
+ * compares the result for each file with the locks and rewritten tables of PostgreSQL.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** `everything`: reads and writes of the table wait until the migration has ended; `writes`: only writes. */
+/**
+ * `everything`: reads and writes of the table wait until the migration has ended; `writes`: only writes wait.
+ */
 export type Blocked = 'everything' | 'writes' | 'nothing';
 
 export type TableEffect = {
@@ -16,7 +18,7 @@ export type TableEffect = {
   blocks: Blocked;
   /** All rows are written to a new file, with their indexes. */
   rewrites: boolean;
-  /** An index is built over the rows, or a constraint is checked for each. */
+  /** An index is built over the rows, or a constraint is checked for each row. */
   readsAll: boolean;
   changesRows: boolean;
 };
@@ -24,18 +26,18 @@ export type TableEffect = {
 export type Migration = {
   version: number;
   file: string;
-  /** The first sentence of its comment. */
+  /** First sentence of the file's comment. */
   about: string;
-  /** Why a backup is made before it: the line `-- Needs a backup first: <reason>`; null: none is. */
+  /** Why a backup is made first, from the line `-- Needs a backup first: <reason>`; null: none is made. */
   backupReason: string | null;
-  /** Versions that do not know this migration end before the next one; null: they go on. */
+  /** Code that does not know this migration stops before the next one; null: it continues. */
   schemaRequired: number | null;
   effects: TableEffect[];
 };
 
 const FILE = /^(\d+)\.do\..*\.sql$/;
 
-/** The migrations of a folder that are newer than the schema of a database, in their order. */
+/** Returns the migrations of a folder that are newer than the schema version, in order. */
 export function migrationsAfter(version: number, folder: string): Migration[] {
   return readdirSync(folder)
     .flatMap((file) => {
@@ -67,7 +69,7 @@ function firstSentence(sql: string): string {
   return /^.*?[.:](?= [A-Z]|$)/.exec(text)?.[0].replace(/:$/, '.') ?? text;
 }
 
-/** Also without the bodies of functions, which do nothing until they are called. */
+/** Removes comments, and bodies of functions, which do nothing until they are called. */
 function withoutComments(sql: string): string {
   return sql
     .replaceAll(/--.*$/gm, '')
@@ -145,7 +147,7 @@ const REWRITES =
   /\balter (?:column )?\w+ (?:set data )?type |\bset (?:un)?logged\b|\bgenerated always as\b.*\bstored\b|\bdefault (?:gen_random_uuid|clock_timestamp|random|app_now)\(/;
 const READS_ALL =
   /\badd (?:constraint \w+ )?(?:primary key|unique|check)\b|\bset not null\b|\bcheck \(/;
-/** A foreign key is checked, and a constraint validated, under a lock that lets readers through. */
+/** Foreign keys and VALIDATE CONSTRAINT check rows under a lock that allows reads. */
 const FOREIGN_KEY = /^add (?:constraint \w+ )?foreign key /;
 const VALIDATES = /^validate constraint /;
 

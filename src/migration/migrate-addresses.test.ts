@@ -1,4 +1,4 @@
-/** What migration 0066 found stored: lists of addresses, members, mail that waits, and other mail. */
+/** Addresses stored before migration 0066: in lists, of members, of waiting mail and of other mail. */
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { address } from '../../test/support/deliveries.ts';
@@ -24,14 +24,14 @@ const accepting = new AcceptStore(db.accepting, {
   onUnknown: () => {},
 });
 
-/** As right after the migration. */
+/** The state right after the migration. */
 beforeEach(async () => {
   await db.query('delete from queue');
   await db.query('delete from earlier_addresses');
   await db.query('insert into earlier_addresses default values');
 });
 
-/** As an earlier version stored it. */
+/** The form that an earlier version stored. */
 const EARLIER_KEY = 'lower($3 collate "C")';
 
 type Entry = { reason?: string; createdAt: string; expiresAt?: string };
@@ -64,7 +64,7 @@ const keyLists = () =>
     await owner.query('commit');
   });
 
-test('suppressions get their form; of several the one that lasts longest remains, then the oldest', async () => {
+test('suppressions get the new form, and of duplicates the one that lasts longest remains, then the oldest', async () => {
   const sender = await newSender(db);
   const [old, older, oldest] = ['2026-03-01', '2026-02-01', '2026-01-01'];
   await suppress(sender, 'Jo@acme.test', { createdAt: old });
@@ -93,7 +93,7 @@ test('suppressions get their form; of several the one that lasts longest remains
   assert.equal(again.isNew, false);
 });
 
-test('lists of other projects and environments are not merged, and all is done once', async () => {
+test('lists of other projects and environments are not merged, and the lists change only once', async () => {
   const [one, other] = [await newSender(db), await newSender(db)];
   await suppress(one, 'ÄÄ@acme.test', { createdAt: '2026-01-01' });
   await suppress(other, 'äÄ@acme.test', { createdAt: '2026-02-01' });
@@ -111,7 +111,7 @@ test('lists of other projects and environments are not merged, and all is done o
   );
 });
 
-test('failures of a full mailbox count together', async () => {
+test('failures of a full mailbox count together in all spellings of its address', async () => {
   const { projectId } = await newSender(db);
   const [both, one] = [newId(), newId()];
   for (const [written, emailId] of [
@@ -136,7 +136,7 @@ test('failures of a full mailbox count together', async () => {
   );
 });
 
-test('a member keeps signing in; of two with the same form the older one does', async () => {
+test('a member can still sign in; of two with the same form, the older one', async () => {
   const [organization] = await db.query<{ id: string }>('select id from organizations limit 1');
   const member = (id: string, written: string, createdAt: string) =>
     db.query(
@@ -159,7 +159,7 @@ test('a member keeps signing in; of two with the same form the older one does', 
   assert.equal(keyOf.get(younger), 'chefÖÄ@acme.test');
 });
 
-/** Accepts emails and leaves them as an earlier version stored them. @returns their ids */
+/** Accepts emails and stores them as an earlier version did. @returns their ids */
 async function storeEarlier(sender: Sender, mail: readonly Mail[]): Promise<string[]> {
   const ids: string[] = [];
   for (const { from, to } of mail) {
@@ -196,7 +196,7 @@ async function found(sender: Sender, filter: Partial<EmailFilter>): Promise<stri
 
 const FROM = 'hello@acme.com';
 
-test('mail that waits is not sent to an address that was suppressed in another writing', async () => {
+test('waiting mail is not sent to an address that was suppressed in another spelling', async () => {
   const sender = await newSender(db);
   await storeEarlier(sender, [
     { from: FROM, to: ['JÖRG@dest.test', 'JÖ@dest.test'] },
@@ -223,7 +223,7 @@ test('mail that waits is not sent to an address that was suppressed in another w
   );
 });
 
-test('earlier mail is found in every writing, in batches, beside later mail', async () => {
+test('earlier mail is found in every spelling of its addresses, in batches, beside later mail', async () => {
   const sender = await newSender(db);
   const [one, other, plain, last] = await storeEarlier(sender, [
     { from: 'SHÖP@acme.com', to: ['JÖRG@dest.test', 'jo@dest.test', 'Jörg@dest.test'] },
@@ -238,7 +238,7 @@ test('earlier mail is found in every writing, in batches, beside later mail', as
   for (let count: number | null = 0; count !== null; passed.push(count)) {
     count = await keyEarlierMail(db, 3);
   }
-  // Also the mail of the tests before.
+  // Includes the mail of the tests before.
   assert.equal(passed.at(-1), null);
   assert.equal(await keyEarlierMail(db, 3), null);
   const later = newEmail(sender, {
@@ -261,7 +261,7 @@ test('earlier mail is found in every writing, in batches, beside later mail', as
   assert.deepEqual(sorted(...log.map(({ emailId }) => emailId ?? '')), sorted(other, last));
 });
 
-test('what a worker of an earlier version added meanwhile gets its form with the last batch', async () => {
+test('addresses that an older worker added meanwhile get the new form with the last batch', async () => {
   const sender = await newSender(db);
   await keyLists();
   await suppress(sender, 'ÖÖ@acme.test', { createdAt: '2026-01-01' });
@@ -269,7 +269,7 @@ test('what a worker of an earlier version added meanwhile gets its form with the
   assert.equal((await findSuppression(db, sender, 'öö@acme.test'))?.address, 'ÖÖ@acme.test');
 });
 
-test('a batch whose process dies is done by the next one', async () => {
+test('a batch whose process dies is repeated by the next process', async () => {
   const sender = await newSender(db);
   const [id] = await storeEarlier(sender, [{ from: FROM, to: ['ÄRA@dest.test'] }]);
   await keyLists();
@@ -283,7 +283,7 @@ test('a batch whose process dies is done by the next one', async () => {
   assert.deepEqual(await found(sender, { to: 'ära@dest.test' }), [id]);
 });
 
-test('suppressions in the journal of an earlier version get their form when they are replayed', async () => {
+test('suppressions in the journal of an earlier version get the new form when they are replayed', async () => {
   const sender = await newSender(db);
   const { projectId, environment } = sender;
   const at = '2026-01-01T00:00:00.000Z';

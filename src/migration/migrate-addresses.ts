@@ -1,14 +1,15 @@
 /**
- * Gives addresses that were stored before migration 0066 the form in which they compare now (database/address-keys.ts). Forms in
- * ASCII stay as they are, so only others are read into memory.
+ * Gives addresses that were stored before migration 0066 the form in which they are compared now
+ * (database/address-keys.ts). Forms in ASCII do not change, so only others are read into memory.
  *
- * The lists of addresses, and the recipients that wait for delivery, are changed in one transaction before any node of
- * the new version works: if the process dies, the next start does it. Other mail follows in batches in the order of the
- * primary key of emails. A batch and its place (`earlier_addresses`) are one transaction.
+ * Address lists, and recipients that wait for delivery, change in one transaction before any node of the new
+ * version works. If the process dies, the next start repeats it. Other mail follows in batches, in the order
+ * of the primary key of emails. One transaction stores a batch and its position (`earlier_addresses`).
  *
- * Two entries of a list may get the same form. Of suppressions the one that lasts longest remains; of those that last
- * equally long, the oldest. The history keeps all changes. Of members and of invitations to an organization, the one
- * that has the form already gets it, else the oldest; another keeps its form, by which it is no longer found.
+ * Two entries of a list may get the same form. Suppressions: the one that lasts longest remains, and of equal
+ * ones the oldest. The history keeps all changes. Members, and invitations to an organization: the entry that
+ * already has the form keeps it, else the oldest gets it. Other entries keep their old form, by which they
+ * are no longer found.
  */
 import { addressKey } from '../mail/address.ts';
 import type { Database, Queryable } from '../database/database.ts';
@@ -19,8 +20,8 @@ const HAS_TABLE = `select to_regclass('earlier_addresses') is not null as has`;
 const FIND_DUE = 'select from earlier_addresses where not lists_done for update';
 
 /**
- * For the transaction of a migration, when no node of an older version works any more. It does nothing when it is done,
- * or when the schema is an older one.
+ * Changes the lists in the transaction of a migration, after all nodes of older versions have ended. Does
+ * nothing when that is done, or when the schema is older.
  */
 export async function keyEarlierLists(tx: Queryable): Promise<void> {
   const [table] = await tx.query<{ has: boolean }>(HAS_TABLE);
@@ -41,7 +42,7 @@ async function keyLists(tx: Queryable): Promise<void> {
 
 const BATCH = 2_000;
 
-/** Runs a statement whose `key` has the forms of a column before and after, where they differ. */
+/** Runs a statement whose `key` has the old and new forms of a column, where they differ. */
 async function changeKeys(tx: Queryable, column: string, statement: string): Promise<void> {
   const [table] = column.split('.');
   const found = await tx.query<{ key: string }>(
@@ -147,7 +148,10 @@ type PassedEmail = Place & {
   to: { position: number; address: string }[] | null;
 };
 
-/** The limit is a literal: for a parameter the plan sorts all mail, instead of reading the first rows of the key. */
+/**
+ * The limit is a literal: with a parameter, the plan sorts all mail instead of reading the first rows of the
+ * key.
+ */
 const nextEmails = (limit: number): string => `
 select e.project_id as "projectId", e.environment, e.id as "emailId",
        case when ${isNotAscii('e.from_address')} then e.from_address end as from, r.addresses as to
@@ -171,9 +175,9 @@ const MOVE_PLACE = `
 update earlier_addresses set project_id = $1, environment = $2, email_id = $3`;
 
 /**
- * Passes a batch of the mail that was there before. With the last one, the lists are changed once more: a worker of an
- * older version that did not end in time may have added to them.
- * @returns emails that were passed; 0: another machine is at it; null: nothing is left
+ * Processes the next batch of older mail. After the last one, the lists are changed once more, because a
+ * worker of an older version that did not end in time may have added to them.
+ * @returns number of processed emails; 0: another machine is processing; null: nothing is left
  */
 export function keyEarlierMail(
   db: Pick<Database, 'transaction'>,

@@ -45,7 +45,7 @@ test('a node that is frozen while it migrates does not keep others from starting
   assert.equal(error.code, '57P05');
 });
 
-/** This version's migrations, and these after them. */
+/** Returns a folder with this version's migrations and these after them. */
 function nextVersion(files: Record<string, string>): { folder: string } {
   const folder = temporaryFolder();
   cpSync(MIGRATIONS, folder, { recursive: true });
@@ -88,7 +88,7 @@ test('a migration behind a long reader does not block others, and is applied whe
     await reader.query('select from emails limit 1');
     const log = (sentence: string): unknown => logged.push(sentence);
     const migrating = migrate(database.address, { ...OPTIONS, ...next, log });
-    // A statement whose lock has to wait for the migration's would not be answered before it.
+    // While the migration waits for its lock, no other statement on the table would be answered.
     await waitFor(() => logged.length >= 2, {
       what: 'the migration to be tried twice',
       timeoutMs: 30_000,
@@ -104,7 +104,7 @@ test('a migration behind a long reader does not block others, and is applied whe
   });
   assert.equal((await columnsOf(database.db, 'grown')).length, 1);
   const blocker =
-    /^migration 9001\.do\.grown\.sql waits for process \d+ \(nightly backup, for \d+ s\); it is tried again in 1 s$/;
+    /^migration 9001\.do\.grown\.sql waits for process \d+ \(nightly backup, for \d+ s\); the next try is in 1 s$/;
   assert.match(logged[0]!, blocker);
 });
 
@@ -186,7 +186,7 @@ test('a server that may lose commits is refused unless the operator permits it',
   });
   const tables = `select from pg_tables where schemaname = 'public'`;
   assert.deepEqual(await asOwner(address, (db) => db.query(tables)), [], 'nothing was made');
-  // Roles belong to the whole server: another database's migration may be making ours just now.
+  // Roles belong to the whole server: a migration of another database may be creating ours now.
   await asOwner(address, (db) => db.query('create database another'));
   const role = await asOwner(address, async (db) => {
     await db.query('begin');

@@ -1,11 +1,11 @@
 /**
- * Migrates a database to the schema of this version: migrations/ in order, under a lock, each in its own
- * transaction that waits at most a second for a lock; an empty database in one transaction. Forward only.
- * A database that is ahead of the code is used as it is, unless it requires newer code
+ * Migrates a database to the schema of this version: migrations/ in order, under a lock. Each migration is a
+ * transaction that waits at most a second for a lock. An empty database takes all in one transaction. Forward
+ * only. A database that is ahead of the code is used unchanged, unless it requires newer code
  * (schema-version.ts).
  *
- * The owner's connection that runs this owns schema and partitions. The service works in roles that can
- * only read and write rows, if the server permits creating them (database/server/roles.ts).
+ * The owner's connection that runs this owns schema and partitions. The service works in roles that can only
+ * read and write rows, if the server permits creating them (database/server/roles.ts).
  */
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -38,21 +38,27 @@ import {
 } from './schema-version.ts';
 
 const SCHEMA_TABLE = 'schema_migrations';
-/** One migration at a time over all nodes. */
+/** Key of the advisory lock: one migration at a time over all nodes. */
 const LOCK_KEY = 0x706f7374; // "post"
-/** Older nodes check every few seconds (service/maintenance/maintenance.ts) and stop within 30 s (service/worker/pool.ts). */
+/**
+ * Older nodes check every few seconds (service/maintenance/maintenance.ts) and stop within 30 s
+ * (service/worker/pool.ts).
+ */
 const OLDER_NODES_END_WITHIN_S = 45;
-/** Workers beat every two seconds (delivery/queue/lease.ts): none of those that are left is running. */
+/**
+ * Workers send a heartbeat every two seconds (delivery/queue/lease.ts), so workers that are silent this long
+ * are dead.
+ */
 const OLDER_NODES_SILENT_S = 15;
 
 export type MigrationResult = {
   version: number;
   applied: string[];
-  /** The role to work in; null if the server does not permit creating it. */
+  /** Role to work in; null if the server does not permit creating it. */
   role: string | null;
-  /** How workers log in; null if not requested, or without the role. */
+  /** Log-in of workers; null if not requested, or without the role. */
   login: LoginOutcome | null;
-  /** The key of the database, created if it is new; null if not requested. */
+  /** Secret key of the database, created for a new one; null if not requested. */
   secretKey: string | null;
 };
 
@@ -61,9 +67,12 @@ export type MigrateOptions = Watching & {
   acceptAnyDurability: boolean;
   /** Why an empty database must not become an installation (database/server/note.ts); null: it may. */
   emptyProblem?: string | null;
-  /** For a service: the key, which has to be the one of the database, and from which the role of workers is derived (database/server/roles.ts). */
+  /**
+   * For a service. The key must be that of the database. The login role of workers is derived from it
+   * (database/server/roles.ts).
+   */
   secretKey?: SecretKeyPlace;
-  /** Makes the backup that a migration asks for; undefined: none is made. */
+  /** Makes the backup that a migration asks for; undefined: no backup is made. */
   backUp?: BackUp | undefined;
   log?: (sentence: string) => void;
   folder?: string;
@@ -71,17 +80,16 @@ export type MigrateOptions = Watching & {
 };
 
 /**
- * @property present the schema of the database
+ * @property present schema version of the database
  * @property asking the migrations that ask for the backup
  */
 export type BackUp = (need: { present: number; asking: readonly Migration[] }) => Promise<void>;
 
 /**
- * Migrates, creates partitions, and seeds the tables that mirror code. Waits for a migration by another
- * node.
- * @throws DatabaseUnusable when the database requires newer code, may lose commits, or is locked, or when
- * the backup that a migration asks for cannot be made: then nothing was migrated
- * @throws SecretKeyProblem when the secret key is not the one of the database; then nothing was changed
+ * Migrates, creates partitions, and seeds the tables that mirror code. Waits while another node migrates.
+ * @throws MigrationRefused when the database requires newer code, may lose commits, or is locked, or when the
+ *   backup that a migration asks for fails; then nothing was migrated
+ * @throws SecretKeyProblem when the secret key is not that of the database; then nothing was changed
  * @throws DatabaseUnavailable
  */
 export async function migrate(
@@ -103,12 +111,12 @@ export async function migrate(
     await refuseUnusable(db);
     if (place !== undefined) await checkSecretKey(db, place);
     const applied = await applyMigrations(db, address, options);
-    // Still under the lock: of several nodes that begin on an empty database, one makes the key.
+    // Still under the lock: when several nodes begin on an empty database, one creates the key.
     const secretKey = place === undefined ? null : await takeSecretKey(db, place);
     const role = await makeAppRole(db);
     if (role === null || secretKey === null) return { ...applied, role, login: null, secretKey };
     await db.query('reset role');
-    // During a rotation there are two; the first one is in use.
+    // During a rotation there are two keys. The first seals.
     const [sealing = secretKey] = secretKeysOf(secretKey);
     const login = await makeLogin(db, address, { secretKey: sealing, silence, signal });
     return { ...applied, role, login, secretKey };
@@ -121,8 +129,9 @@ export async function migrate(
 const HOLDER_IDLE_MAX_MS = 30_000;
 
 /**
- * Held until the session ends. The server ends it when its client sends nothing for `idleMaxMs`: a node that is
- * frozen, or whose machine lost its power, must not keep the others from starting until TCP gives up.
+ * Locks migrations until the session ends. The server ends a session whose client sends nothing for
+ * `idleMaxMs`. Otherwise a node that is frozen, or lost its power, would keep the others from starting until
+ * TCP gives up.
  */
 export async function lockMigrations(
   db: Queryable,
@@ -132,7 +141,7 @@ export async function lockMigrations(
   await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
 }
 
-/** @throws DatabaseUnusable when it is too old, or may lose commits */
+/** @throws MigrationRefused when the server is too old, or may lose commits */
 export async function refuseServer(
   db: Queryable,
   { acceptAnyDurability }: Pick<MigrateOptions, 'acceptAnyDurability'>,
@@ -147,10 +156,10 @@ async function refuseOldServer(db: Queryable): Promise<void> {
             current_setting('server_version') as text`,
   );
   if (row && row.number >= 150_000) return;
-  throw new DatabaseUnusable(`PostgreSQL 15 or newer is needed; this server is ${row?.text}.`);
+  throw new DatabaseUnusable(`PostgreSQL 15 or newer is needed. This server is ${row?.text}.`);
 }
 
-/** Refuses a server that may lose a commit: a 202 means that the email is on disk. */
+/** Refuses a server that may lose a commit: a 202 promises that the email is on disk. */
 async function refuseForgetfulServer(db: Queryable): Promise<void> {
   const settings = await db.query<{ name: string; setting: string }>(
     `select name, setting from pg_settings where name in ('fsync', 'full_page_writes')`,
@@ -210,7 +219,7 @@ async function applyMigrations(
 /** Less than HOLDER_IDLE_MAX_MS, so that the lock is kept. */
 const KEEP_LOCK_EVERY_MS = 5_000;
 
-/** Under the lock, so that of several nodes one makes the backup. */
+/** Makes the backup under the lock, so that only one of several nodes makes it. */
 async function backUpFirst(
   db: Queryable,
   { present, folder, backUp }: { present: number; folder: string; backUp: BackUp | undefined },
@@ -218,7 +227,7 @@ async function backUpFirst(
   const asking = migrationsAfter(present, folder).filter((each) => each.backupReason !== null);
   if (asking.length === 0 || backUp === undefined) return;
   const keeping = setInterval(() => {
-    // If the session has ended, the next statement says so.
+    // If the session has ended, the next statement fails with that reason.
     db.query('select 1').catch(() => {});
   }, KEEP_LOCK_EVERY_MS);
   try {
@@ -229,15 +238,15 @@ async function backUpFirst(
 }
 
 /**
- * Brings an empty or older schema to a version, in the transaction of the caller: for a restore, which
- * fills the schema of a backup before it is migrated to the present one.
+ * Brings an empty or older schema to a version, in the transaction of the caller. A restore fills the schema
+ * of a backup before it is migrated to the current one.
  */
 export async function migrateTo(db: Queryable, version: number): Promise<void> {
   const postgrator = await migrationsIn(MIGRATIONS, db);
   await postgrator.migrate(String(version));
 }
 
-/** 0: nothing was migrated yet. */
+/** Returns the schema version; 0 when nothing was migrated yet. */
 export async function versionOf(db: Queryable): Promise<number> {
   const [table] = await db.query<{ isThere: boolean }>(
     `select to_regclass('${SCHEMA_TABLE}') is not null as "isThere"`,
@@ -249,7 +258,7 @@ export async function versionOf(db: Queryable): Promise<number> {
   return row?.version ?? 0;
 }
 
-/** The library is loaded for the few starts that have something to migrate: 15 ms of CPU time. */
+/** Loads the library only for starts that have something to migrate: it takes 15 ms of CPU time. */
 async function migrationsIn(folder: string, db: Queryable): Promise<Postgrator> {
   const { default: Library } = await import('postgrator');
   return new Library({
@@ -267,25 +276,25 @@ async function refuseOutdatedCode(db: Queryable, known: number): Promise<void> {
 }
 
 /**
- * A migration that requires newer code precedes what older code cannot work with. This waits until older
- * nodes have noticed it and settled their work. The row of a worker that was killed remains, so the wait ends as well
- * when none of them beats.
+ * Waits until older nodes have noticed that they have to stop, and settled their work. The next migration
+ * removes something that their code needs. Rows of killed workers remain, so the wait also ends when no
+ * heartbeat changes.
  */
 async function letOlderNodesEnd(
   db: Queryable,
   required: number,
   { log, signal }: Pick<StepOptions, 'log' | 'signal'>,
 ): Promise<void> {
-  let beats = new Map<string, number>();
+  let heartbeats = new Map<string, number>();
   let silentS = 0;
   for (let second = 0; second < OLDER_NODES_END_WITHIN_S; second += 1) {
     const workers = await listOlderNodes(db, required);
-    silentS = workers.some(({ id, beat }) => beats.get(id) !== beat) ? 0 : silentS + 1;
+    silentS = workers.some(({ id, beat }) => heartbeats.get(id) !== beat) ? 0 : silentS + 1;
     if (workers.length === 0 || silentS >= OLDER_NODES_SILENT_S) return;
     if (second === 0) {
       log(`${workers.length} workers of an older version end before the next migration`);
     }
-    beats = new Map(workers.map(({ id, beat }) => [id, beat]));
+    heartbeats = new Map(workers.map(({ id, beat }) => [id, beat]));
     await pause(1_000, null, { signal });
   }
   log('workers of an older version have not ended; the migration continues');
@@ -296,22 +305,21 @@ type Step = { name: string; run: () => Promise<unknown> };
 type StepOptions = Watching & {
   address: DatabaseAddress;
   log: (sentence: string) => void;
-  /** Default: as many as take 10 minutes. */
+  /** Default: TRIES_MAX, which takes 10 minutes. */
   triesMax: number | undefined;
 };
 
 const LOCK_TIMEOUT_MS = 1_000;
-/** With the pauses, 10 minutes. */
 const TRIES_MAX = 45;
 const PAUSE_MAX_MS = 15_000;
 
 /**
  * Changes the schema of a database in use, in a transaction that waits at most a second for a lock.
  *
- * A statement that waits for a table lock blocks every later statement on that table: behind a backup
- * that reads for an hour, it would block all nodes for an hour. So the step is rolled back after a second
- * and retried until the reader has ended; nodes continue to work in between.
- * @throws DatabaseUnusable, which names the process that holds the lock
+ * A statement that waits for a table lock blocks every later statement on that table. Behind a backup that
+ * reads for an hour, it would block all nodes for an hour. So the step is rolled back after a second and
+ * retried until the reader has ended. Nodes work in between.
+ * @throws MigrationRefused, which names the process that has the lock
  */
 async function runStep(db: Queryable, step: Step, options: StepOptions): Promise<void> {
   const { log, triesMax = TRIES_MAX } = options;
@@ -325,12 +333,12 @@ async function runStep(db: Queryable, step: Step, options: StepOptions): Promise
       );
     }
     const pauseMs = Math.min(PAUSE_MAX_MS, 1_000 * 2 ** (attempt - 1));
-    log(`${waits}; it is tried again in ${pauseMs / 1_000} s`);
+    log(`${waits}; the next try is in ${pauseMs / 1_000} s`);
     await pause(pauseMs, null, { signal: options.signal });
   }
 }
 
-/** @returns the process that held the lock; null when the step is committed */
+/** @returns the process that had the lock; null when the step is committed */
 async function tryStep(
   db: Queryable,
   { run }: Step,
@@ -356,7 +364,7 @@ async function tryStep(
   }
 }
 
-/** A lock timeout (55P03), or a deadlock with a working node (40P01). */
+/** Whether the error is a lock timeout (55P03), or a deadlock with a working node (40P01). */
 function isContended(error: unknown): boolean {
   const { cause } = error as { cause?: { code?: string } };
   return cause?.code === '55P03' || cause?.code === '40P01';
@@ -370,7 +378,7 @@ select string_agg(
          as blocker
   from pg_stat_activity where pid = any(pg_blocking_pids($1))`;
 
-/** Has to be read by another connection while the statement waits for the lock. */
+/** Finds the process that has the lock, through another connection, while the statement waits for it. */
 async function findBlocker(
   address: DatabaseAddress,
   pid: number,
@@ -397,7 +405,7 @@ async function seedTransitions(db: Queryable): Promise<void> {
 
 /**
  * Creates the partitions that are due.
- * @throws when a reader or another node holds the lock for more than 2 s; the next run creates them
+ * @throws when a reader or another node has the lock for more than 2 s; the next run creates them
  */
 export async function makePartitions(
   address: DatabaseAddress,

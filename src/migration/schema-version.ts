@@ -1,10 +1,10 @@
 /**
  * The schema that this code supports, and the one that the database requires.
  *
- * During an upgrade nodes of two versions use one database. Code works with a newer schema that only adds
- * to its own. Before a migration removes something, another one raises `installation.schema_required`,
- * and older code stops in an orderly way.
- * Separate from migrate.ts, because every worker needs it and none migrates.
+ * During an upgrade, nodes of two versions use one database. Code works with a newer schema that only adds to
+ * its own. Before a migration removes something, an earlier one raises `installation.schema_required`, and
+ * older code stops in an orderly way. Separate from migrate.ts, because every worker needs it and none
+ * migrates.
  */
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -19,14 +19,14 @@ export function newestIn(folder: string): number {
 /** Read when the code is loaded, because an upgrade may replace the folder while the service runs. */
 export const SCHEMA_KNOWN = newestIn(MIGRATIONS);
 
-/** The newest migration that running code has to support. Only for a migrated database. */
+/** Returns the newest migration that running code has to support. Only for a migrated database. */
 export async function schemaRequired(db: Queryable): Promise<number> {
   const text = 'select schema_required as required from installation';
   const [row] = await db.query<{ required: number }>(text);
   return row?.required ?? 0;
 }
 
-/** Null when this code supports the schema that the database requires. */
+/** Returns null when this code supports the schema that the database requires. */
 export function outdatedProblem(required: number, known: number = SCHEMA_KNOWN): string | null {
   if (required <= known) return null;
   return (
@@ -35,7 +35,7 @@ export function outdatedProblem(required: number, known: number = SCHEMA_KNOWN):
   );
 }
 
-/** The workers with code that does not support this schema, each with its heartbeat. */
+/** Lists the workers whose code does not support this schema, with the counter of their heartbeats. */
 export function listOlderNodes(
   db: Queryable,
   required: number,

@@ -1,6 +1,6 @@
 /**
- * What `letterhaus upgrade-check` reads: a database of any earlier or later schema, in a session that cannot write.
- * Columns and tables that an earlier schema does not have count as empty.
+ * Reads the facts for `letterhaus upgrade-check`, in a session that cannot write. The database may have any
+ * earlier or later schema. Columns and tables that it lacks count as empty.
  */
 import {
   clientQueries,
@@ -10,7 +10,7 @@ import {
 } from '../database/database.ts';
 import type { TableEffect } from './effects.ts';
 
-/** Runs `work` in a session of the owner that PostgreSQL lets read only. @throws DatabaseUnavailable */
+/** Runs `work` in a session of the owner that PostgreSQL makes read-only. @throws DatabaseUnavailable */
 export async function readingOnly<Result>(
   address: DatabaseAddress,
   work: (db: Queryable) => Promise<Result>,
@@ -37,13 +37,13 @@ select schema_required as "schemaRequired",
        to_jsonb(i) ->> 'last_backup_place' as "lastBackupPlace"
   from installation i`;
 
-/** Of a migrated database. */
+/** The database has to be migrated. */
 export async function readInstallation(db: Queryable): Promise<InstallationFacts> {
   const [row] = await db.query<InstallationFacts>(INSTALLATION);
   return row!;
 }
 
-/** Why the last backup failed; null: it did not, or the schema has no conditions yet. */
+/** Returns why the last backup failed; null when it did not, or when the schema has no conditions yet. */
 export async function backupFailure(db: Queryable): Promise<string | null> {
   const [table] = await db.query<{ isThere: boolean }>(
     `select to_regclass('operator_conditions') is not null as "isThere"`,
@@ -58,12 +58,12 @@ export async function backupFailure(db: Queryable): Promise<string | null> {
 export type NodeFacts = {
   instance: string;
   host: string;
-  /** Of Letterhaus; null: a version that does not say. */
+  /** Version of Letterhaus; null for versions that do not store it. */
   version: string | null;
-  /** The newest migration that it knows. */
+  /** Newest migration that the node's code knows. */
   schemaKnown: number;
   workers: number;
-  /** The sum of the counters that its workers raise every two seconds. */
+  /** Sum of the heartbeat counters of its workers, which grow every two seconds. */
   beats: number;
 };
 
@@ -74,16 +74,16 @@ select instance, host, to_jsonb(n) ->> 'version' as version, schema_known as "sc
  group by 1, 2, 3, 4
  order by 2, 1`;
 
-/** Workers by machine and version; also those of a killed service, until others expire them. */
+/** Lists workers by machine and version, including those of a killed service until others expire them. */
 export function listNodeFacts(db: Queryable): Promise<NodeFacts[]> {
   return db.query<NodeFacts>(NODES);
 }
 
 export type TableSize = {
   table: string;
-  /** As PostgreSQL last counted them; null: it never did. */
+  /** PostgreSQL's latest estimate; null before the first one. */
   rows: number | null;
-  /** With indexes. */
+  /** Including indexes. */
   bytes: number;
 };
 
@@ -112,7 +112,7 @@ export type ServerFacts = {
   dataDirectory: string | null;
 };
 
-/** The folder is visible to superusers, and so for the embedded database. */
+/** Only superusers may see the folder, so it is known for the embedded database. */
 const SERVER = `
 select current_setting('server_version') as version,
        current_setting('server_version_num')::int / 10000 as major,

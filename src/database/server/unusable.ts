@@ -1,4 +1,4 @@
-/** This code cannot use this database, or cannot use it now: a sentence for the operator. */
+/** This code cannot use this database, or not now. The message is for the operator. */
 export class DatabaseUnusable extends Error {
   override readonly name = 'DatabaseUnusable';
 }
