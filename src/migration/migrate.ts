@@ -87,7 +87,7 @@ export type BackUp = (need: { present: number; asking: readonly Migration[] }) =
 
 /**
  * Migrates, creates partitions, and seeds the tables that mirror code. Waits while another node migrates.
- * @throws MigrationRefused when the database requires newer code, may lose commits, or is locked, or when the
+ * @throws DatabaseUnusable when the database requires newer code, may lose commits, or is locked, or when the
  *   backup that a migration asks for fails; then nothing was migrated
  * @throws SecretKeyProblem when the secret key is not that of the database; then nothing was changed
  * @throws DatabaseUnavailable
@@ -141,7 +141,7 @@ export async function lockMigrations(
   await db.query('select pg_advisory_lock($1)', [LOCK_KEY]);
 }
 
-/** @throws MigrationRefused when the server is too old, or may lose commits */
+/** @throws DatabaseUnusable when the server is too old, or may lose commits */
 export async function refuseServer(
   db: Queryable,
   { acceptAnyDurability }: Pick<MigrateOptions, 'acceptAnyDurability'>,
@@ -319,7 +319,7 @@ const PAUSE_MAX_MS = 15_000;
  * A statement that waits for a table lock blocks every later statement on that table. Behind a backup that
  * reads for an hour, it would block all nodes for an hour. So the step is rolled back after a second and
  * retried until the reader has ended. Nodes work in between.
- * @throws MigrationRefused, which names the process that has the lock
+ * @throws DatabaseUnusable, which names the process that has the lock
  */
 async function runStep(db: Queryable, step: Step, options: StepOptions): Promise<void> {
   const { log, triesMax = TRIES_MAX } = options;

@@ -189,7 +189,7 @@ function externalTarget(url: string): OpenTarget {
 async function openEmbeddedTarget({ world, err }: Cli, dataDir: string): Promise<OpenTarget> {
   const lock = tryArrivalLock(dataDir);
   if (lock === null) {
-    throw new MoveProblem(`Another move into ${dataDir} is running: wait for its end.`);
+    throw new MoveProblem(`Another move into ${dataDir} is running. Wait until it ends.`);
   }
   const log = (line: string): void => err(`${line}\n`);
   const engine = await openUnderLock(lock, { dataDir, world, log, mayReplaceLost: true });

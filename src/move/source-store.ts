@@ -135,7 +135,7 @@ export class MoveSource implements AsyncDisposable {
       if (lock?.got === true) return;
       const [holder] = await this.#db.query<{ name: string }>(LOCK_HOLDER);
       if (holder?.name === `letterhaus ${NAME}` || attempt === LOCK_TRIES_MAX) {
-        throw new DatabaseUnusable('Another move of this database is running: wait for its end.');
+        throw new DatabaseUnusable('Another move of this database is running. Wait until it ends.');
       }
       await pause(LOOK_EVERY_MS);
     }

@@ -71,7 +71,7 @@ test('a restore into an external database that is killed has to be repeated, and
   assert.equal(second.code, 2);
   assert.match(
     second.stderr,
-    /Another restore or move into this database is running: wait for its end\./,
+    /Another restore or move into this database is running\. Wait until it ends\./,
   );
   await first.kill9();
   await database.sql('rollback');

@@ -85,7 +85,7 @@ export async function takeLock(db: Queryable): Promise<void> {
   ]);
   if (lock?.got === true) return;
   throw new DatabaseUnusable(
-    'Another restore or move into this database is running: wait for its end.',
+    'Another restore or move into this database is running. Wait until it ends.',
   );
 }
 

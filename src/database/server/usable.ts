@@ -57,7 +57,7 @@ export class MoveUnfinished extends DatabaseUnusable {
   }
 }
 
-/** @throws DatabaseMoved, or MigrationRefused while a restore or a move is unfinished */
+/** @throws DatabaseMoved, or DatabaseUnusable while a restore or a move is unfinished */
 export async function refuseUnusable(db: Queryable): Promise<void> {
   await refuseUnfinishedRestore(db);
   if (await isThere(db, ARRIVAL)) throw new MoveUnfinished();
