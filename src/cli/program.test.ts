@@ -324,7 +324,10 @@ test('limits and retention of a project are set, and reset', async () => {
   assert.match(longer.stderr, /keeps metadata for 60d \(LETTERHAUS_RETENTION_METADATA\)/);
   const outlives = await retention('--metadata', '6d');
   assert.match(outlives.stderr, /Content cannot be kept for longer than metadata/);
-  assert.match((await retention('--content', '3')).stderr, /Write days or hours, as 7d or 36h/);
+  assert.match(
+    (await retention('--content', '3')).stderr,
+    /Write days or hours, such as 7d or 36h/,
+  );
 });
 
 test('migrating twice does nothing the second time', async () => {

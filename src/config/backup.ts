@@ -6,25 +6,25 @@ import type { S3Access } from '../net/s3/transport.ts';
 import type { EnvReader } from './env-reader.ts';
 
 export type BackupConfig = {
-  /** The folder or s3://bucket/prefix of scheduled backups; null: there are none. */
+  /** The folder or s3://bucket/prefix of scheduled backups; null for none. */
   to: string | null;
   everyMs: number;
   keep: number;
-  /** What seals the secret key in a backup; null: nothing is configured. */
+  /** Seals the secret key in a backup; null when it is not configured. */
   passphrase: string | null;
   recipients: readonly string[];
-  /** How to reach buckets; null: no credentials are configured. */
+  /** Access to buckets; null without configured credentials. */
   s3: Readonly<S3Access> | null;
   pointInTime: Readonly<PointInTimeConfig>;
 };
 
 /** The archive of the embedded engine's WAL (docs/backup.md#a-point-in-time). */
 type PointInTimeConfig = {
-  /** The folder or s3://bucket/prefix; null: nothing is archived. */
+  /** The folder or s3://bucket/prefix; null when nothing is archived. */
   to: string | null;
-  /** Between two base backups. */
+  /** Milliseconds between two base backups. */
   everyMs: number;
-  /** The time that can be restored goes back so far at least. */
+  /** Milliseconds: every time within this period can be restored. */
   keepMs: number;
 };
 
@@ -37,7 +37,7 @@ const BASE_EVERY_MS = 7 * 86_400_000;
 const POINT_IN_TIME_KEEP_MS = 14 * 86_400_000;
 const PERIOD_RULE = 'write 30m, 6h or 1d';
 
-/** Scheduled backups contain a sealed key, so a place for them needs what seals it. */
+/** Reads the variables. Scheduled backups contain the sealed secret key, so a place for them needs a sealing key. */
 export function readBackup(read: EnvReader): { backup: BackupConfig } {
   const to = read.text('LETTERHAUS_BACKUP_TO');
   const backup = {
@@ -53,7 +53,7 @@ export function readBackup(read: EnvReader): { backup: BackupConfig } {
     recipients: read.list(
       'LETTERHAUS_BACKUP_RECIPIENT',
       (text) => (/^age1[0-9a-z]{20,}$/.test(text) ? text : null),
-      'write a recipient of age, as age1… (age-keygen prints it)',
+      'write a recipient of age, such as age1… (age-keygen prints it)',
     ),
     s3: readS3(read),
     pointInTime: readPointInTime(read),
@@ -77,10 +77,14 @@ export function readBackup(read: EnvReader): { backup: BackupConfig } {
   return { backup: Object.freeze(backup) };
 }
 
-/** The names that other programs use for the same; the endpoint has one of ours, which comes before theirs. */
+/** Reads the names that other programs use for S3. Our own name for the endpoint takes precedence over theirs. */
 function readS3(read: EnvReader): S3Access | null {
   const endpointOf = (name: string): string | null =>
-    read.secret(name, parseEndpoint, 'write a URL without credentials, as https://s3.example.com');
+    read.secret(
+      name,
+      parseEndpoint,
+      'write a URL without credentials, such as https://s3.example.com',
+    );
   const own = endpointOf('LETTERHAUS_BACKUP_S3_ENDPOINT');
   const accessKeyId = read.text('AWS_ACCESS_KEY_ID');
   const secretAccessKey = read.text('AWS_SECRET_ACCESS_KEY');
@@ -91,7 +95,7 @@ function readS3(read: EnvReader): S3Access | null {
   return { endpoint, region, accessKeyId, secretAccessKey, sessionToken };
 }
 
-/** A folder as a whole path; a bucket as it is. */
+/** Makes the path of a folder absolute; keeps the URL of a bucket. */
 function placeIn(text: string): string {
   return isInBucket(text) ? text : resolve(text);
 }

@@ -335,9 +335,9 @@ test('all problems are reported at once, one line each', () => {
     }),
     [
       'PORT: "70000" is not understood; write a number from 1 to 65535, or 0 for any.',
-      'LETTERHAUS_DNS_SERVERS: "dns" is not understood; write servers separated by commas, as ' +
+      'LETTERHAUS_DNS_SERVERS: "dns" is not understood; write servers separated by commas, such as ' +
         '9.9.9.9 or 127.0.0.1:5353 or [::1]:53.',
-      'LETTERHAUS_LIMIT_AUTH: "20" is not understood; write requests per seconds, as 100/60 (at ' +
+      'LETTERHAUS_LIMIT_AUTH: "20" is not understood; write requests per seconds, such as 100/60 (at ' +
         'most 86400 seconds).',
     ],
   );

@@ -1,7 +1,7 @@
 /**
- * The configuration, read from the environment once into one frozen object. Every setting has a default,
- * so an empty environment is valid. All problems are reported together, one line each with the fix,
- * before anything starts. docs/configuration.md documents the variables.
+ * Reads the configuration from the environment once into one frozen object. Every setting has a default, so an empty
+ * environment is valid. All problems are reported together, one line each with the fix, before anything starts.
+ * docs/configuration.md documents the variables.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -42,45 +42,45 @@ export type Config = Readonly<
   HttpConfig &
     SmtpConfig &
     OperatorConfig & {
-      /** null: the embedded PostgreSQL in the data directory. */
+      /** null for the embedded PostgreSQL in the data directory. */
       databaseUrl: string | null;
-      /** No mail is accepted while the database is this large; null: no limit. */
+      /** No mail is accepted while the database is this large; null for no limit. */
       databaseBytesMax: number | null;
-      /** Of the mail of one project; null: half of what the database may take. */
+      /** Limit on the stored mail of one project; null for half of the database's limit or disk. */
       storageBytesMax: number | null;
       dataDir: string;
       hostname: string;
       hostnameAsked: boolean;
-      /** null: generated in the data directory. */
+      /** null when it is generated in the data directory. */
       secretKey: string | null;
       relay: Relay | null;
-      /** Addresses of this machine to send from, each with its name in EHLO; none: the system chooses. */
+      /** Local addresses to send from, each with its name in EHLO; empty when the system chooses. */
       sources: readonly Source[];
       shaping: ShapingSettings;
       /** The waits after the first, second, … failed attempt; the last one repeats. */
       retryWaitsMs: readonly number[];
-      /** `ip:port`; null: the servers of the system. */
+      /** `ip:port`; null for the servers of the system. */
       dnsServers: readonly string[] | null;
       dnsTrustAd: boolean;
       mxPort: number;
       mtaStsPort: number;
-      /** The maximum of every SMTP timeout; null: the timeouts of RFC 5321. */
+      /** Limit on every SMTP timeout; null for the timeouts of RFC 5321. */
       smtpTimeoutMs: number | null;
       allowPrivateNetworks: boolean;
       limits: Readonly<Record<LimitCategory, Limit>> & {
-        /** null: no limit on recipients beyond that on emails. */
+        /** null when recipients are limited only by the limit on emails. */
         readonly recipients: Limit | null;
       };
       acceptDatabaseDurability: boolean;
-      /** No backup is made before a migration that asks for one. */
+      /** Migrations that need a backup run without one. */
       migrateWithoutBackup: boolean;
-      /** Per project and environment. */
+      /** Limit per project and environment. */
       domainsMax: number;
-      /** Per project and environment. */
+      /** Limit per project and environment. */
       suppressionsMax: number;
       retention: Readonly<Retention>;
       backup: Readonly<BackupConfig>;
-      /** The interval at which sending domains are looked for whose records are to be checked again. */
+      /** Interval of looking for sending domains whose records are due for a check. */
       domainsEveryMs: number;
       reputationEveryMs: number;
       /** Only for tests of this service (CONTRIBUTING.md). */
@@ -101,7 +101,7 @@ export type System = {
 const REPUTATION_EVERY_MS = 30_000;
 const DOMAINS_EVERY_MS = 60_000;
 const DOMAINS_MAX = 1_000;
-/** With their history and events about 2.6 KB each. */
+/** A suppression takes about 2.6 KB with its history and events. */
 const SUPPRESSIONS_MAX = 500_000;
 const SECRET_KEY_CHARACTERS_MIN = 32;
 
@@ -143,7 +143,7 @@ export function readConfig(given: Env, system: System = thisSystem()): ConfigOut
     retention: Object.freeze(readRetention(read)),
     reputationEveryMs:
       read.parsed('LETTERHAUS_REPUTATION_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
-      // The former name.
+      // The former name of this variable.
       read.parsed('LETTERHAUS_GUARD_INTERVAL_S', parseTimeoutMs, TIMEOUT_RULE) ??
       REPUTATION_EVERY_MS,
   });
@@ -152,7 +152,7 @@ export function readConfig(given: Env, system: System = thisSystem()): ConfigOut
   return read.problems.length === 0 ? { ok: true, config } : { ok: false, problems: read.problems };
 }
 
-/** The first two are of commands, not of the service; the others are in env-file.ts. */
+/** Known variables that are not read here: commands read the first two, and env-file.ts the others. */
 const READ_ELSEWHERE = [
   'LETTERHAUS_URL',
   'LETTERHAUS_API_KEY',
@@ -191,7 +191,7 @@ function readStorage(read: EnvReader, dataDir: string) {
 }
 
 function readIdentity(read: EnvReader, system: System) {
-  const rule = 'write a full host name, as mail.example.com';
+  const rule = 'write a full host name, such as mail.example.com';
   const asked = read.parsed('LETTERHAUS_HOSTNAME', parseHostName, rule);
   return { hostname: asked ?? system.hostname, hostnameAsked: asked !== null };
 }
@@ -200,12 +200,12 @@ function readDelivery(read: EnvReader) {
   const dnsServers = read.list(
     'LETTERHAUS_DNS_SERVERS',
     parseDnsServer,
-    'write servers separated by commas, as 9.9.9.9 or 127.0.0.1:5353 or [::1]:53',
+    'write servers separated by commas, such as 9.9.9.9 or 127.0.0.1:5353 or [::1]:53',
   );
   const waitsMs = read.list(
     'LETTERHAUS_RETRY_WAITS',
     parseRetryWaitMs,
-    'write waits separated by commas, as 90s, 15m or 4h, from 10s to 24h',
+    'write waits separated by commas, such as 90s, 15m or 4h, from 10s to 24h',
   );
   return {
     relay: read.secret(
@@ -230,7 +230,7 @@ function isSecretKey(text: string): boolean {
   return keys.length > 0 && keys.every(({ length }) => length >= SECRET_KEY_CHARACTERS_MIN);
 }
 
-/** `ip` or `ip=name`; the default name is that of the machine. */
+/** Parses `ip` or `ip=name`. The default name is the name of the machine. */
 function readSources(
   read: EnvReader,
   { localIps }: System,
@@ -242,7 +242,7 @@ function readSources(
     const isOwn = localIps.includes(ip) || isLoopback4(ip);
     return isOwn && heloName !== null && rest.length === 0 ? { ip, heloName } : null;
   };
-  const rule = `write addresses that this machine has (${localIps.join(', ')}), each alone or with its name in EHLO, as 192.0.2.7=mail1.example.com`;
+  const rule = `write addresses that this machine has (${localIps.join(', ')}), each alone or with its name in EHLO, such as 192.0.2.7=mail1.example.com`;
   const sources = read.list('LETTERHAUS_SOURCE_IPS', parse, rule);
   const ips = sources.map(({ ip }) => ip);
   const twice = ips.find((ip, index) => ips.indexOf(ip) !== index);
@@ -252,22 +252,22 @@ function readSources(
   return Object.freeze(sources);
 }
 
-/** All of 127.0.0.0/8 belongs to this machine, whatever its interfaces list. */
+/** All of 127.0.0.0/8 belongs to this machine, even if its interfaces do not list it. */
 function isLoopback4(ip: string): boolean {
   return isIP(ip) === 4 && ip.startsWith('127.');
 }
 
-const LIMIT_RULE = 'write requests per seconds, as 100/60 (at most 86400 seconds)';
+const LIMIT_RULE = 'write requests per seconds, such as 100/60 (at most 86400 seconds)';
 
 function limit(read: EnvReader, category: Uppercase<LimitCategory>): Limit {
-  const usual = DEFAULT_LIMITS[category.toLowerCase() as LimitCategory];
-  return read.parsed(`LETTERHAUS_LIMIT_${category}`, parseLimit, LIMIT_RULE) ?? usual;
+  const byDefault = DEFAULT_LIMITS[category.toLowerCase() as LimitCategory];
+  return read.parsed(`LETTERHAUS_LIMIT_${category}`, parseLimit, LIMIT_RULE) ?? byDefault;
 }
 
 const RETENTION_RULE =
-  'write days or hours, as 45d or 36h, a day at least, or off to keep it for ever';
+  'write days or hours, such as 45d or 36h, at least a day, or off to keep it for ever';
 
-/** Content's default is shortened to the retention of metadata; an explicit longer one is a problem. */
+/** The default for content is shortened to the retention of metadata. A longer configured value is a problem. */
 function readRetention(read: EnvReader): Retention {
   const metadataH = period(read, 'METADATA') ?? DEFAULT_RETENTION.metadataH;
   const asked = period(read, 'CONTENT');
@@ -283,7 +283,7 @@ function readRetention(read: EnvReader): Retention {
   return retention;
 }
 
-/** Infinity: forever. */
+/** Returns hours; Infinity for ever. */
 function period(read: EnvReader, what: 'CONTENT' | 'METADATA'): number | null {
   const parse = (text: string) => (/^off$/i.test(text) ? Infinity : parsePeriodH(text));
   return read.parsed(`LETTERHAUS_RETENTION_${what}`, parse, RETENTION_RULE);
@@ -306,7 +306,7 @@ function readShaping(read: EnvReader): ShapingSettings {
     read.problem(SHAPING_FILE, `${path} cannot be read (${code}); write the path of a JSON file.`);
     return USUAL_SHAPING;
   }
-  // Loaded for those who have such a file: zod takes 50 ms of CPU time, in every command.
+  // Loaded only with such a file: zod takes 50 ms of CPU time, which every command would pay.
   const { parseShaping } = createRequire(import.meta.url)(
     '../delivery/shaping/settings-file.ts',
   ) as typeof ShapingFile;

@@ -16,7 +16,7 @@ function file(path: string, text: string): string {
   return join(folder, path);
 }
 
-test('the environment goes before the file in the data directory, and that before the file of the machine', () => {
+test('the environment overrides the file in the data directory, which overrides the file of the machine', () => {
   const ofMachine = file('machine.env', `LETTERHAUS_DATA_DIR=${dataDir}\nA=1\nB=1\nC=1\n`);
   file('data/letterhaus.env', '# of the data directory\nB=2\nC="2 words"\n');
   const whole = wholeEnv({ LETTERHAUS_ENV_FILE: ofMachine, B: '3', C: undefined });

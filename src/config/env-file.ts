@@ -1,7 +1,7 @@
 /**
- * `letterhaus.env`: variables in a file, which the service and every command read alike, so that no command needs
- * the environment of the service repeated. The environment of the process goes before the file in the data
- * directory, and that before `/etc/letterhaus/letterhaus.env`, which may say where the data directory is.
+ * Reads `letterhaus.env`: variables in a file, which the service and every command read alike, so that no command needs
+ * a copy of the service's environment. The process's environment overrides the file in the data directory, which
+ * overrides `/etc/letterhaus/letterhaus.env`. Only the latter may set the data directory.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -12,13 +12,13 @@ export type Env = Readonly<Record<string, string | undefined>>;
 
 const NAME = 'letterhaus.env';
 const OF_MACHINE = `/etc/letterhaus/${NAME}`;
-/** Names another file than OF_MACHINE. */
+/** Variable that names another file than OF_MACHINE. */
 export const ENV_FILE = 'LETTERHAUS_ENV_FILE';
 const DATA_DIR = 'LETTERHAUS_DATA_DIR';
 
 export type WholeEnv = { env: Env; dataDir: string; problems: string[] };
 
-/** @param system.cloneDir default: of this code */
+/** @param system.cloneDir by default the clone of this code */
 export function wholeEnv(
   given: Env,
   {
@@ -27,13 +27,13 @@ export function wholeEnv(
   }: { isRoot?: boolean; cloneDir?: string } = {},
 ): WholeEnv {
   const problems: string[] = [];
-  // What is unset in a test is no value, and an empty one counts as not set (EnvReader).
+  // Tests unset variables with undefined. An empty variable counts as not set (EnvReader).
   const own = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const named = own[ENV_FILE]?.trim() || null;
   const ofMachine = read(named ?? OF_MACHINE, { mustExist: named !== null, problems });
   const asked = { ...ofMachine, ...own }[DATA_DIR]?.trim() || null;
-  const usual = isRoot ? '/var/lib/letterhaus' : resolve(cloneDir, 'data');
-  const dataDir = asked === null ? usual : resolve(asked.replace(/^~(?=\/|$)/, homedir()));
+  const defaultDir = isRoot ? '/var/lib/letterhaus' : resolve(cloneDir, 'data');
+  const dataDir = asked === null ? defaultDir : resolve(asked.replace(/^~(?=\/|$)/, homedir()));
   const file = join(dataDir, NAME);
   const ofData = read(file, { mustExist: false, problems });
   if (DATA_DIR in ofData) problems.push(`${file}: leave out ${DATA_DIR}, which is where it lies.`);
@@ -49,7 +49,7 @@ function read(
     const isFile = (mode & 0o170000) === 0o100000;
     if (isFile && (mode & 0o022) !== 0) {
       problems.push(`${file}: other users can write it; run \`chmod 600 ${file}\`.`);
-      return {}; // a command that only asks a service does not read the problems
+      return {}; // a command that uses a running service does not read the problems
     }
     return parseEnv(readFileSync(file, 'utf8'));
   } catch (error) {

@@ -1,8 +1,8 @@
 /**
- * Reads environment variables into values and collects all problems. A problem is one line: the variable,
- * what is wrong, what to write instead. It never repeats a value that may contain a password.
+ * Reads environment variables into values and collects all problems. A problem is one line: the variable, what is
+ * wrong, what to write instead. It never repeats a value that may contain a password.
  *
- * The parsers below return the value, or null for text that is not of their form.
+ * The parsers below return the value, or null for an invalid text.
  */
 import { BlockList, isIP } from 'node:net';
 import { mostSimilar } from '../lib/similar.ts';
@@ -19,14 +19,14 @@ export class EnvReader {
     this.#env = env;
   }
 
-  /** The trimmed text; null when absent or blank, so that `NAME=` unsets a variable. */
+  /** Returns the trimmed text; null when absent or blank, so that `NAME=` unsets a variable. */
   text(name: string): string | null {
     this.#known.add(name);
     return this.#env[name]?.trim() || null;
   }
 
   /**
-   * The parsed value; null when the variable is absent or invalid.
+   * Returns the parsed value; null when the variable is absent or invalid.
    * @param parse returns null for an invalid text
    * @param rule how to write it: `write a number from 1 to 65535`
    */
@@ -38,7 +38,7 @@ export class EnvReader {
     return value;
   }
 
-  /** As `parsed`, for a secret value, which the problem does not repeat. */
+  /** Like `parsed`, for a secret value, which the problem does not repeat. */
   secret<Value>(name: string, parse: (text: string) => Value | null, rule: string): Value | null {
     const text = this.text(name);
     if (text === null) return null;
@@ -47,7 +47,7 @@ export class EnvReader {
     return value;
   }
 
-  /** A comma-separated list; each invalid item is a separate problem. Empty when absent. */
+  /** Returns a comma-separated list, empty when absent. Each invalid item is a separate problem. */
   list<Value>(name: string, parse: (item: string) => Value | null, rule: string): Value[] {
     const items = (this.text(name) ?? '').split(',').map((item) => item.trim());
     const values: Value[] = [];
@@ -80,7 +80,7 @@ export class EnvReader {
   }
 }
 
-/** Variables that Kubernetes sets in pods for a service named `letterhaus`. */
+/** Whether Kubernetes sets the variable in pods for a service named `letterhaus`. */
 function isServiceLink(name: string, value = ''): boolean {
   return /_SERVICE_(HOST|PORT)|_PORT_\d+_(TCP|UDP)/.test(name) || /^(tcp|udp):\/\//.test(value);
 }
@@ -116,7 +116,7 @@ export function parseMegabytes(text: string): number | null {
   return megabytes >= MEGABYTES_MIN && megabytes <= MEGABYTES_MAX ? megabytes * 1024 ** 2 : null;
 }
 
-/** At most 600 s, the longest timeout of RFC 5321 (after the final dot). */
+/** Accepts at most 600 s, the longest timeout of RFC 5321 (after the final dot). */
 export function parseTimeoutMs(text: string): number | null {
   const seconds = /^\d{1,3}$/.test(text) ? Number(text) : 0;
   return seconds >= 1 && seconds <= 600 ? seconds * 1000 : null;
@@ -129,7 +129,7 @@ export function parseHost(text: string): string | null {
   return isIP(text) !== 0 || HOST_NAME.test(text) ? text : null;
 }
 
-/** The name of the machine in EHLO (RFC 5321 §4.1.1.1), not necessarily fully qualified. */
+/** Parses a name of the machine for EHLO (RFC 5321 §4.1.1.1), not necessarily fully qualified. */
 export function parseHostName(text: string): string | null {
   return isIP(text) === 0 && HOST_NAME.test(text) ? text.toLowerCase() : null;
 }
@@ -177,17 +177,17 @@ export function parseRelay(text: string): Relay | null {
   if (url.search || url.hash || !/^\/?$/.test(url.pathname)) return null;
   const auth = credentials(url);
   if (auth === undefined || url.port === '0') return null;
-  const usual =
+  const defaultPort =
     RELAY_PORTS[auth !== null && url.protocol === 'smtp:' ? 'submission' : url.protocol];
   return {
     host: url.hostname.replace(/^\[|\]$/g, ''),
-    port: url.port === '' ? usual : Number(url.port),
+    port: url.port === '' ? defaultPort : Number(url.port),
     implicitTls: url.protocol === 'smtps:',
     auth,
   };
 }
 
-/** null: none; undefined: not decodable. */
+/** Returns null without credentials; undefined when they cannot be decoded. */
 function credentials(url: URL): Relay['auth'] | undefined {
   if (url.username === '') return null;
   try {

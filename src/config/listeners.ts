@@ -15,22 +15,22 @@ import {
 
 export type HttpConfig = {
   host: string;
-  /** 0: any free port. */
+  /** 0 for any free port. */
   port: number;
-  /** If a configured port is in use, the start fails; the default port is replaced by the next free one. */
+  /** If a configured port is in use, the start fails. Instead of the default port, the next free one is used. */
   portAsked: boolean;
   trustedProxies: readonly string[];
   logLevel: string;
   logRecipients: LogRecipients;
-  /** Without a trailing slash; null: derived from host and port. */
+  /** Without a trailing slash; null when it is derived from host and port. */
   publicUrl: string | null;
-  /** Before the links of tracked emails, without a trailing slash; null: the public URL. */
+  /** Prefix of the links in tracked emails, without a trailing slash; null for the public URL. */
   trackingUrl: string | null;
-  /** The listener that serves metrics without a token; null: none. */
+  /** The listener that serves metrics without a token; null for none. */
   metrics: { host: string; port: number } | null;
-  /** The token that `/metrics` of the API requires; null: the route does not exist. */
+  /** The token that `/metrics` of the API requires; null when the route does not exist. */
   metricsToken: string | null;
-  /** Paths of PEM files; null: plain HTTP. */
+  /** Paths of PEM files; null for plain HTTP. */
   apiTlsFiles: { cert: string; key: string } | null;
 };
 
@@ -39,7 +39,8 @@ const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'
 const TOKEN_CHARACTERS_MIN = 16;
 
 const PORT_RULE = 'write a number from 1 to 65535, or 0 for any';
-const METRICS_RULE = 'write a port, as 9464, or an address with one, as 10.0.0.5:9464, or off';
+const METRICS_RULE =
+  'write a port, such as 9464, or an address with one, such as 10.0.0.5:9464, or off';
 
 export function readHttp(read: EnvReader): HttpConfig {
   const port = read.parsed('PORT', (text) => parsePort(text, 0), PORT_RULE);
@@ -87,7 +88,7 @@ function readMetrics(read: EnvReader): HttpConfig['metrics'] {
   return read.parsed('LETTERHAUS_METRICS_PORT', parseMetrics, METRICS_RULE);
 }
 
-/** A port without an address is one of loopback. */
+/** A port without an address listens on loopback. */
 function parseMetrics(text: string): HttpConfig['metrics'] {
   const [, bracketed, plain, digits = ''] = /^(?:\[(.+)\]:|([^:]+):)?(\d+)$/.exec(text) ?? [];
   const host = bracketed ?? plain ?? '127.0.0.1';
@@ -96,27 +97,27 @@ function parseMetrics(text: string): HttpConfig['metrics'] {
 }
 
 type SubmissionPort = {
-  /** 0: any free port. */
+  /** 0 for any free port. */
   port: number;
   /** TLS from the first byte, otherwise STARTTLS. */
   implicitTls: boolean;
 };
 
 export type SmtpConfig = {
-  /** null: all addresses of this machine. */
+  /** null for all addresses of this machine. */
   smtpHost: string | null;
   inboundPort: number | null;
   submissionPorts: readonly SubmissionPort[];
   /** Whether `Received` of submitted mail names the client. */
   submissionShowsClient: boolean;
-  /** Timeout of the log-in, and of commands at the inbound port; null: the defaults. */
+  /** Timeout of the log-in, and of commands at the inbound port; null for the defaults. */
   smtpClientTimeoutMs: number | null;
   unmatchedBytesMax: number;
-  /** Paths of PEM files; null: a self-signed certificate. */
+  /** Paths of PEM files; null for a self-signed certificate. */
   tlsFiles: { cert: string; key: string } | null;
 };
 
-/** RFC 8314 §7.3 */
+/** RFC 8314 §7.3. */
 const SUBMISSIONS_PORT = 465;
 
 const MAIL_PORT_RULE = 'write a number from 1 to 65535, 0 for any, or off';
@@ -125,7 +126,7 @@ const UNMATCHED_BYTES_MAX = 256 * 1024 ** 2;
 const MEGABYTES_RULE = 'write megabytes, from 32 to 1000000000';
 const TIMEOUT_RULE = 'write seconds, from 1 to 600';
 const PORTS_RULE =
-  'write ports separated by commas, as 587,465; a port followed by /tls begins with TLS, as 465 always does';
+  'write ports separated by commas, such as 587,465; a port followed by /tls begins with TLS, as 465 always does';
 
 export function readSmtp(read: EnvReader): SmtpConfig {
   const isOff = (text: string | null) => text === null || /^off$/i.test(text);
@@ -167,7 +168,7 @@ function refuseTwice(read: EnvReader, ports: readonly number[]): void {
   read.problem('LETTERHAUS_SUBMISSION_PORTS', `port ${twice} occurs twice; choose another.`);
 }
 
-/** Reads two variables, of which both or neither must be set. */
+/** Reads two variables; both or neither must be set. */
 function readTlsFiles(
   read: EnvReader,
   prefix: 'LETTERHAUS_TLS' | 'LETTERHAUS_API_TLS',

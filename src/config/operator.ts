@@ -1,17 +1,17 @@
-/** How the operator is notified of conditions of the installation (docs/monitoring.md). */
+/** The variables of messages to the operator about conditions of the installation (docs/monitoring.md). */
 import { type Address, type Mailbox, parseAddress, parseMailbox } from '../mail/address.ts';
 import type { EnvReader } from './env-reader.ts';
 
 export type OperatorConfig = {
-  /** A webhook for the events of the installation; null: none. Its secret is made when there is none here. */
+  /** The webhook for events of the installation; null for none. Its secret is generated when it is null. */
   operatorWebhook: { url: string; secret: string | null } | null;
-  /** Who is mailed about conditions; null: nobody. */
+  /** Recipient of mail about conditions; null for none. */
   operatorAddress: Address | null;
-  /** The sender of that mail; null: postmaster at the oldest verified live domain. */
+  /** Sender of that mail; null for postmaster at the oldest verified live domain. */
   operatorFrom: Mailbox | null;
 };
 
-/** What Standard Webhooks require of a secret, in bytes. */
+/** Length of a secret in Standard Webhooks. */
 const SECRET_BYTES = { min: 24, max: 64 };
 
 export function readOperator(read: EnvReader): OperatorConfig {
@@ -30,7 +30,7 @@ export function readOperator(read: EnvReader): OperatorConfig {
     operatorAddress: read.parsed(
       'LETTERHAUS_OPERATOR_ADDRESS',
       parseAddress,
-      'write one address, as ops@example.com',
+      'write one address, such as ops@example.com',
     ),
     operatorFrom: read.parsed(
       'LETTERHAUS_OPERATOR_FROM',

@@ -108,13 +108,13 @@ const parsed = <Value>(parse: (text: string) => Value | null, message: string) =
   });
 
 const periodWrite = (description: string) =>
-  parsed(parsePeriodH, 'must be days or hours, as 7d or 36h, a day at least')
+  parsed(parsePeriodH, 'must be days or hours, such as 7d or 36h, at least a day')
     .nullable()
     .optional()
     .meta({ description, examples: ['7d'] });
 
 const shareWrite = (description: string) =>
-  parsed(parsePercent, 'must be a share, as 5% or 0.3%')
+  parsed(parsePercent, 'must be a share, such as 5% or 0.3%')
     .nullable()
     .optional()
     .meta({ description, examples: ['5%'] });
