@@ -1,10 +1,10 @@
 /**
- * What the API log keeps of the body of a failed request: its shape, with the values of those fields that say
- * what was asked for. All others, known or not, are named with their type and size only: content of an email can
- * have a link that resets a password, and a misspelled field can have anything.
+ * Outlines the body of a failed request for the API log: its shape, with the values of fields that identify the
+ * request. All other fields, known or not, appear with name, type and size only. The content of an email can have a
+ * link that resets a password, and a misspelled field can contain anything.
  */
 
-/** Fields of the API whose texts and numbers are kept. Content, secrets, variables and metadata are not among them. */
+/** API fields whose texts and numbers are kept. Content, secrets, variables and metadata are not among them. */
 const KEPT: ReadonlySet<string> = new Set([
   'address',
   'bcc',
@@ -38,7 +38,7 @@ const KEPT: ReadonlySet<string> = new Set([
   'version',
 ]);
 
-/** Below others, like `metadata` and `variables`, the names of fields are those of the caller. */
+/** Objects whose fields the API names. In others, like `metadata` and `variables`, the caller names the fields. */
 const PARENTS: ReadonlySet<string> = new Set([
   '',
   'attachments',
@@ -57,32 +57,32 @@ const ELEMENTS_MAX = 3;
 const FIELDS_MAX = 30;
 const DEPTH_MAX = 4;
 const OUTLINE_MAX = 4_096;
-/** Of any kind, in all; beyond, sizes are enough. */
+/** Limit on values of any kind in an outline. Beyond it, sizes are enough. */
 const VALUES_MAX = 200;
 
-/** JSON, at most 4 KB. */
+/** Returns JSON of at most 4 KB. */
 export function outlineOf(body: unknown): string {
   const whole = JSON.stringify(
-    describe(body, { field: '', depth: 0, isKnown: true, room: { left: VALUES_MAX } }),
+    describe(body, { field: '', depth: 0, isKnown: true, budget: { left: VALUES_MAX } }),
   );
   return whole.length <= OUTLINE_MAX ? whole : JSON.stringify(sizeOf(body));
 }
 
 type Place = {
-  /** Its name; of an element that of its list. */
+  /** The name of the field; for an element the name of its list. */
   field: string;
   depth: number;
-  /** Whether the API defines the fields of what has it. */
+  /** Whether the API defines the fields of the enclosing object. */
   isKnown: boolean;
-  room: { left: number };
+  budget: { left: number };
 };
 
 function describe(value: unknown, place: Place): unknown {
-  const { field, depth, room } = place;
-  room.left -= 1;
+  const { field, depth, budget } = place;
+  budget.left -= 1;
   if (value === null || typeof value === 'boolean') return value;
   const isNested = typeof value === 'object';
-  if (isNested && (depth === DEPTH_MAX || room.left <= 0)) return sizeOf(value);
+  if (isNested && (depth === DEPTH_MAX || budget.left <= 0)) return sizeOf(value);
   if (Array.isArray(value)) {
     const some: unknown[] = value.slice(0, ELEMENTS_MAX).map((one: unknown) => {
       return describe(one, { ...place, depth: depth + 1 });
@@ -96,12 +96,12 @@ function describe(value: unknown, place: Place): unknown {
   return typeof value === 'string' && value.length > TEXT_MAX ? sizeOf(value) : value;
 }
 
-function describeFields(value: object, { depth, isKnown, room }: Place): object {
+function describeFields(value: object, { depth, isKnown, budget }: Place): object {
   const fields = Object.entries(value);
   const some = fields.slice(0, FIELDS_MAX).map(([field, one]) => {
     return [
       field.slice(0, NAME_MAX),
-      describe(one, { field, depth: depth + 1, isKnown, room }),
+      describe(one, { field, depth: depth + 1, isKnown, budget }),
     ] as const;
   });
   const more = fields.length - some.length;

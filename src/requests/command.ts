@@ -1,4 +1,4 @@
-/** `letterhaus requests`: the API log: requests that failed, and changes. */
+/** `letterhaus requests`: lists and shows the API log: requests that failed or changed something. */
 import { type Command, Option } from 'commander';
 import type { ApiRequest } from '../../sdk/src/api.ts';
 import { LetterhausError } from '../../sdk/src/errors.ts';
@@ -13,7 +13,7 @@ const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 export function describeRequests(requests: Command, cli: Cli): void {
   apiCommand(requests, cli, {
     name: 'list',
-    about: 'requests that failed, and changes, newest first',
+    about: 'list requests that failed or changed something, newest first',
     examples: ['requests list --status failed', 'requests list --status 422 --mode live'],
     mode: 'both',
     run: list,
@@ -23,7 +23,7 @@ export function describeRequests(requests: Command, cli: Cli): void {
     .option('--limit <n>', `how many, up to ${LIMIT_MAX}`, countUpTo(LIMIT_MAX), 30);
   apiCommand(requests, cli, {
     name: 'show',
-    about: 'one request, by the id of its answer (X-Request-Id)',
+    about: 'show one request, by the id of its answer (X-Request-Id)',
     examples: [`requests show ${EXAMPLE_ID}`],
     mode: 'both',
     run: show,
@@ -64,7 +64,7 @@ async function list(api: Api, { status, method, limit }: ListOptions): Promise<O
       actorText(request),
       request.error?.message ?? '-',
     ]),
-    none: 'No request is in the log: it has those that failed, and changes, for a week.',
+    none: 'No requests are in the log. It keeps failed requests and changes for a week.',
   });
   const hasMore = all.length > limit || found.some((one) => one.hasMore);
   return { data: listData(rows, hasMore), text };

@@ -1,7 +1,7 @@
 /**
- * Notes requests for the API log (requests/request-store.ts): every failure of a caller with a key or a session, and
- * changes that succeeded, of both mounts. Not sending, whose emails say when and by which key they came, and not reading: the
- * mail path must not pay for a log. A request that fails before its key was checked is in nobody's log.
+ * Records requests for the API log (requests/request-store.ts), on both mounts: every failure of a caller with a key or
+ * a session, and changes that succeeded. It records neither sending, because emails have their own record and the mail
+ * path must not pay for a log, nor reading. A request that fails before its key was checked is in no project's log.
  */
 import type { FastifyReply, FastifyRequest, onResponseHookHandler, RouteOptions } from 'fastify';
 import type { World } from '../lib/world.ts';
@@ -13,17 +13,17 @@ import { outlineOf } from './body-outline.ts';
 import { WriteBehind } from '../lib/write-behind.ts';
 import type { Access, App, HttpServices } from '../http/services.ts';
 
-/** Of a project, by this process. A program in a loop fills no disk. */
+/** Limit per project in this process, so that a program in a loop does not fill the disk. */
 const NOTED_PER_MINUTE = 100;
 const MINUTE_MS = 60_000;
 const PATH_MAX = 300;
 const MESSAGE_MAX = 1_000;
 const USER_AGENT_MAX = 200;
 
-/** Their requests are nobody's business in a project; the audit log has those that changed something. */
+/** Their requests concern members, not a project; the audit log has those that changed something. */
 const ABOUT_MEMBERS: ReadonlySet<Access> = new Set<Access>(['session', 'sign_in']);
 
-/** Before the routes are registered. */
+/** Call it before the routes are registered. */
 export function noteRequests(app: App, { db, world }: Pick<HttpServices, 'db' | 'world'>): void {
   const notes = new WriteBehind<NewApiRequest>((rows) => addApiRequests(db, rows));
   const turns = new TurnsPerMinute(world);
@@ -91,7 +91,7 @@ function noteOf(request: FastifyRequest, reply: FastifyReply, caller: Caller): N
     keyId: session === null ? caller.keyId : null,
     memberId: session?.memberId ?? null,
     method,
-    // A query has what was searched for, and tokens of links.
+    // The query is left out, because it has search texts and tokens of links.
     path: stored(request.url.split('?', 1)[0], PATH_MAX) ?? '',
     status,
     durationMs: Math.round(reply.elapsedTime),

@@ -1,6 +1,6 @@
 /**
- * The API log: requests of callers with a key or a session that failed or changed something. Kept for a week.
- * A crash loses the last second of it.
+ * The API log: requests of callers with a key or a session that failed or changed something. Entries are kept for a
+ * week. A crash loses the last second.
  */
 import type { Scope } from '../core/scope.ts';
 import type { Queryable } from '../database/database.ts';
@@ -9,7 +9,7 @@ import { forgetting } from '../database/expiry.ts';
 
 export type ApiRequest = {
   id: string;
-  /** The key, or of a session the member. */
+  /** The key; null for a session, which has `memberId`. */
   keyId: string | null;
   memberId: string | null;
   method: string;
@@ -19,12 +19,12 @@ export type ApiRequest = {
   /** A /24, or a /48 of IPv6. */
   network: string;
   userAgent: string | null;
-  /** Of failures. */
+  /** null for a success, like `errorMessage`. */
   errorCode: string | null;
   errorMessage: string | null;
 };
 
-/** `body`: JSON, an outline. */
+/** `body` is the JSON of an outline (body-outline.ts). */
 export type NewApiRequest = Scope & ApiRequest & { body: string | null };
 
 const ADD = `
@@ -64,9 +64,9 @@ export async function addApiRequests(
 }
 
 export type StoredApiRequest = ApiRequest & {
-  /** When it was written, a second after its answer at most. */
+  /** When it was stored, at most a second after its answer. */
   createdAt: Date;
-  /** Of the key or the member, as of now. */
+  /** Current name of the key or the member. */
   name: string | null;
   keyHint: string | null;
 };
@@ -80,7 +80,7 @@ const ACTOR = `
   left join api_keys k on k.project_id = r.project_id and k.id = r.key_id
   left join members m on m.id = r.member_id`;
 
-/** Each null: any. */
+/** null fields match any request. */
 export type ApiRequestFilter = {
   statuses: { from: number; to: number } | null;
   method: string | null;
@@ -98,7 +98,6 @@ select ${COLUMNS}
   ${ACTOR}
  order by r.id ${order}`;
 
-/** Newest first. */
 export async function listApiRequests(
   db: Queryable,
   scope: Scope,

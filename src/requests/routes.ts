@@ -1,4 +1,4 @@
-/** The API log of a project and environment. */
+/** Serves the API log of a project and environment. */
 import { z } from 'zod';
 import { isId } from '../database/ids.ts';
 import {
@@ -62,7 +62,7 @@ function filterFrom(query: z.output<typeof requestQuery>): ApiRequestFilter {
   return { statuses: status === undefined ? null : statusesOf(status), method, keyId };
 }
 
-/** `failed`, `4xx` or `422`. */
+/** Parses `failed`, `4xx` or `422`. */
 function statusesOf(text: string): { from: number; to: number } {
   if (text === 'failed') return { from: 400, to: STATUS_MAX };
   if (!text.endsWith('xx')) return { from: Number(text), to: Number(text) };
