@@ -1,9 +1,9 @@
 /**
- * Starts a script of this clone with the bundled Node, which it installs first if needed. Plain
- * JavaScript for Node 20, since an older system Node may run the files in bin/.
+ * Starts a script of this clone with the bundled Node, and installs it first if needed. Plain JavaScript for Node 20,
+ * because an older system Node may run the files in bin/.
  *
- * Guarantees: a current clone starts at once; a stale one is installed once, even if several processes
- * start together; signals and the exit code are passed through.
+ * Guarantees: a current clone starts at once. A stale one is installed once, even if several processes start together.
+ * Signals and the exit code are passed through.
  */
 import { spawn } from 'node:child_process';
 import { realpathSync } from 'node:fs';
@@ -28,8 +28,8 @@ const NODE_PACKAGES = {
 };
 
 /**
- * Runs `script` and ends this process with the same exit code or signal. If the clone cannot run it, the
- * reason is printed as one sentence and the exit code is 1.
+ * Runs `script` and ends this process with the same exit code or signal. If the clone cannot run it, prints the reason
+ * as one sentence and exits with 1.
  * @param {string} root the clone
  * @param {string} script path of the script, relative to the clone
  * @param {string[]} args
@@ -49,7 +49,7 @@ export async function bootstrap(root, script, args) {
 }
 
 /**
- * Runs a published package's compiled entry in the present Node.
+ * Runs a published package's compiled entry in the current Node.
  * @public used by bin/letterhaus, which tools do not recognise without a file extension
  * @param {string} entry path of a JavaScript module that reads process.argv
  */
@@ -91,7 +91,7 @@ function bundledNode(root) {
 }
 
 /**
- * Tests, the benchmark and chaos start many services, at once: it is built before, and not by each of them.
+ * Tests, the benchmark and chaos start many services at once, so the dashboard is built before, not by each of them.
  * @param {string} script @param {string[]} args
  */
 function startsServices(script, args) {
@@ -99,8 +99,8 @@ function startsServices(script, args) {
 }
 
 /**
- * Caches compiled code without types, which halves the time of the next start. Node ignores a folder that
- * is not writable.
+ * Caches compiled code without types, which halves the time of the next start. Node ignores a folder that is not
+ * writable.
  * @param {string} root
  */
 function keepCompiledCode(root) {
@@ -116,20 +116,17 @@ function isRunningIn(node) {
 }
 
 /**
- * Replaces this process by the script. Not an import, so that the script is the main module
- * (import.meta.main) as in runChild.
- * @param {string} node
- * @param {string[]} argv
+ * Replaces this process by the script. An import would not make the script the main module (import.meta.main).
+ * @param {string} node @param {string[]} argv
  */
 function becomeScript(node, argv) {
   process.execve?.(node, [node, ...argv], process.env);
 }
 
 /**
- * The child shares the terminal and the process group, so it receives Ctrl-C from both the terminal and this
- * process, which the service expects. This process must not end before the child.
- * @param {string} node
- * @param {string[]} argv
+ * Runs the script in a child. The child shares the terminal and the process group, so it gets Ctrl-C both from the
+ * terminal and from this process, which the service expects. This process must not end before the child.
+ * @param {string} node @param {string[]} argv
  */
 async function runChild(node, argv) {
   const child = spawn(node, argv, { stdio: 'inherit' });

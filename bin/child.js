@@ -4,14 +4,12 @@ import { constants } from 'node:os';
 /** Signals by which a terminal, npm or a service manager requests an end. */
 const END_SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
 
-/**
- * @typedef {{ code: number | null, signal: NodeJS.Signals | null }} End exactly one is set
- */
+/** @typedef {{ code: number | null, signal: NodeJS.Signals | null }} End exactly one is set */
 
 /**
- * Resolves when the child has ended.
+ * Resolves when the child has ended; rejects when it could not be started.
  * @param {import('node:child_process').ChildProcess} child
- * @returns {Promise<End>} rejects if it could not be started
+ * @returns {Promise<End>}
  */
 export function ended(child) {
   return new Promise((resolve, reject) => {
@@ -35,10 +33,7 @@ export async function whileForwarding(forward, outcome) {
   }
 }
 
-/**
- * Ends this process with the child's exit code or signal.
- * @param {End} end
- */
+/** Ends this process with the child's exit code or signal. @param {End} end */
 export function endLike({ code, signal }) {
   if (signal === null) process.exit(code ?? 1);
   process.kill(process.pid, signal);

@@ -1,8 +1,8 @@
 /**
- * Builds web/dist, the dashboard, before the service starts. A published package has it already.
+ * Builds web/dist, the dashboard, before the service starts. A published package contains it.
  *
- * A stamp in web/dist has the hash of the sources, so that a later start only reads these. Mail does not
- * depend on the dashboard: if it cannot be built, one line says why, and the service starts without it.
+ * A stamp in web/dist has the hash of the sources, so a later start only reads these. Mail does not depend on the
+ * dashboard: if it cannot be built, one line has the reason, and the service starts without it.
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -11,7 +11,7 @@ import { renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { ended, whileForwarding } from './child.js';
 
-/** What is built depends on these files, and on those in the folders. */
+/** The build depends on these files, and on the files in the folders. */
 const FILES = [
   'package-lock.json',
   'web/build.js',
@@ -22,10 +22,10 @@ const FILES = [
 const FOLDERS = ['web/src', 'web/public', 'src/core', 'src/mail/html'];
 
 /**
- * Resolves when web/dist is current, or cannot be made so.
+ * Resolves when web/dist is current, or cannot be built.
  * @param {string} root the clone, with its packages installed
  * @param {string} node path of the bundled Node
- * @returns {Promise<NodeJS.Signals | null>} a signal received meanwhile, by which the caller has to end
+ * @returns {Promise<NodeJS.Signals | null>} a signal received meanwhile, by which the caller must end
  */
 export async function ensureDashboard(root, node) {
   const script = join(root, 'web/build.js');
@@ -94,7 +94,7 @@ async function runBuild(node, args) {
 }
 
 /**
- * Two processes that start together both build, and the result of one of them stays.
+ * Moves the build to web/dist. Two processes that start together both build, and the result of one of them stays.
  * @param {string} root @param {string} folder @param {string} stamp
  */
 function putInPlace(root, folder, stamp) {
@@ -109,7 +109,7 @@ function putInPlace(root, folder, stamp) {
   }
 }
 
-/** Always on standard error: standard output belongs to the script (`start --json`). */
+/** Prints on standard error, because standard output belongs to the script (`start --json`). */
 function say(/** @type {string} */ sentence) {
   process.stderr.write(`letterhaus: ${sentence}\n`);
 }

@@ -1,11 +1,10 @@
 /**
- * Allows one installation at a time per clone; the lock of a dead process is released.
+ * Allows one installation at a time per clone. The lock of a dead process is released.
  *
- * The lock is a folder, `.install-lock`. Each file in it names a process that has to end before the next
- * installation may begin: the installer, and npm, which continues for a while when the installer is killed.
- * The lock is taken by renaming a prepared folder onto it, which rename(2) permits only while it is missing
- * or empty. Files of dead processes are deleted; concurrent deletions concern the same names, never the
- * file of a new holder.
+ * The lock is a folder, `.install-lock`. Each file in it names a process that must end before the next installation may
+ * begin: the installer, and npm, which continues for a while when the installer is killed. A process takes the lock by
+ * renaming a prepared folder onto it, which rename(2) permits only while it is missing or empty. Files of dead
+ * processes are deleted. Concurrent deletions concern the same names, never the file of a new holder.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync } from 'node:fs';
@@ -19,9 +18,9 @@ const POLL_MS = 100;
  * Runs `work` while no other process does.
  * @template Result
  * @param {string} root the clone
- * @param {(sentence: string) => void} say called once if another process holds the lock
- * @param {(cover: (pid: number) => void) => Promise<Result>} work may call `cover` to keep the lock
- *   until that process has ended as well
+ * @param {(sentence: string) => void} say called once if another process has the lock
+ * @param {(cover: (pid: number) => void) => Promise<Result>} work may call `cover` to keep the lock until that process
+ *   has ended as well
  */
 export async function withInstallLock(root, say, work) {
   const lock = join(root, '.install-lock');
@@ -65,7 +64,7 @@ function release(lock) {
   try {
     rmdirSync(lock);
   } catch (error) {
-    // Without our file another process may have taken the folder, and may have released it again.
+    // Without our file, another process may have taken the folder, and may have released it again.
     const { code } = /** @type {NodeJS.ErrnoException} */ (error);
     if (code !== 'ENOENT' && !isTaken(error)) throw error;
   }
@@ -76,11 +75,11 @@ function list(lock) {
   try {
     return readdirSync(lock);
   } catch {
-    return []; // nobody holds it
+    return []; // there is no lock
   }
 }
 
-/** POSIX lets a system choose between the two for a folder that is not empty. */
+/** POSIX allows a system to choose between the two for a folder that is not empty. */
 function isTaken(/** @type {unknown} */ error) {
   const { code } = /** @type {NodeJS.ErrnoException} */ (error);
   return code === 'ENOTEMPTY' || code === 'EEXIST';
@@ -98,7 +97,7 @@ function isAlive(name) {
 }
 
 /**
- * The start time of a process as a text for comparison; undefined when it has ended.
+ * Returns the start time of a process as a text for comparison; undefined when it has ended.
  * @param {number} pid
  * @returns {string | undefined}
  */
@@ -106,8 +105,8 @@ function startOf(pid) {
   return process.platform === 'linux' ? startFromProc(pid) : startFromPs(pid);
 }
 
-/** /proc/pid/stat (proc(5)): after the name in brackets, which may contain any characters, the state is the
- *  first field and the start time, in ticks since boot, the twentieth. */
+/** In /proc/pid/stat (proc(5)), after the name in brackets, which may contain any characters, the state is the first
+ *  field and the start time, in ticks since boot, the twentieth. */
 function startFromProc(/** @type {number} */ pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

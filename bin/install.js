@@ -1,8 +1,7 @@
 /**
- * Installs the packages of package-lock.json before they are used.
- *
- * If a stamp in node_modules matches this platform and lockfile, nothing is done. Otherwise one process
- * installs while others wait, and the stamp is written after a test of the bundled Node.
+ * Installs the packages of package-lock.json before they are used. If a stamp in node_modules matches this platform and
+ * lockfile, nothing is done. Otherwise one process installs while others wait, tests the bundled Node, and writes the
+ * stamp.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -27,8 +26,8 @@ const INSTALL = [
 ];
 
 /**
- * Settings of an outer `npm start --flag` that would change what is installed, or where. Settings for
- * access to packages (registry, proxy, certificates, cache) are kept.
+ * Settings of an outer `npm start --flag` that would change what is installed, or where. Settings for access to
+ * packages (registry, proxy, certificates, cache) are kept.
  */
 const DIVERTING_SETTING = new RegExp(
   '^npm_config_(omit|include|only|also|optional|dev|production|workspaces?|' +
@@ -41,7 +40,7 @@ const DIVERTING_SETTING = new RegExp(
  * Resolves when node_modules matches package-lock.json.
  * @param {string} root the clone
  * @param {string} node path of the bundled Node after the installation
- * @returns {Promise<NodeJS.Signals | null>} a signal received meanwhile, by which the caller has to end
+ * @returns {Promise<NodeJS.Signals | null>} a signal received meanwhile, by which the caller must end
  * @throws {Unusable} with the remedy as its message
  */
 export async function ensureInstalled(root, node) {
@@ -95,17 +94,13 @@ function requireWritable(/** @type {string} */ root) {
     accessSync(root, constants.W_OK);
   } catch {
     throw new Unusable(
-      `The packages have to be installed and ${root} is not writable for this user; ` +
+      `The packages must be installed, but ${root} is not writable for this user; ` +
         'start once as its owner, or use a clone of your own.',
     );
   }
 }
 
-/**
- * @param {string} root
- * @param {string} node
- * @param {(pid: number) => void} cover
- */
+/** @param {string} root @param {string} node @param {(pid: number) => void} cover */
 async function install(root, node, cover) {
   const cache = temporaryCache();
   const flags = cache === null ? [] : [`--cache=${cache}`];
@@ -123,7 +118,7 @@ async function install(root, node, cover) {
   return stopped;
 }
 
-/** For a user without a home directory (nobody, many services), a cache for this installation only. */
+/** Creates a cache for this installation only, for a user without a home directory (nobody, many services). */
 function temporaryCache() {
   const cache = process.env['npm_config_cache'] || join(homedir() || '/', '.npm');
   try {
@@ -136,11 +131,9 @@ function temporaryCache() {
 }
 
 /**
- * npm runs in its own process group, so that it receives Ctrl-C once, from this process, and can undo an
- * incomplete installation. This process waits for it, so that no script starts in between.
- * @param {string} root
- * @param {string[]} args
- * @param {(pid: number) => void} cover
+ * Runs npm in its own process group, so that it gets Ctrl-C once, from this process, and can undo an incomplete
+ * installation. This process waits for it, so that no script starts in between.
+ * @param {string} root @param {string[]} args @param {(pid: number) => void} cover
  */
 async function runNpm(root, args, cover) {
   const [command = 'npm', ...first] = npmCommand();
@@ -164,15 +157,15 @@ async function runNpm(root, args, cover) {
   return { ...outcome, stopped };
 }
 
-/** The npm that started this process, else the one in PATH; pnpm and yarn set these variables, too. */
+/** Returns the npm that started this process, else the one in PATH. pnpm and yarn also set these variables. */
 function npmCommand() {
   const { npm_node_execpath: node, npm_execpath: npm } = process.env;
   return node && npm && basename(npm) === 'npm-cli.js' ? [node, npm] : ['npm'];
 }
 
 /**
- * `npm --prefix <clone> start` also sets a path for the machine's settings that is derived from the prefix
- * and does not exist; without it, npm finds the real ones (a mirror, a certificate).
+ * `npm --prefix <clone> start` also sets a path for the machine's settings that is derived from the prefix and does not
+ * exist. Without it, npm finds the real settings (a mirror, a certificate).
  * @param {NodeJS.ProcessEnv} env
  */
 function npmEnvironment(env) {
@@ -189,13 +182,13 @@ function requireWorking(node) {
   const { status, error } = spawnSync(node, ['--version'], { stdio: 'ignore' });
   if (status === 0) return;
   throw new Unusable(
-    `The packages are installed and yet ${node} does not run` +
+    `The packages are installed, but ${node} does not run` +
       `${error === undefined ? '' : ` (${error.message})`}; ` +
-      'it needs glibc 2.28 or newer and a file system that allows to execute programs.',
+      'it needs glibc 2.28 or newer and a file system that allows executing programs.',
   );
 }
 
-/** Always on standard error: standard output belongs to the script (`start --json`). */
+/** Prints on standard error, because standard output belongs to the script (`start --json`). */
 function say(/** @type {string} */ sentence) {
   process.stderr.write(`letterhaus: ${sentence} ...\n`);
 }

@@ -157,7 +157,7 @@ test('an installation without a working Node is reported as failed', async () =>
   await writeFile(npm, '');
   const run = clone.start([], { env: { npm_execpath: npm } });
   assert.deepEqual(await run.ended, { code: 1, signal: null });
-  assert.match(run.stderr, /letterhaus: The packages are installed and yet .* does not run/);
+  assert.match(run.stderr, /letterhaus: The packages are installed, but .* does not run/);
 });
 
 test('started by another package manager, it uses the npm on PATH', async () => {
