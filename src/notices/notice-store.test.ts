@@ -1,4 +1,4 @@
-/** The queue of notices about delivery: with the outcome, once, and after four hours of delay. */
+/** The queue of delivery notices: with the outcome, once, and after four hours of delay. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { SETTLING, newEmail, newSender, settlement } from '../../test/support/mail-store.ts';
@@ -74,7 +74,7 @@ test('a notice is queued with its outcome, claimed by one worker, and never queu
   assert.equal(await forgetNotices(db, 10), 1);
 });
 
-test('a claim that was not ended is repeated; a domain that is not of the project gets nothing', async () => {
+test('a claim that was not ended is repeated, and a domain that is not of the project gets nothing', async () => {
   const sender = await newSender(db);
   for (const from of ['app@acme.com', 'victim@elsewhere.com', '"a@acme.com"@elsewhere.com']) {
     const email = newEmail(sender, { dsn: asking(from, ['jo@example.net']) });
@@ -120,7 +120,7 @@ test('a delay is reported once it has lasted four hours', async () => {
   assert.equal(await defer(), 1);
 });
 
-test('a recipient that is suppressed when the email is accepted is reported, too', async () => {
+test('a recipient that is suppressed when the email is accepted is also reported', async () => {
   const sender = await newSender(db);
   const to = ['gone@example.net', 'jo@example.net'];
   await addSuppression(db, sender, {

@@ -1,9 +1,9 @@
 /**
- * The queue of notices about delivery (mail/notice.ts): which are due, and that none is sent twice.
+ * The queue of delivery notices (mail/notice.ts): finds due notices, and makes sure that none is sent twice.
  *
- * Guarantee: a notice is queued by the transaction that writes its outcome, once for each kind and recipient, since its row
- * remains. A worker that claims some and dies leaves them to the next claim; accepting a notice again is recognised by
- * its idempotency key (notices/notices.ts).
+ * Guarantee: the transaction that stores the outcome queues its notice, once for each kind and recipient, because the
+ * row remains. When a worker dies after a claim, the next claim gets its notices. Accepting a notice again is
+ * recognised by its idempotency key (notices/notices.ts).
  */
 import type { Environment } from '../core/scope.ts';
 import type { Address } from '../mail/address.ts';
@@ -12,10 +12,10 @@ import type { Queryable } from '../database/database.ts';
 import type { Settlement } from '../settle/settlement.ts';
 import { forgetting } from '../database/expiry.ts';
 
-/** The sender is told of a delay that lasts, not of each attempt. */
+/** A delay is reported to the sender once it has lasted this long, not after each attempt. */
 const DELAY_HOURS = 4;
 
-/** A step of the settle statement, with its steps `t`, `email` and `numbered`. */
+/** A step of the settle statement, after its steps `t`, `email` and `numbered`. */
 export const QUEUE_NOTICES = `
 queued_notices as (
   insert into notices (project_id, environment, email_id, position, kind, facts, created_at, due_at)
@@ -39,7 +39,7 @@ on conflict do nothing`;
 
 type Reported = Pick<Settlement, 'projectId' | 'environment' | 'emailId' | 'position' | 'notice'>;
 
-/** Queues notices of what servers further on have reported, and that changes no status. */
+/** Queues notices of reports from servers further on, which change no status. */
 export async function queueReported(tx: Queryable, reported: readonly Reported[]): Promise<void> {
   const rows = reported.flatMap(({ projectId, environment, emailId, position, notice }) =>
     notice === undefined
@@ -71,10 +71,10 @@ export type DueNotice = NoticeId & {
   /** It could not be accepted for days. */
   isTooOld: boolean;
   organizationId: string;
-  /** The key that its message was submitted with. */
+  /** The key that submitted its message. */
   keyId: string;
   recipient: Address;
-  /** The domain of the sender of the envelope is a verified one of the project. */
+  /** The domain of the envelope sender is a verified one of the project. */
   isAllowed: boolean;
 };
 
@@ -117,7 +117,7 @@ select c.project_id as "projectId", c.environment, c.email_id as "emailId", c.po
     offset 0) k
  order by c.created_at`;
 
-/** Claims notices for two minutes; a notice without its email, which was removed, is not returned. */
+/** Claims notices for two minutes. Skips notices whose email was deleted. */
 export function claimNotices(db: Queryable, limit: number): Promise<DueNotice[]> {
   return db.query<DueNotice>({ name: 'claim_notices', text: CLAIM }, [limit]);
 }
@@ -126,7 +126,7 @@ const END = `
 update notices set due_at = null
  where project_id = $1 and email_id = $2 and position = $3 and kind = $4`;
 
-/** The notice was accepted, or nobody gets it. */
+/** Ends a notice that was accepted, or that has no recipient. */
 export async function endNotice(
   db: Queryable,
   { projectId, emailId, position, kind }: NoticeId,

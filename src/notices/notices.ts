@@ -1,11 +1,11 @@
 /**
- * Sends the notices about delivery that senders of submitted messages ask for (RFC 3461), as ordinary mail of the project from
- * the null reverse-path.
+ * Sends the delivery notices that senders of submitted messages request (RFC 3461), as ordinary mail of the project
+ * with the null reverse-path.
  *
- * Each look claims what is due (notices/notice-store.ts), has it accepted under an idempotency key, and then takes it off the queue.
- * A worker that dies in between leaves it to the next look of any worker, whose request is answered as a repetition.
- * Only a sender of the project's own verified domains gets notices, so that nobody else can be mailed by naming them in an
- * envelope; and notices ask for none themselves.
+ * Each check claims due notices (notices/notice-store.ts), has them accepted under an idempotency key, and then takes
+ * them off the queue. When a worker dies in between, the next check of any worker repeats the request, which is
+ * recognised as a repetition. Only senders at the project's own verified domains get notices, so that nobody can have
+ * strangers mailed by naming them in an envelope. Notices request no notices.
  */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -31,10 +31,10 @@ import { domainOf } from '../mail/address.ts';
 const LOOK_EVERY_MS = 3_000;
 const STOP_WITHIN_MS = 3_000;
 const CLAIMED_MAX = 20;
-/** Room for signatures. */
+/** Space for signatures. */
 const ADDED_BYTES = 5_000;
 
-/** Refusals that pass; after others, such as of a revoked key, nobody gets the notice. */
+/** Temporary refusals. After any other one, such as of a revoked key, nobody gets the notice. */
 const PASSING = new Set<RefusalCode>([
   'rate_limit_error',
   'service_unavailable',
@@ -66,7 +66,7 @@ export class Notices {
     this.#lookLater(LOOK_EVERY_MS);
   }
 
-  /** A look that a silent database holds up is left behind: what it has claimed is claimed again. */
+  /** Does not wait for a check that a silent database delays: its notices are claimed again. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
@@ -88,7 +88,7 @@ export class Notices {
     }, waitMs).unref();
   }
 
-  /** A failure that lasts is logged once. */
+  /** Logs a lasting failure once. */
   #failed(error: unknown): void {
     const isExpected = [DatabaseUnavailable, Overloaded, AcceptedUnknown].some(
       (known) => error instanceof known,
@@ -98,7 +98,7 @@ export class Notices {
     this.#options.log.warn({ err: error }, 'sending notices about delivery failed; it is retried');
   }
 
-  /** One that fails waits for its next claim; the others are sent. @returns whether there may be more */
+  /** Sends due notices. One that fails waits for its next claim. @returns whether there may be more */
   async #look(): Promise<boolean> {
     const due = await claimNotices(this.#options.db, CLAIMED_MAX);
     const failures: unknown[] = [];
@@ -129,7 +129,7 @@ export class Notices {
     }
   }
 
-  /** Null: nobody may get it. */
+  /** Returns null when nobody may get the notice. */
   #draftOf(notice: DueNotice, original: StoredMessage): EmailDraft | null {
     const { world, config } = this.#options;
     const { dsn: request, written } = original;
