@@ -1,4 +1,4 @@
-/** `letterhaus attention`: what an operator has to act on, with since when and what to do. */
+/** `letterhaus attention`: lists open conditions with their start and remedy. */
 import type { Command } from 'commander';
 import type { InstallationStatus } from '../../sdk/src/api.ts';
 import { ageText } from '../backup/age.ts';
@@ -9,7 +9,7 @@ import { shortTime, table } from '../cli/table.ts';
 export function describeAttention(attention: Command, cli: Cli): void {
   apiRunnable(attention, cli, {
     examples: ['attention', 'attention --json'],
-    notes: 'The exit code is 1 when there is anything.',
+    notes: 'The exit code is 1 when a condition is open.',
     mode: 'none',
     run: list,
   });
@@ -40,7 +40,7 @@ async function list({ cli, client }: Api): Promise<Outcome> {
   };
 }
 
-/** The same from this command's own configuration where a worker has no access to the bucket. */
+/** Reads the backups with this command's own configuration when the worker has no access to the bucket. */
 async function withOwnAccess(
   { env, world }: Pick<Cli, 'env' | 'world'>,
   shown: InstallationStatus['backup'],

@@ -30,22 +30,22 @@ const BLOCKED: NewCondition = {
   details: { provider: 'gmail' },
 };
 
-type Told = { type: string; data: { [name: string]: unknown } };
+type OperatorEvent = { type: string; data: { [name: string]: unknown } };
 
-/** The events of the operator's stream, as soon as there are so many. */
-async function events(count: number): Promise<Told[]> {
+/** Returns the events of the operator's stream, as soon as there are this many. */
+async function events(count: number): Promise<OperatorEvent[]> {
   const read = async () => {
     const filter = { types: null, emailId: null, domain: null };
     const page = { after: BEGINNING, filter, limit: 100, retentionH: null };
     const found = await readStream(db, OPERATOR_SCOPE, page);
     assert.ok(typeof found !== 'string');
-    const told: Told[] = found.events.map(({ type, data }) => ({ type, data }));
-    return told.length >= count ? told : null;
+    const reported: OperatorEvent[] = found.events.map(({ type, data }) => ({ type, data }));
+    return reported.length >= count ? reported : null;
   };
   return waitFor(read, { what: `${count} events` });
 }
 
-test('a condition is opened once, and reporting it again only notes the time', async () => {
+test('a condition is opened once, and reporting it again only updates its time', async () => {
   const first = await raiseCondition(db, BLOCKED);
   assert.equal(first.isNew, true);
   await database.sql(`update clock set skew = '1 hour'`);
@@ -57,9 +57,9 @@ test('a condition is opened once, and reporting it again only notes the time', a
   assert.deepEqual(others, []);
   assert.equal(open?.message, 'Still.');
   assert.deepEqual(await countConditions(db), [{ type: 'provider.blocked', open: 1 }]);
-  const told = await events(1);
-  assert.equal(told.length, 1);
-  assert.deepEqual(told[0], {
+  const reported = await events(1);
+  assert.equal(reported.length, 1);
+  assert.deepEqual(reported[0], {
     type: 'provider.blocked',
     data: {
       subject: 'gmail',
@@ -88,7 +88,7 @@ test('the end of a condition has an event of its own, once', async () => {
   assert.equal(last?.data['since'], since.toISOString());
 });
 
-test('of many nodes that report a condition at the same moment one opens it and one ends it', async () => {
+test('when many nodes report a condition at the same moment, one opens it and one ends it', async () => {
   const nodes = Array.from({ length: 12 });
   const raised = await Promise.all(nodes.map(() => raiseCondition(db, BLOCKED)));
   assert.equal(raised.filter(({ isNew }) => isNew).length, 1);
@@ -97,7 +97,7 @@ test('of many nodes that report a condition at the same moment one opens it and 
   assert.equal((await events(2)).length, 2);
 });
 
-test('a condition that is not reported any more lapses, one that is reported again does not', async () => {
+test('a condition that is no longer reported lapses, and one that is reported again does not', async () => {
   const gone = { ...BLOCKED, subject: 'gone', lapsesAfterMs: 600_000 };
   const present = { ...BLOCKED, subject: 'present', lapsesAfterMs: 600_000 };
   await raiseCondition(db, BLOCKED);

@@ -2,7 +2,7 @@
  * Open conditions of the installation (core/operator-events.ts), with the events at their beginning and end.
  *
  * Guarantee: each statement changes the condition, records the event, and queues webhooks and mail together. Of several
- * callers at the same moment one opens or ends it, and is told so.
+ * concurrent callers one opens or ends the condition, and its return value says so.
  */
 import {
   CONDITIONS,
@@ -18,7 +18,7 @@ import { newId } from '../database/ids.ts';
 import { QUEUE_MAIL } from './mail-store.ts';
 import type { Queryable } from '../database/database.ts';
 
-/** Where the events of the installation are. */
+/** The scope of the installation's events. */
 export const OPERATOR_SCOPE: Scope & { environment: Environment } = {
   projectId: OPERATOR_PROJECT_ID,
   environment: 'live',
@@ -35,9 +35,9 @@ export type Condition = ConditionKey & {
 const COLUMNS = `type, subject, message, remedy, details, since, last_seen as "lastSeen"`;
 
 /**
- * The event of the rows of step `changed`, its webhooks, and its mail to the operator. $1 is its id, $2 its type, $3 the state in its data. The
- * time in the id is that of the database: a machine with a wrong clock has to be able to report it, and its own ids may
- * be of a week without a partition.
+ * Records the event of the rows of step `changed`, its webhooks, and its mail to the operator. $1 is the event's id, $2
+ * its type, $3 the state in its data. The id gets the time of the database: a machine with a wrong clock must be able
+ * to report that, and its own ids may belong to a week without a partition.
  */
 const RECORD = `
 new_events as (
@@ -68,10 +68,7 @@ changed as (select * from condition where is_new),
 ${RECORD}
 select ${COLUMNS}, is_new as "isNew" from condition`;
 
-/**
- * Opens a condition, or notes that it still holds.
- * @returns `isNew` for the one call that opened it
- */
+/** Opens a condition, or updates an open one. @returns `isNew` for the one call that opened it */
 export async function raiseCondition(
   db: Queryable,
   condition: NewCondition,
@@ -88,7 +85,7 @@ export async function raiseCondition(
   return row;
 }
 
-// The event says what has ended in the words of the end, with the facts of the end if there are any.
+// The event has the message of the end, and the facts of the end if there are any.
 const CLEAR = `
 with t as materialized (select app_now() as now),
 ended as (
@@ -106,8 +103,8 @@ select type, subject, message, details, since, last_seen as "lastSeen" from chan
 
 /**
  * Ends a condition.
- * @param options.ifLapsed only if it was not reported for as long as it said
- * @returns what has ended; null when it was not open
+ * @param options.ifLapsed ends it only if it was not reported within its `lapsesAfterMs`
+ * @returns the ended condition; null when it was not open
  */
 export async function clearCondition(
   db: Queryable,
@@ -143,7 +140,7 @@ export function countConditions(db: Queryable): Promise<{ type: ConditionType; o
 
 const LAPSED = `select type, subject from operator_conditions where lapses_at <= app_now() order by lapses_at`;
 
-/** Conditions that were not reported for as long as they said; end each with `ifLapsed`. */
+/** Returns conditions that were not reported within their `lapsesAfterMs`. End each with `ifLapsed`. */
 export function lapsedConditions(db: Queryable): Promise<ConditionKey[]> {
   return db.query<ConditionKey>(LAPSED);
 }

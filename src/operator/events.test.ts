@@ -24,7 +24,7 @@ const LOW: NewCondition = {
 
 type Line = { level: string; text: string; facts: Record<string, unknown> };
 
-/** One process, with its log and a clock of its own. */
+/** One process, with its own log and clock. */
 function newProcess(queries = db) {
   const lines: Line[] = [];
   let nowMs = 0;
@@ -67,7 +67,7 @@ test('the log of the node that opens a condition has the warning with its remedy
   );
 });
 
-test('a state that is reported at every look is written once a minute', async () => {
+test('a state that is reported at every check is stored once a minute', async () => {
   let statements = 0;
   const counting = {
     query: (...args: Parameters<typeof db.query>) => {
@@ -112,10 +112,10 @@ test('while the database is away a condition is logged at once and recorded when
   assert.equal(lines.length, 1, 'the line is not repeated');
 });
 
-test('a condition of a machine that is gone ends by itself', async () => {
+test('a condition of a machine that was removed ends by itself', async () => {
   const { events, lines } = newProcess();
   await raiseCondition(db, { ...LOW, lapsesAfterMs: -1 });
   await events.clearLapsed();
   assert.deepEqual(await listConditions(db, 1), []);
-  assert.match(lines[0]?.text ?? '', /not reported any more/);
+  assert.match(lines[0]?.text ?? '', /no longer reported/);
 });

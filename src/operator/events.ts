@@ -1,10 +1,10 @@
 /**
- * Reports conditions of the installation for one process: to the log, and to the database, where their events and
- * webhooks begin (operator/condition-store.ts). core/operator-events.ts says how to call it.
+ * Reports conditions of the installation for one process: to the log, and to the database, which stores their events
+ * and webhooks (operator/condition-store.ts). core/operator-events.ts documents the calls.
  *
- * Guarantees: `raise` and `clear` return at once and never throw. Reports are written one after the other; while the
- * database is away the last report of each condition is kept and repeated, and its line is logged at once. A state
- * that is reported again and again is written once a minute.
+ * Guarantees: `raise` and `clear` return at once and never throw. Reports are stored one after the other. While the
+ * database is away, the last report of each condition is kept and retried, and its line is logged at once. A state that
+ * is reported repeatedly is stored once a minute.
  */
 import type { Logger } from 'pino';
 import {
@@ -26,7 +26,7 @@ import { type Database, DatabaseUnavailable, type Queryable } from '../database/
 
 const RETRY_MS = 5_000;
 const LOGGED_MAX = 100;
-/** A bug that makes up subjects must not fill the memory. */
+/** Limit on remembered conditions: a bug that invents subjects must not fill the memory. */
 const KEPT_MAX = 1_000;
 
 type Report = { isLogged: boolean; ifLapsed?: true } & (
@@ -42,10 +42,10 @@ type Options = {
 
 export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
   readonly #options: Options;
-  /** Not yet written, in order; the last report of each condition. */
+  /** Reports that are not stored yet, in order; the last one of each condition. */
   readonly #waiting = new Map<string, Report>();
-  /** What this process wrote last of each condition. */
-  readonly #written = new Map<string, { kind: Report['kind']; atMs: number }>();
+  /** The last report of each condition that this process stored. */
+  readonly #stored = new Map<string, { kind: Report['kind']; atMs: number }>();
   #writing: Promise<void> | null = null;
   #retry: NodeJS.Timeout | undefined;
 
@@ -62,8 +62,8 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
   }
 
   /**
-   * Opens a condition in one transaction with `work`, which the one call that opens it runs. For callers that look
-   * again when this throws.
+   * Opens a condition in one transaction with `work`. Only the call that opens it runs `work`. For callers that retry
+   * when this throws.
    */
   async raiseTogether(
     db: Pick<Database, 'transaction'>,
@@ -78,7 +78,7 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
     if (isNew) this.#logOnce({ kind: 'raised', condition, isLogged: false });
   }
 
-  /** At the start: one line for each open condition, which was logged when it began. */
+  /** Logs one line for each open condition at the start, because it was logged when it began. */
   async logOpen(): Promise<void> {
     const { db, log } = this.#options;
     for (const { type, subject, details, remedy, message, since } of await listConditions(
@@ -89,24 +89,24 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
     }
   }
 
-  /** Ends conditions that were not reported for as long as they said. Periodically called by maintenance. */
+  /** Ends conditions that were not reported within their `lapsesAfterMs`. Maintenance calls it periodically. */
   async clearLapsed(): Promise<void> {
     for (const { type, subject } of await lapsedConditions(this.#options.db)) {
       const endMessage =
-        'It is not reported any more; the machine that reported it may have been removed.';
+        'It is no longer reported; the machine that reported it may have been removed.';
       const report = { kind: 'cleared', condition: { type, subject, endMessage } } as const;
       await this.#store({ ...report, isLogged: false, ifLapsed: true });
     }
   }
 
-  /** Resolves when all reports are written, or the database was found to be away. */
+  /** Resolves when all reports are stored, or the database was found to be away. */
   async flush(): Promise<void> {
     clearTimeout(this.#retry);
     this.#write();
     await this.#writing;
   }
 
-  /** Reports that cannot be written now are lost; those of a state that lasts come from the next start. */
+  /** Loses reports that cannot be stored now. The next start reports lasting states again. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.flush();
     clearTimeout(this.#retry);
@@ -115,19 +115,19 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
   #report(report: Report): void {
     const key = keyOf(report.condition);
     const waiting = this.#waiting.get(key);
-    const isKnown = waiting === undefined && this.#isWritten(key, report.kind);
+    const isKnown = waiting === undefined && this.#isStored(key, report.kind);
     if (isKnown) return;
     if (waiting === undefined && this.#waiting.size >= KEPT_MAX) return this.#logOnce(report);
     const isLogged = waiting?.kind === report.kind && waiting.isLogged;
     this.#waiting.set(key, { ...report, isLogged });
-    this.#written.delete(key);
+    this.#stored.delete(key);
     this.#write();
   }
 
-  #isWritten(key: string, kind: Report['kind']): boolean {
-    const written = this.#written.get(key);
-    if (written?.kind !== kind) return false;
-    return this.#options.world.monotonicMs() - written.atMs < CONDITION_REPORTED_EVERY_MS;
+  #isStored(key: string, kind: Report['kind']): boolean {
+    const stored = this.#stored.get(key);
+    if (stored?.kind !== kind) return false;
+    return this.#options.world.monotonicMs() - stored.atMs < CONDITION_REPORTED_EVERY_MS;
   }
 
   #write(): void {
@@ -143,9 +143,9 @@ export class OperatorEventLog implements OperatorEvents, AsyncDisposable {
       this.#waiting.delete(key);
       try {
         await this.#store(report);
-        if (this.#written.size >= KEPT_MAX) this.#written.clear();
+        if (this.#stored.size >= KEPT_MAX) this.#stored.clear();
         const atMs = this.#options.world.monotonicMs();
-        if (!this.#waiting.has(key)) this.#written.set(key, { kind: report.kind, atMs });
+        if (!this.#waiting.has(key)) this.#stored.set(key, { kind: report.kind, atMs });
       } catch (error) {
         if (!(error instanceof DatabaseUnavailable)) {
           this.#logOnce(report);

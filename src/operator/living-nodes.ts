@@ -1,4 +1,4 @@
-/** Which installations have workers that run now, by the counters that these raise every two seconds. */
+/** Finds the installations whose workers run now: their counters in the database grow every two seconds. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { World } from '../lib/world.ts';
 import type { Queryable } from '../database/database.ts';
@@ -9,7 +9,7 @@ const LOOKS_EVERY_MS = 300;
 
 export type LivingNode = NodeFacts & { isRunning: boolean };
 
-/** Takes up to six seconds while rows of killed workers are left. */
+/** Takes up to six seconds while rows of killed workers remain. */
 export async function watchNodes(
   db: Queryable,
   world: Pick<World, 'monotonicMs'>,

@@ -28,7 +28,7 @@ const planned = () => plannedOperatorMail(db, 2);
 const pass = (period: string) =>
   database.sql('update clock set skew = skew + $1::interval', [period]);
 
-test('of several nodes that look at the same moment one plans the mail of a kind', async () => {
+test('when several nodes check at the same moment, one plans the mail of a kind', async () => {
   await raise('disk.low', 'mail1.example');
   await raise('disk.low', 'mail2.example');
   await raise('clock.skewed', 'mail1.example');
@@ -40,7 +40,7 @@ test('of several nodes that look at the same moment one plans the mail of a kind
   ]);
 });
 
-test('what happens within an hour waits for its end, and a mail that is not accepted keeps its id', async () => {
+test('reports within an hour wait for its end, and a mail that is not accepted keeps its id', async () => {
   await raise('disk.low', 'mail1.example');
   await planOperatorMail(db);
   const [first] = await planned();
@@ -76,7 +76,7 @@ test('a mail has the newest reports, oldest first, and their number', async () =
   );
 });
 
-test('nothing is queued about the mail itself, or without an address, and old reports are deleted', async () => {
+test('no report is queued about the mail itself, or without an address, and old reports are deleted', async () => {
   await raise('operator.unreachable', 'mail to the operator');
   const waiting = () => database.sql('select subject from operator_mail_queue');
   assert.deepEqual(await waiting(), []);

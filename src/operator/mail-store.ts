@@ -1,10 +1,10 @@
 /**
- * What is to be mailed to the operator: beginnings and ends of conditions, queued by the statement that records
- * them (condition-store.ts). operator/mail.ts writes the mail and has it accepted.
+ * The queue of mail to the operator: beginnings and ends of conditions, queued by the statement that records them
+ * (condition-store.ts). operator/mail.ts composes the mail and has it accepted.
  *
- * Guarantees: nothing that was recorded while an address was set is left out. Each mail is planned once, whatever the number
- * of nodes, and at most one an hour for each type of condition. A planned mail keeps its id until it is accepted, so
- * that accepting it again is recognised as a repetition.
+ * Guarantees: every report that was recorded while an address was set is mailed. Each mail is planned once across all
+ * nodes, and at most one an hour for each type of condition. A planned mail keeps its id until it is accepted, so that
+ * accepting it again is recognised as a repetition.
  */
 import type { ConditionType } from '../core/operator-events.ts';
 import type { Scope } from '../core/scope.ts';
@@ -13,13 +13,10 @@ import { createKey } from '../accounts/keys/key-store.ts';
 import type { Database, Queryable } from '../database/database.ts';
 import { forgetting } from '../database/expiry.ts';
 
-/** Mail about the failure of this mail would not arrive, and would queue the next one. */
+/** A mail about the failure of this mail would not arrive, and would queue the next one. */
 export const NOT_MAILED: ConditionType = 'operator.unreachable';
 
-/**
- * A step of the statements that record a condition, with their steps `t`, `changed` and `new_events`; $3 is the
- * state.
- */
+/** A step of the statements that record a condition, after `t`, `changed` and `new_events`; $3 is the state. */
 export const QUEUE_MAIL = `
 queued_mail as (
   insert into operator_mail_queue (event_id, kind, subject, state, message, remedy, since, at)
@@ -28,7 +25,7 @@ queued_mail as (
    where c.type <> '${NOT_MAILED}' and exists (select from operator_mail)
 )`;
 
-/** Sets the address for mail to the operator; null: nothing is queued any more, and what waits is deleted. */
+/** Sets the address for mail to the operator. null ends queueing and deletes the queue. */
 export async function setOperatorAddress(db: Queryable, address: Address | null): Promise<void> {
   if (address !== null) {
     const text = `insert into operator_mail (address) values ($1)
@@ -42,8 +39,7 @@ export async function hasOperatorMail(db: Queryable): Promise<boolean> {
   return (await db.query('select from operator_mail_queue limit 1')).length > 0;
 }
 
-// A node whose statement began earlier than the one that has just planned must not take that for a clock that
-// was set back.
+// The minute is for a node whose statement began before the one that planned last: that is no clock set back.
 const PLAN = `
 with t as materialized (select app_now() as now),
 waiting as (
@@ -61,7 +57,7 @@ due as (
 mails as materialized (select kind, gen_random_uuid() as id from due)
 update operator_mail_queue q set mail_id = m.id from mails m where q.kind = m.kind and q.mail_id is null`;
 
-/** Plans a mail for each type of condition that has something to report and had none within an hour. */
+/** Plans a mail for each type of condition that has reports and had no mail within an hour. */
 export async function planOperatorMail(db: Queryable): Promise<void> {
   await db.query(PLAN);
 }
@@ -75,7 +71,7 @@ export type Report = {
   at: Date;
 };
 
-/** @property reports the newest ones, oldest first @property total of all reports */
+/** @property reports the newest ones, oldest first @property total number of all reports */
 export type PlannedMail = { id: string; kind: ConditionType; total: number; reports: Report[] };
 
 const PLANNED = `
@@ -86,7 +82,7 @@ select mail_id as "mailId", kind, subject, state, message, remedy, since, at, to
  where place <= $1
  order by mail_id, place desc`;
 
-/** Mails that are planned and not known to be accepted. @param reportsMax of each mail */
+/** Returns mails that are planned and not known to be accepted. @param reportsMax limit for each mail */
 export async function plannedOperatorMail(
   db: Queryable,
   reportsMax: number,
@@ -108,7 +104,7 @@ export async function endPlannedMail(db: Queryable, mailId: string): Promise<voi
 export type OperatorSender = Scope & {
   organizationId: string;
   domain: string;
-  /** The operator's address is on the project's suppression list. */
+  /** The project's suppression list has the operator's address. */
   isSuppressed: boolean;
 };
 
@@ -126,7 +122,7 @@ select d.project_id as "projectId", d.environment, p.organization_id as "organiz
          order by d.created_at, d.id limit 1) d
   join projects p on p.id = d.project_id`;
 
-/** The oldest verified live domain that is not paused. @param wanted.domain only this one; null: any */
+/** Finds the oldest verified live domain that is not paused. @param wanted.domain the only candidate; null for any */
 export async function findOperatorSender(
   db: Queryable,
   wanted: { domain: string | null; to: Address },
@@ -145,8 +141,8 @@ select id from api_keys
  order by id limit 1`;
 
 /**
- * The key that the mail is accepted with, made when there is none: nobody has its text. Only one is made, because the row of
- * the address is locked.
+ * Returns the key that the mail is accepted with, and creates it the first time. Nobody has its text. The lock on the
+ * row of the address makes sure that only one is created.
  */
 export function operatorMailKey(
   db: Pick<Database, 'transaction'>,

@@ -22,7 +22,7 @@ const CLEARED: Report = {
 const textOf = (reports: Report[], total = reports.length) =>
   operatorText({ id: '', kind: 'disk.low', total, reports }, 'mail1.example.org');
 
-test('a report says what happened, since when and what to do', () => {
+test('a report says what happened, since when, and what to do', () => {
   const { subject, text } = textOf([RAISED]);
   assert.equal(subject, `Letterhaus: ${RAISED.message}`);
   assert.ok(
@@ -33,7 +33,7 @@ test('a report says what happened, since when and what to do', () => {
         '  Since: 2026-11-25 22:41 UTC',
         '  To do: Make room on the disk.',
         '',
-        'What is open now is listed by: letterhaus attention',
+        'List open conditions: letterhaus attention',
       ].join('\n'),
     ),
     text,
@@ -41,7 +41,7 @@ test('a report says what happened, since when and what to do', () => {
   assert.equal(textOf([CLEARED]).subject, 'Letterhaus: Over: The disk has room again.');
 });
 
-test('a summary has its reports in order, and counts those that it leaves out', () => {
+test('a summary has its reports in order, and counts those that it omits', () => {
   const { subject, text } = textOf([RAISED, CLEARED], 60);
   assert.equal(subject, 'Letterhaus: 60 reports of disk.low');
   assert.match(text, /^There are 58 more reports; these are the newest 2\.\n\nThe disk of/);

@@ -1,4 +1,4 @@
-/** The words of mail to the operator: what happened, since when, what to do, and with which command. */
+/** Composes mail to the operator: what happened, since when, what to do, and with which command. */
 import type { ConditionType } from '../core/operator-events.ts';
 import type { PlannedMail, Report } from './mail-store.ts';
 
@@ -40,13 +40,13 @@ function paragraph(kind: ConditionType, report: Report): string {
 
 function closing(kind: ConditionType, machine: string): string {
   return [
-    `What is open now is listed by: letterhaus attention`,
-    `This is from the installation of ${machine}. It mails about ${kind} once an hour at most; what happens`,
-    'meanwhile is in the next mail. LETTERHAUS_OPERATOR_ADDRESS names who gets it.',
+    `List open conditions: letterhaus attention`,
+    `The Letterhaus installation on ${machine} sent this. It mails about ${kind} at most once an hour; later reports`,
+    'are in the next mail. LETTERHAUS_OPERATOR_ADDRESS is the recipient.',
   ].join('\n');
 }
 
-/** `2026-11-25 22:41 UTC` */
+/** Returns `2026-11-25 22:41 UTC`. */
 function time(at: Date): string {
   return `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
 }

@@ -1,9 +1,10 @@
 /**
- * Mail to the operator's address about conditions (core/operator-events.ts), sent by a worker as ordinary live mail.
+ * Mails the operator about conditions (core/operator-events.ts). A worker sends this as ordinary live mail.
  *
- * Each look plans what is due (operator/mail-store.ts), has it accepted under an idempotency key, and then takes it off the
- * queue. A worker that dies in between leaves it to the next look of any worker, whose request is then answered as
- * a repetition. While no mail can be accepted everything waits, and the condition `operator.unreachable` says why.
+ * Each check plans the due mails (operator/mail-store.ts), has them accepted under an idempotency key, and then takes
+ * them off the queue. When a worker dies in between, the next check of any worker repeats the request, which is
+ * recognised as a repetition. While no mail can be accepted everything waits, and the condition `operator.unreachable`
+ * has the reason.
  */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -31,17 +32,17 @@ import { type Database, DatabaseUnavailable } from '../database/database.ts';
 import { operatorText } from './mail-text.ts';
 
 const LOOK_EVERY_MS = 2_000;
-/** How often it is looked whether mail could be sent, while there is none. */
+/** Milliseconds between checks whether mail could be sent, while none is queued. */
 const CHECK_EVERY_MS = 60_000;
 const REPORTS_SHOWN_MAX = 50;
-/** The condition is reported at every check. */
+/** Longer than the time between reports, because every check reports the condition. */
 const LAPSES_AFTER_MS = 10 * 60_000;
 /**
- * In these states other mail is refused, to leave room for outcomes or because nothing can be signed. A few kilobytes an hour
- * about just that are accepted.
+ * In these states other mail is refused, to keep space for outcomes or because nothing can be signed. Mail about these
+ * states, a few kilobytes an hour, is accepted.
  */
 const ACCEPTED_DURING: readonly UnreadyCode[] = ['disk_full', 'database_full', 'secret_key'];
-/** Refusals that pass by themselves. */
+/** Temporary refusals. */
 const PASSING = new Set(['rate_limit_error', 'service_unavailable']);
 
 const CONDITION = { type: NOT_MAILED, subject: 'mail to the operator' } as const;
@@ -50,11 +51,11 @@ type OperatorMailOptions = {
   db: Database;
   config: Pick<Config, 'hostname' | 'allowPrivateNetworks'>;
   to: Address;
-  /** null: postmaster at the domain that sends. */
+  /** null for postmaster at the sending domain. */
   from: Config['operatorFrom'];
   /** Accepts an email without the refusals of readiness. */
   accept: AcceptEmail;
-  /** Why mail is not accepted at present. */
+  /** Current reasons why mail is not accepted. */
   unready: () => readonly { code: UnreadyCode }[];
   operatorEvents: OperatorEvents;
   world: Pick<World, 'monotonicMs'>;
@@ -95,11 +96,11 @@ export class OperatorMail {
     }, waitMs).unref();
   }
 
-  /** A failure that lasts is logged once. */
+  /** Logs a lasting failure once. */
   #failed(error: unknown): void {
     if (error instanceof DatabaseUnavailable || this.#hasFailed) return;
     this.#hasFailed = true;
-    this.#options.log.warn({ err: error }, 'mailing the operator failed; it will be tried again');
+    this.#options.log.warn({ err: error }, 'mail to the operator failed; it is retried');
   }
 
   async #look(): Promise<void> {
@@ -145,7 +146,7 @@ export class OperatorMail {
     const fingerprint = createHash('sha256').update(key).digest('hex');
     const outcome = await accept(caller, draft, { key, fingerprint });
     if (outcome.kind === 'accepted') {
-      log.info({ event: mail.kind, reports: mail.total }, 'the operator is mailed');
+      log.info({ event: mail.kind, reports: mail.total }, 'mail to the operator was accepted');
     }
     return outcome;
   }
@@ -166,7 +167,7 @@ export class OperatorMail {
 
 type Problem = { message: string; remedy: string };
 
-const REMEDY = 'Conditions wait to be mailed meanwhile; letterhaus attention lists them.';
+const REMEDY = 'Reports wait in the queue meanwhile; letterhaus attention lists open conditions.';
 
 const NO_DOMAIN: Problem = {
   message: 'Mail to the operator cannot be sent: no live domain is verified, or all are paused.',

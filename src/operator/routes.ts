@@ -1,6 +1,4 @@
-/**
- * What an operator has to act on now. Beginnings and ends are in the event stream of an operator's key.
- */
+/** Lists the open conditions. The event stream of an operator's key has their beginnings and ends. */
 import { z } from 'zod';
 import { CONDITION_TYPES } from '../core/operator-events.ts';
 import { type Condition, listConditions } from './condition-store.ts';

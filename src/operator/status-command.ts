@@ -1,4 +1,4 @@
-/** `letterhaus status`: whether the service accepts and sends mail, its nodes, what waits, and what needs attention. */
+/** `letterhaus status`: shows whether mail is accepted and sent, the nodes, the queue, and what needs attention. */
 import type { Command } from 'commander';
 import { type Api, apiRunnable } from '../cli/api.ts';
 import type { Cli, Outcome } from '../cli/command.ts';
@@ -28,7 +28,7 @@ async function show({ client }: Api): Promise<Outcome> {
       'node',
       `${host}: ${workers} ${workers === 1 ? 'worker' : 'workers'}, version ${version ?? 'unknown'}`,
     ]),
-    ['queue', `${queue.waiting} recipients wait, ${queue.due} due, ${queue.held} held`],
+    ['queue', `${queue.waiting} recipients wait, ${queue.due} due, ${queue.held} on hold`],
     ['oldest', queue.oldest_s === 0 ? null : `due for ${queue.oldest_s} s`],
     ['proof', status.is_accounted_for ? 'all mail is accounted for' : 'see `letterhaus reconcile`'],
     ['attention', attentionText(conditions.length)],

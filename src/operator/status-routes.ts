@@ -1,4 +1,4 @@
-/** The state of the installation at a glance, for the operator. */
+/** Shows the state of the installation at a glance, for the operator. */
 import { z } from 'zod';
 import packageFile from '../../package.json' with { type: 'json' };
 import { newestToWire } from '../backup/newest.ts';

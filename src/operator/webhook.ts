@@ -1,6 +1,6 @@
 /**
- * The webhook of LETTERHAUS_OPERATOR_WEBHOOK: an endpoint of the operator's project that each start brings into line
- * with the configuration. It is signed, retried and disabled like all others; a start enables it again.
+ * Maintains the webhook of LETTERHAUS_OPERATOR_WEBHOOK: each start makes this endpoint of the operator's project match
+ * the configuration, and enables it again. It is signed, retried and disabled like all others.
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -20,7 +20,7 @@ import {
 } from '../webhooks/endpoint-store.ts';
 import { SECRET_BYTES, secretText } from '../webhooks/sending/attempt.ts';
 
-/** Of the endpoint that the configuration names. */
+/** The id of the configured endpoint. */
 const ID = 'ffffffff-ffff-7fff-bfff-fffffffffffe';
 
 type Options = {
@@ -39,7 +39,7 @@ export async function keepOperatorWebhook(db: Database, options: Options): Promi
     return void (await deleteEndpoint(db, OPERATOR_SCOPE, ID));
   }
   await db.transaction(async (tx) => {
-    // Locks the row of the project: nodes that start at the same moment do this one after the other.
+    // Locks the row of the project, so nodes that start at the same moment do this one after the other.
     await makeOperatorProject(tx);
     const present = await findEndpoint(tx, OPERATOR_SCOPE, ID);
     if (present === null) return create(tx, wanted, options);
@@ -72,7 +72,7 @@ async function create(
   }
 }
 
-/** The earlier secret signs, too, for 24 hours. */
+/** Rotates to the configured secret. The earlier secret also signs for 24 hours. */
 async function useSecret(tx: Queryable, wanted: string, { secrets, log }: Options): Promise<void> {
   const sealed = await findSecrets(tx, OPERATOR_SCOPE, ID);
   if (sealed !== null && opened(secrets, sealed.secret) === wanted) return;
@@ -83,7 +83,7 @@ async function useSecret(tx: Queryable, wanted: string, { secrets, log }: Option
   );
 }
 
-/** Null when it was sealed with a secret key that is lost. */
+/** Returns null when it was sealed with a secret key that is lost. */
 function opened(secrets: SecretBox, sealed: Buffer): string | null {
   try {
     return secrets.open(sealed, ID);
