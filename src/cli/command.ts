@@ -64,10 +64,7 @@ type Run<Options, Args> = (cli: Cli, options: Options, args: Args) => Promise<Ou
  */
 export type Examples = readonly [string, ...string[]];
 
-/**
- * @property notes printed before the examples
- * @property hidden not listed by the help of the parent
- */
+/** @property notes printed before the examples @property hidden not listed by the help of the parent */
 type Runnable<Options, Args> = { examples: Examples; notes?: string; run: Run<Options, Args> };
 type Added<Options, Args> = Runnable<Options, Args> & {
   name: string;

@@ -11,7 +11,6 @@ let printed = '';
 const keep = (text: string) => void (printed += text);
 const cli: Cli = { env: {}, world: systemWorld, program: 'letterhaus', out: keep, err: keep };
 
-/** Returns all commands below this one, with the words that select each. */
 function* commandsBelow(command: Command, words: readonly string[] = []): Generator<Found> {
   yield { command, words };
   for (const part of command.commands) yield* commandsBelow(part, [...words, part.name()]);

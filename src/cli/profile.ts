@@ -13,7 +13,6 @@ export function profileFile(env: Env): string {
   return join(folder, 'letterhaus/profile.json');
 }
 
-/** Returns null when nobody is logged in. */
 export function readProfile(env: Env): Profile | null {
   try {
     return JSON.parse(readFileSync(profileFile(env), 'utf8')) as Profile;

@@ -236,7 +236,6 @@ function boundConnections(app: App, services: HttpServices, options: AppOptions)
   return connections;
 }
 
-/** Checks that come before the key. */
 function firstChecks(
   app: App,
   services: HttpServices,

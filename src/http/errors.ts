@@ -218,7 +218,6 @@ export class FixedPaths {
     this.#methods.set(url, methods);
   }
 
-  /** Returns the methods of the request's path; null when it has a parameter or is unknown. */
   methodsOf({ url }: FastifyRequest): ReadonlySet<string> | null {
     const path = url.split('?', 1)[0]!.replaceAll(/\/+/g, '/');
     return this.#methods.get(path) ?? null;

@@ -5,10 +5,7 @@ import type { Page, PageOf } from '../database/page.ts';
 
 type ListAnswer<Row> = { object: 'list'; data: Row[]; has_more: boolean };
 
-/**
- * Returns a page from a statement that reads one row more than the page has.
- * @param rows up to `limit + 1`
- */
+/** Returns a page from a statement that reads one row more than the page has. @param rows up to `limit + 1` */
 export function listAnswer<Row>(rows: readonly Row[], limit: number): ListAnswer<Row> {
   return { object: 'list', data: rows.slice(0, limit), has_more: rows.length > limit };
 }

@@ -91,7 +91,6 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
   registerMetrics(app, services);
 }
 
-/** Answers in the shape of all failures, and adds the reasons for programs. */
 function sendUnready(reply: FastifyReply, unready: readonly Unready[]): FastifyReply {
   const reasons = unready.map((one) => ({ code: one.code, message: unreadySentence(one) }));
   const isAccepting = unready.every((one) => one.isAccepting === true);

@@ -141,7 +141,6 @@ declare module 'fastify' {
     caller: Caller | null;
     /** Set when a key, a password, a link or a cookie was refused. */
     refusedLogIn: Pick<RefusedLogIn, 'way' | 'result'> | null;
-    /** The memory that the body uses; null without a body. */
     bodyAccount: BodyAccount | null;
   }
   interface FastifyInstance {

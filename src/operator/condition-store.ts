@@ -18,7 +18,6 @@ import { newId } from '../database/ids.ts';
 import { QUEUE_MAIL } from './mail-store.ts';
 import type { Queryable } from '../database/database.ts';
 
-/** The scope of the installation's events. */
 export const OPERATOR_SCOPE: Scope & { environment: Environment } = {
   projectId: OPERATOR_PROJECT_ID,
   environment: 'live',

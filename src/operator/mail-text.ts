@@ -46,7 +46,6 @@ function closing(kind: ConditionType, machine: string): string {
   ].join('\n');
 }
 
-/** Returns `2026-11-25 22:41 UTC`. */
 function time(at: Date): string {
   return `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
 }

@@ -26,10 +26,7 @@ export function limitHeadersAlways({ db, config }: HttpServices): onSendHookHand
   };
 }
 
-/**
- * Counts a request towards its limit and sets the headers.
- * @returns false when it was answered with 429
- */
+/** Counts a request towards its limit and sets the headers. @returns false when it was answered with 429 */
 export async function countToLimit(
   { db, config }: HttpServices,
   request: FastifyRequest,

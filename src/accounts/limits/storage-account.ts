@@ -72,7 +72,7 @@ export class StorageAccount {
     this.#add(this.#needOf(email));
   }
 
-  /** Returns unused bytes, if the database is reachable. */
+  /** Gives back unused bytes, if the database is reachable. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#release().catch(() => {});

@@ -16,11 +16,11 @@ import { SHORT_H } from '../../retention/retention-store.ts';
 
 export type StorageState = {
   usedBytes: number;
-  /** null: no maximum. */
+  /** null for no maximum. */
   maxBytes: number | null;
 };
 
-/** @param day as 2026-11-25 */
+/** `day` in the form 2026-11-25. */
 export type Reservation = { projectId: string; day: string; bytes: number };
 
 const MAX = 'coalesce(p.storage_bytes_max, i.storage_bytes_max)';

@@ -77,7 +77,7 @@ delete from invitations
  where organization_id = $1 and id = $2 and ($3 or role <> 'owner') and expires_at > app_now()
 returning 1`;
 
-/** Returns false when there is no such invitation. @param ofOwners whether invitations for owners may be revoked */
+/** Returns false when the invitation does not exist. @param ofOwners whether invitations for owners may be revoked */
 export async function revokeInvitation(
   db: Queryable,
   { organizationId, id, ofOwners }: { organizationId: string; id: string; ofOwners: boolean },

@@ -128,8 +128,8 @@ export async function touchSession(db: Queryable, id: string, sha256: Buffer): P
   await db.query(TOUCH, [id, sha256]);
 }
 
-// Of concurrent requests with one token, one replaces it. The others wait for its update and then see that it is
-// replaced. A new token that was not used for a minute is lost, and is deleted.
+// When several requests with one token replace it at once, the first does. The others wait for its update and then see
+// that it is replaced. A new token that was not used for a minute is lost, and is deleted.
 const REPLACE = `
 with present as (
   update session_tokens set replaced_at = app_now()

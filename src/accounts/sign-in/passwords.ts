@@ -23,7 +23,7 @@ type Parameters = { memory: number; passes: number; parallelism: number };
 
 const STORED = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/]+)\$([\w+/]+)$/;
 
-/** Compared with when no such member exists, so that the answer takes equally long. No password has this hash. */
+/** Compared with when the member does not exist, so that the answer takes equally long. No password has this hash. */
 const NOBODYS = encode({
   parameters: { memory: MEMORY_KIB, passes: PASSES, parallelism: 1 },
   salt: Buffer.alloc(SALT_BYTES),
@@ -50,7 +50,7 @@ export class Passwords {
 
   /**
    * Returns whether this is the stored password.
-   * @param stored null when no such member exists; the result is false, after the same work
+   * @param stored null when the member does not exist; the result is false, after the same work
    * @throws Overloaded when too many wait
    */
   async verify(password: string, stored: string | null, asker: Asker): Promise<boolean> {

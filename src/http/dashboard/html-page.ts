@@ -1,15 +1,16 @@
-/** What the pages of the service share that are neither API nor dashboard: no script runs in any of them. */
+/** Shared by HTML pages that are neither API nor dashboard. No script runs in any of them. */
 import { createHash } from 'node:crypto';
 
-/** For text between tags, and in attributes within quotes. */
+/** Escapes text between tags and in quoted attributes. */
 export function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 /**
- * The policy of a page with html of strangers: no scripts, no forms, in a frame of the dashboard only.
- * @param sandbox beyond the default, in which the page has no origin
- * @param remote whether other servers may be asked for images, styles and fonts, and so learn of the reader
+ * Returns the Content-Security-Policy of a page with HTML of strangers: no scripts, no forms, framed by the dashboard
+ * only.
+ * @param sandbox `allow-same-origin` gives the page an origin
+ * @param remote allows images, styles and fonts from other servers, which can then recognise the reader
  */
 export function strangersPolicy(
   { remote }: { remote: boolean },
@@ -23,9 +24,9 @@ export function strangersPolicy(
 }
 
 /**
- * Of a page that loads nothing and cannot be framed.
+ * Returns the headers of a page that loads nothing and cannot be framed.
  * @param style content of the only style element
- * @param formAction where forms may post to
+ * @param formAction targets of forms
  */
 export function pageHeaders(style: string, formAction: "'none'" | "'self'") {
   const hash = createHash('sha256').update(style).digest('base64');

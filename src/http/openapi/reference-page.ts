@@ -194,7 +194,6 @@ function renderResponse([status, { description, content }]: [
   return `<details${status === '200' ? '' : ' open'}><summary>${head}</summary><pre tabindex="0"><code>${escape(bodyText(example, 2))}</code></pre></details>`;
 }
 
-/** Returns the curl command for the service of this machine. */
 function curlOf({ method, path, security, parameters = [], requestBody }: Endpoint): string {
   const [type, media] = Object.entries(requestBody?.content ?? {})[0] ?? [];
   const query = parameters.filter((one) => one.in === 'query' && one.required);

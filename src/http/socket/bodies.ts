@@ -23,9 +23,7 @@ import { clientOf } from '../../net/addresses.ts';
 
 const MB = 1024 * 1024;
 
-/**
- * Space for two bodies of maximum size, one of them per project. Parsing a body takes up to four times its size.
- */
+/** Space for two bodies of maximum size, one of them per project. Parsing a body takes up to four times its size. */
 const KEYED = { totalBytes: 96 * MB, ownerBytes: 48 * MB };
 /** Space for bodies of at most 16 KB each. */
 const PUBLIC = { totalBytes: 2 * MB, ownerBytes: MB / 4 };
@@ -111,7 +109,6 @@ export function accountForBodies(): onRequestHookHandler {
 type Done = (error: Error | null, body?: unknown) => void;
 type ParseBytes = (request: FastifyRequest, bytes: Buffer, done: Done) => void;
 
-/** Returns a Fastify parser that reads the whole body within its account and the limit of its route. */
 export function wholeBody(
   parse: ParseBytes,
 ): (request: FastifyRequest, payload: Readable, done: Done) => void {
