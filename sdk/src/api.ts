@@ -40,13 +40,13 @@ export type ApiKey = {
   environment: 'live' | 'test';
   /** `sending_access`: may send, and read the emails that it sent. */
   permission: 'full_access' | 'sending_access';
-  /** The only domain it may send from and manage; null: any. */
+  /** The only domain that the key may send from and manage; null for any. */
   domain: string | null;
-  /** When it was made. */
+  /** Time of creation. */
   created_at: string;
-  /** When it expires; null: never. */
+  /** Time of expiry; null for never. */
   expires_at: string | null;
-  /** When it was last used, to the minute; null: never. */
+  /** Time of the last use, to the minute; null before the first use. */
   last_used_at: string | null;
 };
 
@@ -55,9 +55,9 @@ export type ApiKeyChange = {
   name?: string | undefined;
   /** `sending_access`: may send, and read the emails that it sent. */
   permission?: 'full_access' | 'sending_access' | undefined;
-  /** The only domain it may send from and manage; null: any. */
+  /** The only domain that the key may send from and manage; null for any. */
   domain?: string | null | undefined;
-  /** When it expires; null: never. */
+  /** Time of expiry; null for never. */
   expires_at?: string | null | undefined;
 };
 
@@ -66,9 +66,9 @@ export type ApiKeyCreation = {
   name: string;
   /** `sending_access`: may send, and read the emails that it sent. */
   permission?: 'full_access' | 'sending_access' | undefined;
-  /** The only domain it may send from and manage; null: any. */
+  /** The only domain that the key may send from and manage; null for any. */
   domain?: string | null | undefined;
-  /** When it expires; null: never. */
+  /** Time of expiry; null for never. */
   expires_at?: string | null | undefined;
 };
 
@@ -80,7 +80,7 @@ export type ApiKeyList = {
 };
 
 export type ApiKeyRotation = {
-  /** For how many seconds the old key stays valid; 0: it expires at once. */
+  /** Seconds for which the old key stays valid; 0 ends it at once. */
   expires_in?: number | undefined;
 };
 
@@ -96,15 +96,15 @@ export type ApiKeyWithSecret = {
   environment: 'live' | 'test';
   /** `sending_access`: may send, and read the emails that it sent. */
   permission: 'full_access' | 'sending_access';
-  /** The only domain it may send from and manage; null: any. */
+  /** The only domain that the key may send from and manage; null for any. */
   domain: string | null;
-  /** When it was made. */
+  /** Time of creation. */
   created_at: string;
-  /** When it expires; null: never. */
+  /** Time of expiry; null for never. */
   expires_at: string | null;
-  /** When it was last used, to the minute; null: never. */
+  /** Time of the last use, to the minute; null before the first use. */
   last_used_at: string | null;
-  /** The key itself, which is shown only here. */
+  /** The key itself, which is returned only here. */
   key: string;
 };
 
@@ -113,32 +113,32 @@ export type ApiRequest = {
   /** X-Request-Id. */
   id: string;
   method: string;
-  /** Without the query. */
+  /** Path without the query. */
   path: string;
-  /** Of the answer. */
+  /** Status of the answer. */
   status: number;
-  /** Until the answer was sent. */
+  /** Milliseconds until the answer was sent. */
   duration_ms: number;
   actor: {
-    /** Who asked. */
+    /** Type of the caller. */
     type: 'api_key' | 'member';
     /** The key or the member. */
     id: string;
-    /** As of now. */
+    /** Current name. */
     name: string | null;
-    /** What may be shown of a key. */
+    /** The beginning of a key, for recognition. */
     hint: string | null;
   };
-  /** The network that the request came from. */
+  /** The network of the request. */
   network: string;
-  /** The program. */
+  /** The header User-Agent. */
   user_agent: string | null;
-  /** Of a failure, as it was answered by `/v1`. */
+  /** Error of a failed request, in the form of `/v1`. */
   error: {
     code: string;
     message: string;
   } | null;
-  /** When it was written, a second after its answer at most. */
+  /** Time of the entry, at most a second after the answer. */
   created_at: string;
 };
 
@@ -147,34 +147,34 @@ export type ApiRequestDetail = {
   /** X-Request-Id. */
   id: string;
   method: string;
-  /** Without the query. */
+  /** Path without the query. */
   path: string;
-  /** Of the answer. */
+  /** Status of the answer. */
   status: number;
-  /** Until the answer was sent. */
+  /** Milliseconds until the answer was sent. */
   duration_ms: number;
   actor: {
-    /** Who asked. */
+    /** Type of the caller. */
     type: 'api_key' | 'member';
     /** The key or the member. */
     id: string;
-    /** As of now. */
+    /** Current name. */
     name: string | null;
-    /** What may be shown of a key. */
+    /** The beginning of a key, for recognition. */
     hint: string | null;
   };
-  /** The network that the request came from. */
+  /** The network of the request. */
   network: string;
-  /** The program. */
+  /** The header User-Agent. */
   user_agent: string | null;
-  /** Of a failure, as it was answered by `/v1`. */
+  /** Error of a failed request, in the form of `/v1`. */
   error: {
     code: string;
     message: string;
   } | null;
-  /** When it was written, a second after its answer at most. */
+  /** Time of the entry, at most a second after the answer. */
   created_at: string;
-  /** Of a failure: the outline of the body. Texts of content, secrets and unknown fields are replaced by their size. */
+  /** Outline of the body of a failed request. Texts of content, secrets and unknown fields are replaced by their size. */
   body: unknown;
 };
 
@@ -201,27 +201,27 @@ export type AuditEvent = {
   object: 'audit_event';
   /** The entry. */
   id: string;
-  /** The operation, by its `operationId`; of `letterhaus owner` `makeOwnerLink` or `makePasswordLink`. */
+  /** The `operationId` of the operation. `letterhaus owner` has `makeOwnerLink` and `makePasswordLink`. */
   action: string;
   actor: {
-    /** Who did it. */
+    /** Type of the actor. */
     type: 'member' | 'api_key' | 'command';
-    /** The member or the key; null: a command. */
+    /** The member or the key; null for a command. */
     id: string | null;
-    /** As of then: the address of the member, the name of the key. */
+    /** Address of the member or name of the key, at that time. */
     name: string | null;
   };
-  /** The project; null: it concerns the organization. */
+  /** The project; null for the organization. */
   project_id: string | null;
   /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test' | null;
-  /** What was changed, by its id; of a suppression the address. */
+  /** Id of the changed object; for a suppression, its address. */
   target_id: string | null;
-  /** The network that the request came from; null: a command. */
+  /** The network of the request; null for a command. */
   network: string | null;
-  /** X-Request-Id; null: a command that does not use the API. */
+  /** X-Request-Id; null for a command that does not use the API. */
   request_id: string | null;
-  /** When it was done. */
+  /** Time of the change. */
   created_at: string;
 };
 
@@ -253,13 +253,13 @@ export type CurrentApiKey = {
   environment: 'live' | 'test';
   /** `sending_access`: may send, and read the emails that it sent. */
   permission: 'full_access' | 'sending_access';
-  /** The only domain it may send from and manage; null: any. */
+  /** The only domain that the key may send from and manage; null for any. */
   domain: string | null;
-  /** When it was made. */
+  /** Time of creation. */
   created_at: string;
-  /** When it expires; null: never. */
+  /** Time of expiry; null for never. */
   expires_at: string | null;
-  /** When it was last used, to the minute; null: never. */
+  /** Time of the last use, to the minute; null before the first use. */
   last_used_at: string | null;
   project: {
     /** The project of the key. */
@@ -988,18 +988,18 @@ export type InstallationProject = {
   /** The project. */
   id: string;
   name: string;
-  /** When it was made. */
+  /** Time of creation. */
   created_at: string;
   reputation_alert: {
-    /** Whether there are alerts. */
+    /** Whether alerts are on. */
     on: boolean;
-    /** Of what ends in 24 hours. */
+    /** Share of bounces among recipients that ended in 24 hours. */
     bounces: string;
-    /** Of what ends in 24 hours. */
+    /** Share of complaints among recipients that ended in 24 hours. */
     complaints: string;
     /** No alert below this number of emails. */
     min: number;
-    /** New mail of a domain above a threshold is held. */
+    /** Puts new mail of a domain above a threshold on hold. */
     pause: boolean;
   };
   warnings: Array<{
@@ -1009,25 +1009,25 @@ export type InstallationProject = {
     /** The sending domain. */
     domain: string;
     kind: 'bounce' | 'complaint';
-    /** Its share. */
+    /** Current share. */
     rate: string;
-    /** That of the project. */
+    /** Threshold of the project. */
     threshold: string;
-    /** Bounces or complaints. */
+    /** Number of bounces or complaints. */
     count: number;
     /** Recipients that ended in 24 hours. */
     ended: number;
-    /** Since when it is above the threshold. */
+    /** Time since which the share is above the threshold. */
     since: string;
-    /** Its mail is held. */
+    /** Whether the mail of the domain is on hold. */
     paused: boolean;
     /** What is wrong, and what to do. */
     message: string;
   }>;
   storage: {
-    /** Of stored and scheduled emails. */
+    /** Bytes of stored and scheduled emails. */
     used_bytes: number;
-    /** null: no maximum. */
+    /** Maximum; null for none. */
     max_bytes: number | null;
   };
 };
@@ -1054,14 +1054,14 @@ export type InstallationReleaseRequest = {
 
 export type InstallationStatus = {
   object: 'status';
-  /** Of Letterhaus. */
+  /** Version of Letterhaus. */
   version: string;
-  /** Why no mail is accepted or sent; empty: it is. */
+  /** Reasons why no mail is accepted or sent; empty without any. */
   unready: Array<{
     code: 'database_unavailable' | 'database_read_only' | 'database_full' | 'disk_full' | 'clock' | 'schema' | 'secret_key' | 'overloaded' | 'shutting_down';
     message: string;
   }>;
-  /** What is wrong although requests can be served. */
+  /** Problems that do not prevent service. */
   warnings: string[];
   /** Restored and not released yet: nothing is sent. */
   on_hold: boolean;
@@ -1074,26 +1074,26 @@ export type InstallationStatus = {
   queue: {
     /** Recipients that have not ended; above 100,000 an estimate. */
     waiting: number;
-    /** Of these, those that could be tried now and are in the table. */
+    /** Of these, recipients that can be tried now and are in the table. */
     due: number;
-    /** Of these, those that are held. */
+    /** Of these, recipients on hold. */
     held: number;
-    /** How long the oldest of those that could be sent has waited. */
+    /** Seconds for which the oldest sendable recipient has waited. */
     oldest_s: number;
   };
-  /** The daily proof found no difference that is not acknowledged. */
+  /** Whether the daily proof found only acknowledged differences. */
   is_accounted_for: boolean;
-  /** What the operator has to act on; the newest 1,000. */
+  /** Open conditions; the newest 1,000. */
   conditions: OperatorCondition[];
-  /** null: the service makes none. */
+  /** null when the service makes no backups. */
   backup: {
-    /** Where the service puts backups. */
+    /** Where the service stores backups. */
     to: string;
-    /** The newest one; null: there is none. */
+    /** The newest backup; null without any. */
     newest: string | null;
-    /** Its age. */
+    /** Age of the newest backup, in seconds. */
     age_seconds: number | null;
-    /** Why the backups cannot be listed. */
+    /** Reason why the backups cannot be listed. */
     problem: string | null;
   } | null;
 };
@@ -1104,18 +1104,18 @@ export type Invitation = {
   id: string;
   /** The address to sign in with. */
   email: string;
-  /** What the member may do: each role includes those after it. */
+  /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
-  /** When it was made. */
+  /** Time of creation. */
   created_at: string;
-  /** Until when it can be accepted. */
+  /** Time of expiry. */
   expires_at: string;
 };
 
 export type InvitationAcceptance = {
-  /** What the link has after the = of its last part. */
+  /** The part of the link after `=`. */
   token: string;
-  /** How others see the member. */
+  /** Name that others see. */
   name: string;
   /** At least 10 characters. */
   password: string;
@@ -1124,7 +1124,7 @@ export type InvitationAcceptance = {
 export type InvitationCreation = {
   /** The address to sign in with. */
   email: string;
-  /** What the member may do: each role includes those after it. */
+  /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
 };
 
@@ -1141,56 +1141,56 @@ export type InvitationWithLink = {
   id: string;
   /** The address to sign in with. */
   email: string;
-  /** What the member may do: each role includes those after it. */
+  /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
-  /** When it was made. */
+  /** Time of creation. */
   created_at: string;
-  /** Until when it can be accepted. */
+  /** Time of expiry. */
   expires_at: string;
-  /** The link, which is shown only here. */
+  /** The link, which is returned only here. */
   url: string;
 };
 
 export type Limit = {
-  /** As `letterhaus projects set-limit --category` has it. There may be as many `dry_runs` as emails. */
+  /** Category of `letterhaus projects set-limit --category`. `dry_runs` has the limit of `sending`. */
   category: 'sending' | 'recipients' | 'dry_runs' | 'domains' | 'verification' | 'webhooks';
-  /** What counts. */
+  /** What the limit counts. */
   counts: string;
-  /** How many in a window. */
+  /** Maximum per window. */
   limit: number;
-  /** How long a window is, in seconds. */
+  /** Length of a window, in seconds. */
   window_s: number;
-  /** How many are left in this window. */
+  /** Number left in this window. */
   remaining: number;
-  /** When the window ends, in seconds. */
+  /** Seconds until the window ends. */
   reset_s: number;
-  /** Whether it was set for this project. */
+  /** Whether the limit was set for this project. */
   is_own: boolean;
-  /** The variable with the default of all projects. */
+  /** Variable with the default for all projects. */
   variable: string;
 };
 
 export type Limits = {
   object: 'limits';
-  /** Recipients are limited only if that was set. */
+  /** Lists `recipients` only if a limit on recipients is set. */
   limits: Limit[];
   domains: {
-    /** In each environment. */
+    /** Maximum in each environment. */
     max: number;
-    /** How many there are. */
+    /** Current number of domains. */
     used: number;
   };
   /** Emails that do not fit are refused with 409 `conflict`. */
   storage: {
-    /** null: no maximum. */
+    /** Maximum; null for none. */
     max_bytes: number | null;
-    /** Of stored and scheduled emails, of both environments, with their recipients. */
+    /** Bytes of stored and scheduled emails of both environments, with their recipients. */
     used_bytes: number;
   };
   retention: {
-    /** How long html, text and attachments are kept; null: for ever. */
+    /** Hours for which html, text and attachments are kept; null for ever. */
     content_hours: number | null;
-    /** How long emails with their timeline are kept; null: for ever. */
+    /** Hours for which emails and their timeline are kept; null for ever. */
     metadata_hours: number | null;
   };
 };
@@ -1224,18 +1224,18 @@ export type Member = {
   id: string;
   /** The address to sign in with. */
   email: string;
-  /** How others see the member. */
+  /** Name that others see. */
   name: string;
-  /** What the member may do: each role includes those after it. */
+  /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
-  /** When the person became a member. */
+  /** Time at which the person became a member. */
   created_at: string;
-  /** When the member last signed in; null: never. */
+  /** Time of the last sign-in; null before the first. */
   last_signed_in_at: string | null;
 };
 
 export type MemberChange = {
-  /** What the member may do: each role includes those after it. */
+  /** Role of the member. Each role includes those after it. */
   role: 'owner' | 'admin' | 'developer' | 'viewer';
 };
 
@@ -1249,7 +1249,7 @@ export type MemberList = {
 export type OperatorCondition = {
   object: 'condition';
   type: 'provider.blocked' | 'domain.degraded' | 'webhook.disabled' | 'disk.low' | 'database.full' | 'storage.low' | 'secret_key.unusable' | 'certificate.expiring' | 'certificate.mismatch' | 'clock.skewed' | 'reconciliation.difference' | 'operator.unreachable' | 'dns.unavailable' | 'backup.failed' | 'backup.overdue';
-  /** What it concerns, by type. */
+  /** Subject of the condition, by type. */
   subject: string;
   /** What is wrong. */
   message: string;
@@ -1257,9 +1257,9 @@ export type OperatorCondition = {
   remedy: string;
   /** Facts for programs, by type. */
   details: Record<string, unknown>;
-  /** When it began. */
+  /** Time of its beginning. */
   since: string;
-  /** When it was last noticed. */
+  /** Time of the last report. */
   last_seen: string;
 };
 
@@ -1274,15 +1274,15 @@ export type OwnSession = {
   object: 'session';
   /** The session. */
   id: string;
-  /** Whether this request belongs to it. */
+  /** Whether this request belongs to the session. */
   is_current: boolean;
-  /** The network in which it was begun. */
+  /** The network of the sign-in. */
   network: string;
   /** The browser. */
   user_agent: string | null;
-  /** When it was begun. */
+  /** Time of the sign-in. */
   created_at: string;
-  /** When it was last used, to the minute. */
+  /** Time of the last use, to the minute. */
   last_used_at: string;
 };
 
@@ -1294,18 +1294,18 @@ export type OwnSessionList = {
 };
 
 export type OwnerCreation = {
-  /** What the link has after the = of its last part. */
+  /** The part of the link after `=`. */
   token: string;
   /** The address to sign in with. */
   email: string;
-  /** How others see the member. */
+  /** Name that others see. */
   name: string;
   /** At least 10 characters. */
   password: string;
 };
 
 export type PasswordChange = {
-  /** The present password. */
+  /** Your current password. */
   current_password: string;
   /** At least 10 characters. */
   password: string;
@@ -1323,7 +1323,7 @@ export type PasswordConfirmation = {
 };
 
 export type PasswordReset = {
-  /** What the link has after the = of its last part. */
+  /** The part of the link after `=`. */
   token: string;
   /** At least 10 characters. */
   password: string;
@@ -1334,9 +1334,9 @@ export type Project = {
   /** The project. */
   id: string;
   name: string;
-  /** When it was made. */
+  /** Time of creation. */
   created_at: string;
-  /** For the project and environment of the key. */
+  /** Warnings for the project and environment of the key. */
   warnings: Array<{
     about: 'reputation';
     /** Live delivers. Test simulates everything and delivers nothing. */
@@ -1363,9 +1363,9 @@ export type ProjectResumed = {
   object: 'project_resumed';
   /** Domains whose pause has ended. */
   domains: string[];
-  /** Recipients that are released. */
+  /** Number of released recipients. */
   released: number;
-  /** Where to go on; null: all is released. */
+  /** Position to continue from; null when all mail is released. */
   next: string | null;
 };
 
@@ -1379,43 +1379,43 @@ export type ProjectSettings = {
     environment: 'live' | 'test';
     category: 'sending' | 'recipients' | 'verification' | 'domains' | 'webhooks';
     limit: {
-      /** How many. */
+      /** Maximum per window. */
       max: number;
-      /** In how many seconds. */
+      /** Length of a window, in seconds. */
       window_s: number;
     };
-    /** Set for this project. */
+    /** Whether the limit was set for this project. */
     is_own: boolean;
   }>;
-  /** How many domains it may have in each environment. */
+  /** Maximum of domains in each environment. */
   domains_max: number;
   storage: {
-    /** Of stored and scheduled emails. */
+    /** Bytes of stored and scheduled emails. */
     used_bytes: number;
-    /** null: no maximum. */
+    /** Maximum; null for none. */
     max_bytes: number | null;
   };
-  /** How long it keeps html, text and attachments; null: as the installation. */
+  /** Own retention of html, text and attachments; null for the default. */
   content: string | null;
-  /** How long it keeps emails with their timeline; null: as the installation. */
+  /** Own retention of emails and their timeline; null for the default. */
   metadata: string | null;
-  /** How long mail is kept in effect. */
+  /** Retention in effect. */
   kept: {
-    /** Of content; `ever`: always. */
+    /** Retention of content; `ever` without a limit. */
     content: string;
-    /** Of metadata; `ever`: always. */
+    /** Retention of metadata; `ever` without a limit. */
     metadata: string;
   };
   reputation_alert: {
-    /** Whether there are alerts. */
+    /** Whether alerts are on. */
     on: boolean;
-    /** Of what ends in 24 hours. */
+    /** Share of bounces among recipients that ended in 24 hours. */
     bounces: string;
-    /** Of what ends in 24 hours. */
+    /** Share of complaints among recipients that ended in 24 hours. */
     complaints: string;
     /** No alert below this number of emails. */
     min: number;
-    /** New mail of a domain above a threshold is held. */
+    /** Puts new mail of a domain above a threshold on hold. */
     pause: boolean;
   };
   /** Domains above a threshold. */
@@ -1426,17 +1426,17 @@ export type ProjectSettings = {
     /** The sending domain. */
     domain: string;
     kind: 'bounce' | 'complaint';
-    /** Its share. */
+    /** Current share. */
     rate: string;
-    /** That of the project. */
+    /** Threshold of the project. */
     threshold: string;
-    /** Bounces or complaints. */
+    /** Number of bounces or complaints. */
     count: number;
     /** Recipients that ended in 24 hours. */
     ended: number;
-    /** Since when it is above the threshold. */
+    /** Time since which the share is above the threshold. */
     since: string;
-    /** Its mail is held. */
+    /** Whether the mail of the domain is on hold. */
     paused: boolean;
     /** What is wrong, and what to do. */
     message: string;
@@ -1444,31 +1444,31 @@ export type ProjectSettings = {
 };
 
 export type ProjectSettingsChange = {
-  /** Rate limits to set; null: the default. */
+  /** Rate limits to set; null restores the default. */
   limits?: Array<{
     /** Live delivers. Test simulates everything and delivers nothing. */
     environment: 'live' | 'test';
     category: 'sending' | 'recipients' | 'verification' | 'domains' | 'webhooks';
     limit: {
-      /** How many. */
+      /** Maximum per window. */
       max: number;
-      /** In how many seconds. */
+      /** Length of a window, in seconds. */
       window_s: number;
     } | null;
   }> | undefined;
   domains_max?: number | null | undefined;
   /** At least 32 MB. */
   storage_max_bytes?: number | null | undefined;
-  /** How long html, text and attachments are kept. */
+  /** Retention of html, text and attachments. */
   content?: string | null | undefined;
-  /** How long emails with their timeline are kept. */
+  /** Retention of emails and their timeline. */
   metadata?: string | null | undefined;
-  /** null: the default. */
+  /** Fields that are null restore the default. */
   reputation_alert?: {
     on?: boolean | undefined;
-    /** Of what ends in 24 hours. */
+    /** Share of bounces among recipients that ended in 24 hours. */
     bounces?: string | null | undefined;
-    /** Of what ends in 24 hours. */
+    /** Share of complaints among recipients that ended in 24 hours. */
     complaints?: string | null | undefined;
     min?: number | null | undefined;
     pause?: boolean | undefined;
@@ -1476,7 +1476,7 @@ export type ProjectSettingsChange = {
 };
 
 export type ProjectWrite = {
-  /** For people. */
+  /** Name for people. */
   name: string;
 };
 
@@ -1748,7 +1748,7 @@ export type QueueSelection = {
 
 export type Readiness = {
   status: 'ok';
-  /** What is wrong although requests can be served; absent: nothing. */
+  /** Problems that do not prevent service; absent without any. */
   warnings?: string[] | undefined;
   /** Restored and not released yet: mail is accepted, and nothing is sent. Always `true`. */
   on_hold?: boolean | undefined;
@@ -1947,7 +1947,7 @@ export type ReconciliationCheckRequest = {
 
 export type RecoveryCodes = {
   object: 'recovery_codes';
-  /** Each works once in place of a code of the app. Shown only here. */
+  /** Each works once in place of a code of the app. Returned only here. */
   recovery_codes: string[];
 };
 
@@ -2015,20 +2015,20 @@ export type RotatedApiKey = {
   environment: 'live' | 'test';
   /** `sending_access`: may send, and read the emails that it sent. */
   permission: 'full_access' | 'sending_access';
-  /** The only domain it may send from and manage; null: any. */
+  /** The only domain that the key may send from and manage; null for any. */
   domain: string | null;
-  /** When it was made. */
+  /** Time of creation. */
   created_at: string;
-  /** When it expires; null: never. */
+  /** Time of expiry; null for never. */
   expires_at: string | null;
-  /** When it was last used, to the minute; null: never. */
+  /** Time of the last use, to the minute; null before the first use. */
   last_used_at: string | null;
-  /** The key itself, which is shown only here. */
+  /** The key itself, which is returned only here. */
   key: string;
   replaces: {
     /** The old key. */
     id: string;
-    /** When the old key expires. */
+    /** Time at which the old key expires. */
     expires_at: string;
   };
 };
@@ -2041,9 +2041,9 @@ export type Session = {
     /** The member who is signed in. */
     id: string;
     email: string;
-    /** How others see the member. */
+    /** Name that others see. */
     name: string;
-    /** What the member may do: each role includes those after it. */
+    /** Role of the member. Each role includes those after it. */
     role: 'owner' | 'admin' | 'developer' | 'viewer';
   };
   organization: {
@@ -2051,19 +2051,19 @@ export type Session = {
     id: string;
     name: string;
   };
-  /** All of the organization, oldest first; the first one is the default. */
+  /** All projects of the organization, oldest first; the first one is the default. */
   projects: Array<{
-    /** For the header Letterhaus-Project. */
+    /** Value for the header Letterhaus-Project. */
     id: string;
     name: string;
   }>;
-  /** For the header Letterhaus-Environment; the default is test. */
+  /** Values for the header Letterhaus-Environment; the default is test. */
   environments: Array<'live' | 'test'>;
   /** Whether signing in needs a code. */
   totp_enabled: boolean;
-  /** When it was begun. */
+  /** Time of the sign-in. */
   created_at: string;
-  /** When it ends if it is not used. */
+  /** Time of expiry if the session is not used. */
   expires_at: string;
 };
 
@@ -2077,7 +2077,7 @@ export type SessionEnded = {
 
 export type SessionsEnded = {
   object: 'session';
-  /** How many have ended. */
+  /** Number of ended sessions. */
   count: number;
   /** Always `true`. */
   deleted: boolean;
@@ -2531,7 +2531,7 @@ export type Totp = {
   object: 'totp';
   /** Whether signing in needs a code. */
   enabled: boolean;
-  /** How many are unused. */
+  /** Number of unused recovery codes. */
   recovery_codes_left: number;
 };
 
@@ -2542,9 +2542,9 @@ export type TotpCode = {
 
 export type TotpSecret = {
   object: 'totp_secret';
-  /** To type into an authenticator app. */
+  /** Secret to type into an authenticator app. */
   secret: string;
-  /** The same for a QR code. */
+  /** The secret as a URL for a QR code. */
   url: string;
 };
 
@@ -2566,7 +2566,7 @@ export type TranslatedTemplate = {
   }>;
 };
 
-/** Why no mail is accepted. */
+/** Reasons why no mail is accepted. */
 export type Unready = {
   error: {
     /** For programs. */
@@ -2584,28 +2584,28 @@ export type Unready = {
   status: 'unready';
   /** All reasons, each with its own code. */
   reasons: Array<{
-    /** For programs. */
+    /** Code for programs. */
     code: 'database_unavailable' | 'database_read_only' | 'database_full' | 'disk_full' | 'clock' | 'schema' | 'secret_key' | 'overloaded' | 'shutting_down';
     /** One sentence: what is wrong and what to do. */
     message: string;
   }>;
 };
 
-/** A search of the list of emails that a member keeps. */
+/** A saved search in the list of emails. */
 export type View = {
   object: 'view';
   /** The view. */
   id: string;
   name: string;
   q: string;
-  /** When it was saved first. */
+  /** Time at which it was first saved. */
   created_at: string;
 };
 
 export type ViewCreation = {
-  /** Another view with this name is replaced. */
+  /** Name of the view. It replaces a view with the same name. */
   name: string;
-  /** As in `GET /v1/emails?q=`. */
+  /** Search text, like `q` of `GET /v1/emails`. */
   q: string;
 };
 
@@ -3255,7 +3255,7 @@ export type Operations = {
     body: undefined;
     result: CurrentApiKey;
   };
-  /** Make an API key */
+  /** Create an API key */
   createApiKey: {
     query: Record<never, never>;
     body: ApiKeyCreation;
@@ -3354,7 +3354,7 @@ export type Operations = {
     body: undefined;
     result: InvitationList;
   };
-  /** Invite somebody */
+  /** Invite a member */
   createInvitation: {
     query: Record<never, never>;
     body: InvitationCreation;
@@ -3379,7 +3379,7 @@ export type Operations = {
     body: undefined;
     result: AuditEventList;
   };
-  /** List what an operator has to act on */
+  /** List open conditions */
   listOperatorConditions: {
     query: Record<never, never>;
     body: undefined;
@@ -3533,7 +3533,7 @@ export type Operations = {
       after?: string | undefined;
       /** Only objects newer than this id: the previous page. */
       before?: string | undefined;
-      /** A status, all of a kind, or `failed`. */
+      /** A status, a class such as `4xx`, or `failed`. */
       status?: string | undefined;
       /** Only requests with this method. */
       method?: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE' | undefined;

@@ -25,7 +25,7 @@ const readyState = z
     status: z.literal('ok'),
     warnings: doc(
       z.array(z.string()).optional(),
-      'What is wrong although requests can be served; absent: nothing.',
+      'Problems that do not prevent service; absent without any.',
     ),
     on_hold: z.literal(true).optional().meta({
       description: 'Restored and not released yet: mail is accepted, and nothing is sent.',
@@ -39,7 +39,7 @@ const unreadySchema = failure
     reasons: doc(
       z.array(
         z.object({
-          code: z.enum(UNREADY_CODES).describe('For programs.'),
+          code: z.enum(UNREADY_CODES).describe('Code for programs.'),
           message: z.string().meta({
             description: 'One sentence: what is wrong and what to do.',
             examples: ['The disk is nearly full; make room on it.'],
@@ -49,7 +49,7 @@ const unreadySchema = failure
       'All reasons, each with its own code.',
     ),
   })
-  .meta({ id: 'Unready', description: 'Why no mail is accepted.' });
+  .meta({ id: 'Unready', description: 'Reasons why no mail is accepted.' });
 
 export function registerServiceRoutes(app: App, services: HttpServices): void {
   app.get('/healthz', {
@@ -70,7 +70,7 @@ export function registerServiceRoutes(app: App, services: HttpServices): void {
       summary: 'Would an email be accepted?',
       description:
         '200 while an email would be accepted and sent, else 503 with all reasons. Answers at once, whatever the database does: ' +
-        'what is known was found in the background, at most a few seconds ago.',
+        'the state was found in the background, at most a few seconds ago.',
       operationId: 'getReadiness',
       tags: ['Service'],
       response: { 200: readyState, 503: unreadySchema },

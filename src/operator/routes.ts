@@ -12,9 +12,9 @@ const SHOWN_MAX = 100;
 export function registerOperatorRoutes(app: App, { db }: HttpServices): void {
   app.get('/v1/operator/conditions', {
     schema: {
-      summary: 'List what an operator has to act on',
+      summary: 'List open conditions',
       description:
-        'Open conditions of the installation, newest first: a provider that blocks it, a disk that is nearly full, ' +
+        'Lists what an operator has to act on in the installation, newest first: a provider that blocks it, a disk that is nearly full, ' +
         'a clock that is wrong. For keys of the operator, and for admins. At most 100.',
       operationId: 'listOperatorConditions',
       tags: ['Service'],
@@ -57,15 +57,15 @@ export const condition = z
   .object({
     object: z.literal('condition'),
     type: z.enum(CONDITION_TYPES),
-    subject: doc(z.string(), 'What it concerns, by type.', 'mail1.example.org'),
+    subject: doc(z.string(), 'Subject of the condition, by type.', 'mail1.example.org'),
     message: z.string().meta({
       description: 'What is wrong.',
       examples: ['The disk of the database has 412 MB left; emails are refused.'],
     }),
     remedy: z.string().meta({ description: 'What to do.', examples: ['Enlarge the disk.'] }),
     details: z.looseObject({}).describe('Facts for programs, by type.'),
-    since: time('When it began.'),
-    last_seen: time('When it was last noticed.'),
+    since: time('Time of its beginning.'),
+    last_seen: time('Time of the last report.'),
   })
   .meta({ id: 'OperatorCondition' });
 

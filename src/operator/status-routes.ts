@@ -23,7 +23,7 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
     schema: {
       summary: 'Show the state of the installation',
       description:
-        'Whether mail is accepted and sent, the nodes, what waits, what the operator has to act on, and the newest backup. ' +
+        'Returns whether mail is accepted and sent, the nodes, the queue, open conditions, and the newest backup. ' +
         'For owners.',
       operationId: 'getStatus',
       tags: ['Operator'],
@@ -66,11 +66,11 @@ export function registerStatusRoute(app: App, services: HttpServices): void {
 const status = z
   .object({
     object: z.literal('status'),
-    version: z.string().meta({ description: 'Of Letterhaus.', examples: ['0.1.0'] }),
+    version: z.string().meta({ description: 'Version of Letterhaus.', examples: ['0.1.0'] }),
     unready: z
       .array(z.object({ code: z.enum(UNREADY_CODES), message: z.string() }))
-      .describe('Why no mail is accepted or sent; empty: it is.'),
-    warnings: z.array(z.string()).describe('What is wrong although requests can be served.'),
+      .describe('Reasons why no mail is accepted or sent; empty without any.'),
+    warnings: z.array(z.string()).describe('Problems that do not prevent service.'),
     on_hold: z.boolean().describe('Restored and not released yet: nothing is sent.'),
     nodes: z
       .array(
@@ -83,22 +83,22 @@ const status = z
       .describe('Machines with workers; one that was killed stays for 15 seconds.'),
     queue: z.object({
       waiting: z.int().describe('Recipients that have not ended; above 100,000 an estimate.'),
-      due: z.int().describe('Of these, those that could be tried now and are in the table.'),
-      held: z.int().describe('Of these, those that are held.'),
-      oldest_s: z.int().describe('How long the oldest of those that could be sent has waited.'),
+      due: z.int().describe('Of these, recipients that can be tried now and are in the table.'),
+      held: z.int().describe('Of these, recipients on hold.'),
+      oldest_s: z.int().describe('Seconds for which the oldest sendable recipient has waited.'),
     }),
     is_accounted_for: z
       .boolean()
-      .describe('The daily proof found no difference that is not acknowledged.'),
-    conditions: z.array(condition).describe('What the operator has to act on; the newest 1,000.'),
+      .describe('Whether the daily proof found only acknowledged differences.'),
+    conditions: z.array(condition).describe('Open conditions; the newest 1,000.'),
     backup: z
       .object({
-        to: z.string().describe('Where the service puts backups.'),
-        newest: z.string().nullable().describe('The newest one; null: there is none.'),
-        age_seconds: z.int().nullable().describe('Its age.'),
-        problem: z.string().nullable().describe('Why the backups cannot be listed.'),
+        to: z.string().describe('Where the service stores backups.'),
+        newest: z.string().nullable().describe('The newest backup; null without any.'),
+        age_seconds: z.int().nullable().describe('Age of the newest backup, in seconds.'),
+        problem: z.string().nullable().describe('Reason why the backups cannot be listed.'),
       })
       .nullable()
-      .describe('null: the service makes none.'),
+      .describe('null when the service makes no backups.'),
   })
   .meta({ id: 'InstallationStatus' });

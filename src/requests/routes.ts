@@ -15,8 +15,8 @@ import type { App, HttpServices } from '../http/services.ts';
 
 const TAGS = ['API log'];
 const WHAT_IS_LOGGED =
-  'Requests with a key or a session that failed, and changes other than sending; at most 100 a minute of each process of the ' +
-  'service. Kept for a week.';
+  'The log has requests with a key or a session that failed, and changes other than sending, at most 100 a minute for each process of the ' +
+  'service. Entries are kept for a week.';
 
 export function registerRequestRoutes(app: App, { db }: HttpServices): void {
   app.get('/v1/requests', {
@@ -40,7 +40,7 @@ export function registerRequestRoutes(app: App, { db }: HttpServices): void {
   app.get('/v1/requests/:id', {
     schema: {
       summary: 'Read a request',
-      description: `By the id that its answer has in \`X-Request-Id\`, a second later. ${WHAT_IS_LOGGED}`,
+      description: `Takes the id in the \`X-Request-Id\` of its answer. An entry appears within a second. ${WHAT_IS_LOGGED}`,
       operationId: 'getRequest',
       tags: TAGS,
       params: idParams('request'),
@@ -98,7 +98,7 @@ const requestQuery = listQuery({
       .string()
       .regex(/^(failed|[1-5]xx|[1-5]\d\d)$/, 'must be like 422, 4xx or failed')
       .optional(),
-    'A status, all of a kind, or `failed`.',
+    'A status, a class such as `4xx`, or `failed`.',
     '4xx',
   ),
   method: doc(
@@ -117,17 +117,19 @@ const apiRequest = z
     object: z.literal('request'),
     id: idSchema('X-Request-Id.'),
     method: z.string().meta({ examples: ['POST'] }),
-    path: z.string().meta({ description: 'Without the query.', examples: ['/v1/emails'] }),
-    status: z.int().meta({ description: 'Of the answer.', examples: [422] }),
-    duration_ms: z.int().meta({ description: 'Until the answer was sent.', examples: [3] }),
+    path: z.string().meta({ description: 'Path without the query.', examples: ['/v1/emails'] }),
+    status: z.int().meta({ description: 'Status of the answer.', examples: [422] }),
+    duration_ms: z
+      .int()
+      .meta({ description: 'Milliseconds until the answer was sent.', examples: [3] }),
     actor: z.object({
-      type: z.enum(['api_key', 'member']).describe('Who asked.'),
+      type: z.enum(['api_key', 'member']).describe('Type of the caller.'),
       id: idSchema('The key or the member.'),
-      name: doc(z.string().nullable(), 'As of now.', 'Shop'),
-      hint: doc(z.string().nullable(), 'What may be shown of a key.', 'lh_live_abcd…'),
+      name: doc(z.string().nullable(), 'Current name.', 'Shop'),
+      hint: doc(z.string().nullable(), 'The beginning of a key, for recognition.', 'lh_live_abcd…'),
     }),
-    network: doc(z.string(), 'The network that the request came from.', '203.0.113.0'),
-    user_agent: doc(z.string().nullable(), 'The program.', 'curl/8.9.1'),
+    network: doc(z.string(), 'The network of the request.', '203.0.113.0'),
+    user_agent: doc(z.string().nullable(), 'The header User-Agent.', 'curl/8.9.1'),
     error: doc(
       z
         .object({
@@ -135,9 +137,9 @@ const apiRequest = z
           message: z.string().meta({ examples: ['to[2]: "bob@" is not an email address'] }),
         })
         .nullable(),
-      'Of a failure, as it was answered by `/v1`.',
+      'Error of a failed request, in the form of `/v1`.',
     ),
-    created_at: time('When it was written, a second after its answer at most.'),
+    created_at: time('Time of the entry, at most a second after the answer.'),
   })
   .meta({ id: 'ApiRequest' });
 
@@ -147,7 +149,7 @@ const requestDetail = apiRequest
   .extend({
     body: z.unknown().meta({
       description:
-        'Of a failure: the outline of the body. Texts of content, secrets and unknown fields are replaced by their size.',
+        'Outline of the body of a failed request. Texts of content, secrets and unknown fields are replaced by their size.',
       examples: [{ to: 'bob@', html: '(text, 2,048 characters)' }],
     }),
   })

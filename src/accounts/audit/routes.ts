@@ -20,7 +20,7 @@ export function registerAuditRoutes(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Read the audit log',
       description:
-        'What members and commands on the machine have changed, and what API keys have changed about keys, domains, webhooks and ' +
+        'Lists changes by members and by commands on the machine, and changes by API keys to keys, domains, webhooks and ' +
         'suppressions, newest first. For admins.',
       operationId: 'listAuditEvents',
       tags: ['Audit log'],
@@ -57,32 +57,32 @@ const auditEvent = z
     id: idSchema('The entry.'),
     action: z.string().meta({
       description:
-        'The operation, by its `operationId`; of `letterhaus owner` `makeOwnerLink` or `makePasswordLink`.',
+        'The `operationId` of the operation. `letterhaus owner` has `makeOwnerLink` and `makePasswordLink`.',
       examples: ['deleteDomain'],
     }),
     actor: z.object({
-      type: z.enum(ACTOR_TYPES).describe('Who did it.'),
-      id: idSchema('The member or the key; null: a command.').nullable(),
+      type: z.enum(ACTOR_TYPES).describe('Type of the actor.'),
+      id: idSchema('The member or the key; null for a command.').nullable(),
       name: doc(
         z.string().nullable(),
-        'As of then: the address of the member, the name of the key.',
+        'Address of the member or name of the key, at that time.',
         'jo@acme.com',
       ),
     }),
-    project_id: idSchema('The project; null: it concerns the organization.').nullable(),
+    project_id: idSchema('The project; null for the organization.').nullable(),
     environment: environment.nullable(),
     target_id: doc(
       z.string().nullable(),
-      'What was changed, by its id; of a suppression the address.',
+      'Id of the changed object; for a suppression, its address.',
       '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
     ),
     network: doc(
       z.string().nullable(),
-      'The network that the request came from; null: a command.',
+      'The network of the request; null for a command.',
       '203.0.113.0',
     ),
-    request_id: idSchema('X-Request-Id; null: a command that does not use the API.').nullable(),
-    created_at: time('When it was done.'),
+    request_id: idSchema('X-Request-Id; null for a command that does not use the API.').nullable(),
+    created_at: time('Time of the change.'),
   })
   .meta({ id: 'AuditEvent' });
 

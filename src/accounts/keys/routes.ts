@@ -80,10 +80,10 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
   app.post('/v1/api-keys', {
     config: { withinDomain: true },
     schema: {
-      summary: 'Make an API key',
+      summary: 'Create an API key',
       description:
-        'For the project and environment of the calling key, never with more access: an omitted ' +
-        'domain or expiry is that of the calling key. The key is shown once.',
+        'Creates a key for the project and environment of the calling key, never with more access. An omitted ' +
+        'domain or expiry is taken from the calling key. The key is returned only here.',
       operationId: 'createApiKey',
       tags: TAGS,
       body: keyCreation,
@@ -110,8 +110,8 @@ function registerCreateAndList(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List API keys',
       description:
-        'Those of this project and environment that are not revoked, newest first, without those ' +
-        'that have more access than the calling key.',
+        'Lists keys of this project and environment that are not revoked, newest first. Keys with more ' +
+        'access than the calling key are omitted.',
       operationId: 'listApiKeys',
       tags: TAGS,
       querystring: pageQuery,
@@ -130,7 +130,7 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Change an API key',
-      description: 'Only given fields change. No key gets more access than the calling key.',
+      description: 'Changes only the given fields. No key gets more access than the calling key.',
       operationId: 'updateApiKey',
       tags: TAGS,
       params: idParams(WHAT),
@@ -161,7 +161,7 @@ function registerChangeAndRevoke(app: App, { db }: HttpServices): void {
     config: { withinDomain: true },
     schema: {
       summary: 'Revoke an API key',
-      description: 'Permanently and immediately; on other nodes within a second.',
+      description: 'Revokes the key permanently and at once; on other nodes within a second.',
       operationId: 'revokeApiKey',
       tags: TAGS,
       params: idParams(WHAT),
@@ -184,9 +184,9 @@ function registerRotate(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Rotate an API key',
       description:
-        'Makes a key with the same name and limits, shown once. The old one stays valid for ' +
+        'Creates a key with the same name and limits, returned only here. The old key stays valid for ' +
         '`expires_in` seconds, at most until its own expiry. A repeated ' +
-        'request makes one more key: revoke the one that was not received.',
+        'request creates one more key: revoke the one that you did not receive.',
       operationId: 'rotateApiKey',
       tags: TAGS,
       params: idParams(WHAT),
@@ -272,12 +272,12 @@ const permission = doc(
 );
 const domain = doc(
   z.string().max(253).nullable(),
-  'The only domain it may send from and manage; null: any.',
+  'The only domain that the key may send from and manage; null for any.',
   'acme.com',
 );
 const expiresAt = doc(
   shown(z.iso.datetime({ offset: true }), '2027-01-31T00:00:00Z').nullable(),
-  'When it expires; null: never.',
+  'Time of expiry; null for never.',
 );
 
 const keyCreation = z
@@ -306,9 +306,9 @@ const fields = {
   environment,
   permission,
   domain,
-  created_at: time('When it was made.'),
-  expires_at: time('When it expires; null: never.').nullable(),
-  last_used_at: time('When it was last used, to the minute; null: never.').nullable(),
+  created_at: time('Time of creation.'),
+  expires_at: time('Time of expiry; null for never.').nullable(),
+  last_used_at: time('Time of the last use, to the minute; null before the first use.').nullable(),
 };
 
 const apiKey = z.object(fields).meta({ id: 'ApiKey' });
@@ -316,7 +316,7 @@ const apiKey = z.object(fields).meta({ id: 'ApiKey' });
 const newApiKey = z
   .object({
     ...fields,
-    key: doc(z.string(), 'The key itself, which is shown only here.', 'lh_live_3fK9…'),
+    key: doc(z.string(), 'The key itself, which is returned only here.', 'lh_live_3fK9…'),
   })
   .meta({ id: 'ApiKeyWithSecret' });
 
@@ -330,7 +330,7 @@ const keyRotation = z
         .min(0)
         .max(30 * DAY_S)
         .default(DAY_S),
-      'For how many seconds the old key stays valid; 0: it expires at once.',
+      'Seconds for which the old key stays valid; 0 ends it at once.',
       DAY_S,
     ),
   })
@@ -341,7 +341,7 @@ const rotatedApiKey = z
     ...newApiKey.shape,
     replaces: z.object({
       id: idSchema('The old key.'),
-      expires_at: time('When the old key expires.'),
+      expires_at: time('Time at which the old key expires.'),
     }),
   })
   .meta({ id: 'RotatedApiKey' });

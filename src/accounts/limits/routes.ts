@@ -31,8 +31,8 @@ export function registerLimitRoutes(app: App, { db, config }: HttpServices): voi
     schema: {
       summary: 'Read the limits',
       description:
-        'Those of this project and environment, with what is left of them in the present window; how many domains ' +
-        'the project may have; how much mail it stores and may store; how long its mail is kept. The operator sets them.',
+        'Returns the rate limits of this project and environment, with what remains in the current window, and the ' +
+        'limits on domains, stored mail and retention. The operator sets them.',
       operationId: 'getLimits',
       tags: ['Projects'],
       response: { 200: limits, ...failures() },
@@ -86,16 +86,18 @@ const limit = z
   .object({
     category: doc(
       z.enum(CATEGORIES),
-      'As `letterhaus projects set-limit --category` has it. There may be as many `dry_runs` as emails.',
+      'Category of `letterhaus projects set-limit --category`. `dry_runs` has the limit of `sending`.',
     ),
-    counts: z.string().meta({ description: 'What counts.', examples: ['accepted emails'] }),
-    limit: z.int().meta({ description: 'How many in a window.', examples: [100] }),
-    window_s: z.int().meta({ description: 'How long a window is, in seconds.', examples: [60] }),
-    remaining: z.int().meta({ description: 'How many are left in this window.', examples: [97] }),
-    reset_s: z.int().meta({ description: 'When the window ends, in seconds.', examples: [12] }),
-    is_own: z.boolean().describe('Whether it was set for this project.'),
+    counts: z
+      .string()
+      .meta({ description: 'What the limit counts.', examples: ['accepted emails'] }),
+    limit: z.int().meta({ description: 'Maximum per window.', examples: [100] }),
+    window_s: z.int().meta({ description: 'Length of a window, in seconds.', examples: [60] }),
+    remaining: z.int().meta({ description: 'Number left in this window.', examples: [97] }),
+    reset_s: z.int().meta({ description: 'Seconds until the window ends.', examples: [12] }),
+    is_own: z.boolean().describe('Whether the limit was set for this project.'),
     variable: z.string().meta({
-      description: 'The variable with the default of all projects.',
+      description: 'Variable with the default for all projects.',
       examples: ['LETTERHAUS_LIMIT_SENDING'],
     }),
   })
@@ -106,25 +108,25 @@ const period = (description: string) => doc(z.int().nullable(), description, 108
 const limits = z
   .object({
     object: z.literal('limits'),
-    limits: z.array(limit).describe('Recipients are limited only if that was set.'),
+    limits: z.array(limit).describe('Lists `recipients` only if a limit on recipients is set.'),
     domains: z.object({
-      max: z.int().meta({ description: 'In each environment.', examples: [1000] }),
-      used: z.int().meta({ description: 'How many there are.', examples: [3] }),
+      max: z.int().meta({ description: 'Maximum in each environment.', examples: [1000] }),
+      used: z.int().meta({ description: 'Current number of domains.', examples: [3] }),
     }),
     storage: doc(
       z.object({
-        max_bytes: doc(z.int().nullable(), 'null: no maximum.', 10_737_418_240),
+        max_bytes: doc(z.int().nullable(), 'Maximum; null for none.', 10_737_418_240),
         used_bytes: z.int().meta({
           description:
-            'Of stored and scheduled emails, of both environments, with their recipients.',
+            'Bytes of stored and scheduled emails of both environments, with their recipients.',
           examples: [52_428_800],
         }),
       }),
       'Emails that do not fit are refused with 409 `conflict`.',
     ),
     retention: z.object({
-      content_hours: period('How long html, text and attachments are kept; null: for ever.'),
-      metadata_hours: period('How long emails with their timeline are kept; null: for ever.'),
+      content_hours: period('Hours for which html, text and attachments are kept; null for ever.'),
+      metadata_hours: period('Hours for which emails and their timeline are kept; null for ever.'),
     }),
   })
   .meta({ id: 'Limits' });

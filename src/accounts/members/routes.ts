@@ -48,7 +48,7 @@ function registerMembers(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'List members',
-      description: 'Those of the organization, newest first.',
+      description: 'Lists the members of the organization, newest first.',
       operationId: 'listMembers',
       tags: TAGS,
       security: BY_SESSION,
@@ -65,7 +65,8 @@ function registerMembers(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Change the role of a member',
-      description: 'For admins; only an owner makes or changes an owner. 409: the only owner.',
+      description:
+        'For admins. Only an owner can make or change an owner. Answers 409 for the only owner.',
       operationId: 'updateMember',
       tags: TAGS,
       security: BY_SESSION,
@@ -86,8 +87,8 @@ function registerMembers(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'Remove a member',
       description:
-        'For admins; only an owner removes an owner. Ends the sessions of the member at once. API keys that ' +
-        'the member made stay. 409: the only owner.',
+        "For admins. Only an owner can remove an owner. The member's sessions end at once. API keys that " +
+        'the member created stay. Answers 409 for the only owner.',
       operationId: 'removeMember',
       tags: TAGS,
       security: BY_SESSION,
@@ -109,7 +110,7 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
     config: { access: 'session' },
     schema: {
       summary: 'List invitations',
-      description: 'Those that can be accepted, newest first, without their links.',
+      description: 'Lists open invitations, newest first, without their links.',
       operationId: 'listInvitations',
       tags: TAGS,
       security: BY_SESSION,
@@ -126,10 +127,10 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
   app.post('/v1/invitations', {
     config: { access: 'session' },
     schema: {
-      summary: 'Invite somebody',
+      summary: 'Invite a member',
       description:
-        `Makes a link that works once, for ${INVITATION_DAYS} days, and is shown only here: pass it on. A new one for the ` +
-        'same address replaces it. 409: somebody signs in with this address already.',
+        `Creates a link that works once, for ${INVITATION_DAYS} days, and is returned only here: pass it on. A new invitation for the ` +
+        'same address replaces it. Answers 409 if a member has this address already.',
       operationId: 'createInvitation',
       tags: TAGS,
       security: BY_SESSION,
@@ -148,7 +149,7 @@ function registerInvitations(app: App, { db, config, localUrl }: HttpServices): 
     config: { access: 'session' },
     schema: {
       summary: 'Revoke an invitation',
-      description: 'Its link does not work any more. Only an owner revokes one for an owner.',
+      description: 'Ends its link. Only an owner can revoke an invitation for an owner.',
       operationId: 'revokeInvitation',
       tags: TAGS,
       security: BY_SESSION,
@@ -225,8 +226,8 @@ const member = z
     email,
     name: memberName,
     role,
-    created_at: time('When the person became a member.'),
-    last_signed_in_at: time('When the member last signed in; null: never.').nullable(),
+    created_at: time('Time at which the person became a member.'),
+    last_signed_in_at: time('Time of the last sign-in; null before the first.').nullable(),
   })
   .meta({ id: 'Member' });
 
@@ -239,8 +240,8 @@ const invitationFields = {
   id: idSchema('The invitation.'),
   email,
   role,
-  created_at: time('When it was made.'),
-  expires_at: time('Until when it can be accepted.'),
+  created_at: time('Time of creation.'),
+  expires_at: time('Time of expiry.'),
 };
 
 const invitation = z.object(invitationFields).meta({ id: 'Invitation' });
@@ -249,7 +250,7 @@ const invitationWithLink = z
   .object({
     ...invitationFields,
     url: z.string().meta({
-      description: 'The link, which is shown only here.',
+      description: 'The link, which is returned only here.',
       examples: ['https://mail.acme.com/sign-in#invitation=Ft3pVbGzvYk2wqS1m0n8…'],
     }),
   })

@@ -27,13 +27,17 @@ import type { FastifyRequest } from 'fastify';
 const TAGS = ['Members'];
 const NAME_MAX = 80;
 
-const name = doc(label(NAME_MAX), 'Another view with this name is replaced.', 'Bounced today');
+const name = doc(
+  label(NAME_MAX),
+  'Name of the view. It replaces a view with the same name.',
+  'Bounced today',
+);
 const q = doc(
   z
     .string()
     .max(SEARCH_MAX)
     .refine((text) => !text.includes('\0'), 'contains a NUL; leave it out'),
-  'As in `GET /v1/emails?q=`.',
+  'Search text, like `q` of `GET /v1/emails`.',
   'status:bounced domain:acme.com',
 );
 
@@ -44,9 +48,9 @@ const view = z
     id: idSchema('The view.'),
     name: z.string().meta({ examples: ['Bounced today'] }),
     q: z.string().meta({ examples: ['status:bounced domain:acme.com'] }),
-    created_at: time('When it was saved first.'),
+    created_at: time('Time at which it was first saved.'),
   })
-  .meta({ id: 'View', description: 'A search of the list of emails that a member keeps.' });
+  .meta({ id: 'View', description: 'A saved search in the list of emails.' });
 
 const viewList = listOf('ViewList', view);
 const viewDeleted = deleted('DeletedView', 'view');
@@ -56,7 +60,7 @@ export function registerViewRoutes(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'List your views',
-      description: 'Of this project, by name; only your own, and 50 at most.',
+      description: 'Lists your views of this project by name, at most 50.',
       operationId: 'listViews',
       tags: TAGS,
       security: BY_SESSION,
@@ -73,7 +77,7 @@ export function registerViewRoutes(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Save a view',
-      description: 'A search of the list of emails, by a name.',
+      description: 'Saves a search in the list of emails under a name.',
       operationId: 'saveView',
       tags: TAGS,
       security: BY_SESSION,
@@ -92,7 +96,7 @@ export function registerViewRoutes(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Delete a view',
-      description: 'One of your own.',
+      description: 'Deletes one of your views.',
       operationId: 'deleteView',
       tags: TAGS,
       security: BY_SESSION,

@@ -41,7 +41,8 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Create a project',
-      description: 'In the organization of the member. For admins; a key cannot create one.',
+      description:
+        'Creates a project in the organization of the member. For admins; keys cannot create projects.',
       operationId: 'createProject',
       tags: TAGS,
       security: BY_SESSION,
@@ -61,7 +62,7 @@ function registerCreateAndRename(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Rename a project',
-      description: 'For admins.',
+      description: 'Changes the name. For admins.',
       operationId: 'updateProject',
       tags: TAGS,
       security: BY_SESSION,
@@ -127,7 +128,7 @@ const project = z
     object: z.literal('project'),
     id: idSchema('The project.'),
     name: z.string().meta({ examples: ['Default'] }),
-    created_at: time('When it was made.'),
+    created_at: time('Time of creation.'),
     warnings: doc(
       z.array(
         z.object({
@@ -137,7 +138,7 @@ const project = z
           message: shown(z.string(), '8.2 % of the last 1,000 recipients bounced; clean the list.'),
         }),
       ),
-      'For the project and environment of the key.',
+      'Warnings for the project and environment of the key.',
     ),
   })
   .meta({ id: 'Project' });
@@ -145,5 +146,5 @@ const project = z
 const projectList = listOf('ProjectList', project);
 
 const projectWrite = z
-  .strictObject({ name: label(100).meta({ description: 'For people.', examples: ['Shop'] }) })
+  .strictObject({ name: label(100).meta({ description: 'Name for people.', examples: ['Shop'] }) })
   .meta({ id: 'ProjectWrite' });

@@ -61,7 +61,7 @@ function registerList(app: App, { db }: HttpServices): void {
     schema: {
       summary: 'List all projects of the installation',
       description:
-        'With what each stores, its reputation alert and the domains above it. For owners.',
+        'Lists projects with their stored bytes, reputation alert, and domains above it. For owners.',
       operationId: 'listInstallationProjects',
       tags: TAGS,
       security: BY_SESSION,
@@ -96,7 +96,7 @@ function registerSettings(app: App, services: HttpServices): void {
     schema: {
       summary: 'Read the settings of a project',
       description:
-        'Limits, maxima, retention and reputation alert as they are in effect. For owners.',
+        'Returns the limits, maxima, retention and reputation alert in effect. For owners.',
       operationId: 'getProjectSettings',
       tags: TAGS,
       security: BY_SESSION,
@@ -114,7 +114,7 @@ function registerSettings(app: App, services: HttpServices): void {
     schema: {
       summary: 'Change the settings of a project',
       description:
-        'What is absent stays; null restores what the installation has. All of it changes, or nothing. For owners.',
+        'Absent fields stay; null restores the default of the installation. All fields change, or none. For owners.',
       operationId: 'updateProjectSettings',
       tags: TAGS,
       security: BY_SESSION,
@@ -139,8 +139,8 @@ function registerResume(app: App, { db, world }: HttpServices): void {
     schema: {
       summary: 'End the pauses of a project',
       description:
-        'Domains that were paused because of their reputation send again, and held mail is released. Of a long queue a ' +
-        'part is released, and `next` says where to go on. For owners.',
+        'Ends pauses caused by reputation, and releases mail on hold. From a long queue, one request releases a ' +
+        'part, and `next` has the position to continue from. For owners.',
       operationId: 'resumeProject',
       tags: TAGS,
       security: BY_SESSION,

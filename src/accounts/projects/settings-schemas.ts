@@ -11,11 +11,11 @@ const MEGABYTE = 1024 ** 2;
 const share = (description: string) => z.string().meta({ description, examples: ['5%'] });
 
 const rule = z.object({
-  on: z.boolean().describe('Whether there are alerts.'),
-  bounces: share('Of what ends in 24 hours.'),
-  complaints: share('Of what ends in 24 hours.'),
+  on: z.boolean().describe('Whether alerts are on.'),
+  bounces: share('Share of bounces among recipients that ended in 24 hours.'),
+  complaints: share('Share of complaints among recipients that ended in 24 hours.'),
   min: z.int().meta({ description: 'No alert below this number of emails.', examples: [500] }),
-  pause: z.boolean().describe('New mail of a domain above a threshold is held.'),
+  pause: z.boolean().describe('Puts new mail of a domain above a threshold on hold.'),
 });
 
 const warning = z.object({
@@ -23,18 +23,18 @@ const warning = z.object({
   environment,
   domain: z.string().meta({ description: 'The sending domain.', examples: ['acme.com'] }),
   kind: z.enum(ALERT_KINDS),
-  rate: share('Its share.'),
-  threshold: share('That of the project.'),
-  count: z.int().describe('Bounces or complaints.'),
+  rate: share('Current share.'),
+  threshold: share('Threshold of the project.'),
+  count: z.int().describe('Number of bounces or complaints.'),
   ended: z.int().describe('Recipients that ended in 24 hours.'),
-  since: time('Since when it is above the threshold.'),
-  paused: z.boolean().describe('Its mail is held.'),
+  since: time('Time since which the share is above the threshold.'),
+  paused: z.boolean().describe('Whether the mail of the domain is on hold.'),
   message: z.string().describe('What is wrong, and what to do.'),
 });
 
 const storage = z.object({
-  used_bytes: z.int().describe('Of stored and scheduled emails.'),
-  max_bytes: z.int().nullable().describe('null: no maximum.'),
+  used_bytes: z.int().describe('Bytes of stored and scheduled emails.'),
+  max_bytes: z.int().nullable().describe('Maximum; null for none.'),
 });
 
 const project = z
@@ -42,7 +42,7 @@ const project = z
     object: z.literal('project'),
     id: idSchema('The project.'),
     name: z.string().meta({ examples: ['Default'] }),
-    created_at: time('When it was made.'),
+    created_at: time('Time of creation.'),
     reputation_alert: rule,
     warnings: z.array(warning),
     storage,
@@ -57,12 +57,12 @@ const limit = z.object({
     .int()
     .min(1)
     .max(999_999_999)
-    .meta({ description: 'How many.', examples: [5000] }),
+    .meta({ description: 'Maximum per window.', examples: [5000] }),
   window_s: z
     .int()
     .min(1)
     .max(86_400)
-    .meta({ description: 'In how many seconds.', examples: [60] }),
+    .meta({ description: 'Length of a window, in seconds.', examples: [60] }),
 });
 
 const period = (description: string) => z.string().meta({ description, examples: ['45d'] });
@@ -77,23 +77,23 @@ export const settings = z
         environment,
         category,
         limit,
-        is_own: z.boolean().describe('Set for this project.'),
+        is_own: z.boolean().describe('Whether the limit was set for this project.'),
       }),
     ),
-    domains_max: z.int().describe('How many domains it may have in each environment.'),
+    domains_max: z.int().describe('Maximum of domains in each environment.'),
     storage,
     content: period(
-      'How long it keeps html, text and attachments; null: as the installation.',
+      'Own retention of html, text and attachments; null for the default.',
     ).nullable(),
     metadata: period(
-      'How long it keeps emails with their timeline; null: as the installation.',
+      'Own retention of emails and their timeline; null for the default.',
     ).nullable(),
     kept: z
       .object({
-        content: period('Of content; `ever`: always.'),
-        metadata: period('Of metadata; `ever`: always.'),
+        content: period('Retention of content; `ever` without a limit.'),
+        metadata: period('Retention of metadata; `ever` without a limit.'),
       })
-      .describe('How long mail is kept in effect.'),
+      .describe('Retention in effect.'),
     reputation_alert: rule,
     warnings: z.array(warning).describe('Domains above a threshold.'),
   })
@@ -125,7 +125,7 @@ export const settingsChange = z
       .array(z.strictObject({ environment, category, limit: limit.nullable() }))
       .max(20)
       .optional()
-      .describe('Rate limits to set; null: the default.'),
+      .describe('Rate limits to set; null restores the default.'),
     domains_max: z.int().min(1).max(1_000_000).nullable().optional(),
     storage_max_bytes: z
       .int()
@@ -134,18 +134,18 @@ export const settingsChange = z
       .nullable()
       .optional()
       .describe('At least 32 MB.'),
-    content: periodWrite('How long html, text and attachments are kept.'),
-    metadata: periodWrite('How long emails with their timeline are kept.'),
+    content: periodWrite('Retention of html, text and attachments.'),
+    metadata: periodWrite('Retention of emails and their timeline.'),
     reputation_alert: z
       .strictObject({
         on: z.boolean().optional(),
-        bounces: shareWrite('Of what ends in 24 hours.'),
-        complaints: shareWrite('Of what ends in 24 hours.'),
+        bounces: shareWrite('Share of bounces among recipients that ended in 24 hours.'),
+        complaints: shareWrite('Share of complaints among recipients that ended in 24 hours.'),
         min: z.int().min(1).max(1_000_000).nullable().optional(),
         pause: z.boolean().optional(),
       })
       .optional()
-      .describe('null: the default.'),
+      .describe('Fields that are null restore the default.'),
   })
   .meta({ id: 'ProjectSettingsChange' });
 
@@ -155,7 +155,10 @@ export const resumed = z
   .object({
     object: z.literal('project_resumed'),
     domains: z.array(z.string()).describe('Domains whose pause has ended.'),
-    released: z.int().describe('Recipients that are released.'),
-    next: z.string().nullable().describe('Where to go on; null: all is released.'),
+    released: z.int().describe('Number of released recipients.'),
+    next: z
+      .string()
+      .nullable()
+      .describe('Position to continue from; null when all mail is released.'),
   })
   .meta({ id: 'ProjectResumed' });

@@ -50,8 +50,7 @@ function registerBeginnings(app: App, services: HttpServices): void {
     config: { access: 'public' },
     schema: {
       summary: 'Is there an owner?',
-      description:
-        'Before there is one, only the link that the first start printed leads anywhere.',
+      description: 'Before there is an owner, only the link that the first start printed works.',
       operationId: 'getSetup',
       tags: TAGS,
       security: WITHOUT,
@@ -68,8 +67,8 @@ function registerBeginnings(app: App, services: HttpServices): void {
     schema: {
       summary: 'Sign in',
       description:
-        'Begins a session and sets its cookie. 401 with the code `totp_required`: the password is right, and the ' +
-        'member has a second factor; repeat with `code`. Failed attempts are limited per address, per account and network, and per browser.',
+        'Begins a session and sets its cookie. A 401 with the code `totp_required` means that the password is right and the ' +
+        'member has a second factor: repeat the request with `code`. Failed attempts are limited per address, per account and network, and per browser.',
       operationId: 'signIn',
       tags: TAGS,
       security: WITHOUT,
@@ -89,7 +88,7 @@ function registerLinks(app: App, services: HttpServices): void {
     schema: {
       summary: 'Create the owner',
       description:
-        'With the token of the link that the first start printed, or `letterhaus owner link`. Once.',
+        'Takes the token of the link that the first start or `letterhaus owner link` printed. Works once.',
       operationId: 'createOwner',
       tags: TAGS,
       security: WITHOUT,
@@ -107,7 +106,7 @@ function registerLinks(app: App, services: HttpServices): void {
     schema: {
       summary: 'Set a new password with a link',
       description:
-        'With the token of the link that `letterhaus owner reset` printed. All other sessions of the member end.',
+        'Takes the token of the link that `letterhaus owner reset` printed. All other sessions of the member end.',
       operationId: 'resetPassword',
       tags: TAGS,
       security: WITHOUT,
@@ -127,7 +126,7 @@ function registerPresent(app: App, services: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Who is signed in?',
-      description: 'The member, and the projects that the member can choose.',
+      description: 'Returns the member, and the projects that the member can choose.',
       operationId: 'getSession',
       tags: TAGS,
       security: BY_SESSION,
@@ -185,7 +184,7 @@ function registerOwn(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'List your sessions',
-      description: 'Where you are signed in, newest first.',
+      description: 'Lists your sessions, newest first.',
       operationId: 'listSessions',
       tags: TAGS,
       security: BY_SESSION,
@@ -210,7 +209,7 @@ function registerOwn(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Sign out everywhere',
-      description: 'Ends all of your sessions, this one included.',
+      description: 'Ends all of your sessions, including this one.',
       operationId: 'endAllSessions',
       tags: TAGS,
       security: BY_SESSION,

@@ -4,12 +4,9 @@ import { PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN } from '../sign-in/pas
 import { ROLES } from '../../core/roles.ts';
 import { deleted, doc, environment, idSchema, label, listOf, time } from '../../http/schemas.ts';
 
-export const role = doc(
-  z.enum(ROLES),
-  'What the member may do: each role includes those after it.',
-);
+export const role = doc(z.enum(ROLES), 'Role of the member. Each role includes those after it.');
 
-export const memberName = doc(label(100), 'How others see the member.', 'Jo Doe');
+export const memberName = doc(label(100), 'Name that others see.', 'Jo Doe');
 
 export const email = doc(z.string().min(3).max(320), 'The address to sign in with.', 'jo@acme.com');
 
@@ -20,7 +17,7 @@ export const newPassword = password(`At least ${PASSWORD_CHARACTERS_MIN} charact
 
 export const linkToken = doc(
   z.string().min(1).max(200),
-  'What the link has after the = of its last part.',
+  'The part of the link after `=`.',
   'Ft3pVbGzvYk2wqS1m0n8cJxHdR5aLuE7TiOQe9ZfK4A',
 );
 
@@ -38,7 +35,9 @@ export const totpState = z
   .object({
     object: z.literal('totp'),
     enabled: z.boolean().describe('Whether signing in needs a code.'),
-    recovery_codes_left: z.int().meta({ description: 'How many are unused.', examples: [10] }),
+    recovery_codes_left: z
+      .int()
+      .meta({ description: 'Number of unused recovery codes.', examples: [10] }),
   })
   .meta({ id: 'Totp' });
 
@@ -50,11 +49,11 @@ export const totpSecret = z
   .object({
     object: z.literal('totp_secret'),
     secret: z.string().meta({
-      description: 'To type into an authenticator app.',
+      description: 'Secret to type into an authenticator app.',
       examples: ['JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP'],
     }),
     url: z.string().meta({
-      description: 'The same for a QR code.',
+      description: 'The secret as a URL for a QR code.',
       examples: ['otpauth://totp/Letterhaus%20Acme:jo%40acme.com?secret=JBSWY3DPEHPK3PXP'],
     }),
   })
@@ -67,7 +66,7 @@ export const recoveryCodes = z
     object: z.literal('recovery_codes'),
     recovery_codes: doc(
       z.array(z.string().meta({ examples: ['abcd-efgh-2345-6723'] })),
-      'Each works once in place of a code of the app. Shown only here.',
+      'Each works once in place of a code of the app. Returned only here.',
     ),
   })
   .meta({ id: 'RecoveryCodes' });
@@ -81,7 +80,7 @@ export const passwordReset = z
   .meta({ id: 'PasswordReset' });
 
 export const passwordChange = z
-  .strictObject({ current_password: password('The present password.'), password: newPassword })
+  .strictObject({ current_password: password('Your current password.'), password: newPassword })
   .meta({ id: 'PasswordChange' });
 
 const named = { name: z.string().meta({ examples: ['Acme'] }) };
@@ -98,16 +97,16 @@ export const session = z
     }),
     organization: z.object({ id: idSchema('The organization of the member.'), ...named }),
     projects: doc(
-      z.array(z.object({ id: idSchema('For the header Letterhaus-Project.'), ...named })),
-      'All of the organization, oldest first; the first one is the default.',
+      z.array(z.object({ id: idSchema('Value for the header Letterhaus-Project.'), ...named })),
+      'All projects of the organization, oldest first; the first one is the default.',
     ),
     environments: doc(
       z.array(environment),
-      'For the header Letterhaus-Environment; the default is test.',
+      'Values for the header Letterhaus-Environment; the default is test.',
     ),
     totp_enabled: z.boolean().describe('Whether signing in needs a code.'),
-    created_at: time('When it was begun.'),
-    expires_at: time('When it ends if it is not used.'),
+    created_at: time('Time of the sign-in.'),
+    expires_at: time('Time of expiry if the session is not used.'),
   })
   .meta({ id: 'Session' });
 
@@ -128,7 +127,7 @@ export const sessionEnded = z
 export const sessionsEnded = z
   .object({
     object: z.literal('session'),
-    count: z.int().meta({ description: 'How many have ended.', examples: [3] }),
+    count: z.int().meta({ description: 'Number of ended sessions.', examples: [3] }),
     deleted: z.literal(true),
   })
   .meta({ id: 'SessionsEnded' });
@@ -139,11 +138,11 @@ export const ownSessions = listOf(
     .object({
       object: z.literal('session'),
       id: idSchema('The session.'),
-      is_current: z.boolean().describe('Whether this request belongs to it.'),
-      network: doc(z.string(), 'The network in which it was begun.', '203.0.113.0'),
+      is_current: z.boolean().describe('Whether this request belongs to the session.'),
+      network: doc(z.string(), 'The network of the sign-in.', '203.0.113.0'),
       user_agent: doc(z.string().nullable(), 'The browser.', 'Mozilla/5.0'),
-      created_at: time('When it was begun.'),
-      last_used_at: time('When it was last used, to the minute.'),
+      created_at: time('Time of the sign-in.'),
+      last_used_at: time('Time of the last use, to the minute.'),
     })
     .meta({ id: 'OwnSession' }),
 );

@@ -19,7 +19,7 @@ function registerState(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Is the second factor on?',
-      description: 'And how many recovery codes are left.',
+      description: 'Returns the state, and the number of unused recovery codes.',
       operationId: 'getTotp',
       ...OF_SESSIONS,
       response: { 200: totpState, ...failures(400, 404) },
@@ -36,7 +36,7 @@ function registerState(app: App, { db }: HttpServices): void {
     config: { access: 'session' },
     schema: {
       summary: 'Switch the second factor off',
-      description: 'Needs the password. The recovery codes end as well.',
+      description: 'Needs the password. Deletes the recovery codes, too.',
       operationId: 'removeTotp',
       ...OF_SESSIONS,
       body: passwordConfirmation,
@@ -58,8 +58,8 @@ function registerBeginning(app: App): void {
     schema: {
       summary: 'Begin a second factor',
       description:
-        'Needs the password. Makes a secret for an authenticator app, shown only here; it counts once its first ' +
-        'code was confirmed. 409: the second factor is on.',
+        'Needs the password. Creates a secret for an authenticator app, returned only here. It takes effect when its first ' +
+        'code is confirmed. Answers 409 if the second factor is on.',
       operationId: 'beginTotp',
       ...OF_SESSIONS,
       body: passwordConfirmation,
@@ -80,7 +80,8 @@ function registerBeginning(app: App): void {
     config: { access: 'session' },
     schema: {
       summary: 'Switch the second factor on',
-      description: 'With the first code of the app. Answers with recovery codes, shown only here.',
+      description:
+        'Takes the first code of the app. Answers with recovery codes, returned only here.',
       operationId: 'confirmTotp',
       ...OF_SESSIONS,
       body: totpCode,

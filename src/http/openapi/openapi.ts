@@ -22,7 +22,7 @@ environment; with a test key everything works the same and nothing is delivered.
 one shape, \`{"error": {"code", "message", "request_id"}}\`, and every response has X-Request-Id.
 
 The dashboard uses the same operations with a session in place of a key: it names project and environment in
-\`Letterhaus-Project\` and \`Letterhaus-Environment\`, and sends \`Letterhaus-Session: 1\` with what changes something.`;
+\`Letterhaus-Project\` and \`Letterhaus-Environment\`, and sends \`Letterhaus-Session: 1\` with every change.`;
 
 type Operation = {
   operationId: string;
@@ -72,7 +72,9 @@ function registerSwagger(app: App): void {
         description: DESCRIPTION,
         license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
       },
-      servers: [{ url: 'http://127.0.0.1:3000', description: 'As `letterhaus start` listens.' }],
+      servers: [
+        { url: 'http://127.0.0.1:3000', description: 'The default address of `letterhaus start`.' },
+      ],
       components: {
         securitySchemes: {
           bearerAuth: { type: 'http', scheme: 'bearer' },
@@ -99,21 +101,21 @@ function acceptsEmptyBody(body: ZodType | undefined): boolean {
 }
 
 const TAGS = {
-  Emails: 'Send email, see what became of it, cancel and reschedule it.',
+  Emails: 'Send email, follow its delivery, cancel and reschedule it.',
   Events: 'Everything that happens, in commit order, as pages or as a stream that stays open.',
-  Queue: 'What waits for which provider, and why; hold, release, retry and drop it.',
-  Stats: 'How much was sent, and what became of it.',
+  Queue: 'Queued mail by provider, and why it waits; hold, release, retry and drop it.',
+  Stats: 'Numbers of emails by outcome.',
   Domains: 'The domains that email is sent from, and the DNS records that they need.',
-  Webhooks: 'Where events are posted, what was posted, and posting it again.',
+  Webhooks: 'Endpoints that receive events, their deliveries, and replays.',
   Templates: 'Contents of emails with variables, in versions.',
   Suppressions: 'The addresses that get no email.',
-  'API keys': 'Who may use this API.',
-  Projects: 'What keys, domains and emails belong to.',
-  Session: 'Signing in to the dashboard, and who is signed in. An API key does not open these.',
-  Members: 'Who may use the dashboard, and invitations. An API key does not open these.',
-  'API log': 'Requests that failed, and changes, by the ids of their answers.',
-  'Audit log': 'Who changed what. An API key does not open it.',
-  Operator: 'The installation as a whole. An API key does not open it.',
+  'API keys': 'Keys of this API, with their permissions.',
+  Projects: 'Projects own keys, domains and emails.',
+  Session: 'Signing in to the dashboard, and who is signed in. Not for API keys.',
+  Members: 'Who may use the dashboard, and invitations. Not for API keys.',
+  'API log': 'Requests that failed or changed something, by the ids of their answers.',
+  'Audit log': 'Who changed what. Not for API keys.',
+  Operator: 'The installation as a whole. Not for API keys.',
   Service: 'Whether the service works. No key is needed.',
 };
 
