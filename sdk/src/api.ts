@@ -963,12 +963,12 @@ export type InstallationHold = {
     environment: 'live' | 'test';
     /** Recipients that the lost machine may have sent to after the backup. */
     in_doubt: number;
-    /** Recipients that it cannot have sent to. */
+    /** Recipients that the lost machine cannot have sent to. */
     unsent: number;
     /** Recipients on hold in the queue: a release does not send these. */
     held: number;
   }>;
-  /** Webhook deliveries that wait. */
+  /** Pending webhook deliveries. */
   webhooks: number;
   /** Recipients that the lost machine may have sent to after the backup. The oldest 10,000. */
   in_doubt: Array<{
@@ -1043,12 +1043,12 @@ export type InstallationRelease = {
   object: 'release';
   /** Recipients that are sent now. */
   released: number;
-  /** Recipients in doubt that are held in the queue. */
+  /** Recipients in doubt that stay on hold in the queue. */
   held_back: number;
 };
 
 export type InstallationReleaseRequest = {
-  /** Holds what is in doubt in the queue, from where it is released or dropped. */
+  /** Keeps recipients in doubt on hold in the queue, to be released or dropped there. */
   except_in_doubt?: boolean | undefined;
 };
 

@@ -25,7 +25,7 @@ test('a backup is overdue when the newest is older than two intervals', () => {
   );
 });
 
-test('ages are in the unit in which people say them', () => {
+test('ages are in minutes, hours or days', () => {
   const minutes = [-5, 0, 1, 119, 121, 47 * 60, 49 * 60].map((count) => ageText(count * 60_000));
   assert.deepEqual(minutes, [
     '0 minutes',

@@ -1,10 +1,10 @@
-/** The age of the newest backup, as a condition of the installation and as a line for people. */
+/** The age of the newest backup: as a condition of the installation, and as text. */
 import type { NewCondition } from '../core/operator-events.ts';
 
-/** More than one interval may pass: a backup takes time, and a failure is tried again. */
+/** More than one interval may pass, because a backup takes time and a failure is retried. */
 const LATE_AFTER_INTERVALS = 2;
 
-/** @param newestMs when the newest good one was made; null: there is none since `sinceMs` */
+/** @param newestMs time of the newest good backup; null: none was made since `sinceMs` */
 export function overdueBackup(
   place: string,
   {
@@ -24,13 +24,12 @@ export function overdueBackup(
     type: 'backup.overdue',
     subject: place,
     message: `${message} One is due every ${ageText(everyMs)}.`,
-    remedy:
-      'Look for the last failure in the log, or make one by hand with `letterhaus backup`. See docs/backup.md.',
+    remedy: 'Read the last failure in the log, or run `letterhaus backup`. See docs/backup.md.',
     details: { age_seconds: Math.round(ageMs / 1_000), every_seconds: everyMs / 1_000 },
   };
 }
 
-/** `40 minutes`, `7 hours`, `3 days` */
+/** Returns `40 minutes`, `7 hours`, `3 days`. */
 export function ageText(ms: number): string {
   const minutes = Math.max(0, Math.round(ms / 60_000));
   if (minutes < 120) return minutes === 1 ? '1 minute' : `${minutes} minutes`;

@@ -42,7 +42,7 @@ test('of two starts at once, one makes the backup, sealed and in the folder of s
   const to = temporaryFolder();
   const backup = { to, passphrase: null, recipients: [RECIPIENT], s3: null };
   const name = `letterhaus-schema-${await asOwner(database.address, versionOf)}-before-9001.backup`;
-  // Of a start that was killed.
+  // Left by a start that was killed.
   writeFileSync(join(to, `.${name}.4711.unfinished`), 'letterhaus backup ');
   const starts = [1, 2].map(() => start(database.address, { backup }));
   const applied = (await Promise.all(starts.map(({ done }) => done))).map((one) => one.applied);
@@ -80,7 +80,7 @@ test('nothing is migrated when the connection of the backup dies, the start is s
   let secretKeys = 0;
   const away = start(database.address, {
     backup,
-    // A server that is not there.
+    // No server listens on this port.
     address: { connectionString: 'postgres://nobody@127.0.0.1:9/none' },
     secretKey: () => {
       secretKeys += 1;
@@ -99,7 +99,7 @@ test('nothing is migrated when the connection of the backup dies, the start is s
   assert.deepEqual(readdirSync(to), []);
 });
 
-test('the backup goes into the bucket of scheduled backups, and nothing is migrated when that loses it', async () => {
+test('the backup goes into the bucket of scheduled backups, and nothing is migrated when the bucket loses it', async () => {
   await using database = await migratedDatabase();
   await using store = await startS3Server();
   const s3 = { ...ACCESS, endpoint: store.endpoint, sessionToken: null };

@@ -1,9 +1,9 @@
 /**
- * The backup before a migration that asks for one (migration/effects.ts): made by every start and
- * command that would migrate, read back and checked, and only then the migration begins.
+ * The backup before a migration that asks for one (database/migration/effects.ts). Every start and command
+ * that would migrate makes it, reads it back and checks it. Only then the migration begins.
  *
- * Its name has the two schemas. So a start that is repeated replaces it, and scheduled backups, which keep only the
- * newest, leave it alone.
+ * Its name has the two schema versions, so a repeated start replaces it. Scheduled backups, which remove
+ * their older ones, ignore it.
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -22,7 +22,7 @@ import { walkBackup } from './walk.ts';
 export type BeforeMigration = {
   address: DatabaseAddress;
   dataDir: string;
-  /** Null: there is none on this machine. */
+  /** Null when this machine has no secret key. */
   secretKey: () => string | null;
   /** `to`: the place of scheduled backups. */
   backup: {
@@ -39,7 +39,7 @@ export type BeforeMigration = {
 
 const SKIP = 'LETTERHAUS_MIGRATE_WITHOUT_BACKUP=1';
 
-/** For `migrate`. It throws DatabaseUnusable when the backup cannot be made. */
+/** Returns the backup step for `migrate`. The step throws MigrationRefused when it fails. */
 export function backupBeforeMigration(options: BeforeMigration): BackUp {
   return async ({ present, asking }) => {
     const { log } = options;
@@ -57,14 +57,14 @@ export function backupBeforeMigration(options: BeforeMigration): BackUp {
       if (error instanceof DatabaseUnavailable) throw error;
       throw new DatabaseUnusable(
         `Migration ${last.file} needs a backup first, which failed: ${sentence(error)} Nothing was migrated. ` +
-          `Mend that and start again, or set ${SKIP} if you have a backup of your own.`,
+          `Fix the cause and start again, or set ${SKIP} if you have a backup of your own.`,
         { cause: error },
       );
     }
   };
 }
 
-/** That of scheduled backups, else the folder `backups` in the data directory. */
+/** Returns the place of scheduled backups, else the folder `backups` in the data directory. */
 export function backupPlaceName({ backup, dataDir }: BackupPlaceOptions): string {
   return backup.to ?? join(dataDir, 'backups');
 }
@@ -85,10 +85,10 @@ async function makeAndCheck(
   const secretKey = options.secretKey();
   if (secretKey === null) {
     throw new SealProblem(
-      'There is no secret key on this machine: run this on the machine of the service.',
+      'There is no secret key on this machine. Run this on the machine of the service.',
     );
   }
-  // That of an earlier start, after which nothing was migrated; a bucket keeps what it has under a name.
+  // A start that failed before it migrated may have left a backup of this name. A bucket does not replace it.
   if (isInBucket(path)) await place.remove(path);
   else await prepareFolder(path);
   const made = await writeBackup((bytes) => place.create(path, bytes), {
@@ -109,13 +109,13 @@ async function makeAndCheck(
 }
 
 /**
- * Makes it, and removes what a start that was killed left there: this one has the lock of migrations, so no other
- * writes this backup.
+ * Creates the folder, and removes the leftovers of a killed start. This process has the migration lock, so no
+ * other one writes this backup.
  */
 async function prepareFolder(path: string): Promise<void> {
   const folder = dirname(path);
   await mkdir(folder, { mode: 0o700, recursive: true }).catch((error: NodeJS.ErrnoException) => {
-    throw new PlaceProblem(`${folder} cannot be made (${error.code}).`);
+    throw new PlaceProblem(`${folder} cannot be created (${error.code}).`);
   });
   const dead = (await readdir(folder)).filter((name) => name.startsWith(`.${basename(path)}.`));
   for (const name of dead) await rm(join(folder, name), { force: true });
@@ -151,7 +151,7 @@ async function writeBackup(
   }
 }
 
-/** Nothing to seal it with: the key stays where it is, and the backup has none. */
+/** Returns null when there is nothing to seal with. The backup then has no key. */
 function sealingOf({ backup: { passphrase, recipients } }: BeforeMigration): Sealing {
   if (passphrase !== null) return { passphrase };
   return recipients.length > 0 ? { recipients } : null;

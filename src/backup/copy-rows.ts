@@ -1,7 +1,7 @@
 /**
- * Counts the rows in the binary form of COPY without a database, and adds up one of their columns. The form:
- * a signature, flags and the length of an extension; for each row the number of its fields, and for each
- * field its length (-1: null) and its bytes; -1 instead of a number of fields ends it.
+ * Counts the rows in the binary form of COPY, and adds up one of their columns, without a database. The form:
+ * a signature, flags and the length of an extension. Then for each row the number of its fields, and for each
+ * field its length (-1: null) and its bytes. A field number of -1 ends the rows.
  */
 import { BackupDamaged } from './format.ts';
 
@@ -11,12 +11,12 @@ const END = -1;
 
 export class CopyRows {
   readonly #columns: number;
-  /** The smallint to add up. */
+  /** Index of the smallint column to add up. */
   readonly #summed: number | null;
-  /** Not read yet: the chunk from `at` on. */
+  /** Bytes that are not read yet: the chunk from `at` on. */
   #bytes: Buffer = Buffer.alloc(0);
   #at = 0;
-  /** Bytes of the present field that are not passed yet. */
+  /** Bytes of the current field that are still to be skipped. */
   #skip = 0;
   #fieldsLeft = 0;
   #isBegun = false;
@@ -24,13 +24,12 @@ export class CopyRows {
   rows = 0;
   sum = 0;
 
-  /** @param options.summed the index of a column of type smallint; null: none */
+  /** @param options.summed index of a smallint column to add up; null: none */
   constructor({ columns, summed }: { columns: number; summed: number | null }) {
     this.#columns = columns;
     this.#summed = summed;
   }
 
-  /** @throws BackupDamaged */
   push(chunk: Buffer): void {
     const rest = this.#bytes.subarray(this.#at);
     this.#bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);

@@ -2,14 +2,14 @@
  * The file of a backup: a line that names the format, then records.
  *
  *     letterhaus backup 1\n
- *     header     JSON: versions, the moment, tables with their columns, the sealed secret key
+ *     header     JSON: versions, the time, tables with their columns, the sealed secret key
  *     data …     rows of one table in the binary form of COPY, compressed in blocks of 1 MB
  *     end        JSON: rows, bytes and SHA-256 of this table; then the data of the next one
  *     trailer    JSON: SHA-256 of everything before it
  *
- * A record is a kind, the length of its payload, a CRC-32 of the payload, and the payload. So a truncated or
- * changed file is noticed at the record where it happened, and a file without trailer is not a backup. The
- * file is written and read from start to end: to a pipe and to an object store as well as to a disk.
+ * A record is a kind, the length of its payload, a CRC-32 of the payload, and the payload. So a truncation or
+ * change is detected at its record, and a file without trailer is no backup. The file is written and read
+ * from start to end, so it may be a pipe, an object or a file.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -24,15 +24,15 @@ export type RecordKind = keyof typeof KINDS;
 
 const HEAD_BYTES = 9;
 export const BLOCK_BYTES = 1024 ** 2;
-/** The largest payload: a block that does not compress, or the header of a database with many weeks. */
+/** Largest payload: an incompressible block, or the header of a database with many weeks. */
 const PAYLOAD_BYTES_MAX = 16 * 1024 ** 2;
-/** A fast level: most of the bytes are contents, which are compressed in the database already. */
+/** A fast level: most bytes are contents, which the database has already compressed. */
 const LEVEL = { params: { [constants.ZSTD_c_compressionLevel]: 3 } };
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
-/** The file is no usable backup: a sentence for the operator. */
+/** The file is no usable backup. The message is for the operator. */
 export class BackupDamaged extends Error {
   override readonly name = 'BackupDamaged';
 }
@@ -65,7 +65,7 @@ export class BackupWriter {
     await this.#record('end', Buffer.from(JSON.stringify(content)));
   }
 
-  /** The last record. @returns the SHA-256 of everything before it */
+  /** Writes the last record. @returns the SHA-256 of everything before it */
   async trailer(): Promise<string> {
     const sha256 = this.#hash.copy().digest('hex');
     await this.#record('trailer', Buffer.from(JSON.stringify({ sha256 })));
@@ -92,7 +92,6 @@ export function compressBlock(block: Buffer): Promise<Buffer> {
   return compress(block, LEVEL);
 }
 
-/** @throws BackupDamaged */
 export async function decompressBlock(block: Buffer): Promise<Buffer> {
   try {
     return await decompress(block, { maxOutputLength: 2 * BLOCK_BYTES });
@@ -104,8 +103,8 @@ export async function decompressBlock(block: Buffer): Promise<Buffer> {
 export type BackupRecord = { kind: RecordKind; payload: Buffer };
 
 /**
- * The records of a file, each checked.
- * @throws BackupDamaged when it is not a backup, newer than this version, changed, or incomplete
+ * Reads the records of a file and checks each.
+ * @throws BackupDamaged when it is no backup, newer than this version, changed, or incomplete
  */
 export async function* readRecords(file: AsyncIterable<Buffer>): AsyncGenerator<BackupRecord> {
   const input = new Input(file);
@@ -133,7 +132,7 @@ async function requireMagic(input: Input): Promise<void> {
   throw new BackupDamaged(
     version === undefined
       ? 'This is not a backup of Letterhaus.'
-      : `This backup has format ${version}, and this version of Letterhaus reads ${FORMAT}: use a newer version.`,
+      : `This backup has format ${version}, and this version of Letterhaus reads ${FORMAT}. Use a newer version.`,
   );
 }
 
@@ -162,13 +161,12 @@ function requireTrailer(payload: Buffer, before: Hash): void {
   throw new BackupDamaged('The backup is damaged: its checksum is wrong.');
 }
 
-/** @throws BackupDamaged */
 export function parseJson(payload: Buffer): unknown {
   try {
     const value: unknown = JSON.parse(payload.toString('utf8'));
     if (typeof value === 'object' && value !== null) return value;
   } catch {
-    // told below
+    // The error is thrown below.
   }
   throw new BackupDamaged('The backup is damaged: a record is not readable.');
 }
@@ -183,7 +181,7 @@ function changed(at: number): BackupDamaged {
   return new BackupDamaged(`The backup is damaged: the record at byte ${at} has changed.`);
 }
 
-/** Bytes on demand, from chunks of any size. */
+/** Reads bytes on demand, from chunks of any size. */
 class Input {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #hash = createHash('sha256');
@@ -199,7 +197,7 @@ class Input {
     return this.#hash.copy();
   }
 
-  /** The next bytes; null when there are fewer. */
+  /** Returns the next bytes; null when fewer are left. */
   async take(length: number): Promise<Buffer | null> {
     while (this.#bufferedBytes < length) {
       const next = await this.#chunks.next();

@@ -1,9 +1,9 @@
-/** A restored installation on hold: what would go out, and its release by the operator. */
+/** API of a restored installation on hold: shows the mail it would send, and releases it. */
 import { z } from 'zod';
 import type { Refusal } from '../core/refusals.ts';
 import {
-  countHeldMail,
-  countHeldWebhooks,
+  countMailOnHold,
+  countWebhooksOnHold,
   endHold,
   listMailInDoubt,
   readHold,
@@ -39,8 +39,8 @@ export function registerRestoredRoutes(app: App, { db }: HttpServices): void {
       const found = await readHold(db);
       if (found === null) return refuse(reply, NOT_ON_HOLD);
       const [mail, webhooks, inDoubt] = await Promise.all([
-        countHeldMail(db),
-        countHeldWebhooks(db),
+        countMailOnHold(db),
+        countWebhooksOnHold(db),
         listMailInDoubt(db, IN_DOUBT_MAX),
       ]);
       return {
@@ -53,7 +53,7 @@ export function registerRestoredRoutes(app: App, { db }: HttpServices): void {
           environment: one.environment,
           in_doubt: one.inDoubt,
           unsent: one.unsent,
-          held: one.held,
+          held: one.onHold,
         })),
         webhooks,
         in_doubt: inDoubt.map(({ emailId, to, dueAt, attempts }) => ({
@@ -79,7 +79,7 @@ export function registerRestoredRoutes(app: App, { db }: HttpServices): void {
     },
     handler: async (request, reply) => {
       const { except_in_doubt: exceptInDoubt = false } = request.body;
-      const mail = await countHeldMail(db);
+      const mail = await countMailOnHold(db);
       const isEnded = await db.transaction((tx) => endHold(tx, { exceptInDoubt }));
       if (!isEnded) return refuse(reply, NOT_ON_HOLD);
       const inDoubt = mail.reduce((sum, one) => sum + one.inDoubt, 0);
@@ -106,11 +106,11 @@ const hold = z
         project: z.string().describe('Its name.'),
         environment,
         in_doubt: z.int().describe(IN_DOUBT),
-        unsent: z.int().describe('Recipients that it cannot have sent to.'),
+        unsent: z.int().describe('Recipients that the lost machine cannot have sent to.'),
         held: z.int().describe('Recipients on hold in the queue: a release does not send these.'),
       }),
     ),
-    webhooks: z.int().describe('Webhook deliveries that wait.'),
+    webhooks: z.int().describe('Pending webhook deliveries.'),
     in_doubt: z
       .array(
         z.object({
@@ -129,7 +129,7 @@ const releaseRequest = z
     except_in_doubt: z
       .boolean()
       .optional()
-      .describe('Holds what is in doubt in the queue, from where it is released or dropped.'),
+      .describe('Keeps recipients in doubt on hold in the queue, to be released or dropped there.'),
   })
   .meta({ id: 'InstallationReleaseRequest' });
 
@@ -137,6 +137,6 @@ const release = z
   .object({
     object: z.literal('release'),
     released: z.int().describe('Recipients that are sent now.'),
-    held_back: z.int().describe('Recipients in doubt that are held in the queue.'),
+    held_back: z.int().describe('Recipients in doubt that stay on hold in the queue.'),
   })
   .meta({ id: 'InstallationRelease' });

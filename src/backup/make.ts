@@ -1,6 +1,6 @@
 /**
  * Makes a backup while mail flows: seals the secret key, opens a snapshot, and writes one table after the
- * other. Everything is streamed; compression runs on other threads, a few blocks at a time.
+ * other. Everything is streamed. Other threads compress a few blocks at a time.
  */
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
@@ -11,7 +11,6 @@ import { BLOCK_BYTES, BackupWriter, compressBlock, type Sink } from './format.ts
 import type { BackupHeader, TableEnd } from './manifest.ts';
 import { sealKey, type Sealing } from './sealed-key.ts';
 
-/** Blocks that are compressed at the same time. */
 const BLOCKS_AT_ONCE = 3;
 
 export type Progress = (done: { table: string; bytes: number; ofBytes: number }) => void;
@@ -21,7 +20,7 @@ export type BackupOptions = {
   secretKey: string;
   sealing: Sealing;
   version: string;
-  /** Called once with the size to expect, before anything is written. @throws when there is no room */
+  /** Called once with the expected size, before anything is written. @throws when there is no space */
   openSink: (bytes: number) => Promise<Sink>;
   onProgress?: Progress;
 };
@@ -33,7 +32,6 @@ export type MadeBackup = {
   sha256: string;
 };
 
-/** @throws DatabaseUnavailable, DatabaseUnusable, SealProblem, and what the sink throws */
 export async function makeBackup(options: BackupOptions): Promise<MadeBackup> {
   const { address, secretKey, sealing, version, openSink, onProgress } = options;
   const sealed = sealing && (await sealKey(secretKey, sealing));
@@ -90,7 +88,7 @@ async function writeTable(
   return end;
 }
 
-/** Blocks of 1 MB from chunks of any size; the last one is smaller. */
+/** Cuts chunks of any size into blocks of 1 MB; the last one is smaller. */
 async function* blocksOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let block = Buffer.allocUnsafe(BLOCK_BYTES);
   let filled = 0;

@@ -1,24 +1,25 @@
-/** What a backup says of itself: its header, and the counts after each table. */
+/** The header of a backup, and the counts after each table. */
 import { z } from 'zod';
 import { BackupDamaged, parseJson } from './format.ts';
 import { SCHEMA_KNOWN } from '../migration/schema-version.ts';
 
-/** Names become part of statements; the catalog of the target is asked for them as well (backup/store/target.ts). */
+/**
+ * Names become part of statements, so the catalog of the target must have them too (backup/store/target.ts).
+ */
 const identifier = z.string().regex(/^[a-z_][a-z0-9_]{0,62}$/);
 
 const headerSchema = z.object({
-  /** Of Letterhaus. */
   version: z.string(),
   schema: z.int().positive(),
   postgres: z.string(),
   system: z.string().nullable(),
   takenAt: z.iso.datetime(),
-  /** Which secret keys belong to the rows: ids, the first one seals. */
+  /** Ids of the secret keys that open the rows. The first key seals. */
   keyIds: z.array(z.string()).min(1),
-  /** The secret keys, sealed by age, in base64; null: they are not in this backup. */
+  /** Secret keys, sealed by age, in base64; null: they are not in this backup. */
   sealedKey: z.base64().nullable(),
   sealedFor: z.enum(['passphrase', 'recipients']).nullable(),
-  /** Recipients that have not ended. */
+  /** Recipients without a final status. */
   open: z.int().nonnegative(),
   tables: z
     .array(
@@ -42,19 +43,18 @@ const endSchema = z.object({
 
 export type TableEnd = z.infer<typeof endSchema>;
 
-/** @throws BackupDamaged also when it was made by a newer version */
+/** @throws BackupDamaged, also when a newer version made the backup */
 export function parseHeader(payload: Buffer): BackupHeader {
   const value = parseJson(payload);
   const { schema, version } = value as { schema?: unknown; version?: unknown };
   if (typeof schema === 'number' && schema > SCHEMA_KNOWN) {
     throw new BackupDamaged(
-      `This backup was made by a newer version of Letterhaus (${String(version)}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}: restore it with the newer version.`,
+      `This backup was made by a newer version of Letterhaus (${String(version)}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}. Restore it with the newer version.`,
     );
   }
   return parsed(headerSchema, value);
 }
 
-/** @throws BackupDamaged */
 export function parseEnd(payload: Buffer): TableEnd {
   return parsed(endSchema, parseJson(payload));
 }

@@ -1,4 +1,4 @@
-/** The newest backup, looked for where the service puts them. */
+/** Finds the newest backup in the place of scheduled backups. */
 import type { World } from '../lib/world.ts';
 import { S3Problem } from '../net/s3/problems.ts';
 import type { S3Access } from '../net/s3/transport.ts';
@@ -15,8 +15,8 @@ const NO_ACCESS =
   'workers have no access to the bucket; `letterhaus attention` lists it on the machine of the service';
 
 /**
- * A worker does not have what opens a bucket (service/worker/pool.ts).
- * @returns null when the service makes none
+ * A worker has no credentials for a bucket (service/worker/pool.ts).
+ * @returns null when the service makes no backups
  */
 export async function newestBackup(
   { to, s3 }: { to: string | null; s3: S3Access | null },
@@ -36,7 +36,7 @@ export async function newestBackup(
   }
 }
 
-/** As the API shows it. */
+/** Returns the backup as the API shows it. */
 export function newestToWire(backup: NewestBackup) {
   return {
     to: backup.place,

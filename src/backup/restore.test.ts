@@ -55,12 +55,13 @@ const present = { nowMs: Date.now(), acceptAnyDurability: true };
 
 type Rows = Awaited<ReturnType<typeof rowsOf>>;
 
-/** What a restore does not change: not the claims and machines of the lost installation. */
+/** Tables that a restore leaves empty or changes: claims and machines of the lost installation. */
 const CHANGED = [
   'installation',
   'queue',
   'webhook_queue',
-  // From when on mail is counted as it comes: from the migration on (accounts/limits/earlier-storage-store.ts).
+  // The time from which mail is counted as it arrives, set by the migration
+  // (accounts/limits/earlier-storage-store.ts).
   'storage_earlier',
 ];
 const NOT_BACKED_UP = /^(nodes|providers|mail_hosts|known_secret_keys|schema_migrations)$/;
@@ -74,20 +75,20 @@ function assertSame(backedUp: Rows, now: Rows): void {
   }
 }
 
-/** With rows in every table of the first schema. */
+/** A database with rows in every table of the first schema. */
 let lost: Omit<TestDatabase, 'db'>;
 let oldBackup: string;
 
 before(async () => {
   lost = await emptyDatabase();
   await makeFirstSchema(lost.address);
-  // As the first schema compared addresses: by the case of ASCII letters only.
+  // The first schema compared addresses without the case of ASCII letters only.
   await lost.sql(
     `insert into suppressions (project_id, environment, address_key, address, reason, created_at)
      select id, 'live', 'jÖrg@acme.test', 'JÖRG@acme.test', 'unsubscribe', now() from projects limit 1`,
   );
   oldBackup = await backUp(lost.address);
-  // Else the migration waits for their end.
+  // Otherwise the migration waits until these nodes end.
   await lost.sql('delete from nodes');
   await migrate(lost.address, present);
 });
@@ -194,7 +195,7 @@ test('the secret key opens with its passphrase or identity, and with nothing els
   await assert.rejects(open(byPassphrase, { passphrase: 'another passphrase' }), {
     message: 'The passphrase does not open the secret key of this backup.',
   });
-  await assert.rejects(open(byPassphrase, null), /add --passphrase-file FILE/);
+  await assert.rejects(open(byPassphrase, null), /Add --passphrase-file FILE/);
 
   const identity = await generateIdentity();
   const recipients = [await identityToRecipient(identity)];
@@ -204,11 +205,11 @@ test('the secret key opens with its passphrase or identity, and with nothing els
   await assert.rejects(open(forRecipient, { identities: [other] }), {
     message: 'The identity does not open the secret key of this backup.',
   });
-  await assert.rejects(open(forRecipient, null), /add --identity FILE/);
+  await assert.rejects(open(forRecipient, null), /Add --identity FILE/);
   const without = await reading(lost.address);
   await assert.rejects(open(without, null), /made without its secret key/);
   const another = { present: 'another key of at least 32 characters', opening: null };
-  await assert.rejects(checkBackup(without, another), /is another key than that of the backup/);
+  await assert.rejects(checkBackup(without, another), /is not the key of the backup/);
 });
 
 test('a database with data is refused and keeps it', async () => {
@@ -239,7 +240,7 @@ test('an interrupted restore leaves a database that no service uses, until it is
   assertSame(await rowsOf(lost.address), await rowsOf(fresh.address));
 });
 
-test('too little room is reported before anything is written, and other files are not replaced', async () => {
+test('too little space is reported before anything is written, and other files are not replaced', async () => {
   const path = join(folder, 'no-room');
   const room = { bytes: 5 * 1024 ** 3, freeBytes: () => Promise.resolve(1024 ** 3) };
   await assert.rejects(fileDestination(path, room), /may take 5120 MB, and 1024 MB are free/);

@@ -1,7 +1,7 @@
 /**
- * Restores a backup in two steps: `checkBackup` reads it whole and opens its secret key, before anything is
- * changed; `fillFrom` fills the target, in one transaction (backup/store/target.ts). The installation is
- * on hold afterwards.
+ * Restores a backup in two steps. `checkBackup` reads all of it and opens its secret key, before anything
+ * changes. `fillFrom` fills the target in one transaction (backup/store/target.ts). The installation is on
+ * hold afterwards.
  */
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
@@ -24,13 +24,12 @@ export type RestoreProgress = (done: {
 export type ReadFile = () => AsyncIterable<Buffer>;
 
 export type KeyOptions = {
-  /** null: the backup has no key, or `present` is the one. */
+  /** Null when the backup has no key, or when `present` is its key. */
   opening: Opening;
-  /** Of LETTERHAUS_SECRET_KEY or of the data directory; null: there is none yet. */
+  /** Key in LETTERHAUS_SECRET_KEY or in the data directory; null when there is none yet. */
   present: string | null;
 };
 
-/** @throws BackupDamaged, SealProblem */
 export async function checkBackup(
   read: ReadFile,
   options: KeyOptions & { onProgress?: RestoreProgress },
@@ -41,14 +40,14 @@ export async function checkBackup(
 
 type FillOptions = {
   facts: BackupFacts;
-  /** Stores the key that the rows are sealed with, before they are visible. */
+  /** Stores the key that opens the rows, before the rows are visible. */
   keepSecretKey: () => void;
   /** The journal beside the backup, which may be empty; null: none is replayed. */
   journal: Pick<Journal, 'read'> | null;
   onProgress?: RestoreProgress;
 };
 
-/** What the journal had and the backup did not. */
+/** Numbers of rows that the journal had and the backup lacked. */
 export type Replayed = { suppressions: number; keys: number };
 
 export async function fillFrom(
@@ -68,7 +67,7 @@ export async function fillFrom(
 
 const ROWS_AT_ONCE = 1_000;
 
-/** @param target takes the rows, a thousand at once */
+/** @param target takes the rows, a thousand at a time */
 export async function replay(
   target: Pick<Target, 'replay'>,
   rows: AsyncIterable<JournalRow> | Iterable<JournalRow>,
@@ -92,7 +91,7 @@ export async function replay(
 type KeyFacts = Pick<BackupHeader, 'keyIds' | 'sealedKey' | 'sealedFor'>;
 
 /**
- * The key of the backup, or the one that is there already if it is the same.
+ * Returns the key of the backup, or the present key if that is the same.
  * @throws SealProblem, BackupDamaged
  */
 export async function secretKeyOf(
@@ -102,19 +101,19 @@ export async function secretKeyOf(
   if (present !== null && belongsTo(present, header)) return present;
   if (present !== null) {
     throw new SealProblem(
-      'LETTERHAUS_SECRET_KEY, or the file secrets/secret-key of the data directory, is another key than that of the backup: remove it, or restore into a new data directory.',
+      'LETTERHAUS_SECRET_KEY, or the file secrets/secret-key of the data directory, is not the key of the backup. Remove it, or restore into a new data directory.',
     );
   }
   if (header.sealedKey === null) {
     throw new SealProblem(
-      'This backup was made without its secret key: set LETTERHAUS_SECRET_KEY to the key of the installation that it was made of.',
+      'This backup was made without its secret key. Set LETTERHAUS_SECRET_KEY to the key of the installation that made it.',
     );
   }
   if (opening === null) {
     throw new SealProblem(
       header.sealedFor === 'passphrase'
-        ? 'The secret key of this backup is sealed by a passphrase: add --passphrase-file FILE.'
-        : 'The secret key of this backup is sealed for a recipient of age: add --identity FILE.',
+        ? 'The secret key of this backup is sealed with a passphrase. Add --passphrase-file FILE.'
+        : 'The secret key of this backup is sealed for an age recipient. Add --identity FILE.',
     );
   }
   const opened = await openKey(Buffer.from(header.sealedKey, 'base64'), opening);
@@ -122,7 +121,7 @@ export async function secretKeyOf(
   throw new BackupDamaged('The backup is damaged: its secret key is not the one of its rows.');
 }
 
-/** Whether it opens what is sealed: the first key of the backup is among these. */
+/** Whether these keys open the rows: the first key of the backup, which seals, is among them. */
 function belongsTo(secretKeys: string, { keyIds }: KeyFacts): boolean {
   const [sealing = ''] = keyIds;
   return secretKeysOf(secretKeys).map(secretKeyId).includes(sealing);
@@ -177,7 +176,7 @@ class CopyInto {
     if (!isTaken) await Promise.race([once(this.#stream, 'drain'), this.#failed]);
   }
 
-  /** @returns the number of rows that the server has counted */
+  /** @returns the number of rows that the server counted */
   async end(): Promise<number> {
     const finished = once(this.#stream, 'finish');
     this.#stream.end();

@@ -1,23 +1,23 @@
 /**
- * The secret key in a backup, sealed with age (age-encryption.org): by a passphrase, or for recipients
- * whose identities are elsewhere. Without the key, DKIM keys and webhook secrets of the backup cannot be
- * opened, so it belongs to it; in clear, the file would be all that an attacker needs.
+ * The secret key in a backup, sealed with age (age-encryption.org): with a passphrase, or for recipients
+ * whose identities are elsewhere. A backup needs the key, which opens its DKIM keys and webhook secrets. A
+ * key in clear would give an attacker everything in one file.
  */
 import { readFile } from 'node:fs/promises';
 
-/** How to seal; null: the backup has no key, and the operator keeps it elsewhere. */
+/** How to seal the key; null: the backup has no key, and the operator keeps it elsewhere. */
 export type Sealing = { passphrase: string } | { recipients: readonly string[] } | null;
 
 export type Opening = { passphrase: string } | { identities: readonly string[] } | null;
 
-/** What cannot be used, as a sentence for the operator. */
+/** A passphrase, recipient, identity or key that cannot be used. The message is for the operator. */
 export class SealProblem extends Error {
   override readonly name = 'SealProblem';
 }
 
 const PASSPHRASE_CHARACTERS_MIN = 12;
 
-/** @throws SealProblem for a recipient that is none */
+/** @throws SealProblem for an invalid recipient */
 export async function sealKey(secretKey: string, sealing: NonNullable<Sealing>): Promise<Buffer> {
   const { Encrypter } = await import('age-encryption');
   const encrypter = new Encrypter();
@@ -31,7 +31,7 @@ function addRecipient(encrypter: { addRecipient(text: string): void }, recipient
     encrypter.addRecipient(recipient);
   } catch {
     throw new SealProblem(
-      `${JSON.stringify(recipient)} is not a recipient of age: it begins with age1 (age-keygen prints it).`,
+      `${JSON.stringify(recipient)} is not an age recipient. Recipients begin with age1 (age-keygen prints them).`,
     );
   }
 }
@@ -53,7 +53,7 @@ export async function openKey(sealed: Buffer, opening: NonNullable<Opening>): Pr
   }
 }
 
-/** The passphrase in a file: its first line. @throws SealProblem */
+/** Reads the passphrase from the first line of a file. @throws SealProblem */
 export async function readPassphrase(path: string): Promise<string> {
   const [line = ''] = (await readText(path)).split(/\r?\n/, 1);
   return requirePassphrase(line, path);
@@ -63,16 +63,18 @@ export async function readPassphrase(path: string): Promise<string> {
 export function requirePassphrase(text: string, where: string): string {
   if (text.length >= PASSPHRASE_CHARACTERS_MIN) return text;
   throw new SealProblem(
-    `The passphrase in ${where} has less than ${PASSPHRASE_CHARACTERS_MIN} characters: use a longer one (openssl rand -base64 24).`,
+    `The passphrase in ${where} has fewer than ${PASSPHRASE_CHARACTERS_MIN} characters. Use a longer one (openssl rand -base64 24).`,
   );
 }
 
-/** The identities in a file of age-keygen. @throws SealProblem */
+/** Reads the identities from a file of age-keygen. @throws SealProblem */
 export async function readIdentities(path: string): Promise<string[]> {
   const lines = (await readText(path)).split(/\r?\n/).map((line) => line.trim());
   const identities = lines.filter((line) => line.startsWith('AGE-SECRET-KEY-'));
   if (identities.length > 0) return identities;
-  throw new SealProblem(`${path} has no identity of age: a line that begins with AGE-SECRET-KEY-.`);
+  throw new SealProblem(
+    `${path} has no age identity, which is a line that begins with AGE-SECRET-KEY-.`,
+  );
 }
 
 async function readText(path: string): Promise<string> {

@@ -1,7 +1,7 @@
 /**
- * Reads a backup from start to end and checks everything that can be checked without a database: each
- * record, the checksum of each table and of the whole, the number of rows and columns, that all tables are
- * there, and that the queue has as many recipients as the emails say.
+ * Reads a backup from start to end and checks all that can be checked without a database. Checked are each
+ * record, the checksums of each table and of the whole, the numbers of rows and columns, that all tables
+ * exist, and that the queue has as many recipients as the emails say.
  */
 import { createHash } from 'node:crypto';
 import { CopyRows } from './copy-rows.ts';
@@ -11,20 +11,19 @@ import { type BackupHeader, parseEnd, parseHeader, type TableEnd } from './manif
 export type BackupFacts = {
   header: BackupHeader;
   rows: Record<string, number>;
-  /** Of the rows, not compressed. */
+  /** Size of the uncompressed rows. */
   bytes: number;
 };
 
 type Table = BackupHeader['tables'][number];
 
-/** Takes what is read; each call is awaited. */
+/** Receives the content of a backup. Each call is awaited. */
 export type Visitor = {
   header?(header: BackupHeader): Promise<void>;
   rows(table: Table, block: Buffer): Promise<void>;
   end?(table: Table, end: TableEnd): Promise<void>;
 };
 
-/** @throws BackupDamaged with the reason */
 export async function walkBackup(
   file: AsyncIterable<Buffer>,
   visitor: Visitor,
@@ -45,7 +44,7 @@ class Walk {
   #present: Present | null = null;
   readonly #rows: Record<string, number> = {};
   #bytes = 0;
-  /** The sum over all emails, and the rows of the queue. */
+  /** Open recipients: the sum over all emails, and the rows of the queue. */
   #open = { counted: 0, queued: 0 };
 
   constructor(visitor: Visitor) {
@@ -93,7 +92,7 @@ class Walk {
     return { header: this.#header, rows: this.#rows, bytes: this.#bytes };
   }
 
-  /** The table whose rows come next; null after the last one. */
+  /** Returns the table whose rows come next; null after the last one. */
   #next(): Present | null {
     const done = Object.keys(this.#rows).length;
     const table = this.#header?.tables[done];

@@ -86,7 +86,7 @@ test('an installation whose backups are in a bucket outlives its machine', async
   const named = await service.cli('backup', `${PLACE}by-hand`);
   assert.match(named.stdout, /^s3:\/\/backups\/acme\/by-hand has \d+ emails/);
   const twice = await service.cli('backup', `${PLACE}by-hand`);
-  assert.match(twice.stderr, /acme\/by-hand exists: choose another name\./);
+  assert.match(twice.stderr, /acme\/by-hand exists\. Choose another name\./);
   assert.equal((await service.cli('backup', PLACE)).code, 0);
   assert.equal(names('-').length, 2);
 });

@@ -1,6 +1,6 @@
 /**
  * `letterhaus backup`: writes the database and the sealed secret key to a file or a pipe while the service
- * runs, or checks a file. docs/backup.md is the guide.
+ * runs, or checks a file. The guide is docs/backup.md.
  */
 import { type Command, Option } from 'commander';
 import packageFile from '../../../package.json' with { type: 'json' };
@@ -25,14 +25,14 @@ export function describeBackup(command: Command, cli: Cli): void {
   runnable(
     command
       .argument('<file>', 'a file, a folder, s3://bucket/prefix/ or - for standard output')
-      .option('--verify', 'read the whole file and check it, instead of writing one')
-      .option('--passphrase-file <path>', 'seal the secret key by the passphrase in this file')
+      .option('--verify', 'read and check a backup instead of writing one')
+      .option('--passphrase-file <path>', 'seal the secret key with the passphrase in this file')
       .addOption(
-        new Option('--recipient <age1…>', 'seal it for this recipient of age; may be repeated')
+        new Option('--recipient <age1…>', 'seal the secret key for this age recipient; repeatable')
           .default([] as string[], 'none')
           .argParser((text: string, before: string[]) => [...before, text]),
       )
-      .option('--without-secret-key', 'leave it out: it is kept elsewhere'),
+      .option('--without-secret-key', 'leave out the secret key, which you keep elsewhere'),
     cli,
     {
       examples: [
@@ -49,7 +49,7 @@ type Options = {
   verify?: true;
   passphraseFile?: string;
   recipient: string[];
-  /** commander: `--without-secret-key`. */
+  /** Set by commander for `--without-secret-key`. */
   withoutSecretKey?: true;
 };
 
@@ -65,7 +65,7 @@ async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcom
   });
 }
 
-/** The command line first, then the variables of scheduled backups. @throws SealProblem */
+/** Options take precedence over the variables of scheduled backups. @throws SealProblem */
 async function sealingOf(options: Options, { backup }: Config): Promise<Sealing> {
   const { withoutSecretKey, passphraseFile, recipient } = options;
   if (withoutSecretKey === true) return null;
@@ -74,7 +74,7 @@ async function sealingOf(options: Options, { backup }: Config): Promise<Sealing>
   if (backup.passphrase !== null) return { passphrase: backup.passphrase };
   if (backup.recipients.length > 0) return { recipients: backup.recipients };
   throw new SealProblem(
-    'A backup contains the secret key, sealed: add --passphrase-file FILE or --recipient age1…, or --without-secret-key if you keep it elsewhere.',
+    'A backup contains the secret key, sealed. Add --passphrase-file FILE or --recipient age1…, or --without-secret-key if you keep it elsewhere.',
   );
 }
 
@@ -87,7 +87,7 @@ async function write(
   const secretKey = config.secretKey ?? readSecretKey(config.dataDir);
   if (secretKey === null) {
     return usageFailure(
-      `There is no secret key in ${config.dataDir}: run this on the machine of the service, or set LETTERHAUS_SECRET_KEY.`,
+      `There is no secret key in ${config.dataDir}. Run this on the machine of the service, or set LETTERHAUS_SECRET_KEY.`,
     );
   }
   const located =
@@ -101,7 +101,7 @@ async function write(
   const made = await writeTo(openSink, { ...given, onProgress: reporting(cli) });
   const noted = { schema: made.header.schema, takenAt: made.header.takenAt };
   await noteBackup(address, { ...noted, place: path ?? 'a pipe' }).catch((error: Error) =>
-    cli.err(`The backup is complete, but its time could not be noted: ${error.message}\n`),
+    cli.err(`The backup is complete, but its time could not be stored: ${error.message}\n`),
   );
   const emails = made.rows['emails'] ?? 0;
   const text = `${path === null ? 'The backup' : path} has ${emails} emails, ${made.header.open} recipients of them open, as of ${made.header.takenAt}: ${megabytes(made.bytes)}.`;
@@ -135,7 +135,7 @@ function summary({ header, rows, bytes, sha256 }: Awaited<ReturnType<typeof make
 
 const REPORT_EVERY_MS = 2_000;
 
-/** A line on stderr every two seconds. */
+/** Prints a line on stderr every two seconds. */
 function reporting({ world, err }: Cli): Progress {
   let reportedMs = world.monotonicMs();
   return ({ table, bytes, ofBytes }) => {
@@ -174,7 +174,9 @@ async function verify(cli: Cli, file: string): Promise<Outcome> {
   }
 }
 
-/** Without the whole configuration: a backup is checked where no service is. */
+/**
+ * Reads only the configuration of backups, so that a backup can be checked on a machine without a service.
+ */
 async function reading(cli: Cli, file: string): Promise<AsyncIterable<Buffer>> {
   if (file === PIPE) return process.stdin as AsyncIterable<Buffer>;
   const env = new EnvReader(cli.env);

@@ -1,4 +1,4 @@
-/** The failures of backup and restore as outcomes of a command; anything else is thrown on. */
+/** Converts failures of backup and restore into outcomes of a command. Rethrows other errors. */
 import { BackupDamaged } from '../format.ts';
 import { PlaceProblem } from '../places/place.ts';
 import { SealProblem } from '../sealed-key.ts';

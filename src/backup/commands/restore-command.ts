@@ -27,13 +27,15 @@ export function describeRestore(command: Command, cli: Cli): void {
     command
       .argument(
         '<file>',
-        'a backup: a file, or s3://bucket/name; with --point-in-time an archive: a folder, or s3://bucket/prefix/',
+        'a backup: a file, or s3://bucket/name; with --point-in-time the archive: a folder, or s3://bucket/prefix/',
       )
-      .option('--point-in-time <time>', 'from the archive of LETTERHAUS_POINT_IN_TIME', (text) =>
-        parseTime(text, cli.world.now()),
+      .option(
+        '--point-in-time <time>',
+        'restore to this time, from the archive of LETTERHAUS_POINT_IN_TIME',
+        (text) => parseTime(text, cli.world.now()),
       )
-      .option('--passphrase-file <path>', 'the passphrase that the secret key is sealed by')
-      .option('--identity <path>', 'the identity of age that it is sealed for'),
+      .option('--passphrase-file <path>', 'file with the passphrase that opens the secret key')
+      .option('--identity <path>', 'file with the age identity that opens the secret key'),
     cli,
     {
       examples: [
@@ -48,7 +50,7 @@ export function describeRestore(command: Command, cli: Cli): void {
 type Options = { pointInTime?: Date; passphraseFile?: string; identity?: string };
 
 async function run(cli: Cli, options: Options, [file]: [string]): Promise<Outcome> {
-  if (file === '-') return usageFailure('A backup is read twice: save it to a file first.');
+  if (file === '-') return usageFailure('A backup is read twice. Save it to a file first.');
   const read = readConfig(cli.env);
   if (!read.ok) return usageFailure(read.problems.join('\n'));
   const { config } = read;
@@ -74,7 +76,7 @@ async function openingOf(
   return backup.passphrase === null ? null : { passphrase: backup.passphrase };
 }
 
-/** Checks the file before the database is opened, which creates that of the data directory. */
+/** Checks the file first: opening the database would create one in the data directory. */
 async function restore(
   cli: Cli,
   file: string,
@@ -91,7 +93,7 @@ async function restore(
     if (isInService) return usageFailure(IN_SERVICE);
     try {
       await using target = await openTarget(address);
-      if (config.databaseUrl === null) await requireRoom(config.dataDir, facts);
+      if (config.databaseUrl === null) await requireSpace(config.dataDir, facts);
       const dataDir = prepareDataDir(config.dataDir);
       const keepSecretKey = (): void => {
         if (config.secretKey === null) storeSecretKey(dataDir, secretKey);
@@ -114,21 +116,21 @@ async function restore(
 }
 
 const IN_SERVICE =
-  'Letterhaus is running on this data directory: stop it, and restore into an empty one.';
+  'Letterhaus is running on this data directory. Stop it, and restore into an empty one.';
 
-/** Rows with their indexes, and the WAL of a restore that has to repeat a step. */
+/** Disk space per byte of rows: for the rows, their indexes, and the WAL of a repeated restore. */
 const DISK_PER_BYTE = 2.5;
 
-async function requireRoom(dataDir: string, { bytes }: BackupFacts): Promise<void> {
+async function requireSpace(dataDir: string, { bytes }: BackupFacts): Promise<void> {
   const free = await freeBytes(dataDir);
   const needed = bytes * DISK_PER_BYTE;
   if (free >= needed) return;
   throw new PlaceProblem(
-    `There is too little room in ${dataDir}: the restore may take ${megabytes(needed)}, and ${megabytes(free)} are free.`,
+    `There is too little space in ${dataDir}: the restore may take ${megabytes(needed)}, and ${megabytes(free)} are free.`,
   );
 }
 
-/** The rights of workers and what every start seeds. */
+/** Grants the rights of workers and seeds what every start seeds. */
 async function migrateAsStartDoes(
   cli: Cli,
   { address, config }: { address: DatabaseAddress; config: Config },

@@ -1,6 +1,6 @@
 /**
- * `letterhaus restore --point-in-time TIME PLACE`: makes the embedded database of an empty data directory as it was
- * at that time, from the archive that the service keeps. The installation is on hold.
+ * `letterhaus restore --point-in-time TIME PLACE`: restores the embedded database of an empty data directory
+ * to that time, from the archive that the service keeps. The installation is on hold afterwards.
  */
 import { restoredOutcome } from './restored.ts';
 import { archiveAt } from '../places/locate.ts';
@@ -32,7 +32,6 @@ type Options = { at: Date; config: Config; opening: Opening };
 
 type Settled = { emails: number; open: number; replayed: Replayed };
 
-/** @throws what a restore throws (failure.ts) */
 export async function restorePointInTime(
   cli: Cli,
   archive: string,
@@ -40,7 +39,7 @@ export async function restorePointInTime(
 ): Promise<Outcome> {
   if (config.databaseUrl !== null) {
     return usageFailure(
-      'A restore to a point in time makes an embedded database: unset DATABASE_URL.',
+      'A restore to a point in time makes an embedded database. Unset DATABASE_URL.',
     );
   }
   const place = archiveAt(archive, { access: config.backup.s3, world: cli.world });
@@ -59,7 +58,7 @@ export async function restorePointInTime(
       major: parseInt(plan.base.postgres),
       until: at.toISOString(),
       fill: async (pgDir) => {
-        await requireRoom(dataDir, plan);
+        await requireSpace(dataDir, plan);
         await fillCluster(plan, pgDir, onProgress);
         cli.err('PostgreSQL replays the WAL.\n');
       },
@@ -80,19 +79,19 @@ export async function restorePointInTime(
 function requireKnownSchema({ base: { schema, version } }: Plan): void {
   if (schema <= SCHEMA_KNOWN) return;
   throw new DatabaseUnusable(
-    `The archive was made by a newer version of Letterhaus (${version}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}: restore it with the newer version.`,
+    `The archive was made by a newer version of Letterhaus (${version}, schema ${schema}), and this one knows schema ${SCHEMA_KNOWN}. Restore it with the newer version.`,
   );
 }
 
-async function requireRoom(dataDir: string, { bytes }: Plan): Promise<void> {
+async function requireSpace(dataDir: string, { bytes }: Plan): Promise<void> {
   const free = await freeBytes(dataDir);
   if (free >= bytes) return;
   throw new PlaceProblem(
-    `There is too little room in ${dataDir}: the restore takes ${megabytes(bytes)}, and ${megabytes(free)} are free.`,
+    `There is too little space in ${dataDir}: the restore takes ${megabytes(bytes)}, and ${megabytes(free)} are free.`,
   );
 }
 
-/** The hold first: with it the database can never send. */
+/** Sets the hold first: the database must not send before it is set. */
 async function settle(
   cli: Cli,
   address: DatabaseAddress,

@@ -1,11 +1,11 @@
-/** What a restore says at its end: of a backup, and to a point in time. */
+/** The closing text of a restore, from a backup or to a point in time. */
 import type { Replayed } from '../restore.ts';
 import type { Outcome } from '../../cli/command.ts';
 
 type Restored = {
   takenAt: string;
   version: string;
-  /** Recipients that have not ended. */
+  /** Recipients without a final status. */
   open: number;
   emails: number;
   rows: Readonly<Record<string, number>>;
@@ -22,9 +22,9 @@ export function restoredOutcome(
       ? [`From the journal: ${suppressions} suppressions and ${keys} idempotency keys since then.`]
       : []),
     'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
-    `Start it:            ${program} start`,
-    `What it would send:  ${program} release --dry-run`,
-    `Let it send:         ${program} release --except-in-doubt`,
+    `Start the service:   ${program} start`,
+    `Preview the release: ${program} release --dry-run`,
+    `Release:             ${program} release --except-in-doubt`,
   ].join('\n');
   return {
     data: {

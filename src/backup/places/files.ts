@@ -1,8 +1,8 @@
 /**
  * Backups in a folder, and one in a pipe.
  *
- * A file is written under another name beside its own, which it gets when all of it is on disk. So a file
- * with the name of a backup is a complete one, whatever happened while it was made.
+ * A file is written under another name beside its own, and renamed when all of it is on disk. So a file with
+ * the name of a backup is complete, whatever happened while it was made.
  */
 import { createReadStream } from 'node:fs';
 import { open, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { type BackupPlace, type Destination, megabytes, PlaceProblem, timeOf } f
 const UNFINISHED = '.unfinished';
 const MAGIC = 'letterhaus backup ';
 
-/** A backup that is being written is written to; this is one that a machine without power left behind. */
+/** Age of an unfinished file after which its machine is lost. A live backup is written to more often. */
 const ABANDONED_AFTER_MS = 10 * 60_000;
 
 export function folderPlace(folder: string): BackupPlace {
@@ -31,17 +31,17 @@ export function folderPlace(folder: string): BackupPlace {
 
 /**
  * Opens a file for a backup.
- * @param room the size to expect, and the free space of a folder
- * @throws PlaceProblem when it cannot be written, has other content, or there is too little room
+ * @param space the expected size, and a function for the free space of a folder
+ * @throws PlaceProblem when it cannot be written, has other content, or there is too little space
  */
 export async function fileDestination(
   path: string,
-  room: { bytes: number; freeBytes?: (folder: string) => Promise<number> },
+  space: { bytes: number; freeBytes?: (folder: string) => Promise<number> },
 ): Promise<Destination> {
   const folder = dirname(path);
   await requireReplaceable(path);
-  await requireRoom(folder, room);
-  // Two that are made at the same time do not meet.
+  await requireSpace(folder, space);
+  // The pid separates two backups that are made at the same time.
   const unfinished = join(folder, `.${basename(path)}.${process.pid}${UNFINISHED}`);
   const file = await open(unfinished, 'w', 0o600).catch((error: unknown) => {
     throw unusable(path, error);
@@ -70,7 +70,7 @@ export async function fileDestination(
   };
 }
 
-/** A file of another kind is not overwritten by a mistyped name. */
+/** Refuses to overwrite a file that is no backup, as after a mistyped name. */
 async function requireReplaceable(path: string): Promise<void> {
   const file = await open(path, 'r').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
@@ -80,10 +80,10 @@ async function requireReplaceable(path: string): Promise<void> {
   const { buffer, bytesRead } = await file.read(Buffer.alloc(MAGIC.length), 0, MAGIC.length, 0);
   await file.close();
   if (buffer.toString('latin1', 0, bytesRead) === MAGIC) return;
-  throw new PlaceProblem(`${path} exists and is no backup of Letterhaus: choose another name.`);
+  throw new PlaceProblem(`${path} exists and is no backup of Letterhaus. Choose another name.`);
 }
 
-async function requireRoom(
+async function requireSpace(
   folder: string,
   { bytes, freeBytes = freeBytesOf }: Parameters<typeof fileDestination>[1],
 ): Promise<void> {
@@ -92,7 +92,7 @@ async function requireRoom(
   });
   if (free >= bytes) return;
   throw new PlaceProblem(
-    `There is too little room in ${folder}: the backup may take ${megabytes(bytes)}, and ${megabytes(free)} are free.`,
+    `There is too little space in ${folder}: the backup may take ${megabytes(bytes)}, and ${megabytes(free)} are free.`,
   );
 }
 
@@ -101,7 +101,7 @@ async function freeBytesOf(folder: string): Promise<number> {
   return bavail * bsize;
 }
 
-/** A pipe gets the bytes as they are made: its reader knows by the trailer whether they are complete. */
+/** A pipe gets the bytes as they are made. Its reader detects an incomplete backup by the missing trailer. */
 export function pipeDestination(stream: Writable): Destination {
   return {
     write: (bytes) =>
@@ -113,7 +113,7 @@ export function pipeDestination(stream: Writable): Destination {
   };
 }
 
-/** @throws PlaceProblem while it is read */
+/** @throws PlaceProblem while the file is read */
 export async function* readBackupFile(path: string): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of createReadStream(path, { highWaterMark: 1024 ** 2 })) {

@@ -1,6 +1,6 @@
 /**
- * The journal of the backups in a folder: a file beside them. A last line that is incomplete, because the machine was
- * lost while it was written, is left out.
+ * The journal beside the backups in a folder: one file. An incomplete last line is ignored: the machine was
+ * lost while it wrote the line.
  */
 import { createReadStream } from 'node:fs';
 import { open, rename, stat } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import type { JournalRow } from '../store/journal.ts';
 import type { Journal } from './place.ts';
 
 const NAME = 'letterhaus.journal';
-/** Of a commit: a row may be written with a time before the moment of the backup that lacks it. */
+/** Longest time from the time of a row to its commit. A backup of a later time may lack the row. */
 const COMMIT_WITHIN_MS = 60_000;
 
 export function fileJournal(folder: string): Journal {
@@ -29,7 +29,7 @@ async function appendJournal(path: string, rows: readonly JournalRow[]): Promise
   try {
     const { size } = await file.stat();
     const last = size === 0 ? null : await file.read(Buffer.alloc(1), 0, 1, size - 1);
-    // After a line that was cut off.
+    // An incomplete line needs a line break before the next row.
     const isCut = last !== null && last.buffer.toString() !== '\n';
     await file.write(
       `${isCut ? '\n' : ''}${rows.map((row) => `${JSON.stringify(row)}\n`).join('')}`,
@@ -53,7 +53,7 @@ export function isSince({ at }: JournalRow, sinceMs: number): boolean {
   return Date.parse(at) > sinceMs - COMMIT_WITHIN_MS;
 }
 
-/** null for what is no row: a line that was cut off. */
+/** Parses a line; null when it is incomplete or no row. */
 export function parseLine(line: string): JournalRow | null {
   try {
     const { table, at, row } = JSON.parse(line) as Partial<JournalRow>;

@@ -1,6 +1,6 @@
 /**
- * Where `/var/backups`, `letterhaus-….backup` or `s3://bucket/prefix/` leads: to a folder or a bucket, and to a backup
- * or an archive of WAL in it.
+ * Resolves `/var/backups`, `letterhaus-….backup` or `s3://bucket/prefix/` to a folder or a bucket, and to a
+ * backup or an archive of WAL in it.
  */
 import { stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -13,36 +13,36 @@ import type { ArchivePlace } from '../point-in-time/place.ts';
 
 export type Located = {
   place: BackupPlace;
-  /** null: the place itself was named. */
+  /** Path of the backup; null when the text names the place itself. */
   file: string | null;
 };
 
 type Options = Omit<ObjectsOptions, 'access'> & {
-  /** null: no credentials are configured. */
+  /** Null when no credentials are configured. */
   access: ObjectsOptions['access'] | null;
 };
 
 const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
-/** Every program writes these as they are; no key has an empty part. */
+/** Keys that every program writes the same way. No part of a key is empty. */
 const KEY = /^(?:[\w.!*'()-]+\/)*[\w.!*'()-]*$/;
 
 export function isInBucket(text: string): boolean {
   return /^s3:/i.test(text);
 }
 
-/** The bucket and the key of `s3://bucket/key`; null: it is none. */
+/** Parses `s3://bucket/key`; null when it is no such URL. */
 export function parseBucketUrl(text: string): { bucket: string; key: string } | null {
   const [, bucket = '', key = ''] = /^s3:\/\/([^/]+)(?:\/(.*))?$/.exec(text) ?? [];
   const isRelative = key.split('/').some((part) => part === '.' || part === '..');
   return BUCKET.test(bucket) && KEY.test(key) && !isRelative ? { bucket, key } : null;
 }
 
-/** @throws PlaceProblem for a bucket without credentials, or a name that is none */
+/** @throws PlaceProblem for an invalid name, or a bucket without credentials */
 export async function locate(text: string, options: Options): Promise<Located> {
   return isInBucket(text) ? locateObject(text, options) : locateFile(text);
 }
 
-/** The place of scheduled backups, which is a folder or a prefix whether it ends with a slash or not. */
+/** Returns the place of scheduled backups: a folder or a prefix, with or without a slash at its end. */
 export function placeOf(text: string, options: Options): BackupPlace {
   if (!isInBucket(text)) return folderPlace(text);
   return locateObject(asPrefix(text), options).place;
@@ -54,7 +54,7 @@ export function archiveAt(text: string, options: Options): ArchivePlace {
   return bucketArchive({ bucket, prefix: key }, { ...options, access });
 }
 
-/** `s3://bucket/prefix` with the slash at its end. */
+/** Returns `s3://bucket/prefix` with a slash at its end. */
 export function asPrefix(text: string): string {
   return text.endsWith('/') ? text : `${text}/`;
 }
@@ -67,14 +67,16 @@ export function fileIn(place: BackupPlace, name: string): string {
   return isInBucket(place.name) ? `${place.name}${name}` : join(place.name, name);
 }
 
-/** The backup to read. @throws PlaceProblem that names the newest one when only the place is named */
+/**
+ * Returns the backup to read. @throws PlaceProblem that names the newest backup when only the place is named
+ */
 export async function existingFile({ place, file }: Located): Promise<string> {
   if (file !== null) return file;
   const newest = (await place.list()).at(-1);
   throw new PlaceProblem(
     newest === undefined
       ? `There is no backup in ${place.name}.`
-      : `${place.name} is the place of backups: name one of them. The newest is ${newest}.`,
+      : `${place.name} has no file name. Name one of its backups. The newest is ${newest}.`,
   );
 }
 
@@ -101,12 +103,12 @@ function requireObject(
   const parsed = parseBucketUrl(text);
   if (parsed === null) {
     throw new PlaceProblem(
-      `${text} is no place in a bucket: write s3://bucket/prefix/ or s3://bucket/name, with letters, digits, and . _ - in the names.`,
+      `${text} is no place in a bucket. Write s3://bucket/prefix/ or s3://bucket/name, with letters, digits, and . _ - in the names.`,
     );
   }
   if (access === null) {
     throw new PlaceProblem(
-      `${text} needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.`,
+      `${text} needs credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.`,
     );
   }
   return { ...parsed, access };

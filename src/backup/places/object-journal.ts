@@ -1,6 +1,7 @@
 /**
- * The journal of the backups in a bucket. Objects cannot be appended to, so it has many, each with the time in its key.
- * The last one is written again with what is new until it is large enough; after a restart a new one begins.
+ * The journal beside the backups in a bucket. Objects cannot be appended to, so it has many, each with its
+ * time in the key. The last object is rewritten with new rows until it is large enough. After a restart a new
+ * object begins.
  */
 import type { World } from '../../lib/world.ts';
 import type { S3Bucket } from '../../net/s3/bucket.ts';
@@ -9,16 +10,16 @@ import type { JournalRow } from '../store/journal.ts';
 import type { Journal } from './place.ts';
 
 const FOLDER = 'letterhaus.journal/';
-/** What is written again each time is not larger. */
+/** Size from which a new object begins. It limits the bytes that each write repeats. */
 const OBJECT_BYTES = 64 * 1024;
-/** Of the clock of this machine from that of the database, whose times the rows have. */
+/** Largest assumed difference between this machine's clock and the database's, whose times the rows have. */
 const CLOCK_ERROR_MS = 3600_000;
 
 type Options = { prefix: string; world: Pick<World, 'now' | 'newId'> };
 
 export function objectJournal(store: S3Bucket, { prefix, world }: Options): Journal {
   const folder = `${prefix}${FOLDER}`;
-  /** Stored; the last object of this process. */
+  /** The last stored object of this process. */
   let last: { key: string; text: string } | null = null;
 
   const keysOf = async (): Promise<string[]> => {
@@ -64,7 +65,7 @@ export function objectJournal(store: S3Bucket, { prefix, world }: Options): Jour
   };
 }
 
-/** `20261125T090000123Z-0193f2a4-….jsonl` */
+/** Returns `20261125T090000123Z-0193f2a4-….jsonl`. */
 function nameAt(nowMs: number, id: string): string {
   return `${new Date(nowMs).toISOString().replaceAll(/[-:.]/g, '')}-${id}.jsonl`;
 }
@@ -77,7 +78,7 @@ function timeOfKey(key: string): number | null {
   return Number.isNaN(ms) ? null : ms;
 }
 
-/** Without those that the next one had followed by then: their rows are older. */
+/** Drops objects whose successor began before that time: all their rows are older. */
 function neededSince(keys: readonly string[], sinceMs: number): string[] {
   return keys.filter((_, index) => {
     const nextMs = timeOfKey(keys[index + 1] ?? '');

@@ -14,7 +14,6 @@ import type { BackupPlace, Journal } from './place.ts';
 
 const world = { now: Date.now, random: () => 0.5, newId: () => crypto.randomUUID() };
 const PIECE_BYTES = 8 * 1024;
-/** More than two parts and two ranges. */
 const CONTENT = randomBytes(20 * 1024);
 const TO = 's3://backups/acme';
 const FILE = `${TO}/letterhaus-20261125T090000Z.backup`;
@@ -26,7 +25,7 @@ function placeIn(
   { baseMs = 30_000, ...changes }: { baseMs?: number; [changed: string]: unknown } = {},
 ): BackupPlace {
   const access = { ...ACCESS, endpoint, sessionToken: null, ...changes };
-  // Generous for a machine that is busy, except where requests hang.
+  // Generous for a busy machine, except where requests hang.
   const timing = { baseMs, bytesPerSecondMin: 100_000, waitsMs: [1, 1, 1, 1] };
   return placeOf(TO, { access, world, timing, pieceBytes: PIECE_BYTES });
 }
@@ -50,7 +49,7 @@ async function read(place: BackupPlace, file = FILE): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** The nth request for an operation has this fault. */
+/** Returns a fault for the nth request of an operation. */
 function once(operation: string, fault: S3Fault, nth = 1): (call: S3Call) => S3Fault | null {
   let count = 0;
   return (call) => (call.operation === operation && (count += 1) === nth ? fault : null);
@@ -59,7 +58,7 @@ function once(operation: string, fault: S3Fault, nth = 1): (call: S3Call) => S3F
 const always = (operation: string, fault: S3Fault) => (call: S3Call) =>
   call.operation === operation ? fault : null;
 
-test('a backup of several parts is there when all of it is stored, and not before', async () => {
+test('a backup of several parts appears when all of it is stored, and not before', async () => {
   await using store = await startS3Server({ partBytesMin: PIECE_BYTES });
   const place = placeIn(store);
   const destination = await place.create(FILE, CONTENT.length);
@@ -70,7 +69,7 @@ test('a backup of several parts is there when all of it is stored, and not befor
   assert.deepEqual(await place.list(), [FILE]);
   assert.deepEqual(await read(place), CONTENT);
   assert.equal(store.uploads.size, 0);
-  await assert.rejects(write(place), /letterhaus-20261125T090000Z\.backup exists: choose another/);
+  await assert.rejects(write(place), /letterhaus-20261125T090000Z\.backup exists\. Choose another/);
   await place.remove(FILE);
   await place.remove(FILE);
   await assert.rejects(read(place), { message: `There is no ${FILE}.` });
@@ -117,7 +116,7 @@ test('every request that fails, hangs or breaks off is repeated, and the backup 
   }
 });
 
-test('a store that lies is found out, and a backup that failed leaves nothing', async () => {
+test('a store that loses data is detected, and a failed backup leaves nothing', async () => {
   await using store = await startS3Server({ partBytesMin: PIECE_BYTES });
   const place = placeIn(store);
   store.fault = always('CompleteMultipartUpload', 'lie');
@@ -160,10 +159,9 @@ test('two backups of one name do not replace each other', async () => {
   await other.abandon();
   assert.equal((await read(place)).toString(), 'one');
   await place.remove(FILE);
-  // A store without conditional writes.
   store.fault = once('CompleteMultipartUpload', { status: 501, code: 'NotImplemented' });
   await write(place, Buffer.from('third'));
-  // It is replaced while it is read.
+  // Replaces the backup while it is read.
   const large = `${TO}/large`;
   await write(place, CONTENT, large);
   const reading = place.read(large)[Symbol.asyncIterator]();
@@ -221,7 +219,7 @@ test('a failure is one sentence that says what to do, without the credentials', 
   );
 });
 
-test('uploads that a lost machine has left are aborted after a day, and others are not', async () => {
+test('uploads of a lost machine are aborted after a day, and others are not', async () => {
   await using store = await startS3Server({ partBytesMin: PIECE_BYTES });
   const place = placeIn(store);
   await place.create(FILE, 5);
@@ -246,7 +244,7 @@ test('the list of backups has all pages, in order, and no other objects', async 
   assert.deepEqual(await place.list(), files.toSorted());
 });
 
-test('the journal in a bucket has every row, is shortened, and goes on after a restart', async () => {
+test('the journal in a bucket has every row, can be shortened, and continues after a restart', async () => {
   await using store = await startS3Server({ pageSize: 2, partBytesMin: PIECE_BYTES });
   const access = { ...ACCESS, endpoint: store.endpoint, sessionToken: null };
   const clock = { nowMs: Date.now() };
@@ -290,7 +288,7 @@ async function rowsOf(journal: Journal, sinceMs: number): Promise<JournalRow[]> 
   return rows;
 }
 
-test('names of buckets and keys that programs would read differently are refused', async () => {
+test('ambiguous names of buckets and keys are refused', async () => {
   assert.deepEqual(parseBucketUrl('s3://backups'), { bucket: 'backups', key: '' });
   assert.deepEqual(parseBucketUrl('s3://b.c-d/x/y'), { bucket: 'b.c-d', key: 'x/y' });
   const wrong = ['s3:/x', 's3://', 's3://AB', 's3://abc/a b', 's3://abc//x', 's3://abc/../x'];
@@ -298,6 +296,6 @@ test('names of buckets and keys that programs would read differently are refused
     assert.equal(parseBucketUrl(text), null, text);
   }
   await assert.rejects(locate('s3://backups/', { access: null, world }), {
-    message: 's3://backups/ needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
+    message: 's3://backups/ needs credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
   });
 });

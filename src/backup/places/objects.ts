@@ -1,6 +1,6 @@
 /**
- * Backups in a bucket of an object store, under one prefix. A backup is there once all of it is stored
- * (net/s3/upload.ts), and is never replaced: there is no moment at which half of one could be taken for a whole.
+ * Backups in a bucket of an object store, under one prefix. A backup appears once all of it is stored
+ * (net/s3/upload.ts), and is never replaced. So nobody can read half a backup.
  */
 import type { World } from '../../lib/world.ts';
 import { S3Bucket } from '../../net/s3/bucket.ts';
@@ -9,13 +9,15 @@ import { beginUpload } from '../../net/s3/upload.ts';
 import { objectJournal } from './object-journal.ts';
 import { type BackupPlace, type Destination, PlaceProblem, timeOf } from './place.ts';
 
-/** An upload may take hours, and the store does not say whether somebody still writes to it. */
+/**
+ * Age of an unfinished upload after which it is aborted. Uploads may take hours, and stores do not say
+ * whether one is active.
+ */
 const ABANDONED_AFTER_MS = 24 * 3600_000;
 
 export type ObjectsOptions = {
   access: S3Access;
   world: Pick<World, 'now' | 'random' | 'newId'>;
-  /** Tests use others. */
   timing?: S3Timing;
   pieceBytes?: number;
   signal?: AbortSignal;
@@ -58,9 +60,9 @@ async function destination(
   key: string,
   { bytes, id }: { bytes: number; id: string },
 ): Promise<Destination> {
-  // The end of the upload checks this again, but hours later.
+  // The end of the upload checks this again, but that may be hours later.
   if (await store.has(key)) {
-    throw new PlaceProblem(`s3://${store.name}/${key} exists: choose another name.`);
+    throw new PlaceProblem(`s3://${store.name}/${key} exists. Choose another name.`);
   }
   const upload = await beginUpload(store, { key, bytes, id });
   return {

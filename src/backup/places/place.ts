@@ -1,59 +1,60 @@
 /**
- * What backups need of the place where they are: a folder (files.ts) or a bucket (objects.ts). locate.ts finds it by
- * the name that an operator writes.
+ * The interface of a place for backups: a folder (files.ts) or a bucket (objects.ts). locate.ts finds the
+ * place by the name that an operator writes.
  */
 import { basename } from 'node:path';
 import type { JournalRow } from '../store/journal.ts';
 import type { Sink } from '../format.ts';
 
-/** A place that cannot take or give a backup, as a sentence for the operator. */
+/** A place that cannot store or return a backup. The message is for the operator. */
 export class PlaceProblem extends Error {
   override readonly name = 'PlaceProblem';
 }
 
 export type Destination = Sink & {
-  /** Makes the backup visible under its name, when all of it was written. */
+  /** Makes the backup visible under its name, after all of it was written. */
   finish(): Promise<void>;
   abandon(): Promise<void>;
 };
 
 /** Backups and the journal beside them. Each method throws PlaceProblem, or S3Problem in a bucket. */
 export type BackupPlace = {
-  /** As an operator writes it, and so are the names of backups: whole paths. */
+  /** The place as an operator writes it. Names of backups are full paths in the same form. */
   readonly name: string;
-  /** Begins a backup. @param bytes the size to expect */
+  /** Begins a backup. @param bytes the expected size */
   create(file: string, bytes: number): Promise<Destination>;
   read(file: string): AsyncIterable<Buffer>;
-  /** The finished backups with a time in their name, the oldest first. */
+  /** Lists finished backups with a time in their name, the oldest first. */
   list(): Promise<string[]>;
   remove(file: string): Promise<void>;
-  /** What machines left behind that were lost while they made a backup. */
+  /** Removes unfinished backups of machines that were lost. */
   removeUnfinished(nowMs: number): Promise<void>;
   readonly journal: Journal;
 };
 
 /**
- * One line of JSON for each suppression and each idempotency key since the oldest backup. A restore replays what is newer
- * than its backup (backup/store/journal.ts).
+ * One line of JSON for each suppression and each idempotency key since the oldest backup. A restore replays
+ * the lines that are newer than its backup (backup/store/journal.ts).
  */
 export type Journal = {
-  /** Resolves when the rows are stored. */
   append(rows: readonly JournalRow[]): Promise<void>;
-  /** The rows from a time on, in the order in which they were written; none when there is no journal. */
+  /** Reads the rows from a time on, in the order of writing. Empty when there is no journal. */
   read(sinceMs: number): AsyncIterable<JournalRow>;
-  /** The time of its newest row; null: it has none. */
+  /** Returns the time of the newest row; null when there is none. */
   newest(): Promise<number | null>;
-  /** Drops what no backup needs. Not while rows are appended. @param oldestMs the time of the oldest backup */
+  /**
+   * Drops rows that no backup needs. Not while rows are appended. @param oldestMs time of the oldest backup
+   */
   shorten(oldestMs: number): Promise<void>;
 };
 
-/** `letterhaus-20261125T090000Z.backup`: sorts by time. */
+/** Returns `letterhaus-20261125T090000Z.backup`. The names sort by time. */
 export function backupName(nowMs: number): string {
   const time = new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '');
   return `letterhaus-${time}.backup`;
 }
 
-/** When it was made, by its name, in milliseconds since 1970; null: the name has no time. */
+/** Returns the time in the name of a backup, in milliseconds since 1970; null when it has none. */
 export function timeOf(path: string): number | null {
   const [, ...parts] =
     /^letterhaus-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.backup$/.exec(basename(path)) ?? [];

@@ -1,4 +1,7 @@
-/** An archive of WAL keeps the same promises in a folder and in a bucket, whose store checks signatures and fails as real ones do. */
+/**
+ * An archive of WAL keeps the same promises in a folder and in a bucket. The bucket's store checks signatures
+ * and fails as real ones do.
+ */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -31,7 +34,7 @@ type Fault = (call: S3Call) => S3Fault | null;
 
 type Lab = AsyncDisposable & {
   place: ArchivePlace;
-  /** The place as a process sees it that starts now. */
+  /** Returns the place as a restarted process sees it. */
   again: () => ArchivePlace;
   setAway: (isAway: boolean) => void;
   pgWal: string;
@@ -84,7 +87,7 @@ async function bucketLab(): Promise<Lab & { store: Awaited<ReturnType<typeof sta
   };
 }
 
-/** A segment as PostgreSQL has it; random, so that compression does not make it smaller. */
+/** Returns a segment in PostgreSQL's form. It is random, so that compression does not shrink it. */
 function segmentOf(number: bigint): Buffer {
   const bytes = randomBytes(SHAPE.segmentBytes);
   bytes.writeBigUInt64LE(number * BigInt(SHAPE.segmentBytes), 8);
@@ -105,7 +108,7 @@ function archiveUpTo(
 const KINDS = { folder: folderLab, bucket: bucketLab };
 
 for (const [kind, open] of Object.entries(KINDS)) {
-  test(`WAL in a ${kind}: the segment that is being written grows by pieces, and the whole one replaces them`, async () => {
+  test(`WAL in a ${kind}: the current segment is stored in pieces, and the complete one replaces them`, async () => {
     await using lab = await open();
     const { place, pgWal } = lab;
     const first = segmentOf(0n);
@@ -127,7 +130,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
       ['00000000', '00011170'].map((at) => `/wal/000000010000000000000000.partial-${at}.zst`),
     );
 
-    // A crash: PostgreSQL writes the end again, and otherwise.
+    // After a crash PostgreSQL writes the end anew, with other content.
     const changed = randomBytes(80_000);
     changed.copy(first, 70_000);
     writeFileSync(join(pgWal, segmentName(0n, SHAPE)), first);
@@ -145,15 +148,18 @@ for (const [kind, open] of Object.entries(KINDS)) {
       (await pieces()).map((name) => name.slice(SERIES.length)),
       ['0.zst', '1.partial-00000000.zst'].map((end) => `/wal/00000001000000000000000${end}`),
     );
-    // The slot is at an older position after a crash.
+    // After a crash the slot is at an older position.
     await archiveUpTo(lab, found!, 0, SHAPE.segmentBytes + 600);
     writeFileSync(join(pgWal, segmentName(0n, SHAPE)), segmentOf(0n));
     const refused = archiveUpTo(lab, found!, 0, SHAPE.segmentBytes + 700);
-    await assert.rejects(refused, /000\.zst is there with other content, and WAL is not written/);
+    await assert.rejects(
+      refused,
+      /000\.zst exists with other content, and WAL is never overwritten/,
+    );
     assert.deepEqual(await unpack(place, whole), first);
   });
 
-  test(`an archive in a ${kind} that is away is not taken for an empty one`, async () => {
+  test(`an unavailable archive in a ${kind} is an error and not an empty archive`, async () => {
     await using lab = await open();
     const { place } = lab;
     assert.equal(await readSeries(place, SERIES), null);
@@ -167,7 +173,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
     assert.deepEqual((await readSeries(place, SERIES))?.shape, { format: 1, ...SHAPE });
   });
 
-  test(`what is too old goes from a ${kind}, and every time since then is kept`, async () => {
+  test(`files that are too old are removed from a ${kind}, and every later time can still be restored`, async () => {
     await using lab = await open();
     const { place } = lab;
     const old = await makeSeries(place, { name: 'letterhaus_20261101t000000z_0a', shape: SHAPE });
@@ -176,7 +182,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
     await fill(place, await makeSeries(place, foreign), [1]);
     const active = await makeSeries(place, { name: SERIES, shape: SHAPE });
     await fill(place, active, [10, 12, 14]);
-    // The machine was lost before it was a base backup.
+    // The machine was lost before the base backup was complete.
     await place.put(`${SERIES}/base-lost.tar.zst`, Buffer.from('a part'));
 
     const pruned = await prune(place, { active, cutoff: new Date(day(13)) });
@@ -199,7 +205,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
   });
 }
 
-test('much that is too old is removed in several turns, and its series goes last', async () => {
+test('many old files are removed in several turns, and their series last', async () => {
   await using lab = await folderLab();
   const { place } = lab;
   const old = await makeSeries(place, { name: 'letterhaus_20261101t000000z_0a', shape: SHAPE });
@@ -228,7 +234,7 @@ function baseNames(series: string, days: number[]): string[] {
   );
 }
 
-/** A base backup, a segment of WAL with the same number, and a part of the log for each day. */
+/** Stores, for each day, a base backup, a segment of WAL with the day's number, and a part of the log. */
 async function fill(place: ArchivePlace, series: Series, days: number[]): Promise<void> {
   for (const one of days) {
     const [facts = '', archive = ''] = baseNames(series.name, [one]);
@@ -256,7 +262,7 @@ async function fill(place: ArchivePlace, series: Series, days: number[]): Promis
   }
 }
 
-test('the log of what is complete is in parts, and a time leads to the first mark after it', async () => {
+test('the log of covered times is in parts, and finds the first mark after a time', async () => {
   await using lab = await bucketLab();
   const { place, store } = lab;
   const atOf = (number: number) => new Date(Date.parse(day(1)) + number * 5_000).toISOString();
@@ -282,7 +288,7 @@ test('the log of what is complete is in parts, and a time leads to the first mar
   assert.equal(await coveredSince(place, SERIES, atOf(601)), null);
 });
 
-test('a base backup that breaks off in a bucket is none, and a later start removes its parts', async () => {
+test('an interrupted base backup in a bucket does not count, and a later start removes its parts', async () => {
   await using lab = await bucketLab();
   const { place, store } = lab;
   await makeSeries(place, { name: SERIES, shape: SHAPE });
@@ -301,7 +307,7 @@ test('a base backup that breaks off in a bucket is none, and a later start remov
   store.fault = nth('UploadPart', 3, { status: 507, code: 'StorageFull' });
   await assert.rejects(write(), /has no room for s3:\/\/backups\/wal\/letterhaus_/);
   assert.deepEqual([await place.list(`${SERIES}/base-`), store.uploads.size], [[], 0]);
-  // The machine is lost in the middle: the store keeps the parts.
+  // The machine is lost in the middle of the upload, and the store keeps the parts.
   store.fault = () => null;
   const lost = await place.create(name, content.length);
   await lost.write(content.subarray(0, 3 * PIECE_BYTES));
@@ -317,7 +323,7 @@ test('a base backup that breaks off in a bucket is none, and a later start remov
   assert.deepEqual(Buffer.concat(chunks), content);
 });
 
-test('WAL whose request breaks off is archived by the next turn', async () => {
+test('WAL whose request is interrupted is archived by the next turn', async () => {
   await using lab = await bucketLab();
   const { place, pgWal, store } = lab;
   const [first, second] = [segmentOf(0n), segmentOf(1n)];
@@ -327,7 +333,7 @@ test('WAL whose request breaks off is archived by the next turn', async () => {
   const end = SHAPE.segmentBytes + 900;
   await archiveUpTo(lab, series, 0, 70_000);
   await archiveUpTo(lab, series, 0, 150_000);
-  // A crash, after which the end is another one, and the store keeps the piece from before it.
+  // A crash changes the end, and the store keeps the piece from before it.
   randomBytes(80_000).copy(first, 70_000);
   writeFileSync(join(pgWal, segmentName(0n, SHAPE)), first);
   series.partial = null;
@@ -335,7 +341,7 @@ test('WAL whose request breaks off is archived by the next turn', async () => {
   await assert.rejects(archiveUpTo(lab, series, 0, 100_000), { name: 'S3Problem' });
   const begun = await readPartial(place, series, 0n);
   assert.deepEqual(begun?.subarray(0, 100_000), first.subarray(0, 100_000));
-  // The whole segment is stored, and its pieces are not removed.
+  // The complete segment is stored, and its pieces are not removed.
   store.fault = ({ operation }) => (operation === 'DeleteObject' ? 'cut' : null);
   await assert.rejects(archiveUpTo(lab, series, 0, end), { name: 'S3Problem' });
   store.fault = ({ operation, key }) =>
@@ -348,13 +354,13 @@ test('WAL whose request breaks off is archived by the next turn', async () => {
   assert.deepEqual(await unpack(place, walFile(SERIES, segmentName(0n, SHAPE))), first);
   const partial = await readPartial(place, series, 1n);
   assert.deepEqual(partial?.subarray(0, 900), second.subarray(0, 900));
-  // Nothing new: no request.
+  // Without new WAL there is no request.
   const calls = store.calls.length;
   await archiveUpTo(lab, series, SHAPE.segmentBytes, end);
   assert.equal(store.calls.length, calls);
 });
 
-/** The nth request for an operation has this fault. */
+/** Returns a fault for the nth request of an operation. */
 function nth(operation: string, which: number, fault: S3Fault): Fault {
   let count = 0;
   return (call) => (call.operation === operation && (count += 1) === which ? fault : null);

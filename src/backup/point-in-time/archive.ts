@@ -1,17 +1,17 @@
 /**
- * The archive from which an installation is restored to a point in time, in a folder or a bucket (place.ts).
+ * The archive for restores to a point in time, in a folder or a bucket (place.ts).
  *
- *     letterhaus.journal              suppressions and idempotency keys (backup/places/journal.ts)
- *     series/letterhaus_20261125t0900….json   the database that a series is of
+ *     letterhaus.journal              suppressions and idempotency keys (places/journal.ts)
+ *     series/letterhaus_20261125t0900….json   the database that a series belongs to
  *     letterhaus_20261125t0900…/      a series: WAL without a gap, of one replication slot
  *       base-20261125T090003Z.tar.zst   the files of the cluster
- *       base-20261125T090003Z.json      what it is, written last: with it the base is complete
+ *       base-20261125T090003Z.json      its description, written last: it makes the base complete
  *       key-20261125T090003Z.json       the secret key from then on, sealed
  *       wal/0000000100000000000000A4.zst
- *       wal/0000000100000000000000A5.partial-00000000.zst   a piece of the segment that is being written (partial.ts)
- *       covered/000000002A000028-….log  until when it is complete (covered.ts)
+ *       wal/0000000100000000000000A5.partial-00000000.zst   a piece of the current segment (partial.ts)
+ *       covered/000000002A000028-….log  the time up to which the series is complete (covered.ts)
  *
- * What has its name is whole. A WAL file is not written over: one that is there with other content is an error.
+ * A file that has its name is complete. WAL files are never overwritten: one with other content is an error.
  */
 import { z } from 'zod';
 import { BackupDamaged } from '../format.ts';
@@ -23,7 +23,7 @@ const ALL_SERIES = 'series';
 const SERIES = /^letterhaus_\d{8}t\d{6}z_[0-9a-f]+$/;
 
 const keySchema = z.object({
-  /** The key is in use from then on. */
+  /** Time from which on the key is in use. */
   at: z.iso.datetime(),
   keyIds: z.array(z.string()).min(1),
   sealedKey: z.base64(),
@@ -40,16 +40,15 @@ const shapeSchema = z.object({
 });
 
 const baseSchema = z.object({
-  /** Of Letterhaus. */
   version: z.string(),
   schema: z.int().positive(),
-  /** Of the server: `18.4`. */
+  /** Version of the server, for example `18.4`. */
   postgres: z.string(),
   startLsn: z.string(),
   stopLsn: z.string(),
-  /** The first moment to which it can be restored. */
+  /** The first time to which this base can be restored. */
   usableFrom: z.iso.datetime(),
-  /** Of the files, and of the compressed archive. */
+  /** Sizes of the files, and of the compressed archive. */
   bytes: z.int().positive(),
   archiveBytes: z.int().positive(),
   sha256: z.hex(),
@@ -60,21 +59,20 @@ export type Base = BaseFacts & { archive: string };
 
 export type PartialPiece = {
   segment: bigint;
-  /** What it has of the segment. */
+  /** The bytes of the segment that the piece has. */
   from: number;
   to: number;
-  /** Compressed. */
+  /** Size of the compressed piece. */
   bytes: number;
 };
 
 export type Series = {
   name: string;
   shape: WalShape;
-  /** The oldest first. */
   bases: Base[];
-  /** null: nothing was archived yet. */
+  /** Null when nothing was archived yet. */
   covered: Covered | null;
-  /** What this process has written last and goes on with. */
+  /** The part that this process wrote last and appends to. */
   coveredPart: CoveredPart | null;
   partial: PartialPiece | null;
 };
@@ -86,12 +84,12 @@ export const factsOf = ({ archive }: Pick<Base, 'archive'>): string =>
   archive.replace(/tar\.zst$/, 'json');
 const shapeFile = (series: string): string => `${ALL_SERIES}/${series}.json`;
 
-/** `letterhaus_…/base-20261125T090003Z` */
+/** Returns `letterhaus_…/base-20261125T090003Z`. */
 export function datedName(series: string, kind: 'base' | 'key', at: Date): string {
   return `${series}/${kind}-${at.toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
 }
 
-/** Every series of an archive, the oldest first. @throws PlaceProblem, S3Problem */
+/** Lists the series of an archive, the oldest first. @throws PlaceProblem, S3Problem */
 export async function listSeries(place: ArchivePlace): Promise<Series[]> {
   const found: Series[] = [];
   for (const file of await place.list(`${ALL_SERIES}/`)) {
@@ -102,7 +100,10 @@ export async function listSeries(place: ArchivePlace): Promise<Series[]> {
   return found;
 }
 
-/** Null when it is not there, or its beginning was interrupted. @throws PlaceProblem, S3Problem */
+/**
+ * Returns null when there is no such series, or when its beginning was interrupted. @throws PlaceProblem,
+ * S3Problem
+ */
 export async function readSeries(place: ArchivePlace, name: string): Promise<Series | null> {
   const shape = await readJson(place, shapeFile(name), shapeSchema);
   if (shape === null) return null;
@@ -115,7 +116,7 @@ export async function readSeries(place: ArchivePlace, name: string): Promise<Ser
   return { name, shape, bases, covered, coveredPart: null, partial: null };
 }
 
-/** Begins a series: with its shape it is there. */
+/** Begins a series. The file with its shape, written last, makes it exist. */
 export async function makeSeries(
   place: ArchivePlace,
   { name, shape }: Pick<Series, 'name' | 'shape'>,
@@ -150,7 +151,7 @@ export async function readKeys(place: ArchivePlace, series: string): Promise<Arc
   return keys;
 }
 
-/** null: it is not there. @throws BackupDamaged */
+/** Returns null when there is no such file. @throws BackupDamaged */
 async function readJson<Value>(
   place: ArchivePlace,
   name: string,

@@ -1,6 +1,6 @@
 /**
- * An archive of WAL in a bucket of an object store, under one prefix. An object is there as a whole or not at all: a
- * small one is one request, and a base backup appears when its upload is complete (net/s3/upload.ts).
+ * An archive of WAL in a bucket of an object store, under one prefix. Objects are never incomplete: a small
+ * one is one request, and a base backup appears when its upload is complete (net/s3/upload.ts).
  */
 import { S3Bucket } from '../../net/s3/bucket.ts';
 import { beginUpload } from '../../net/s3/upload.ts';
@@ -22,7 +22,7 @@ export function bucketArchive(
     name: `s3://${bucket}/${prefix}`,
     journal: objectJournal(store, { prefix, world }),
     pathOf: (name) => `s3://${bucket}/${keyOf(name)}`,
-    // Keys have slashes, and there is no folder to make.
+    // Keys contain slashes, so there is no folder to create.
     makeFolder: () => Promise.resolve(),
     removeFolder: () => Promise.resolve(),
     list: async (start) => {

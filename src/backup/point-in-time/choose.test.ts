@@ -5,7 +5,7 @@ import { chooseBase, expired } from './choose.ts';
 
 const day = (number: number): string => `2026-11-${String(number).padStart(2, '0')}T00:00:00.000Z`;
 
-/** @param days of its base backups @param to the day until which it has WAL */
+/** @param days days of its base backups @param to last day that its WAL covers */
 function series(name: string, days: number[], to: number, system = '1'): Series {
   const bases = days.map((one) => ({ usableFrom: day(one), archive: `${name}/${one}` }) as Base);
   const shape = { system, timeline: 1, segmentBytes: 2 ** 24 };
@@ -24,7 +24,7 @@ test('a restore begins with the newest base backup from before the time', () => 
   );
 });
 
-test('a time that is not kept is refused with those that are', () => {
+test('a time that is not kept is refused, and the error lists the times that are', () => {
   const all = [series('a', [2, 8], 12), series('b', [14, 21], 25)];
   const kept =
     'Kept are the times from 2026-11-02T00:00:00.000Z to 2026-11-12T00:00:00.000Z, and from 2026-11-14T00:00:00.000Z to 2026-11-25T00:00:00.000Z.';
@@ -33,13 +33,13 @@ test('a time that is not kept is refused with those that are', () => {
     assert.throws(() => choose(all, at), { message });
   }
   assert.throws(() => choose([], 3), /no archive that can be restored/);
-  // WAL does not reach the end of the base backup.
+  // The WAL does not cover the end of the base backup.
   assert.throws(() => choose([series('a', [3], 2)], 3), /no archive that can be restored/);
   const other = series('c', [3], 5, '2');
   assert.throws(() => choose([...all, other], 4), /archives of 2 databases/);
 });
 
-test('what is older than the kept time goes, except the base backup that it begins with', () => {
+test('files older than the kept time are removed, except the base backup that it begins with', () => {
   const all = [
     series('old', [1], 5),
     series('a', [6, 8], 12),

@@ -1,8 +1,8 @@
-/** Which base backup a restore to a point in time begins with, and the sentence when there is none. */
+/** Chooses the base backup with which a restore to a point in time begins. */
 import { PlaceProblem } from '../places/place.ts';
 import type { Base, Series } from './archive.ts';
 
-/** From when to when a series can be restored; null: not at all. */
+/** Returns the times to which a series can be restored; null: none. */
 function rangeOf({ bases, covered }: Series): { from: string; to: string } | null {
   const [first] = bases;
   if (first === undefined || covered === null || covered.at < first.usableFrom) return null;
@@ -10,8 +10,8 @@ function rangeOf({ bases, covered }: Series): { from: string; to: string } | nul
 }
 
 /**
- * The newest base from before the time, in the newest series that has the time.
- * @throws PlaceProblem that says which times are kept
+ * Returns the newest base from before the time, in the newest series that has the time.
+ * @throws PlaceProblem with the times that are kept
  */
 export function chooseBase(
   all: readonly Series[],
@@ -20,7 +20,7 @@ export function chooseBase(
   const systems = new Set(all.map(({ shape }) => shape.system));
   if (systems.size > 1) {
     throw new PlaceProblem(
-      `${archive} has archives of ${systems.size} databases: move the others to another folder.`,
+      `${archive} has archives of ${systems.size} databases. Move the others to another folder.`,
     );
   }
   const wanted = at.toISOString();
@@ -45,14 +45,14 @@ export function chooseBase(
   );
 }
 
-/** What is no longer needed when every time since `cutoff` can be restored. */
+/** Returns the series and bases that are not needed for times since `cutoff`. */
 export function expired(
   all: readonly Series[],
   { cutoff, active, system }: { cutoff: string; active: string; system: string },
 ): { series: Series[]; bases: Base[] } {
   const gone: { series: Series[]; bases: Base[] } = { series: [], bases: [] };
   for (const series of all) {
-    // Of another database: not ours to remove.
+    // Another database's series is not ours to remove.
     if (series.shape.system !== system) continue;
     if (series.name !== active && (rangeOf(series)?.to ?? '') < cutoff) {
       gone.series.push(series);

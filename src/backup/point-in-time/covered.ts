@@ -1,14 +1,16 @@
 /**
- * Until when a series is complete: lines with a time and a position in the WAL, which has all that was
- * committed by then. The lines are in parts, because objects cannot be appended to. The last part is written again
- * with each new line until it is large enough. After a restart a new one begins.
+ * The log of a series: lines with a time and a WAL position before which everything committed by that time is
+ * stored. The lines are in parts, because objects cannot be appended to. The last part is rewritten with each
+ * new line until it is large enough. After a restart a new part begins.
  */
 import type { ArchivePlace } from './place.ts';
 
-/** What is written again each time is not larger: about 40 minutes of lines. */
+/**
+ * Size from which a new part begins, about 40 minutes of lines. It limits the bytes that each write repeats.
+ */
 const PART_BYTES = 16 * 1024;
 
-/** All that was committed by then is in the WAL before the position. */
+/** Everything that was committed by `at` is in the WAL before `lsn`. */
 export type Covered = { at: string; lsn: string };
 
 export type CoveredPart = { name: string; text: string };
@@ -16,8 +18,8 @@ export type CoveredPart = { name: string; text: string };
 export const coveredFolder = (series: string): string => `${series}/covered`;
 
 /**
- * Resolves when the line is stored, which is said only once the WAL is.
- * @param last the part that the line before it is in; null: a new part begins
+ * Appends a line. The caller has stored the WAL before.
+ * @param last the part that has the line before; null: a new part begins
  */
 export async function appendCovered(
   place: ArchivePlace,
@@ -37,7 +39,7 @@ export async function lastCovered(place: ArchivePlace, series: string): Promise<
   return name === undefined ? null : ((await linesIn(place, name)).at(-1) ?? null);
 }
 
-/** The first line from a time on; null: there is none. */
+/** Returns the first line from a time on; null when there is none. */
 export async function coveredSince(
   place: ArchivePlace,
   series: string,
@@ -64,7 +66,7 @@ export async function coveredBefore(
   });
 }
 
-/** `covered/000000002A000028-20261125T090003123Z.log`: sorts by position. */
+/** Returns `covered/000000002A000028-20261125T090003123Z.log`. The names sort by position. */
 function partName(series: string, { at, lsn }: Covered): string {
   const position = lsn.split('/').map((half) => half.padStart(8, '0'));
   return `${coveredFolder(series)}/${position.join('')}-${compact(at)}.log`;

@@ -1,6 +1,6 @@
 /**
- * An archive of WAL in a folder. A file is written under another name and renamed when it is on disk, so
- * what has its name is whole.
+ * An archive of WAL in a folder. A file is written under another name and renamed when it is on disk. So a
+ * file that has its name is complete.
  */
 import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -15,7 +15,7 @@ export function folderArchive(folder: string): ArchivePlace {
   const fail = (path: string) => (error: unknown) => {
     throw unusable(path, error);
   };
-  /** Null for what is not there, in a folder that is. */
+  /** Returns null for a missing file in a folder that exists. A missing folder is an error. */
   const absent = async (reason: unknown): Promise<null> => {
     if ((reason as NodeJS.ErrnoException).code !== 'ENOENT') throw unusable(folder, reason);
     await stat(folder).catch(fail(folder));
@@ -39,7 +39,7 @@ export function folderArchive(folder: string): ArchivePlace {
     get: (name) => readFile(pathOf(name)).catch(absent),
     read: (name) => readBackupFile(pathOf(name)),
     put: (name, bytes) => writeDurably(pathOf(name), bytes).catch(fail(dirname(pathOf(name)))),
-    // It is compressed, so nobody knows how much room it takes.
+    // The size is unknown, because the archive is compressed.
     create: (name) => fileDestination(pathOf(name), { bytes: 0 }),
     remove: async (names) => {
       for (const name of names) await rm(pathOf(name), { force: true }).catch(fail(folder));
@@ -61,7 +61,7 @@ async function makeFolder(path: string): Promise<void> {
   await syncFolder(dirname(path));
 }
 
-/** Resolves when the file is on disk under its name, which it has only then. */
+/** Resolves when the complete file is on disk under its name. */
 async function writeDurably(path: string, bytes: Buffer): Promise<void> {
   const unfinished = `${path}${UNFINISHED}`;
   const file = await open(unfinished, 'w', 0o600);

@@ -1,7 +1,7 @@
 /**
- * The beginning of the WAL segment that PostgreSQL is writing, in pieces: every few seconds the last piece is
- * written again with what is new, until it is large enough and the next one begins. So what is written each
- * time does not grow with the segment. The whole segment replaces the pieces.
+ * The beginning of the WAL segment that PostgreSQL is writing, in pieces. Every few seconds the last piece is
+ * rewritten with new bytes, until it is large enough and the next one begins. So the bytes of each write do
+ * not grow with the segment. The complete segment replaces the pieces.
  */
 import { BackupDamaged } from '../format.ts';
 import { type Series, walFolder } from './archive.ts';
@@ -9,10 +9,10 @@ import { compress, decompress } from './compress.ts';
 import type { ArchivePlace } from './place.ts';
 import { segmentName } from './segments.ts';
 
-/** Compressed. */
+/** Size of a compressed piece from which the next one begins. */
 const PIECE_BYTES = 64 * 1024;
 
-/** `…A5.partial-0000C000.zst`: the name has where it begins. */
+/** `…A5.partial-0000C000.zst`: the name has the offset of the piece. */
 const PIECE = /\.partial-([0-9A-F]{8})\.zst$/;
 
 function piecesPrefix({ name, shape }: Series, segment: bigint): string {
@@ -21,7 +21,7 @@ function piecesPrefix({ name, shape }: Series, segment: bigint): string {
 
 /**
  * Stores the segment up to a byte.
- * @param read the bytes of the segment as PostgreSQL has them on its disk
+ * @param read reads bytes of the segment from PostgreSQL's disk
  */
 export async function storePartial(
   place: ArchivePlace,
@@ -37,14 +37,14 @@ export async function storePartial(
   const name = `${prefix}${from.toString(16).padStart(8, '0').toUpperCase()}.zst`;
   await place.put(name, packed);
   if (last === null) {
-    // After a crash PostgreSQL may write the end of its WAL again, and otherwise.
+    // After a crash PostgreSQL may write the end of its WAL anew, with other content.
     const others = (await place.list(prefix)).filter((one) => one !== name);
     await place.remove(others);
   }
   series.partial = { segment, from, to, bytes: packed.length };
 }
 
-/** The whole segment is stored. */
+/** Removes the pieces after the complete segment is stored. */
 export async function removePartial(
   place: ArchivePlace,
   series: Series,
@@ -55,8 +55,8 @@ export async function removePartial(
 }
 
 /**
- * The beginning of the segment, followed by zeros; null: the archive has nothing of it. What follows a missing piece
- * is left out, and the recovery fails if it needs that.
+ * Returns the beginning of the segment, filled up with zeros; null when the archive has none of it. Pieces
+ * after a missing one are left out. The recovery fails if it needs them.
  * @throws BackupDamaged
  */
 export async function readPartial(
@@ -76,12 +76,11 @@ export async function readPartial(
     to = Math.max(to, from + bytes.length);
   }
   const whole = Buffer.alloc(series.shape.segmentBytes);
-  // The first one last: where another one overlaps it, that one is from before a crash.
+  // Earlier pieces win where pieces overlap: the later one is from before a crash.
   for (const { from, bytes } of pieces.toReversed()) bytes.copy(whole, from);
   return whole;
 }
 
-/** @throws BackupDamaged */
 export async function unpack(place: ArchivePlace, name: string): Promise<Buffer> {
   const packed = await place.get(name);
   if (packed === null) throw new BackupDamaged(`The archive lacks ${place.pathOf(name)}.`);

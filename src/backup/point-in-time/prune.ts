@@ -1,4 +1,4 @@
-/** Removes from the archive what no restore needs any more. */
+/** Removes files from the archive that no restore needs any more. */
 import {
   type Base,
   contentsOf,
@@ -13,17 +13,17 @@ import { coveredBefore } from './covered.ts';
 import type { ArchivePlace } from './place.ts';
 import { positionOf, segmentAt, segmentName } from './segments.ts';
 
-/** WAL waits meanwhile. */
+/** Limit on the files that one call removes, because WAL is not archived meanwhile. */
 const REMOVED_MAX = 1_000;
 
 type Pruned = {
-  /** The first moment that the rest can be restored to; null: there is no base. */
+  /** The first time to which the rest can be restored; null when there is no base. */
   oldest: string | null;
-  /** There was more to remove than one call does. */
+  /** Whether files are left to remove. */
   isUnfinished: boolean;
 };
 
-/** Every time since `cutoff` can still be restored afterwards. Not while a base backup is made. */
+/** Keeps every time since `cutoff` restorable. Not while a base backup is made. */
 export async function prune(
   place: ArchivePlace,
   { active, cutoff }: { active: Series; cutoff: Date },
@@ -32,7 +32,7 @@ export async function prune(
   const all = await listSeries(place);
   const gone = expired(all, { cutoff: cutoff.toISOString(), active: active.name, system });
   const kept = all.filter((one) => !gone.series.includes(one));
-  // What says that they are complete goes first.
+  // First removes the files that make bases complete.
   const bases = [...gone.series.flatMap((series) => series.bases), ...gone.bases];
   await place.remove(bases.map(factsOf));
   const names: string[] = [];
@@ -49,7 +49,10 @@ export async function prune(
   return { oldest, isUnfinished };
 }
 
-/** What is older than the oldest base, and tars that are no base: the machine was lost, or they were just removed. */
+/**
+ * Returns files older than the oldest base, and tars without facts: of lost machines, or of bases just
+ * removed.
+ */
 async function notNeeded(
   place: ArchivePlace,
   { name, shape }: Series,

@@ -1,7 +1,7 @@
 /**
- * What a restore to a point in time needs of the archive: the base backup before that time, the WAL from there on,
- * and the secret key of that time. It is chosen and checked before anything is changed; the base is checked as it is
- * read, and PostgreSQL checks each record of the WAL.
+ * Reads the archive for a restore to a point in time: the base backup before that time, the WAL from there
+ * on, and the secret key of that time. All are chosen and checked before anything changes. The base is
+ * checked while it is read. PostgreSQL checks each record of the WAL.
  */
 import { createHash } from 'node:crypto';
 import { mkdir, open } from 'node:fs/promises';
@@ -19,7 +19,7 @@ import type { ArchivePlace } from './place.ts';
 import { positionOf, requireSegment, segmentAt, segmentName } from './segments.ts';
 import { extractTar } from './tar.ts';
 
-/** @property isWhole else it is in pieces */
+/** @property isWhole false: the segment is stored in pieces */
 type Segment = { number: bigint; isWhole: boolean };
 
 export type Plan = {
@@ -28,7 +28,7 @@ export type Plan = {
   series: Series;
   base: Base;
   segments: Segment[];
-  /** Of the files of the cluster with the WAL. */
+  /** Size of the cluster's files and the WAL. */
   bytes: number;
 };
 
@@ -53,14 +53,14 @@ export async function planRestore(place: ArchivePlace, at: Date): Promise<Plan> 
   return { place, at, series, base, segments, bytes };
 }
 
-/** The position of a mark that was committed after the time: the recovery stops before it at the latest. */
+/** Returns the WAL position of a mark that was committed after the time. The recovery stops before it. */
 async function endOf(place: ArchivePlace, { name }: Series, at: Date): Promise<string> {
   const covered = await coveredSince(place, name, at.toISOString());
   if (covered !== null) return covered.lsn;
   throw new BackupDamaged(`The log of the archive in ${place.pathOf(name)} has lost its end.`);
 }
 
-/** The secret keys in use at the time, the newest first. @throws SealProblem, BackupDamaged */
+/** Returns the secret keys in use at the time, the newest first. @throws SealProblem, BackupDamaged */
 export async function keysAt(
   { place, series, at }: Pick<Plan, 'place' | 'series' | 'at'>,
   options: KeyOptions,
@@ -70,7 +70,7 @@ export async function keysAt(
     0,
     all.findLastIndex((key) => key.at <= at.toISOString()),
   );
-  // A key that was replaced just before is archived some seconds later: the next one may be in use already.
+  // A replaced key is archived some seconds later, so the next key may have been in use already.
   const found = all.slice(before, before + 2).toReversed();
   if (found.length === 0) {
     throw new BackupDamaged(`${place.pathOf(series.name)} has no secret key.`);
@@ -82,7 +82,7 @@ export async function keysAt(
 
 export type FillProgress = (done: { step: 'files' | 'wal'; bytes: number }) => void;
 
-/** Writes the files of the cluster and its WAL into a folder that is not there yet. @throws BackupDamaged */
+/** Writes the files of the cluster and its WAL into a new folder. @throws BackupDamaged */
 export async function fillCluster(
   { place, series, base, segments }: Plan,
   pgDir: string,
@@ -114,7 +114,7 @@ async function readSegment(
   { number, isWhole }: Segment,
 ): Promise<Buffer> {
   const partial = isWhole ? null : await readPartial(place, series, number);
-  // A service that still writes may have replaced the pieces.
+  // A running service may have replaced the pieces by the complete segment.
   return partial ?? unpack(place, walFile(series.name, segmentName(number, series.shape)));
 }
 

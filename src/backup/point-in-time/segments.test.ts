@@ -4,7 +4,7 @@ import { lsnOf, positionOf, requireSegment, segmentAt, segmentName } from './seg
 
 const shape = { system: '7', timeline: 1, segmentBytes: 16 * 1024 ** 2 };
 
-test('positions lead to the names of WAL files that PostgreSQL uses', () => {
+test('positions give the names that PostgreSQL uses for WAL files', () => {
   const name = (lsn: string, of = shape) => segmentName(segmentAt(positionOf(lsn), of), of);
   assert.equal(name('0/2A000028'), '00000001000000000000002A');
   assert.equal(name('1/FF000000'), '0000000100000001000000FF');

@@ -1,11 +1,11 @@
 /**
- * Files of WAL and positions in it. PostgreSQL writes WAL into segments of 16 MB (by default), named by
- * timeline and number: `00000001000000000000002A`. A position is the number of a byte since the cluster was
- * made, written as two hexadecimal numbers: `0/2A000028`.
+ * WAL files and WAL positions. PostgreSQL writes WAL into segments of 16 MB by default. Their names have
+ * timeline and number: `00000001000000000000002A`. A position counts bytes since the cluster was created, as
+ * two hexadecimal numbers: `0/2A000028`.
  */
 import { BackupDamaged } from '../format.ts';
 
-/** Of a cluster, and so the same in all files of a series. */
+/** Properties of a cluster. They are the same for all files of a series. */
 export type WalShape = { system: string; timeline: number; segmentBytes: number };
 
 export function positionOf(lsn: string): bigint {
@@ -30,13 +30,13 @@ export function segmentName(segment: bigint, { timeline, segmentBytes }: WalShap
     .toUpperCase();
 }
 
-/** The fields of the first page's header (xlog_internal.h), in the byte order of the machine. */
+/** Offsets in the header of the first page (xlog_internal.h), in the byte order of the machine. */
 const PAGE_ADDRESS_AT = 8;
 const SYSTEM_AT = 24;
 
 /**
- * A segment file that PostgreSQL uses again keeps its old content until it is written, so the header has to
- * be that of this cluster and position.
+ * Checks that a segment has the header of this cluster and position. PostgreSQL reuses segment files, which
+ * keep their old content until it is overwritten.
  * @throws BackupDamaged
  */
 export function requireSegment(bytes: Buffer, segment: bigint, shape: WalShape): void {

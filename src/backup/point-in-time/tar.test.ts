@@ -20,7 +20,7 @@ function entry({ name, content = '', type = '0', prefix = '' }: Given): Buffer {
   return Buffer.concat([head, body, Buffer.alloc((512 - (body.length % 512)) % 512)]);
 }
 
-/** In chunks that end anywhere. */
+/** Cuts the bytes into chunks that end anywhere. */
 async function* chunksOf(bytes: Buffer, size: number): AsyncGenerator<Buffer> {
   for (let from = 0; from < bytes.length; from += size) yield bytes.subarray(from, from + size);
 }
@@ -44,7 +44,7 @@ test('files and folders are written, whatever the chunks', async () => {
   }
 });
 
-test('names that lead elsewhere, links, changed and truncated archives are refused', async () => {
+test('names outside the folder, links, changed and truncated archives are refused', async () => {
   const good = entry({ name: 'file', content: 'content' });
   const changed = Buffer.from(good);
   changed[0] = changed[0]! ^ 1;

@@ -1,6 +1,6 @@
 /**
- * Reads the tar of a base backup (ustar, as PostgreSQL writes it): files and folders, and nothing else.
- * Names lead nowhere but into the given folder, whatever the archive says.
+ * Reads the tar of a base backup (ustar, as PostgreSQL writes it): files and folders only. No name in the
+ * archive can leave the given folder.
  */
 import { mkdir, open, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -10,7 +10,7 @@ const BLOCK = 512;
 
 type Entry = { name: string; bytes: number; kind: 'file' | 'folder' };
 
-/** @throws BackupDamaged for what PostgreSQL does not write */
+/** @throws BackupDamaged for anything that PostgreSQL does not write */
 export async function extractTar(chunks: AsyncIterable<Buffer>, folder: string): Promise<void> {
   const input = new Blocks(chunks);
   for (;;) {
@@ -58,7 +58,7 @@ function parseHead(head: Buffer): Entry | null {
   return { name, bytes: sizeOf(head), kind: type === '5' ? 'folder' : 'file' };
 }
 
-/** Octal digits, or for files of 8 GB and more a binary number with the first bit set. */
+/** Reads octal digits, or for files of 8 GB and more a binary number with the first bit set. */
 function sizeOf(head: Buffer): number {
   const field = head.subarray(124, 136);
   if ((field[0]! & 0x80) !== 0) return Number(field.readBigUInt64BE(4));
@@ -71,7 +71,7 @@ function incomplete(): BackupDamaged {
   return new BackupDamaged('The base backup is incomplete.');
 }
 
-/** Bytes of a stream, as many as are asked for. */
+/** Reads a stream in blocks of the requested size. */
 class Blocks {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
@@ -80,7 +80,7 @@ class Blocks {
     this.#chunks = chunks[Symbol.asyncIterator]();
   }
 
-  /** So many bytes; null at the end of the stream. */
+  /** Returns this many bytes; null at the end of the stream. */
   async take(bytes: number): Promise<Buffer | null> {
     const parts: Buffer[] = [];
     for (let left = bytes; left > 0;) {
@@ -93,7 +93,7 @@ class Blocks {
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
   }
 
-  /** At most so many bytes, at least one; null at the end. */
+  /** Returns at least one byte and at most `max`; null at the end. */
   async some(max: number): Promise<Buffer | null> {
     while (this.#rest.length === 0) {
       const next = await this.#chunks.next();

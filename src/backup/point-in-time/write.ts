@@ -1,6 +1,6 @@
 /**
- * Writes a series of the archive: WAL as PostgreSQL has it on its disk, and base backups. Whatever
- * interrupts it, the next call continues, and what is in the archive stays usable.
+ * Writes a series of the archive: the WAL on PostgreSQL's disk, and base backups. After an interruption the
+ * next call continues, and the archive stays usable.
  */
 import { createHash } from 'node:crypto';
 import { constants as fileConstants } from 'node:fs';
@@ -39,12 +39,12 @@ type Range = {
   from: bigint;
   to: bigint;
   pgWal: string;
-  /** Called after each segment: many wait when the place was away. */
+  /** Called after each segment. There are many after an outage of the place. */
   onSegment: () => void;
 };
 
 /**
- * Archives the WAL between two positions: whole segments, and the beginning of the last one.
+ * Archives the WAL between two positions: complete segments, and the beginning of the last one.
  * @returns the position from which PostgreSQL has to keep WAL: the start of the last segment
  * @throws WalGone, PlaceProblem, S3Problem
  */
@@ -81,7 +81,7 @@ async function readSegment(
   const name = segmentName(segment, shape);
   const whole = Buffer.alloc(shape.segmentBytes);
   try {
-    // Not through a link: the folder belongs to the database's user.
+    // Follows no link, because the folder belongs to the database's user.
     const flags = fileConstants.O_RDONLY | fileConstants.O_NOFOLLOW;
     const file = await open(join(pgWal, name), flags);
     try {
@@ -97,14 +97,14 @@ async function readSegment(
   return whole.subarray(from, to);
 }
 
-/** After a crash the slot is at an older position, so a segment may be archived already. */
+/** Skips a segment that is archived already: after a crash the slot is at an older position. */
 async function archiveSegment(place: ArchivePlace, name: string, bytes: Buffer): Promise<void> {
   const present = await place.get(name);
   if (present === null) return place.put(name, await compress(bytes));
   const content = await decompress(present).catch(() => null);
   if (content?.equals(bytes) === true) return;
   throw new PlaceProblem(
-    `${place.pathOf(name)} is there with other content, and WAL is not written over: move it away, or use an empty place.`,
+    `${place.pathOf(name)} exists with other content, and WAL is never overwritten. Move it away, or use an empty place.`,
   );
 }
 
@@ -131,7 +131,7 @@ type BaseOptions = {
   signal: AbortSignal;
 };
 
-/** Makes a base backup. The WAL that belongs to it has to be archived too before it is usable. */
+/** Makes a base backup. It is usable once its WAL is archived as well. */
 export async function archiveBase(
   place: ArchivePlace,
   series: Series,
@@ -147,7 +147,7 @@ export async function archiveBase(
     postgres,
     startLsn,
     stopLsn,
-    // Dates are cut to milliseconds.
+    // JavaScript's dates have milliseconds, PostgreSQL's microseconds: round up.
     usableFrom: new Date(now.getTime() + 1).toISOString(),
     ...written,
   };

@@ -1,7 +1,7 @@
 /**
- * The hold of a restored installation (backup/store/hold.ts), as a node keeps it: its workers start without
- * sending mail and webhooks, and begin when an operator has released the installation. A hold begins only
- * while no node runs, so it is read once at the start.
+ * Keeps a restored installation on hold (backup/store/hold.ts). Its workers start without sending mail and
+ * webhooks, and begin when an operator has released the installation. A hold begins only while no node runs,
+ * so it is read once at the start.
  */
 import type { Logger } from 'pino';
 import { type Hold, readHold } from '../store/hold.ts';
@@ -16,11 +16,11 @@ type HoldWatchOptions = {
   log: Pick<Logger, 'info' | 'warn'>;
 };
 
-/** @param hold as it was at the start; null: nothing is to be done */
+/** @param hold at the start of the service; null: there is none */
 export function watchHold(hold: Hold | null, { db, pool, log }: HoldWatchOptions): Disposable {
   let timer: NodeJS.Timeout | undefined;
   const look = async (): Promise<void> => {
-    // A database that cannot be reached is asked again.
+    // While the database is unavailable, the hold continues.
     const present = await readHold(db).catch(() => hold);
     if (timer === undefined) return; // the service stops
     if (present !== null) {

@@ -1,15 +1,15 @@
 /**
- * Appends suppressions and idempotency keys to the journal beside scheduled backups, every few seconds. It begins
- * where the journal ends, or at the oldest backup, so nothing is left out while the service is stopped.
+ * Appends suppressions and idempotency keys to the journal beside scheduled backups, every few seconds. It
+ * begins where the journal ends, or at the oldest backup. So it also stores rows from before a restart.
  */
 import type { Logger } from 'pino';
 import { type BackupPlace, timeOf } from '../places/place.ts';
 import { journalNow, type JournalRow, readJournalRows } from '../store/journal.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** A statement ends after 20 s, so by then a row with an earlier time is committed. */
+/** A statement ends after 20 s. By then, rows with an earlier time are committed. */
 const OVERLAP_MS = 25_000;
-/** The time that one statement reads. Keys are stored for a day; before that there are only suppressions. */
+/** Time range of one statement. Keys are kept for a day; older ranges have only suppressions. */
 const WINDOW_MS = 5 * 60_000;
 const OLD_WINDOW_MS = 24 * 3600_000;
 const KEYS_FOR_MS = 26 * 3600_000;
@@ -28,7 +28,7 @@ export class JournalKeeper {
   readonly #log: Pick<Logger, 'warn'>;
   readonly #isStopping: () => boolean;
   #sinceMs: number | null = null;
-  /** Rows of the overlap that are in the journal. */
+  /** Rows of the overlap that are in the journal already. */
   #written = new Map<string, number>();
   #problem: string | null = null;
 
@@ -39,7 +39,7 @@ export class JournalKeeper {
     this.#isStopping = options.isStopping;
   }
 
-  /** Appends what is new. A failure is logged once and made up for by the next call. */
+  /** Appends new rows. A failure is logged once, and the next call appends its rows. */
   async run(): Promise<void> {
     try {
       await this.#append();
@@ -47,16 +47,13 @@ export class JournalKeeper {
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       if (reason !== this.#problem && !this.#isStopping()) {
-        this.#log.warn(
-          { reason },
-          'the journal of backups could not be written; it is tried again',
-        );
+        this.#log.warn({ reason }, 'the journal of backups could not be written; it is retried');
       }
       this.#problem = reason;
     }
   }
 
-  /** Drops rows that no backup needs. Not while `run` is under way. */
+  /** Drops rows that no backup needs. Not while `run` is running. */
   async shorten(): Promise<void> {
     const [oldest] = await this.#place.list();
     const oldestMs = oldest === undefined ? null : timeOf(oldest);
@@ -81,7 +78,7 @@ export class JournalKeeper {
       this.#sinceMs = toMs;
       this.#forget(toMs - OVERLAP_MS);
     }
-    // The clock of the database was set back.
+    // Differs only after the clock of the database was set back.
     this.#sinceMs = nowMs;
   }
 

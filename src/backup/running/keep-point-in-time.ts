@@ -1,4 +1,7 @@
-/** Starts what LETTERHAUS_POINT_IN_TIME asks for (point-in-time.ts), or stops keeping WAL where it is no longer asked for. */
+/**
+ * Archives WAL when LETTERHAUS_POINT_IN_TIME is set (point-in-time.ts). Otherwise drops the slots that keep
+ * WAL.
+ */
 import { dropSlots } from '../store/wal.ts';
 import type { PointInTimeOptions } from './point-in-time.ts';
 
@@ -6,7 +9,7 @@ export async function keepPointInTime(options: PointInTimeOptions): Promise<Asyn
   const { config } = options;
   const { to } = config.backup.pointInTime;
   if (config.databaseUrl !== null) {
-    // It was moved there (docs/moving-database.md).
+    // `letterhaus move` may have set DATABASE_URL's database (docs/moving-database.md).
     if (to !== null) options.log.warn('the WAL of an external database is not archived');
     return { [Symbol.asyncDispose]: () => Promise.resolve() };
   }

@@ -1,11 +1,12 @@
 /**
- * Keeps what a restore to a point in time needs (LETTERHAUS_POINT_IN_TIME): archives the WAL of the embedded
- * engine every few seconds, makes base backups, and removes old ones (backup/point-in-time/archive.ts), in a folder or
- * a bucket.
+ * Keeps an archive for restores to a point in time (LETTERHAUS_POINT_IN_TIME) in a folder or a bucket. It
+ * archives the WAL of the embedded engine every few seconds, makes base backups, and removes old ones
+ * (backup/point-in-time/archive.ts).
  *
- * Mail never waits for the archive. While it cannot be written, PostgreSQL keeps WAL on its own disk; when that
- * becomes too much, or the disk low, the WAL is given up, and a new series begins with a base backup as soon as the
- * archive can be written. Times between the two cannot be restored; the operator is told by a condition.
+ * Mail never waits for the archive. While it cannot be written, PostgreSQL keeps WAL on its own disk. When
+ * that grows too large, or the disk runs low, the WAL is given up. A new series begins with a base backup as
+ * soon as the archive can be written. Times between the two cannot be restored, and a condition reports that
+ * to the operator.
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -48,14 +49,14 @@ import { systemWorld } from '../../service/machine/system-world.ts';
 import type { WorkerPool } from '../../service/worker/pool.ts';
 
 const EVERY_MS = 5_000;
-/** An archive that does not answer, as a network file system or a bucket, is a problem after this time. */
+/** Time without an answer after which a network file system or a bucket counts as a failure. */
 const SILENT_MAX_MS = 60_000;
 const WATCH_EVERY_MS = 10_000;
-/** How long a stop waits for the archive. */
+/** Limit on the time that a stop waits for the archive. */
 const STOP_WITHIN_MS = 5_000;
-/** A base backup that failed is tried again after this time. */
+/** Pause before a failed base backup is retried. */
 const BASE_AGAIN_MS = 10 * 60_000;
-/** Below 1 GB mail is refused: the WAL is given up before that. */
+/** Below 1 GB mail is refused. The WAL is given up before that. */
 const DISK_FREE_MIN_BYTES = 2 * 1024 ** 3;
 
 export type PointInTimeOptions = {
@@ -71,13 +72,12 @@ export type PointInTimeOptions = {
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
 };
 
-/** Runs until it is disposed. */
 export class PointInTime implements AsyncDisposable {
   readonly #place: ArchivePlace;
   readonly #options: PointInTimeOptions;
   readonly #journal: JournalKeeper;
   readonly #stop = new AbortController();
-  /** Ends requests to a bucket that are still under way when a stop has waited for them. */
+  /** Aborts requests to a bucket that are still running after a stop has waited for them. */
   readonly #end = new AbortController();
   readonly #running: Promise<void>;
   #client: pg.Client | null = null;
@@ -86,10 +86,10 @@ export class PointInTime implements AsyncDisposable {
   #base: Promise<void> = Promise.resolve();
   #isBaseRunning = false;
   #baseAgainAtMs = -Infinity;
-  /** Old parts of the archive are removed after a base backup, while nothing else is written. */
+  /** Old files are removed after a base backup, while nothing else is written. */
   #mayPrune = true;
   #problem: string | null = null;
-  /** When the turn that runs began; null: none runs. */
+  /** Start of the current turn; null between turns. */
   #turnSinceMs: number | null = null;
   readonly #watch: NodeJS.Timeout;
 
@@ -97,7 +97,7 @@ export class PointInTime implements AsyncDisposable {
     const { signal } = this.#end;
     this.#place = archiveAt(to, { access: options.config.backup.s3, world: systemWorld, signal });
     this.#options = options;
-    // It begins before the first base backup.
+    // The journal begins before the first base backup.
     const place = { list: () => Promise.resolve([]), journal: this.#place.journal };
     this.#journal = new JournalKeeper(place, {
       db: options.database.db,
@@ -108,7 +108,9 @@ export class PointInTime implements AsyncDisposable {
     this.#watch = setInterval(() => void this.#look(), WATCH_EVERY_MS).unref();
   }
 
-  /** What was committed until now is archived, if the archive can be written; the rest after the next start. */
+  /**
+   * Archives everything committed until now, if the archive can be written. The next start archives the rest.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     clearInterval(this.#watch);
@@ -146,7 +148,7 @@ export class PointInTime implements AsyncDisposable {
     }
   }
 
-  /** Archives what was committed until now. */
+  /** Archives everything that was committed until now. */
   async #turn(): Promise<void> {
     const db = await this.#connect();
     const series = await this.#activeSeries(db);
@@ -159,7 +161,7 @@ export class PointInTime implements AsyncDisposable {
       from: positionOf(slot.restartLsn),
       to: positionOf(flushedLsn),
       pgWal: join(dataDirectory, 'pg_wal'),
-      onSegment: () => this.#answers(),
+      onSegment: () => this.#noteAnswer(),
     });
     const covered = { at: at.toISOString(), lsn: flushedLsn };
     const { name, coveredPart: last } = series;
@@ -172,8 +174,8 @@ export class PointInTime implements AsyncDisposable {
     this.#makeBaseIfDue(series);
   }
 
-  /** A turn that has much to do is not taken for an archive that does not answer. */
-  #answers(): void {
+  /** Restarts the time limit, so that a long turn does not count as an archive that does not answer. */
+  #noteAnswer(): void {
     if (this.#turnSinceMs !== null) this.#turnSinceMs = systemWorld.monotonicMs();
   }
 
@@ -182,7 +184,7 @@ export class PointInTime implements AsyncDisposable {
     return clientQueries(this.#client);
   }
 
-  /** The series of the slot; a new one when there is none, or WAL of it is gone. */
+  /** Returns the series of the slot. Begins a new one when there is none, or when its WAL is gone. */
   async #activeSeries(db: Queryable): Promise<Series> {
     const state = await readWalState(db);
     const slots = await listSlots(db);
@@ -291,7 +293,7 @@ export class PointInTime implements AsyncDisposable {
     const client = this.#client;
     this.#client = null;
     await client?.end().catch(() => {});
-    // PostgreSQL may have crashed, and writes the end of its WAL again.
+    // PostgreSQL may have crashed, and then writes the end of its WAL anew.
     if (this.#series !== null) this.#series.partial = null;
     if (this.#stop.signal.aborted) return;
     if (reason instanceof WalGone) {
@@ -327,7 +329,7 @@ export class PointInTime implements AsyncDisposable {
       subject: this.#place.name,
       message: `The archive in ${this.#place.name} is behind. ${message}`,
       remedy:
-        'Mend the reason; the service tries again every few seconds, and mail goes on meanwhile. See docs/backup.md.',
+        'Fix the cause. The service retries every few seconds, and mail continues meanwhile. See docs/backup.md.',
     });
   }
 
@@ -339,7 +341,7 @@ export class PointInTime implements AsyncDisposable {
 }
 
 const GAP =
-  'PostgreSQL has removed WAL that the archive lacks, so times since the last that was archived cannot be restored. A new base backup is made as soon as the archive can be written.';
+  'PostgreSQL has removed WAL that is not in the archive, so times after the last archived one cannot be restored. A new base backup is made as soon as the archive can be written.';
 
 function isOf({ system, timeline }: WalState, { shape }: Series): boolean {
   return shape.system === system && shape.timeline === timeline;
@@ -352,7 +354,7 @@ function sealingOf({ backup }: Config): NonNullable<Sealing> {
 }
 
 function messageOf(error: unknown): string {
-  // Of a file operation: the archive went away between two of them.
+  // A file operation failed because the archive became unavailable.
   const { code, path } = (error ?? {}) as NodeJS.ErrnoException;
   if (code !== undefined && path !== undefined) return unusable(path, error).message;
   return error instanceof Error ? error.message : String(error);

@@ -1,9 +1,9 @@
 /**
- * Backups made by the service itself (LETTERHAUS_BACKUP_TO): a new one when the newest is older than the
- * interval, also after a restart; it is read back and checked, and only then old ones are removed.
+ * Backups that the service makes itself (LETTERHAUS_BACKUP_TO). A new one is made when the newest is older
+ * than the interval, also after a restart. It is read back and checked, and only then old ones are removed.
  *
- * Each is made by `letterhaus backup` in a process of its own, so that neither its work nor its end
- * touches the supervisor. A failure is logged and tried again; the newest good backup stays.
+ * `letterhaus backup` makes each in a process of its own, so that neither its work nor its end affects the
+ * supervisor. A failure is logged and retried. The newest good backup stays.
  */
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
@@ -21,7 +21,7 @@ import type { Queryable } from '../../database/database.ts';
 import type { WorkerPool } from '../../service/worker/pool.ts';
 
 const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
-/** A failure is tried again after this time, or after the interval if that is shorter. */
+/** Pause before a failed backup is retried; the interval if that is shorter. */
 const AGAIN_MS = 10 * 60_000;
 const LOOK_EVERY_MS = 60_000;
 const JOURNAL_EVERY_MS = 5_000;
@@ -34,7 +34,7 @@ type ScheduleOptions = {
   log: Pick<Logger, 'info' | 'warn' | 'error'>;
 };
 
-/** Runs until it is disposed, which ends a backup that is being made. */
+/** Runs until it is disposed, which ends a running backup. */
 export function scheduleBackups(options: ScheduleOptions): AsyncDisposable {
   const { to } = options.backup;
   if (to === null) return { [Symbol.asyncDispose]: () => Promise.resolve() };
@@ -49,7 +49,7 @@ class Schedule implements AsyncDisposable {
   readonly #sinceMs = systemWorld.now();
   #newestMs: number | null = null;
   #mayShorten = false;
-  /** After a failure. */
+  /** Time of the next try after a failure. */
   #againAtMs = -Infinity;
   readonly #running: Promise<unknown>;
 
@@ -72,7 +72,7 @@ class Schedule implements AsyncDisposable {
   async #run(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       const waitMs = await this.#turn();
-      // The clock may be set.
+      // Limits the wait, because the clock may be set.
       await pause(Math.min(waitMs, LOOK_EVERY_MS), this.#stop.signal);
     }
   }
@@ -86,7 +86,7 @@ class Schedule implements AsyncDisposable {
     }
   }
 
-  /** Beside `run`, which may be what hangs. */
+  /** Runs beside `run`, which may hang. */
   async #watchAge(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       await pause(LOOK_EVERY_MS, this.#stop.signal);
@@ -112,7 +112,7 @@ class Schedule implements AsyncDisposable {
     this.#lookAtAge();
   }
 
-  /** @returns the milliseconds until the next look */
+  /** @returns milliseconds until the next check */
   async #turn(): Promise<number> {
     const { backup, pool, operatorEvents, log } = this.#options;
     const failed = { type: 'backup.failed', subject: this.#place.name } as const;
@@ -133,12 +133,12 @@ class Schedule implements AsyncDisposable {
       const reason = error instanceof Error ? error.message : String(error);
       log.error(
         { reason, to: this.#place.name },
-        'a backup failed; it is tried again (docs/backup.md)',
+        'a backup failed; it is retried (docs/backup.md)',
       );
       operatorEvents.raise({
         ...failed,
         message: `The last backup to ${this.#place.name} failed: ${reason}`,
-        remedy: 'Mend the reason; the service tries again within ten minutes. See docs/backup.md.',
+        remedy: 'Fix the cause. The service retries within ten minutes. See docs/backup.md.',
       });
       const againInMs = Math.min(AGAIN_MS, backup.everyMs);
       this.#againAtMs = systemWorld.monotonicMs() + againInMs;
@@ -146,7 +146,7 @@ class Schedule implements AsyncDisposable {
     }
   }
 
-  /** By the newest file: a restart neither makes one too many nor leaves one out. */
+  /** Decides by the newest file, so that a restart neither adds a backup nor skips one. */
   async #dueInMs(): Promise<number> {
     const newest = (await this.#place.list()).at(-1);
     const madeMs = newest === undefined ? null : timeOf(newest);
@@ -173,7 +173,7 @@ class Schedule implements AsyncDisposable {
     for (const file of old) await this.#place.remove(file);
   }
 
-  /** A bucket may deny removal, so that nobody who takes this machine over can remove backups. */
+  /** A bucket may deny removal, so that an attacker on this machine cannot remove backups. */
   async #tidy(remove: () => Promise<void>): Promise<void> {
     try {
       await remove();
@@ -183,7 +183,7 @@ class Schedule implements AsyncDisposable {
     }
   }
 
-  /** @returns what it prints with --json @throws with its sentence */
+  /** Runs a command. @returns its output with --json @throws with its error message */
   async #command(...args: string[]): Promise<unknown> {
     const child = spawn(process.execPath, [...process.execArgv, MAIN, ...args, '--json'], {
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -203,7 +203,7 @@ class Schedule implements AsyncDisposable {
   }
 }
 
-/** The last line of stderr is the failure; lines of progress come before it. */
+/** Returns the failure, which is the last line of stderr after lines of progress. */
 function sentenceOf(stderr: string): string {
   const line = stderr.trim().split('\n').at(-1) ?? '';
   try {

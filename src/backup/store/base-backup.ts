@@ -1,24 +1,25 @@
 /**
- * A base backup of the embedded engine while it works: the files of the cluster as one tar stream, by the
+ * A base backup of the running embedded engine: the files of the cluster as one tar stream, by the
  * replication protocol's BASE_BACKUP. The server reads its own files, checks the checksum of each page, and
- * leaves out what recovery makes anew. With the WAL from `startLsn` to `stopLsn` it is a consistent cluster.
+ * leaves out files that recovery recreates. With the WAL from `startLsn` to `stopLsn` it is a consistent
+ * cluster.
  */
 import { Readable } from 'node:stream';
 import pg from 'pg';
 import type { DatabaseAddress } from '../../database/database.ts';
 
-/** In capitals, as its grammar wants it. A spread checkpoint would take minutes. */
+/** In capitals, as the protocol's grammar requires. A spread checkpoint would take minutes. */
 const COMMAND = `BASE_BACKUP (LABEL 'letterhaus', CHECKPOINT 'fast', WAIT false)`;
 
-/** The first byte of a message within the copy. */
+/** First bytes of messages within the copy. */
 const NEW_ARCHIVE = 0x6e;
 const DATA = 0x64;
 
 type Connection = { query(text: string): void; stream: Readable };
 
-/** The bytes of the tar; the positions are known at its end. */
+/** The bytes of the tar. The positions are known at its end. */
 export class BaseBackup extends Readable {
-  /** The result sets: where it starts, its tablespaces, where it stops. */
+  /** Result sets: start position, tablespaces, stop position. */
   readonly #sets: string[][] = [];
   #connection: Connection | null = null;
   #archives = 0;
@@ -35,7 +36,7 @@ export class BaseBackup extends Readable {
     this.#connection?.stream.resume();
   }
 
-  // What pg calls for a query of one's own.
+  // Methods that pg calls on a query object.
 
   submit(connection: Connection): void {
     this.#connection = connection;
@@ -53,7 +54,7 @@ export class BaseBackup extends Readable {
   handleCopyData({ chunk }: { chunk: Buffer }): void {
     if (chunk[0] === NEW_ARCHIVE) this.#archives += 1;
     if (this.#archives > 1) this.destroy(new Error('the database has tablespaces of its own'));
-    // A copy, because the parser of pg uses its buffer again.
+    // A copy, because pg's parser reuses its buffer.
     const isTaken = chunk[0] !== DATA || this.push(Buffer.from(chunk.subarray(1)));
     if (!isTaken) this.#connection?.stream.pause();
   }
@@ -82,7 +83,7 @@ export async function openBaseBackup(
   return {
     tar,
     [Symbol.asyncDispose]: async () => {
-      // A server that sends waits for a reader that is gone.
+      // A server in the middle of sending would wait for a reader that is gone.
       if (!tar.readableEnded) client.connection.stream.destroy();
       await client.end();
     },

@@ -1,17 +1,17 @@
 /**
- * An installation on hold: restored from a backup, it accepts mail but neither sends it nor posts webhooks
- * until an operator releases it.
+ * An installation on hold: after a restore it accepts mail, but sends no mail and no webhooks until an
+ * operator releases it.
  *
- * The lost machine went on after the snapshot. What was due at the restore it may have sent, so those
- * recipients are marked `in_doubt`; what is due later, and what was accepted since, it cannot have sent. A
- * release may hold the mail in doubt back in the queue, from where an operator releases or drops it.
- * Workers read the state at their start and start to send when they are told (backup/running/hold-watch.ts).
+ * The lost machine continued after the snapshot. It may have sent to recipients that were due at the restore,
+ * so they are marked `in_doubt`. It cannot have sent to recipients that are due later or were accepted since.
+ * A release may keep the mail in doubt on hold in the queue, where an operator releases or drops it. Workers
+ * read the state at their start, and send when they are notified (backup/running/hold-watch.ts).
  */
 import type { Environment } from '../../core/scope.ts';
 import type { Queryable } from '../../database/database.ts';
 import type { SnapshotFacts } from './source.ts';
 
-/** The migration since which code knows of the hold: older code would send. */
+/** The migration that added the hold. Older code would send. */
 const SCHEMA_WITH_HOLD = 48;
 
 const RELEASE_CLAIMS = `
@@ -28,22 +28,22 @@ update installation
    set on_hold_since = app_now(), backup_taken_at = $1::timestamptz, xact_era = xact_era + 1,
        system_id = nullif(split_part(database_history(), '/', 1), ''),
        schema_required = greatest(schema_required, ${SCHEMA_WITH_HOLD})
-returning xact_era as era`;
+returning xact_era as epoch`;
 
-/** Makes the rows of a lost installation those of this one, in the transaction of the restore. */
+/** Turns the rows of a lost installation into those of this one, in the transaction of the restore. */
 export async function settleIn(
   db: Queryable,
   { takenAt }: Pick<SnapshotFacts, 'takenAt'>,
 ): Promise<void> {
   await db.query(RELEASE_CLAIMS);
   await db.query(RELEASE_WEBHOOKS);
-  const [row] = await db.query<{ era: number }>(SET_ON_HOLD, [takenAt]);
-  await db.query(`alter table events alter column xact_era set default ${row!.era}`);
+  const [row] = await db.query<{ epoch: number }>(SET_ON_HOLD, [takenAt]);
+  await db.query(`alter table events alter column xact_era set default ${row!.epoch}`);
 }
 
 /**
- * The same for a database that was recovered as a whole, to a point in time: it has what a backup leaves out, the
- * rows of machines that run.
+ * Does the same for a database that was recovered to a point in time. It also deletes the rows of running
+ * machines, which a backup does not have.
  */
 export async function settleRecovered(db: Queryable, takenAt: string): Promise<void> {
   await db.query('begin');
@@ -55,13 +55,13 @@ export async function settleRecovered(db: Queryable, takenAt: string): Promise<v
 const COUNT_MAIL = `
 select (select count(*)::int from emails) as emails, (select count(*)::int from queue) as open`;
 
-/** What a restored database has. */
+/** Counts the emails and open recipients of a restored database. */
 export async function countMail(db: Queryable): Promise<{ emails: number; open: number }> {
   const [row] = await db.query<{ emails: number; open: number }>(COUNT_MAIL);
   return row!;
 }
 
-/** Since when the installation is on hold; null: it is not. */
+/** Returns the start of the hold; null when the installation is not on hold. */
 export async function readHold(db: Queryable): Promise<Hold | null> {
   const [row] = await db.query<Hold | { since: null }>(
     `select on_hold_since as since, backup_taken_at as "backupTakenAt" from installation`,
@@ -71,7 +71,7 @@ export async function readHold(db: Queryable): Promise<Hold | null> {
 
 export type Hold = { since: Date; backupTakenAt: Date | null };
 
-export type HeldMail = {
+export type MailOnHold = {
   projectId: string;
   project: string;
   environment: Environment;
@@ -79,25 +79,25 @@ export type HeldMail = {
   inDoubt: number;
   /** Recipients that it cannot have sent to: due later, or accepted since the restore. */
   unsent: number;
-  /** Held by an operator or a paused domain: a release does not send these. */
-  held: number;
+  /** Recipients put on hold by an operator or a paused domain. A release does not send these. */
+  onHold: number;
 };
 
-const COUNT_HELD = `
+const COUNT_ON_HOLD = `
 select q.project_id as "projectId", p.name as project, q.environment,
        (count(*) filter (where q.in_doubt and not q.held))::int as "inDoubt",
        (count(*) filter (where not q.in_doubt and not q.held))::int as unsent,
-       (count(*) filter (where q.held))::int as held
+       (count(*) filter (where q.held))::int as "onHold"
   from queue q join projects p on p.id = q.project_id
  group by 1, 2, 3
  order by p.name, q.environment`;
 
-/** What waits, by project. */
-export function countHeldMail(db: Queryable): Promise<HeldMail[]> {
-  return db.query<HeldMail>(COUNT_HELD);
+/** Counts the mail of the queue by project and environment. */
+export function countMailOnHold(db: Queryable): Promise<MailOnHold[]> {
+  return db.query<MailOnHold>(COUNT_ON_HOLD);
 }
 
-export async function countHeldWebhooks(db: Queryable): Promise<number> {
+export async function countWebhooksOnHold(db: Queryable): Promise<number> {
   const [row] = await db.query<{ count: number }>(
     'select count(*)::int as count from webhook_queue',
   );
@@ -115,7 +115,6 @@ select q.email_id as "emailId", r.address as to, q.due_at as "dueAt", q.attempts
  order by q.email_id, q.position
  limit $1`;
 
-/** The oldest first. */
 export function listMailInDoubt(db: Queryable, limit: number): Promise<MailInDoubt[]> {
   return db.query<MailInDoubt>(LIST_IN_DOUBT, [limit]);
 }
@@ -128,7 +127,7 @@ update queue q
    and e.project_id = q.project_id and e.environment = q.environment and e.id = q.email_id`;
 
 /**
- * Ends the hold, in one transaction of the caller; nodes notice within seconds.
+ * Ends the hold, in the transaction of the caller. Nodes notice within seconds.
  * @returns false when it had ended before
  */
 export async function endHold(
@@ -139,7 +138,7 @@ export async function endHold(
     'select on_hold_since as since from installation for update',
   );
   if (was?.since == null) return false;
-  // A queue of a million recipients takes longer than the usual statement may.
+  // A queue of a million recipients takes longer than the default limit.
   await tx.query(`set local statement_timeout = '10min'`);
   if (exceptInDoubt) await tx.query(HOLD_BACK);
   await tx.query('update installation set on_hold_since = null');

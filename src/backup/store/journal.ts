@@ -1,21 +1,21 @@
 /**
- * What must not run backwards when a backup is restored: suppressions (unsubscribes among them), so that nobody
- * gets mail who had refused it, and idempotency keys, so that a repeated request does not send again. They are
- * read in the order of time here for a journal beside the backups (backup/places/journal.ts), and replayed into a
+ * Rows that a restore must not lose. Suppressions (including unsubscribes), so that nobody gets mail again
+ * who refused it. Idempotency keys, so that a repeated request does not send again. This file reads them in
+ * the order of time for a journal beside the backups (backup/places/journal.ts), and replays them into a
  * restored database.
  */
 import { addressKey } from '../../mail/address.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** A row of a table, as PostgreSQL writes it in JSON. */
+/** A row of a table, in PostgreSQL's JSON form. */
 export type JournalRow = {
   table: 'suppressions' | 'idempotency';
-  /** When it was written, ISO 8601, by the clock of the database. */
+  /** Time of the write, ISO 8601, by the clock of the database. */
   at: string;
   row: Record<string, unknown>;
 };
 
-/** Both by the index of their time; a suppression that was removed since is left out. */
+/** Reads both tables by the index of their time. Suppressions that were removed since are left out. */
 const READ = `
 select 'suppressions' as table, wire_time(h.at) as at, to_jsonb(s) as row
   from suppression_history h
@@ -29,7 +29,7 @@ select 'idempotency', wire_time(m.expires_at - interval '24 hours'), to_jsonb(m)
    and m.expires_at <= $2::timestamptz + interval '24 hours'
  order by 2`;
 
-/** Rows that were written after `from`, up to `to`. */
+/** Reads rows that were written after `from`, up to `to`. */
 export function readJournalRows(
   db: Queryable,
   { from, to }: { from: Date; to: Date },
@@ -42,7 +42,7 @@ export async function journalNow(db: Queryable): Promise<Date> {
   return row!.now;
 }
 
-/** Of projects that the backup has; the history says so of each suppression. */
+/** Replays suppressions of projects that the backup has, and adds each to the history. */
 const REPLAY_SUPPRESSIONS = `
 with given as (
   select s.* from jsonb_array_elements($1::jsonb) as g(row)
@@ -70,7 +70,7 @@ select distinct on (m.project_id, m.environment, m.key) m.*
 on conflict do nothing
 returning 1`;
 
-/** @returns how many suppressions and keys the database did not have */
+/** @returns numbers of suppressions and keys that the database did not have */
 export async function replayJournal(
   db: Queryable,
   rows: readonly JournalRow[],
@@ -82,7 +82,7 @@ export async function replayJournal(
   return { suppressions: suppressions.length, keys: keys.length };
 }
 
-/** A journal may be older than the present form of keys. */
+/** Updates the address form of a journal that an older version wrote. */
 function withKey(row: JournalRow['row']): JournalRow['row'] {
   return typeof row.address_key === 'string'
     ? { ...row, address_key: addressKey(row.address_key) }

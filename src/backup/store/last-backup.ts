@@ -1,10 +1,10 @@
-/** When the last backup was made by `letterhaus backup`, on whichever machine, for `letterhaus upgrade-check`. */
+/** The time of the last `letterhaus backup` on any machine, for `letterhaus upgrade-check`. */
 import { clientQueries, connectAsOwner, type DatabaseAddress } from '../../database/database.ts';
 
-/** The migration that adds the columns. */
+/** The migration that added the columns. */
 const SCHEMA_WITH_NOTE = 65;
 
-/** Of a schema from before it, nothing is noted. @param place where it is, for display */
+/** Stores time and place of a backup; older schemas cannot store them. @param place for display */
 export async function noteBackup(
   address: DatabaseAddress,
   { schema, takenAt, place }: { schema: number; takenAt: string; place: string },

@@ -1,10 +1,10 @@
 /**
- * The database as a backup reads it: all tables at one moment, while mail flows.
+ * Reads the database for a backup: all tables at one moment, while mail flows.
  *
- * One transaction (repeatable read, read only) locks the tables against removal, in the mode of a reader,
- * and then takes its snapshot. Each table is read by COPY in its binary form, which every PostgreSQL from
- * 15 on writes and reads alike. A backup holds rows and no DDL: the schema is made by migrations
- * (target.ts), so it fits embedded and external databases of any major version.
+ * One transaction (repeatable read, read only) locks the tables against removal, with a reader's lock, and
+ * then takes its snapshot. COPY reads each table in its binary form, which is the same from PostgreSQL 15 on.
+ * A backup has rows and no DDL. Migrations create the schema (target.ts), so a backup fits embedded and
+ * external databases of any major version.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,33 +26,33 @@ import { MIGRATIONS, SCHEMA_KNOWN } from '../../migration/schema-version.ts';
 export type BackupColumn = { name: string; type: string };
 export type BackupTable = { name: string; columns: BackupColumn[] };
 
-/** What is known before the first row is read. */
+/** Facts that are known before the first row is read. */
 export type SnapshotFacts = {
   schema: number;
-  /** Of the server: `18.4`. */
+  /** Version of the server, for example `18.4`. */
   postgres: string;
-  /** The database system; null when the server does not say. */
+  /** Identifier of the database system; null when the server does not show it. */
   system: string | null;
   /** By the clock of the database, ISO 8601. */
   takenAt: string;
-  /** Those that others refer to come first. */
+  /** Tables in an order in which referenced tables come first. */
   tables: BackupTable[];
   weeks: Weeks;
 };
 
 export type Snapshot = AsyncDisposable & {
   facts: SnapshotFacts;
-  /** Of the tables without their indexes, on disk. */
+  /** Size of the tables on disk, without their indexes. */
   bytes: number;
-  /** Recipients that have not ended, counted in both places that know: they have to be equal. */
+  /** Open recipients, counted in the queue and in the emails. Both counts must be equal. */
   open: { queued: number; counted: number };
-  /** The rows of a table; `rowCount` is final at its end. */
+  /** Reads the rows of a table. `rowCount` is final at the end. */
   read(table: BackupTable): Readable & { rowCount: number };
 };
 
 /**
- * Tables that belong to the machines that run: their leases, names and keys in memory, and what every
- * migration writes itself.
+ * Tables that belong to running machines (their leases, names and keys in memory), and tables that every
+ * migration fills itself.
  */
 const OF_MACHINES = [
   'schema_migrations',
@@ -63,10 +63,7 @@ const OF_MACHINES = [
   'known_secret_keys',
 ];
 
-/**
- * Opens the snapshot.
- * @throws DatabaseUnavailable, DatabaseUnusable when there is nothing to back up
- */
+/** Opens the snapshot. @throws DatabaseUnavailable, MigrationRefused when there is nothing to back up */
 export async function openSnapshot(address: DatabaseAddress): Promise<Snapshot> {
   const client = await connectAsOwner(address, 'backup');
   try {
@@ -97,7 +94,7 @@ async function schemaOf(db: Queryable): Promise<number> {
   throw new DatabaseUnusable(
     schema === 0
       ? 'The database is empty: there is nothing to back up.'
-      : `The database has schema ${schema}, and this version of Letterhaus knows ${SCHEMA_KNOWN}: back it up with the version that runs on it.`,
+      : `The database has schema ${schema}, and this version of Letterhaus knows ${SCHEMA_KNOWN}. Back it up with the version that runs on it.`,
   );
 }
 
@@ -118,7 +115,7 @@ select distinct r.relname as from, t.relname as to
   join pg_class t on t.oid = f.confrelid
  where f.contype = 'f' and r.relnamespace = current_schema()::regnamespace and r.oid <> t.oid`;
 
-/** All that is copied, in an order in which foreign keys hold at any time. */
+/** Lists the tables to copy, in an order in which foreign keys hold at any time. */
 export async function listTables(db: Queryable): Promise<BackupTable[]> {
   const found = await db.query<BackupTable>(LIST_TABLES, [ownTables()]);
   const references = await db.query<{ from: string; to: string }>(LIST_REFERENCES);
@@ -135,14 +132,14 @@ export async function listTables(db: Queryable): Promise<BackupTable[]> {
   return sorted;
 }
 
-/** Those that are not copied and that running nodes write. */
+/** Returns the tables that running nodes write and a copy leaves out. */
 export function machineTables(): string[] {
   return OF_MACHINES.filter(
     (name) => name !== 'schema_migrations' && name !== 'status_transitions',
   );
 }
 
-/** Tables of others in the same schema are left alone. */
+/** Returns our tables only: other programs may have tables in the same schema. */
 function ownTables(): string[] {
   return createdByMigrations('table').filter((name) => !OF_MACHINES.includes(name));
 }
@@ -159,7 +156,7 @@ export function createdByMigrations(kind: 'table' | 'function'): string[] {
 
 type System = Pick<SnapshotFacts, 'postgres' | 'system' | 'takenAt'>;
 
-/** Migration 18 makes the function that reads the database system. */
+/** Migration 18 created the function that reads the database system. */
 const systemQuery = (schema: number) => `
 select current_setting('server_version') as postgres,
        ${schema >= 18 ? `nullif(split_part(database_history(), '/', 1), '')` : 'null'} as system,
@@ -196,9 +193,9 @@ export function readTable(client: pg.Client, { name, columns }: BackupTable) {
   return copyOut(client, `select ${list} from ${name}`);
 }
 
-/** The rows of a query in the binary form of COPY. */
+/** Reads the rows of a query in the binary form of COPY. */
 export function copyOut(client: pg.Client, text: string) {
   const rows = client.query(copyTo(`copy (${text}) to stdout (format binary)`));
-  // A connection that ends when nobody reads any more would end the process as well.
+  // Without a listener, a connection that ends without a reader would end the process.
   return rows.on('error', () => {});
 }

@@ -2,9 +2,9 @@
  * The database that a backup is restored into.
  *
  * The whole restore is one transaction: the schema of the backup by migrations, the partitions, the rows by
- * COPY, the migrations that are newer than the backup, and the changes of `settleIn`. Before it a mark is
- * committed (database/server/restore-mark.ts), which the transaction removes: whatever interrupts a restore, the database
- * is either restored as a whole or empty and unusable, until the restore is repeated.
+ * COPY, the migrations that are newer than the backup, and the changes of `settleIn`. A mark is committed
+ * before it (database/server/restore-mark.ts), and the transaction removes the mark. So an interrupted
+ * restore leaves the database empty and unusable until the restore is repeated.
  */
 import type { Writable } from 'node:stream';
 import type pg from 'pg';
@@ -27,12 +27,12 @@ import { type JournalRow, replayJournal } from './journal.ts';
 import type { BackupColumn, BackupTable, SnapshotFacts } from './source.ts';
 
 export type Target = AsyncDisposable & {
-  /** Commits the mark: from now on the database is unusable until `commit`. */
+  /** Commits the mark. From here on, the database is unusable until `commit`. */
   begin(facts: SnapshotFacts): Promise<void>;
   write(table: BackupTable): Writable & { rowCount: number };
-  /** To the schema of this version, when all tables are written. */
+  /** Migrates to the schema of this version, after all tables are written. */
   migrate(): Promise<void>;
-  /** Rows of the journal, after the tables were written. */
+  /** Replays rows of the journal, after all tables are written. */
   replay(rows: readonly JournalRow[]): Promise<{ suppressions: number; keys: number }>;
   commit(): Promise<void>;
 };
@@ -63,7 +63,7 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
       commit: async () => {
         await settleIn(db, facts!);
         await db.query(`drop table ${RESTORE_MARK}`);
-        await db.query(`drop table if exists ${ARRIVAL}`); // of a move that was given up
+        await db.query(`drop table if exists ${ARRIVAL}`); // left by an abandoned move
         await db.query('commit');
         await db.query('analyze');
       },
@@ -75,10 +75,10 @@ export async function openTarget(address: DatabaseAddress): Promise<Target> {
   }
 }
 
-/** One restore at a time; the number has to differ from the other advisory locks. */
+/** Lets one restore run at a time. The number differs from the other advisory locks. */
 const LOCK_KEY = 0x72737472; // "rstr"
 
-/** @throws DatabaseUnusable when another restore or move into this database runs */
+/** @throws MigrationRefused when another restore or move into this database is running */
 export async function takeLock(db: Queryable): Promise<void> {
   const [lock] = await db.query<{ got: boolean }>('select pg_try_advisory_lock($1) as got', [
     LOCK_KEY,
@@ -93,11 +93,11 @@ async function refuseData(db: Queryable): Promise<void> {
   if (await hasRestoreMark(db)) return;
   if ((await versionOf(db)) === 0) return;
   throw new DatabaseUnusable(
-    'This database has data, and a restore needs an empty one: set LETTERHAUS_DATA_DIR to a new folder, or DATABASE_URL to an empty database.',
+    'This database has data, and a restore needs an empty one. Set LETTERHAUS_DATA_DIR to a new folder, or DATABASE_URL to an empty database.',
   );
 }
 
-/** The tables as they were when the backup was made, without the rows that migrations write. */
+/** Creates the tables of the backup's schema, without the rows that migrations insert. */
 export async function makeSchema(
   db: Queryable,
   { schema, weeks, tables }: SnapshotFacts,
@@ -119,7 +119,7 @@ function columnsOf(db: Queryable, table: string): Promise<BackupColumn[]> {
   return db.query<BackupColumn>(COLUMNS, [table]);
 }
 
-/** Names of the file get into statements only when the catalog has them. */
+/** Names from the file get into statements only when the catalog has them. */
 function requireColumns(
   table: string,
   wanted: readonly BackupColumn[],
@@ -130,7 +130,7 @@ function requireColumns(
   );
   if (missing === undefined && wanted.length === present.length) return;
   throw new DatabaseUnusable(
-    `The table ${JSON.stringify(table)} of the backup is not the one of its schema: it was made by another program.`,
+    `The table ${JSON.stringify(table)} of the backup is not that of its schema, so another program made the backup.`,
   );
 }
 
@@ -141,6 +141,6 @@ export function writeTable(client: pg.Client, { name, columns }: BackupTable) {
 
 export function copyIn(client: pg.Client, into: string) {
   const rows = client.query(copyFrom(`copy ${into} from stdin (format binary)`));
-  // A connection that ends when nobody writes any more would end the process as well.
+  // Without a listener, a connection that ends without a writer would end the process.
   return rows.on('error', () => {});
 }

@@ -1,10 +1,10 @@
 /**
- * The WAL of the embedded engine as an archive needs it (backup/running/point-in-time.ts).
+ * The WAL of the embedded engine, for the archive (backup/running/point-in-time.ts).
  *
- * A physical replication slot keeps WAL until the archive has it, and no longer than
- * `max_slot_wal_keep_size` permits (database/embedded/cluster.ts): then PostgreSQL gives the slot up, so an archive
- * that cannot be written never fills the disk of the database. The name of the slot is that of the series
- * in the archive: base backups do not contain slots, so a restored cluster begins a series of its own.
+ * A physical replication slot keeps WAL until the archive has it, up to `max_slot_wal_keep_size`
+ * (database/embedded/cluster.ts). Beyond that PostgreSQL invalidates the slot, so an archive that cannot be
+ * written never fills the disk of the database. The slot has the name of the archive's series. Base backups
+ * do not contain slots, so a restored cluster begins a series of its own.
  */
 import {
   clientQueries,
@@ -13,14 +13,14 @@ import {
   type Queryable,
 } from '../../database/database.ts';
 
-/** Of our slots; the rest of the name is the series. */
+/** Prefix of our slots. The full name is that of the series. */
 const PREFIX = 'letterhaus_';
 
 export type WalSlot = {
   name: string;
-  /** PostgreSQL has removed WAL that it should have kept. */
+  /** Whether PostgreSQL has removed WAL that the slot needs. */
   isLost: boolean;
-  /** WAL from here on is kept. */
+  /** Position from which on WAL is kept. */
   restartLsn: string | null;
 };
 
@@ -32,7 +32,7 @@ export type WalState = {
   postgres: string;
   segmentBytes: number;
   dataDirectory: string;
-  /** All WAL before it is on disk. */
+  /** Position before which all WAL is on disk. */
   flushedLsn: string;
 };
 
@@ -49,7 +49,7 @@ export async function readWalState(db: Queryable): Promise<WalState> {
   return state!;
 }
 
-/** Its commit is in the WAL, so a recovery to any earlier time finds where to stop. */
+/** The commit of the mark is in the WAL, so a recovery to any earlier time finds where to stop. */
 const MARK = `
 select clock_timestamp() as at, pg_logical_emit_message(true, 'letterhaus', 'archived until here')`;
 
@@ -73,7 +73,7 @@ export function listSlots(db: Queryable): Promise<WalSlot[]> {
   return db.query<WalSlot>(SLOTS, [PREFIX]);
 }
 
-/** @returns the name of a new series: sorts by time */
+/** Returns the name of a new series. The names sort by time. */
 export function seriesName(now: Date, random: string): string {
   const time = now.toISOString().replaceAll(/[-:]|\.\d+/g, '');
   return `${PREFIX}${time}_${random}`.toLowerCase();
@@ -83,17 +83,17 @@ export async function createSlot(db: Queryable, name: string): Promise<void> {
   await db.query('select pg_create_physical_replication_slot($1, true)', [name]);
 }
 
-/** WAL before this position is in the archive. */
+/** Allows PostgreSQL to remove WAL before this position, which the archive has. */
 export async function advanceSlot(db: Queryable, name: string, lsn: string): Promise<void> {
   await db.query('select pg_replication_slot_advance($1, $2::pg_lsn)', [name, lsn]);
 }
 
-/** PostgreSQL removes the WAL that it kept at its next checkpoint. */
+/** Drops a slot. PostgreSQL removes the WAL of the slot at its next checkpoint. */
 export async function dropSlot(db: Queryable, name: string): Promise<void> {
   await db.query('select pg_drop_replication_slot($1)', [name]);
 }
 
-/** PostgreSQL may remove its WAL from now on. */
+/** Drops all our slots, so that PostgreSQL may remove their WAL. */
 export async function dropSlots(address: DatabaseAddress): Promise<void> {
   const client = await connectAsOwner(address, 'point in time');
   try {
