@@ -64,12 +64,12 @@ export type NodeFacts = {
   schemaKnown: number;
   workers: number;
   /** Sum of the heartbeat counters of its workers, which grow every two seconds. */
-  beats: number;
+  heartbeats: number;
 };
 
 const NODES = `
 select instance, host, to_jsonb(n) ->> 'version' as version, schema_known as "schemaKnown",
-       count(*)::int as workers, sum(beat)::float8 as beats
+       count(*)::int as workers, sum(beat)::float8 as heartbeats
   from nodes n
  group by 1, 2, 3, 4
  order by 2, 1`;

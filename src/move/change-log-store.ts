@@ -1,12 +1,13 @@
 /**
- * The keys of the rows that change while a database is copied.
+ * Logs the keys of rows that change while a database is copied.
  *
- * A trigger on each table notes the key of every row that is inserted, changed or deleted, in a table beside it
- * (`letterhaus_moving_<table>`). The mover takes the noted keys in rounds, each from one snapshot: a key and the state of its row
- * become visible by the same commit, so nothing is missed, and what commits later is in the next round. Tables of
- * notes are unlogged: a crash of the server empties them, and ends the move as well, because its connection breaks.
+ * A trigger on each table stores the key of every inserted, changed or deleted row in a table beside it
+ * (`letterhaus_moving_<table>`). The mover takes the keys in rounds, each from one snapshot. A key and the
+ * state of its row become visible by the same commit, so no change is missed, and later commits are in the
+ * next round. The log tables are unlogged. A crash of the server empties them, but also breaks the mover's
+ * connection, which ends the move.
  *
- * A mover that is killed leaves its triggers. Nodes remove them (`removeDeadLog`), which its advisory lock tells.
+ * A killed mover leaves its triggers. Nodes remove them (`removeDeadLog`) when nobody has its advisory lock.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import {
@@ -19,14 +20,16 @@ import {
 import { DatabaseUnusable } from '../database/server/unusable.ts';
 import type { Watching } from '../database/server/session.ts';
 
-/** One move at a time; held by the mover. The numbers have to differ from the other advisory locks. */
+/** Lets one move run at a time; the mover has it. The number differs from the other advisory locks. */
 export const MOVE_LOCK = 0x6d6f7665; // "move"
 
-/** A column list that names each row once: the primary key, or a unique index. Null: the table has none. */
+/** Columns that identify a row: the primary key, or a unique index. Null when the table has neither. */
 export type Key = readonly string[] | null;
 
 const PREFIX = 'letterhaus_moving_';
-/** Shorter than PostgreSQL's deadlock_timeout of 1 s: of two that wait for each other this side gives up, not a node. */
+/**
+ * Shorter than PostgreSQL's deadlock_timeout of 1 s, so that in a deadlock this side gives up and not a node.
+ */
 export const LOCK_TIMEOUT_MS = 500;
 const TRIES_MAX = 30;
 const TRY_AGAIN_MS = 500;
@@ -48,7 +51,7 @@ select distinct on (c.relname) c.relname as name,
                     where not a.attnotnull)
  order by c.relname, i.indisprimary desc, i.indexrelid`;
 
-/** By table. */
+/** Returns the key of each table. */
 export async function readKeys(
   db: Queryable,
   tables: readonly string[],
@@ -62,7 +65,7 @@ export function logOf(table: string): string {
   return PREFIX + table;
 }
 
-/** Begins to note changes of these tables, each in a short transaction of its own. */
+/** Begins to log changes of these tables, each in a short transaction of its own. */
 export async function installLog(db: Queryable, keys: ReadonlyMap<string, Key>): Promise<void> {
   const [row] = await db.query<{ schema: string }>(
     'select quote_ident(current_schema()) as schema',
@@ -104,8 +107,8 @@ select proname as name from pg_proc
  order by proname`;
 
 /**
- * Removes the log of this mover or of one that was killed. First the functions are emptied, which waits for no reader;
- * then triggers and tables go.
+ * Removes the log of this mover or of a killed one. First it empties the functions, which waits for no
+ * reader. Then it drops triggers and tables.
  */
 export async function removeLog(db: Queryable): Promise<void> {
   const logs = await db.query<{ name: string }>(FIND_LOGS);
@@ -124,10 +127,7 @@ select exists (select from pg_proc where pronamespace = current_schema()::regnam
                   and prorettype = 'trigger'::regtype and proname like '${PREFIX.replaceAll('_', '\\_')}%')
        as "isThere"`;
 
-/**
- * Removes what a killed mover has left, for a running service.
- * @returns whether there was something
- */
+/** Removes the log of a killed mover, from a running service. @returns whether there was one */
 export async function removeDeadLog(
   db: Queryable,
   address: DatabaseAddress,
@@ -149,7 +149,7 @@ export async function removeDeadLog(
   }
 }
 
-/** Runs statements in a transaction that waits only briefly for a lock, and again until they succeed. */
+/** Runs statements in a transaction that waits only briefly for a lock, and retries until they succeed. */
 async function inTurn(db: Queryable, statements: string): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -163,7 +163,7 @@ async function inTurn(db: Queryable, statements: string): Promise<void> {
       if (!isContended(error)) throw error;
       if (attempt === TRIES_MAX) {
         throw new DatabaseUnusable(
-          'Another session holds a lock on the tables for too long: let it end, and try again.',
+          'Another session keeps a lock on the tables for too long. Let it end, and try again.',
         );
       }
     }
@@ -171,7 +171,7 @@ async function inTurn(db: Queryable, statements: string): Promise<void> {
   }
 }
 
-/** Whether another session was in the way, so that the same may succeed in a moment. */
+/** Whether another session was in the way, so that a retry may succeed. */
 export function isContended(error: unknown): boolean {
   return CONTENDED.has(sqlStateOf(error) ?? '');
 }

@@ -1,6 +1,6 @@
 /**
- * `letterhaus move`: moves the database to another server, or between the embedded one and a server, while the service
- * runs. Run on a node, with its configuration; docs/moving-database.md is the guide.
+ * `letterhaus move`: moves the database to another server, or between the embedded one and a server, while
+ * the service runs. It runs on a node, with the node's configuration. The guide is docs/moving-database.md.
  */
 import type { Command } from 'commander';
 import { megabytes, PlaceProblem } from '../backup/places/place.ts';
@@ -36,9 +36,9 @@ export function describeMove(command: Command, cli: Cli): void {
   runnable(
     command
       .option('--to <place>', 'postgres://user:password@host:5432/name, or embedded')
-      .option('--to-file <path>', 'read that address from a file, which hides its password')
-      .option('--dry-run', 'say what would be moved, and move nothing')
-      .option('--undo', 'use the old database again, as it was at the switch, on hold')
+      .option('--to-file <path>', 'read the address from a file, which keeps its password secret')
+      .option('--dry-run', 'show what would be moved, and move nothing')
+      .option('--undo', 'go back to the old database, as it was at the switch, on hold')
       .option(
         '--new-is-lost',
         'with --undo: the new database cannot be reached and will not be used',
@@ -70,7 +70,7 @@ async function run(cli: Cli, options: Options): Promise<Outcome> {
   const to = options.to ?? (await readContent(options.toFile))?.trim();
   if (undo) {
     if (to !== undefined)
-      return usageFailure('--undo leads back to the old database: leave out --to.');
+      return usageFailure('--undo goes back to the old database. Leave out --to.');
     const { undoCommand } = await import('./undo-command.ts');
     return undoCommand(cli, { isNewLost: newIsLost });
   }
@@ -95,13 +95,13 @@ async function run(cli: Cli, options: Options): Promise<Outcome> {
 }
 
 const WRONG_PLACE =
-  '--to: write postgres://user:password@host:5432/name (through a socket: postgres://user@localhost/name?host=/folder), or embedded.';
+  'Write --to postgres://user:password@host:5432/name (through a socket: postgres://user@localhost/name?host=/folder), or embedded.';
 
 function placeOf({ databaseUrl }: Config): string {
   return databaseUrl === null ? EMBEDDED : withoutPassword(databaseUrl);
 }
 
-/** `url` null: into the data directory of this node. */
+/** A null `url` means the data directory of this node. */
 type Move = { from: Place; url: string | null; fromPlace: string; toPlace: string };
 
 async function plan({ from, url, fromPlace, toPlace }: Move): Promise<Outcome> {
@@ -113,7 +113,7 @@ async function plan({ from, url, fromPlace, toPlace }: Move): Promise<Outcome> {
     fromPlace,
     toPlace,
     acceptAnyDurability: config.acceptDatabaseDurability,
-    requireRoom: (bytes) => requireRoom(to, { bytes, config }),
+    requireSpace: (bytes) => requireSpace(to, { bytes, config }),
   });
   return {
     data: { object: 'move', ...planned, from: fromPlace, to: toPlace },
@@ -126,13 +126,13 @@ async function plan({ from, url, fromPlace, toPlace }: Move): Promise<Outcome> {
       `From ${fromPlace} to ${toPlace}:`,
       `${megabytes(bytes)} in ${count} rows, ${rows['emails'] ?? 0} emails with ${open} recipients that have not ended.`,
       `The copy takes about ${seconds(bytes / COPY_BYTES_PER_S)}, while mail flows.`,
-      `Then nothing is sent until deliveries under way have ended, and requests that write wait about ${seconds(LOCK_S + count / COUNTED_PER_S)}.`,
+      `Then nothing is sent until running deliveries have ended, and requests that write wait about ${seconds(LOCK_S + count / COUNTED_PER_S)}.`,
       'Nothing was changed.',
     ].join('\n');
   }
 }
 
-/** Measured on two cores, by the size of the tables on disk (docs/decisions/0037-move.md). */
+/** Speeds measured on two cores, by the size of the tables on disk (docs/decisions/0037-move.md). */
 const COPY_BYTES_PER_S = 6 * 1024 ** 2;
 const COUNTED_PER_S = 2_000_000;
 const LOCK_S = 1;
@@ -152,14 +152,14 @@ async function moveTo(cli: Cli, move: Move, { json = false }: Options): Promise<
     sealed: sealDestination(new SecretBox(secretKey), destination),
     acceptAnyDurability: config.acceptDatabaseDurability,
     world: cli.world,
-    requireRoom: (bytes) => requireRoom(url === null ? null : target.address, { bytes, config }),
+    requireSpace: (bytes) => requireSpace(url === null ? null : target.address, { bytes, config }),
     beforePause: target.flush,
     onProgress: reporting(cli, json),
   };
   return moved(await moveDatabase(options), toPlace);
 }
 
-/** A node with another key could not follow. @throws SecretKeyProblem */
+/** Checks the key first: a node with another key could not follow. @throws SecretKeyProblem */
 async function checkedKey(address: DatabaseAddress, config: Config): Promise<string> {
   const client = await connectAsOwner(address, 'move');
   try {
@@ -173,7 +173,7 @@ async function checkedKey(address: DatabaseAddress, config: Config): Promise<str
 
 type OpenTarget = AsyncDisposable & {
   address: DatabaseAddress;
-  /** Writes to disk what was copied, so that the commit is short. */
+  /** Writes the copied data to disk, so that the commit is short. */
   flush: () => Promise<void>;
 };
 
@@ -185,7 +185,7 @@ function externalTarget(url: string): OpenTarget {
   };
 }
 
-/** An engine beside the service of this data directory, which has another database. */
+/** Opens an engine beside the service of this data directory, which has another database. */
 async function openEmbeddedTarget({ world, err }: Cli, dataDir: string): Promise<OpenTarget> {
   const lock = tryArrivalLock(dataDir);
   if (lock === null) {
@@ -209,11 +209,11 @@ async function openEmbeddedTarget({ world, err }: Cli, dataDir: string): Promise
   };
 }
 
-/** Rows with their indexes, and WAL. */
+/** Disk space per byte of rows: for the rows, their indexes, and WAL. */
 const DISK_PER_BYTE = 2.5;
 
-/** @param to null: the embedded database. The disk of another machine is not visible from here. */
-async function requireRoom(
+/** @param to null: the embedded database. The disk of another machine cannot be checked. */
+async function requireSpace(
   to: DatabaseAddress | null,
   { bytes, config }: { bytes: number; config: Config },
 ): Promise<void> {
@@ -223,12 +223,12 @@ async function requireRoom(
   const needed = bytes * DISK_PER_BYTE;
   if (free >= needed) return;
   throw new PlaceProblem(
-    `There is too little room in ${folder}: the move may take ${megabytes(needed)}, and ${megabytes(free)} are free.`,
+    `There is too little space in ${folder}: the move may take ${megabytes(needed)}, and ${megabytes(free)} are free.`,
   );
 }
 
 async function folderOf(address: DatabaseAddress): Promise<string | null> {
-  const client = await connectAsOwner(address, 'room');
+  const client = await connectAsOwner(address, 'space');
   try {
     return await localDataDirectory(clientQueries(client));
   } finally {
@@ -241,7 +241,7 @@ function moved({ wasCopied, rows, bytes, pauseMs, lockMs }: Moved, toPlace: stri
     wasCopied
       ? `Moved ${rows['emails'] ?? 0} emails, ${megabytes(bytes)}, to ${toPlace}. Sending paused for ${seconds(pauseMs / 1_000)}, writing for ${seconds(lockMs / 1_000)}.`
       : `The move to ${toPlace} is complete.`,
-    `Running nodes follow by themselves. For the next start, ${settingFor(toPlace)}.`,
+    `Running nodes follow automatically. For the next start, ${settingFor(toPlace)}.`,
     'The old database is unchanged and takes no more writes; docs/moving-database.md says how to go back.',
   ].join('\n');
   return {
@@ -262,10 +262,10 @@ function seconds(value: number): string {
 }
 
 const STEPS: Record<MoveStep, string> = {
-  log: 'noting changes',
+  log: 'logging changes',
   copy: 'copying',
-  rounds: 'copying what has changed since',
-  pause: 'nodes finish what they are sending',
+  rounds: 'copying the changes since then',
+  pause: 'waiting for running deliveries',
   lock: 'writing is paused; copying the last changes and counting',
   depart: 'closing the old database',
   open: 'the new database is open',
@@ -273,7 +273,7 @@ const STEPS: Record<MoveStep, string> = {
 
 const REPORT_EVERY_MS = 2_000;
 
-/** A line on stderr for each step, and every two seconds of the copy; as JSON with --json. */
+/** Prints a line on stderr for each step, and every two seconds of the copy; as JSON with --json. */
 function reporting({ world, err }: Cli, json: boolean): MoveProgress {
   let last: MoveStep | null = null;
   let reportedMs = -Infinity;

@@ -1,16 +1,19 @@
 /**
- * The fence around a database that was moved: triggers that refuse every write to every table, whichever version of
- * Letterhaus writes and whether or not it knows of the move, and a row that says where the data is now. Both are
- * committed at once. The whole address is sealed by the secret key, so that only nodes of this installation can follow.
+ * The fence around a database that was moved. Triggers refuse every write to every table, by any version of
+ * Letterhaus. A row has the new address, sealed by the secret key, so that only nodes of this installation
+ * can follow. One transaction commits both.
  */
 import { DEPARTURE, type Departure, EMBEDDED } from '../database/server/usable.ts';
 import type { Queryable } from '../database/database.ts';
 import type { SecretBox } from '../secrets/secret-store.ts';
 
-/** What a node that follows needs to know. `instance`: of the data directory that has it (secrets/secret-store.ts). */
+/**
+ * The new address. `instance` is the id of the data directory that has the database
+ * (secrets/secret-store.ts).
+ */
 export type Destination = { url: string } | { instance: string };
 
-/** It is sealed for this row id. */
+/** The row id for which the address is sealed. */
 const ROW = 'departure';
 
 export function sealDestination(secrets: SecretBox, to: Destination): Buffer {
@@ -19,18 +22,18 @@ export function sealDestination(secrets: SecretBox, to: Destination): Buffer {
 
 /** @throws SecretUnopenable */
 export function openDestination(secrets: SecretBox, sealed: Buffer): Destination {
-  return JSON.parse(secrets.open(sealed, ROW)) as Destination; // nobody else can seal it
+  return JSON.parse(secrets.open(sealed, ROW)) as Destination; // only we can have sealed it
 }
 
-/** A node with this configuration has the database that `place` names. */
+/** Returns the destination for nodes: the address, or the data directory of this node. */
 export function destinationOf(url: string | null, instance: string): Destination {
   return url === null ? { instance } : { url };
 }
 
-/** As a server says that it accepts no writes: nodes answer 503 and repeat what they could not write. */
+/** PostgreSQL's code for a read-only server: nodes answer 503 and repeat their writes. */
 const READ_ONLY = '25006';
 
-/** In the transaction that holds the locks on all of these tables. */
+/** Raises the fence, in the transaction that has locked all of these tables. */
 export async function raiseFence(
   tx: Queryable,
   tables: readonly string[],
@@ -53,7 +56,7 @@ export async function raiseFence(
   }
 }
 
-/** Makes a database usable again, in a transaction of the caller. */
+/** Makes a database usable again, in the transaction of the caller. */
 export async function removeFence(tx: Queryable): Promise<void> {
   await tx.query(`drop function if exists ${DEPARTURE}() cascade`);
   await tx.query(`drop table if exists ${DEPARTURE}`);

@@ -1,4 +1,4 @@
-/** A database is copied while its rows change; the copy has each row as it was at the last moment. */
+/** A database is copied while its rows change. The copy has each row as it was at the last moment. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';
@@ -29,7 +29,7 @@ function optionsFor(from: Given, to: Given, more: Partial<MoveOptions> = {}): Mo
     sealed: sealDestination(SECRETS, { url: to.url }),
     acceptAnyDurability: true,
     world: systemWorld,
-    requireRoom: () => Promise.resolve(),
+    requireSpace: () => Promise.resolve(),
     beforePause: () => Promise.resolve(),
     ...more,
   };
@@ -48,7 +48,7 @@ insert into idempotency (project_id, environment, key, fingerprint, email_id, re
 select id, 'live', 'key ' || n, '\\x00', gen_random_uuid(), '', now() + interval '1 day'
   from projects, generate_series(1, 500) n;`;
 
-/** One of each: insert, change, delete, and a key that changes; also of a table without a key. */
+/** Inserts, changes and deletes rows, changes a key, and does the same in a table without a key. */
 const CHANGE = `
 with gone as (delete from suppressions where address_key = $1 || '@shop.test'),
      more as (insert into suppressions (project_id, environment, address, address_key, reason, created_at)
@@ -58,7 +58,7 @@ with gone as (delete from suppressions where address_key = $1 || '@shop.test'),
      renamed as (update idempotency set key = 'renamed ' || $1 where key = 'key ' || $1)
 update projects set name = 'Acme ' || $1`;
 
-/** Changes rows until the database refuses. @returns the reason, and how many changes were made */
+/** Changes rows until the database refuses. @returns the reason and the number of changes */
 async function changeUntilRefused(
   from: Given,
   isOver: () => boolean,
@@ -79,12 +79,12 @@ async function changeUntilRefused(
   }
 }
 
-/** A sum over the text of all rows, by table. */
+/** Returns a checksum over the text of all rows, by table. */
 async function digest(database: Given): Promise<Map<string, string>> {
   return asOwner(database.address, async (db) => {
     const digests = new Map<string, string>();
     for (const { name, columns } of await listTables(db)) {
-      // The target counts its transactions in a new era.
+      // The target counts its transactions in a new epoch.
       const list = columns.map((column) => column.name).filter((one) => !OF_ITS_OWN.includes(one));
       const [row] = await db.query<{ sum: string }>(
         `select count(*) || ' ' || coalesce(sum(hashtextextended((${list.map((one) => `coalesce(${one}::text, '')`).join(` || '|' || `)}), 0)), 0) as sum from ${name}`,
@@ -110,7 +110,7 @@ test('the copy has every row as it was when the old database refused the next wr
   assert.equal(moved.rows['suppressions'], 500 + Math.max(0, changes - 500));
   assert.deepEqual(await digest(to), await digest(from));
 
-  // Nothing of the move is left in the new one, and it can be used as it is.
+  // Nothing of the move is left in the new database, and it is usable.
   await migrate(to.address, { nowMs: Date.now(), acceptAnyDurability: true });
   const left = `select relname from pg_class where relname ~ '^(moved|letterhaus)_'`;
   assert.deepEqual(await to.sql(left), []);
@@ -137,10 +137,10 @@ test('a move that fails before the switch changes nothing', async () => {
      select id, gen_random_uuid(), gen_random_uuid(), now(), $1 from projects`,
     [id],
   );
-  // A worker that does not answer in time has a webhook in hand.
+  // A worker that does not end in time has claimed a webhook.
   await assert.rejects(moveDatabase(optionsFor(from, to, { pauseMaxMs: 300 })), {
     message:
-      '1 deliveries were still under way after 0 s of waiting: nothing was changed; try again.',
+      '1 deliveries were still running after 0 s of waiting. Nothing was changed; try again.',
   });
   const left = `select relname from pg_class where relname ~ '^letterhaus_'`;
   assert.deepEqual(await from.sql(left), []);
@@ -152,7 +152,7 @@ test('a move that fails before the switch changes nothing', async () => {
     /A move into this database/,
   );
 
-  // Its target may be used again.
+  // The target may be used again.
   await from.sql('delete from webhook_queue');
   await moveDatabase(optionsFor(from, to));
   assert.deepEqual(await digest(to), await digest(from));
@@ -175,18 +175,18 @@ test('a target with data, and a second move at the same time, are refused', asyn
   );
   const first = Promise.withResolvers<void>();
   const isWaiting = Promise.withResolvers<void>();
-  const requireRoom = (): Promise<void> => {
+  const requireSpace = (): Promise<void> => {
     isWaiting.resolve();
     return first.promise;
   };
-  const moving = moveDatabase(optionsFor(from, to, { requireRoom }));
+  const moving = moveDatabase(optionsFor(from, to, { requireSpace }));
   await isWaiting.promise;
   await using another = await emptyDatabase();
   await assert.rejects(
     moveDatabase(optionsFor(from, another)),
     /Another move of this database is running/,
   );
-  first.reject(new Error('there is too little room'));
-  await assert.rejects(moving, { message: 'there is too little room' });
+  first.reject(new Error('there is too little space'));
+  await assert.rejects(moving, { message: 'there is too little space' });
   assert.deepEqual(await to.sql(`select relname from pg_class where relname = 'emails'`), []);
 });

@@ -1,18 +1,19 @@
 /**
- * Moves the database of an installation to another place while it runs, in the order in which nothing can be lost:
+ * Moves the database of an installation to another place while it runs, in an order that cannot lose
+ * anything:
  *
- *     log      the old database notes which rows change
+ *     log      the old database logs which rows change
  *     copy     all rows of one snapshot, while mail flows
- *     rounds   what changed since, again until little is left
- *     pause    nodes finish what they have in hand, and send nothing more
+ *     rounds   the changes since then, repeated until few are left
+ *     pause    nodes finish their running deliveries, and send nothing more
  *     lock     no table of the old database can be written; requests wait
  *     last     the last changes, tables without a key, and the count of all rows on both sides
  *     complete the new database commits, still marked as unusable
- *     depart   the old database commits its fence: it takes no more writes, and says where to go
+ *     depart   the old database commits its fence: it refuses writes, and has the new address
  *     open     the mark is dropped: nodes that follow use the new database
  *
- * Before `depart` any failure leaves the old database as it was (move/source-store.ts). After it a repeated move only
- * opens the new one. docs/decisions/0037-move.md has the reasons.
+ * Before `depart`, any failure leaves the old database unchanged (move/source-store.ts). After it, a repeated
+ * move only opens the new one. The reasons are in docs/decisions/0037-move.md.
  */
 import { pipeline } from 'node:stream/promises';
 import { Transform, type TransformCallback } from 'node:stream';
@@ -29,14 +30,14 @@ import { MoveSource } from './source-store.ts';
 import { MoveTarget } from './target-store.ts';
 import type { Snapshot } from '../backup/store/source.ts';
 
-/** The move was not made, as a sentence for the operator: the old database goes on as before. */
+/** The move failed and the old database continues. The message is for the operator. */
 export class MoveProblem extends Error {
   override readonly name = 'MoveProblem';
 }
 
 export type MoveStep = 'log' | 'copy' | 'rounds' | 'pause' | 'lock' | 'depart' | 'open';
 
-/** `bytes`: of rows, copied so far; `table` is the nth of those that are copied. */
+/** `bytes`: bytes of rows copied so far; `table` is the nth of the copied tables. */
 export type Copying = { table: string; nth: number; ofTables: number; bytes: number };
 
 export type MoveProgress = (at: { step: MoveStep; copying?: Copying }) => void;
@@ -44,42 +45,41 @@ export type MoveProgress = (at: { step: MoveStep; copying?: Copying }) => void;
 export type MoveOptions = {
   from: DatabaseAddress;
   to: DatabaseAddress;
-  /** Without passwords, as they are shown. */
+  /** Addresses without passwords, for display. */
   fromPlace: string;
   toPlace: string;
-  /** The whole address of the target (move/fence-store.ts). */
+  /** The full address of the target (move/fence-store.ts). */
   sealed: Buffer;
   acceptAnyDurability: boolean;
   world: Pick<World, 'monotonicMs' | 'newId'>;
-  /** Called with the size of the tables before anything is copied. @throws when there is no room */
-  requireRoom: (bytes: number) => Promise<void>;
-  /** Called when all but the last changes are there, before the pause. */
+  /** Called with the size of the tables before anything is copied. @throws when there is no space */
+  requireSpace: (bytes: number) => Promise<void>;
+  /** Called before the pause, when all but the last changes are copied. */
   beforePause: () => Promise<void>;
   onProgress?: MoveProgress;
-  /** Shorter in tests. */
   pauseMaxMs?: number;
 };
 
 export type Moved = {
-  /** false: an earlier move was complete but for its last step. */
+  /** false: an earlier move lacked only its last step. */
   wasCopied: boolean;
   rows: Record<string, number>;
   bytes: number;
-  /** From the pause of sending until the new database was open. */
+  /** Milliseconds from the pause of sending until the new database was open. */
   pauseMs: number;
-  /** Of it, the time in which requests that write had to wait. */
+  /** Part of it in which requests that write had to wait. */
   lockMs: number;
 };
 
-/** Deliveries under way get this long to end; a mail server may think for minutes after the final dot. */
+/** Time for running deliveries to end. A mail server may take minutes to answer the final dot. */
 const PAUSE_MAX_MS = 120_000;
-/** The pause begins when a round had at most so many keys, or was the last of these. */
+/** The pause begins after a round with at most this many keys, or after the last round. */
 const ROUND_KEYS_MAX = 2_000;
 const ROUNDS_MAX = 10;
 
 /**
- * @throws MoveProblem, DatabaseUnusable, DatabaseUnavailable: nothing has changed, except when `depart` had no answer,
- *   which a repeated move finds out
+ * @throws MoveProblem, MigrationRefused, DatabaseUnavailable: nothing has changed, unless `depart` had no
+ *   answer, which a repeated move resolves
  */
 export async function moveDatabase(options: MoveOptions): Promise<Moved> {
   const { from, to, world, onProgress = () => {} } = options;
@@ -94,7 +94,7 @@ export async function moveDatabase(options: MoveOptions): Promise<Moved> {
   failpoint('move_after_copy');
   onProgress({ step: 'rounds' });
   await catchUp(source, target);
-  await source.whileHeld(options.beforePause());
+  await source.whileLocked(options.beforePause());
   const pausedMs = world.monotonicMs();
   onProgress({ step: 'pause' });
   await pauseAndLock(source, target, options);
@@ -134,7 +134,7 @@ async function departureOf(address: DatabaseAddress): Promise<Departure | null> 
   }
 }
 
-/** Opens the target of a move that ended before it could. @throws DatabaseMoved when there is nothing to do */
+/** Opens the target of an interrupted move. @throws DatabaseMoved when nothing is left to do */
 async function finish(departure: Departure, options: MoveOptions): Promise<Moved> {
   if (departure.place !== options.toPlace) throw new DatabaseMoved(departure);
   await using target = await openTarget(options.to, options);
@@ -158,18 +158,18 @@ async function openTarget(
 async function copy(
   source: MoveSource,
   target: MoveTarget,
-  { requireRoom, onProgress = () => {} }: MoveOptions,
+  { requireSpace, onProgress = () => {} }: MoveOptions,
 ): Promise<number> {
   await using snapshot = await source.openCopy();
   failpoint('move_after_log');
   const { facts, bytes } = snapshot;
-  await requireRoom(bytes);
-  await source.whileHeld(target.begin(facts));
+  await requireSpace(bytes);
+  await source.whileLocked(target.begin(facts));
   const onCopying = (copying: Copying): void => onProgress({ step: 'copy', copying });
-  return await source.whileHeld(copyRows(snapshot, { source, target, onCopying }));
+  return await source.whileLocked(copyRows(snapshot, { source, target, onCopying }));
 }
 
-/** Tables without a key come under the lock, as a whole. */
+/** Copies tables with a key. Tables without one are copied as a whole, under the lock. */
 async function copyRows(
   snapshot: Snapshot,
   {
@@ -202,14 +202,14 @@ function counting(onBytes: (count: number) => void): Transform {
 
 async function catchUp(source: MoveSource, target: MoveTarget): Promise<void> {
   for (let round = 1; round <= ROUNDS_MAX; round += 1) {
-    const keys = await source.whileHeld(
+    const keys = await source.whileLocked(
       source.round(({ changes, weeks }) => target.apply(changes, weeks)),
     );
     if (keys <= ROUND_KEYS_MAX) return;
   }
 }
 
-/** Nothing is in hand of any node when the lock is taken: no outcome can be lost, so no mail goes twice. */
+/** No node has claimed work when the lock is taken. So no outcome can be lost, and no mail is sent twice. */
 async function pauseAndLock(
   source: MoveSource,
   target: MoveTarget,
@@ -219,17 +219,17 @@ async function pauseAndLock(
   await source.pauseNodes();
   failpoint('move_after_pause');
   for (;;) {
-    const held = await source.untilIdle(Math.max(0, untilMs - world.monotonicMs()));
-    if (held > 0) {
+    const claimed = await source.untilIdle(Math.max(0, untilMs - world.monotonicMs()));
+    if (claimed > 0) {
       throw new MoveProblem(
-        `${held} deliveries were still under way after ${Math.round(pauseMaxMs / 1_000)} s of waiting: nothing was changed; try again.`,
+        `${claimed} deliveries were still running after ${Math.round(pauseMaxMs / 1_000)} s of waiting. Nothing was changed; try again.`,
       );
     }
     await catchUp(source, target);
     if (await source.lock()) return;
     if (world.monotonicMs() >= untilMs) {
       throw new MoveProblem(
-        'The tables could not be locked in time: nothing was changed; try again.',
+        'The tables could not be locked in time. Nothing was changed; try again.',
       );
     }
   }
@@ -243,7 +243,7 @@ async function requireSameCounts(
   for (const [table, count] of before) {
     if (after.get(table) === count) continue;
     throw new MoveProblem(
-      `The copy is not complete: ${table} has ${count} rows, and the copy ${after.get(table)}; nothing was changed.`,
+      `The copy is not complete: ${table} has ${count} rows, and the copy ${after.get(table)}. Nothing was changed.`,
     );
   }
   return before;
@@ -251,19 +251,19 @@ async function requireSameCounts(
 
 type MovePlanning = Pick<
   MoveOptions,
-  'from' | 'to' | 'fromPlace' | 'toPlace' | 'acceptAnyDurability' | 'requireRoom'
+  'from' | 'to' | 'fromPlace' | 'toPlace' | 'acceptAnyDurability' | 'requireSpace'
 >;
 
 export type MovePlan = { bytes: number; rows: Record<string, number>; open: number };
 
-/** What a move would copy, and whether the target can be moved into. Changes nothing. */
+/** Returns what a move would copy, and checks that the target can be moved into. Changes nothing. */
 export async function planMove(
   options: Omit<MovePlanning, 'to'> & {
-    /** null: the embedded database, which a move creates. */
+    /** Null for the embedded database, which a move creates. */
     to: DatabaseAddress | null;
   },
 ): Promise<MovePlan> {
-  const { from, to, requireRoom, fromPlace } = options;
+  const { from, to, requireSpace, fromPlace } = options;
   const departure = await departureOf(from);
   if (departure !== null) throw new DatabaseMoved(departure);
   await using target = to === null ? null : await openTarget(to, options);
@@ -271,6 +271,6 @@ export async function planMove(
   await using source = await MoveSource.open(from);
   await target?.requireConnections(await source.sessions());
   const { bytes, open, tables } = await source.look();
-  await requireRoom(bytes);
+  await requireSpace(bytes);
   return { bytes, open, rows: Object.fromEntries(tables) };
 }

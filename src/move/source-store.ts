@@ -1,9 +1,9 @@
 /**
- * The old database as a mover uses it: its copy, the changes since, the pause, and the end of its use.
+ * The old database of a move: its copy, the changes since then, the pause, and the end of its use.
  *
- * One connection lives as long as the move. It holds the advisory locks that say that a move runs (`MOVE_LOCK`) and
- * that nodes shall pause (`PAUSE_LOCK`), and later the transaction that locks all tables against writes and becomes the
- * fence by its commit. So whatever ends the mover before that commit, the server undoes all of it: nodes go on.
+ * One connection lives as long as the move. It has the advisory locks that show a running move (`MOVE_LOCK`)
+ * and pause the nodes (`PAUSE_LOCK`). Later it has the transaction that locks all tables against writes and
+ * commits the fence. If the mover ends before that commit, the server undoes all of it and nodes continue.
  */
 import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -42,7 +42,7 @@ import {
 } from './change-log-store.ts';
 import { raiseFence } from './fence-store.ts';
 
-/** Held by the mover while nodes shall neither send nor claim. */
+/** The mover has this lock while nodes must neither send nor claim. */
 const PAUSE_LOCK = 0x70617573; // "paus"
 
 export type KeyedTable = BackupTable & { key: Key };
@@ -50,27 +50,27 @@ export type KeyedTable = BackupTable & { key: Key };
 /** The changes of one table since the last round. */
 export type Change = {
   table: KeyedTable & { key: readonly string[] };
-  /** The rows as they are now, in the binary form of COPY. */
+  /** The current rows, in the binary form of COPY. */
   rows: () => Readable;
-  /** The keys of rows that are gone. */
+  /** The keys of deleted rows. */
   gone: () => Readable;
 };
 
 export type Round = { changes: Change[]; keys: number; weeks: Weeks };
 
-/** Statements wait as long as the tables are large; only locks have a limit. */
+/** Statements may take as long as the tables are large. Only locks have a limit. */
 const WITHOUT_LIMITS = `
 set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set idle_session_timeout = 0`;
 
-/** Changed rows are few of many: they are found by their keys. */
+/** The changed rows are few, so they are looked up by their keys. */
 const BY_INDEX = 'set enable_hashjoin = off; set enable_mergejoin = off; set enable_seqscan = off';
 
-const BEAT_EVERY_MS = 5_000;
+const KEEP_LOCK_EVERY_MS = 5_000;
 const LOOK_EVERY_MS = 100;
-/** As long as other nodes take to see that one is dead (service/maintenance). */
+/** Time after which other nodes call a silent node dead (service/maintenance). */
 const SILENT_MS = 15_000;
 
-/** Of the session that holds the locks, in `pg_stat_activity`. */
+/** Name of the session that has the locks, in `pg_stat_activity`. */
 const NAME = 'move';
 const LOCK_TRIES_MAX = 300;
 
@@ -85,7 +85,7 @@ export class MoveSource implements AsyncDisposable {
   readonly #keeper: pg.Client;
   readonly #reader: pg.Client;
   readonly #db: Queryable;
-  /** Tables that are copied, those that others refer to first. */
+  /** Tables to copy; referenced tables come first. */
   tables: KeyedTable[] = [];
   #isLogged = false;
   #hasLeft = false;
@@ -97,7 +97,7 @@ export class MoveSource implements AsyncDisposable {
     this.#db = clientQueries(keeper);
   }
 
-  /** @throws DatabaseUnusable when another move runs; DatabaseUnavailable */
+  /** @throws MigrationRefused when another move is running; DatabaseUnavailable */
   static async open(address: DatabaseAddress): Promise<MoveSource> {
     const keeper = await connectAsOwner(address, NAME);
     const reader = await connectAsOwner(address, 'move reader').catch(async (error: unknown) => {
@@ -120,12 +120,12 @@ export class MoveSource implements AsyncDisposable {
     await refuseUnusable(this.#db);
     await this.#requireSchema();
     await this.#takeMoveLock();
-    // Weeks that are removed meanwhile would be missing in the copy.
+    // A week that is removed during the copy would be missing in it.
     await this.#db.query('set lock_timeout = 0');
     await this.#db.query('select pg_advisory_lock($1)', [RETENTION_LOCK]);
   }
 
-  /** Waits for a node that removes what a killed mover has left, and not for another mover. */
+  /** Waits for a node that removes a killed mover's log, but not for another mover. */
   async #takeMoveLock(): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       const [lock] = await this.#db.query<{ got: boolean }>(
@@ -141,33 +141,33 @@ export class MoveSource implements AsyncDisposable {
     }
   }
 
-  /** The copy is made by the migrations of this version, and so are its rows. */
+  /** Migrations of this version create the copy, so the rows must have its schema. */
   async #requireSchema(): Promise<void> {
     const schema = await versionOf(this.#db);
     if (schema === SCHEMA_KNOWN) return;
     throw new DatabaseUnusable(
       schema === 0
         ? 'The database is empty: there is nothing to move.'
-        : `The database has schema ${schema}, and this version of Letterhaus ${SCHEMA_KNOWN}: move it with the version that runs on it.`,
+        : `The database has schema ${schema}, and this version of Letterhaus ${SCHEMA_KNOWN}. Move it with the version that runs on it.`,
     );
   }
 
-  /** How many connections nodes have open. */
+  /** Counts the connections that nodes have open. */
   async sessions(): Promise<number> {
     const [row] = await this.#db.query<{ count: number }>(SESSIONS);
     return row?.count ?? 0;
   }
 
-  /** What there is to copy. */
+  /** Returns the size of the copy. Changes nothing. */
   async look(): Promise<{ bytes: number; open: number; tables: Map<string, number> }> {
     await using snapshot = await openSnapshot(this.#address);
     const { bytes, open, facts } = snapshot;
     return { bytes, open: open.queued, tables: await countRows(this.#db, facts.tables) };
   }
 
-  /** Notes changes from now on, and opens the snapshot that is copied. The caller disposes of it. */
+  /** Logs changes from now on, and opens the snapshot to copy. The caller disposes of it. */
   async openCopy(): Promise<Snapshot> {
-    await removeLog(this.#db); // of a mover that was killed
+    await removeLog(this.#db); // left by a killed mover
     const tables = await listTables(this.#db);
     const keys = await readKeys(
       this.#db,
@@ -180,11 +180,11 @@ export class MoveSource implements AsyncDisposable {
   }
 
   /** Keeps the locks of the move while other connections work. @throws when they are lost */
-  async whileHeld<Result>(work: Promise<Result>): Promise<Result> {
+  async whileLocked<Result>(work: Promise<Result>): Promise<Result> {
     work.catch(() => {}); // awaited below, unless the locks are lost before
     for (;;) {
       const timer = new AbortController();
-      const tick = pause(BEAT_EVERY_MS, false as const, { signal: timer.signal }).catch(
+      const tick = pause(KEEP_LOCK_EVERY_MS, false as const, { signal: timer.signal }).catch(
         () => false as const,
       );
       const isDone = await Promise.race([work.then(() => true), tick]);
@@ -194,7 +194,7 @@ export class MoveSource implements AsyncDisposable {
     }
   }
 
-  /** The changes since the last round, from one snapshot, while mail flows. */
+  /** Passes the changes since the last round to `work`, from one snapshot, while mail flows. */
   async round(work: (round: Round) => Promise<void>): Promise<number> {
     const db = clientQueries(this.#reader);
     await db.query('begin isolation level repeatable read');
@@ -238,48 +238,48 @@ export class MoveSource implements AsyncDisposable {
     return { changes, keys, weeks: await readWeeks(db) };
   }
 
-  /** Nodes stop to claim and send, and give back what they have not begun. They accept mail. */
+  /** Makes nodes stop claiming and sending, and release work that has not begun. They still accept mail. */
   async pauseNodes(): Promise<void> {
     await this.#db.query('select pg_advisory_lock($1)', [PAUSE_LOCK]);
   }
 
   /**
-   * Waits until no node has mail or webhooks in hand. Work of dead nodes is released as others would do it.
-   * @returns how many recipients and webhooks are still under way at the end of the time
+   * Waits until no node has claimed mail or webhooks. Releases the work of dead nodes, as other nodes would.
+   * @returns the number of recipients and webhooks that are still claimed at the end of the time
    */
   async untilIdle(timeoutMs: number): Promise<number> {
-    const beats = new Map<string, { beat: number; sinceMs: number }>();
+    const heartbeats = new Map<string, { beat: number; sinceMs: number }>();
     let waitedMs = 0;
     for (;;) {
-      const held = await countHeld(this.#db);
-      if (held === 0 || waitedMs >= timeoutMs) return held;
-      await this.#releaseDead(beats, waitedMs);
+      const claimed = await countClaimed(this.#db);
+      if (claimed === 0 || waitedMs >= timeoutMs) return claimed;
+      await this.#releaseDead(heartbeats, waitedMs);
       await pause(LOOK_EVERY_MS);
       waitedMs += LOOK_EVERY_MS;
     }
   }
 
   async #releaseDead(
-    beats: Map<string, { beat: number; sinceMs: number }>,
+    heartbeats: Map<string, { beat: number; sinceMs: number }>,
     nowMs: number,
   ): Promise<void> {
     if (nowMs < SILENT_MS) {
       for (const { id, beat } of await listNodes(this.#db)) {
-        if (beats.get(id)?.beat !== beat) beats.set(id, { beat, sinceMs: nowMs });
+        if (heartbeats.get(id)?.beat !== beat) heartbeats.set(id, { beat, sinceMs: nowMs });
       }
       return;
     }
     for (const { id, beat } of await listNodes(this.#db)) {
-      const seen = beats.get(id);
-      if (seen?.beat !== beat) beats.set(id, { beat, sinceMs: nowMs });
+      const seen = heartbeats.get(id);
+      if (seen?.beat !== beat) heartbeats.set(id, { beat, sinceMs: nowMs });
       else if (nowMs - seen.sinceMs >= SILENT_MS) await expireWorker(this.#db, { id, beat });
     }
     await releaseOrphans(this.#db);
   }
 
   /**
-   * Locks all tables against writes until `depart` or `goOn`. Requests that write wait.
-   * @returns false when a node has taken work in hand meanwhile, or a lock was not to be had: nothing is locked
+   * Locks all tables against writes until `depart` or `unlock`. Requests that write wait.
+   * @returns false when a node has claimed work meanwhile, or a lock timed out: nothing is locked
    */
   async lock(): Promise<boolean> {
     await this.#db.query('begin');
@@ -287,11 +287,11 @@ export class MoveSource implements AsyncDisposable {
       await this.#db.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
       await this.#db.query(`lock table ${this.#fenced.join(', ')} in share row exclusive mode`);
       await this.#requireSchema();
-      if ((await countHeld(this.#db)) === 0) return true;
+      if ((await countClaimed(this.#db)) === 0) return true;
     } catch (error) {
       if (!isContended(error)) throw error;
     }
-    await this.goOn();
+    await this.unlock();
     return false;
   }
 
@@ -299,36 +299,36 @@ export class MoveSource implements AsyncDisposable {
     return [...this.tables.map(({ name }) => name), ...machineTables()];
   }
 
-  /** The changes that are left, under the lock. */
+  /** Returns the remaining changes, under the lock. */
   async lastRound(): Promise<Round> {
     await this.#db.query(BY_INDEX);
     return this.#changes(this.#keeper);
   }
 
-  /** The rows of a table without a key, under the lock. */
+  /** Reads a table without a key, under the lock. */
   read(table: BackupTable): Readable {
     return readTable(this.#keeper, table);
   }
 
-  /** Of each table, under the lock. */
+  /** Counts the rows of each table, under the lock. */
   async count(): Promise<Map<string, number>> {
     await this.#db.query('reset enable_seqscan');
     return countRows(this.#db, this.tables);
   }
 
-  /** Ends the lock without consequences. */
-  async goOn(): Promise<void> {
+  /** Ends the lock and changes nothing. */
+  async unlock(): Promise<void> {
     await this.#db.query('rollback');
   }
 
-  /** From this commit on nothing is written here. */
+  /** Commits the fence. From here on, nothing is written to this database. */
   async depart(departure: Omit<Departure, 'at'>): Promise<void> {
     await raiseFence(this.#db, this.#fenced, departure);
     await this.#db.query('commit');
     this.#hasLeft = true;
   }
 
-  /** Unless it has left: nodes go on, and nothing of the move remains. */
+  /** Unless it was left: ends the pause and removes all traces of the move. */
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       if (!this.#hasLeft) {
@@ -337,7 +337,7 @@ export class MoveSource implements AsyncDisposable {
         if (this.#isLogged) await removeLog(this.#db);
       }
     } catch {
-      // A node removes it (change-log-store.ts).
+      // A node removes the log (change-log-store.ts).
     } finally {
       await this.#reader.end();
       await this.#keeper.end();
@@ -349,13 +349,13 @@ const SESSIONS = `
 select count(*)::int as count from pg_stat_activity
  where datname = current_database() and application_name ~ '^letterhaus (?!move)'`;
 
-const HELD = `
+const CLAIMED = `
 select ((select count(*) from queue where holder is not null)
-        + (select count(*) from webhook_queue where holder is not null))::int as held`;
+        + (select count(*) from webhook_queue where holder is not null))::int as claimed`;
 
-async function countHeld(db: Queryable): Promise<number> {
-  const [row] = await db.query<{ held: number }>(HELD);
-  return row?.held ?? 0;
+async function countClaimed(db: Queryable): Promise<number> {
+  const [row] = await db.query<{ claimed: number }>(CLAIMED);
+  return row?.claimed ?? 0;
 }
 
 export async function countRows(
@@ -370,7 +370,7 @@ export async function countRows(
   return counts;
 }
 
-/** Seen by nodes without asking the mover: the lock of a mover that dies is gone with it. */
+/** Nodes see the pause without asking the mover. It ends with a mover that dies, whose lock is released. */
 const STATE = `
 select to_regclass('letterhaus_departure') is not null as "hasMoved",
        exists (select from pg_locks l

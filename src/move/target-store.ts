@@ -1,7 +1,8 @@
 /**
- * The database that is moved into. All rows arrive in one transaction; before it a mark is committed
- * (database/server/usable.ts), and after it the mark stays, now with the number of the move, until the old database is fenced.
- * So whatever ends the mover, the target is empty, or complete, and in both cases unusable until the move is repeated.
+ * The database that is moved into. All rows arrive in one transaction. A mark is committed before it
+ * (database/server/usable.ts). With the rows, the mark gets the id of the move, and it stays until the old
+ * database is fenced. If the mover ends earlier, the target is empty or complete, and in both cases unusable
+ * until the move is repeated.
  */
 import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -37,15 +38,15 @@ select current_setting('max_connections')::int as max,
         - (select coalesce(sum(numbackends), 0) from pg_stat_database where datname is not null))::int
          as free`;
 
-/** Changed rows are few of many: they are found by their keys. */
+/** The changed rows are few, so they are looked up by their keys. */
 const BY_INDEX = `
 set local enable_hashjoin = @; set local enable_mergejoin = @; set local enable_seqscan = @`;
 
-/** Events of the new system come after all of the old one (events/order-store.ts). */
-const NEW_ERA = `
+/** Events of the new system sort after all events of the old one (events/order-store.ts). */
+const NEW_EPOCH = `
 update installation
    set xact_era = xact_era + 1, system_id = nullif(split_part(database_history(), '/', 1), '')
-returning xact_era as era`;
+returning xact_era as epoch`;
 
 export class MoveTarget implements AsyncDisposable {
   readonly #client: pg.Client;
@@ -79,7 +80,7 @@ export class MoveTarget implements AsyncDisposable {
     }
   }
 
-  /** Whether this move has filled it already, so that only the last step is missing. */
+  /** Whether this move has filled the database already, so that only the last step is missing. */
   async isFilledBy(moveId: string): Promise<boolean> {
     if (!(await isThere(this.#db, ARRIVAL))) return false;
     const rows = await this.#db.query(`select from ${ARRIVAL} where filled_by = $1`, [moveId]);
@@ -87,14 +88,15 @@ export class MoveTarget implements AsyncDisposable {
   }
 
   /**
-   * Rows of an earlier move from the same place, which ended before that was fenced, count as none: they are old.
-   * @throws DatabaseUnusable when it has data
+   * Refuses a database with data. Rows of an interrupted move from the same place do not count: they are out
+   * of date.
+   * @throws MigrationRefused
    */
   async refuseData(fromPlace: string): Promise<void> {
     if ((await versionOf(this.#db)) === 0) return;
     if (!(await isThere(this.#db, ARRIVAL))) {
       throw new DatabaseUnusable(
-        'The target has data, and a move needs an empty database: name another one.',
+        'The target has data, and a move needs an empty database. Name another one.',
       );
     }
     const others = await this.#db.query(`select from ${ARRIVAL} where from_place <> $1`, [
@@ -102,16 +104,16 @@ export class MoveTarget implements AsyncDisposable {
     ]);
     if (others.length === 0) return;
     throw new DatabaseUnusable(
-      'The target has the rows of an unfinished move from another database: repeat that move, or name an empty database.',
+      'The target has the rows of an unfinished move from another database. Repeat that move, or name an empty database.',
     );
   }
 
-  /** Nodes could not follow to a server that has too few. @throws DatabaseUnusable */
+  /** Nodes cannot follow to a server with too few connections. @throws MigrationRefused */
   async requireConnections(needed: number): Promise<void> {
-    const [room] = await this.#db.query<{ max: number; free: number }>(CONNECTIONS);
-    if (room === undefined || room.free >= needed) return;
+    const [server] = await this.#db.query<{ max: number; free: number }>(CONNECTIONS);
+    if (server === undefined || server.free >= needed) return;
     throw new DatabaseUnusable(
-      `The target has ${room.free} free connections (max_connections ${room.max}), and the nodes have ${needed} open: raise the limit there.`,
+      `The target has ${server.free} free connections (max_connections ${server.max}), and the nodes have ${needed} open. Raise the limit there.`,
     );
   }
 
@@ -125,7 +127,7 @@ export class MoveTarget implements AsyncDisposable {
     await makeSchema(this.#db, facts);
   }
 
-  /** Removes what an earlier move has left, and nothing that migrations have not made. */
+  /** Removes the tables and functions of an earlier move, and nothing that migrations did not create. */
   async #empty(): Promise<void> {
     await this.#db.query(`delete from ${ARRIVAL}`);
     await this.#db.query(`drop table if exists ${createdByMigrations('table').join(', ')} cascade`);
@@ -142,12 +144,14 @@ export class MoveTarget implements AsyncDisposable {
     return writeTable(this.#client, table);
   }
 
-  /** So that the first statements after the switch have good plans. */
+  /** Gives the first statements after the switch good plans. */
   async analyze(tables: readonly BackupTable[]): Promise<void> {
     await this.#db.query(`analyze ${tables.map(({ name }) => name).join(', ')}`);
   }
 
-  /** The changes of a round: what is gone leaves, from the last table to the first, and then the others come. */
+  /**
+   * Applies the changes of a round: deletes rows from the last table to the first, then inserts and updates.
+   */
   async apply(changes: readonly Change[], weeks: Weeks): Promise<void> {
     await this.#addWeeks(weeks);
     for (const { table, rows, gone } of changes) {
@@ -185,7 +189,7 @@ export class MoveTarget implements AsyncDisposable {
     await pipeline(from(), copyIn(this.#client, name));
   }
 
-  /** The rows of a table without a key, in place of those that came before. */
+  /** Replaces all rows of a table without a key. */
   async replace(table: BackupTable, rows: Readable): Promise<void> {
     await this.#db.query(`delete from ${table.name}`);
     await pipeline(rows, this.write(table));
@@ -197,18 +201,18 @@ export class MoveTarget implements AsyncDisposable {
 
   /** Commits all rows. The mark stays until `open`. */
   async complete({ moveId, fromPlace }: { moveId: string; fromPlace: string }): Promise<void> {
-    const [row] = await this.#db.query<{ era: number }>(NEW_ERA);
-    await this.#db.query(`alter table events alter column xact_era set default ${row!.era}`);
+    const [row] = await this.#db.query<{ epoch: number }>(NEW_EPOCH);
+    await this.#db.query(`alter table events alter column xact_era set default ${row!.epoch}`);
     await this.#db.query(`insert into ${ARRIVAL} values ($1, $2)`, [moveId, fromPlace]);
     await this.#db.query('commit');
   }
 
-  /** From now on nodes may use it: the old database is fenced. */
+  /** Opens the database to nodes. The old database is fenced. */
   async open(): Promise<void> {
     await this.#db.query(`drop table ${ARRIVAL}`);
   }
 
-  /** What is not committed is undone by the server. */
+  /** The server rolls back uncommitted rows. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#client.end();
   }

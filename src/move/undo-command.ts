@@ -1,4 +1,6 @@
-/** `letterhaus move --undo`: the old database is used again as it was at the switch, on hold (src/move/undo.ts). */
+/**
+ * `letterhaus move --undo`: goes back to the old database as it was at the switch, on hold (move/undo.ts).
+ */
 import type { Config } from '../config/config.ts';
 import { undoMove } from './undo.ts';
 import { destinationOf, openDestination, sealDestination } from './fence-store.ts';
@@ -41,8 +43,8 @@ function undone({ program }: Cli, { place, at }: Departure): Outcome {
     text: [
       `The database is used again as it was at ${at.toISOString()}; ${place} takes no more writes.`,
       'The installation is on hold: it accepts mail, but sends nothing and posts no webhook.',
-      `What it would send:  ${program} release --dry-run`,
-      `Let it send:         ${program} release --except-in-doubt`,
+      `Preview the release: ${program} release --dry-run`,
+      `Release:             ${program} release --except-in-doubt`,
     ].join('\n'),
   };
 }

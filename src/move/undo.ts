@@ -1,9 +1,10 @@
 /**
- * Takes a move back without the rows of the new database: for a new database that is lost or does not work. The old one
- * goes on as it was at the switch, on hold, because the new one may have sent what was due since (backup/store/hold.ts).
+ * Undoes a move without the rows of the new database, for a new database that is lost or does not work. The
+ * old one continues as it was at the switch. It is on hold, because the new one may have sent mail that was
+ * due since then (backup/store/hold.ts).
  *
- * The new database is fenced first, so that the nodes that use it come back and no two databases are in use. One that
- * cannot be reached has to be given up explicitly.
+ * The new database is fenced first, so that its nodes come back and no two databases are in use. The operator
+ * has to give up an unreachable one explicitly.
  */
 import { settleIn } from '../backup/store/hold.ts';
 import { listTables, machineTables } from '../backup/store/source.ts';
@@ -19,12 +20,12 @@ import { DatabaseUnusable } from '../database/server/unusable.ts';
 import { type Departure, readDeparture } from '../database/server/usable.ts';
 
 export type UndoOptions = {
-  /** The database that was moved, and how it is shown. */
+  /** The database that was moved, and its name for display. */
   old: DatabaseAddress;
   oldPlace: string;
-  /** The address of the old database for nodes that come back (move/fence-store.ts). */
+  /** The address of the old database, for nodes that come back (move/fence-store.ts). */
   sealed: Buffer;
-  /** The address of the new database by what is sealed in the old one; null: it is given up. */
+  /** Returns the address of the new database, which is sealed in the old one; null: it is given up. */
   openNew: (departure: Departure) => Promise<DatabaseAddress | null>;
 };
 
@@ -53,7 +54,7 @@ export async function undoMove(options: UndoOptions): Promise<Departure> {
 
 const TRIES_MAX = 60;
 
-/** Done already when an earlier undo was interrupted. */
+/** Skips a database that an interrupted undo has fenced. */
 async function fenceNew(
   address: DatabaseAddress,
   { moveId }: Departure,
@@ -67,7 +68,7 @@ async function fenceNew(
     for (let attempt = 1; !(await tryFence(db, tables, { moveId, place, sealed })); attempt += 1) {
       if (attempt === TRIES_MAX) {
         throw new DatabaseUnusable(
-          'The tables of the new database could not be locked in time: nothing was changed; try again.',
+          'The tables of the new database could not be locked in time. Nothing was changed; try again.',
         );
       }
     }

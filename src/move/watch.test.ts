@@ -1,4 +1,4 @@
-/** What a node does while its database is moved, by what it reads of the mover. */
+/** What a node does while its database is moved, driven by the mover's state in the database. */
 import assert from 'node:assert/strict';
 import { setImmediate as untilRead } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
@@ -9,10 +9,10 @@ import { watchMove } from './watch.ts';
 const LOOK_EVERY_MS = 500;
 
 type Watched = {
-  /** What the database says from now on; null: it cannot be read. */
+  /** Sets the state in the database from now on; null: it cannot be read. */
   set: (state: MoveState | null) => void;
   pass: (ms: number) => Promise<void>;
-  /** The pauses and ends of pauses so far. */
+  /** All pauses and ends of pauses so far. */
   pauses: boolean[];
   watch: ReturnType<typeof watchMove>;
 };
@@ -47,7 +47,7 @@ function watched(t: TestContext): Watched {
   };
 }
 
-test('sending pauses while a mover asks for it, and goes on when the mover is gone', async (t) => {
+test('sending pauses while a mover asks for it, and continues when the mover is gone', async (t) => {
   const { set, pass, pauses } = watched(t);
   set({ hasMoved: false, isPaused: true });
   await pass(1_000);
@@ -68,7 +68,7 @@ test('a pause lasts through a short outage of the database, and ends in a long o
   assert.deepEqual(pauses, [true, false]);
 });
 
-test('a node learns that its database was moved', async (t) => {
+test('a node notices that its database was moved', async (t) => {
   const { set, pass, watch } = watched(t);
   set({ hasMoved: true, isPaused: true });
   await pass(1_000);

@@ -1,8 +1,8 @@
 /**
- * What a node does while its database is moved (move.ts): it stops sending while the mover asks for a pause,
- * and when the database takes no more writes, it ends its workers and begins again with the new one.
+ * Watches for a move of the database (move.ts). A node stops sending while the mover asks for a pause. When
+ * the database refuses writes, the node ends its workers and continues with the new one.
  *
- * The pause is an advisory lock of the mover, so it ends with the mover, too.
+ * The pause is an advisory lock of the mover, so it also ends when the mover dies.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
@@ -16,7 +16,7 @@ import { instanceOf, readSecretKey, SecretBox, SecretUnopenable } from '../secre
 import type { WorkerPool } from '../service/worker/pool.ts';
 
 const LOOK_EVERY_MS = 500;
-/** The pause ends by itself when the database has not been readable for so long: its mover is gone, too. */
+/** The pause ends after the database was unreadable for this time: its mover has lost it, too. */
 const UNREADABLE_MAX_MS = 30_000;
 
 type MoveWatchOptions = {
@@ -70,8 +70,9 @@ export function watchMove({ db, pool, world, log }: MoveWatchOptions): MoveWatch
 }
 
 /**
- * The configuration with which this node continues.
- * @throws DatabaseMoved when it does not know the secret key; DatabaseUnusable when it cannot reach the new place
+ * Returns the configuration with which this node continues.
+ * @throws DatabaseMoved when it does not know the secret key; MigrationRefused when it cannot reach the new
+ *   place
  */
 export function followMove(config: Config, departure: Departure): Config {
   const secretKey = config.secretKey ?? readSecretKey(config.dataDir);
@@ -85,6 +86,6 @@ export function followMove(config: Config, departure: Departure): Config {
     throw error;
   }
   throw new DatabaseUnusable(
-    'The database was moved into the data directory of another node, which this node cannot reach: stop this node, or move the database to a server of its own with `letterhaus move --to postgres://…` there.',
+    'The database was moved into the data directory of another node, which this node cannot reach. Stop this node, or move the database to a server of its own with `letterhaus move --to postgres://…` there.',
   );
 }

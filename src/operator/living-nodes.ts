@@ -19,9 +19,9 @@ export async function watchNodes(
   const running = new Set<string>();
   while (running.size < first.length && world.monotonicMs() - fromMs < LOOKS_FOR_MS) {
     await pause(LOOKS_EVERY_MS);
-    for (const { instance, beats } of await listNodeFacts(db)) {
-      const before = first.find((node) => node.instance === instance)?.beats;
-      if (before !== undefined && beats > before) running.add(instance);
+    for (const { instance, heartbeats } of await listNodeFacts(db)) {
+      const before = first.find((node) => node.instance === instance)?.heartbeats;
+      if (before !== undefined && heartbeats > before) running.add(instance);
     }
   }
   return first.map((node) => ({ ...node, isRunning: running.has(node.instance) }));
