@@ -1,11 +1,11 @@
-/** The entry of the command line: passes it the process's input and output. Started by bin/letterhaus. */
+/** The entry of the command line. Passes it the process's input and output. Started by bin/letterhaus. */
 import { isAbsolute, join, relative } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { runCommandLine } from './cli/program.ts';
 import { systemWorld } from './service/machine/system-world.ts';
 
-// All times are UTC. Where a library has no way to say so, as in templates, the zone of the process counts:
-// with daylight saving, an hour of a day would be written twice and another never.
+// All times are UTC. Some libraries (templates) use the zone of the process. With daylight saving, one hour
+// of a day would appear twice and another never.
 process.env['TZ'] = 'UTC';
 
 // A pipe such as `letterhaus emails list | head -1` closes stdout early: exit without an error.
@@ -20,7 +20,7 @@ await runCommandLine(process.argv.slice(2), {
   world: systemWorld,
   out: (text) => process.stdout.write(text),
   err: (text) => process.stderr.write(text),
-  // A terminal that does not say how wide it is reports 0.
+  // A terminal of unknown width reports 0.
   ...(process.stdout.isTTY &&
     process.stdout.columns > 0 && { widthColumns: process.stdout.columns }),
   ...(process.stdin.isTTY && process.stderr.isTTY && { confirm }),

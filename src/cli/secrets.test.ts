@@ -25,5 +25,5 @@ test('LETTERHAUS_SECRET_KEY is replaced in three steps, each of which is printed
   assert.match(early.stderr, /is not complete/);
   assert.equal((await step(`${fresh},${OLD}`)).step, 'sealed');
   assert.equal((await step(`${fresh},${OLD}`, '--finish', '--force')).step, 'remove');
-  assert.match((await run(fresh, '--finish')).stderr, /nothing has to be finished/);
+  assert.match((await run(fresh, '--finish')).stderr, /nothing to finish/);
 });

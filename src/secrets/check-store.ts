@@ -1,11 +1,13 @@
 /**
- * Whether the secret key at hand is the one of the database. Every start and every command that seals or opens asks this
- * first: with another key the mail of all domains would wait unsigned, and new secrets would be lost with that key.
+ * Checks that the secret key of this node is that of the database. Every start does this first, and every
+ * command that seals or opens. With another key, the mail of all domains would wait unsigned, and new secrets
+ * would be lost with that key.
  *
- * `installation.secret_check` is a value that the key has sealed, so that one look suffices. A database from before it
- * has none: there the key has to open most of a sample of sealed rows, which also replaces a damaged check. A key is
- * created only for a database without sealed values. Of two nodes that begin on an empty database at once, the one that
- * writes the check first wins; the other one removes the key it has made and does not start.
+ * `installation.secret_check` is a value that the key has sealed, so one read suffices. A database from an
+ * older version has none. There the key has to open most of a sample of sealed rows, which also replaces a
+ * damaged check. A key is created only for a database without sealed values. When two nodes begin on an empty
+ * database at once, the first to write the check wins. The other one removes the key that it created and does
+ * not start.
  */
 import type { Queryable } from '../database/database.ts';
 import {
@@ -26,64 +28,61 @@ export type SecretKeyPlace = {
   configured: string | null;
 };
 
-/** The check is sealed for this row id. */
+/** The row id for which the check is sealed. */
 const CHECK_ROW = 'installation';
 const CHECK_TEXT = 'sealed by the secret key of this installation';
 
-type Verdict =
-  /** `check` null: there is none yet, or it is damaged. */
+type KeyCheck =
+  /** Null `check`: there is none yet, or it is damaged. */
   | { kind: 'opens'; check: Buffer | null }
   | { kind: 'unsealed' }
-  /** `sealedBy`: the id of the key that has sealed; null: the values do not name it. */
+  /** `sealedBy`: id of the key that sealed; null when the values do not name it. */
   | { kind: 'foreign'; sealedBy: string | null };
 
-/**
- * Before anything is changed, also the schema. Creates nothing.
- * @throws SecretKeyProblem
- */
+/** Checks the key before anything changes, even the schema. Creates nothing. @throws SecretKeyProblem */
 export async function checkSecretKey(db: Queryable, place: SecretKeyPlace): Promise<void> {
   const present = presentKey(place);
-  requireRight(await judge(db, boxOf(present)), present, place);
+  requireRight(await compareKey(db, boxOf(present)), present, place);
 }
 
 /**
- * The key to use with a migrated database; creates it if nothing is sealed yet.
- * @throws SecretKeyProblem
+ * Returns the key to use with a migrated database. Creates it if nothing is sealed yet. @throws
+ * SecretKeyProblem
  */
 export async function takeSecretKey(db: Queryable, place: SecretKeyPlace): Promise<string> {
   const present = presentKey(place);
-  const verdict = await judge(db, boxOf(present));
-  requireRight(verdict, present, place);
+  const found = await compareKey(db, boxOf(present));
+  requireRight(found, present, place);
   const key = present ?? makeSecretKey(place.dataDir);
-  if (verdict.kind === 'opens' && verdict.check !== null) return key;
+  if (found.kind === 'opens' && found.check !== null) return key;
   if (await writeCheck(db, new SecretBox(key))) return key;
-  // Another node was faster.
+  // Another node wrote its check first.
   if (present === null) removeSecretKey(place.dataDir, key);
-  requireRight(await judge(db, boxOf(present)), present, place);
+  requireRight(await compareKey(db, boxOf(present)), present, place);
   return key;
 }
 
 /**
- * Makes a key the one of the database, whatever has sealed what is in it: for `letterhaus secrets start-over`. The caller
- * holds the lock of migrations, under which starts check their key.
+ * Makes a key that of the database, whichever key sealed its values: for `letterhaus secrets start-over`. The
+ * caller has the migration lock, under which starts check their key.
  */
 export async function replaceCheck(db: Queryable, secrets: SecretBox): Promise<void> {
   const sealed = secrets.seal(CHECK_TEXT, CHECK_ROW);
   await db.query('update installation set secret_check = $1', [sealed]);
 }
 
-/** For a running service. @returns why the keys in use are not those of the database; null: they are */
+/** Checks the keys of a running service. @returns why they are not those of the database; null: they are */
 export async function foreignKeyProblem(
   db: Queryable,
   { dataDir, configured }: SecretKeyPlace,
   secrets: SecretBox,
 ): Promise<string | null> {
-  const verdict = await judge(db, secrets);
-  if (verdict.kind !== 'foreign') return null;
+  const found = await compareKey(db, secrets);
+  if (found.kind !== 'foreign') return null;
   const where = configured === null ? secretKeyFile(dataDir) : 'LETTERHAUS_SECRET_KEY';
   return (
     `The secret key of this node (${secrets.keyIds.join(', ')}) does not open the secrets in the database` +
-    `${byKey(verdict)} any more, so this node ends; put the present key into ${where} and start it again.`
+    `${byKey(found)} any more, so this node stops. Put the current key into ${where} and start it again.`
   );
 }
 
@@ -95,7 +94,7 @@ function boxOf(secretKey: string | null): SecretBox | null {
   return secretKey === null ? null : new SecretBox(secretKey);
 }
 
-async function judge(db: Queryable, secrets: SecretBox | null): Promise<Verdict> {
+async function compareKey(db: Queryable, secrets: SecretBox | null): Promise<KeyCheck> {
   const columns = await sealedColumns(db);
   const check = columns.has('installation') ? await readCheck(db) : null;
   if (check !== null && secrets?.opens(check, CHECK_ROW)) return { kind: 'opens', check };
@@ -112,7 +111,7 @@ async function judge(db: Queryable, secrets: SecretBox | null): Promise<Verdict>
 
 type Sealed = { id: string; sealed: Buffer };
 
-/** Of each end, by the primary key. */
+/** Rows sampled from each end of a table, in the order of the primary key. */
 const SAMPLE = 50;
 
 const DOMAINS = `
@@ -140,7 +139,10 @@ select w.name
   join pg_attribute a on a.attrelid = to_regclass(w.name) and a.attname = w."column"
  where not a.attisdropped`;
 
-/** The tables that have their sealed column in the present schema, which may be older than this code, or empty. */
+/**
+ * Returns the tables that have their sealed column in the current schema, which may be empty or older than
+ * this code.
+ */
 async function sealedColumns(db: Queryable): Promise<Set<string>> {
   const wanted = [{ name: 'installation', column: 'secret_check' }, ...SAMPLED];
   const rows = await db.query<{ name: string }>(COLUMNS, [
@@ -150,7 +152,7 @@ async function sealedColumns(db: Queryable): Promise<Set<string>> {
   return new Set(rows.map(({ name }) => name));
 }
 
-/** Null: there is none yet. */
+/** Returns null when there is no check yet. */
 export async function readCheck(db: Queryable): Promise<Buffer | null> {
   const [row] = await db.query<{ check: Buffer | null }>(
     'select secret_check as check from installation',
@@ -158,19 +160,22 @@ export async function readCheck(db: Queryable): Promise<Buffer | null> {
   return row?.check ?? null;
 }
 
-// Not over a check that was written meanwhile, unless it is the damaged one that was read before ($2).
+// Replaces only the check that was read before ($2), which is damaged or missing.
 const WRITE = `
 update installation set secret_check = $1 where secret_check is not distinct from $2
 returning 1`;
 
-/** @returns false: another node has written one meanwhile */
+/** @returns false when another node has written a check meanwhile */
 async function writeCheck(db: Queryable, secrets: SecretBox): Promise<boolean> {
   const before = await readCheck(db);
   if (before !== null && secrets.opens(before, CHECK_ROW)) return true;
   return (await db.query(WRITE, [secrets.seal(CHECK_TEXT, CHECK_ROW), before])).length > 0;
 }
 
-/** During a rotation: seals the check with the first key. @throws SecretKeyProblem when none of the keys opens it */
+/**
+ * Seals the check with the first key, during a rotation. @throws SecretKeyProblem when none of the keys opens
+ * it
+ */
 export async function sealCheckAnew(db: Queryable, secrets: SecretBox): Promise<void> {
   const before = await readCheck(db);
   if (before !== null && !secrets.opens(before, CHECK_ROW)) {
@@ -187,39 +192,39 @@ function mostFrequentKey(sample: readonly Sealed[]): string | null {
   return counts[0]?.[0] ?? null;
 }
 
-/** As config/config.ts asks of LETTERHAUS_SECRET_KEY. */
+/** The limit that config/config.ts sets for LETTERHAUS_SECRET_KEY. */
 const CHARACTERS_MIN = 32;
 
 function requireRight(
-  verdict: Verdict,
+  found: KeyCheck,
   present: string | null,
   place: SecretKeyPlace,
-): asserts verdict is Exclude<Verdict, { kind: 'foreign' }> {
-  if (verdict.kind === 'foreign') {
+): asserts found is Exclude<KeyCheck, { kind: 'foreign' }> {
+  if (found.kind === 'foreign') {
     throw new SecretKeyProblem(
-      present === null ? missingSentence(verdict, place) : foreignSentence(verdict, present, place),
+      present === null ? missingSentence(found, place) : foreignSentence(found, present, place),
     );
   }
   const isOwn = present !== null && place.configured === null;
-  if (verdict.kind === 'opens' || !isOwn || !isCutOff(present)) return;
+  if (found.kind === 'opens' || !isOwn || !isCutOff(present)) return;
   throw new SecretKeyProblem(
-    `The secret key in ${secretKeyFile(place.dataDir)} has less than ${CHARACTERS_MIN} characters or others than text; ` +
-      'put the right file there, or delete it: this database is new, and a key is created.',
+    `The secret key in ${secretKeyFile(place.dataDir)} has fewer than ${CHARACTERS_MIN} characters, or some that are not text. ` +
+      'Put the right file there, or delete it: this database is new, and a key is created.',
   );
 }
 
-type Foreign = Extract<Verdict, { kind: 'foreign' }>;
+type Foreign = Extract<KeyCheck, { kind: 'foreign' }>;
 
 function missingSentence({ sealedBy }: Foreign, { dataDir }: SecretKeyPlace): string {
   return (
     `There is no secret key in ${secretKeyFile(dataDir)}, but the database has secrets that one has sealed` +
-    `${sealedBy === null ? '' : ` (key ${sealedBy})`}; ` +
+    `${sealedBy === null ? '' : ` (key ${sealedBy})`}. ` +
     `${COPY}, or set LETTERHAUS_SECRET_KEY.`
   );
 }
 
 const COPY =
-  'copy that file from the data directory of another node, from an earlier data directory or from a backup';
+  'Copy that file from the data directory of another node, from an earlier data directory or from a backup';
 
 function foreignSentence(
   { sealedBy }: Foreign,
@@ -230,19 +235,19 @@ function foreignSentence(
   const others = `the secrets in the database${byKey({ sealedBy })}`;
   if (configured !== null) {
     return (
-      `LETTERHAUS_SECRET_KEY (key ${ids}) does not open ${others}; ` +
-      'set it to the value that the other nodes have, or that was set when the database was backed up.'
+      `LETTERHAUS_SECRET_KEY (key ${ids}) does not open ${others}. ` +
+      'Set it to the value that the other nodes have, or that was set when the database was backed up.'
     );
   }
   const cut = isCutOff(present) ? ', is damaged and' : '';
-  return `The secret key in ${secretKeyFile(dataDir)} (key ${ids})${cut} does not open ${others}; ${COPY}.`;
+  return `The secret key in ${secretKeyFile(dataDir)} (key ${ids})${cut} does not open ${others}. ${COPY}.`;
 }
 
 function byKey({ sealedBy }: Pick<Foreign, 'sealedBy'>): string {
-  return sealedBy === null ? '' : `, which key ${sealedBy} has sealed`;
+  return sealedBy === null ? '' : `, which key ${sealedBy} sealed`;
 }
 
-/** Shorter than any key that this service creates or takes, or not text. */
+/** Whether a key is shorter than any that this service creates or accepts, or not text. */
 function isCutOff(present: string): boolean {
   return secretKeysOf(present).some(
     (key) => key.length < CHARACTERS_MIN || !/^[\x20-\x7e]+$/.test(key),

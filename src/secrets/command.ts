@@ -1,11 +1,11 @@
 /**
- * `letterhaus secrets rotate`: replaces the secret key while the service runs, in steps that can be
- * repeated:
+ * `letterhaus secrets rotate`: replaces the secret key while the service runs, in repeatable steps:
  * 1. Every node reads the new key, before anything is sealed with it.
  * 2. All secrets are sealed with the new key.
- * 3. The old key continues to verify return paths and links until `--finish`.
- * The order of the keys and the database record the progress, so that a second call continues a
- * rotation that was interrupted.
+ * 3. The old key still verifies return paths and links until `--finish`.
+ *
+ * The order of the keys and the database record the progress, so a second call continues an interrupted
+ * rotation.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -35,7 +35,10 @@ import {
 import { type Store, withStore } from '../cli/store.ts';
 import { describeStartOver } from './start-over-command.ts';
 
-/** Bounces are accepted for 45 days after delivery, and mail can wait in the queue for 5 days. */
+/**
+ * Days until the old key may go: bounces are accepted for 45 days after delivery, and mail can wait in the
+ * queue for 5.
+ */
 const RETURN_PATHS_DAYS = 50;
 const DAY_MS = 24 * 3600_000;
 const KEY_BYTES = 32;
@@ -51,8 +54,13 @@ export function describeSecrets(secrets: Command, cli: Cli): void {
     run: rotate,
   })
     .option('--finish', 'remove the old key once it is no longer needed')
-    .option('--force', 'with --finish: remove it now, if it was disclosed')
-    .option('--wait <seconds>', 'how long to wait for nodes to read the keys', parseSeconds, 60);
+    .option('--force', 'with --finish: remove it now, because it was disclosed')
+    .option(
+      '--wait <seconds>',
+      'seconds to wait until all nodes have read the keys',
+      parseSeconds,
+      60,
+    );
   describeStartOver(secrets, cli);
 }
 
@@ -64,9 +72,12 @@ type Rotation = {
   dataDir: string;
   /** The first key seals and signs. */
   keys: readonly string[];
-  /** How long to wait for the nodes. */
+  /** Milliseconds to wait for the nodes. */
   waitMs: number;
-  /** True: the key is in the data directory. False: LETTERHAUS_SECRET_KEY, which this command cannot change. */
+  /**
+   * True: the key is in the data directory. False: it is LETTERHAUS_SECRET_KEY, which this command cannot
+   * change.
+   */
   isOurs: boolean;
 };
 
@@ -121,16 +132,17 @@ async function finish(
 ): Promise<Outcome> {
   const { store, keys, isOurs } = rotation;
   const [first = '', ...old] = keys;
-  if (old.length === 0) return failed('There is one secret key: nothing has to be finished.');
+  if (old.length === 0)
+    return failed('There is only one secret key, so there is nothing to finish.');
   const used = await keysInUse(store.db);
   const since = used.get(idOf(first));
   if (since === undefined || keys.some((key) => !used.has(idOf(key)))) {
-    return failed(`The rotation is not complete; call ${rotation.cli.program} secrets rotate.`);
+    return failed(`The rotation is not complete. Run ${rotation.cli.program} secrets rotate.`);
   }
   const finishAt = new Date(since.getTime() + RETURN_PATHS_DAYS * DAY_MS);
   if (!force && finishAt.getTime() > rotation.cli.world.now()) {
     return failed(
-      `Bounces of mail sent with the old key are accepted until ${finishAt.toISOString().slice(0, 10)}: finish then. ` +
+      `Bounces of mail sent with the old key are accepted until ${finishAt.toISOString().slice(0, 10)}. Finish then. ` +
         'If the old key was disclosed, add --force, which also invalidates its unsubscribe links.',
     );
   }
@@ -141,7 +153,7 @@ async function finish(
   return step('finished', 'The old key is removed: signatures made with it are no longer valid.');
 }
 
-/** `sealed`: the number of secrets that were sealed with the new key. */
+/** `sealed` in the result is the number of secrets that were sealed with the new key. */
 async function sealAll(rotation: Rotation): Promise<{ sealed: number } | Failure> {
   const { store, keys } = rotation;
   const [first = ''] = keys;
@@ -153,7 +165,7 @@ async function sealAll(rotation: Rotation): Promise<{ sealed: number } | Failure
   const { sealed, unreadable } = await sealAnew(store.db, secrets);
   if (unreadable === 0) return { sealed };
   return failed(
-    `${unreadable} secrets are sealed with a key that is not configured; add it after the others, as new,old,older. ` +
+    `${unreadable} secrets are sealed with a key that is not configured. Add it after the others, as new,old,older. ` +
       `${sealed} were sealed with the new key.`,
   );
 }
@@ -165,22 +177,22 @@ function write(rotation: Rotation, keys: readonly string[]): Rotation {
 
 type Node = { host: string; keys: readonly string[] };
 
-/** Waits until no living node matches; nodes without a heartbeat are ignored. */
+/** Waits until no live node matches. Nodes without a heartbeat are ignored. */
 async function whileAnyNode(
   { cli: { world }, store: { db }, dataDir, isOurs, waitMs }: Rotation,
   isUnready: (node: Node) => boolean,
 ): Promise<Failure | null> {
-  // Rows of a service that was killed do not count as nodes.
+  // Rows of a killed service do not count as nodes.
   const dead = readRunning(dataDir)?.kind === 'service' ? null : instanceOf(dataDir);
-  const heard = new Map<string, { beats: number; atMs: number }>();
+  const seen = new Map<string, { heartbeats: number; atMs: number }>();
   const fromMs = world.monotonicMs();
   for (;;) {
     const holders = (await listKeyHolders(db)).filter(({ instance }) => instance !== dead);
     const nowMs = world.monotonicMs();
-    const unready = holders.filter(({ instance, beats, host, keys }) => {
-      const before = heard.get(instance);
-      if (before?.beats !== beats) heard.set(instance, { beats, atMs: nowMs });
-      const silentMs = nowMs - (heard.get(instance)?.atMs ?? nowMs);
+    const unready = holders.filter(({ instance, heartbeats, host, keys }) => {
+      const before = seen.get(instance);
+      if (before?.heartbeats !== heartbeats) seen.set(instance, { heartbeats, atMs: nowMs });
+      const silentMs = nowMs - (seen.get(instance)?.atMs ?? nowMs);
       return silentMs < SILENT_FOR_MS && isUnready({ host, keys: keys ?? [] });
     });
     if (unready.length === 0) return null;
@@ -194,19 +206,19 @@ function notReady(nodes: readonly { host: string }[], isOurs: boolean): string {
   return (
     `These nodes do not use the same secret keys: ${hosts}. ` +
     (isOurs
-      ? 'Copy secrets/secret-key of this data directory into theirs, and call this again.'
-      : 'Give all nodes the same LETTERHAUS_SECRET_KEY, restart them one after the other, and call this again.')
+      ? 'Copy secrets/secret-key of this data directory into theirs, and run this again.'
+      : 'Give all nodes the same LETTERHAUS_SECRET_KEY, restart them one after the other, and run this again.')
   );
 }
 
 const ADD_KEY = (fresh: string) =>
   'The secret key comes from LETTERHAUS_SECRET_KEY, so this takes three changes of it.\n' +
-  `1. Append this key to the present one, after a comma, on every node:  ,${fresh}\n` +
+  `1. Append this key to the current one, after a comma, on every node:  ,${fresh}\n` +
   '2. Restart the nodes one after the other.\n' +
-  '3. Call this command again; it prints the next step.';
+  '3. Run this command again; it prints the next step.';
 const SWITCH_KEY =
   'Every node has the new key. Put it before the old one in LETTERHAUS_SECRET_KEY (new,old) on every ' +
-  'node, restart them one after the other, and call this command again.';
+  'node, restart them one after the other, and run this command again.';
 const REMOVE_KEY =
   'No secret is sealed with an old key any more. Keep only the first key in LETTERHAUS_SECRET_KEY on every node, ' +
   'and restart them one after the other.';
@@ -218,7 +230,7 @@ function step(name: string, text: string, more: object = {}): Success {
 function parseSeconds(text: string): number {
   const seconds = /^\d{1,4}$/.test(text) ? Number(text) : -1;
   if (seconds >= 0) return seconds;
-  throw new InvalidArgumentError('Write a number of seconds, as 60.');
+  throw new InvalidArgumentError('Write a number of seconds, for example 60.');
 }
 
 function failed(message: string): Failure {

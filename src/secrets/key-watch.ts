@@ -1,8 +1,9 @@
 /**
- * The secret keys of a running service: all workers adopt the keys that `letterhaus secrets rotate` writes into
- * the data directory within seconds; when all have them, that is recorded in the database. A configured
- * key (LETTERHAUS_SECRET_KEY) changes with a restart. A file that lacks the key in use changes nothing, because stored
- * secrets could not be opened any more; one that was deleted is written again, because the next start needs it.
+ * Watches the secret keys of a running service. Within seconds all workers adopt the keys that `letterhaus
+ * secrets rotate` writes into the data directory. When all have them, the database records that. A configured
+ * key (LETTERHAUS_SECRET_KEY) changes with a restart. A file without the key in use is ignored, because
+ * stored secrets could not be opened any more. A deleted file is written again, because the next start needs
+ * it.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
@@ -23,7 +24,6 @@ export type SecretKeepingOptions = {
   database: ServiceDatabase;
   pool: WorkerPool;
   config: Config;
-  /** Of the supervisor. */
   secrets: SecretBox;
   log: Logger;
 };
@@ -39,7 +39,7 @@ export function keepSecretKeys(options: SecretKeepingOptions): Disposable {
     if (secretKey === used && isNoted) return;
     if (secretKey !== used) {
       requireSealingKey(secretKey, used);
-      await takeUp(options, secretKey);
+      await adopt(options, secretKey);
     }
     used = secretKey;
     isNoted = false;
@@ -53,7 +53,7 @@ export function keepSecretKeys(options: SecretKeepingOptions): Disposable {
       await look();
     } catch (error) {
       const message = String(error);
-      // Logged once per reason: it is retried every second.
+      // Logged once per reason, because it is retried every second.
       if (message !== problem) log.warn({ err: error }, 'the secret keys could not be read');
       problem = message;
     }
@@ -76,21 +76,21 @@ function presentKey({ database, config, log }: SecretKeepingOptions, used: strin
   const written = makeSecretKey(dataDir, used);
   log.warn(
     { file: secretKeyFile(dataDir) },
-    'the file of the secret key was missing; the key in use was written there again',
+    'the secret key file was missing; the key in use was written to it again',
   );
   return written;
 }
 
-/** Every step of a rotation keeps the key in use. @throws when the new keys lack it */
+/**
+ * Checks that the new keys include the key in use, as in every step of a rotation. @throws when they lack it
+ */
 function requireSealingKey(present: string, used: string): void {
   const [sealing = ''] = secretKeysOf(used);
   if (secretKeysOf(present).includes(sealing)) return;
-  throw new Error(
-    'the file secrets/secret-key does not contain the key that the secrets are encrypted with',
-  );
+  throw new Error('the file secrets/secret-key does not contain the key that encrypts the secrets');
 }
 
-async function takeUp(
+async function adopt(
   { pool, secrets, log }: SecretKeepingOptions,
   secretKey: string,
 ): Promise<void> {

@@ -16,7 +16,7 @@ const { db } = database;
 
 const [OLD, NEW] = ['o'.repeat(40), 'n'.repeat(40)];
 
-/** As it was written before sealed values named their key. */
+/** Seals in the form that older versions used, without the id of the key. */
 function sealedLongAgo(plain: string, rowId: string): Buffer {
   const key = Buffer.from(hkdfSync('sha256', OLD, 'letterhaus', 'encryption at rest', 32));
   const nonce = randomBytes(12);
@@ -73,7 +73,7 @@ test('interrupted re-sealing continues when it is called again', async () => {
   await assert.rejects(sealAnew(breakingOff, secrets, 5), /killed/);
   const rest = await sealAnew(db, secrets, 5);
   assert.ok(rest.sealed > 0 && rest.sealed < 14, String(rest.sealed));
-  // The domain of newSender has no real key: it is counted, and in nobody's way.
+  // The domain of newSender has no real key: it is counted, and stops nothing.
   assert.equal(rest.unreadable, 2);
   const onlyNew = new SecretBox(NEW);
   for (const [n, id] of ids.entries()) {

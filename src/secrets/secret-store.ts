@@ -1,13 +1,13 @@
 /**
- * Secret keys and the values they encrypt. Sealed values (DKIM keys, webhook secrets, second factors) are AES-256-GCM with
- * the row's id as AAD, so that a value that is moved to another row cannot be opened. A sealed value
- * consists of a version, 4 octets that identify the key, nonce, tag and text; values of earlier versions
- * begin with the nonce.
+ * Secret keys and the values they encrypt: DKIM keys, webhook secrets, second factors. A sealed value is
+ * AES-256-GCM with the row's id as AAD, so a value that is moved to another row cannot be opened. It consists
+ * of a version, 4 octets that identify the key, nonce, tag and text. Values of older versions begin with the
+ * nonce.
  *
- * The key is a file of mode 0600 in `<data>/secrets/`, created once, next to the id of this installation. Whether it is
- * the key of the database is checked before it is used (check-store.ts).
- * During a rotation there are several keys: the first seals and signs, all of them open and verify. Every
- * step of a rotation is idempotent, so that an interrupted one can continue.
+ * The key is a file of mode 0600 in `<data>/secrets/`, created once, next to the id of this installation.
+ * check-store.ts checks before its use that it is the key of the database. During a rotation there are
+ * several keys: the first seals and signs, all of them open and verify. Every step of a rotation is
+ * idempotent, so an interrupted rotation can continue.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, randomUUID } from 'node:crypto';
 import {
@@ -32,19 +32,19 @@ const HEAD_BYTES = 1 + ID_BYTES;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** The secret key is missing, damaged or not the one of the database: a sentence for the operator. */
+/** The secret key is missing, damaged or not that of the database. The message is for the operator. */
 export class SecretKeyProblem extends Error {
   override readonly name = 'SecretKeyProblem';
 }
 
-/** A sealed value is damaged, or was sealed with a key that is not here. */
+/** A sealed value is damaged, or was sealed with a key that this node does not have. */
 export class SecretUnopenable extends Error {
   override readonly name = 'SecretUnopenable';
 }
 
 type Key = { id: string; master: string; sealing: Buffer; derived: Map<string, Buffer> };
 
-/** `new,old`: the format of LETTERHAUS_SECRET_KEY and of the file in the data directory. */
+/** Splits `new,old`: the format of LETTERHAUS_SECRET_KEY and of the file in the data directory. */
 export function secretKeysOf(text: string): string[] {
   return text
     .split(',')
@@ -52,13 +52,13 @@ export function secretKeysOf(text: string): string[] {
     .filter((key) => key !== '');
 }
 
-/** The id of the key that sealed a value; null: the value is of a version that does not name it. */
+/** Returns the id of the key that sealed a value; null for a version that does not name it. */
 export function sealingKeyOf(sealed: Buffer): string | null {
   if (sealed[0] !== VERSION || sealed.length < HEAD_BYTES) return null;
   return sealed.toString('hex', 1, HEAD_BYTES);
 }
 
-/** Identifies a key without revealing it: 8 hex digits. */
+/** Returns 8 hex digits that identify a key without revealing it. */
 export function secretKeyId(secretKey: string): string {
   return derivedFrom(secretKey, 'key id').toString('hex', 0, ID_BYTES);
 }
@@ -66,7 +66,7 @@ export function secretKeyId(secretKey: string): string {
 export class SecretBox {
   #keys: [Key, ...Key[]];
 
-  /** @param secretKeys one of at least 32 characters, or several with commas between them */
+  /** @param secretKeys one key of at least 32 characters, or several with commas between them */
   constructor(secretKeys: string) {
     this.#keys = readKeys(secretKeys);
   }
@@ -75,17 +75,17 @@ export class SecretBox {
     this.#keys = readKeys(secretKeys);
   }
 
-  /** The first one seals. */
+  /** Ids of the keys. The first one seals. */
   get keyIds(): string[] {
     return this.#keys.map(({ id }) => id);
   }
 
-  /** A 32-byte key for one purpose, derived from the first secret key. */
+  /** Returns a 32-byte key for one purpose, derived from the first secret key. */
   derive(purpose: string): Buffer {
     return derivedOnce(this.#keys[0], purpose);
   }
 
-  /** As `derive` for every key, to verify signatures of any of them. */
+  /** Derives a key for one purpose from each secret key, to verify signatures of any of them. */
   deriveAll(purpose: string): Buffer[] {
     return this.#keys.map((key) => derivedOnce(key, purpose));
   }
@@ -109,7 +109,7 @@ export class SecretBox {
     const named = this.#keys.find((key) => headOf(key).equals(head));
     const opened = named && openWith(named, sealed.subarray(HEAD_BYTES), rowId);
     if (opened != null) return opened;
-    // A value from before keys were identified; its nonce may begin with any bytes.
+    // A value of an older version does not name its key, and its nonce may begin with any bytes.
     for (const key of this.#keys) {
       const text = openWith(key, sealed, rowId);
       if (text !== null) return text;
@@ -155,7 +155,7 @@ function derivedFrom(master: string, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', master, 'letterhaus', purpose, 32));
 }
 
-/** null: sealed with another key. */
+/** Returns null when another key has sealed the value. */
 function openWith({ sealing }: Key, sealed: Buffer, rowId: string): string | null {
   const tagEnd = NONCE_BYTES + TAG_BYTES;
   if (sealed.length < tagEnd) return null;
@@ -177,7 +177,7 @@ export function secretKeyFile(dataDir: string): string {
 /**
  * Creates the key of the data directory.
  * @param secretKey default: a new one
- * @returns it, or the one that another process has created meanwhile
+ * @returns it, or the key that another process has created meanwhile
  */
 export function makeSecretKey(
   dataDir: string,
@@ -187,7 +187,9 @@ export function makeSecretKey(
   return readSecretKey(dataDir)!;
 }
 
-/** Puts a key aside that is not the one of the database, or is damaged. @returns its new path; null: there is none */
+/**
+ * Renames a key that is damaged or not that of the database. @returns its new path; null when there is none
+ */
 export function putSecretKeyAside(dataDir: string, nowMs: number): string | null {
   const file = secretKeyFile(dataDir);
   const time = new Date(nowMs).toISOString().replaceAll(/[-:.]/g, '');
@@ -209,7 +211,7 @@ export function removeSecretKey(dataDir: string, secretKey: string): void {
 
 /**
  * Replaces the key of the data directory atomically. A running service reads it within seconds
- * (src/secrets/key-watch.ts).
+ * (secrets/key-watch.ts).
  */
 export function replaceSecretKey(dataDir: string, secretKeys: readonly string[]): void {
   const file = secretKeyFile(dataDir);
@@ -218,7 +220,7 @@ export function replaceSecretKey(dataDir: string, secretKeys: readonly string[])
   rmSync(fresh, { force: true });
   const descriptor = openSync(fresh, 'wx', 0o600);
   try {
-    // Called by root for a service that runs as another user.
+    // Root may call this for a service that runs as another user.
     if (process.getuid?.() === 0) fchownSync(descriptor, uid, gid);
     writeSync(descriptor, `${secretKeys.join(',')}\n`);
     fsyncSync(descriptor);
@@ -229,7 +231,7 @@ export function replaceSecretKey(dataDir: string, secretKeys: readonly string[])
   syncFolder(join(dataDir, 'secrets'));
 }
 
-/** For a command that cannot do without. @throws SecretKeyProblem */
+/** Returns the key for a command that needs one. @throws SecretKeyProblem */
 export function ownSecretKey({
   dataDir,
   secretKey,
@@ -240,12 +242,12 @@ export function ownSecretKey({
   const present = secretKey ?? readSecretKey(dataDir);
   if (present !== null) return present;
   throw new SecretKeyProblem(
-    `There is no secret key in ${dataDir}: run this on the machine of the service, or set LETTERHAUS_SECRET_KEY.`,
+    `There is no secret key in ${dataDir}. Run this on the machine of the service, or set LETTERHAUS_SECRET_KEY.`,
   );
 }
 
 /**
- * The present key of the data directory; null: there is none, and none is created.
+ * Returns the key of the data directory; null when there is none. Creates none.
  * @throws SecretKeyProblem when the file cannot be read, or is empty
  */
 export function readSecretKey(dataDir: string): string | null {
@@ -253,14 +255,14 @@ export function readSecretKey(dataDir: string): string | null {
   const text = readText(file);
   if (text === null || secretKeysOf(text).length > 0) return text;
   throw new SecretKeyProblem(
-    `The file of the secret key, ${file}, is empty; copy the file back from a backup or from the data directory of ` +
+    `The file of the secret key, ${file}, is empty. Copy the file back from a backup or from the data directory of ` +
       'another node, or delete it if this database is new.',
   );
 }
 
 /**
- * Stores the key of a restored backup in a data directory that has none. It is on disk before the rows
- * that are sealed with it are visible.
+ * Stores the key of a restored backup in a data directory that has none. The key is on disk before the rows
+ * that it opens are visible.
  */
 export function storeSecretKey(dataDir: string, secretKeys: string): void {
   if (readSecretKey(dataDir) === null) create(dataDir, 'secret-key', secretKeys);
@@ -268,23 +270,26 @@ export function storeSecretKey(dataDir: string, secretKeys: string): void {
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** Identifies this installation in the nodes table, for releasing the claims of its dead workers. */
+/**
+ * Returns the id of this installation in the nodes table, by which it releases the claims of its dead
+ * workers.
+ */
 export function instanceOf(dataDir: string): string {
   const file = join(dataDir, 'secrets', 'instance');
   const present = readText(file);
   if (present !== null && UUID.test(present)) return present;
-  // Damaged: the claims under the lost id expire as those of another machine.
+  // The file is damaged. Claims under the lost id expire like those of another machine.
   if (present !== null) rmSync(file);
   create(dataDir, 'instance', randomUUID());
   return readText(file)!;
 }
 
-/** The id of this installation; null: it has none yet, and none is created. */
+/** Returns the id of this installation; null when it has none. Creates none. */
 export function readInstance(dataDir: string): string | null {
   return readText(join(dataDir, 'secrets', 'instance'));
 }
 
-/** null: there is no such file. */
+/** Returns null when there is no such file. */
 function readText(file: string): string | null {
   try {
     return readFileSync(file, 'utf8').trim();
@@ -297,7 +302,7 @@ function readText(file: string): string | null {
   }
 }
 
-/** Complete or not at all, also when the process dies meanwhile; a file that is there stays as it is. */
+/** Creates a file completely or not at all, even if the process dies. An existing file does not change. */
 function create(dataDir: string, name: string, text: string): void {
   const folder = join(dataDir, 'secrets');
   const fresh = join(folder, `${name}.${randomUUID()}`);
@@ -305,7 +310,7 @@ function create(dataDir: string, name: string, text: string): void {
   try {
     chmodSync(fresh, 0o600);
     writeSync(descriptor, `${text}\n`);
-    // Losing it would lose every DKIM key, so it is on disk before it encrypts anything.
+    // Losing the key would lose every DKIM key, so it is on disk before it encrypts anything.
     fsyncSync(descriptor);
   } finally {
     closeSync(descriptor);
@@ -341,7 +346,7 @@ export async function noteSecretKeys(
   await db.query(NOTE, [instance, keyIds]);
 }
 
-/** Records the key that seals and signs, also without a running service. */
+/** Records the key that seals and signs, even without a running service. */
 export async function noteFirstKey(db: Queryable, id: string): Promise<void> {
   await db.query(
     'insert into secret_keys (id, current_since) values ($1, app_now()) on conflict do nothing',
@@ -350,18 +355,23 @@ export async function noteFirstKey(db: Queryable, id: string): Promise<void> {
 }
 
 const NODES = `
-select n.instance, min(n.host) as host, sum(n.beat)::int8 as beats, k.keys
+select n.instance, min(n.host) as host, sum(n.beat)::int8 as heartbeats, k.keys
   from nodes n left join known_secret_keys k on k.instance = n.instance
  group by n.instance, k.keys`;
 
-/** `keys` null: a version without key rotation. */
-export type KeyHolder = { instance: string; host: string; beats: number; keys: string[] | null };
+/** `keys` is null for versions without key rotation. */
+export type KeyHolder = {
+  instance: string;
+  host: string;
+  heartbeats: number;
+  keys: string[] | null;
+};
 
 export function listKeyHolders(db: Queryable): Promise<KeyHolder[]> {
   return db.query<KeyHolder>(NODES);
 }
 
-/** Since when each key has been the first one; absent: it never was. */
+/** Returns since when each key has been the first one. Keys that never were are absent. */
 export async function keysInUse(db: Queryable): Promise<Map<string, Date>> {
   const rows = await db.query<{ id: string; since: Date }>(
     'select id, current_since as since from secret_keys',
@@ -369,7 +379,7 @@ export async function keysInUse(db: Queryable): Promise<Map<string, Date>> {
   return new Map(rows.map(({ id, since }) => [id, since]));
 }
 
-/** Table, column, and what the rows belong to. */
+/** Table, column, and the column of the rows' owner. */
 const SEALED = [
   ['domains', 'rsa_private_key', 'project_id'],
   ['domains', 'ed25519_private_key', 'project_id'],
@@ -384,13 +394,13 @@ const SEALED = [
 ] as const;
 type Sealed = (typeof SEALED)[number];
 
-// In the order of ids across batches, so that values that no key opens are skipped.
+// Reads in the order of ids across batches, so that values that no key opens are skipped.
 const stale = ([table, column, owner]: Sealed) => `
 select ${owner} as "ownerId", id, ${column} as sealed from ${table}
  where (${owner}, id) > ($1, $2) and substring(${column} from 1 for length($3::bytea)) <> $3::bytea
  order by ${owner}, id limit $4`;
 
-// Only if the value has not changed, because a webhook's secret may have been replaced meanwhile.
+// Updates only unchanged values, because a webhook's secret may have been replaced meanwhile.
 const replace = ([table, column, owner]: Sealed) => `
 update ${table} t set ${column} = n.sealed
   from unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[]) as n(owner_id, id, before, sealed)

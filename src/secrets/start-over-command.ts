@@ -1,11 +1,11 @@
 /**
- * `letterhaus secrets start-over`: for an installation whose secret key is lost for good. It makes a new key the one of
- * the database, and marks everything that the lost one has sealed. Mail stays in the queue and waits for the new DKIM
- * keys of its domain; nothing is deleted.
+ * `letterhaus secrets start-over`: for an installation whose secret key is lost for good. It makes a new key
+ * that of the database, and marks everything that the lost one had sealed. Mail waits in the queue for the
+ * new DKIM keys of its domain. Nothing is deleted.
  *
- * Refused while the key at hand opens the database, and while a node runs, which has the key in memory and writes its
- * file again. The steps can be repeated: a key that was written without the check in the database is put aside by the
- * next call.
+ * It is refused while the current key opens the database. It is also refused while a node runs, which has the
+ * key in memory and writes its file again. The steps can be repeated: if a call dies before it stores the
+ * check in the database, the next call renames its key.
  */
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
@@ -35,8 +35,8 @@ import { type Place, withAddress, withStore } from '../cli/store.ts';
 export function describeStartOver(secrets: Command, cli: Cli): void {
   addCommand(secrets, cli, {
     name: 'start-over',
-    about: 'make a new secret key when the present one is lost for good',
-    notes: `DKIM keys, signing secrets of webhooks and second factors have to be renewed afterwards; mail waits
+    about: 'make a new secret key when the current one is lost for good',
+    notes: `Afterwards you have to renew DKIM keys, signing secrets of webhooks and second factors. Mail waits
 meanwhile. Look for the key first: in a backup, on another node, in an earlier data directory.`,
     examples: ['secrets start-over', 'secrets start-over --yes'],
     run: (called, options) => startOver(called, options),
@@ -46,7 +46,7 @@ meanwhile. Look for the key first: in a backup, on another node, in an earlier d
 type Options = { yes?: true };
 
 async function startOver(cli: Cli, options: Options): Promise<Outcome> {
-  // Migrates first, and tells why a database cannot be used.
+  // Migrates first, and returns the reason when a database cannot be used.
   const opened = await withStore(cli, () => Promise.resolve({ data: null, text: '' }));
   if ('failed' in opened) return opened;
   return withAddress(cli, async (place) => {
@@ -61,18 +61,18 @@ async function startOver(cli: Cli, options: Options): Promise<Outcome> {
 }
 
 const RUNS =
-  'A node runs, and it has the secret key: it writes the file again within seconds when that is missing. ' +
-  'Copy it from there. If it is another key than that of the database, stop the node first.';
+  'A node is running and has the secret key. It writes a missing key file again within seconds. ' +
+  'Copy the file from that node. If the key is not that of the database, stop the node first.';
 
 const LOST =
-  'DKIM keys, signing secrets of webhooks and second factors are lost with the key and have to be renewed, mail waits ' +
-  'until then; unsubscribe and tracking links of mail that was sent stop working, and its late bounces are not matched.';
+  'DKIM keys, signing secrets of webhooks and second factors are lost with the key. You have to renew them, and mail waits ' +
+  'until then. Unsubscribe and tracking links in sent mail stop working, and its late bounces are not matched.';
 
 async function whyNot(cli: Cli, { address, config }: Place): Promise<Failure | null> {
   return asOwner(address, async (db) => {
     const present = await versionOf(db);
     if (present > SCHEMA_KNOWN) {
-      return conflict(`The database has schema ${present}: use the version that runs on it.`);
+      return conflict(`The database has schema ${present}. Use the version that runs on it.`);
     }
     const { dataDir, secretKey: configured } = config;
     const unreadable = configured === null ? unreadableFile(secretKeyFile(dataDir)) : null;
@@ -84,7 +84,7 @@ async function whyNot(cli: Cli, { address, config }: Place): Promise<Failure | n
   });
 }
 
-/** A file that only cannot be read may have the key. */
+/** A file that exists but cannot be read may have the key. */
 function unreadableFile(file: string): string | null {
   try {
     readFileSync(file);
@@ -92,12 +92,12 @@ function unreadableFile(file: string): string | null {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return null;
-    return `${file} cannot be read (${code}): make it readable first, the key may be there.`;
+    return `${file} cannot be read (${code}). Make it readable first, because it may have the key.`;
   }
 }
 
 const NOTHING_LOST =
-  'The secret key opens what is sealed in the database, or nothing is sealed: nothing is lost. `letterhaus secrets rotate` replaces it.';
+  'Nothing is lost: the secret key opens the secrets in the database, or there are none. `letterhaus secrets rotate` replaces it.';
 
 async function opens(
   db: Queryable,
@@ -119,9 +119,9 @@ async function isConfirmed({ confirm }: Cli, { yes }: Options): Promise<boolean>
 
 const NO_CHECK = Buffer.alloc(0);
 const OTHER_CALL =
-  'A key was made for this database by another call in this moment: copy it from that data directory.';
+  'Another call has just made a key for this database. Copy it from the data directory of that call.';
 
-/** Under the lock of migrations: no start checks or makes a key meanwhile, and no other call of this. */
+/** Runs under the migration lock, so no start and no other call checks or makes a key meanwhile. */
 async function replace(
   cli: Cli,
   { address, config }: Place,
@@ -153,9 +153,9 @@ type Done = { where: string; aside: string | null; toRenew: ToRenew };
 function textOf({ program }: Cli, { where, aside, toRenew }: Done): string {
   const { domains, webhooks, members } = toRenew;
   return [
-    `The key in ${where} is the one of the database now. Keep a copy of it.`,
-    ...(aside === null ? [] : [`The key that was there is kept as ${aside}.`]),
-    'Other nodes need the same key. Start the service, and renew what the lost key had sealed:',
+    `The key in ${where} is now the key of the database. Keep a copy of it.`,
+    ...(aside === null ? [] : [`The previous key is kept as ${aside}.`]),
+    'Other nodes need the same key. Start the service, and renew everything that the lost key had sealed:',
     ...domains.flatMap((name) => [
       `  ${program} domains rotate-dkim ${name}    (publish the record that it prints)`,
       `  ${program} domains verify ${name}`,
@@ -163,7 +163,7 @@ function textOf({ program }: Cli, { where, aside, toRenew }: Done): string {
     ...webhooks.map((id) => `  ${program} webhooks rotate-secret ${id}`),
     ...members.map((email) => `  ${program} owner reset ${email} --remove-totp`),
     ...(domains.length + webhooks.length + members.length === 0 ? ['  nothing was sealed'] : []),
-    `If the lost key turns up, append it to the new one after a comma and call ${program} secrets rotate.`,
+    `If the lost key turns up, append it to the new one after a comma and run ${program} secrets rotate.`,
   ].join('\n');
 }
 

@@ -1,7 +1,8 @@
 /**
- * Sealed values that the secret key does not open, because the row is damaged or another key has sealed it. Whoever
- * meets one marks its row in `unusable_secrets`; the supervisor looks at all values from time to time and removes marks
- * of rows that open again. So all nodes and the API know without opening anything.
+ * Sealed values that the secret key does not open, because the row is damaged or another key has sealed it.
+ * Code that fails to open a value marks its row in `unusable_secrets`. The supervisor opens all values from
+ * time to time, and removes marks of rows that open again. So all nodes and the API can report them without
+ * opening anything.
  */
 import type { Logger } from 'pino';
 import type { Queryable } from '../database/database.ts';
@@ -18,7 +19,7 @@ insert into unusable_secrets (kind, owner_id, id, since) values ($1, $2, $3, app
 on conflict do nothing
 returning 1`;
 
-/** @returns whether it was not marked before */
+/** @returns whether the row was not marked before */
 export async function markUnusable(
   db: Queryable,
   { kind, ownerId, id }: SecretRow,
@@ -27,12 +28,12 @@ export async function markUnusable(
 }
 
 const MEANS: Readonly<Record<SecretKind, string>> = {
-  domain: 'the secret key does not open the DKIM key of a domain: its mail waits unsent',
-  webhook: 'the secret key does not open the signing secret of a webhook: nothing is posted to it',
-  member: 'the secret key does not open the second factor of a member: no code of it is accepted',
+  domain: 'the secret key does not open the DKIM key of a domain; its mail waits unsent',
+  webhook: 'the secret key does not open the signing secret of a webhook; nothing is sent to it',
+  member: 'the secret key does not open the second factor of a member; its codes are refused',
 };
 
-/** Marks a row that somebody has met, and logs it unless it was known. Never throws. */
+/** Marks a row, and logs it unless it was marked before. Never throws. */
 export async function noteUnusable(
   { db, log }: { db: Queryable; log: Pick<Logger, 'warn'> },
   row: SecretRow,
@@ -66,7 +67,6 @@ export async function unmarkUnusable(
 
 export type UnusableCounts = Record<SecretKind, number>;
 
-/** The number of marked rows. */
 export async function countUnusable(db: Queryable): Promise<UnusableCounts> {
   const rows = await db.query<{ kind: SecretKind; count: number }>(
     'select kind, count(*)::int as count from unusable_secrets group by kind',
@@ -86,7 +86,7 @@ select exists (select from domains d
                                            where u.kind = 'domain' and u.owner_id = d.project_id
                                              and u.id = d.id)) as "isAll"`;
 
-/** Whether there are live domains, and none of them can sign. Asked only while a domain is marked. */
+/** Whether there are live domains and none of them can sign. Called only while a domain is marked. */
 export async function areAllDomainsUnusable(db: Queryable): Promise<boolean> {
   const [row] = await db.query<{ isAll: boolean }>(ALL_UNUSABLE);
   return row?.isAll === true;
@@ -127,7 +127,10 @@ select organization_id as "ownerId", id, array[totp_secret] as values
 const FIRST_UUID = '00000000-0000-0000-0000-000000000000';
 const BATCH = 100;
 
-/** Opens all sealed values, in small batches, and marks the rows that do not open. @returns those newly marked */
+/**
+ * Opens all sealed values, in small batches, and marks the rows that do not open. @returns the newly marked
+ * rows
+ */
 export async function markAllUnusable(
   db: Queryable,
   secrets: Pick<SecretBox, 'opens'>,
@@ -148,7 +151,7 @@ export async function markAllUnusable(
   return marked;
 }
 
-/** @returns those that were not marked before */
+/** @returns the rows that were not marked before */
 async function markEach(
   db: Queryable,
   kind: SecretKind,
@@ -172,7 +175,7 @@ select array(select distinct d.name from unusable_secrets u
        array(select m.email from unusable_secrets u join members m on m.id = u.id
               where u.kind = 'member' order by 1) as members`;
 
-/** The marked rows by the names that commands take. */
+/** Returns the marked rows by the names that commands take. */
 export async function listToRenew(db: Queryable): Promise<ToRenew> {
   const [row] = await db.query<ToRenew>(TO_RENEW);
   return row!;
@@ -192,7 +195,7 @@ select u.kind, u.owner_id as "ownerId", u.id,
   from unusable_secrets u
  order by u.kind, u.owner_id, u.id limit 1000`;
 
-/** Removes the marks of rows that open again or are gone. @returns those that open */
+/** Removes the marks of rows that open again or were deleted. @returns the rows that open */
 export async function unmarkUsable(
   db: Queryable,
   secrets: Pick<SecretBox, 'opens'>,

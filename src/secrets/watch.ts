@@ -1,7 +1,7 @@
 /**
- * Looks whether the secret keys in use open what the database holds. A key that is not the database's ends this node, so
- * that others deliver its mail. Rows that do not open are marked and logged once; they are looked for rarely, because
- * all sealed values are opened. The rows that are marked are looked at again each time.
+ * Checks that the secret keys in use open the secrets in the database. A key that is not that of the database
+ * ends this node, so that other nodes deliver its mail. Rows that do not open are marked and logged once. All
+ * sealed values are checked rarely, because each has to be opened. Marked rows are checked each time.
  */
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
@@ -26,7 +26,7 @@ type SecretWatchOptions = {
   database: Pick<ServiceDatabase, 'db' | 'dataDir'>;
   secrets: SecretBox;
   config: Pick<Config, 'secretKey'>;
-  /** Hears what the service is to say of it. */
+  /** Gets the state that the service reports. */
   pool: Pick<WorkerPool, 'refuseMail' | 'warn'>;
   operatorEvents: OperatorEvents;
   log: Logger;
@@ -48,18 +48,18 @@ export class SecretWatch {
     const problem = await foreignKeyProblem(db, { dataDir, configured: config.secretKey }, secrets);
     if (problem !== null) return problem;
     for (const { kind, id } of await unmarkUsable(db, secrets)) {
-      log.info({ kind, id }, 'the secret key opens a secret again that it did not open');
+      log.info({ kind, id }, 'the secret key opens a secret again');
     }
     const nowMs = world.monotonicMs();
     if (this.#allSinceMs === null || nowMs - this.#allSinceMs >= ALL_EVERY_MS) {
       for (const row of await markAllUnusable(db, secrets, { isStopping })) warnUnusable(log, row);
       this.#allSinceMs = nowMs;
     }
-    await this.#tell();
+    await this.#report();
     return null;
   }
 
-  async #tell(): Promise<void> {
+  async #report(): Promise<void> {
     const { database, pool, operatorEvents } = this.#options;
     const counts = await countUnusable(database.db);
     const isAll = counts.domain > 0 && (await areAllDomainsUnusable(database.db));
@@ -75,7 +75,7 @@ export class SecretWatch {
 
 const CONDITION = { type: 'secret_key.unusable', subject: 'stored secrets' } as const;
 const REMEDY =
-  'Start with the secret key that sealed them; letterhaus domains list names the domains. See docs/troubleshooting.md.';
+  'Start the service with the secret key that sealed them. `letterhaus domains list` shows the domains. See docs/troubleshooting.md.';
 
 const NOTHING_OPENS = {
   code: 'secret_key',
@@ -83,7 +83,7 @@ const NOTHING_OPENS = {
   isAccepting: true,
 } as const;
 
-/** Without names: /readyz needs no key. */
+/** Counts only, without names: /readyz needs no key. */
 function warningsOf({ domain, webhook, member }: UnusableCounts): string[] {
   const counts = { 'sending domains': domain, webhooks: webhook, 'second factors': member };
   const some = Object.entries(counts).flatMap(([what, count]) =>

@@ -56,11 +56,11 @@ test('a service does not start without its secret key, and starts again when the
   assert.equal(existsSync(file), false);
 
   const shapes = [
-    ['', /is empty; copy the file back/],
-    [' \n,\n', /is empty; copy the file back/],
+    ['', /is empty\. Copy the file back/],
+    [' \n,\n', /is empty\. Copy the file back/],
     [
       `${WRONG}\n`,
-      /does not open the secrets in the database, which key [0-9a-f]{8} has sealed; copy/,
+      /does not open the secrets in the database, which key [0-9a-f]{8} sealed\. Copy/,
     ],
     [right.slice(0, 20), /is damaged and does not open/],
     [right.slice(0, 40), /does not open/],

@@ -155,7 +155,7 @@ test('a key file that is deleted under a running service is written again', asyn
   rmSync(keyFile);
   await waitFor(() => existsSync(keyFile), { what: 'the file to be written again' });
   assert.equal(readFileSync(keyFile, 'utf8'), before);
-  await waitFor(() => service.logs.includes('was written there again'), { what: 'the warning' });
+  await waitFor(() => service.logs.includes('was written to it again'), { what: 'the warning' });
 });
 
 test('a service that starts after a rotation uses the new key', async () => {
