@@ -2,17 +2,16 @@
  * The queue that mail (delivery/queue/dispatcher.ts) and webhooks (webhooks/sending/loop.ts) share. This file
  * decides when to claim, releases claims, and finds claims that only the table has.
  *
- * A worker claims rows under its lease (delivery/queue/lease.ts). A claim stores its holder and raises the
- * row's claim number, which fences off outcomes of earlier claims (settle/outcomes.ts).
- *
- * Guarantee: a claim that only the table has is released, because nobody else would try it. Such a claim
- * comes from a commit whose answer was lost, from an error between the statement and memory, or from a
- * fail-over to a standby that lacks the last commits. The table is compared with memory every 5 minutes,
- * after the database was unavailable or is another server, and when an operator asks. Nothing is claimed
- * during the comparison. The answer of a row that was stored with its claim may still be on the way. Such a
- * row is released when two comparisons find it, farther apart than any answer takes.
+ * Guarantee: the table is compared with memory every 5 minutes, after the database was unavailable or is another
+ * server, and when an operator asks for it. What only the table has would never be tried again, and is released. It
+ * comes from a commit whose answer was lost, from an error between the statement and memory, or from a fail-over to a
+ * standby that lacks the last commits. Nothing is claimed meanwhile, so a claim that is not in memory has lost its
+ * answer. The answer of a row that was stored with its claim may still be on the way: such a row is released when it
+ * is found twice, farther apart than any answer takes. A claim whose release is under way is known, too: its release is
+ * retried while the database is unavailable, and keeps the delay that was asked for.
  */
 import type { Logger } from 'pino';
+import { Members } from '../lib/live-set.ts';
 import type { World } from '../lib/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
@@ -57,10 +56,11 @@ const UNKNOWN_FATE_MS = 30_000;
 /** Approximate size of a release: 64 of them always fit a batch. */
 const RELEASE_BYTES = 200;
 
-export class LeasedQueue<Key extends object, Claim extends Key> {
+export class LeasedQueue<Key extends object, Claim extends Key & { claim: number }> {
   readonly #options: LeasedQueueOptions<Key, Claim>;
   readonly #unknownFateMs: number;
   readonly #releases: GroupCommit<Released<Claim>, undefined>;
+  readonly #releasing = new Members<Released<Claim>>();
   #timer: NodeJS.Timeout | undefined;
   #polling: Promise<void> | null = null;
   #isRunning = false;
@@ -120,12 +120,16 @@ export class LeasedQueue<Key extends object, Claim extends Key> {
   }
 
   /**
-   * Releases claims in batches, which leaves connections to settlements. Never rejects. While the database is
-   * unavailable, a release waits. After a stop it does not wait, and the rows become free when the lease
-   * ends.
+   * Releases claims, in batches, so that settling has enough connections. Never rejects. While the database is
+   * unavailable a release waits; after a stop it does not, and the rows become free when the lease ends. A retry of
+   * a release that was stored has no effect: the claim and the holder of the row have changed.
    */
   async release(claims: readonly Released<Claim>[]): Promise<void> {
-    await Promise.all(claims.map((claim) => this.#releases.add(claim))).catch((error: unknown) => {
+    const releases = claims.map((claim) => {
+      this.#releasing.add(claim);
+      return this.#releases.add(claim).finally(() => this.#releasing.delete(claim));
+    });
+    await Promise.all(releases).catch((error: unknown) => {
       this.#options.log.error({ err: error }, 'claims could not be released');
     });
   }
@@ -190,11 +194,15 @@ export class LeasedQueue<Key extends object, Claim extends Key> {
     this.#compareAtMs = nowMs + (isAll ? COMPARE_EVERY_MS : this.#unknownFateMs);
   }
 
-  /** Releases claims that are still not in memory. A newer claim of the row is fenced by its number. */
+  /** Releases those that are still unknown; a claim made since is fenced by its number. */
   async #releaseUnknown(claims: readonly Claim[], holder: string): Promise<void> {
     const { db, table, known, log } = this.#options;
     const inMemory = new Set([...known()].map(table.keyOf));
-    const unknown = claims.filter((claim) => !inMemory.has(table.keyOf(claim)));
+    const releasing = new Map([...this.#releasing].map((one) => [table.keyOf(one), one.claim]));
+    const unknown = claims.filter((claim) => {
+      const key = table.keyOf(claim);
+      return !inMemory.has(key) && releasing.get(key) !== claim.claim;
+    });
     if (unknown.length === 0) return;
     const released = await table.release(
       db,

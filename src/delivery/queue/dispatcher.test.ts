@@ -99,6 +99,15 @@ async function holderOf({ id }: NewEmail): Promise<string | null | undefined> {
   return rows[0]?.holder;
 }
 
+function nameOf(statement: Statement | string): string | undefined {
+  return typeof statement === 'string' ? undefined : statement.name;
+}
+
+/** Whether the statement finds the rows that the table has under this lease and memory has not. */
+function isComparison(statement: Statement | string): boolean {
+  return typeof statement === 'string' && statement.includes('where q.holder = $1');
+}
+
 test('due rows of the table are claimed and delivered', async () => {
   await using scene = newScene();
   await queued('due@example.net');
@@ -213,6 +222,67 @@ test('claims that their worker knows are not released', async () => {
   finish.resolve({ kind: 'settled' });
   for (const email of emails) assert.equal(await holderOf(email), scene.holder);
   assert.deepEqual(await Promise.all(emails.map(claimOf)), claims);
+});
+
+test('mail that is released while the database is away is not in doubt, and keeps its delay', async () => {
+  const releases = { refused: 0, isAway: true };
+  const queries: Queryable = {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      if (nameOf(statement) === 'recipients_release' && releases.isAway) {
+        releases.refused += 1;
+        // The lease asks for a comparison after an outage, which comes before the retry of the release.
+        scene.checks.asked += 1;
+        throw new DatabaseUnavailable('connection refused');
+      }
+      const rows = await db.settling.query<Row>(statement, values);
+      if (releases.refused > 0 && isComparison(statement)) releases.isAway = false;
+      return rows;
+    },
+  };
+  await using scene = newScene({
+    queries,
+    deliver: () => Promise.resolve({ kind: 'release', delayMs: 3_600_000 }),
+  });
+  const email = await queued('away@release.test');
+  scene.dispatcher.start();
+  await waitFor(() => releases.refused > 0 && !releases.isAway, { what: 'the comparison' });
+  await waitFor(async () => (await holderOf(email)) === null, { what: 'the release' });
+  const text = `select in_doubt as "inDoubt", due_at > app_now() + interval '59 minutes' as "isLater"
+                  from queue where email_id = $1`;
+  assert.deepEqual(await db.query(text, [email.id]), [{ inDoubt: false, isLater: true }]);
+});
+
+test('a release whose reply was lost releases no later claim', async () => {
+  const finish = Promise.withResolvers<Delivered>();
+  const claims: number[] = [];
+  const releases = { lost: 0, retried: 0 };
+  const queries: Queryable = {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      const rows = await db.settling.query<Row>(statement, values);
+      if (nameOf(statement) !== 'recipients_release') return rows;
+      if (releases.lost > 0) {
+        releases.retried += 1;
+        return rows;
+      }
+      releases.lost += 1;
+      throw new DatabaseUnavailable('connection terminated unexpectedly');
+    },
+  };
+  await using scene = newScene({
+    queries,
+    deliver: ({ address, claim }) => {
+      if (address !== 'twice@release.test') return Promise.resolve({ kind: 'settled' });
+      claims.push(claim);
+      return claims.length > 1 ? finish.promise : Promise.resolve({ kind: 'release', delayMs: 0 });
+    },
+  });
+  const email = await queued('twice@release.test');
+  scene.dispatcher.start();
+  await waitFor(() => claims.length === 2 && releases.retried > 0, {
+    what: 'the second claim and the retry of the release',
+  });
+  assert.deepEqual([await claimOf(email), await holderOf(email)], [claims[1], scene.holder]);
+  finish.resolve({ kind: 'settled' });
 });
 
 test('a short database outage delays an attempt by its duration', async () => {
