@@ -4,8 +4,9 @@
  * Success ends a delivery. A failure makes it due again after its delay, or ends it when there is no delay or the
  * endpoint is disabled. What the attempts mean for an endpoint is decided here, without a lock: its health is read,
  * webhooks/health.ts decides, and the decision is written if the endpoint has not changed meanwhile; otherwise both are
- * repeated.
+ * repeated, after a random pause that grows, so that workers with outcomes of one endpoint do not collide again.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { failpoint } from '../../lib/failpoint.ts';
 import type { World } from '../../lib/world.ts';
@@ -32,6 +33,8 @@ const OUTCOME_BYTES = 6_000;
 /** Outcomes settled together lead to joint claims: both statements then have more rows per fixed cost. */
 const SETTLE_PACE_MS = 10;
 const ROUNDS_MAX = 100;
+/** Between two rounds: longer than a write takes. */
+const PAUSE_MAX_MS = 64;
 
 type WebhookOutcomesOptions = {
   holder: () => string | null;
@@ -45,7 +48,7 @@ export class WebhookOutcomes extends OutcomeStore<WebhookOutcome, SettledWebhook
     super({
       ...options,
       fenced: 'fenced',
-      write: (batch, { holder }) => commit(db, batch, holder),
+      write: (batch, { holder }) => commit(db, batch, { holder, world: options.world }),
       shorter,
       describe: ({ endpointId, eventId, verdict }) => ({
         endpoint_id: endpointId,
@@ -66,13 +69,15 @@ function shorter(outcome: WebhookOutcome, extent: Extent): WebhookOutcome {
   return { ...outcome, attempt: extent === 'bare' ? null : attempt };
 }
 
+type Writing = { holder: string; world: Pick<World, 'random'> };
+
 async function commit(
   db: Queryable,
   batch: readonly WebhookOutcome[],
-  holder: string,
+  writing: Writing,
 ): Promise<SettledWebhook[]> {
   failpoint('webhook_before_commit');
-  const statuses = await write(db, batch, holder);
+  const statuses = await write(db, batch, writing);
   failpoint('webhook_after_commit');
   return batch.map((outcome) => {
     const status = statuses.get(outcome);
@@ -87,16 +92,16 @@ async function commit(
 async function write(
   db: Queryable,
   outcomes: readonly WebhookOutcome[],
-  holder: string,
-  rounds = ROUNDS_MAX,
+  writing: Writing,
+  round = 0,
 ): Promise<Map<WebhookOutcome, WebhookSettlement['status']>> {
   if (outcomes.length === 0) return new Map();
-  if (rounds === 0) throw new Error('webhook endpoints have changed each time before a commit');
+  if (round === ROUNDS_MAX)
+    throw new Error('webhook endpoints have changed each time before a commit');
   const byEndpoint = Map.groupBy(outcomes, ({ endpointId }) => endpointId);
   const endpoints = [...byEndpoint.values()].map(([first]) => first!);
   // Successes change nothing at endpoints that are not failing, which is nearly always so: the statement checks it.
-  const assumesHealthy =
-    rounds === ROUNDS_MAX && outcomes.every(({ verdict }) => verdict === 'delivered');
+  const assumesHealthy = round === 0 && outcomes.every(({ verdict }) => verdict === 'delivered');
   const facts = assumesHealthy ? [] : await readHealth(db, endpoints);
   const health = facts.flatMap((endpoint) => {
     const tally = tallyOf(byEndpoint.get(endpoint.endpointId)!);
@@ -107,13 +112,15 @@ async function write(
   for (const one of health) if (one.disabledReason !== null) isOpen.delete(idOf(one));
   const settlements = outcomes.map((one) => ({ ...one, status: statusOf(one, isOpen) }));
   const { leased, isStored } = await settleWebhooks(db, settlements, {
-    holder,
+    holder: writing.holder,
     health,
     assumesHealthy,
   });
   if (isStored) return new Map(outcomes.map((one, ord) => [one, settlements[ord]!.status]));
   const left = outcomes.filter((_, ord) => leased.has(ord));
-  return write(db, left, holder, rounds - 1);
+  const hasChanged = !assumesHealthy && left.length === outcomes.length;
+  if (hasChanged) await pause(writing.world.random() * Math.min(PAUSE_MAX_MS, 2 ** round));
+  return write(db, left, writing, round + 1);
 }
 
 const idOf = ({ endpointId }: { endpointId: string }): string => endpointId;

@@ -4,6 +4,7 @@ import { startReceiver } from '../../../test/support/webhook-receiver.ts';
 import { waitFor } from '../../../test/support/wait.ts';
 import { SETTLING } from '../../../test/support/mail-store.ts';
 import { webhookTest } from '../../../test/support/webhooks.ts';
+import type { Queryable, Statement } from '../../database/database.ts';
 import { newId } from '../../database/ids.ts';
 import { claimWebhooks } from './queue-store.ts';
 import { WebhookOutcomes } from './outcomes.ts';
@@ -63,4 +64,41 @@ test('workers that settle failures of one endpoint at the same time count each o
   assert.deepEqual(endpoint, { failures: retried });
   const left = await t.db.query('select from webhook_queue where holder is not null');
   assert.equal(left.length, workers);
+});
+
+test('an outcome whose endpoint changes before it is written is written later, after a random pause each time', async () => {
+  await using t = await webhookTest();
+  const { id: endpointId } = await t.register('http://127.0.0.1:9/');
+  await t.backlog(endpointId, 2);
+  const endpoint = { projectId: t.scope.projectId, endpointId, lowWaterMs: -Infinity };
+  const holder = newId();
+  const claimed = await claimWebhooks(t.db, holder, [{ ...endpoint, room: 2 }]);
+  const seen = { changes: 0, pauses: 0 };
+  const queries: Queryable = {
+    async query<Row extends object>(statement: Statement | string, values?: readonly unknown[]) {
+      const rows = await t.db.query<Row>(statement, values);
+      const isReading = typeof statement === 'object' && statement.name === 'webhooks_health';
+      if (!isReading || seen.changes === 3) return rows;
+      seen.changes += 1;
+      await t.db.query('update webhook_endpoints set failures = failures where id = $1', [
+        endpointId,
+      ]);
+      return rows;
+    },
+  };
+  const random = () => {
+    seen.pauses += 1;
+    return 0.5;
+  };
+  const outcomes = new WebhookOutcomes(queries, {
+    ...SETTLING,
+    world: { ...SETTLING.world, random },
+    holder: () => holder,
+    onSettled() {},
+  });
+  const attempt = { status: 500, latency_ms: 3, answer: '', error: null };
+  const failure = { verdict: 'failed', retryMs: 60_000, restMs: 0, attempt } as const;
+  const settle = () => Promise.all(claimed.map((one) => outcomes.settle({ ...one, ...failure })));
+  assert.deepEqual(await settle(), ['retried', 'retried']);
+  assert.deepEqual(seen, { changes: 3, pauses: 3 });
 });
