@@ -92,6 +92,7 @@ export class Connections {
   /** Pairs of our address and a server's address between which no connection is possible. */
   readonly #unusable: Remembered;
   #sweeper: NodeJS.Timeout | undefined;
+  #isClosed = false;
   #outbox: WorkerMessage[] = [];
   #isFlushing = false;
   /** Pools whose number of waiting deliveries changed since the broker was last notified. */
@@ -242,8 +243,8 @@ export class Connections {
 
   /** Sends QUIT on every idle session. Sessions in use are closed when they are released. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     clearInterval(this.#sweeper);
-    this.#sweeper = undefined;
     await Promise.all([...this.#providers.values()].map((provider) => provider.close()));
   }
 
@@ -350,7 +351,8 @@ export class Connections {
       const limits = limitsOf(this.#options.shaping, key);
       provider = new ProviderView(key, { limits, context: this.#context });
       this.#providers.set(key, provider);
-      this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
+      if (!this.#isClosed)
+        this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
     }
     return provider;
   }

@@ -119,7 +119,7 @@ export class ProviderView {
 
   /** Ends idle sessions now, and the others when their message is done. */
   async close(): Promise<void> {
-    await Promise.all([...this.#pools.values()].map((pool) => pool.giveBack(pool.permits)));
+    await Promise.all([...this.#pools.values()].map((pool) => pool.close()));
   }
 
   describe(): ProviderFacts {

@@ -49,6 +49,9 @@ export class SessionPool implements SessionOwner {
   window: number;
   wasBusy = false;
   #othersWait = false;
+  /** The next sweep while other workers wait. */
+  #sweeping: NodeJS.Timeout | undefined;
+  #isClosed = false;
   readonly #context: PoolContext;
   readonly #sessions = new Set<Session>();
   readonly #unused: Permit[] = [];
@@ -207,6 +210,13 @@ export class SessionPool implements SessionOwner {
     await Promise.all(this.idle.splice(0, count).map((session) => session.end()));
   }
 
+  /** Ends idle sessions now, and the others when their message is done. Sweeps no more. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#sweeping);
+    await this.giveBack(this.permits);
+  }
+
   /** The broker changed the share, or other workers began or stopped to wait. */
   update({ share, window, othersWait }: Extract<BrokerMessage, { kind: 'pool' }>): void {
     const othersBegan = othersWait && !this.#othersWait;
@@ -252,10 +262,14 @@ export class SessionPool implements SessionOwner {
   }
 
   #sweepForOthers(): void {
+    // Others may have stopped to wait and begun again within one interval: there is one timer at most.
+    clearTimeout(this.#sweeping);
+    if (this.#isClosed) return;
     this.sweep();
     // The broker has forgotten this worker, and says anew whether others wait when it comes back.
     if (this.isEmpty) this.#othersWait = false;
-    if (this.#othersWait) setTimeout(() => this.#sweepForOthers(), WANTED_SWEEP_EVERY_MS).unref();
+    if (!this.#othersWait) return;
+    this.#sweeping = setTimeout(() => this.#sweepForOthers(), WANTED_SWEEP_EVERY_MS).unref();
   }
 
   /** A permit whose connection is closed: to a waiting delivery, else back to the broker. */
