@@ -183,6 +183,17 @@ test('a worker that resumes before the final dot gives the message up, even if i
   assert.deepEqual([mx.messages, settled], [[], []]);
 });
 
+test('an email whose content is missing fails, and no server is connected to', async () => {
+  await using mx = await startFakeMx();
+  const expiresAtMs = performance.now() + 3600_000;
+  const delivery = newDelivery('jo@receiver.test', { contentMissing: true, expiresAtMs });
+  const settled: Settlement[] = [];
+  assert.equal((await deliverTo(mx, delivery, settled)(delivery, new Cutoff())).kind, 'settled');
+  const [{ status, attempt, reason }] = settled as [Settlement];
+  assert.deepEqual([status, attempt, mx.sessions.length], ['failed', null, 0]);
+  assert.match(String(Object(reason).advice), /content of the email was lost .* send it again/);
+});
+
 test('mail that expires untried has the reason for which it waited', async () => {
   await using mx = await startFakeMx();
   const delivery = newDelivery('jo@receiver.test', { provider: 'receiver.test', expiresAtMs: 0 });

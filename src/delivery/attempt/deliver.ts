@@ -21,6 +21,7 @@ import type { Delivery } from '../queue/fair-queue.ts';
 import {
   type Attempted,
   COMPLAINED,
+  CONTENT_MISSING,
   deferredByUplink,
   DOMAIN_REMOVED,
   DOMAIN_UNVERIFIED,
@@ -99,6 +100,7 @@ async function endWithoutAttempt(
   if (delivery.domainDeleted) return DOMAIN_REMOVED;
   if (delivery.suppressed) return SUPPRESSED;
   if (delivery.domainUnverified) return DOMAIN_UNVERIFIED;
+  if (delivery.contentMissing === true) return endWithoutContent(delivery, options);
   if (!hasHostName && delivery.message.environment === 'live') return NO_HOST_NAME;
   if (nowMs - delivery.leasedSinceMs < RECHECK_AFTER_MS) return null;
   const { domainDeleted, suppressed } = await stoppedNow(db, {
@@ -107,6 +109,11 @@ async function endWithoutAttempt(
   });
   if (domainDeleted) return DOMAIN_REMOVED;
   return suppressed ? SUPPRESSED : null;
+}
+
+function endWithoutContent({ message }: Delivery, { log }: DeliverOptions): Outcome {
+  log.error({ email_id: message.id }, 'an email fails because its content is not in the database');
+  return CONTENT_MISSING;
 }
 
 async function expired(

@@ -34,17 +34,18 @@ export function headOf(message: StoredMessage): MessageHead {
   return { ...head, written: written && { messageId: written.messageId } };
 }
 
-const LOAD = (content: string): string => `
+const LOAD = (join: 'join' | 'left join', content = ''): string => `
 select e.project_id, e.environment, e.id, e.created_at, e.scheduled_at, e.expires_at, e.domain_id, e.dual_signed, e.from_address,
        e.from_name, e.to_list, e.cc_list, e.reply_to, e.subject, e.tags, e.metadata, c.headers,
        c.unsubscribe_url, c.tls, c.tracking, c.dsn, e.message_id${content}
   from emails e
-  join contents c on c.project_id = e.project_id and c.email_id = e.id
- where e.project_id = any($1::uuid[]) and e.environment = any($2::text[]) and e.id = any($3::uuid[])
-   and c.email_id = any($3::uuid[])`;
+  ${join} contents c
+    on c.project_id = e.project_id and c.email_id = e.id and c.email_id = any($3::uuid[])
+ where e.project_id = any($1::uuid[]) and e.environment = any($2::text[]) and e.id = any($3::uuid[])`;
 
-const LOAD_HEADS = LOAD('');
+const LOAD_HEADS = LOAD('left join');
 const LOAD_MESSAGES = LOAD(
+  'join',
   `, coalesce(c.html, c.large_html) as html, c.body_text, c.attachments, c.raw`,
 );
 
@@ -90,7 +91,7 @@ export async function loadMessages(
   return new Map(rows.map((row) => [row.id, messageOf(row)]));
 }
 
-/** As `loadMessages`, without their contents. */
+/** As `loadMessages`, without their contents, and also for an email whose content is missing. */
 export async function loadHeads(
   db: Queryable,
   wanted: readonly (Scope & { id: string })[],

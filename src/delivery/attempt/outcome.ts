@@ -355,6 +355,19 @@ export const DOMAIN_REMOVED: Outcome = {
   slowDown: false,
 };
 
+/** Its row of `contents` is gone, as after a repair of the database. */
+export const CONTENT_MISSING: Outcome = {
+  status: 'failed',
+  reason: {
+    category: 'policy',
+    blame: 'us',
+    advice: 'The stored content of the email was lost before it could be sent; send it again.',
+  },
+  smtp: null,
+  suppress: null,
+  slowDown: false,
+};
+
 /** The stored message differs from what was checked when it was accepted (mail/dkim.ts). */
 export const UNSIGNABLE: Outcome = {
   status: 'failed',

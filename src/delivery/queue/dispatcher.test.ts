@@ -126,6 +126,26 @@ test('a delivery that could not be tried is released and due again', async () =>
   });
 });
 
+test('an email whose content is missing delays no other, and its delivery is told so', async () => {
+  const delivered = new Map<string, boolean>();
+  await using scene = newScene({
+    deliver: ({ address, contentMissing = false }) => {
+      delivered.set(address, contentMissing);
+      return Promise.resolve({ kind: 'settled' });
+    },
+  });
+  const broken = await queued('broken@contents.test');
+  await queued('whole@contents.test');
+  await db.query('delete from contents where email_id = $1', [broken.id]);
+  scene.dispatcher.start();
+  const both = ['broken@contents.test', 'whole@contents.test'];
+  await waitFor(() => both.every((one) => delivered.has(one)), { what: 'both deliveries' });
+  assert.deepEqual(
+    both.map((one) => delivered.get(one)),
+    [true, false],
+  );
+});
+
 test('an error in an attempt keeps the mail', async () => {
   await using scene = newScene({ deliver: () => Promise.reject(new Error('a bug')) });
   const email = await queued('bug@example.net');

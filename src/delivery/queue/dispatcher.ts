@@ -410,21 +410,20 @@ export class Dispatcher {
     failpoint('claim_before_load');
     const { db, world } = this.#options;
     const wanted = claimed.map((one) => ({ ...one, id: one.emailId }));
-    const [large, small] = [
-      wanted.filter(({ sizeBytes }) => isLarge(sizeBytes)),
-      wanted.filter(({ sizeBytes }) => !isLarge(sizeBytes)),
-    ];
-    const heads = large.length === 0 ? null : await loadHeads(db, large);
+    const small = wanted.filter(({ sizeBytes }) => !isLarge(sizeBytes));
     const messages = small.length === 0 ? null : await loadMessages(db, small);
+    const others = wanted.filter(({ id }) => messages?.has(id) !== true);
+    const heads = others.length === 0 ? null : await loadHeads(db, others);
     const leasedSinceMs = world.monotonicMs();
     const incoming = claimed.map((one) => {
       const content = messages?.get(one.emailId) ?? null;
       const message = content ?? heads?.get(one.emailId);
-      if (!message) throw new Error(`queued email ${one.emailId} has no content`);
+      if (!message) throw new Error(`queued email ${one.emailId} is not stored`);
+      const contentMissing = content === null && !isLarge(one.sizeBytes);
       const expiresAtMs = leasedSinceMs + one.remainingMs;
       const [contentBytes, dueAtMs] = [one.sizeBytes, one.dueAt.getTime()];
       const times = { leasedSinceMs, expiresAtMs, dueAtMs };
-      return { ...one, message, content, contentBytes, holder, ...times };
+      return { ...one, message, content, contentMissing, contentBytes, holder, ...times };
     });
     for (const delivery of this.#deliveriesOf(incoming)) this.#add(delivery);
     void this.#release(this.#fairQueue.takeFromLargest(), () => 0);

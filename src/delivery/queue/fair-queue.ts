@@ -29,6 +29,8 @@ export type Delivery = Pick<
   message: MessageHead;
   /** The whole message; null: it is large, and its content is loaded for a session (delivery/attempt/contents.ts). */
   content: StoredMessage | null;
+  /** Its content is not in the database any more: it can only fail. */
+  contentMissing?: boolean;
   contentBytes: number;
   /** Its provider (delivery/route/mail-routing.ts); changes when the destination's mail servers become known. */
   provider: string;
