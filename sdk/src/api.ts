@@ -215,7 +215,7 @@ export type AuditEvent = {
   project_id: string | null;
   /** Live delivers. Test simulates everything and delivers nothing. */
   environment: 'live' | 'test' | null;
-  /** Id of the changed object; for a suppression, its address. */
+  /** Id of the changed object. For a suppression its address, for the host of return paths its name, for a reconciliation the day. */
   target_id: string | null;
   /** The network of the request; null for a command. */
   network: string | null;

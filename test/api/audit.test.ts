@@ -92,6 +92,27 @@ test('an API key is in the log with what it changes about access, domains, webho
   );
 });
 
+test('what has no id is named: the host for bounces, and the day of an acknowledgement', async () => {
+  const host = { name: 'Bounces.acme.test' };
+  await owner.request('PUT', '/v1/operator/return-path-host', { body: host });
+  const { id } = (await owner.get('/v1/session')).body.projects[0];
+  await service.sql(
+    `insert into reconciled_days (project_id, day, differences)
+     select id, '2020-02-01', '[{"kind": "not_queued", "count": 1}]' from projects where id = '${id}'`,
+  );
+  const acknowledge = '/v1/operator/reconciliation/acknowledge';
+  const one = await owner.post(acknowledge, { day: '2020-02-01', project_id: id });
+  assert.equal(one.status, 200);
+  await service.sql('update reconciled_days set acknowledged_at = null');
+  assert.equal((await owner.post(acknowledge, { day: '2020-02-01' })).status, 200);
+  const targets = (await log()).slice(0, 3).map(({ action, target_id }) => [action, target_id]);
+  assert.deepEqual(targets, [
+    ['acknowledgeReconciliation', '2020-02-01'],
+    ['acknowledgeReconciliation', `2020-02-01 ${id}`],
+    ['setReturnPathHost', 'bounces.acme.test'],
+  ]);
+});
+
 test('a link that a command makes is in the log', async () => {
   await service.cliJson('owner', 'reset', OWNER.email);
   const { action, actor, target_id, request_id } = (await log())[0];

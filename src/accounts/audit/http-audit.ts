@@ -90,7 +90,7 @@ function recorded(
     const { organizationId, ...actor } = who;
     const { ip, id: requestId } = request;
     const where = { network: isOfMachine(request) ? null : networkOf(ip), requestId };
-    const event = { action, ...actor, ...where, target: targetOf(reply, payload) };
+    const event = { action, ...actor, ...where, target: targetOf(action, reply, payload) };
     addAuditEvent(db, organizationId, event)
       .catch((error: unknown) => {
         const { code } = error as { code?: string };
@@ -125,15 +125,32 @@ function actorOf(request: FastifyRequest, action: string): Actor | null {
   return { organizationId, actorType: 'api_key', actorId, actorName, projectId, environment };
 }
 
+type Answer = { id?: unknown; selection?: unknown; name?: unknown };
+
+/** Targets without an id: a host, and a day of all projects or of one. */
+const TARGETS = new Map<string, (request: FastifyRequest, answer: Answer) => unknown>([
+  ['setReturnPathHost', (_, { name }) => name],
+  ['acknowledgeReconciliation', dayOf],
+  ['checkReconciliation', dayOf],
+]);
+
+function dayOf({ body }: FastifyRequest): string | null {
+  const { day, project_id: projectId } = body as { day?: string; project_id?: string };
+  if (day === undefined) return projectId ?? null;
+  return projectId === undefined ? day : `${day} ${projectId}`;
+}
+
 /** Returns the id in the path, else the selection in the answer, else the id in the answer. */
-function targetOf(reply: FastifyReply, payload: unknown): string | null {
+function targetOf(action: string, reply: FastifyReply, payload: unknown): string | null {
+  const { request } = reply;
   type Params = { id?: string; address?: string; provider?: string };
-  const { id, address, provider } = reply.request.params as Params;
+  const { id, address, provider } = request.params as Params;
   const inPath = id ?? address ?? provider;
   if (inPath !== undefined) return inPath;
   const isJson = String(reply.getHeader('content-type')).startsWith('application/json');
   if (!isJson || typeof payload !== 'string' || payload.length > PAYLOAD_MAX) return null;
-  const made = JSON.parse(payload) as { id?: unknown; selection?: unknown };
-  const target = made.selection ?? made.id;
+  const made = JSON.parse(payload) as Answer;
+  const named = TARGETS.get(action);
+  const target = named === undefined ? (made.selection ?? made.id) : named(request, made);
   return typeof target === 'string' ? target : null;
 }

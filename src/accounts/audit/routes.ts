@@ -73,7 +73,7 @@ const auditEvent = z
     environment: environment.nullable(),
     target_id: doc(
       z.string().nullable(),
-      'Id of the changed object; for a suppression, its address.',
+      'Id of the changed object. For a suppression its address, for the host of return paths its name, for a reconciliation the day.',
       '0193f2a4-7c1e-7b3a-9d52-6f0e8c4b21aa',
     ),
     network: doc(
