@@ -1,13 +1,44 @@
 /** Limits on bodies that are in memory at once; test/api/http-attacks.test.ts shows them against strangers. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { EventEmitter, once } from 'node:events';
+import { connect, Socket } from 'node:net';
 import { test } from 'node:test';
 import { stubHttp, type StubHttp } from '../../../test/support/http.ts';
 import { waitFor } from '../../../test/support/wait.ts';
+import { isOfAdminSocket } from '../machine.ts';
+import { accountForBodies, type BodyAccount } from './bodies.ts';
 
 const MB = 1024 * 1024;
 const EMAIL = { from: 'a@acme.com', to: 'jo@mail.org', subject: 'Hi', html: '<p>Hi</p>' };
+
+/** Returns the account that the hook opens for the body of a request; null: it refuses the request. */
+function accountOf(
+  hook: ReturnType<typeof accountForBodies>,
+  { socket, caller }: { socket: Socket; caller: { projectId: string } | null },
+): BodyAccount | null {
+  const headers = { 'content-length': '100' };
+  const of = { headers, method: 'POST', ip: '127.0.0.1', caller, raw: { socket } };
+  const request = Object.assign(Object.create(null), of, { bodyAccount: null });
+  let refusal: Error | undefined;
+  hook.call(Object(null), request, Object({ raw: new EventEmitter() }), (error?: Error) => {
+    refusal = error;
+  });
+  return refusal === undefined ? request.bodyAccount : null;
+}
+
+test('a command on this machine has room for its body while others use up all of theirs', () => {
+  const [stranger, command] = [new Socket(), new Socket()];
+  isOfAdminSocket(command);
+  for (const caller of [{ projectId: 'shop' }, null]) {
+    const hook = accountForBodies();
+    const account = accountOf(hook, { socket: stranger, caller });
+    let piece = 64 * MB;
+    while (piece >= 1) if (account?.take(piece) !== true) piece /= 2;
+    assert.equal(accountOf(hook, { socket: stranger, caller }), null);
+    assert.equal(accountOf(hook, { socket: command, caller })?.take(40 * MB), true);
+    assert.equal(accountOf(hook, { socket: command, caller })?.take(40 * MB), false);
+  }
+});
 
 /** Sends a head and a part of its body; `received` has the bytes that come back. */
 function begin(

@@ -1,12 +1,13 @@
 /**
  * Reads request bodies in one of two ways:
  *
- * - As a whole, within a memory budget. A body counts from the arrival of its bytes until its response is sent;
- *   announced bytes do not count before they arrive. A request beyond the budget is refused, so a slow database does
- *   not exhaust memory. Requests with a valid key share one budget, routes without a key a smaller one. Each project
- *   or client gets a part of it. The body of a GET or HEAD is dropped unread.
- * - As an upload of any length, in pieces: for example a file with a million rows over a slow line. Node limits the
- *   duration of a request. For uploads only the time between pieces is limited.
+ * - As a whole, within a memory budget. A body counts from the arrival of its bytes until its response
+ *   is sent; announced bytes do not count before they arrive. A request beyond the budget is refused, so
+ *   that a slow database does not exhaust memory. Requests with a valid key share one budget, routes
+ *   without a key a smaller one; each project or client gets a part of it. The operator of this machine has
+ *   a budget that nobody else can use up. The body of a GET or HEAD is dropped unread.
+ * - As an upload of any length, in pieces: for example a file with a million rows over a slow line. Node
+ *   limits the duration of a request; for uploads only the time between pieces is limited.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
@@ -20,11 +21,14 @@ import { Pieces } from '../../lib/pieces.ts';
 import { Overloaded } from '../../core/refusals.ts';
 import type { World } from '../../lib/world.ts';
 import { clientOf } from '../../net/addresses.ts';
+import { isOfMachine } from '../machine.ts';
 
 const MB = 1024 * 1024;
 
 /** Space for two bodies of maximum size, one of them per project. Parsing a body takes up to four times its size. */
 const KEYED = { totalBytes: 96 * MB, ownerBytes: 48 * MB };
+/** Space for one body of maximum size, from a command on this machine. */
+const OPERATOR = { totalBytes: 48 * MB, ownerBytes: 48 * MB };
 /** Space for bodies of at most 16 KB each. */
 const PUBLIC = { totalBytes: 2 * MB, ownerBytes: MB / 4 };
 
@@ -92,12 +96,14 @@ export class BodyAccount {
 export function accountForBodies(): onRequestHookHandler {
   const keyed = new BodyBudget(KEYED);
   const open = new BodyBudget(PUBLIC);
+  const operators = new BodyBudget(OPERATOR);
   return (request, reply, done) => {
     const { headers, method, caller } = request;
     if (method === 'GET' || method === 'HEAD') return done();
     const announcedBytes = Number(headers['content-length'] ?? 0);
     if (announcedBytes === 0 && headers['transfer-encoding'] === undefined) return done();
-    const budget = caller === null ? open : keyed;
+    const ofAll = caller === null ? open : keyed;
+    const budget = isOfMachine(request) ? operators : ofAll;
     const owner = caller === null ? clientOf(request.ip) : caller.projectId;
     // A body whose announced length exceeds the budget is not read.
     if (announcedBytes > budget.spaceBytes(owner)) return done(tooMuch());
