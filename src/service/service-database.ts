@@ -232,7 +232,7 @@ async function openEmbedded(
   load: ConnectionNeeds,
   { log, world, signal }: Opening,
 ): Promise<Opened> {
-  const dataDir = prepareDataDir(config.dataDir);
+  const dataDir = prepareDataDir(config.dataDir, (line) => log.warn(line));
   await untilNoArrival(dataDir, world, signal);
   const engine = await openUnderLock(await takeLock(dataDir, world, signal), {
     dataDir,
@@ -262,9 +262,9 @@ async function openEmbedded(
 async function openExternal(
   config: Config,
   url: string,
-  { world, signal }: Opening,
+  { log, world, signal }: Opening,
 ): Promise<Opened> {
-  const dataDir = prepareDataDir(config.dataDir);
+  const dataDir = prepareDataDir(config.dataDir, (line) => log.warn(line));
   const lock = await takeLock(dataDir, world, signal);
   const closing = new AbortController();
   const address = { connectionString: url };

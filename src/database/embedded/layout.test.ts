@@ -101,10 +101,43 @@ test('a path with shell characters is refused', async () => {
   await assert.rejects(open(join(folder, 'data "x"')), problem);
 });
 
-test('a folder that holds other things keeps its mode', () => {
+test('a data directory that is created, or was empty, is closed to other users, whatever the umask', () => {
   const folder = temporaryFolder();
-  mkdirSync(join(folder, 'something'));
-  chmodSync(folder, 0o750);
+  const [made, empty] = [join(folder, 'made'), join(folder, 'empty')];
+  const umask = process.umask(0o000);
+  mkdirSync(empty);
+  for (const dataDir of [made, empty]) prepareDataDir(dataDir, assert.fail);
+  process.umask(umask);
+  for (const dataDir of [made, empty]) {
+    // As root the user of the database passes, and can read nothing.
+    assert.equal(statSync(dataDir).mode & 0o777, AS_ROOT ? 0o711 : 0o700);
+    assert.equal(statSync(join(dataDir, 'secrets')).mode & 0o777, 0o700);
+  }
+});
+
+test('a folder that was in use keeps its mode, with a warning when it is open to other users', () => {
+  for (const content of ['something', 'secrets']) {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, content));
+    const warnings: string[] = [];
+    const modeAfter = (mode: number): number => {
+      chmodSync(folder, mode);
+      prepareDataDir(folder, (line) => void warnings.push(line));
+      return statSync(folder).mode & 0o777;
+    };
+    assert.equal(modeAfter(0o755), 0o755);
+    assert.equal(warnings.length, 1);
+    assert.match(warnings[0]!, /is open to other users of this machine: run `chmod go=/);
+    assert.equal(modeAfter(0o711), 0o711);
+    assert.equal(warnings.length, AS_ROOT ? 1 : 2);
+  }
+});
+
+test("in a data directory that root has used, the database's user is let pass", () => {
+  if (!AS_ROOT) return;
+  const folder = temporaryFolder();
   prepareDataDir(folder);
-  assert.equal(statSync(folder).mode & 0o777, 0o750);
+  chmodSync(folder, 0o700);
+  prepareDataDir(folder, assert.fail);
+  assert.equal(statSync(folder).mode & 0o777, 0o711);
 });

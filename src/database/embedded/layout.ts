@@ -1,7 +1,7 @@
 /**
  * The files and folders of the data directory, with owner and mode.
  *
- *     <data>/                 0711 as root (the database's user must pass), else 0700
+ *     <data>/                 0711 as root (the database's user must pass), else 0700; not changed if it was in use
  *       lock running.json     the holder of the directory (lock.ts)
  *       secrets/              0700, ours
  *       pg/                   0700, the database's user: the cluster
@@ -49,18 +49,16 @@ export type Layout = {
 };
 
 /**
- * Creates the data directory if it is missing and returns its real path. An existing folder with other
- * content keeps its mode.
+ * Creates the data directory if it is missing and returns its real path. A new or empty folder becomes private. The
+ * mode of another one is the operator's: as root the database's user is let pass, and nothing else is changed.
+ * @param warn gets a sentence when the folder is open to other users
  */
-export function prepareDataDir(folder: string): string {
+export function prepareDataDir(folder: string, warn: (line: string) => void = () => {}): string {
   try {
-    makeFolder(folder);
+    makeFolder(folder, 0o700);
     const dataDir = realpathSync(folder);
     requireOwnFolder(dataDir);
-    const content = readdirSync(dataDir);
-    if (content.length === 0 || content.includes('lock') || content.includes('secrets')) {
-      chmodSync(dataDir, process.geteuid?.() === 0 ? 0o711 : 0o700);
-    }
+    setMode(dataDir, warn);
     makePrivate(join(dataDir, 'secrets'), null);
     return dataDir;
   } catch (error) {
@@ -68,14 +66,27 @@ export function prepareDataDir(folder: string): string {
   }
 }
 
+function setMode(dataDir: string, warn: (line: string) => void): void {
+  const asRoot = process.geteuid?.() === 0;
+  const content = readdirSync(dataDir);
+  const mode = statSync(dataDir).mode & 0o7777;
+  const isInUse = content.includes('lock') || content.includes('secrets');
+  if (content.length === 0) chmodSync(dataDir, asRoot ? 0o711 : 0o700);
+  else if (asRoot && isInUse && (mode & 0o001) === 0) chmodSync(dataDir, mode | 0o011);
+  if (content.length === 0 || (mode & (asRoot ? 0o066 : 0o077)) === 0) return;
+  warn(
+    `The data directory ${dataDir} is open to other users of this machine: run \`chmod ${asRoot ? 'go=x' : 'go='} ${dataDir}\`, unless that is intended.`,
+  );
+}
+
 /**
  * Creates a folder and its parents. Node's `recursive` would repeat mkdir for ever where it always fails with
  * ENOENT (/proc).
  */
-function makeFolder(folder: string): void {
+function makeFolder(folder: string, mode?: number): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return;
   if (!existsSync(dirname(folder))) makeFolder(dirname(folder));
-  mkdirSync(folder);
+  mkdirSync(folder, { mode });
 }
 
 /** Chooses the database's folder and creates the folders around it. The caller has the lock. */
