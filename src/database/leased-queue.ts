@@ -11,7 +11,7 @@
  * retried while the database is unavailable, and keeps the delay that was asked for.
  */
 import type { Logger } from 'pino';
-import { Members } from '../lib/live-set.ts';
+import { LiveSet } from '../lib/live-set.ts';
 import type { World } from '../lib/world.ts';
 import { DatabaseUnavailable, type Queryable, whenAvailable } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
@@ -60,7 +60,7 @@ export class LeasedQueue<Key extends object, Claim extends Key & { claim: number
   readonly #options: LeasedQueueOptions<Key, Claim>;
   readonly #unknownFateMs: number;
   readonly #releases: GroupCommit<Released<Claim>, undefined>;
-  readonly #releasing = new Members<Released<Claim>>();
+  readonly #releasing = new LiveSet<Released<Claim>>();
   #timer: NodeJS.Timeout | undefined;
   #polling: Promise<void> | null = null;
   #isRunning = false;

@@ -25,7 +25,7 @@ import {
 import type { SessionState } from '../accounts/sessions/session-store.ts';
 import { noSuch } from '../core/refusals.ts';
 import { malformed, refuse, sendProblem } from './errors.ts';
-import { isOfAdminSocket, NOBODY } from './machine.ts';
+import { markAdminSocket, NOBODY } from './machine.ts';
 import { ABOUT_OWN_SESSION } from './roles.ts';
 import type { App, HttpServices } from './services.ts';
 
@@ -41,7 +41,7 @@ export async function listenOnAdminSocket(app: App, path: string): Promise<() =>
   const options = { requireHostHeader: false, requestTimeout: 0 };
   const server = createServer(options, (request, response) => app.routing(request, response));
   server.on('connection', (socket) => {
-    isOfAdminSocket(socket);
+    markAdminSocket(socket);
     // Limits per client and the log need an address, and a unix socket has none.
     Object.defineProperty(socket, 'remoteAddress', { value: '127.0.0.1' });
   });

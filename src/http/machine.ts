@@ -5,7 +5,7 @@ import type { SessionState } from '../accounts/sessions/session-store.ts';
 
 const CONNECTIONS = new WeakSet<Socket>();
 
-export function isOfAdminSocket(socket: Socket): void {
+export function markAdminSocket(socket: Socket): void {
   CONNECTIONS.add(socket);
 }
 

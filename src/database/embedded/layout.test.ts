@@ -7,7 +7,13 @@ import { AS_ROOT, OTHER_UID, ask } from '../../../test/support/embedded.ts';
 import { open, startHolder, temporaryFolder } from '../../../test/support/embedded.ts';
 import { DEFAULT_SEARCH, findEngine, installEngine } from './binaries.ts';
 import { makePrivate } from './folders.ts';
-import { chooseSocketDir, prepareDataDir, removeDataDir } from './layout.ts';
+import {
+  chooseSocketDir,
+  dropSocketDir,
+  OF_ADMIN,
+  prepareDataDir,
+  removeDataDir,
+} from './layout.ts';
 import { addressOf, withClient } from './postmaster.ts';
 
 test('below a private folder the database of root is elsewhere, that of other users inside', async () => {
@@ -69,6 +75,44 @@ test('a short socket folder of another user is not used', () => {
   makePrivate(join(trap, 'theirs'), null);
   symlinkSync(join(trap, 'theirs'), join(trap, made.slice(base.length)));
   assert.throws(() => chooseSocketDir(databaseDir, null, [trap]), { kind: 'socket-folder' });
+});
+
+test('the socket of the command line gets a folder with a random name where another user has taken its name', () => {
+  const base = temporaryFolder();
+  const dataDir = `/${'x'.repeat(120)}`;
+  const usual = chooseSocketDir(dataDir, null, [base], OF_ADMIN);
+  chmodSync(usual, 0o755);
+  const random = chooseSocketDir(dataDir, null, [base], OF_ADMIN);
+  assert.ok(random.startsWith(`${usual}-`));
+  assert.equal(statSync(random).mode & 0o777, 0o700);
+  dropSocketDir(random, dataDir);
+  assert.equal(existsSync(random), false);
+});
+
+test('a short socket folder is made only where no other user can rename it', () => {
+  const dataDir = `/${'x'.repeat(120)}`;
+  const base = temporaryFolder();
+  chmodSync(base, 0o777);
+  const refused = { kind: 'socket-folder' };
+  assert.throws(() => chooseSocketDir(dataDir, null, [base], OF_ADMIN), refused);
+  chmodSync(base, 0o1777);
+  assert.equal(dirname(chooseSocketDir(dataDir, null, [base], OF_ADMIN)), base);
+  if (!AS_ROOT) return;
+  const theirs = temporaryFolder();
+  chownSync(theirs, OTHER_UID, OTHER_UID);
+  assert.throws(() => chooseSocketDir(dataDir, null, [theirs], OF_ADMIN), refused);
+});
+
+test('root makes no short socket folder in the temporary folder of its environment', () => {
+  if (!AS_ROOT) return;
+  const dataDir = `/${'x'.repeat(120)}`;
+  const { TMPDIR } = process.env;
+  process.env['TMPDIR'] = temporaryFolder();
+  const made = chooseSocketDir(dataDir, null, undefined, OF_ADMIN);
+  assert.ok(['/run', '/tmp'].includes(dirname(made)), made);
+  dropSocketDir(made, dataDir);
+  if (TMPDIR === undefined) delete process.env['TMPDIR'];
+  else process.env['TMPDIR'] = TMPDIR;
 });
 
 test('a data directory of another user is refused and its owner named', () => {

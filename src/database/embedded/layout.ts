@@ -11,10 +11,11 @@
  *       postgresql.conf ...   ours: outside of pg/, where its user could create links
  *       postgres.log
  *
- * The server listens on the socket only. The address of a unix socket has at most 108 bytes (104 on macOS)
- * including its terminator. So a data directory with a longer path gets a short socket folder below /run
- * (root) or the temporary folder. Other users can write there too, so a folder of that name is refused unless
- * it belongs to Letterhaus alone.
+ * The server listens on the socket only. The address of a unix socket has at most 108 bytes (104 on
+ * macOS) including its end, so a data directory with a longer path gets a short socket folder below /run
+ * (root) or the temporary folder. Other users can write there too, so a folder of that name that does not
+ * belong to Letterhaus alone is refused. The socket of the command line then gets a folder with a random name,
+ * which running.json has.
  *
  * As root below a folder that is closed to others, pg/ and all entries after it are in
  * /var/lib/letterhaus/db-<hash of the path> instead.
@@ -25,6 +26,7 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   realpathSync,
   rmSync,
@@ -206,28 +208,34 @@ function ownerOf(pgDir: string, databaseDir: string): Owner {
 export const PORT = 5432;
 const ADDRESS_BYTES_MAX = process.platform === 'darwin' ? 103 : 107;
 
-/** `folder`: name inside the directory; `short`: prefix of a short folder elsewhere. */
-type SocketPlace = { folder: string; short: string; file: string };
+/**
+ * `folder`: name inside the directory; `short`: prefix of a short folder elsewhere; `isPublished`: clients read the
+ * path in running.json, so the folder may have any name.
+ */
+type SocketPlace = { folder: string; short: string; file: string; isPublished: boolean };
 const OF_DATABASE: SocketPlace = {
   folder: 'socket',
   short: 'letterhaus',
   file: `.s.PGSQL.${PORT}`,
+  isPublished: false,
 };
 export const OF_ADMIN: SocketPlace = {
   folder: 'admin',
   short: 'letterhaus-admin',
   file: 'letterhaus.sock',
+  isPublished: true,
 };
 
 /**
  * Creates the folder for a socket and returns its path.
- * @param bases parents of a short folder; not /run/user/<uid>, which is removed when that user logs out
+ * @param bases parents of a short folder; not /run/user/<uid>, which is removed when that user logs out; for root
+ * not the temporary folder of its environment, which may be another user's
  */
 export function chooseSocketDir(
   directory: string,
   owner: Owner | null,
-  bases: readonly string[] = owner ? ['/run', '/tmp'] : [tmpdir(), '/tmp'],
-  { folder, short: prefix, file }: SocketPlace = OF_DATABASE,
+  bases: readonly string[] = process.geteuid?.() === 0 ? ['/run', '/tmp'] : [tmpdir(), '/tmp'],
+  { folder, short: prefix, file, isPublished }: SocketPlace = OF_DATABASE,
 ): string {
   const fits = (dir: string) => Buffer.byteLength(join(dir, file)) <= ADDRESS_BYTES_MAX;
   const near = join(directory, folder);
@@ -237,8 +245,10 @@ export function chooseSocketDir(
   }
   const hash = createHash('sha256').update(directory).digest('hex').slice(0, 16);
   const tried = bases.map((base) => join(base, `${prefix}-${hash}`)).filter(fits);
-  const short = tried.find((candidate) => makeShort(candidate, owner));
+  const safe = tried.filter((candidate) => keepsFolders(dirname(candidate)));
+  const short = safe.find((candidate) => makeShort(candidate, owner));
   if (short !== undefined) return short;
+  if (isPublished && safe.length > 0) return mkdtempSync(`${safe.at(-1)}-`);
   throw new EngineProblem(
     'socket-folder',
     `The path of ${directory} is too long for a socket, and ${tried.join(' or ')} is not a folder that only Letterhaus can use: remove it, or set LETTERHAUS_DATA_DIR to a shorter path.`,
@@ -248,6 +258,14 @@ export function chooseSocketDir(
 /** Removes a short folder. A socket folder inside the directory stays. */
 export function dropSocketDir(socketDir: string, directory: string): void {
   if (dirname(socketDir) !== directory) rmSync(socketDir, { recursive: true, force: true });
+}
+
+/** Whether no other user can rename or remove a folder that is created in this one. */
+function keepsFolders(base: string): boolean {
+  const found = statSync(base, { throwIfNoEntry: false });
+  if (!found?.isDirectory() || ![0, process.geteuid?.()].includes(found.uid)) return false;
+  const [isOpen, isSticky] = [(found.mode & 0o022) !== 0, (found.mode & 0o1000) !== 0];
+  return !isOpen || isSticky;
 }
 
 /** Creates the folder, or accepts one of mode 0700 that belongs to this process or its database. */

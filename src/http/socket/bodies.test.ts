@@ -5,7 +5,7 @@ import { connect, Socket } from 'node:net';
 import { test } from 'node:test';
 import { stubHttp, type StubHttp } from '../../../test/support/http.ts';
 import { waitFor } from '../../../test/support/wait.ts';
-import { isOfAdminSocket } from '../machine.ts';
+import { markAdminSocket } from '../machine.ts';
 import { accountForBodies, type BodyAccount } from './bodies.ts';
 
 const MB = 1024 * 1024;
@@ -28,7 +28,7 @@ function accountOf(
 
 test('a command on this machine has room for its body while others use up all of theirs', () => {
   const [stranger, command] = [new Socket(), new Socket()];
-  isOfAdminSocket(command);
+  markAdminSocket(command);
   for (const caller of [{ projectId: 'shop' }, null]) {
     const hook = accountForBodies();
     const account = accountOf(hook, { socket: stranger, caller });
