@@ -1,12 +1,12 @@
 /**
- * Accepts an email: prepares it, has it stored in one durable commit, then hands it over to delivery in this
- * process.
+ * Accepts an email: stores it in one durable commit, then hands it over to delivery in this process.
  *
- * Guarantee: `accepted` means that the email is on disk and will be attempted. A replay returns the first
- * response byte for byte, and nothing is sent. For most emails the fast path decides in SQL, for the others
- * accept/store/decision.ts does; this file turns the result into an answer or a refusal. Storage is reserved before
- * (accounts/limits/storage-account.ts). An email that is not handed over waits in the queue table until
- * delivery/queue/dispatcher.ts claims it.
+ * Guarantee: `accepted` means that the email is on disk and will be attempted. A replay returns the first response
+ * byte for byte and sends nothing.
+ *
+ * For most emails the fast path decides in SQL. For the others, store/decision.ts decides. This file turns the row
+ * into an answer or a refusal. It reserves storage first (accounts/limits/storage-account.ts). An email that is not
+ * handed over stays in the queue table until delivery/queue/dispatcher.ts claims it.
  */
 import { failpoint } from '../lib/failpoint.ts';
 import { limitRefusal, type LimitState } from '../core/limits.ts';
@@ -24,7 +24,7 @@ import type { EmailDraft } from './draft.ts';
 import type { StorageAccount } from '../accounts/limits/storage-account.ts';
 
 export type AcceptOutcome =
-  /** `body`: the exact JSON text of the answer; `limit` is null when nothing was stored. */
+  /** `body` is the exact JSON text of the answer. `limit` is null when nothing was stored. */
   | { kind: 'accepted' | 'replayed'; body: string; limit: LimitState | null }
   | (Refusal & { kind: 'refused'; limit?: LimitState });
 
@@ -35,24 +35,20 @@ export type AcceptEmail = (
   idempotency: { key: string; fingerprint: string } | null,
 ) => Promise<AcceptOutcome>;
 
-/** Recipients that this worker holds already, so that their delivery may start at once. */
+/** Recipients that were stored under this worker's lease. Their delivery starts without a poll of the queue. */
 type HandOver = {
   message: StoredMessage;
   recipients: readonly { position: number; address: Address; destination: string }[];
-  /** The lease under which they are held. */
   holder: string;
   lifetimeMs: number;
 };
 
-/** Delivery in this worker: delivery/queue/dispatcher.ts. */
 type Dispatcher = {
-  /** The provider of a destination, or the destination while its mail servers are not known. */
+  /** Returns the provider of a destination, or the destination itself until its mail servers are known. */
   providerOf(environment: Environment, destination: string): string;
-  /** Whether an email may be handed over instead of waiting in the queue table. */
   hasRoomFor(email: {
     projectId: string;
     providers: readonly string[];
-    /** Recipients of the same request that are handed over before. */
     ahead: number;
     lifetimeMs: number;
   }): boolean;
@@ -64,7 +60,6 @@ export type AcceptOptions = {
   world: Pick<World, 'newId'>;
   dispatcher: Dispatcher;
   storage: Pick<StorageAccount, 'take' | 'takeAll' | 'giveBack'>;
-  /** For the first response to a request that is repeated. */
   db: Queryable;
   /** Called for each email once it is committed. */
   onAccepted: (email: Pick<NewEmail, 'projectId' | 'environment' | 'id'>) => void;
@@ -86,7 +81,7 @@ export function createAccept(options: AcceptOptions): AcceptEmail {
   };
 }
 
-/** A repeated request gets its first response, however full the storage is. */
+/** Refuses because the storage is full. A repeated request still gets its first response. */
 export async function refuseFull(
   full: Refusal,
   request: { caller: Caller; idempotency: NewEmail['idempotency']; db: Queryable },
@@ -96,7 +91,7 @@ export async function refuseFull(
   return earlier ?? { kind: 'refused', ...full };
 }
 
-/** Stores emails whose room was taken, and gives back the room of those that were not stored. */
+/** Stores emails for which storage is reserved. Gives back the reservation of each email that was not stored. */
 export async function storeWithin(
   emails: readonly NewEmail[],
   { storage }: Pick<AcceptOptions, 'storage'>,
@@ -123,7 +118,6 @@ export function otherDomain(domain: string): string {
   return `This key may only send from ${domain}.`;
 }
 
-/** @param context.ahead recipients of the same request that are handed over before */
 export function newEmail(
   caller: Caller,
   draft: EmailDraft,
@@ -165,7 +159,7 @@ export function newEmail(
   };
 }
 
-/** One recipient per address, in the first role in which it occurs: an address gets one copy. */
+/** Keeps one recipient per address, in the first role in which it occurs: an address gets one copy. */
 function uniqueRecipients(
   { environment }: Caller,
   draft: EmailDraft,
@@ -188,7 +182,7 @@ function uniqueRecipients(
   return [...recipients.values()];
 }
 
-/** Hands over and counts a committed email; does nothing with one that was not stored. */
+/** Hands over and counts a committed email. Does nothing with an email that was not stored. */
 export function takeAccepted(
   email: NewEmail,
   draft: EmailDraft,
@@ -222,7 +216,10 @@ function handOver(
   });
 }
 
-/** The email as it is loaded for delivery. @param decided.startsAt the later of now and its scheduled time */
+/**
+ * Returns the email in the form that delivery loads.
+ * @param decided.startsAt the later of now and the scheduled time
+ */
 export function messageOf(
   email: NewEmail,
   draft: EmailDraft,
@@ -247,7 +244,7 @@ export function messageOf(
   };
 }
 
-/** What the verdict of the statement means to the client. */
+/** Turns the stored row into the client's answer. */
 export function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
   const { limit, outcome } = row;
   if (outcome === 'accepted') return { kind: 'accepted', body: row.response ?? '', limit };
@@ -262,7 +259,7 @@ export function answer(row: AcceptRow, email: NewEmail): AcceptOutcome {
   return { kind: 'refused', ...refusal, ...(outcome !== 'unknown' && { limit }) };
 }
 
-/** The answer to an earlier request with this key; null: there was none, or it is long ago. */
+/** Returns the answer to the earlier request with this key, or null when there was none within 24 hours. */
 export async function findReplay(
   db: Queryable,
   caller: Scope,
@@ -272,7 +269,7 @@ export async function findReplay(
   return earlier && answerAgain({ ...earlier, limit: null }, idempotency);
 }
 
-/** The first response, or a conflict if the key was used with another request. */
+/** Returns the first response, or a conflict if the key was used with another request. */
 export function answerAgain(
   {
     limit,
@@ -293,7 +290,6 @@ export function answerAgain(
 
 export const TOO_FAR_AHEAD = `is more than ${SCHEDULE_DAYS_MAX} days ahead; choose an earlier time`;
 
-/** Why an email was not stored. */
 export function refusalOf(
   outcome: Exclude<AcceptRow['outcome'], 'accepted' | 'replayed'>,
   domain: string,
@@ -321,18 +317,18 @@ export function refusalOf(
       return {
         refused: 'rate_limit_error',
         message:
-          'The limit of sending has no room left for this email; try again after RateLimit-Reset seconds.',
+          'The sending limit is too low for this email now; try again after RateLimit-Reset seconds.',
       };
     case 'unknown':
       return {
         refused: 'service_unavailable',
         message:
-          'The database went away while this was being decided; nothing was accepted. Try again.',
+          'The connection to the database was lost and this email was not accepted; try again.',
       };
   }
 }
 
-/** With the name of the field in the request: of JSON, or of the header of a submitted message. */
+/** Names the field as the client did: in JSON, or in the header of a submitted message. */
 function tooFarAhead({ written }: NewEmail): FieldProblem {
   const field = written === null ? 'scheduled_at' : 'X-Letterhaus-Scheduled-At';
   return { field, message: TOO_FAR_AHEAD };

@@ -1,6 +1,6 @@
 /**
- * Sends several emails with one request. Items are checked one by one, so that a permissive batch can
- * send the valid ones; accept/email-batch.ts accepts them in one commit.
+ * `POST /v1/emails/batch`. Checks the emails one by one, so that a permissive batch can send the valid ones.
+ * email-batch.ts accepts them in one commit.
  */
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z, type ZodType } from 'zod';
@@ -49,7 +49,7 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
       const idempotency = idempotencyOf(request, 'POST /v1/emails/batch');
       const items: (EmailDraft | Refusal)[] = [];
       const makeDraft = draftsFor(services, request);
-      // One after the other: other requests get their turn between two that are rendered.
+      // Sequential, so that other requests get a turn between two renderings.
       for (const item of request.body) items.push(await draftOf(item, makeDraft));
       if (items.some(isRefusal)) {
         const emails = request.body;
@@ -63,7 +63,7 @@ export function registerEmailBatchRoute(app: App, services: HttpServices): void 
 
 export const arrayOfItems = z.array(z.unknown()).min(1).max(BATCH_MAX);
 
-/** Checks only what concerns the body as a whole. */
+/** Checks the array only. The handler checks each email. */
 const checkArray: FastifySchemaCompiler<unknown> = (part) =>
   validatorCompiler({
     ...part,
@@ -80,7 +80,6 @@ export function validationOf({ headers }: FastifyRequest): BatchValidation {
   );
 }
 
-/** @param item an email that is not yet checked */
 export async function draftOf(item: unknown, makeDraft: MakeDraft): Promise<EmailDraft | Refusal> {
   const checked = checkItem(emailCreation, item);
   return 'problems' in checked ? refuseFields(checked.problems) : makeDraft(checked.value);

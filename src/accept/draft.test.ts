@@ -206,7 +206,7 @@ test('an attachment without content is refused, never sent empty', () => {
   );
 });
 
-test('what cannot be tracked is refused, unless only the domain asks for it', () => {
+test('tracking that is impossible is refused, unless only the domain requests it', () => {
   const trackedAt = 'https://links.acme.com';
   const wanted = { tracking: { opens: true, clicks: null } };
   assert.match(problemOf(wanted), /^tracking.opens: needs LETTERHAUS_TRACKING_URL or /);
@@ -353,5 +353,5 @@ test('any strings give a draft or a refusal that names fields', () => {
 
 test('a custom header occurs once, regardless of case', () => {
   const headers = { 'X-Order': '1', 'x-order': '2' };
-  assert.match(problemOf({ headers }), /^headers\.x-order: is there twice/);
+  assert.match(problemOf({ headers }), /^headers\.x-order: appears twice/);
 });

@@ -1,9 +1,8 @@
 /**
- * The email of a request, parsed and checked: from here on every string is what its type says. An SMTP
- * submission becomes the same draft (submitted-message.ts).
+ * Parses and checks the email of a request. After this file every string is what its type says. An SMTP submission
+ * becomes the same draft (submitted-message.ts).
  *
- * All problems of a request are reported at once, each with the name of its field as the client
- * wrote it. accept.ts takes the draft.
+ * Reports all problems of a request at once, each with the name of its field as the client wrote it.
  */
 import { type FieldProblem, type Refusal, refuseFields } from '../core/refusals.ts';
 import type { Environment } from '../core/scope.ts';
@@ -27,17 +26,15 @@ import { typeByName, withCharset } from './content/attachment-type.ts';
 export type EmailDraft = {
   email: Email;
   bcc: readonly Mailbox[];
-  /** The recipients, in the order of their roles; an address may occur more than once. */
   recipients: readonly DraftRecipient[];
-  /** Of a message that came by SMTP, whose trace names it; null: accepting makes one. */
+  /** The id that the trace field of an SMTP submission names; null: accepting generates one. */
   emailId: string | null;
-  /** When it is to be sent; null: at once. */
   scheduledAt: Date | null;
-  /** Seconds, from the scheduled time on, after which undelivered recipients end `failed`; null: the default of 72 h. */
+  /** Seconds from the scheduled time until undelivered recipients end `failed`; null: the default of 72 h. */
   expiresInS: number | null;
-  /** Size of the message once composed, at most; for back-pressure and the 30 MB rule. */
+  /** Upper bound of the composed message's size. Counts for back-pressure and the 30 MB limit. */
   sizeBytes: number;
-  /** Accepted also when every recipient is suppressed, and then ends `suppressed`; absent: refused. */
+  /** Accept the email even if every recipient is suppressed; it then ends `suppressed`. Absent: refuse it. */
   acceptsSuppressed?: true;
 };
 
@@ -45,7 +42,7 @@ export type DraftRecipient = { kind: 'to' | 'cc' | 'bcc'; address: Address };
 
 type Optional<Value> = Value | null | undefined;
 
-/** The request with its wire names; types are checked, contents are not. null means absent. */
+/** The request with its wire names: types are checked, contents are not. null means absent. */
 export type DraftInput = {
   from: string;
   to: string | readonly string[];
@@ -66,7 +63,7 @@ export type DraftInput = {
   scheduled_at?: Optional<string>;
 };
 
-/** One that was named by URL has been downloaded (accept/content/attachment-urls.ts). */
+/** An attachment with its content. accept/content/attachment-urls.ts has downloaded those named by URL. */
 type AttachmentInput = {
   filename: string;
   content?: string | null | undefined;
@@ -76,17 +73,15 @@ type AttachmentInput = {
 
 export type DraftRules = {
   environment: Environment;
-  /** Development: reserved domains are allowed with a live key. */
   allowPrivateNetworks: boolean;
-  /** The URL of the pages of this service for recipients; null or absent: there is none. */
+  /** null or absent: this service has no pages for recipients. */
   pagesAt?: string | null;
-  /** This service receives mail, so that recipients can unsubscribe by mail. */
   takesMail?: boolean;
-  /** The URL before the links of tracked emails; null or absent: nothing can be tracked. */
+  /** null or absent: nothing can be tracked. */
   trackedAt?: string | null;
 };
 
-/** Adds a problem; `message` is the rest of the sentence after the name of the field. */
+/** Adds a problem. `message` continues the sentence that begins with the field's name. */
 export type AddProblem = (field: string, message: string) => void;
 
 export const RECIPIENTS_MAX = 50;
@@ -101,7 +96,6 @@ const URL_MAX = 900;
 const ATTACHMENTS_MAX = 100;
 const FILENAME_MAX_BYTES = 255;
 
-/** The largest message that is accepted, on any surface. */
 export const MESSAGE_MAX_BYTES = 30 * 1024 * 1024;
 const TOO_LARGE = 'The message would be larger than 30 MB; send smaller attachments, or links.';
 
@@ -181,7 +175,7 @@ function readRecipients(input: DraftInput, rules: DraftRules, addProblem: AddPro
   };
 }
 
-/** RFC 2606, 6761: these domains have no owner, and mail for them is returned. */
+/** Reserved domains have no owner and return mail (RFC 2606, RFC 6761). */
 export function refuseReserved(field: string, { address }: Mailbox, addProblem: AddProblem): void {
   const domain = domainOf(address);
   if (!isReservedDomain(domain)) return;
@@ -192,7 +186,7 @@ function countOf(value: DraftInput['cc']): number {
   return typeof value === 'string' ? 1 : (value?.length ?? 0);
 }
 
-/** Each address with the name of its field: `to` when it stands alone, `to[2]` in a list. */
+/** Pairs each address with its field name: `to` for a single address, `to[2]` in a list. */
 function eachOf(field: string, value: DraftInput['cc']): [string, string][] {
   if (typeof value === 'string') return [[field, value]];
   return (value ?? []).map((text, index) => [`${field}[${index}]`, text]);
@@ -201,7 +195,7 @@ function eachOf(field: string, value: DraftInput['cc']): [string, string][] {
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 
 function readSubject(subject: string, addProblem: AddProblem): string {
-  if (subject === '') addProblem('subject', 'is empty; say what the email is about');
+  if (subject === '') addProblem('subject', 'is empty; give the email a subject');
   if (isLongerThan(SUBJECT_MAX, subject)) {
     addProblem('subject', `is longer than ${SUBJECT_MAX} characters`);
   }
@@ -209,7 +203,7 @@ function readSubject(subject: string, addProblem: AddProblem): string {
   return subject;
 }
 
-/** Counts code points: an emoji is one character. */
+/** Counts code points, so that an emoji is one character. */
 function isLongerThan(max: number, text: string): boolean {
   return text.length > 2 * max || (text.length > max && [...text].length > max);
 }
@@ -223,14 +217,15 @@ function readHeaders(input: DraftInput, addProblem: AddProblem): Email['headers'
     seen.add(name.toLowerCase());
     const problem = checkCustomHeader(name, value) ?? clashWithUnsubscribe(name, input);
     if (problem) addProblem(`headers.${shown(name)}`, problem);
-    else if (isTwice) addProblem(`headers.${shown(name)}`, 'is there twice; capitals do not count');
+    else if (isTwice)
+      addProblem(`headers.${shown(name)}`, 'appears twice; upper and lower case are the same name');
   }
   return headers;
 }
 
 function clashWithUnsubscribe(name: string, { unsubscribe }: DraftInput): string | null {
   const clashes = Boolean(unsubscribe) && /^list-unsubscribe(-post)?$/i.test(name);
-  return clashes ? 'is written for the field unsubscribe; leave one of them out' : null;
+  return clashes ? 'is set by the field unsubscribe; use one of them' : null;
 }
 
 export function readTags(tags: readonly Tag[], addProblem: AddProblem): readonly Tag[] {
@@ -275,12 +270,12 @@ export function readExpiry(
 
 /** ISO 8601 as in RFC 3339. A time without an offset is refused, because its meaning depends on the time zone. */
 const TIME = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
-/** The JSON text of later times has six digits for the year, which PostgreSQL does not read. */
+/** JSON writes later years with six digits, which PostgreSQL does not read. */
 const TIME_MAX_MS = Date.UTC(9999, 11, 31);
 
 /**
- * The time as it is written. The clock of the database decides whether it has come and whether it is too far
- * ahead (accept/store/decision.ts).
+ * Parses a time without judging it. The database's clock decides whether it has come or is too far ahead
+ * (accept/store/decision.ts).
  */
 export function readScheduledAt(
   field: string,
@@ -305,7 +300,7 @@ const NO_PAGES =
   `(${PUBLIC_URL_MAX_LENGTH} characters at most); set it, or give an https URL of yours`;
 
 /**
- * RFC 8058: an https URL that identifies recipient and list; with `true` it is that of a page of this service
+ * Reads the List-Unsubscribe URL (RFC 8058): the client's https URL, or for `true` a page of this service
  * (mail/links/unsubscribe-link.ts).
  */
 function readUnsubscribe(
@@ -331,7 +326,7 @@ export const NOTHING_TRACKED_AT =
   'needs LETTERHAUS_TRACKING_URL or LETTERHAUS_PUBLIC_URL, the https address at which recipients reach ' +
   `this service (${PUBLIC_URL_MAX_LENGTH} characters at most)`;
 
-/** An email without such html is not tracked by the domain's setting either. */
+/** The domain's setting does not track an email without such html either. */
 function readTracking(
   { tracking, html }: DraftInput,
   { trackedAt = null }: Pick<DraftRules, 'trackedAt'>,
@@ -349,7 +344,7 @@ function readTracking(
   return { opens, clicks, base: isTrackable ? trackedAt : null };
 }
 
-/** For names that come from the client and appear in responses and logs. */
+/** Shortens a client's name to 64 printable characters, for responses and logs. */
 function shown(name: string): string {
   const plain = name.replace(/[^!-~]/g, '?');
   return plain.length <= 64 ? plain : `${plain.slice(0, 64)}…`;
@@ -418,18 +413,18 @@ function readContent(field: string, { content }: AttachmentInput, addProblem: Ad
   return base64 ?? '';
 }
 
-/** Canonical base64, as most clients send it, is returned without decoding; null: not base64. */
+/** Returns canonical base64, or null for other text. Most clients send it canonical, which needs no decoding. */
 function canonicalBase64(text: string): string | null {
   if (text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
     const last = text.slice(-4);
-    // The last digit may have bits set that belong to no octet; decoders ignore them.
+    // The last digit may set bits that belong to no octet; decoders ignore them.
     if (Buffer.from(last, 'base64').toString('base64') === last) return text;
   }
   const bytes = decodeBase64(text) ?? decodeBase64(text.replace(/\s+/g, ''));
   return bytes === null ? null : bytes.toString('base64');
 }
 
-/** Node skips characters that are not base64, so the number of bytes shows whether there were any. */
+/** Decodes base64. Node skips invalid characters, so the byte count reveals them. */
 function decodeBase64(text: string): Buffer | null {
   const bytes = Buffer.from(text, 'base64');
   const digits = text.length - (/={1,2}$/.exec(text)?.[0].length ?? 0);

@@ -1,11 +1,11 @@
 /**
- * Dry run: determines what would happen to an email if it were sent now. Stores, counts and sends nothing.
+ * Dry run: predicts the fate of an email if it were sent now. Stores, counts and sends nothing.
  *
- * The same steps as accepting and delivery take, by the same functions: the draft is made before
- * (draft.ts), the rules that need the database decide by facts that are read (accept/store/full-path.ts), the message is
- * composed and signed (delivery/attempt/message.ts), each destination gets its route. So a dry run is refused for the same
- * reasons and with the same sentences as the email. Look-ups are bounded (net/dns/allowance.ts): a result that
- * DNS does not give in time is `unknown` in the response.
+ * Takes the steps of accepting and delivery, with the same functions: draft.ts makes the draft, store/full-path.ts
+ * reads facts and decides, delivery/attempt/message.ts composes and signs, and each destination gets its route. A dry
+ * run is therefore refused for the same reasons and with the same sentences as the email.
+ *
+ * DNS look-ups have a time limit (net/dns/allowance.ts). A result that DNS does not return in time is `unknown`.
  */
 import { type AuthenticationFinding, type RouteFinding, unknownRoute } from '../core/findings.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -26,15 +26,13 @@ import { type AcceptOptions, answer, messageOf, newEmail, refuseOtherDomain } fr
 import type { EmailDraft } from './draft.ts';
 
 export type DryRunReport = {
-  /** `replay`: the Idempotency-Key was used for the same email, which `replayOf` names. */
+  /** `replay`: the Idempotency-Key was used for the same email; `replayOf` has that email's id. */
   outcome: 'send' | 'schedule' | 'hold' | 'replay';
   replayOf: string | null;
-  /** What `schedule` waits for. */
   scheduledAt: Date | null;
   limit: LimitState;
-  /** null of a replay, which composes nothing. */
+  /** null for a replay, which composes nothing. */
   message: { sizeBytes: number; headers: readonly HeaderField[] } | null;
-  /** What would be tracked; null of a replay. */
   tracking: { opens: boolean; clicks: boolean } | null;
   sender: (AuthenticationFinding & { domain: string }) | null;
   recipients: readonly DryRunRecipient[];
@@ -43,7 +41,6 @@ export type DryRunReport = {
 
 export type DryRunRecipient = Pick<NewRecipient, 'address' | 'kind'> & {
   suppression: Pick<Rehearsal['suppressions'][number], 'reason' | 'expires_at'> | null;
-  /** null: it is suppressed. */
   route: RouteFinding | null;
 };
 
@@ -51,7 +48,7 @@ export type DryRunOutcome =
   | { kind: 'described'; report: DryRunReport }
   | (Refusal & { kind: 'refused'; limit?: LimitState });
 
-/** @param idempotency is compared with what is remembered, and not remembered itself */
+/** @param idempotency is compared with stored keys and not stored itself */
 export type DryRun = (
   caller: Caller,
   draft: EmailDraft,
@@ -60,12 +57,12 @@ export type DryRun = (
 
 export type DryRunOptions = Pick<AcceptOptions, 'world' | 'dispatcher'> & {
   rehearse: (email: NewEmail) => Promise<Rehearsal>;
-  /** The message for one recipient; the bytes in pieces. */
+  /** Returns the bytes of the message for one recipient, in pieces. */
   compose: (
     message: StoredMessage,
     recipient: Pick<NewRecipient, 'address' | 'position'>,
   ) => Promise<{ parts: readonly Buffer[]; sizeBytes: number }>;
-  /** null: the domain was removed a moment ago. */
+  /** Returns null when the domain has just been removed. */
   authenticate: (message: StoredMessage, ask: BoundedLook) => Promise<AuthenticationFinding | null>;
   findRoute: (message: StoredMessage, destination: string) => Promise<RouteFinding>;
   allowance: Pick<LookupAllowance, 'forRequest'>;
@@ -103,7 +100,7 @@ function replay({ response, limit }: Rehearsal): DryRunReport {
   };
 }
 
-/** Composing and reading 20 MB takes half a second, one email of a project at a time. */
+/** Composing and reading 20 MB takes half a second, so each project runs one at a time. */
 const turns = new Turns({ perOwner: 1 });
 
 type Parts = { caller: Caller; email: NewEmail; row: Rehearsal; options: DryRunOptions };
@@ -128,7 +125,6 @@ async function describe(message: StoredMessage, parts: Parts): Promise<DryRunRep
   };
 }
 
-/** Others get their turn in between. */
 async function composeAndLint(
   message: StoredMessage,
   parts: Parts,
@@ -139,7 +135,10 @@ async function composeAndLint(
   return { message: composed, lint: lintEmail(message) };
 }
 
-/** For the first recipient that is not suppressed; unsubscribe links make the others differ in length. */
+/**
+ * Composes for the first recipient that is not suppressed. Other recipients' messages differ in the length of
+ * unsubscribe links.
+ */
 async function compose(
   message: StoredMessage,
   { email, row, options }: Parts,
@@ -181,7 +180,6 @@ function recipientsOf(
   );
 }
 
-/** In the form of the API. */
 export function presentDryRun(report: DryRunReport) {
   const { limit, message, sender } = report;
   return {

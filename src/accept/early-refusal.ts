@@ -1,7 +1,7 @@
 /**
- * Refuses an email by what is known before its content is made: the key's domain, whether the domain is verified,
- * and whether the limit of sending is used up. The accept statement decides all of it again; asked first, it saves
- * the work of rendering a template for an email that is refused anyway.
+ * Refuses an email before its template is rendered: by the key's domain, an unverified domain, or a used-up sending
+ * limit. The accept statement checks all three again. This early check saves rendering for emails that are refused
+ * anyway.
  */
 import { type Limit, limitRefusal, type LimitState } from '../core/limits.ts';
 import type { Refusal } from '../core/refusals.ts';
@@ -13,7 +13,6 @@ import { otherDomain, refusalOf } from './accept.ts';
 
 export type EarlyRefusal = Refusal & { limit?: LimitState };
 
-/** @param domain of the sender */
 export async function refuseEarly(
   db: Queryable,
   caller: Caller,

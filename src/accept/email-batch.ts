@@ -1,10 +1,10 @@
 /**
- * Accepting the emails of one request (`POST /v1/emails/batch`): the same rules as for one email
- * (accept.ts), one commit for all of them (accept/store/full-path.ts), then the hand-over of each.
+ * Accepts the emails of one request (`POST /v1/emails/batch`) by the rules of accept.ts, in one commit
+ * (store/accept.ts), then hands over each.
  *
- * Strict: all are stored, or none is, and the refusal names each error with its index in the request.
- * Permissive: valid emails are stored, and `errors` of the response has the others with their index. Emails
- * beyond the limits are refused too: emails with few recipients come first, then those at the front.
+ * Strict: stores all emails or none. The refusal names each error with its index in the request.
+ * Permissive: stores the valid emails and lists the others in `errors`, with their index. Emails beyond the limits
+ * are refused: those with few recipients are accepted first, then those earlier in the request.
  */
 import { batchLimitRefusal } from '../core/limits.ts';
 import { type FieldProblem, isRefusal, type Refusal, refuseFields } from '../core/refusals.ts';
@@ -30,18 +30,16 @@ export const BATCH_MAX = 100;
 export const BATCH_VALIDATIONS = ['strict', 'permissive'] as const;
 export type BatchValidation = (typeof BATCH_VALIDATIONS)[number];
 
-/** @param items the emails of the request in its order, each a draft or the reason of its refusal */
+/** @param items the emails in the request's order, each a draft or the reason for its refusal */
 export type AcceptBatch = (
   caller: Caller,
   items: readonly (EmailDraft | EarlyRefusal)[],
   options: {
     validation: BatchValidation;
-    /** The client's key and a fingerprint (hex) of endpoint and parsed body. */
     idempotency: EmailBatch['idempotency'];
   },
 ) => Promise<AcceptOutcome>;
 
-/** An email with its place in the request. */
 type Item = { index: number; draft: EmailDraft; email: NewEmail };
 type Refused = { index: number; refusal: EarlyRefusal };
 
@@ -99,7 +97,7 @@ function refuseOtherDomain({ domain }: Caller, { email }: EmailDraft): Refusal |
   return { refused: 'authorization_error', message: otherDomain(domain) };
 }
 
-/** `data` has the emails that are stored; `errors` the others, in the order of the request. */
+/** Returns the response: `data` has the stored emails, `errors` the others, in the request's order. */
 function bodyOf(
   items: readonly Item[],
   { outcomes, refused }: { outcomes: readonly Outcome[]; refused: readonly Refused[] },
@@ -141,7 +139,7 @@ function answer(
   return refuseStored(rows, items);
 }
 
-/** In the order in which one email is checked (accept.ts): the first that applies to any of them. */
+/** Checks in the order in which a single email meets them. A strict refusal reports the first that fails. */
 const CHECKS = [
   'key_refused',
   'schedule_refused',
@@ -151,7 +149,6 @@ const CHECKS = [
   'unknown',
 ] as const;
 
-/** A strict batch that the statement refused. */
 function refuseStored(rows: readonly AcceptRow[], items: readonly Item[]): AcceptOutcome {
   const check = CHECKS.find((one) => rows.some(({ outcome }) => outcome === one)) ?? 'unknown';
   const row = rows.find(({ outcome }) => outcome === check)!;
@@ -172,7 +169,7 @@ function refuseStored(rows: readonly AcceptRow[], items: readonly Item[]): Accep
   return { ...refuseAll(refusals), limit };
 }
 
-/** The code of the first one, and its sentence; `details` has the others too. */
+/** Refuses with the code and sentence of the first problem. `details` lists all of them. */
 function refuseAll(refused: readonly Refused[]): EarlyRefusal & { kind: 'refused' } {
   const [first] = refused;
   if (!first) throw new Error('a refusal needs a problem');
@@ -184,7 +181,7 @@ function refuseAll(refused: readonly Refused[]): EarlyRefusal & { kind: 'refused
   };
 }
 
-/** `[3].to[0]` is the first recipient of the fourth email. */
+/** Prefixes fields with the email's index: `[3].to[0]` is the first recipient of the fourth email. */
 function problemsOf({ index, refusal }: Refused): FieldProblem[] {
   const { message, details = [{ field: '', message }] } = refusal;
   return details.map((problem) => ({

@@ -1,8 +1,9 @@
 /**
- * From the body of a request to a draft: the content of an email that names a template is rendered
- * first, as the template is now, and attachments that are named by URL are downloaded, as the files are now. A
- * request that is repeated with its Idempotency-Key gets its first answer, also when the template or the
- * files have changed so that it would be refused (`replayOf`).
+ * Turns the body of a request into a draft. Renders the template that an email names, and downloads the attachments
+ * that it names by URL. Both use the template and the files at the time of the request.
+ *
+ * A repeated request with the same Idempotency-Key gets its first answer, even if the template or the files have
+ * changed since and would now be refused (`replayOf`).
  */
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
@@ -35,7 +36,7 @@ function rulesFor(services: HttpServices, caller: Caller): DraftRules {
 export type MakeDraft = (body: z.output<typeof emailCreation>) => Promise<EmailDraft | Refusal>;
 
 /**
- * For the emails of one request, which share their downloads.
+ * Returns the function that makes the drafts of one request. They share downloads and the rendering budget.
  * @param options.numbersAsText see templates/variables.ts
  */
 export function draftsFor(
@@ -57,11 +58,9 @@ export function draftsFor(
   };
   const rendering = new Rendering(services, caller, resources);
   return async ({ template, subject, ...rest }) => {
-    // The schema lets nobody leave out both.
     if (template == null) return draftFrom({ ...rest, subject: subject ?? '' }, context);
-    // The subject of the email, if it has one, takes the place of the template's.
     const own = subject ? { subject } : {};
-    // Whatever else is wrong refuses the email before it is rendered.
+    // Checks the other fields first, so that an invalid email is not rendered.
     const blank = makeDraft({ ...rest, ...BLANK, ...own }, context.rules);
     if (isRefusal(blank)) return blank;
     const from = domainOf(blank.email.from.address);
@@ -74,17 +73,16 @@ export function draftsFor(
   };
 }
 
-/** In place of what the template makes, and of files. The subject of the email, if any, is checked with it. */
+/** Placeholders for the check before rendering. */
 const BLANK = { subject: '-', html: '-', text: '-', attachments: null };
 
 /** Limit on the text that templates may render for one request, in characters. */
 const RENDERED_MAX = BODY_MAX_BYTES;
 
-/** The templates of one request. What they make counts as if it had come in the body. */
+/** Renders the templates of one request. Rendered text counts towards the same memory as the request's body. */
 class Rendering {
   readonly #services: HttpServices;
   readonly #caller: Caller;
-  /** By the domain of the sender. */
   readonly #refusals = new Map<string, Promise<Refusal | null>>();
   readonly #resources: { take: (bytes: number) => boolean; gone: () => AbortSignal };
   #work: RequestWork | null = null;
@@ -100,10 +98,7 @@ class Rendering {
     this.#resources = resources;
   }
 
-  /**
-   * @param domain of the sender
-   * @throws Overloaded when other requests use the memory, or the client has gone
-   */
+  /** @throws Overloaded when other requests use the memory, or the client has disconnected */
   async contentOf(
     template: Parameters<TemplateService['render']>[1],
     domain: string,
@@ -143,7 +138,7 @@ type Input = Omit<DraftInput, 'attachments'> & {
   attachments?: readonly NamedAttachment[] | null | undefined;
 };
 
-/** Whatever else is wrong refuses the email before anything is downloaded. */
+/** Checks the other fields first, so that an invalid email downloads nothing. */
 async function draftFrom(
   input: Input,
   { rules, downloads }: { rules: DraftRules; downloads: () => RequestDownloads },
@@ -163,7 +158,7 @@ function namesUrl(attachment: { path?: unknown }): boolean {
   return attachment.path != null;
 }
 
-/** What is wrong with rendered content is named by the field that it came from. */
+/** Reports problems of rendered content under `template`, the field that the client sent. */
 function ofTemplate(refusal: Refusal): Refusal {
   if (refusal.details === undefined) return refusal;
   return refuseFields(
@@ -176,8 +171,9 @@ function ofTemplate(refusal: Refusal): Refusal {
 }
 
 /**
- * The first answer to a request that is refused now because of a template or a file; null: it had none.
- * @param emails of the request, as they were sent; refusals of others would have been the same the first time
+ * Returns the first answer to a request that a changed template or file would now refuse; null: there was none.
+ * @param emails the request's emails as sent. Emails without template and URL need no look-up: a repetition is
+ *   refused for the same reason as the first request.
  */
 export async function replayOf(
   { db }: HttpServices,
@@ -194,7 +190,10 @@ export async function replayOf(
   return findReplay(db, callerOf(request), idempotency);
 }
 
-/** Whether an email, which need not be valid, is made of more than its request. */
+/**
+ * Returns whether an email uses a template or a URL, so that the same request may be refused later. The email need
+ * not be valid.
+ */
 function dependsOnOthers(email: unknown): boolean {
   if (typeof email !== 'object' || email === null) return false;
   const { template, attachments } = email as { template?: unknown; attachments?: unknown };

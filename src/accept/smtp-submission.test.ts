@@ -5,7 +5,7 @@ import { replyTo, replyToThrown } from './smtp-submission.ts';
 import { AcceptedUnknown } from './store/accept.ts';
 import { DatabaseUnavailable } from '../database/database.ts';
 
-test('every refusal has a reply with consistent codes, and only a passing one is temporary', () => {
+test('every refusal has a reply with consistent codes, temporary only where a retry can succeed', () => {
   for (const refused of REFUSAL_CODES) {
     const { code, enhanced, text } = replyTo({ refused, message: 'No.' });
     assert.equal(String(code)[0], enhanced?.[0], refused);
@@ -21,7 +21,7 @@ test('a problem with From gets a reply about permission', () => {
   assert.deepEqual([code, enhanced], [550, '5.7.1']);
 });
 
-test('without the database the reply says whether the message may be stored, an internal error says nothing', () => {
+test('without the database the reply says whether the message may be stored; an internal error reveals nothing', () => {
   const said = (error: Error) => replyToThrown(error)?.text ?? '';
   assert.match(said(new Overloaded('the disk is nearly full')), /Nothing .*: the disk is nearly/);
   assert.match(said(new AcceptedUnknown('x')), /may have been accepted\. .* is safe\.$/);

@@ -1,9 +1,9 @@
 /**
- * SMTP submission (RFC 6409) for applications that cannot use HTTP; mail is accepted by the same rules.
- * The password is an API key, From determines the sending domain, RCPT the recipients. Bounces return to the service,
- * so the sender of the envelope is only used for notices that the client asks for (RFC 3461).
+ * SMTP submission (RFC 6409) for applications that cannot use HTTP. Mail is accepted by the same rules. The password
+ * is an API key, From determines the sending domain, and RCPT names the recipients. Bounces return to the service, so
+ * the envelope sender only receives the notices that the client requests (RFC 3461).
  *
- * A 250 with the id of the email means the same as a 202: it is on disk and will be attempted.
+ * A 250 with the id of the email means the same as a 202: the email is on disk and will be attempted.
  */
 import type { Logger } from 'pino';
 import type { AuthLimiter } from '../accounts/keys/auth-limiter.ts';
@@ -39,7 +39,6 @@ export type SubmissionOptions = {
   use: Pick<KeyUse, 'note'>;
   config: Pick<Config, 'hostname' | 'submissionShowsClient'> & UrlSettings;
   secrets: Pick<SecretBox, 'derive'>;
-  /** Of this machine's HTTP listener, for links in test email. */
   localUrl: string;
   world: Pick<World, 'now' | 'newId' | 'monotonicMs'>;
   log: Logger;
@@ -53,9 +52,8 @@ const WRONG = answerOf(
 const NOT_NOW = answerOf(454, '4.7.0', 'The database cannot be reached; try again in a moment.');
 
 /**
- * Accepts any valid key; a client with too many invalid attempts is disconnected. The user name is ignored:
- * the key alone says who the caller is, and clients made for other services send `apikey`, `resend` or a
- * name of their own.
+ * Accepts any valid key. Disconnects a client after too many invalid attempts. Ignores the user name: the key alone
+ * identifies the caller, and clients made for other services send `apikey`, `resend` or a name of their own.
  */
 export function createLogIn({ keys, limiter, use }: SubmissionOptions): SmtpLogIn<Caller> {
   return async (session, { pass }) => {
@@ -89,7 +87,7 @@ export function createSubmission(options: SubmissionOptions): SmtpHandlers<Calle
     async onMessage(session, envelope, message) {
       const startedMs = world.monotonicMs();
       const { answer, emailId } = await take({ session, envelope, message }, options);
-      // Neither addresses of mail nor content, as in the log of HTTP requests.
+      // Logs no mail addresses and no content, like the log of HTTP requests.
       log.info(
         {
           session_id: session.id,
@@ -107,7 +105,6 @@ export function createSubmission(options: SubmissionOptions): SmtpHandlers<Calle
   };
 }
 
-/** `emailId` when the message was accepted, now or at an earlier attempt. */
 type Taken = { answer: SmtpAnswer; emailId?: string };
 
 type Submitted = {
@@ -152,7 +149,6 @@ async function take(
   }
 }
 
-/** The recipients, and the notices about them that are asked for. */
 function readEnvelope(
   { from, recipients, dsn, recipientDsn }: SmtpEnvelope,
   rules: DraftRules,
@@ -177,7 +173,7 @@ function readEnvelope(
 function answerTo(outcome: AcceptOutcome): Taken {
   if (outcome.kind === 'refused') return { answer: replyTo(outcome) };
   const { id } = JSON.parse(outcome.body) as { id: string };
-  // Mail libraries find the id by the words of Postfix, and take the rest of the line for it.
+  // Mail libraries look for Postfix's words and read the rest of the line as the id.
   const answer = answerOf(250, '2.0.0', `Ok: queued as ${id}`);
   if (outcome.kind === 'replayed') answer.before = 'Accepted before';
   return { answer, emailId: id };
@@ -189,15 +185,14 @@ function rulesFor(session: SmtpSession<Caller>, { config, localUrl }: Submission
   return { environment, allowPrivateNetworks: config.allowPrivateNetworks, trackedAt };
 }
 
-/** The server accepts mail only after log-in. */
 function callerOf({ user }: SmtpSession<Caller>): Caller {
   if (user === null) throw new Error('a message was received before the log-in');
   return user;
 }
 
 /**
- * Refusals as replies (RFC 5321, 3463) with the sentence that the API returns: 4xx where a retry of the
- * same message can succeed, else 5xx. The type requires a reply for every refusal.
+ * Maps refusals to replies (RFC 5321, RFC 3463): 4xx where a retry of the same message can succeed, else 5xx. The
+ * reply's sentence is the API's.
  */
 const REPLIES = {
   validation_error: [554, '5.6.0'],
@@ -215,7 +210,7 @@ const REPLIES = {
 
 export function replyTo({ refused, message, details, isStorageFull }: Refusal): SmtpAnswer {
   if (isStorageFull) return answerOf(452, '4.3.1', message);
-  // Every problem with the sender is a lack of permission.
+  // The client has no permission to use this sender.
   if (/^(?:from|sender|resent-.*)$/i.test(details?.[0]?.field ?? ''))
     return answerOf(550, '5.7.1', message);
   const [code, enhanced] = REPLIES[refused];

@@ -58,7 +58,7 @@ test('missing fields are prepended, X-Letterhaus fields removed, and the rest st
   );
 });
 
-test('a From or Sender with comments stays as written where all receivers read it the same, else it is written anew', () => {
+test('a From or Sender with comments stays unchanged where all receivers read it the same, else it is rewritten', () => {
   const from = (value: string) =>
     /^From: ([^]*?)\r\n(?! )/m.exec(writtenOf(`From: ${value}\r\n\r\n`))?.[1];
   assert.equal(from('hello@acme.test (Cron Daemon)'), 'hello@acme.test (Cron Daemon)');
@@ -99,7 +99,7 @@ test('a message with an html part is tracked by its domain, however its type is 
   }
 });
 
-test('claims about checks are removed in any case and with their folds', () => {
+test('claims about checks are removed with their folds, whatever their case', () => {
   const claims = [
     'Authentication-Results: mx.acme.test;\r\n\tspf=pass\r\n dkim=pass\r\n',
     'AUTHENTICATION-RESULTS:x\r\n',
@@ -165,7 +165,7 @@ test('recipients are classified as to, cc or bcc by the header', () => {
   );
 });
 
-test('of hundreds of addresses in the header, recipients are shown first, a hundred in all', () => {
+test('a long address list in the header is cut to 100, recipients first', () => {
   const list = Array.from({ length: 300 }, (_, index) => `n${index}@b.test`);
   const recipients = ['n299@b.test', 'n60@b.test'].map(address);
   const submission = read(`From: x@acme.test\r\nTo: ${list.join(',\r\n ')}\r\n\r\n`, {

@@ -1,10 +1,10 @@
 /**
- * Makes the same draft of a message submitted by SMTP that HTTP makes of JSON: checked, parsed for display,
- * with options read from its header, and otherwise kept as it was written (RFC 6409 §8). All problems are
- * reported at once.
+ * Turns a message submitted by SMTP into the draft that HTTP makes of JSON. The message is checked, parsed for
+ * display, its header read for options, and its content otherwise kept unchanged (RFC 6409 §8). Reports all problems
+ * at once.
  *
- * Guarantee: the octets that are checked are those that are signed and sent. A header that is only partly read,
- * or that receivers may read differently, is refused; From is read again from the octets that are sent.
+ * Guarantee: the octets that are checked are the octets that are signed and sent. A header that is only partly read,
+ * or that receivers may read differently, is refused. From is read again from the octets to be sent.
  */
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
@@ -61,34 +61,34 @@ export type Submission = {
 
 export type SubmittedMessage = {
   projectId: string;
-  /** For the Feedback-ID of a message without one. */
   feedbackKey: Buffer;
-  /** CRLF at the end of every line. */
+  /** CRLF line ends. */
   content: Buffer;
   longestLine: number;
-  /** The URL before the links of tracked emails; null or absent: nothing can be tracked. */
   trackedAt?: string | null;
-  /** Of the envelope: the recipients, independent of the header. */
+  /** The envelope's recipients, independent of the header. */
   recipients: readonly Address[];
-  /** What the envelope asks for; absent: nothing. */
   dsn?: DsnRequest | undefined;
   trace: Trace;
 };
 
-/** RFC 5321 §4.5.3.1.8, of one message; a request by HTTP has fewer (docs/decisions/0039-envelopes-and-notices.md). */
+/**
+ * Limit of one message (RFC 5321 §4.5.3.1.8). A request by HTTP has a lower one
+ * (docs/decisions/0039-envelopes-and-notices.md).
+ */
 export const ENVELOPE_RECIPIENTS_MAX = 100;
-/** RFC 5322 §2.1.1: some servers cut or refuse longer lines. */
+/** Limit on a line (RFC 5322 §2.1.1): some servers cut or refuse longer lines. */
 const LINE_OCTETS_MAX = 998;
-/** Receivers accept at most a quarter of a megabyte, most of them less. */
+/** Receivers accept headers up to 256 KB, most of them less. */
 const HEADER_BYTES_MAX = 256 * 1024;
-/** Below the number that is read, so that fields that servers add in front are read and signed too. */
+/** Lower than the number of fields that the reader reads, so fields that servers add in front are signed too. */
 const FIELDS_MAX = 1_000;
-/** Of a field with its folds; a line of it has at most 998. */
+/** Limit on the whole From field, with its folds. One line has at most 998 octets. */
 const FROM_OCTETS_MAX = 1_000;
-/** Room for signatures and one more trace field. */
+/** Reserved for signatures and one more trace field. */
 const ADDED_BYTES = 5_000;
 
-/** Reads a recipient of the envelope, which has no name and no comments (RFC 5321 §4.1.2). */
+/** An envelope recipient has neither name nor comments (RFC 5321 §4.1.2). */
 export function readSubmittedRecipient(
   text: string,
   rules: DraftRules,
@@ -119,8 +119,8 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   const { bcc, ...shown } = shownFields(message, header);
   const { tags, scheduledAt, expiresInS, key } = options;
   const sender = senderAnew(header);
-  const written = writtenBy(from, (instead) =>
-    writtenOf(message, { header, from, tags, scheduledAt, instead: [...instead, ...sender] }),
+  const written = rawMessageBy(from, (instead) =>
+    rawMessageOf(message, { header, from, tags, scheduledAt, instead: [...instead, ...sender] }),
   );
   if (written === null) return refuseFields([{ field: 'From', message: NOT_ONE_AUTHOR }]);
   const draft: EmailDraft = {
@@ -146,17 +146,17 @@ export function readSubmission(message: SubmittedMessage): Submission | Refusal 
   return { draft, idempotency: { key, fingerprint } };
 }
 
-/** By the setting of its domain, if it has html. */
+/** A message with html is tracked as its domain's setting says. SMTP has no option for it. */
 function trackingFor({ content, trackedAt = null }: SubmittedMessage): Tracking {
   const base = trackedAt !== null && mayHaveHtml(content) ? trackedAt : null;
   return { ...NOT_TRACKED, base };
 }
 
 /**
- * The message as it is sent, with the author that was checked. A From that is valid, but that receivers may read as
- * another address, such as with a comment in the address, is written anew. Null: it names another author.
+ * Builds the message to send, with the checked author. Rewrites a valid From that receivers may read as another
+ * address, such as one with a comment in the address. Returns null when From names another author.
  */
-function writtenBy(
+function rawMessageBy(
   { name, address }: Mailbox,
   write: (instead: readonly HeaderField[]) => WrittenMessage,
 ): WrittenMessage | null {
@@ -191,7 +191,7 @@ function refuseWhatMailCannotCarry(
     addProblem('', 'The header has more than 256 KB or 1,000 fields; make it shorter.');
   }
   if (valuesOf(fields, 'received').length > HOPS_MAX) {
-    addProblem('', `The message passed more than ${HOPS_MAX} servers: it goes round in circles.`);
+    addProblem('', `The message passed more than ${HOPS_MAX} servers; it is in a mail loop.`);
   }
   if (fields.some(({ name }) => name === '')) {
     addProblem('', 'The header has a line that is no field; an empty line ends the header.');
@@ -203,7 +203,7 @@ function refuseWhatMailCannotCarry(
 
 const COLON = 0x3a;
 
-/** Obsolete syntax (RFC 5322 §4), which receivers read differently or not at all. */
+/** Refuses obsolete syntax (RFC 5322 §4), which receivers read differently or not at all. */
 function refuseAmbiguousFields(
   content: Buffer,
   { fields, bodyStart }: Header,
@@ -211,7 +211,7 @@ function refuseAmbiguousFields(
 ): void {
   for (const { name, start, end } of fields) {
     if (name === '') continue;
-    // Only the beginning of a longer field is read here.
+    // The reader reads only the beginning of a longer field.
     if (end - start > VALUE_CHARS_MAX) addProblem(name, 'is longer than 64 KB');
     if (content[start + name.length] !== COLON)
       addProblem(name, 'has white space before its colon');
@@ -219,12 +219,12 @@ function refuseAmbiguousFields(
   if (/\n[ \t]+\r\n/.test(content.toString('latin1', 0, bodyStart))) {
     addProblem(
       '',
-      'The header has a line of white space only, which some servers take for its end.',
+      'The header has a line of white space only, which some servers read as its end.',
     );
   }
 }
 
-/** RFC 5322 §3.6: receivers refuse a second one, or show one that is not signed. */
+/** Fields that may occur once (RFC 5322 §3.6). Receivers refuse a second one, or show one that is not signed. */
 const ONCE = new Set(
   'from sender reply-to to cc message-id in-reply-to references subject date mime-version content-type content-transfer-encoding x-letterhaus-scheduled-at'.split(
     ' ',
@@ -235,7 +235,7 @@ function refuseTwice({ fields }: Header, addProblem: AddProblem): void {
   const seen = new Set<string>();
   for (const { name } of fields) {
     const key = name.toLowerCase();
-    if (seen.has(key)) addProblem(name, 'stands in the header twice; it may be there once');
+    if (seen.has(key)) addProblem(name, 'appears twice in the header; it may appear once');
     if (ONCE.has(key)) seen.add(key);
   }
 }
@@ -243,7 +243,7 @@ function refuseTwice({ fields }: Header, addProblem: AddProblem): void {
 function readFrom({ fields }: Header, addProblem: AddProblem): Mailbox | null {
   const written = fields.find(({ name }) => name.toLowerCase() === 'from');
   if (written === undefined) {
-    addProblem('From', 'is missing; say who the message is from');
+    addProblem('From', 'is missing; add the sender of the message');
     return null;
   }
   const { value, start, end } = written;
@@ -259,13 +259,13 @@ function readFrom({ fields }: Header, addProblem: AddProblem): Mailbox | null {
 }
 
 /**
- * Some mail programs show the Sender beside From, and some show the Resent fields as the author. The key is
- * checked against From, so these fields must not name another address.
+ * Refuses fields that name another author. Some mail programs show the Sender beside From, and some show the Resent
+ * fields as the author. The key is checked against From only.
  */
 function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddProblem): void {
   for (const { name, value } of fields) {
     if (/^resent-/i.test(name)) {
-      addProblem(name, 'is for people who pass on mail; send it as a message of your own');
+      addProblem(name, 'marks a message that a person resends; send a new message instead');
     }
     if (name.toLowerCase() !== 'sender') continue;
     const sender = addressOf(value) ?? (readOne(value) && addressInAnyForm(value));
@@ -275,7 +275,7 @@ function refuseOtherSenders({ fields }: Header, domain: string, addProblem: AddP
   }
 }
 
-/** A Sender that receivers may read as another address is written anew, as From is. */
+/** Rewrites a Sender that receivers may read as another address, like From. */
 function senderAnew({ fields }: Header): HeaderField[] {
   const value = valueOf(fields, 'sender');
   const sender = value === undefined || addressOf(value) !== null ? null : readOne(value);
@@ -298,7 +298,7 @@ function readOptions({ fields }: Header, addProblem: AddProblem): Options {
     if (!key.startsWith(PREFIX) || OPTIONS.has(key.slice(PREFIX.length))) continue;
     addProblem(
       name,
-      `is not known; there are ${[...OPTIONS].map((one) => PREFIX + one).join(', ')}`,
+      `is unknown; the known ones are ${[...OPTIONS].map((one) => PREFIX + one).join(', ')}`,
     );
   }
   const key =
@@ -338,7 +338,7 @@ function readSeconds(text: string | undefined, addProblem: AddProblem): number |
 
 type Shown = Pick<Email, 'to' | 'cc' | 'replyTo' | 'subject'>;
 
-/** RCPT decides about the recipients; To and Cc are for display. */
+/** Reads the fields for display. RCPT determines the recipients, not To and Cc. */
 function shownFields(
   { recipients }: SubmittedMessage,
   { fields }: Header,
@@ -362,7 +362,7 @@ function shownFields(
   };
 }
 
-/** Each event repeats the list, so a long one is cut: recipients of the message come first, then others. */
+/** Cuts a long list, because each event repeats it. Recipients of the message come first, then other addresses. */
 function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonly Mailbox[] {
   if (list.length <= ENVELOPE_RECIPIENTS_MAX) return list;
   const isMailed = ({ address }: Mailbox) => mailed.has(addressKey(address));
@@ -370,7 +370,7 @@ function shownOf(list: readonly Mailbox[], mailed: ReadonlySet<string>): readonl
   return [...list.filter(isMailed), ...others].slice(0, ENVELOPE_RECIPIENTS_MAX);
 }
 
-function writtenOf(
+function rawMessageOf(
   { projectId, feedbackKey, content, trace }: SubmittedMessage,
   {
     header,
@@ -418,10 +418,9 @@ const LEFT_OUT =
   /^(?:date|message-id|received|received-spf|return-path|authentication-results|arc-.*|dkim-signature|mime-version|content-.*|x-mailer|user-agent|x-letterhaus-idempotency-key|resend-idempotency-key)$/i;
 
 /**
- * What makes two messages with one idempotency key the same message. A program that repeats a message
- * lets its mail library write it again, with another Date, Message-ID and boundaries; the other fields
- * and the decoded parts stay the same.
- * @returns hex
+ * Returns the same hex fingerprint for repetitions of a message. A program that repeats a message has its mail
+ * library build it again, with another Date, Message-ID and boundaries. The other fields and the decoded parts stay
+ * the same.
  */
 function fingerprintOfMessage(content: Buffer, recipients: readonly string[]): string {
   const message = readMessage(content);

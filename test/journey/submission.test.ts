@@ -248,7 +248,7 @@ test('a message that cannot be sent is refused with the error message of the HTT
     await refused(['From: a@acme.example, b@acme.example', '', 'Hi']),
     /^550 5\.7\.1 From: has several addresses/,
   );
-  assert.match(await refused([FROM, FROM, '', 'Hi']), /^550 5\.7\.1 From: stands .* twice/);
+  assert.match(await refused([FROM, FROM, '', 'Hi']), /^550 5\.7\.1 From: appears twice/);
   assert.match(await refused(['From: nonsense', '', 'Hi']), /^550 5\.7\.1 From: "nonsense" is not/);
   assert.match(
     await refused([FROM, 'X-Letterhaus-Tags: a b=c', '', 'Hi']),
@@ -260,7 +260,7 @@ test('a message that cannot be sent is refused with the error message of the HTT
   );
   assert.match(
     await refused([FROM, 'X-Letterhaus-Tag: a=b', '', 'Hi']),
-    /^554 5\.6\.0 X-Letterhaus-Tag: is not known/,
+    /^554 5\.6\.0 X-Letterhaus-Tag: is unknown/,
   );
   assert.match(await refused([FROM, '', 'x'.repeat(999)]), /^554 5\.6\.0 A line .* 999 octets/);
   assert.match(await refused([FROM, 'not a field', '', 'x']), /^554 5\.6\.0 .* line that is no/);

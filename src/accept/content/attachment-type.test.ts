@@ -5,7 +5,7 @@ import { typeByName, withCharset } from './attachment-type.ts';
 const typed = (type: string, content: string | Buffer) =>
   withCharset(type, Buffer.from(content).toString('base64'));
 
-test('text in UTF-8 says so, whether the client or the file name gives the type', () => {
+test('text in UTF-8 gets its charset, whether the client or the file name gives the type', () => {
   for (const type of ['csv', 'txt', 'html', 'ics']) {
     const named = typeByName(`a.b.${type.toUpperCase()}`);
     assert.equal(typed(named, 'Grüße'), `${named}; charset=utf-8`);
@@ -45,7 +45,7 @@ test('text that may be in another charset gets none', () => {
   }
 });
 
-test('text that declares a charset of its own gets no other one', () => {
+test('text that declares another charset gets none', () => {
   const meta = (charset: string) => `<!doctype html><meta charset="${charset}"><p>ü`;
   const xml = (charset: string) => `<?xml version="1.0" encoding='${charset}'?><a>ü</a>`;
   for (const [type, content, expected] of [

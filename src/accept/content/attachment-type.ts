@@ -1,11 +1,14 @@
 /**
- * The media type of an attachment: the one that the client names, else by the extension of its file name.
+ * Determines the media type of an attachment: the client's type, else the type of the file name's extension.
  *
- * Text gets `charset=utf-8` when its bytes are UTF-8, because without it many readers show "Grüße" as "GrÃ¼ÃŸe":
- * also when the client names `text/csv`, as most mail libraries do, since a missing parameter says nothing. A charset that
- * the client names stays. None is added to what may be another one: bytes that are not UTF-8 or that 7-bit charsets and
- * UTF-16 have (escapes, NUL), and html, XML and CSS that declare another one. RTF and types other than text/*
- * (JSON, RFC 8259) have no such parameter.
+ * Text in UTF-8 gets `charset=utf-8`, because without it many readers show "Grüße" as "GrÃ¼ÃŸe". That includes types
+ * that the client names, because most mail libraries name `text/csv` without a charset.
+ *
+ * No charset is added in these cases:
+ * - the client names one
+ * - the bytes are not UTF-8, or contain escapes or NUL, which occur in 7-bit charsets and UTF-16
+ * - html, XML or CSS declares another one
+ * - the type has no such parameter: RTF, and types other than text/* (JSON, RFC 8259)
  */
 import { isUtf8 } from 'node:buffer';
 import { isMediaType } from '../../mail/mime/header.ts';
@@ -18,7 +21,6 @@ export function typeByName(filename: string): string {
   return TYPE_OF_EXTENSION.get(extension) ?? UNKNOWN;
 }
 
-/** The most common ones; others are application/octet-stream unless the client names the type. */
 const TYPE_OF_EXTENSION = new Map([
   ['pdf', 'application/pdf'],
   ['png', 'image/png'],
@@ -36,7 +38,7 @@ const TYPE_OF_EXTENSION = new Map([
 ]);
 
 /**
- * The type with the charset of the content.
+ * Returns the type with the charset of the content.
  * @param type accepted by isMediaType
  * @param content base64
  */
@@ -62,7 +64,6 @@ function isTextInUtf8(bytes: Buffer, mediaType: string): boolean {
 }
 
 const DECLARING = /^text\/(?:html|css|xml|.*\+xml)$/;
-/** HTML asks for the declaration within these. */
 const DECLARED_WITHIN_BYTES = 1_024;
 /** `<meta charset="…">`, `content="text/html; charset=…"`, `<?xml … encoding="…"?>`, `@charset "…"` */
 const DECLARATION =

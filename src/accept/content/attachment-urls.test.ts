@@ -37,7 +37,7 @@ async function listening(server: Server): Promise<string> {
 const fileServer = (handler: RequestListener) => listening(createServer(handler));
 const rawServer = (onSocket: (socket: Socket) => void) => listening(createTcpServer(onSocket));
 
-/** Where a test listens is a private address. */
+/** Allows private addresses, where the servers of the tests listen. */
 const DEVELOPMENT = createAddressGuard({ allowPrivate: true });
 const NOTHING_IN_DNS = { kind: 'nxdomain' } as never;
 
@@ -50,7 +50,7 @@ function urlsWith(options: Partial<AttachmentUrlOptions> = {}): AttachmentUrls {
   });
 }
 
-/** Its client does not disconnect. */
+/** The signal of a client that stays connected. */
 const STAYS = new AbortController().signal;
 
 const requestOf = (urls: AttachmentUrls, take: (bytes: number) => boolean = () => true) =>
@@ -100,7 +100,7 @@ test('an empty file is a file', async () => {
   assert.deepEqual(await contentsOf(requestOf(urlsWith()).download([named(server)])), ['']);
 });
 
-test('what is not the file itself refuses the email and names the attachment', async () => {
+test('a response that is not the file itself refuses the email and names the attachment', async () => {
   const redirecting = await fileServer((_request, response) =>
     response.writeHead(302, { location: '/elsewhere' }).end('moved'),
   );
@@ -132,7 +132,7 @@ test('what is not the file itself refuses the email and names the attachment', a
   }
 });
 
-test('a refusal names no address of the network of the operator', async () => {
+test('a refusal names no address of the internal network', async () => {
   const records =
     (...found: string[]) =>
     async () =>
@@ -157,7 +157,7 @@ test('a refusal names no address of the network of the operator', async () => {
   }
 });
 
-test('only https URLs of public addresses are asked', async () => {
+test('only https URLs of public addresses are requested', async () => {
   let connections = 0;
   const server = await rawServer(() => (connections += 1));
   const urls = urlsWith({ guard: createAddressGuard({ allowPrivate: false }) });
@@ -183,10 +183,13 @@ test('only https URLs of public addresses are asked', async () => {
 
 test('a path beside content is refused, because one of them would be lost', async () => {
   const both = { ...named('https://files.example/a'), content: 'YQ==' };
-  assert.match(messageOf(await requestOf(urlsWith()).download([both])), /beside content/);
+  assert.match(
+    messageOf(await requestOf(urlsWith()).download([both])),
+    /cannot be combined with content/,
+  );
 });
 
-test('an endless file is cut off at the limit of a request', async () => {
+test('the download of an endless file stops at the limit of a request', async () => {
   const chunk = Buffer.alloc(MB);
   let isClosed = false;
   const server = await fileServer((_request, response) => {
@@ -197,7 +200,7 @@ test('an endless file is cut off at the limit of a request', async () => {
     write();
   });
   const message = messageOf(await requestOf(urlsWith()).download([named(server)]));
-  assert.match(message, /more than a request may have: 45 MB/);
+  assert.match(message, /exceeds the limit of a request: 45 MB/);
   await waitFor(() => isClosed, { what: 'the end of the connection' });
 });
 
@@ -224,16 +227,19 @@ test('a file counts once for each email that has it', async () => {
     assert.ok(!isRefusal(await request.download([named(server)])));
     assert.equal(Math.round(takenBytes / MB), 16 * email);
   }
-  assert.match(messageOf(await request.download([named(server)])), /more than a request may have/);
+  assert.match(
+    messageOf(await request.download([named(server)])),
+    /exceeds the limit of a request/,
+  );
 });
 
-test('without memory the request is put off, not refused', async () => {
+test('without memory the client is asked to retry, and the email is not refused', async () => {
   const server = await fileServer((_request, response) => response.end('file'));
   const request = requestOf(urlsWith(), () => false);
   await assert.rejects(request.download([named(server)]), Overloaded);
 });
 
-test('a silent server costs a request its time, and the rest of the request is refused at once', async () => {
+test('a silent server uses up the time of a request, and the rest of the request is refused at once', async () => {
   let connections = 0;
   const server = await rawServer(() => (connections += 1));
   const request = requestOf(urlsWith({ requestMs: 200 }));
@@ -245,7 +251,7 @@ test('a silent server costs a request its time, and the rest of the request is r
   assert.equal(connections, 1);
 });
 
-test('a server that sends its file slowly costs no more than that time either', async () => {
+test('a server that sends slowly uses up no more than that time', async () => {
   const timers: NodeJS.Timeout[] = [];
   const server = await fileServer((_request, response) => {
     timers.push(setInterval(() => response.write('.'), 10));
@@ -277,17 +283,17 @@ test('four requests of a project download at a time, and other projects do not w
   assert.equal(contents.filter((content) => content === 'held').length, 6);
 });
 
-test('a request whose time ended while it waited for others is put off, not refused', async () => {
+test('a client whose request timed out behind others is asked to retry, and the email is not refused', async () => {
   const server = await rawServer(() => {});
   const urls = urlsWith({ requestMs: 200 });
   const silent = Array.from({ length: 5 }, () => requestOf(urls).download([named(server)]));
   const ends = await Promise.allSettled(silent);
-  const put = ends.filter((end) => end.status === 'rejected');
-  assert.equal(put.length, 1);
-  assert.ok(put[0]!.reason instanceof Overloaded);
+  const late = ends.filter((end) => end.status === 'rejected');
+  assert.equal(late.length, 1);
+  assert.ok(late[0]!.reason instanceof Overloaded);
 });
 
-/** A server that answers nothing, and what it has of connections. */
+/** A server that never answers, with its open connections. */
 async function silentServer() {
   const sockets = new Set<Socket>();
   const url = await rawServer((socket) => {
@@ -296,7 +302,7 @@ async function silentServer() {
   return { url, sockets };
 }
 
-test('when its client disconnects, a download ends and a waiting one does not begin', async () => {
+test('when the client disconnects, its download ends and its waiting download does not start', async () => {
   const { url, sockets } = await silentServer();
   const urls = urlsWith();
   const client = new AbortController();
@@ -312,7 +318,7 @@ test('when its client disconnects, a download ends and a waiting one does not be
   assert.deepEqual(await contentsOf(requestOf(urls).download([named(server)])), ['file']);
 });
 
-test('when the service stops, downloads end and the requests are put off', async () => {
+test('when the service stops, downloads end and clients are asked to retry', async () => {
   const { url, sockets } = await silentServer();
   const urls = urlsWith();
   const download = () => requestOf(urls).download([named(url)]);
@@ -327,7 +333,7 @@ test('when the service stops, downloads end and the requests are put off', async
   await waitFor(() => sockets.size === 0, { what: 'the end of the connections' });
 });
 
-test('what one project downloads leaves room for others', async () => {
+test('the downloads of one project leave capacity for others', async () => {
   const { url } = await silentServer();
   const urls = urlsWith();
   const silent = Array.from({ length: 300 }, () => requestOf(urls).download([named(url)]));

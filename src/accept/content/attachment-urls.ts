@@ -1,16 +1,17 @@
 /**
- * Attachments that a request names by URL (`attachments[].path`), downloaded before the email is accepted: what
- * is stored and sent is the file as it was then. Customers choose these URLs, so that every download goes
- * through the guarded client (net/http/guarded-client.ts): https, public addresses, no redirections.
+ * Downloads attachments that a request names by URL (`attachments[].path`) before the email is accepted: the file of
+ * that moment is stored and sent. Customers choose these URLs, so every download uses the guarded client
+ * (net/http/guarded-client.ts): https, public addresses, no redirections.
  *
  * A request downloads each of its URLs once, one after the other, within `requestMs`. PROJECT_MAX requests of a
- * project download at a time and further ones wait, within their own time; PROJECT_WAITING_MAX and PROCESS_MAX bound
- * all of them. A
- * file counts as if its base64 had come in the request, once for each email that has it: towards the memory
- * of request bodies, and REQUEST_MAX_BYTES.
+ * project download at a time. Further requests wait within their own time, up to PROJECT_WAITING_MAX for a project
+ * and PROCESS_MAX for the process.
  *
- * Any failure refuses the email and names the attachment; nothing is stored then. When the client disconnects or the
- * service stops, downloads end at once.
+ * A file counts as if its base64 had come in the request, once for each email that has it: towards the memory of
+ * request bodies, and towards REQUEST_MAX_BYTES.
+ *
+ * Any failure refuses the email, names the attachment and stores nothing. Downloads end at once when the client
+ * disconnects or the service stops.
  */
 import { type FieldProblem, Overloaded, type Refusal, refuseFields } from '../../core/refusals.ts';
 import { Turns } from '../../lib/turns.ts';
@@ -19,15 +20,12 @@ import type { AddressGuard } from '../../net/addresses.ts';
 import type { Resolver } from '../../net/dns/resolver.ts';
 import { checkOutboundUrl, guardedDownload } from '../../net/http/guarded-client.ts';
 
-/** Requests that download at a time. */
 const PROJECT_MAX = 4;
 const PROJECT_WAITING_MAX = 64;
-/** Of all projects. */
 const PROCESS_MAX = 256;
 const REQUEST_MS = 30_000;
-/** With less time left no download is begun. */
 const LEAST_MS = 10;
-/** Of base64; what a request that has its attachments in its body can be (http/app.ts). */
+/** Limit on base64 in one request, like the limit on a request's body (http/app.ts). */
 const REQUEST_MAX_BYTES = 45 * 1024 * 1024;
 
 export type AttachmentUrlOptions = {
@@ -52,14 +50,12 @@ type DownloadingRequest = {
 };
 
 export type RequestDownloads = {
-  /** The attachments with their content; those that have it already are unchanged. */
   download(attachments: readonly NamedAttachment[]): Promise<NamedAttachment[] | Refusal>;
 };
 
 export class AttachmentUrls {
   readonly #options: AttachmentUrlOptions;
   readonly #projects = new Turns({ perOwner: PROJECT_MAX });
-  /** That download or wait. */
   #requests = 0;
   readonly #stopping = new AbortController();
 
@@ -67,14 +63,13 @@ export class AttachmentUrls {
     this.#options = options;
   }
 
-  /** Downloads that run fail, and so do later ones. */
   stop(): void {
     this.#stopping.abort(new Overloaded('the service is stopping'));
   }
 
   /**
-   * @param request.take counts memory of the request; false: there is none left, or the client has gone
-   * @param request.gone asked for before the first download; aborted when the client has gone
+   * @param request.take counts memory of the request; false: none is left, or the client has disconnected
+   * @param request.gone called before the first download; its signal aborts when the client disconnects
    */
   forRequest(request: DownloadingRequest): RequestDownloads {
     const { world, requestMs = REQUEST_MS } = this.#options;
@@ -96,7 +91,7 @@ export class AttachmentUrls {
     const field = `attachments[${index}].path`;
     if (path == null) return [];
     if (content != null)
-      return [{ field, message: 'stands beside content; leave one of them out' }];
+      return [{ field, message: 'cannot be combined with content; use one of them' }];
     const message = checkOutboundUrl(path, this.#options.guard);
     return message === null ? [] : [{ field, message }];
   }
@@ -124,7 +119,6 @@ type FilesOptions = Required<AttachmentUrlOptions> & {
   take: (bytes: number) => boolean;
 };
 
-/** Why there is no file. */
 type Missing = { message: string };
 
 class Files {
@@ -138,8 +132,8 @@ class Files {
   }
 
   /**
-   * @throws Overloaded when other requests have used up its time or the memory; the reason of the signal when it
-   *   is aborted
+   * @throws Overloaded when other requests have used up its time or the memory
+   * @throws the signal's reason when it is aborted
    */
   async fill(
     attachments: readonly NamedAttachment[],
@@ -206,4 +200,4 @@ class Files {
   }
 }
 
-const TOO_LARGE = 'is more than a request may have: 45 MB, in base64, for all attachments';
+const TOO_LARGE = 'exceeds the limit of a request: 45 MB, in base64, for all attachments';

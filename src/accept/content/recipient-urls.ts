@@ -1,6 +1,6 @@
 /**
- * The URLs at which recipients reach this service: of unsubscribe pages and of tracked links. Live email needs https;
- * test email, and development on private networks, may name this machine.
+ * Returns the base URLs of unsubscribe pages and tracked links, which recipients open. Live email needs https. Test
+ * email, and development on private networks, may use this machine's address.
  */
 import type { Environment } from '../../core/scope.ts';
 import { PUBLIC_URL_MAX_LENGTH } from '../../mail/links/unsubscribe-link.ts';
@@ -12,7 +12,6 @@ export type UrlSettings = {
   allowPrivateNetworks: boolean;
 };
 
-/** @param localUrl of this machine's HTTP listener */
 export function recipientUrls(
   { publicUrl, trackingUrl, allowPrivateNetworks }: UrlSettings,
   { environment, localUrl }: { environment: Environment; localUrl: string },

@@ -8,14 +8,14 @@ import { APP_ROLE, connectAsOwner } from '../../database/database.ts';
 
 const PROJECTS = 10_000;
 
-for (const [statement, scheduledAt] of [
-  ['accept statement', new Date(0)],
-  ['short accept statement', null],
+for (const [path, scheduledAt] of [
+  ['full path', new Date(0)],
+  ['fast path', null],
 ] as const) {
-  test(`a plan of the ${statement} made for few projects is as fast with 10,000`, async () => {
+  test(`a plan of the ${path} made for few projects is as fast with 10,000`, async () => {
     await using database = await testDatabase();
     const owner = await connectAsOwner(database.address, 'test');
-    // What autovacuum would do sooner or later is not waited for.
+    // Without autovacuum, which would make a new plan at some time during the test.
     await owner.query('alter table limit_windows set (autovacuum_enabled = off)');
     await owner.query('alter table projects set (autovacuum_enabled = off)');
     const sender = await newSender(database.db);

@@ -18,7 +18,7 @@ const { db } = database;
 
 const always = (id: string) => () => id;
 
-/** As two workers on one database: each its own connection. */
+/** Opens a second connection to the database, as another worker does. */
 function newStore(
   own: { accepting: Queryable } = db,
   holder: () => string | null = always(newId()),
@@ -100,7 +100,7 @@ test('a window ends after its time and starts with the next request', async () =
   assert.equal((await store.accept(newEmail(sender))).outcome, 'accepted');
 });
 
-test('a window from before the clock was set back is ignored', async () => {
+test('a window that starts in the future, because the clock was set back, is ignored', async () => {
   const sender = await newSender(db, 1);
   const store = newStore();
   assert.equal((await store.accept(newEmail(sender))).outcome, 'accepted');
@@ -162,7 +162,7 @@ test('a key expires after 24 hours and then makes a new email', async () => {
   assert.equal(replay.response, later.response);
 });
 
-test('a request that is refused consumes neither its key nor the limit', async () => {
+test('a refused request consumes neither its key nor the limit', async () => {
   const sender = await newSender(db, 5);
   const store = newStore();
   const idempotency = { key: 'refused', fingerprint: 'aa' };
@@ -174,14 +174,14 @@ test('a request that is refused consumes neither its key nor the limit', async (
   assert.equal((await store.accept(newEmail(sender, { idempotency }))).outcome, 'accepted');
 });
 
-test('a key that was just revoked accepts nothing', async () => {
+test('a key that was just revoked sends nothing', async () => {
   const sender = await newSender(db);
   await db.query('update api_keys set revoked_at = app_now() where id = $1', [sender.keyId]);
   assert.equal((await newStore().accept(newEmail(sender))).outcome, 'key_refused');
   assert.equal(await countOf('emails', sender.projectId), 0);
 });
 
-test('a request repeated with a new key is not refused for the old one that was revoked', async () => {
+test('a request repeated with a new API key is not refused because the old key was revoked', async () => {
   const sender = await newSender(db);
   const idempotency = { key: 'order-7', fingerprint: 'cc' };
   const old = { ...newEmail(sender, { idempotency }), keyId: newId() };
@@ -249,7 +249,7 @@ test('requests of several projects share a batch without affecting each other', 
   assert.equal(await countOf('emails', two.projectId), 20);
 });
 
-test('with an unreachable database nothing is accepted, with an error', async () => {
+test('with an unreachable database every email fails and nothing is accepted', async () => {
   const nowhere = new Database(
     { host: '127.0.0.1', port: 1, user: 'x', database: 'x' },
     { role: null, name: 'nowhere' },
@@ -288,7 +288,7 @@ test('when the connection is lost after the commit, the outcome is looked up', a
   assert.equal(await countOf('emails', sender.projectId), 1);
 });
 
-test('a lock that is held too long fails its request and delays no other', async () => {
+test('a lock that is kept too long fails its request and delays no other', async () => {
   const own = new Database(database.address, { role: null, name: 'impatient' });
   await own.accepting.query(`set lock_timeout = '100ms'`);
   const sender = await newSender(db);
@@ -324,7 +324,7 @@ test('committed emails stay accepted when the database becomes unreachable just 
   assert.deepEqual([count('accepted'), count('limited')], [1, 1]);
 });
 
-test('recipients are held under the lease that the statement named, even if it has expired', async () => {
+test('recipients are leased under the lease that the statement named, even if it has expired', async () => {
   const sender = await newSender(db);
   const [first, second] = [newId(), newId()];
   const answerAfter = (sentUnder: string | null, answeredUnder: string | null) => {
@@ -340,7 +340,7 @@ test('recipients are held under the lease that the statement named, even if it h
   };
   assert.equal((await answerAfter(first, second)).holder, first);
   assert.equal((await answerAfter(first, null)).holder, first);
-  // Its recipients wait in the table: handed over as well, they would be mailed twice.
+  // Its recipients wait in the table. Handing them over as well would mail them twice.
   assert.equal((await answerAfter(null, second)).holder, null);
   const twice = newEmail(sender, { idempotency: { key: 'twice', fingerprint: '00' } });
   const { rows } = await acceptAll(newStore(), [twice, { ...twice, id: newId() }]);
@@ -356,7 +356,7 @@ test('the service works in a role that cannot drop or alter tables', async () =>
   await assert.rejects(db.query('truncate emails'), /permission denied/);
 });
 
-test('an email that is stored apart from a refused one is stored once', async () => {
+test('an email that is retried apart from a failing one is stored once', async () => {
   const own = new Database(database.address, { role: null, name: 'apart' });
   await own.accepting.query(`set lock_timeout = '100ms'`);
   const [good, bad, before] = [await newSender(db), await newSender(db), await newSender(db)];
@@ -412,7 +412,7 @@ test('a project whose limit is locked does not delay others, and sends after the
   await own.close();
 });
 
-/** A worker of which nothing is heard while it waits before its statement that stores. */
+/** A connection of a worker that freezes before the named statement. */
 function frozenBefore(statement: string): {
   own: Queryable;
   frozen: Promise<void>;
@@ -432,10 +432,10 @@ function frozenBefore(statement: string): {
   return { own, frozen: frozen.promise, thaw: thawed.resolve };
 }
 
-test('a worker that freezes between reading the facts and storing delays no other of its project', async () => {
+test('a worker that freezes between reading the facts and storing delays no other worker', async () => {
   const sender = await newSender(db, 3);
   const idempotency = { key: 'frozen', fingerprint: 'aa' };
-  // Two recipients are decided by the full path.
+  // The full path decides emails to two recipients.
   const email = () => newEmail(sender, { to: ['a@example.net', 'b@example.net'], idempotency });
   const { own, frozen, thaw } = frozenBefore('accept_insert');
   const late = newStore({ accepting: own }).accept(email());
@@ -453,7 +453,7 @@ test('a worker that freezes between reading the facts and storing delays no othe
   assert.equal(await countOf('emails', sender.projectId), 2);
 });
 
-test('emails that were decided for room that others took are decided again', async () => {
+test('emails are decided again when others took the capacity in between', async () => {
   const sender = await newSender(db, 3);
   const { own, frozen, thaw } = frozenBefore('accept_insert');
   const batch = Array.from({ length: 3 }, () => newEmail(sender, { scheduledAt: new Date(0) }));

@@ -1,25 +1,24 @@
 /**
- * Group commit of accepted emails.
+ * Group commit of accepted emails. The fast path (fast-path.ts) stores most emails with one statement. The full path
+ * (full-path.ts) decides the others, in commits of its own.
  *
- * Guarantee: a result `accepted` or `replayed` means that email, recipients, first event and idempotency
- * key are one committed transaction on disk. Requests that arrive during a commit join the next one. If
- * the connection is lost around the commit, the database is asked which emails it has (`findStored`);
- * their ids were made before the statement. The emails of one batch request are one commit.
+ * Guarantee: a result `accepted` or `replayed` means that email, recipients, first event and idempotency key are one
+ * committed transaction on disk. The emails of one batch request are one commit. If the connection is lost around the
+ * commit, `findStored` asks the database for the emails by their ids, which were generated before.
  *
- * Emails that need no decision are stored by the fast path (accept/store/fast-path.ts), in one statement. What it leaves alone, and
- * all others, go to the full path (accept/store/full-path.ts), in commits of their own.
- *
- * A project that sends much under a large limit gets blocks of it (limit-blocks.ts), which this worker finds out from
- * a result or makes itself.
- *
- * Emails of a project whose limit row is locked by another transaction are committed separately, with a
- * short lock timeout, so that they do not delay other projects.
+ * Emails of a project whose limit row is locked by another transaction are committed separately, with a short lock
+ * timeout, so that they do not delay other projects. Large limits get blocks (limit-blocks.ts).
  */
 import { Overloaded } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
 import { NOT_TRACKED, trackingOf } from '../../mail/links/tracking-link.ts';
 import type { AcceptRow, EmailBatch, EmailFacts, NewEmail } from './decision.ts';
-import { type FastPathOptions, isUsual, runUsual, runUsualTogether } from './fast-path.ts';
+import {
+  type FastPathOptions,
+  isForFastPath,
+  runFastPath,
+  runFastPathTogether,
+} from './fast-path.ts';
 import { runBatch, runEmailBatch } from './full-path.ts';
 import { makeBlocks, needsBlocks } from './limit-blocks.ts';
 import type { QueuedEmail } from '../../delivery/queue/queue-store.ts';
@@ -31,24 +30,22 @@ export class AcceptedUnknown extends Error {
   override readonly name = 'AcceptedUnknown';
 }
 
-/** The memory of emails that wait for their commit; above it requests are refused. */
+/** Limit on the memory of emails that wait for their commit. Beyond it, requests are refused. */
 const PENDING_BYTES_MAX = 96 * 1024 * 1024;
-/** High enough to store 10,000 concurrent requests at one worker. */
+/** High enough for 10,000 concurrent requests at one worker. */
 const PENDING_ITEMS_MAX = 20_000;
 
-/** One request: an email, or several to be stored in one commit. */
 type AcceptRequest = NewEmail | EmailBatch;
 
-/** One row per email of a request; a promise if they have to be read after a lost connection. */
+/** One row per email of a request; a promise if the rows must be read after a lost connection. */
 type Answer = readonly AcceptRow[] | Promise<readonly AcceptRow[]>;
 
 export type AcceptStoreOptions = Pick<
   FastPathOptions,
   'limit' | 'recipientLimit' | 'onNotified'
 > & {
-  /** The lease of this worker, for held recipients; null while it has none. */
   holder: () => string | null;
-  /** Called for emails that may be stored and held by this worker, before the result is known. */
+  /** Called for emails that may be stored under this worker's lease, before the result is known. */
   onUnknown: (emails: readonly QueuedEmail[]) => void;
 };
 
@@ -57,22 +54,19 @@ type CommitOptions = AcceptStoreOptions & {
   lockTimeoutMs?: number;
 };
 
-/** The lock timeout for projects whose limit row was locked for longer than a batch waits. */
 const BUSY_LOCK_TIMEOUT_MS = 100;
 const BUSY_PACE_MS = 1_000;
 
-/** The maximum delay of a request; halves the number of commits at medium load (bench/README.md). */
+/** Longest delay that grouping adds to a request. It halves the number of commits at medium load (bench/README.md). */
 const ACCEPT_PACE_MS = 8;
 
 export class AcceptStore {
-  readonly #usualCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
+  readonly #fastCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
   readonly #commits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
-  /** For projects whose limit row was locked for too long, until one of their emails is stored. */
+  /** Projects whose limit row was locked too long, until one of their emails is stored. */
   readonly #busyCommits: GroupCommit<AcceptRequest, readonly AcceptRow[]>;
   readonly #busy = new Set<string>();
-  /** Whose limits are known to have blocks (limitOf). */
   readonly #withBlocks = new Set<string>();
-  /** Equal requests in this process share one commit (sharedBy). */
   readonly #byKey = new Map<string, Promise<readonly AcceptRow[]>>();
 
   constructor(db: Queryable, given: AcceptStoreOptions) {
@@ -91,42 +85,41 @@ export class AcceptStore {
       (commit: (requests: readonly AcceptRequest[]) => Promise<Answer[]>) =>
       async (requests: readonly AcceptRequest[]): Promise<Answer[]> => {
         try {
-          // Requests that joined this batch before their project was found to be locked.
+          // A request may have joined this batch before its project was found to be locked.
           const isBusy = requests.some((request) => this.#busy.has(limitOf(request)));
           return isBusy ? await apart(requests) : await commit(requests);
         } catch (error) {
           if (isLockTimeout(error)) return apart(requests);
-          // Waiting requests would wait as long and fail, too.
+          // Waiting requests would take as long and fail too.
           if (error instanceof DatabaseUnavailable) this.#rejectWaiting(error);
           throw error;
         }
       };
     const decide = unlessBusy((requests) => commitOrFind(db, requests, options));
     const store = unlessBusy(async (requests) => {
-      const answers = await this.#commitUsual(db, requests, options);
+      const answers = await this.#commitByFastPath(db, requests, options);
       this.#makeBlocks(db, requests, answers);
       return answers;
     });
     this.#commits = new GroupCommit({ ...common, commit: decide, paceMs: ACCEPT_PACE_MS });
-    this.#usualCommits = new GroupCommit({ ...common, commit: store, paceMs: ACCEPT_PACE_MS });
+    this.#fastCommits = new GroupCommit({ ...common, commit: store, paceMs: ACCEPT_PACE_MS });
   }
 
   #rejectWaiting(error: DatabaseUnavailable): void {
-    this.#usualCommits.rejectWaiting(error);
+    this.#fastCommits.rejectWaiting(error);
     this.#commits.rejectWaiting(error);
   }
 
-  /** Emails that the fast path does not store join the next batch of the full path. */
-  async #commitUsual(
+  async #commitByFastPath(
     db: Queryable,
     requests: readonly AcceptRequest[],
     options: CommitOptions,
   ): Promise<Answer[]> {
-    const answers = await storeOrFind(db, requests, { options, store: storeUsual });
+    const answers = await storeOrFind(db, requests, { options, store: storeByFastPath });
     return answers.map((answer, index) => answer ?? this.#commits.add(requests[index]!));
   }
 
-  /** For projects that need them. If that fails, the next batch tries again. */
+  /** Creates blocks for projects that need them. After a failure the next batch tries again. */
   #makeBlocks(db: Queryable, requests: readonly AcceptRequest[], answers: readonly Answer[]): void {
     for (const [index, request] of requests.entries()) {
       const answer = answers[index]!;
@@ -151,7 +144,7 @@ export class AcceptStore {
         own.forEach((request, index) => results.set(request, answers[index]!));
         this.#busy.delete(limit);
       } catch (error) {
-        // Not thrown: other projects of the batch may be committed, and would be stored again.
+        // Not thrown: other projects of the batch may be committed and would be stored twice.
         if (isLockTimeout(error)) this.#busy.add(limit);
         const failed = own.length === 1 || error instanceof DatabaseUnavailable;
         if (failed) own.forEach((request) => results.set(request, refusing(error)));
@@ -162,8 +155,8 @@ export class AcceptStore {
   }
 
   /**
-   * Stores one email or returns the refusal. The statement checks key, domain, suppressions and limit
-   * again, so that recent changes take effect.
+   * Stores one email or returns the refusal. The statement checks key, domain, suppressions and limit again, so that
+   * recent changes apply.
    * @throws Overloaded before anything was stored
    * @throws DatabaseUnavailable when nothing was stored
    * @throws AcceptedUnknown when it may have been stored
@@ -173,7 +166,6 @@ export class AcceptStore {
     return row!;
   }
 
-  /** As `accept`, for the emails of one request in one commit. @returns one row per email */
   acceptBatch(batch: EmailBatch): Promise<readonly AcceptRow[]> {
     return this.#add(batch);
   }
@@ -190,12 +182,11 @@ export class AcceptStore {
   #commitsFor(request: AcceptRequest): GroupCommit<AcceptRequest, readonly AcceptRow[]> {
     if (this.#busy.has(limitOf(request))) return this.#busyCommits;
     const emails = isBatch(request) ? request.emails : [request];
-    return emails.every(isUsual) ? this.#usualCommits : this.#commits;
+    return emails.every(isForFastPath) ? this.#fastCommits : this.#commits;
   }
 
-  /** Whether an email of this size would be refused, because so many wait. */
   isOverloaded(bytes = 0): boolean {
-    const all = [this.#usualCommits, this.#commits, this.#busyCommits];
+    const all = [this.#fastCommits, this.#commits, this.#busyCommits];
     const pendingItems = all.reduce((sum, commits) => sum + commits.pendingItems, 0);
     const pendingBytes = all.reduce((sum, commits) => sum + commits.pendingBytes, 0);
     return pendingItems >= PENDING_ITEMS_MAX || pendingBytes + bytes > PENDING_BYTES_MAX;
@@ -214,7 +205,6 @@ export class AcceptStore {
   }
 }
 
-/** The key of the limit row that the email locks. */
 function limitOf({ projectId, environment }: Scope): string {
   return `${projectId} ${environment}`;
 }
@@ -227,8 +217,7 @@ function isEmail(request: AcceptRequest): request is NewEmail {
   return !isBatch(request);
 }
 
-/** Rejects one request of a batch; the others get their rows. */
-/** A request that the database refuses fails alone. */
+/** Commits requests one by one, so that a request that the database refuses fails alone. */
 async function commitOneByOne(
   db: Queryable,
   requests: readonly AcceptRequest[],
@@ -255,13 +244,16 @@ function keyOf(request: AcceptRequest): string | null {
   return `${request.projectId} ${request.environment} ${request.idempotency.key} `;
 }
 
-/** Includes the API key: a refusal because of a revoked key must not apply to a request with another. */
+/**
+ * Identifies equal requests. Includes the API key, because a revoked key's refusal must not apply to a request with
+ * another key.
+ */
 function sharedBy(request: AcceptRequest): string | null {
   const key = keyOf(request);
   return key === null ? null : `${key}${request.keyId} ${request.idempotency?.fingerprint}`;
 }
 
-/** The result for a second request with the same idempotency key, from that of the first one. */
+/** Returns the result of a second request with the same idempotency key, from the first one's. */
 function asReplay(rows: readonly AcceptRow[], { idempotency }: AcceptRequest): AcceptRow[] {
   const isAccepted = rows.some(({ outcome }) => outcome === 'accepted');
   const fingerprint = idempotency?.fingerprint ?? null;
@@ -270,7 +262,6 @@ function asReplay(rows: readonly AcceptRow[], { idempotency }: AcceptRequest): A
   );
 }
 
-/** Stores requests with one statement. @returns null for those that it leaves alone */
 type Store<Rows> = (
   db: Queryable,
   requests: readonly AcceptRequest[],
@@ -305,10 +296,10 @@ async function storeOrFind<Rows extends readonly AcceptRow[] | null>(
   }
 }
 
-const storeUsual: Store<readonly AcceptRow[] | null> = async (db, requests, options) => {
+const storeByFastPath: Store<readonly AcceptRow[] | null> = async (db, requests, options) => {
   const [first] = requests;
-  if (first && isBatch(first)) return [await runUsualTogether(db, first, options)];
-  const rows = await runUsual(db, requests.filter(isEmail), options);
+  if (first && isBatch(first)) return [await runFastPathTogether(db, first, options)];
+  const rows = await runFastPath(db, requests.filter(isEmail), options);
   return rows.map((row) => row && [row]);
 };
 
@@ -319,7 +310,6 @@ const decideAll: Store<readonly AcceptRow[]> = async (db, requests, options) => 
   return rows.map((row) => [row]);
 };
 
-/** @throws AcceptedUnknown */
 async function findTruth(
   db: Queryable,
   requests: readonly AcceptRequest[],
@@ -332,7 +322,7 @@ async function findTruth(
   const [first] = requests;
   const batch = first && isBatch(first) ? first : null;
   const emails = batch?.emails ?? requests.filter(isEmail);
-  // Why emails of a permissive batch were refused is not stored.
+  // The reasons for which emails of a permissive batch were refused are not stored.
   const rows = batch?.isStrict === false ? null : await findStored(db, emails, holder);
   if (rows !== null && batch !== null) {
     const response = batch.respond(rows.map(() => 'accepted'));
@@ -348,7 +338,7 @@ const FIND_KEY = `
 select response, encode(fingerprint, 'hex') as fingerprint from idempotency
  where project_id = $1 and environment = $2 and key = $3 and expires_at > app_now()`;
 
-/** What was answered to a request with this Idempotency-Key; null: nothing within 24 hours. */
+/** Returns the answer to an earlier request with this Idempotency-Key, or null when there was none within 24 hours. */
 export async function findRemembered(
   db: Queryable,
   { projectId, environment }: Scope,
@@ -362,11 +352,10 @@ export async function findRemembered(
   return found[0] ?? null;
 }
 
-/** How long and at which interval the result is queried. */
 const TRUTH_WITHIN_MS = 4_000;
 const TRUTH_PAUSE_MS = 400;
 
-/** The columns of an AcceptRow as accept/store/insert.ts stored them: change both together. */
+/** Reads the columns of an AcceptRow that insert.ts stored. Change both together. */
 const FIND_EMAILS = `
 select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
        e.scheduled_at is not null as is_scheduled, e.domain_id, e.dual_signed,
@@ -375,7 +364,7 @@ select e.id, wire_time(e.created_at) as created_at, e.created_at as at,
          where r.project_id = e.project_id and r.email_id = e.id and r.status = 'suppressed')
          as suppressed_positions,
        coalesce((select bool_or(q.held) from queue q
-                  where q.project_id = e.project_id and q.email_id = e.id), false) as is_held
+                  where q.project_id = e.project_id and q.email_id = e.id), false) as is_on_hold
   from unnest($1::uuid[], $2::text[], $3::uuid[]) as i(project_id, environment, id)
  cross join lateral (
     select * from emails e
@@ -394,12 +383,12 @@ type FoundEmail = {
   tls: AcceptRow['tls'];
   tracking: string | null;
   suppressed_positions: number[] | null;
-  is_held: boolean;
+  is_on_hold: boolean;
 };
 
 /**
- * After a lost connection: emails that are found were accepted. The others are unknown, because the
- * statement may still run on a server that has not noticed the lost connection.
+ * Looks for emails after a lost connection. Found emails were accepted. Null: none was found in time, and all are
+ * unknown, because the statement may still run on a server that has not noticed the lost connection.
  */
 export async function findStored(
   db: Queryable,
@@ -425,7 +414,6 @@ export async function findStored(
 
 /** A batch is one transaction: if others of the batch are stored, a missing email was refused. */
 function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | null): AcceptRow {
-  // The limit's state is not queried again, since it is only used for headers.
   const limit = { limit: 0, remaining: 0, resetS: 0, windowS: 60 };
   if (!row) {
     return {
@@ -454,7 +442,7 @@ function truthOf(email: NewEmail, row: FoundEmail | undefined, holder: string | 
     tracking: trackingOf(row.tracking),
     createdAt: row.at,
     suppressedPositions: row.suppressed_positions ?? [],
-    holder: email.handOver && !row.is_held ? holder : null,
+    holder: email.handOver && !row.is_on_hold ? holder : null,
     limit,
   };
 }

@@ -1,9 +1,9 @@
 /**
- * The stored fields of an email and of its recipients: one table of columns, from which both paths of accepting make
- * their inserts (insert.ts, fast-path.ts). A new field is one line here, whatever the path.
+ * The stored fields of an email and of its recipients: one table of columns, from which both paths of accepting build
+ * their inserts (insert.ts, fast-path.ts). A new field is one line here.
  *
- * Only what the request says is here. What follows from the decision, such as the domain and the number of open
- * recipients, each path knows in its own way.
+ * It contains only fields of the request. Each path computes the fields that follow from the decision, such as the
+ * domain and the number of open recipients.
  */
 import { formatMailbox, type Mailbox } from '../../mail/address.ts';
 import type { Attachment } from '../../mail/email.ts';
@@ -19,13 +19,13 @@ export type Column<Row> = {
   type:
     | Parameters<typeof binaryArray>[0]
     | ('uuid' | 'int' | 'boolean' | 'timestamptz')
-    /** Written as text, with `absent` for null: most batches then have no value for most columns. */
+    /** Passed as text, with `absent` for null. Most batches then have no value for most columns. */
     | ('text[]' | 'jsonb');
   absent?: '{}' | '[]';
   value: (row: Row) => Value;
 };
 
-/** From here on html is stored uncompressed: compressing costs CPU in proportion to its length. */
+/** From this size html is stored uncompressed, because compression costs CPU in proportion to its length. */
 const LARGE_HTML_BYTES = 8_000;
 
 const isLarge = (html: string | null): boolean =>
@@ -67,20 +67,18 @@ export const QUEUE_COLUMNS: readonly Column<NewRecipient>[] = [
   { name: 'provider', type: 'text', value: ({ provider }) => provider },
 ];
 
-/** null: empty. */
 function jsonOf(value: object): string | null {
   for (const _ in value) return JSON.stringify(value);
   return null;
 }
 
-/** A literal of text[]; null: empty. */
 function listOf(mailboxes: readonly Mailbox[]): string | null {
   if (mailboxes.length === 0) return null;
   const items = mailboxes.map((one) => `"${formatMailbox(one).replace(/[\\"]/g, '\\$&')}"`);
   return `{${items.join()}}`;
 }
 
-/** As JSON in pieces, so that no content is copied on the way: base64 needs no escaping. null: none. */
+/** Returns JSON in pieces, so that no content is copied: base64 needs no escaping. null: no attachments. */
 function piecesOf(attachments: readonly Attachment[]): string[] | null {
   if (attachments.length === 0) return null;
   const pieces = attachments.flatMap(({ content, ...rest }, index) => [
@@ -91,26 +89,25 @@ function piecesOf(attachments: readonly Attachment[]): string[] | null {
   return [...pieces, ']'];
 }
 
-/** SQL of an insert: the names of columns, and their values; one by one in `of`. */
+/** SQL of an insert: the names of columns and their values. `of` has each value by name. */
 type Inserted = { names: string; values: string; of: Record<string, string> };
 
-/** Numbers the parameters of a statement, an array for each column. */
+/** Numbers the parameters of a statement, one array for each column. */
 export class ColumnParameters {
   #count: number;
 
-  /** @param count parameters that the statement has before them */
   constructor(count: number) {
     this.#count = count;
   }
 
-  /** The values of row `ord`: arrays are indexed where they are inserted, because steps would copy them. */
+  /** Returns the values of row `ord`. Arrays are indexed where they are inserted, because steps would copy them. */
   elements(columns: readonly Column<never>[]): Inserted {
     const values = columns.map((column) => valueOf(column, `(${this.#array(column)})[ord]`));
     const of = Object.fromEntries(columns.map(({ name }, index) => [name, values[index]!]));
     return { names: namesOf(columns), values: values.join(', '), of };
   }
 
-  /** The rows as `r`: in long arrays of texts, finding the elements one by one would take too long. */
+  /** Returns the rows as `r`. Indexing long arrays of texts one by one would take too long. */
   rows(columns: readonly Column<never>[]): string {
     const arrays = columns.map((column) => this.#array(column));
     return `unnest(${arrays.join(', ')}) as r(${namesOf(columns)})`;
@@ -134,7 +131,7 @@ function valueOf({ type, absent }: Column<never>, element: string): string {
   return isText(type) ? `coalesce(${element}, '${absent}')::${type}` : element;
 }
 
-/** The parameters of columns. null stands for an array of nulls: most columns of most batches. */
+/** Returns the parameters of columns. null stands for an array of nulls, the value of most columns in most batches. */
 export function arraysOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): unknown[] {
   return columns.map(({ type, value }) => {
     const items = rows.map(value);

@@ -57,7 +57,7 @@ test('html of 8,000 bytes or more is stored uncompressed, and read, sent and cou
   const htmls = [long.replaceAll('\u20ac', '$'), `${long.replaceAll('\u20ac', '$')}.`];
   const emails = [
     ...htmls.map((html) => newEmail(sender, { html })),
-    // To two: by the accept statement instead of the shorter one.
+    // Emails to two recipients take the full path.
     ...htmls.map((html) => newEmail(sender, { html, to: ['jo@example.net', 'kim@example.net'] })),
   ];
   await acceptAll(storeOf(db), emails);
@@ -86,7 +86,7 @@ test('html of 8,000 bytes or more is stored uncompressed, and read, sent and cou
   }
 });
 
-test('long content is not read unless it was asked for', async () => {
+test('content over the given limit is not read', async () => {
   await using database = await testDatabase();
   const { db } = database;
   const sender = await newSender(db);
@@ -116,7 +116,7 @@ test('long content is not read unless it was asked for', async () => {
   }
 });
 
-test('partitions of an older schema compress what is stored from the migration on', async () => {
+test('partitions of an older schema compress new content after the migration', async () => {
   await using database = await emptyDatabase();
   const older = temporaryFolder();
   cpSync(MIGRATIONS, older, { recursive: true });

@@ -1,4 +1,4 @@
-/** The rules of accepting as a table: what is known, and what is decided. */
+/** The rules of accepting as a table: facts and the decision that follows from them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { address } from '../../../test/support/deliveries.ts';
@@ -60,7 +60,7 @@ const REFUSED_KEY = { isKeyValid: false };
 const NO_DOMAIN = { domain: null };
 
 const SINGLE: [what: string, email: NewEmail, facts: Partial<EmailFacts>, outcome: string][] = [
-  ['nothing is in the way', email(), {}, 'accepted'],
+  ['nothing prevents it', email(), {}, 'accepted'],
   ['the key is not valid', email(), REFUSED_KEY, 'key_refused'],
   [
     'a key that is not valid comes before a replay',
@@ -107,20 +107,20 @@ const to = (recipients: number) =>
   email({ to: Array.from({ length: recipients }, (_, index) => `to${index}@x.test`) });
 
 const LIMITED: [what: string, emails: NewEmail[], window: LimitWindow, outcomes: string][] = [
-  ['those in front fit', [to(1), to(1), to(1)], windowOf(2), 'accepted accepted limited'],
+  ['the first ones fit', [to(1), to(1), to(1)], windowOf(2), 'accepted accepted limited'],
   [
-    'those to few recipients come first',
+    'emails to few recipients come first',
     [to(3), to(1), to(2)],
     windowOf(2),
     'limited accepted accepted',
   ],
   [
-    'recipients have a limit, too',
+    'recipients have their own limit',
     [to(3), to(1), to(2)],
     windowOf(9, 3),
     'limited accepted accepted',
   ],
-  ['a lowered limit has less than no room', [to(1)], windowOf(-5), 'limited'],
+  ['a lowered limit may be exceeded already', [to(1)], windowOf(-5), 'limited'],
 ];
 
 for (const [what, emails, window, outcomes] of LIMITED) {
@@ -131,21 +131,21 @@ for (const [what, emails, window, outcomes] of LIMITED) {
   });
 }
 
-test('a refused email takes no room, and the headers say what is left', () => {
+test('a refused email takes no capacity, and the headers have the remaining number', () => {
   const emails = [email(), email(), to(2)];
   const window = windowOf(5, 2);
   const facts = factsOf(window, NO_DOMAIN, {}, {});
   const verdicts = decide(emails, facts);
   const rows = rowsOf(emails, verdicts, { now: NOW, holder: 'h' });
-  const told = rows.map(({ outcome, limit }) => [outcome, limit.remaining, limit.counts]);
-  assert.deepEqual(told, [
+  const states = rows.map(({ outcome, limit }) => [outcome, limit.remaining, limit.counts]);
+  assert.deepEqual(states, [
     ['domain_refused', 4, undefined],
     ['accepted', 4, undefined],
     ['limited', 1, 'recipients'],
   ]);
 });
 
-test('projects have limits of their own', () => {
+test('each project has its own limits', () => {
   const [one, other] = [windowOf(1), windowOf(1)];
   const facts = factsOf(one, {}, { window: other }, {});
   const outcomes = decide([email(), email(), email()], facts).map(({ outcome }) => outcome);
@@ -174,7 +174,7 @@ const elsewhere = email({ from: { name: null, address: address('a@other.test') }
 const outcomesOf = (verdicts: ReturnType<typeof decide>) =>
   verdicts.map(({ outcome }) => outcome).join(' ');
 
-test('a strict batch is stored as a whole or not at all', () => {
+test('a strict batch is stored as a whole or not stored', () => {
   const batch = emailBatch([email(), elsewhere, email()], { idempotency: KEY.idempotency });
   const all = decideTogether(batch, factsOf(windowOf(3), {}, {}, {}));
   assert.equal(outcomesOf(all), 'accepted accepted accepted');
@@ -191,7 +191,7 @@ test('a strict batch is stored as a whole or not at all', () => {
   assert.equal(outcomesOf(again), 'replayed replayed key_refused');
 });
 
-test('a permissive batch stores what it can; its key stands with the first stored email', () => {
+test('a permissive batch stores the valid emails, and its key with the first of them', () => {
   const batch = emailBatch([elsewhere, email(), email()], { ...KEY, permissive: true });
   const verdicts = decideTogether(batch, factsOf(windowOf(1), NO_DOMAIN, {}, {}));
   assert.equal(outcomesOf(verdicts), 'domain_refused accepted limited');

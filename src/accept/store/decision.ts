@@ -1,9 +1,9 @@
 /**
- * Decides which emails may be stored, from facts that one statement read (facts.ts). Pure: the same rules
- * serve single emails, batches, mail by SMTP and dry runs, and are tested as a table (decision.test.ts).
+ * Decides which emails may be stored, from facts that one statement read (facts.ts). A pure function: single emails,
+ * batches, SMTP submissions and dry runs use the same rules, and decision.test.ts tests them as a table.
  *
- * The facts were read without a lock. The insert (insert.ts) therefore checks the limits and the idempotency
- * keys itself, and stores nothing when they have changed; the facts are then read and decided again.
+ * The facts were read without a lock. The insert (insert.ts) therefore checks limits and idempotency keys itself. It
+ * stores nothing if they have changed, and the facts are read and decided again.
  */
 import type { LimitState } from '../../core/limits.ts';
 import { SCHEDULE_DAYS_MAX } from '../../core/retry.ts';
@@ -14,8 +14,8 @@ import { type Tracking, trackingOf } from '../../mail/links/tracking-link.ts';
 import type { SuppressionReason } from '../../suppressions/suppression-store.ts';
 
 /**
- * A request to store. Its ids are made before any statement, so that `findStored` in accept/store/accept.ts can look
- * for them after a lost connection.
+ * An email to store. Its ids are generated before any statement, so that `findStored` (accept.ts) can look for it
+ * after a lost connection.
  */
 export type NewEmail = Email & {
   bcc: readonly Mailbox[];
@@ -24,23 +24,23 @@ export type NewEmail = Email & {
   keyId: string;
   id: string;
   eventId: string;
-  /** When to send it; null or in the past (by the database's clock): at once. */
+  /** null, or in the past by the database's clock: send at once. */
   scheduledAt: Date | null;
   lifetimeS: number;
   recipients: readonly NewRecipient[];
-  /** `data` of the email.queued event; a scheduled email changes it to email.scheduled. */
+  /** `data` of the email.queued event. A scheduled email changes it to email.scheduled. */
   eventData: object;
-  /** The response's body; `@created_at` and `@status` are placeholders for values of the database. */
+  /** Body of the response. `@created_at` and `@status` are placeholders for values of the database. */
   response: string;
-  /** Whether this worker holds the recipients at once, without a poll of the queue. */
+  /** Whether this worker leases the recipients at once, without a poll of the queue. */
   handOver: boolean;
   idempotency: Idempotency | null;
   sizeBytes: number;
-  /** Absent or false: refused when every recipient is suppressed. */
+  /** Absent or false: refuse the email when every recipient is suppressed. */
   acceptsSuppressed?: boolean;
 };
 
-/** `fingerprint`: of endpoint and body, in hex. */
+/** `fingerprint` is the hex hash of endpoint and body. */
 type Idempotency = { key: string; fingerprint: string };
 
 export type NewRecipient = {
@@ -49,7 +49,7 @@ export type NewRecipient = {
   addressKey: string;
   kind: 'to' | 'cc' | 'bcc';
   destination: string;
-  /** The provider if it is known, else the destination. */
+  /** The provider, or the destination until the provider is known. */
   provider: string;
   eventId: string;
 };
@@ -59,11 +59,10 @@ export type EmailBatch = Pick<
   NewEmail,
   'projectId' | 'environment' | 'keyId' | 'idempotency' | 'sizeBytes'
 > & {
-  /** At least one; their own `idempotency` is null, and their own `response` is not used. */
+  /** At least one. Their own `idempotency` is null, and their own `response` is not used. */
   emails: readonly NewEmail[];
-  /** All emails are stored, or none. */
   isStrict: boolean;
-  /** The text of the response, which is stored with the key. */
+  /** Returns the response, which is stored with the key. */
   respond: (outcomes: readonly Outcome[]) => string;
 };
 
@@ -71,58 +70,51 @@ export type Outcome =
   | 'accepted'
   | 'replayed'
   | 'key_refused'
-  /** More than SCHEDULE_DAYS_MAX ahead. */
   | 'schedule_refused'
   | 'domain_refused'
   | 'suppressed'
   | 'limited'
-  /** Not stored, because the batch is refused as a whole; this email is valid. */
+  /** Valid, but not stored, because the batch is refused as a whole. */
   | 'withheld';
 
 export type AcceptRow = {
   outcome:
     | Outcome
-    /** Not stored; the reason was lost with the connection, so the client should retry. */
+    /** Not stored. The reason was lost with the connection, so the client should retry. */
     | 'unknown';
-  /** The response's body, when accepted or replayed. */
   response: string | null;
-  /** Hex; of the original request of the key, when replayed. */
+  /** Hex fingerprint; when replayed, the first request's. */
   fingerprint: string | null;
   domainId: string | null;
   dualSigned: boolean;
-  /** The email's setting, else that of its domain; null: opportunistic. */
+  /** The email's setting, else its domain's; null: opportunistic. */
   tls: Email['tls'];
-  /** As asked for by the email, else by its domain. */
   tracking: Tracking;
   createdAt: Date;
-  /** Positions of suppressed recipients, which end at once. */
+  /** Positions of suppressed recipients. These recipients end at once. */
   suppressedPositions: readonly number[];
-  /** The lease under which this worker holds the recipients; null: they wait in the queue table. */
+  /** The lease under which the recipients are stored; null: they wait in the queue table. */
   holder: string | null;
-  /** Of the limit on recipients if that one refuses, else of the limit on emails. */
+  /** State of the limit on recipients if it refuses, else of the limit on emails. */
   limit: LimitState;
 };
 
-/** What the database knows about emails, as of one moment. */
+/** The database's state about emails, at one moment. */
 export type Facts = {
   now: Date;
-  /** The same as in JSON. */
   time: string;
-  /** The same to the microsecond, as PostgreSQL writes it. */
+  /** `now` to the microsecond, in PostgreSQL's format. */
   exactNow: string;
-  /** One for each email, in order. */
   of: readonly EmailFacts[];
 };
 
 export type EmailFacts = {
   isKeyValid: boolean;
-  /** null: it is not a verified domain of the project and environment. */
   domain: SendingDomain | null;
-  /** The same object for all emails of a project and environment. */
+  /** Shared by all emails of a project and environment. */
   window: LimitWindow;
-  /** The entries that hold back recipients, by position. */
   suppressed: readonly RecipientSuppression[];
-  /** The request that used the idempotency key before; null: none within 24 hours. */
+  /** The earlier request with the idempotency key; null: none within 24 hours. */
   earlier: { fingerprint: string; response: string } | null;
 };
 
@@ -138,12 +130,12 @@ export type SendingDomain = {
 export type LimitWindow = {
   emails: LimitCount;
   recipients: LimitCount;
-  /** Whether the limit has blocks (accept/store/limit-blocks.ts), and whether some of them should be filled now. */
+  /** Whether the limit has blocks (limit-blocks.ts), and whether some should be filled now. */
   hasBlocks: boolean;
   isToFill: boolean;
 };
 
-/** `left`: emails or recipients that may still be accepted; `leftInRow`: of these, outside of blocks. */
+/** `left` is the remaining number of emails or recipients. `leftInRow` is its part outside of blocks. */
 export type LimitCount = { max: number; left: number; leftInRow: number } & Pick<
   LimitState,
   'resetS' | 'windowS'
@@ -155,15 +147,11 @@ export type RecipientSuppression = {
   expires_at: string | null;
 };
 
-/** The decision about one email. */
 export type Verdict = {
   outcome: Outcome;
   facts: EmailFacts;
-  /** Recipients that are not suppressed. */
   openCount: number;
-  /** Its time is in the future. */
   isScheduled: boolean;
-  /** The limit that refuses. */
   limitedBy: 'emails' | 'recipients' | null;
   response: string | null;
   fingerprint: string | null;
@@ -173,12 +161,11 @@ export type Verdict = {
 
 const DAY_MS = 86_400_000;
 
-/** @returns one verdict for each email, in order */
 export function decide(emails: readonly NewEmail[], facts: Facts): Verdict[] {
   return place(emails.map((email, index) => judge(email, facts.of[index]!, facts)));
 }
 
-/** As `decide`, for the emails of one request. The first verdict has the response of the batch. */
+/** Decides about the emails of one request. The first verdict has the batch's response. */
 export function decideTogether(batch: EmailBatch, facts: Facts): Verdict[] {
   const { idempotency, isStrict, respond } = batch;
   const verdicts = decide(batch.emails, facts);
@@ -232,7 +219,7 @@ function judge(email: NewEmail, facts: EmailFacts, { now, time }: Facts): Verdic
   };
 }
 
-/** Refuses what the limits have no room for. Emails with few recipients come first, so that most of them fit. */
+/** Refuses emails beyond the limits. Emails with few recipients are accepted first, so that most of them fit. */
 function place(verdicts: readonly Verdict[]): Verdict[] {
   const limitedBy = new Map<Verdict, Verdict['limitedBy']>();
   const candidates = verdicts.filter(({ outcome }) => outcome === 'accepted');
@@ -251,12 +238,11 @@ function place(verdicts: readonly Verdict[]): Verdict[] {
   });
 }
 
-/** The email's setting, else that of its domain. */
 export function tlsOf({ tls }: NewEmail, { domain }: EmailFacts): Email['tls'] {
   return tls ?? domain?.tls ?? null;
 }
 
-/** The stored form of what is tracked (mail/links/tracking-link.ts); null: nothing, or it cannot be. */
+/** Returns the stored form of the tracking (mail/links/tracking-link.ts); null: no tracking, or it is impossible. */
 export function storedTracking({ tracking }: NewEmail, { domain }: EmailFacts): string | null {
   if (tracking.base === null) return null;
   const opens = (tracking.opens ?? domain?.tracksOpens) ? ['opens'] : [];
@@ -265,12 +251,12 @@ export function storedTracking({ tracking }: NewEmail, { domain }: EmailFacts): 
   return what === '' ? null : `${what}:${tracking.base}`;
 }
 
-/** Whether this worker holds the recipients; paused mail is held in the queue table instead. */
+/** Returns whether this worker leases the recipients. Mail of a paused domain is put on hold instead. */
 export function isHandedOver({ handOver }: NewEmail, { facts }: Verdict): boolean {
   return handOver && facts.domain?.isPaused === false;
 }
 
-/** @param holder the lease under which accepted recipients are held; null: none */
+/** @param options.holder the lease under which accepted recipients are stored; null: none */
 export function rowsOf(
   emails: readonly NewEmail[],
   verdicts: readonly Verdict[],

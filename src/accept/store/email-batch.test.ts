@@ -187,7 +187,7 @@ test('a batch and concurrent single emails are all stored', async () => {
   assert.equal(await countOf('emails', sender), 500);
 });
 
-/** Commits the first statement and loses its answer. */
+/** A connection that commits the first statement and then loses its answer. */
 function losingTheAnswer(): Queryable {
   let isLost = false;
   return {

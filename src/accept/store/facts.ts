@@ -1,10 +1,11 @@
 /**
- * Reads the facts by which emails are accepted (decision.ts), in one statement and without a lock.
+ * Reads the facts that decide about emails (decision.ts), in one statement and without a lock.
  *
- * Look-ups are lateral with a limit, one index probe each: with a join the planner could read a whole table that was
- * empty when it planned. Emails with the same project, environment, key and domain (an `origin`) share theirs.
+ * Look-ups are lateral with a limit: one index probe each. With a join, a plan made while a table was empty could
+ * read the whole table later. Emails with the same project, environment, key and domain (an `origin`) share their
+ * look-ups.
  *
- * The conditions are also those of the fast path (fast-path.ts): `i` is what is asked for, `t` has the time.
+ * The fast path (fast-path.ts) uses the same conditions. In the texts, `i` is the requested email and `t` the time.
  */
 import { domainOf } from '../../mail/address.ts';
 import type { EmailFacts, Facts, LimitWindow, NewEmail, RecipientSuppression } from './decision.ts';
@@ -53,12 +54,15 @@ const count = (prefix: '' | 'recipients_', length: string): string => `
        json_build_object(
          'max', w.${prefix}max, 'leftInRow', w.${prefix}max - c.${prefix}used,
          'left', w.${prefix}max - c.${prefix}used + b.${prefix}permits,
-         -- A window that another worker has just started may start in the future of this statement.
+         -- Another worker may have started the window after this statement's time.
          'resetS', least(ceil(extract(epoch from c.${prefix}started_at + ${length} - t.now)),
                          extract(epoch from ${length}))::int,
          'windowS', extract(epoch from ${length})::int)`;
 
-/** A row for each origin; the first one has the suppressed recipients and the known keys, by their number from 1. */
+/**
+ * One row for each origin. The first row also has the suppressed recipients and the known keys, by their number from
+ * 1.
+ */
 const FACTS = {
   name: 'accept_facts',
   text: `
@@ -92,13 +96,13 @@ type OriginRow = Pick<Facts, 'now' | 'exactNow' | 'time'> &
 
 type Question = LimitDefaults & {
   emails: readonly NewEmail[];
-  /** The idempotency key of each email; of a batch, that of the first email is the batch's. */
+  /** The idempotency key of each email. A batch has one key, at the first email. */
   keys: readonly (string | null)[];
-  /** Whether the connection keeps the plan. */
+  /** Whether to use a prepared statement. */
   isHot?: boolean;
 };
 
-/** @throws Error when a project has been removed meanwhile */
+/** @throws Error when a project was removed meanwhile */
 export async function readFacts(db: Queryable, question: Question): Promise<Facts> {
   const { emails, keys, isHot = true } = question;
   const { origins, originOf } = originsOf(emails);
@@ -125,10 +129,10 @@ export async function readFacts(db: Queryable, question: Question): Promise<Fact
   rows.sort((one, other) => one.origin - other.origin);
   const { now, time, exactNow, suppressed, earlier } = rows[0]!;
   const windows = windowsOf(rows, origins);
-  const held = new Map(emails.map((_, index) => [index, [] as RecipientSuppression[]]));
+  const suppressedOf = new Map(emails.map((_, index) => [index, [] as RecipientSuppression[]]));
   for (const [ord, reason, expires_at] of suppressed ?? []) {
     const { index, position } = recipients[ord - 1]!;
-    held.get(index)!.push({ position, reason, expires_at });
+    suppressedOf.get(index)!.push({ position, reason, expires_at });
   }
   const used = new Map(
     (earlier ?? []).map(([ord, fingerprint, response]) => [
@@ -142,14 +146,14 @@ export async function readFacts(db: Queryable, question: Question): Promise<Fact
       isKeyValid,
       domain,
       window: windows[origin - 1]!,
-      suppressed: held.get(index)!,
+      suppressed: suppressedOf.get(index)!,
       earlier: used.get(index) ?? null,
     };
   });
   return { now, time, exactNow, of };
 }
 
-/** Emails that have look-ups in common: one of each kind, and the number of each email's kind from 1. */
+/** Groups emails that share look-ups. Returns one email of each group, and the number of each email's group from 1. */
 function originsOf(emails: readonly NewEmail[]): { origins: NewEmail[]; originOf: number[] } {
   const numbers = new Map<string, number>();
   const origins: NewEmail[] = [];
@@ -163,7 +167,7 @@ function originsOf(emails: readonly NewEmail[]): { origins: NewEmail[]; originOf
   return { origins, originOf };
 }
 
-/** One object for each project and environment. */
+/** Returns one shared object for each project and environment, so that decisions can group by it. */
 function windowsOf(rows: readonly OriginRow[], origins: readonly NewEmail[]): LimitWindow[] {
   const windows = new Map<string, LimitWindow>();
   return rows.map(({ emails, recipients, hasBlocks, isToFill }, index) => {

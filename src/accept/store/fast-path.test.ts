@@ -1,6 +1,6 @@
 /**
- * The short accept statement against the full one: each generated batch is stored by both, from the same state at the
- * same time, and the answers and all rows are compared.
+ * Compares the fast path with the full path: each generated batch is stored by both, from the same state at the same
+ * time, and must give the same answers and rows.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -9,7 +9,12 @@ import { address } from '../../../test/support/deliveries.ts';
 import { emailBatch, newEmail, newSender, type Sender } from '../../../test/support/mail-store.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import type { AcceptRow, NewEmail } from './decision.ts';
-import { type FastPathOptions, isUsual, runUsual, runUsualTogether } from './fast-path.ts';
+import {
+  type FastPathOptions,
+  isForFastPath,
+  runFastPath,
+  runFastPathTogether,
+} from './fast-path.ts';
 import { runBatch, runEmailBatch } from './full-path.ts';
 import { insertDomain } from '../../domains/domain-store.ts';
 import { newId } from '../../database/ids.ts';
@@ -41,7 +46,7 @@ type Scoped = Omit<Sender, 'environment'> & { environment: NewEmail['environment
 type Keys = Record<(typeof KEYS)[number], string>;
 type Stage = { scope: Scoped; keys: Keys }[];
 
-/** Two projects, of one of them both environments. */
+/** Two projects, one of them with both environments. */
 async function setStage(): Promise<Stage> {
   const [one, other] = [await newSender(db), await newSender(db)];
   const scopes: Scoped[] = [one, { ...one, environment: 'test' }, other];
@@ -98,9 +103,9 @@ async function addDomain(scope: Scoped, name: string, state: string): Promise<vo
   );
 }
 
-/** Usual things often, so that most batches have some that are stored by the short statement. */
-const often = <Value>(usual: Value, ...others: readonly Value[]): fc.Arbitrary<Value> =>
-  fc.oneof({ weight: 8, arbitrary: fc.constant(usual) }, fc.constantFrom(...others));
+/** Picks the frequent value most of the time, so that the fast path stores part of most batches. */
+const often = <Value>(frequent: Value, ...others: readonly Value[]): fc.Arbitrary<Value> =>
+  fc.oneof({ weight: 8, arbitrary: fc.constant(frequent) }, fc.constantFrom(...others));
 
 const EMAIL = fc.record({
   scope: often(0, 1, 2),
@@ -141,9 +146,9 @@ const STATE = fc.record({
   max: often(100, 0, 3, 8),
   used: fc.constantFrom(0, 3, 98),
   recipientsMax: often<number | null>(null, 2, 8),
-  /** The permits of each. */
+  /** The permits of each block. */
   blocks: fc.constantFrom<readonly number[]>([], [1, 20], [12, 0, 9]),
-  /** Of the start of the window, in the past. */
+  /** Seconds since the start of the window. */
   startedS: fc.constantFrom(30, 30, 30, 120, -3_600),
   endpoint: fc.constantFrom(null, [], ['email.queued'], ['email.bounced']),
   holder: often<string | null>(HOLDER, null),
@@ -217,7 +222,7 @@ async function enter(tx: Queryable, stage: Stage, state: State): Promise<void> {
   ]);
 }
 
-/** Sets aside so many permits in blocks of the present window, if the limits allow it. */
+/** Fills blocks of the current window with these permits, if the limits are high enough. */
 async function setBlocks(
   tx: Queryable,
   projects: readonly string[],
@@ -260,13 +265,13 @@ const TABLES = [
   'webhook_deliveries',
   'webhook_queue',
 ];
-/** A row for each email or one for several: what counts is the sum. */
+/** One path inserts a row for each email, the other one for several; the sums are equal. */
 const SUMS = `
 select project_id, environment, at, what, domain, key_id, provider, tags, latency_class,
        sum(emails) as emails, sum(recipients) as recipients, sum(suppressed) as suppressed
   from stats_deltas group by 1, 2, 3, 4, 5, 6, 7, 8, 9`;
 
-/** The permits of blocks are used or not, whichever statement returned them to the row of the limit. */
+/** Counts without the permits of blocks, because either path may return them to the limit row. */
 const COUNTS = `
 select w.project_id, environment, category, max, started_at, recipients_started_at, used - b.permits,
        recipients_used - b.recipients_permits
@@ -279,7 +284,6 @@ select w.project_id, environment, category, max, started_at, recipients_started_
                  where b.project_id = w.project_id and b.environment = w.environment
                    and w.category = 'sending') b`;
 
-/** All rows of the projects. */
 async function rowsOf(tx: Queryable, stage: Stage): Promise<Record<string, unknown>> {
   const projects = stage.map(({ scope }) => scope.projectId);
   const found: Record<string, unknown> = {};
@@ -296,7 +300,7 @@ async function rowsOf(tx: Queryable, stage: Stage): Promise<Record<string, unkno
 
 type Result = { answers: AcceptRow[]; notified: boolean; rows: Record<string, unknown> };
 
-/** From here, at the same time; undone. */
+/** Stores from the current state, reads the rows, and rolls back. */
 async function tried(
   tx: Queryable,
   stage: Stage,
@@ -318,15 +322,15 @@ async function permitsOf(tx: Queryable): Promise<number> {
   return row!.permits;
 }
 
-/** Usual emails first; what is left alone goes to the full statement, as in the store. */
+/** Tries the fast path first, and the full path for skipped emails, like the store. */
 async function shortThenFull(
   tx: Queryable,
   emails: readonly NewEmail[],
   options: FastPathOptions,
 ): Promise<AcceptRow[]> {
-  assert.ok(emails.every(isUsual));
+  assert.ok(emails.every(isForFastPath));
   const before = await permitsOf(tx);
-  const short = await runUsual(tx, emails, options);
+  const short = await runFastPath(tx, emails, options);
   seen.fromBlocks += before - (await permitsOf(tx));
   const left = emails.filter((_, index) => short[index] === null);
   const decided = left.length === 0 ? [] : await runBatch(tx, left, options);
@@ -386,7 +390,7 @@ async function compareTogether(
     runEmailBatch(tx, batch, { ...options, onNotified }),
   );
   const short = await tried(tx, stage, async (onNotified) => {
-    const stored = await runUsualTogether(tx, batch, { ...options, onNotified });
+    const stored = await runFastPathTogether(tx, batch, { ...options, onNotified });
     seen[stored === null ? 'leftTogether' : 'storedTogether'] += 1;
     return stored ?? (await runEmailBatch(tx, batch, { ...options, onNotified }));
   });
@@ -394,7 +398,7 @@ async function compareTogether(
   await runEmailBatch(tx, batch, { ...options, onNotified: () => {} });
 }
 
-test('both statements have the same answers and leave the same rows', async () => {
+test('both paths give the same answers and leave the same rows', async () => {
   const history = fc.array(BATCH, { minLength: 1, maxLength: 5 });
   await fc.assert(
     fc.asyncProperty(history, async (batches) => {

@@ -1,14 +1,16 @@
 /**
- * The fast path of accepting: one statement for emails to one recipient that are to be sent now, with nothing in the
- * way. It costs PostgreSQL less CPU than the full path and takes one round trip (docs/decisions/0004-accept-and-settle.md).
+ * The fast path of accepting: one statement stores emails to one recipient that are due now and that nothing
+ * prevents. It costs PostgreSQL less CPU than the full path, and one round trip
+ * (docs/decisions/0004-accept-and-settle.md).
  *
- * The full path (full-path.ts) remains the specification. This one stores an email exactly as that one would, or leaves
- * it alone: every refusal, suppressed recipient, known idempotency key, paused domain and limit without room for all
- * emails of the batch is decided by the other, in a commit of its own. fast-path.test.ts compares them.
+ * The full path (full-path.ts) remains the specification. The fast path stores an email exactly as the full path
+ * would, or skips it. The full path then decides the skipped emails in a commit of its own: refusals, suppressed
+ * recipients, known idempotency keys, paused domains, and limits without capacity for the whole batch.
+ * fast-path.test.ts compares both paths.
  *
- * What the emails of a batch have in common (`origin`) is looked up once. The limit row is locked first, in the
- * order of the other statements, so that they cannot deadlock. An idempotency key decides by its insertion:
- * `do nothing` returns no row for a key that has one, however recent, and its email is left alone.
+ * The statement looks up once what several emails share (`origin`). It locks the limit row first, in the order of the
+ * other statements, so that they cannot deadlock. Inserting an idempotency key decides about it: for a key that
+ * exists, however old, `do nothing` returns no row, and its email is skipped.
  */
 import { domainOf, formatMailbox } from '../../mail/address.ts';
 import { trackingOf } from '../../mail/links/tracking-link.ts';
@@ -31,7 +33,7 @@ import { CURRENT_COUNTS, defaultLimits, limitWindow, openWindows } from './limit
 import { binaryArray, literalArray } from '../../database/binary-array.ts';
 import type { Queryable, Statement } from '../../database/database.ts';
 
-/** As storedTracking of decision.ts; `i` is what is asked for. */
+/** The same rule as `storedTracking` of decision.ts; `i` has the email's settings. */
 const TRACKING = `case when i.tracking_base is not null then
            nullif(concat_ws('+', case when coalesce(i.track_opens, d.track_opens) then 'opens' end,
                                  case when coalesce(i.track_clicks, d.track_clicks) then 'clicks' end),
@@ -39,7 +41,7 @@ const TRACKING = `case when i.tracking_base is not null then
 
 const WINDOW = `cross join lateral (${limitWindow('not w.has_blocks')}) w`;
 
-/** A block, or the row of the limit where there is none to use. */
+/** A block, or the limit row when no block is usable. */
 const WINDOW_OR_BLOCK = `cross join lateral (${limitWindow('true', '')}) m
    cross join lateral (${openWindows('m')}) n
    cross join lateral (${BLOCKS_IN_VIEW}) s
@@ -65,21 +67,20 @@ const EVENT_COLUMNS: readonly Column<NewEmail>[] = [
   { name: 'data', type: 'json', value: ({ eventData }) => JSON.stringify(eventData) },
 ];
 
-/** Columns whose value is constant on this path, or shared by an origin, are not passed for each email. */
+/** Columns that are constant on this path, or shared by an origin. They are not passed for each email. */
 const KNOWN = ['cc_list', 'bcc_list', 'reply_to', 'tags'];
 const PARAMETERS = EMAIL_COLUMNS.filter(({ name }) => !KNOWN.includes(name));
 
-/** The first 11 parameters are numbered by hand; the columns follow. */
 const parameters = new ColumnParameters(11);
 const EMAIL = parameters.elements(PARAMETERS);
 const CONTENT = parameters.elements(CONTENT_COLUMNS);
 const RECIPIENT = parameters.elements(RECIPIENT_COLUMNS);
 const QUEUE = parameters.elements(QUEUE_COLUMNS);
 const EVENT = parameters.elements(EVENT_COLUMNS);
-/** Only of statements for emails with idempotency keys. */
+/** Only statements for emails with idempotency keys have these. */
 const KEY = parameters.elements(KEY_COLUMNS).of;
 
-/** Arrays are indexed where their elements are needed: passing them through the steps would copy them. */
+/** Indexes arrays where their elements are used: passing elements through the steps would copy them. */
 const candidate = (hasBlocks: boolean): string => `
 with origin as materialized (
   select i.*, t.now, to_char(t.now at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as time,
@@ -112,7 +113,6 @@ candidate as (
                         and ${holdsBack('o.now')} offset 0)
 ),`;
 
-/** The emails of a batch without idempotency keys. */
 const WITHOUT_KEYS = `
 accepted as materialized (select * from candidate),`;
 
@@ -128,7 +128,6 @@ remembered as (
   returning email_id
 ),`;
 
-/** Each email has its own key, or none. */
 const WITH_KEYS = `${remembered(
   `replace(replace(${KEY['response']}, '@created_at', c.time), '@status', 'queued')`,
   'true',
@@ -138,7 +137,7 @@ accepted as materialized (
    where ${KEY['key']} is null or exists (select from remembered m where m.email_id = id)
 ),`;
 
-/** The emails of one request: all or none. Its key stands with the first of them. */
+/** For the emails of one request: all or none. Its key is stored with the first of them. */
 const ALL = '(select count(*) from candidate) = $7';
 const TOGETHER = `${remembered(KEY['response']!, ALL)}
 accepted as materialized (
@@ -183,7 +182,7 @@ new_events as (
   insert into events (project_id, environment, subject_id, seq, type, created_at, ${EVENT.names})
   select project_id, environment, id, 1, 'email.queued', now, ${EVENT.values} from accepted
 ),
--- As FAN_OUT (events/event-store.ts); the endpoints are looked up once for an origin instead of for each event.
+-- The same as FAN_OUT (events/event-store.ts), but endpoints are looked up once for an origin, not for each event.
 notification as (
   insert into webhook_deliveries (project_id, environment, endpoint_id, event_id, subject_id, seq,
                                   type, created_at)
@@ -209,7 +208,7 @@ counted as materialized (
        where a.origin = o.origin) c
    where c.count > 0
 ),
--- The full path has a row for each email; the sums are the same.
+-- The full path inserts a row for each email; the sums are the same.
 new_counts as (
   insert into stats_deltas (project_id, environment, at, what, domain, key_id, tags, emails,
                             recipients, suppressed)
@@ -241,12 +240,11 @@ select c.ords, c.domain_id, c.dual_signed, c.effective_tls as tls, c.tracking, c
   from counted c`;
 
 /**
- * Statements for projects whose limit has blocks (accept/store/limit-blocks.ts) take 0.14 ms longer to start. The other kind stores
- * nothing of a batch with emails of such a project.
+ * The statements for projects with blocks (limit-blocks.ts) take 0.14 ms longer to start. The plain ones store
+ * nothing if an email of the batch belongs to such a project.
  */
 type Kinds = { plain: Statement; withBlocks: Statement };
 
-/** @param accepting the steps to `accepted` */
 function twoKinds(name: string, accepting: string): Kinds {
   const text = (hasBlocks: boolean) =>
     `${candidate(hasBlocks)}${accepting}${STORING}${counting(hasBlocks)}`;
@@ -256,18 +254,17 @@ function twoKinds(name: string, accepting: string): Kinds {
   };
 }
 
-const USUAL = twoKinds('accept_usual', WITHOUT_KEYS);
-const USUAL_WITH_KEYS = twoKinds('accept_usual_with_keys', WITH_KEYS);
-const USUAL_TOGETHER = twoKinds('accept_usual_together', TOGETHER);
+const FAST_WITHOUT_KEYS = twoKinds('accept_fast', WITHOUT_KEYS);
+const FAST_WITH_KEYS = twoKinds('accept_fast_with_keys', WITH_KEYS);
+const FAST_TOGETHER = twoKinds('accept_fast_together', TOGETHER);
 
 export type FastPathOptions = FullPathOptions & {
   /** Whether the limit of one of the projects is known to have blocks. */
   hasBlocks?: boolean;
 };
 
-/** One origin of which something was stored. */
 type OriginRow = {
-  /** Of the emails that were stored, from 1. */
+  /** Numbers of the stored emails, from 1. */
   ords: number[];
   domain_id: string;
   dual_signed: boolean;
@@ -276,15 +273,14 @@ type OriginRow = {
   created_at: Date;
   time: string;
   limit: number;
-  /** Before this batch. */
+  /** Remaining permits before this batch. */
   remaining: number;
   reset_s: number;
   window_s: number;
   notified: number;
 };
 
-/** Whether the fast path may be tried. */
-export function isUsual({ scheduledAt, recipients, to, cc, bcc, dsn }: NewEmail): boolean {
+export function isForFastPath({ scheduledAt, recipients, to, cc, bcc, dsn }: NewEmail): boolean {
   const [recipient] = recipients;
   return (
     scheduledAt === null &&
@@ -299,24 +295,24 @@ export function isUsual({ scheduledAt, recipients, to, cc, bcc, dsn }: NewEmail)
 }
 
 /**
- * Stores emails for which `isUsual` holds, in one transaction.
- * @returns one row per email, in order; null: not stored, for the full path to decide
+ * Stores emails for which `isForFastPath` holds, in one transaction.
+ * @returns one row per email, in order; null: skipped, for the full path to decide
  */
-export async function runUsual(
+export async function runFastPath(
   db: Queryable,
   emails: readonly NewEmail[],
   options: FastPathOptions,
 ): Promise<(AcceptRow | null)[]> {
   const hasKeys = emails.some(({ idempotency }) => idempotency !== null);
-  const statement = hasKeys ? USUAL_WITH_KEYS : USUAL;
+  const statement = hasKeys ? FAST_WITH_KEYS : FAST_WITHOUT_KEYS;
   const keys = emails.map(
     ({ idempotency, response }) => idempotency && { ...idempotency, response },
   );
   return store(db, statement, { ...options, emails, keys: hasKeys ? keys : null });
 }
 
-/** The same for one request. @returns null: nothing was stored */
-export async function runUsualTogether(
+/** Stores the emails of one request. @returns null when nothing was stored */
+export async function runFastPathTogether(
   db: Queryable,
   batch: EmailBatch,
   options: FastPathOptions,
@@ -324,7 +320,7 @@ export async function runUsualTogether(
   const { emails, idempotency } = batch;
   const response = batch.respond(emails.map(() => 'accepted'));
   const keys = [idempotency && { ...idempotency, response }];
-  const rows = await store(db, USUAL_TOGETHER, { ...options, emails, keys });
+  const rows = await store(db, FAST_TOGETHER, { ...options, emails, keys });
   const stored = rows.filter((row) => row !== null);
   if (stored.length < rows.length) return null;
   return stored.map((row, index) => ({ ...row, response: index === 0 ? response : null }));
@@ -347,7 +343,6 @@ async function store(
   return rowsOf(emails, origins, options.holder);
 }
 
-/** Of the statement's parameters, from $1. */
 function valuesOf(emails: readonly NewEmail[], options: FastPathOptions): unknown[] {
   const { holder } = options;
   const { origins, numbers } = originsOf(emails, holder !== null);
@@ -373,7 +368,7 @@ function valuesOf(emails: readonly NewEmail[], options: FastPathOptions): unknow
 
 type Origin = ReturnType<typeof originOf>;
 
-/** What the emails have in common, in the order in which limits are locked, and which email has which. */
+/** Returns the distinct origins in the order in which limits are locked, and each email's origin number. */
 function originsOf(
   emails: readonly NewEmail[],
   mayHandOver: boolean,
@@ -387,7 +382,7 @@ function originsOf(
     counts.set(scopeOf(email), (counts.get(scopeOf(email)) ?? 0) + 1);
     return text;
   });
-  // As the other statement locks: project and environment come first in the text, and both sort by bytes.
+  // The lock order of the full path: project and environment come first in the text, and both sort by bytes.
   const sorted = [...byText.keys()].toSorted();
   const numbers = new Map(sorted.map((text, index) => [text, index + 1]));
   const origins = sorted.map((text, index) => {
@@ -415,7 +410,6 @@ function originOf(email: NewEmail, mayHandOver: boolean) {
   };
 }
 
-/** Of one limit row. */
 function scopeOf({ projectId, environment }: NewEmail): string {
   return `${projectId} ${environment}`;
 }

@@ -1,12 +1,13 @@
 /**
- * The full path of accepting, which decides everything: facts are read (facts.ts), the emails are decided
- * (decision.ts), and what is accepted is stored by a statement that checks the facts (insert.ts). When
- * they have changed in between, they are read again.
+ * The full path of accepting decides every email in three steps: it reads facts (facts.ts), decides by them
+ * (decision.ts), and stores the accepted emails with a statement that checks the facts (insert.ts). If the facts have
+ * changed in between, it starts again.
  *
- * Nothing is locked between the statements. What changes a fact is another email of the project or another request
- * with the same key, so each repetition has less to store, and the number of repetitions is limited by the room that
- * the limit had. Key, domain and suppressions are not checked again: a change that commits between the statements is
- * treated as one that commits after the email, and delivery looks at domain and suppressions again.
+ * Nothing is locked between the statements. Only another email of the project or another request with the same key
+ * changes a fact. Each round therefore has less to store, and the limit bounds the number of rounds.
+ *
+ * Key, domain and suppressions are not checked again. A change that commits between the statements counts as a change
+ * after the email was accepted, and delivery checks domain and suppressions again.
  */
 import { Overloaded } from '../../core/refusals.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -29,22 +30,19 @@ import type { LimitDefaults, Wanted } from './limit-windows.ts';
 import { DatabaseUnavailable, type Queryable } from '../../database/database.ts';
 
 export type FullPathOptions = InsertOptions & {
-  /** The lease under which accepted recipients are held; null: they wait in the queue table. */
+  /** The lease under which accepted recipients are stored; null: they wait in the queue table. */
   holder: string | null;
-  /** Called for projects whose limit has blocks (accept/store/limit-blocks.ts). */
   onBlocks?: (scope: Scope) => void;
 };
 
-/** Emails, the idempotency keys that they use, and how they are decided. */
 type Request = {
   emails: readonly NewEmail[];
   keys: readonly (string | null)[];
   decide: (facts: Facts) => Verdict[];
-  /** How often the facts may have changed before it is refused. */
   roundsMax: number;
 };
 
-/** Requests that share a commit are then tried one by one (database/group-commit.ts). */
+/** After this limit, requests that share a commit are retried one by one (database/group-commit.ts). */
 const SHARED_ROUNDS_MAX = 10;
 const OWN_ROUNDS_MAX = 100;
 
@@ -106,7 +104,6 @@ async function run(
   throw new Overloaded('too many requests change the limit of this project');
 }
 
-/** What a decision counts in the row of a limit. */
 type WantedOfWindow = Wanted & { window: Facts['of'][number]['window'] };
 
 function wantedOf(accepted: readonly Accepted[]): WantedOfWindow[] {
@@ -120,13 +117,13 @@ function wantedOf(accepted: readonly Accepted[]): WantedOfWindow[] {
   }));
 }
 
-/** The room is in blocks, or blocks are nearly empty. */
+/** Returns whether the capacity is in blocks, or blocks are nearly empty. */
 function needsSharing({ window, emails, recipients }: WantedOfWindow): boolean {
   const isShort = emails > window.emails.leftInRow || recipients > window.recipients.leftInRow;
   return window.hasBlocks && (isShort || window.isToFill);
 }
 
-/** Before the insert, a lost connection leaves nothing unknown. */
+/** Marks an error as undone: a connection lost before the insert has stored nothing. */
 async function nothingStored<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work;
@@ -137,16 +134,14 @@ async function nothingStored<Result>(work: Promise<Result>): Promise<Result> {
 }
 
 export type Rehearsal = AcceptRow & {
-  /** The domain is paused: the email would be held. */
+  /** The domain is paused: the email would be put on hold. */
   isPaused: boolean;
-  /** Its scheduled time is in the future. */
   isScheduled: boolean;
-  /** The later of now and its scheduled time. */
   startsAt: Date;
   suppressions: readonly RecipientSuppression[];
 };
 
-/** What would be decided about an email now. Stores and counts nothing. */
+/** Decides about an email without storing or counting it. */
 export async function rehearse(
   db: Queryable,
   email: NewEmail,

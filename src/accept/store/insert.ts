@@ -1,13 +1,13 @@
 /**
- * The guarded insert of the full path: stores the emails that were accepted (decision.ts), in one statement
- * and one commit. They were decided by facts that were read without a lock, so the statement checks these itself:
+ * The guarded insert of the full path: stores the accepted emails (decision.ts) in one statement and one commit. The
+ * facts behind the decision were read without a lock, so the statement checks them itself:
  *
- * - it locks the limit rows, and stores nothing if one has less room than is needed, or if the facts are old;
- * - it fails if an idempotency key has been used meanwhile.
+ * - It locks the limit rows. It stores nothing if one has too little capacity, or if the facts are old.
+ * - It fails if an idempotency key has been used meanwhile.
  *
- * No lock outlasts the statement: a worker that is frozen between the two statements delays no other.
+ * No lock outlasts the statement, so a worker that freezes between the two statements delays no other worker.
  *
- * FIND_EMAILS in accept/store/accept.ts reads the stored rows after a lost connection and has to match this statement.
+ * FIND_EMAILS in accept/store/accept.ts reads the stored rows after a lost connection and must match this statement.
  */
 import { failpoint } from '../../lib/failpoint.ts';
 import { domainOf } from '../../mail/address.ts';
@@ -44,16 +44,17 @@ import {
 } from './limit-windows.ts';
 import { type Queryable, sqlStateOf, type Statement } from '../../database/database.ts';
 
-/** Facts that are older are read again. */
 const FACTS_AGE_MAX = `interval '5 seconds'`;
 
-/** `holder`: the lease under which this worker holds the recipients; null: they wait in the queue table. */
+/** `holder` is the lease under which the recipients are stored; null: they wait in the queue table. */
 export type Accepted = { email: NewEmail; verdict: Verdict; holder: string | null };
 
-/** `ord`: the number of its email, from 1; `seq`: of its event, if it is suppressed. */
+/**
+ * `ord` is the number of its email, from 1. `seq` is the number of the event of a suppressed recipient; null for
+ * others.
+ */
 type AcceptedRecipient = Accepted & { ord: number; recipient: NewRecipient; seq: number | null };
 
-/** What several steps use of an email. */
 const SHARED: readonly Column<Accepted>[] = [
   { name: 'project_id', type: 'uuid', value: ({ email }) => email.projectId },
   { name: 'environment', type: 'text', value: ({ email }) => email.environment },
@@ -65,7 +66,7 @@ const SHARED: readonly Column<Accepted>[] = [
   { name: 'lifetime_s', type: 'int', value: ({ email }) => email.lifetimeS },
   { name: 'open', type: 'int', value: ({ verdict }) => verdict.openCount },
   { name: 'suppressed', type: 'int', value: ({ verdict }) => verdict.facts.suppressed.length },
-  { name: 'is_held', type: 'boolean', value: ({ verdict }) => isHeld(verdict) },
+  { name: 'on_hold', type: 'boolean', value: ({ verdict }) => isOnHold(verdict) },
   { name: 'holder', type: 'uuid', value: ({ holder }) => holder },
   { name: 'status', type: 'text', value: ({ verdict }) => statusOf(verdict) },
 ];
@@ -128,7 +129,6 @@ spending as (
      and l.project_id = any($5::uuid[])
 )`;
 
-/** Behind 12 others. */
 const parameters = new ColumnParameters(12);
 const SHARED_SQL = Object.entries(parameters.elements(SHARED).of);
 const EMAIL = parameters.elements(EMAIL_COLUMNS);
@@ -145,7 +145,7 @@ accepted as materialized (
 ),
 recipient as materialized (
   select r.*, a.project_id, a.environment, a.id as email_id, a.now, a.starts_at, a.lifetime_s,
-         a.is_held, a.holder
+         a.on_hold, a.holder
     from ${RECIPIENTS} join accepted a on a.ord = r.ord
 ),
 remembered as (
@@ -175,7 +175,7 @@ new_contents as (
   insert into contents (project_id, email_id, tls, tracking, ${CONTENT.names})
   select project_id, id, ${DECIDED_SQL['tls']}, ${DECIDED_SQL['tracking']}, ${CONTENT.values} from accepted
 ),
--- Of suppressed recipients, which end here; those of others are queued when they are settled.
+-- Only suppressed recipients end here. Settling queues the notices of the others.
 new_notices as (
   insert into notices (project_id, environment, email_id, position, kind, facts, created_at, due_at)
   select project_id, environment, email_id, position, 'failure', notice, now, now
@@ -193,8 +193,8 @@ new_queue as (
   insert into queue (project_id, email_id, position, environment, due_at, held, holder, claim,
                      ${namesOf(QUEUE_COLUMNS)})
   select project_id, email_id, position, environment,
-         case when is_held then now + lifetime_s * interval '1 second' else starts_at end,
-         is_held, holder, 1, ${namesOf(QUEUE_COLUMNS)}
+         case when on_hold then now + lifetime_s * interval '1 second' else starts_at end,
+         on_hold, holder, 1, ${namesOf(QUEUE_COLUMNS)}
     from recipient where status <> 'suppressed'
 ),
 new_events as (
@@ -225,13 +225,12 @@ select guard.holds, (select count(*) from notification_queue)::int as notified
 const INSERT: Statement = { name: 'accept_insert', text: `${GUARD},${STORING}` };
 
 export type InsertOptions = LimitDefaults & {
-  /** null: as the connection has it. */
+  /** null: the connection's own lock timeout. */
   lockTimeoutMs?: number | null;
-  /** Called when webhook deliveries were queued. */
   onNotified: () => void;
 };
 
-/** @returns false: nothing was stored, because the facts do not hold any more */
+/** @returns false when nothing was stored, because the facts no longer hold */
 export async function insertAccepted(
   db: Queryable,
   accepted: readonly Accepted[],
@@ -270,10 +269,9 @@ export async function insertAccepted(
   }
 }
 
-/** Of `assert_equal`. */
 const ASSERTION_SQLSTATE = 'P0004';
 
-/** Runs a statement that stores emails; the first row has the number of webhook deliveries that it queued. */
+/** Runs a statement that stores emails. Its first row has the number of webhook deliveries that it queued. */
 export async function commitAccepted<AnyRow extends { notified: number }>(
   db: Queryable,
   { statement, values }: { statement: Statement; values: readonly unknown[] },
@@ -301,13 +299,12 @@ function domainIn({ facts: { domain } }: Verdict): NonNullable<Verdict['facts'][
   return domain;
 }
 
-/** null: at once. */
 function scheduledAt({ email, verdict }: Accepted): string | null {
   return verdict.isScheduled ? email.scheduledAt!.toISOString() : null;
 }
 
-/** A scheduled email of a paused domain is held at its scheduled time. */
-function isHeld(verdict: Verdict): boolean {
+/** A scheduled email of a paused domain is put on hold at its scheduled time, not now. */
+function isOnHold(verdict: Verdict): boolean {
   return domainIn(verdict).isPaused && !verdict.isScheduled;
 }
 
@@ -324,14 +321,13 @@ function eventData(one: Accepted): string {
   return JSON.stringify({ ...one.email.eventData, ...(one.verdict.isScheduled && scheduled) });
 }
 
-/** Of the event of a suppressed recipient. */
 function suppressedData({ email, recipient, seq }: AcceptedRecipient): string | null {
   if (seq === null) return null;
   const own = { recipient: recipient.address, status: 'suppressed' };
   return JSON.stringify({ ...email.eventData, ...own });
 }
 
-/** The end of a recipient that is on the suppression list when the email is accepted. */
+/** Outcome of a recipient that is suppressed when the email is accepted. */
 const SUPPRESSED = { status: 'suppressed', smtp: null, reason: null } as const;
 
 function noticeOf({ email, recipient, seq }: AcceptedRecipient): string | null {

@@ -1,4 +1,4 @@
-/** The sending limit over several workers, most of whose emails are counted in blocks of it. */
+/** The sending limit over several workers, with most emails counted in its blocks. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
@@ -20,7 +20,7 @@ import { addSuppression } from '../../suppressions/suppression-store.ts';
 
 const WORKERS = 4;
 const RUNS = 25;
-/** Long enough for no window to end during a test that does not move the clock. */
+/** Long enough that no window ends in a test that does not move the clock. */
 const WINDOW_S = 3_600;
 const LIMIT = { max: 100, windowS: WINDOW_S };
 const SUPPRESSED = 'gone@example.net';
@@ -54,7 +54,7 @@ async function passSeconds(seconds: number): Promise<void> {
 
 type Counts = { used: number; recipients: number; permits: number; stored: number };
 
-/** What was counted without the permits that are left, and what is stored. */
+/** The counts without the remaining permits of blocks, and the number of stored emails. */
 async function countsOf({ projectId }: Sender): Promise<Counts> {
   const [row] = await db.query<Counts>(
     `select w.used - b.permits as used, w.recipients_used - b.recipients_permits as recipients,
@@ -77,7 +77,7 @@ function emailsOf(sender: Sender, count: number): NewEmail[] {
   return Array.from({ length: count }, () => newEmail(sender));
 }
 
-/** Emails at all workers at once. @returns the number of each outcome */
+/** Sends emails at all workers at once. @returns the number of each outcome */
 async function sendAtAll(sender: Sender, count: number): Promise<Record<string, number>> {
   const emails = emailsOf(sender, count);
   const rows = await Promise.all(
@@ -101,7 +101,7 @@ async function blocksOf({ projectId }: Sender): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** A sender whose limit has filled blocks, and how many emails it has sent. */
+/** Returns a sender whose limit has filled blocks, and the number of emails it has sent. */
 async function senderWithBlocks(max: number): Promise<{ sender: Sender; sent: number }> {
   const sender = await newSender(db, max);
   await sendAtAll(sender, 1_200);
@@ -110,17 +110,17 @@ async function senderWithBlocks(max: number): Promise<{ sender: Sender; sent: nu
     return (await blocksOf(sender)) > 0;
   };
   await waitFor(isMade, { what: 'blocks' });
-  // They are filled when they are a minute old.
+  // Blocks are filled once they are a minute old.
   await passSeconds(61);
   await sendAtAll(sender, 10);
   const { permits, used } = await countsOf(sender);
-  assert.ok(permits > 0, 'there are no blocks');
+  assert.ok(permits > 0, 'the blocks are empty');
   return { sender, sent: used };
 }
 
 type Block = { permits: number; of: 'present' | 'earlier window' | 'earlier limit' };
 
-/** The window as it may be found: partly used, partly set aside, also for what holds no longer. */
+/** Sets the state of the window: partly used, partly in blocks, some of them of an earlier window or limit. */
 async function enter(
   sender: Sender,
   state: { max: number; recipientsMax: number | null; used: number; blocks: readonly Block[] },
@@ -132,7 +132,7 @@ async function enter(
   await db.query(
     `update limit_windows
         set max = $2, recipients_max = $3, used = $4, recipients_used = $4, started_at = app_now(),
-            has_blocks = true,             recipients_started_at = app_now()
+            has_blocks = true, recipients_started_at = app_now()
       where project_id = $1 and category = 'sending'`,
     [sender.projectId, max, recipientsMax, used + setAside],
   );
@@ -159,7 +159,7 @@ async function enter(
 const REQUEST = fc.record({
   worker: fc.nat(WORKERS - 1),
   kind: fc.oneof(
-    { weight: 8, arbitrary: fc.constant('usual' as const) },
+    { weight: 8, arbitrary: fc.constant('to one' as const) },
     fc.constantFrom('to three', 'to nobody', 'strict batch', 'permissive batch'),
   ),
   emails: fc.integer({ min: 1, max: 12 }),
@@ -170,7 +170,7 @@ const SITUATION = fc.record({
   max: fc.integer({ min: 20, max: 150 }),
   recipientsMax: fc.option(fc.integer({ min: 20, max: 200 })),
   used: fc.integer({ min: 0, max: 15 }),
-  /** Parts of what is left, in hundredths: together at most all of it. */
+  /** Percentages of the remaining permits, together at most 100. */
   blocks: fc.array(
     fc.record({
       part: fc.integer({ min: 0, max: 12 }),
@@ -191,7 +191,7 @@ async function ask(sender: Sender, { worker, kind, emails: count }: Request): Pr
     return { rows: await store.acceptBatch(batch), emails, kind };
   }
   const to = {
-    usual: ['jo@example.net'],
+    'to one': ['jo@example.net'],
     'to three': ['a@example.net', 'b@example.net', 'c@example.net'],
     'to nobody': [SUPPRESSED],
   }[kind];
@@ -199,7 +199,7 @@ async function ask(sender: Sender, { worker, kind, emails: count }: Request): Pr
   return { rows: [await store.accept(email)], emails: [email], kind };
 }
 
-test('however emails race, not one more than the limit is accepted, and none is refused while it has room', async () => {
+test('racing emails never exceed the limit, and none is refused while capacity is left', async () => {
   await fc.assert(
     fc.asyncProperty(SITUATION, async ({ max, recipientsMax, used, blocks, requests }) => {
       const sender = await newSender(db, max);
@@ -228,10 +228,10 @@ test('however emails race, not one more than the limit is accepted, and none is 
       assert.equal((await peekLimit(db, sending(sender), LIMIT)).remaining, left);
       for (const { rows, emails, kind } of answers) {
         const isRefused = rows.some(({ outcome }) => outcome === 'limited');
-        // What is left never grows, so whatever was refused has no room now.
+        // The remaining number never grows, so a refused email has no capacity now.
         const size = kind === 'strict batch' ? emails.length : 1;
         const needed = size * emails[0]!.recipients.length;
-        assert.ok(!isRefused || size > left || needed > leftRecipients, `${kind} had room`);
+        assert.ok(!isRefused || size > left || needed > leftRecipients, `${kind} had capacity`);
         for (const { limit } of rows) assert.ok(limit.remaining >= 0);
       }
     }),
@@ -255,7 +255,7 @@ test('blocks are filled, used up by all workers and taken back for the last emai
   });
 });
 
-test('one email after another sees what is left count down, whichever worker accepts it', async () => {
+test('the remaining number counts down by one with each email, whichever worker accepts it', async () => {
   const { sender, sent } = await senderWithBlocks(4_000);
   for (let number = 1; number <= 20; number += 1) {
     const { limit } = await workerOf(number).accept(newEmail(sender));
@@ -264,7 +264,7 @@ test('one email after another sees what is left count down, whichever worker acc
   }
 });
 
-test('emails are accepted while another transaction holds the row of the limit', async () => {
+test('emails are accepted while another transaction locks the limit row', async () => {
   const { sender } = await senderWithBlocks(4_000);
   await db.accepting.transaction(async (tx) => {
     await tx.query('select from limit_windows where project_id = $1 for update', [
@@ -307,7 +307,7 @@ test('blocks are void when the next window begins', async () => {
   }
 });
 
-test('a limit that is lowered below what was sent refuses at once; raised again, it has all that is left', async () => {
+test('a limit lowered below the used number refuses at once; raised again, it has all remaining permits', async () => {
   const { sender, sent } = await senderWithBlocks(4_000);
   await setLimit(db, sending(sender), { max: sent, windowS: WINDOW_S });
   const refused = await workerOf(0).accept(newEmail(sender));

@@ -1,23 +1,25 @@
 /**
- * Blocks of a sending limit, so that workers do not wait for one another's commits.
+ * Blocks of a sending limit let workers commit without waiting for one another.
  *
- * Counting locks the row of the limit until the commit is on disk, which lets a project have one commit at a time on
- * all nodes. Of a large limit, a part of what is left is therefore set aside in up to 8 rows of `limit_blocks`; the
- * fast path locks any one of these that nobody else has locked, and takes from it. The row of the limit
- * counts as used what it has set aside:
+ * Counting locks the limit row until the commit is on disk, so a project would have one commit at a time over all
+ * nodes. For a large limit, part of the remaining permits is therefore set aside in up to 8 rows of `limit_blocks`.
+ * The fast path locks any block that no other transaction has locked, and takes permits from it. The limit row counts
+ * permits that are set aside as used:
  *
  *     used of limit_windows  =  emails accepted in this window  +  permits of the blocks of this window
  *
- * Each statement keeps that equation in one transaction, together with the emails that it stores, so that nothing is
- * lost with a worker and nothing has to be recovered (docs/decisions/0022-blocks-of-a-limit.md).
+ * Each statement maintains that equation in one transaction, together with the emails that it stores. A worker that
+ * dies therefore loses nothing, and nothing needs recovery (docs/decisions/0022-blocks-of-a-limit.md).
  *
- * A permit is for one email with one recipient. A block belongs to the window and the limits for which it was filled: in
- * the next window, or when the limit has been changed, its permits are void, or are returned by those who still
- * count them as used.
+ * A permit is for one email with one recipient. A block belongs to the window and the limits for which it was filled.
+ * In the next window, or after a change of the limit, its permits are void. A count that still includes them as used
+ * gets them back.
  *
- * One statement, which holds the row of the limit, fills blocks and takes them back (`shareLimits`), before the full path
- * stores emails: it fills while there is plenty left, and takes back all of them when the row has no room for the emails.
- * Lock order: the limit row first, then a block. Never wait for a limit row while holding a block of the same project.
+ * Before the full path stores emails, `shareLimits` fills blocks while plenty is left. It takes all of them back when
+ * the row has too little capacity for the emails. It is one statement and locks the limit row.
+ *
+ * Lock order: the limit row first, then a block. Never wait for a limit row while holding a block of the same
+ * project.
  */
 import type { LimitState } from '../../core/limits.ts';
 import type { Scope } from '../../core/scope.ts';
@@ -33,21 +35,21 @@ import {
 } from './limit-windows.ts';
 import type { Queryable } from '../../database/database.ts';
 
-/** Concurrent commits of one project; more workers than that share the row of the limit. */
+/** Limit on concurrent commits of one project. More workers than that share the limit row. */
 const SLOTS = 8;
-/** Of what is left; 8 of 16 parts leave half of it in the row of the limit. */
+/** A block gets one of these parts of what is left. 8 of 16 parts leave half of it in the limit row. */
 const PARTS = 16;
-/** Room for a batch. A block with less is filled, and less is not set aside. */
+/** A block with fewer permits is filled, and fewer are not set aside. */
 const PERMITS_MIN = 128;
-/** Emails of a window from which on a project gets blocks: not one that sends little. */
+/** A project gets blocks from this number of emails in a window. */
 const BUSY_FROM = 1_000;
 /**
- * Blocks are filled when they are older than any statement that still runs (the timeout is 20 s), so that every
- * statement that takes them back sees them.
+ * Age from which a new block is filled: longer than any statement runs (the timeout is 20 s), so that every statement
+ * that takes blocks back sees it.
  */
 const FILLED_AFTER = `interval '1 minute'`;
 
-/** Whether there is enough left to fill blocks; `o` is openWindows of `w`, a limitWindow. */
+/** SQL: whether enough is left to fill blocks; `o` is openWindows of `w`, a limitWindow. */
 const isAmple = (o: string, w: string): string => `
              ${o}.is_open and ${o}.is_open_for_recipients
              and least(${w}.max - ${w}.used, ${w}.recipients_max - ${w}.recipients_used)
@@ -59,7 +61,7 @@ const IS_FILLED = `
           and b.limits = w.limits and b.permits >= ${PERMITS_MIN}`;
 const IS_TO_FILL = `b.made_at < t.now - ${FILLED_AFTER} and not (${IS_FILLED})`;
 
-/** Of the facts: permits that are counted as used now; `w` is a limitWindow and `o` its openWindows. */
+/** Permits that count as used now; `w` is a limitWindow and `o` its openWindows. */
 export const BLOCKS_IN_FACTS = `
       select coalesce(sum(b.permits) filter (where o.is_open and b.started_at = w.started_at), 0)::int
                as permits,
@@ -69,7 +71,6 @@ export const BLOCKS_IN_FACTS = `
              coalesce(bool_or(${isAmple('o', 'w')} and ${IS_TO_FILL}), false) as is_to_fill
         from limit_blocks b where w.has_blocks and ${OF_PROJECT}`;
 
-/** Whether blocks have to be taken back or can be filled; `i` has the number of emails and recipients. */
 const SHARING = `
       select w.used + i.emails > w.max or w.recipients_used + i.recipients > w.recipients_max
              as is_short,${isAmple('o', 'w')}
@@ -77,8 +78,8 @@ const SHARING = `
              least(w.max - w.used, w.recipients_max - w.recipients_used) / ${PARTS} as part`;
 
 /**
- * Locks the blocks that change and returns their `slots`, what is `returned` to the counts of the row, and the
- * `permits` that each of them has from now on.
+ * Locks the blocks that change. Returns their `slots`, the number `returned` to the row's counts, and the `permits`
+ * that each block has from now on.
  */
 const CHANGES = `
       select array_agg(b.slot) as slots, case when s.is_ample then s.part else 0 end as permits,
@@ -93,7 +94,7 @@ const CHANGES = `
                               where s.is_ample and ${OF_PROJECT} and ${IS_TO_FILL}
                                 for update skip locked) b) b`;
 
-/** Blocks are found by their slots alone, because the snapshot may have an earlier state of the others. */
+/** Finds blocks by their slots alone, because the snapshot may have an earlier state of the other columns. */
 const SHARE = {
   name: 'share_limits',
   text: `
@@ -121,7 +122,7 @@ update limit_windows l
    and l.project_id = any($5::uuid[]) and w.slots is not null`,
 };
 
-/** Takes back the blocks of limits whose row has no room for what is wanted, and fills those of the others. */
+/** Takes back the blocks of limits whose row has too little capacity for the emails. Fills the others' blocks. */
 export async function shareLimits(
   db: Queryable,
   wanted: readonly Wanted[],
@@ -136,15 +137,15 @@ export async function shareLimits(
 }
 
 /*
- * Of the fast path. `i` has the number of emails of the project as `together`, `m` is its limit row as read, `n`
- * its openWindows.
+ * For the fast path: `i` has the number of the project's emails as `together`, `m` is its limit row as read, and `n`
+ * is the openWindows of `m`.
  */
 
 const IS_USABLE = `
           b.started_at = m.started_at and b.recipients_started_at = m.recipients_started_at
           and b.limits = m.limits and b.permits >= i.together`;
 
-/** How the emails are to be counted: from a block, from the row of the limit, or (neither) by the accept statement. */
+/** Decides where to count the emails: in a block, in the limit row, or (neither) in the full path. */
 export const BLOCKS_IN_VIEW = `
       select b.is_usable, b.permits,
              not b.is_usable and not (a.is_ample and b.is_ready) as is_by_row
@@ -157,8 +158,8 @@ export const BLOCKS_IN_VIEW = `
              (select ${isAmple('n', 'm')} as is_ample) a`;
 
 /**
- * A block that nobody else has locked, in the shape of limitWindow. Its choice depends only on the block's own
- * present row: what the statement has read of the others may be old by now.
+ * A block that no other transaction has locked, in the shape of limitWindow. The choice depends only on the block's
+ * own current row, because what the statement has read of other blocks may be old.
  */
 export const FREE_BLOCK = `
       select m.project_id, m.environment, m.has_blocks, m.started_at, m.max - b.permits as used, m.max, m.length,
@@ -181,7 +182,7 @@ insert into limit_blocks (project_id, environment, slot, made_at)
 select project_id, environment, slot, app_now() from made, generate_series(1, ${SLOTS}) slot`,
 };
 
-/** Gives a project blocks from now on. They are filled after a minute. */
+/** Creates a project's blocks. They are filled after a minute. */
 export async function makeBlocks(
   db: Queryable,
   { projectId, environment }: Scope,
@@ -190,7 +191,6 @@ export async function makeBlocks(
   await db.query(MAKE, [projectId, environment, lockTimeoutMs]);
 }
 
-/** Whether a project sends enough for blocks, and its limit has room for them. */
 export function needsBlocks({ limit, remaining }: LimitState): boolean {
   return limit - remaining >= BUSY_FROM && remaining >= PARTS * PERMITS_MIN;
 }

@@ -25,7 +25,7 @@ const fail = (scope: Scope, emailId = newId(), to = address) =>
 
 const isSuppressed = async (scope: Scope) => (await findSuppression(db, scope, address)) !== null;
 
-/** As if so much time had passed since. */
+/** Moves the failures back in time. */
 const age = (scope: Scope, days: number) =>
   db.query(
     `update quota_failures set failed_at = failed_at - $2 * interval '1 day' where project_id = $1`,
@@ -44,7 +44,7 @@ test('the fifth email within a week that fails at a full mailbox suppresses it f
   assert.equal(days, 14);
 });
 
-test('one email counts once', async () => {
+test('several failures of one email count once', async () => {
   const scope = await newScope();
   const emailId = newId();
   for (let n = 1; n <= 9; n += 1) await fail(scope, emailId);
