@@ -1,6 +1,6 @@
 /**
- * The types of events, and the status change that causes each. An event is written in the transaction of
- * the change that it reports (accept/store/insert.ts, settle/settle.ts, events/event-store.ts).
+ * The event types, and the status change that causes each. An event is stored in the transaction of its change
+ * (accept/store/insert.ts, settle/settle.ts, events/event-store.ts).
  */
 import { OPERATOR_EVENT_TYPES, type OperatorEventType } from './operator-events.ts';
 import type { StoredStatus } from './statuses.ts';
@@ -32,7 +32,7 @@ export const PROJECT_EVENT_TYPES = [
 
 export type EventType = (typeof PROJECT_EVENT_TYPES)[number] | OperatorEventType;
 
-/** Also those that only an operator gets (operator-events.ts). */
+/** All types, including those that only operators receive (operator-events.ts). */
 export const EVENT_TYPES: readonly EventType[] = [
   ...new Set<EventType>([...PROJECT_EVENT_TYPES, ...OPERATOR_EVENT_TYPES]),
 ];

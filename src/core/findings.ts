@@ -1,17 +1,15 @@
 /**
- * Results of DNS look-ups, as dry runs and diagnoses show them: types shared by the features that look up
- * (domains/, delivery/) and those that show. `unknown` always has its reason in `problem`: DNS did not answer
- * in time, or a limit of net/dns/allowance.ts was reached.
+ * Results of DNS look-ups for dry runs and diagnoses. domains/ and delivery/ produce them. `unknown` always has a
+ * reason in `problem`: DNS did not answer in time, or a limit of net/dns/allowance.ts was reached.
  */
 
 export type AuthenticationFinding = {
-  /** One per signature of the message. */
   dkim: DkimFinding[];
   spf: SpfFinding;
   dmarc: DmarcFinding;
 };
 
-/** `aligned`: the domain counts as that of the From address (RFC 7489 §3.1). */
+/** `aligned`: the domain counts as the domain of the From address (RFC 7489 §3.1). */
 export type DkimFinding = {
   domain: string;
   selector: string;
@@ -22,7 +20,6 @@ export type DkimFinding = {
 };
 
 export type SpfFinding = {
-  /** The domain of the return path. */
   domain: string;
   verdict: 'pass' | 'fail' | 'unknown';
   aligned: boolean;
@@ -30,25 +27,24 @@ export type SpfFinding = {
 };
 
 export type DmarcFinding = {
-  /** The domain whose record applies; null: none, or unknown. */
+  /** The domain whose record applies; null when there is none, or it is unknown. */
   domain: string | null;
   policy: 'none' | 'quarantine' | 'reject' | null;
-  /** `none`: there is no record. */
+  /** `none`: the domain has no record. */
   verdict: 'pass' | 'fail' | 'none' | 'unknown';
   problem: string | null;
 };
 
 export type RouteFinding = {
-  /** `none`: the domain cannot be sent to; `problem` has the reason. */
+  /** `none`: no mail can be sent to the domain; `problem` has the reason. */
   verdict: 'found' | 'none' | 'unknown';
-  /** The provider whose limits apply; null: unknown. */
+  /** The provider whose limits apply; null when unknown. */
   provider: string | null;
-  /** In the order in which they are tried. */
   mx: {
     host: string;
     preference: number;
     addresses: string[];
-    /** `barred`: nothing is sent to this server. */
+    /** `barred`: its TLS rule forbids sending to this host. */
     tls: { mode: string; policy: string; problem: string | null };
   }[];
   problem: string | null;

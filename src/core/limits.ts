@@ -1,26 +1,25 @@
 /**
- * Rate limits: fixed windows that start at their first request, counted in the database so that
- * they are exact over all workers and nodes. Per project and environment, except `auth`:
+ * Rate limits: fixed windows that start with their first request. The database counts, so limits are exact over all
+ * workers and nodes. They are per project and environment, except `auth`:
  *
  *     category      counts                          counted by
- *     sending       emails, and their recipients    the accept statements (accept/store/insert.ts), of a
- *                                                   large limit in blocks (accept/store/limit-blocks.ts)
- *     dry_runs      dry runs; as many as emails     emails/routes.ts (countToLimit)
- *     verification  verifications of a domain       domains/routes.ts (the same)
- *     domains       domains that are added          the same
- *     webhooks      tests and replays               webhooks/routes.ts (the same)
+ *     sending       emails and recipients           accept/store/insert.ts; a large limit in blocks
+ *                                                   (accept/store/limit-blocks.ts)
+ *     dry_runs      dry runs, as many as emails     emails/routes.ts (countToLimit)
+ *     verification  verifications of a domain       domains/routes.ts (countToLimit)
+ *     domains       added domains                   domains/routes.ts (countToLimit)
+ *     webhooks      tests and replays               webhooks/routes.ts (countToLimit)
  *     auth          requests and log-ins without    http/access.ts, accounts/sessions/http-sessions.ts and
  *                   a valid key or session, per     accept/smtp-submission.ts (accounts/keys/auth-limiter.ts);
  *                   client (not: ended sessions);
- *                   sign-ins that failed, per       accounts/sign-in/limits.ts
- *                   client, account and network,
- *                   or browser
+ *                   failed sign-ins, per client,    accounts/sign-in/limits.ts
+ *                   account and network, or browser
  *
- * Requests of tracked links are never refused; what is stored of them is limited in tracking/visits.ts.
+ * Tracked links are never refused; tracking/visits.ts limits the stored visits.
  *
- * The refusals are `limitRefusal` and, for a batch of emails, `batchLimitRefusal`; an email that is left out of a
- * permissive batch has its sentence in `refusalOf` (accept/accept.ts). HTTP answers 429 with headers
- * (http/errors.ts, `refuse`); SMTP replies 451, and 421 to a log-in (`tooMany` in accept/smtp-submission.ts).
+ * Refusals: `limitRefusal`, and `batchLimitRefusal` for a whole batch. In a permissive batch, each refused email has
+ * its own sentence (`refusalOf`, accept/accept.ts). HTTP answers 429 with headers (`refuse`, http/errors.ts). SMTP
+ * replies 451, and 421 to a log-in (`tooMany`, accept/smtp-submission.ts).
  */
 import type { Refusal } from './refusals.ts';
 
@@ -31,13 +30,13 @@ export type LimitState = {
   remaining: number;
   resetS: number;
   windowS: number;
-  /** Absent: requests, which most limits count. */
+  /** What is counted; absent: requests. */
   counts?: 'recipients';
 };
 
 export const LIMIT_CATEGORIES = ['sending', 'verification', 'domains', 'webhooks', 'auth'] as const;
 export type LimitCategory = (typeof LIMIT_CATEGORIES)[number];
-/** Dry runs have no size of their own: it is that of sending. */
+/** Dry runs have no limit of their own. They use the size of `sending`. */
 export type CountedCategory = LimitCategory | 'dry_runs';
 
 export const DEFAULT_LIMITS: Readonly<Record<LimitCategory, Limit>> = {
@@ -48,10 +47,7 @@ export const DEFAULT_LIMITS: Readonly<Record<LimitCategory, Limit>> = {
   auth: { max: 20, windowS: 60 },
 };
 
-/**
- * The refusal when a limit is exceeded.
- * @param recipients of the email, for `sending`
- */
+/** Returns the refusal of an exceeded limit. `recipients` are those of the email, for `sending`. */
 export function limitRefusal(
   category: CountedCategory,
   limit: LimitState,
@@ -61,13 +57,12 @@ export function limitRefusal(
   return { refused: 'rate_limit_error', message, limit };
 }
 
-/** The same for people who sign in: an exceeded limit refuses the right password as well. */
+/** Returns the refusal of a sign-in. Over the limit, even the right password is refused. */
 export function signInLimitRefusal(limit: LimitState): Refusal & { limit: LimitState } {
   const message = `Too many sign-ins have failed; try again in ${limit.resetS} s.`;
   return { refused: 'rate_limit_error', message, limit };
 }
 
-/** The same for a batch of emails that is accepted as a whole or not at all. */
 export function batchLimitRefusal(
   state: LimitState,
   batch: { emails: number; recipients: number },
@@ -77,7 +72,7 @@ export function batchLimitRefusal(
   const message =
     needed > limit
       ? `This batch has ${needed} ${counts}, more than the limit of ${limit} ${counts} per ${windowS} s; send fewer at once.`
-      : `Of the limit of ${limit} ${counts} per ${windowS} s ${remaining} are left, and this batch has ${needed}; try again in ${resetS} s.`;
+      : `This batch has ${needed} ${counts}, but only ${remaining} of the limit of ${limit} ${counts} per ${windowS} s are left; try again in ${resetS} s.`;
   return { refused: 'rate_limit_error', message, limit: state };
 }
 
@@ -92,7 +87,7 @@ function limitMessage(category: CountedCategory, state: LimitState, recipients: 
   if (recipients > limit) {
     return `This email has ${recipients} recipients, more than the limit of ${limit} recipients per ${windowS} s; send it to fewer at once.`;
   }
-  return `Of the limit of ${limit} recipients per ${windowS} s ${remaining} are left, and this email has ${recipients}; try again in ${resetS} s.`;
+  return `This email has ${recipients} recipients, but only ${remaining} of the limit of ${limit} recipients per ${windowS} s are left; try again in ${resetS} s.`;
 }
 
 const COUNTED = {
@@ -103,7 +98,7 @@ const COUNTED = {
   webhooks: 'tests and replays',
 } as const;
 
-/** Reads `100/60` (requests per seconds); null when it is not of that form or out of range. */
+/** Parses `100/60` (100 requests in 60 s); null when the form or a number is invalid. */
 export function parseLimit(text: string): Limit | null {
   const match = /^(\d{1,9})\/(\d{1,5})$/.exec(text.trim());
   if (!match) return null;

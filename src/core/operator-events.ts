@@ -1,6 +1,6 @@
 /**
- * Conditions of the installation that an operator has to act on, and the events at their beginning and end.
- * How code reports one:
+ * Conditions of the installation that an operator has to act on, with events at their beginning and end. How code
+ * reports one:
  *
  *   operatorEvents.raise({
  *     type: 'provider.blocked', subject: 'gmail', message: 'gmail refuses all mail from 192.0.2.7.',
@@ -8,36 +8,40 @@
  *   });
  *   operatorEvents.clear({ type: 'provider.blocked', subject: 'gmail' });
  *
- * Guarantees, over all processes and nodes: one open condition for each type and subject. The call that opens it
- * writes one log line (`warn`, with the remedy) and one event; reporting it again only notes when. The call that
- * ends it writes the ending line (`info`) and event. Both may be called as often as the state is looked at: they
- * return at once, do not fail, and are repeated while the database is away (operator/events.ts).
+ * Guarantees, over all processes and nodes: each type and subject has at most one open condition. The first `raise`
+ * logs one line (`warn`, with the remedy) and stores one event; later ones only update the time of the last report.
+ * `clear` logs the end (`info`) and stores an event. Call both on every check: they return at once, never throw, and
+ * retry while the database is away (operator/events.ts).
  *
- * What has to commit with the beginning of a condition, such as an event of a project, goes through
- * `raiseTogether` (operator/events.ts); the statements are in operator/condition-store.ts. A new type needs a line in CONDITIONS, and its entry in docs/monitoring.md.
+ * `raiseTogether` (operator/events.ts) commits something else with the beginning, such as an event of a project.
+ * operator/condition-store.ts has the statements. A new type needs a line in CONDITIONS and an entry in
+ * docs/monitoring.md.
  */
 
-/** The types, each with the type of its ending event, and the sentence of that event unless the caller has one. */
+/** `endsAs`: the event type of the end. `ended`: the sentence of that event, unless the caller passes one. */
 export const CONDITIONS = {
-  'provider.blocked': { endsAs: 'provider.unblocked', ended: 'The provider takes mail again.' },
+  'provider.blocked': { endsAs: 'provider.unblocked', ended: 'The provider accepts mail again.' },
   'domain.degraded': { endsAs: 'domain.recovered', ended: 'The records of the domain are back.' },
   'webhook.disabled': { endsAs: 'webhook.disabled', ended: 'The webhook is enabled again.' },
-  'disk.low': { endsAs: 'disk.low', ended: 'The disk has room again.' },
+  'disk.low': { endsAs: 'disk.low', ended: 'The disk has enough free space again.' },
   'database.full': { endsAs: 'database.full', ended: 'The database is below its maximum again.' },
-  'storage.low': { endsAs: 'storage.low', ended: 'The stored mail of the project has room again.' },
+  'storage.low': {
+    endsAs: 'storage.low',
+    ended: 'The stored mail of the project is below its maximum again.',
+  },
   'secret_key.unusable': {
     endsAs: 'secret_key.unusable',
-    ended: 'The secret key opens what is stored again.',
+    ended: 'The secret key decrypts the stored secrets again.',
   },
   'certificate.expiring': {
     endsAs: 'certificate.expiring',
-    ended: 'The certificate is renewed.',
+    ended: 'The certificate has been renewed.',
   },
   'certificate.mismatch': {
     endsAs: 'certificate.mismatch',
-    ended: 'The certificate fits its name and its key again.',
+    ended: 'The certificate matches its name and key again.',
   },
-  'clock.skewed': { endsAs: 'clock.skewed', ended: 'The clock of the machine is right again.' },
+  'clock.skewed': { endsAs: 'clock.skewed', ended: 'The clock of the machine is correct again.' },
   'reconciliation.difference': {
     endsAs: 'reconciliation.difference',
     ended: 'All mail of the project is accounted for again.',
@@ -48,7 +52,7 @@ export const CONDITIONS = {
   },
   'dns.unavailable': { endsAs: 'dns.unavailable', ended: 'A DNS server answers again.' },
   'backup.failed': { endsAs: 'backup.failed', ended: 'A backup succeeded again.' },
-  'backup.overdue': { endsAs: 'backup.overdue', ended: 'There is a new backup again.' },
+  'backup.overdue': { endsAs: 'backup.overdue', ended: 'A new backup exists again.' },
 } as const satisfies Record<string, { endsAs: string; ended: string }>;
 
 export type ConditionType = keyof typeof CONDITIONS;
@@ -64,36 +68,36 @@ export const OPERATOR_EVENT_TYPES = [
 ];
 
 /**
- * The project that these events belong to: an operator's key is a key of it, an operator's webhook is an endpoint of
- * it. Lists of projects leave it out; its row is made with its first key or webhook. The id sorts after all others.
+ * The project of operator events. Operators' keys and webhooks belong to it. Lists of projects omit it; its row is
+ * inserted with the first key or webhook. The id sorts after all others.
  */
 export const OPERATOR_PROJECT_ID = 'ffffffff-ffff-7fff-bfff-ffffffffffff';
 
-/** @property subject what it concerns: with the type, the identity of the condition */
+/** @property subject what the condition is about; type and subject identify it */
 export type ConditionKey = { type: ConditionType; subject: string };
 
 export type NewCondition = ConditionKey & {
-  /** One sentence that says what is wrong. No addresses of recipients: it is logged and mailed. */
+  /** One sentence about what is wrong. It is logged and mailed, so it must not contain recipient addresses. */
   message: string;
-  /** One sentence that says what to do. */
+  /** One sentence about what to do. */
   remedy: string;
-  /** Facts for programs, in snake_case; they also stand in the log line. */
+  /** Facts for programs, in snake_case. The log line has them, too. */
   details?: Readonly<Record<string, unknown>>;
   /**
-   * For states that are reported for as long as they last: how long after the last report the condition ends by
-   * itself, because the machine that reported it may be gone. Use several times the interval of the reports, and
-   * more than CONDITION_REPORTED_EVERY_MS.
+   * Milliseconds after the last report until the condition ends by itself, for states that are reported again and
+   * again: the reporting machine may be gone. Use several report intervals, and more than
+   * CONDITION_REPORTED_EVERY_MS.
    */
   lapsesAfterMs?: number;
 };
 
-/** @property endMessage by default the sentence of the type */
+/** @property endMessage absent: the sentence of the type */
 export type EndedCondition = ConditionKey & {
   endMessage?: string;
   details?: Readonly<Record<string, unknown>>;
 };
 
-/** Repeated reports of the same state are stored at most this often. */
+/** Minimum milliseconds between two stored reports of one condition. */
 export const CONDITION_REPORTED_EVERY_MS = 60_000;
 
 export type OperatorEvents = {

@@ -1,15 +1,14 @@
 /**
- * Why a node accepts or sends no mail at present: a closed list, which `GET /readyz` shows whole. A refused email names the first
- * reason. Codes are part of the API (docs/monitoring.md lists them); retired ones are never reused.
+ * Reasons why a node accepts or sends no mail. `GET /readyz` shows all that apply; a refused email names the first.
+ * The codes are part of the API (docs/monitoring.md). A retired code is never reused.
  */
 
 const REMEDIES = {
   database_unavailable: 'check that it runs and that this machine reaches it',
-  database_read_only:
-    'let DATABASE_URL lead to the server that accepts writes, or promote this one',
+  database_read_only: 'point DATABASE_URL at the server that accepts writes, or promote this one',
   database_full: 'raise LETTERHAUS_DATABASE_MAX_MB, or keep mail for a shorter time',
-  disk_full: 'make room on it',
-  clock: 'have it and that of the database set by NTP',
+  disk_full: 'free some disk space',
+  clock: 'set the clocks of this machine and of the database by NTP',
   schema: 'start the newer version',
   secret_key: 'start with the secret key of this installation',
   overloaded: 'try again in a moment',
@@ -20,10 +19,7 @@ export type UnreadyCode = keyof typeof REMEDIES;
 
 export const UNREADY_CODES = Object.keys(REMEDIES) as [UnreadyCode, ...UnreadyCode[]];
 
-/**
- * `reason` completes "Nothing was accepted: …".
- * @property isAccepting mail is accepted and waits, because nothing can be sent
- */
+/** `reason` completes "Nothing was accepted: …". `isAccepting`: mail is still accepted, but waits. */
 export type Unready = { code: UnreadyCode; reason: string; isAccepting?: true };
 
 export function unreadySentence({ code, reason }: Unready): string {

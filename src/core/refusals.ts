@@ -1,7 +1,6 @@
 /**
- * The closed catalogue of refusals. Rules return one of these codes and a sentence, written where the refusal is
- * decided (of an email: accept/accept.ts; of an exceeded limit: limits.ts). Only routes map them to statuses, and only
- * commands to exit codes. Retired codes are never reused.
+ * The closed catalogue of refusals. The rule that refuses returns a code and a sentence. Only routes map codes to
+ * HTTP statuses, and only commands map them to exit codes. A retired code is never reused.
  */
 
 export const REFUSAL_CODES = [
@@ -20,15 +19,15 @@ export const REFUSAL_CODES = [
 
 export type RefusalCode = (typeof REFUSAL_CODES)[number];
 
-/** A field that breaks a rule: `field` as the client wrote it, in dotted form (`to[2]`). */
+/** An invalid field. `field` is the client's name for it, with dots and indexes (`to[2]`). */
 export type FieldProblem = { field: string; message: string };
 
-/** A refusal as a value. `message` is one sentence: what is wrong and what to do. */
+/** @property message one sentence: what is wrong and what to do */
 export type Refusal = {
   refused: RefusalCode;
   message: string;
   details?: readonly FieldProblem[];
-  /** A conflict with the maximum of stored mail, which passes; SMTP has a reply of its own for it. */
+  /** A `conflict` that passes when stored mail falls below its maximum. SMTP has its own reply for it. */
   isStorageFull?: true;
 };
 
@@ -36,18 +35,18 @@ export function isRefusal(value: object): value is Refusal {
   return 'refused' in value;
 }
 
-/** The same for an object that does not exist and for one of another project. */
+/** Returns the refusal for an unknown object. It must be the same for an object of another project. */
 export function noSuch(what: string): Refusal {
   const message = `There is no ${what} with this id in this project and environment.`;
   return { refused: 'not_found', message };
 }
 
-/** Limits the response to a hostile body. */
+/** Limit on the details in the response to a hostile body. */
 const DETAILS_MAX = 20;
 
 /**
- * The message names the first field and counts the others, `details` lists all.
- * @param problems at least one; `field` '' means the body as a whole
+ * Returns one refusal for all problems. The message names the first field and counts the others.
+ * @param problems at least one; `field` '' is the whole body
  */
 export function refuseFields(problems: readonly FieldProblem[]): Refusal {
   const [first] = problems;
@@ -68,12 +67,12 @@ function andMore(count: number): string {
   return count === 1 ? ' (and 1 more problem)' : ` (and ${count} more problems)`;
 }
 
-/** Work was refused because of load, before anything was stored. */
+/** Thrown when load prevents work, before anything is stored. */
 export class Overloaded extends Error {
   override readonly name = 'Overloaded';
 }
 
-/** There are as many as there may be. The message is that of a `conflict`. */
+/** Thrown when the maximum number of objects exists. The message is that of the `conflict`. */
 export class MaximumReached extends Error {
   override readonly name = 'MaximumReached';
 }

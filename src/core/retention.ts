@@ -1,19 +1,19 @@
 /**
- * Retention of mail: content (html, text, attachments) and metadata (the email with its recipients,
- * timeline and webhook deliveries). Counts from acceptance; mail that has not ended is kept at any age.
- * database/partitions.ts and retention/retention-store.ts remove.
+ * Retention of content (html, text, attachments) and of metadata (the email with its recipients, timeline and
+ * webhook deliveries). The period starts at acceptance. Mail without a final status is kept at any age.
+ * database/partitions.ts and retention/retention-store.ts delete.
  */
 
-/** In hours; null: forever. Content is never kept for longer than metadata. */
+/** Hours; null: for ever. Content is never kept for longer than metadata. */
 export type Retention = { contentH: number | null; metadataH: number | null };
 
 export const DEFAULT_RETENTION = { contentH: 45 * 24, metadataH: 90 * 24 } as const;
 
-/** Idempotency keys are valid for 24 hours, and an email is kept as long as its key. */
+/** Idempotency keys are valid for 24 hours, and an email must exist as long as its key. */
 const HOURS_MIN = 24;
 const HOURS_MAX = 100 * 365 * 24;
 
-/** Parses `45d` or `36h` into hours; null for another form or less than a day. */
+/** Parses `45d` or `36h` into hours; null for another form or for less than a day. */
 export function parsePeriodH(text: string): number | null {
   const match = /^(\d{1,6})([dh])$/i.exec(text.trim());
   if (!match) return null;
@@ -27,12 +27,12 @@ export function showPeriod(hours: number | null): string {
   return hours % 24 === 0 ? `${hours / 24}d` : `${hours}h`;
 }
 
-/** Whether content would be kept for longer than the metadata that names its owner. */
+/** Whether content would be kept for longer than the metadata that says whose it is. */
 export function outlivesMetadata({ contentH, metadataH }: Retention): boolean {
   return (contentH ?? Infinity) > (metadataH ?? Infinity);
 }
 
-/** What is wrong with the retention of a project: it can shorten that of the installation, not extend it. */
+/** Returns why a project cannot have this retention. It may shorten that of the installation, not extend it. */
 export function retentionProblem(own: Retention, longest: Retention): string | null {
   for (const [what, ownH, longestH] of [
     ['content', own.contentH, longest.contentH],
@@ -40,13 +40,12 @@ export function retentionProblem(own: Retention, longest: Retention): string | n
   ] as const) {
     if (ownH === null || longestH === null || ownH <= longestH) continue;
     const variable = `LETTERHAUS_RETENTION_${what.toUpperCase()}`;
-    return `This installation keeps ${what} for ${showPeriod(longestH)} (${variable}); a project can only keep it for less.`;
+    return `This installation keeps ${what} for ${showPeriod(longestH)} (${variable}); a project can only shorten this.`;
   }
   if (own.contentH === null || own.metadataH === null || !outlivesMetadata(own)) return null;
   return 'Content cannot be kept for longer than metadata; set both.';
 }
 
-/** What a project keeps; content is never kept for longer than metadata. */
 export function retentionInEffect(own: Retention, longest: Retention): Retention {
   const metadataH = own.metadataH ?? longest.metadataH;
   const contentH = own.contentH ?? longest.contentH;

@@ -9,10 +9,10 @@ import {
 } from './retry.ts';
 
 const MINUTE_MS = 60_000;
-/** In the middle: no jitter. */
+/** The middle of the random range: no jitter. */
 const EVEN = 0.5;
 
-test('mail is tried again after 1, 4, 10, 15, 30 min, 1, 2, 4 h, then every 4 h', () => {
+test('mail is retried after 1, 4, 10, 15, 30 min, 1, 2, 4 h, then every 4 h', () => {
   const minutes = Array.from({ length: 10 }, (_, index) =>
     Math.round(mailRetryDelayMs(index + 1, EVEN) / MINUTE_MS),
   );

@@ -1,15 +1,12 @@
 /**
- * The retry schedules of mail and of webhooks. Pure: the caller adds the time and a random number. A
- * webhook waits longer when its receiver asks for it with Retry-After (webhooks/sending/attempt.ts).
+ * The retry schedules of mail and webhooks. The caller adds the time and a random number. An endpoint may ask for a
+ * longer wait with Retry-After (webhooks/sending/attempt.ts).
  */
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
-/**
- * Waits after the 1st, 2nd, ... failed attempt unless LETTERHAUS_RETRY_WAITS says otherwise; the last one
- * repeats until the mail expires.
- */
+/** Waits after the 1st, 2nd, … failed attempt, unless LETTERHAUS_RETRY_WAITS is set. The last one repeats. */
 export const MAIL_RETRY_WAITS_MS: readonly number[] = [
   1 * MINUTE_MS,
   4 * MINUTE_MS,
@@ -21,19 +18,18 @@ export const MAIL_RETRY_WAITS_MS: readonly number[] = [
   4 * HOUR_MS,
 ];
 
-/** The minimum wait after a 5xx that is temporary (mail/replies/classify.ts). */
+/** Minimum wait after a 5xx that counts as temporary (mail/replies/classify.ts). */
 const SLOW_RETRY_MS = 30 * MINUTE_MS;
 
-/** For mail of test keys, which a simulator answers: a few seconds, doubling. */
+/** First wait for mail of test keys, which the simulator answers. It doubles with each attempt. */
 const SIMULATED_FIRST_WAIT_MS = 2_000;
 
-/** Mail fails after this time from its scheduled time, unless `expires_in` is shorter. */
+/** Seconds from the scheduled time until undelivered mail fails, unless `expires_in` is shorter. */
 export const MAIL_LIFETIME_S = 72 * 3600;
 
-/** How far ahead an email may be scheduled. */
 export const SCHEDULE_DAYS_MAX = 30;
 
-/** The example schedule of Standard Webhooks: the wait before the 2nd, 3rd, … 10th attempt. */
+/** Waits before the 2nd, 3rd, … 10th attempt: the example schedule of Standard Webhooks. */
 const WEBHOOK_WAITS_MS = [
   5_000,
   5 * MINUTE_MS,
@@ -49,46 +45,40 @@ const WEBHOOK_WAITS_MS = [
 const JITTER = 0.15;
 
 /**
- * How long to wait before the next delivery attempt, in milliseconds, ±15 %.
- * RFC 5321 §4.5.4.1 suggests 30 minutes in general and allows other strategies; the short first
- * waits are for greylisting, which most receivers lift within five minutes.
+ * Returns the milliseconds until the next delivery attempt, ±15 %. RFC 5321 §4.5.4.1 suggests 30 minutes and allows
+ * other strategies. The first waits are short because most servers end greylisting within five minutes.
  * @param attempts attempts already made, 1 or more
- * @param dice a random number, 0 (inclusive) to 1
+ * @param random 0 <= random < 1
  */
 export function mailRetryDelayMs(
   attempts: number,
-  dice: number,
+  random: number,
   { waitsMs = MAIL_RETRY_WAITS_MS, slowly = false } = {},
 ): number {
   const wait = waitsMs[Math.min(attempts, waitsMs.length) - 1] ?? MINUTE_MS;
-  return jittered(slowly ? Math.max(wait, SLOW_RETRY_MS) : wait, dice);
+  return jittered(slowly ? Math.max(wait, SLOW_RETRY_MS) : wait, random);
 }
 
-/** As mailRetryDelayMs, for mail of test keys. */
-export function simulatedRetryDelayMs(attempts: number, dice: number): number {
+export function simulatedRetryDelayMs(attempts: number, random: number): number {
   const wait = SIMULATED_FIRST_WAIT_MS * 2 ** Math.min(attempts - 1, 20);
-  return jittered(Math.min(wait, 4 * HOUR_MS), dice);
+  return jittered(Math.min(wait, 4 * HOUR_MS), random);
 }
 
 const UNITS_MS: Readonly<Record<string, number>> = { s: 1000, m: MINUTE_MS, h: HOUR_MS };
 
-/** `90s`, `15m` or `4h`, from 10 seconds to a day; null for anything else. */
+/** Parses `90s`, `15m` or `4h`, from 10 seconds to a day; null for anything else. */
 export function parseRetryWaitMs(text: string): number | null {
   const [, count, unit] = /^(\d{1,5})([smh])$/.exec(text) ?? [];
   const ms = Number(count) * (UNITS_MS[unit ?? ''] ?? NaN);
   return ms >= 10_000 && ms <= 24 * HOUR_MS ? ms : null;
 }
 
-/**
- * How long to wait before the next webhook attempt, in milliseconds, ±15 %; null when the
- * schedule is used up.
- * @param attempts attempts already made, 1 or more
- */
-export function webhookRetryDelayMs(attempts: number, dice: number): number | null {
+/** Returns the wait after the nth webhook attempt in milliseconds, ±15 %; null after the last attempt. */
+export function webhookRetryDelayMs(attempts: number, random: number): number | null {
   const wait = WEBHOOK_WAITS_MS[attempts - 1];
-  return wait === undefined ? null : jittered(wait, dice);
+  return wait === undefined ? null : jittered(wait, random);
 }
 
-function jittered(ms: number, dice: number): number {
-  return Math.round(ms * (1 - JITTER + 2 * JITTER * dice));
+function jittered(ms: number, random: number): number {
+  return Math.round(ms * (1 - JITTER + 2 * JITTER * random));
 }

@@ -1,4 +1,4 @@
-/** The roles of members: each may do everything that the ones after it may. */
+/** The roles of members. Each role may do everything that the later ones may. */
 
 export const ROLES = ['owner', 'admin', 'developer', 'viewer'] as const;
 export type Role = (typeof ROLES)[number];

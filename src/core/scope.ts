@@ -1,7 +1,4 @@
-/**
- * The caller and what it may access. Every query of the store takes a Scope: a project and one of its two
- * environments. Objects outside of it are not found.
- */
+/** The caller and its access. Every query takes a Scope, and does not find objects outside of it. */
 
 export const ENVIRONMENTS = ['live', 'test'] as const;
 export type Environment = (typeof ENVIRONMENTS)[number];
@@ -11,15 +8,14 @@ export type Scope = { projectId: string; environment: Environment };
 export const PERMISSIONS = ['full_access', 'sending_access'] as const;
 export type Permission = (typeof PERMISSIONS)[number];
 
-/** What a key is limited to. `domain`: the only one it may send from and manage; null: no limit. */
+/** Limits of a key. `domain`: the only domain it may send from and manage; null: all domains. */
 export type KeyLimits = { permission: Permission; domain: string | null; expiresAt: Date | null };
 
-/** A scope, optionally restricted to one sending domain. */
 export type Reach = Scope & { domain?: string | null };
 
 export type Caller = Scope & KeyLimits & { organizationId: string; keyId: string };
 
-/** Whether a key with the first limits has more access, or a later expiry, than one with the others. */
+/** Whether the first key has more access or a later expiry than the second one. */
 export function isBroader(one: KeyLimits, other: KeyLimits): boolean {
   if (one.permission === 'full_access' && other.permission !== 'full_access') return true;
   if (other.domain !== null && one.domain !== other.domain) return true;

@@ -1,9 +1,9 @@
 /**
- * The addresses for which the simulator of test mail has an outcome (delivery/attempt/simulator.ts). Tests send to them
- * again and again, so an entry of the suppression list never holds back test mail to one.
+ * Addresses with a fixed outcome in the simulator (delivery/attempt/simulator.ts). The suppression list does not
+ * apply to them, because tests send to them again and again.
  */
 
 export const SIMULATOR_DOMAIN = 'simulator.test';
-/** At this domain the names that Resend documents, with or without a label. */
+/** Domain of the test addresses that Resend documents. A name may have a label (`bounced+label`). */
 export const RESEND_DOMAIN = 'resend.dev';
 export const RESEND_NAMES = ['delivered', 'bounced', 'complained', 'suppressed'] as const;

@@ -35,7 +35,7 @@ test('every open status can end, and only bounces and complaints change a final 
   assert.deepEqual(new Set(late), new Set(['sent', 'delivered']));
 });
 
-test('a late change makes no status better, except sent to delivered', () => {
+test('a late change only makes a status worse, except sent to delivered', () => {
   for (const [from, to] of TRANSITIONS) {
     if (!isFinal(from) || !isFinal(to) || to === 'delivered') continue;
     assert.ok(STATUS_RANK[to] > STATUS_RANK[from], `${from} to ${to}`);

@@ -1,9 +1,7 @@
 /**
- * The statuses of recipients and emails, as data.
- *
- * A recipient is stored with one status, which changes only along TRANSITIONS. The database has the same
- * table, which the settle statement joins. `sending` is never stored: an open recipient that a worker
- * holds is shown as `sending`.
+ * The statuses of recipients and emails. A recipient has one stored status, which changes only along TRANSITIONS.
+ * The database has the same table, and the settle statement joins it. `sending` is never stored: the API shows it
+ * for an open recipient while a worker has a lease on it.
  */
 
 export const OPEN_STATUSES = ['scheduled', 'queued', 'deferred'] as const;
@@ -22,7 +20,7 @@ export type FinalStatus = (typeof FINAL_STATUSES)[number];
 export type StoredStatus = OpenStatus | FinalStatus;
 export type Status = StoredStatus | 'sending';
 
-/** What each status means, for people: in the dashboard and in the description of the API. */
+/** Sentences for people, in the dashboard and the API description. */
 export const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
   scheduled: 'Scheduled for later.',
   queued: 'Accepted. Waiting for the first attempt.',
@@ -38,9 +36,9 @@ export const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
 };
 
 /**
- * Every allowed status change of a recipient. `deferred → deferred` is another deferred attempt. A
- * scheduled recipient counts as `queued` from its time on, without a write; its first attempt changes
- * its stored status. Only received mail (a late bounce, a complaint) changes a final status.
+ * All allowed changes of a recipient's status. `deferred → deferred` is another deferred attempt. A scheduled
+ * recipient becomes `queued` at its time without a write; its first attempt changes the stored status. Only received
+ * mail (a late bounce, a complaint) changes a final status.
  */
 export const TRANSITIONS: readonly (readonly [StoredStatus, StoredStatus])[] = [
   ['scheduled', 'queued'],
@@ -57,10 +55,7 @@ export const TRANSITIONS: readonly (readonly [StoredStatus, StoredStatus])[] = [
   ['delivered', 'complained'],
 ];
 
-/**
- * The severity of a final status, 1 (delivered) to 7 (complained). An email whose recipients have all
- * ended shows the most severe of their statuses; `emails.worst` has the greatest rank.
- */
+/** Severity of a final status, 1 (delivered) to 7 (complained). `emails.worst` stores the highest one. */
 export const STATUS_RANK: Readonly<Record<FinalStatus, number>> = {
   delivered: 1,
   sent: 2,
@@ -80,9 +75,8 @@ export function isFinal(status: Status): status is FinalStatus {
 }
 
 /**
- * The status of an email from its recipients' counters: while any is open, the most active open one
- * (sending, queued, deferred, scheduled); then the most severe final one.
- * @param worstRank greatest STATUS_RANK among ended recipients, 0 when none has ended
+ * Returns the status of an email: the most active status of its open recipients, else the most severe final one.
+ * @param worstRank the highest STATUS_RANK of ended recipients; 0 when none has ended
  */
 export function emailStatus(open: ReadonlySet<Status>, worstRank: number): Status {
   for (const status of ['sending', 'queued', 'deferred', 'scheduled'] as const) {

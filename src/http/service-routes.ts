@@ -42,7 +42,7 @@ const unreadySchema = failure
           code: z.enum(UNREADY_CODES).describe('Code for programs.'),
           message: z.string().meta({
             description: 'One sentence: what is wrong and what to do.',
-            examples: ['The disk is nearly full; make room on it.'],
+            examples: ['The disk is nearly full; free some disk space.'],
           }),
         }),
       ),

@@ -1,4 +1,4 @@
-/** Waits for `work` to end, well or not, but for `ms` at most: a stop does not wait for a database that is silent. */
+/** Waits until `work` settles, but for `ms` at most: a silent database must not block a shutdown. Never throws. */
 export async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, ms);

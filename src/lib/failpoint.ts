@@ -1,7 +1,7 @@
 /**
- * Failpoints: steps between bytes and commits at which a test can kill, freeze, delay or break the process
- * (`npm run chaos`; CONTRIBUTING.md). An unarmed one, as always in production, costs one comparison.
- * src/service/machine/failpoints.ts performs the actions.
+ * Failpoints: steps at which a test can kill, freeze, delay or break the process (`npm run chaos`; CONTRIBUTING.md).
+ * In production none is armed, and a failpoint costs one comparison. service/machine/failpoints.ts performs the
+ * actions.
  */
 
 /** Failpoints of a worker, in the order of an email's path. */
@@ -31,7 +31,7 @@ export const WORKER_FAILPOINTS = [
   'lease_before_end',
 ] as const;
 
-/** Failpoints of received mail; used by journeys only, since test/chaos does not receive mail. */
+/** Failpoints of received mail, for journeys only: test/chaos receives no mail. */
 export const INBOUND_FAILPOINTS = ['inbound_before_commit', 'inbound_after_commit'] as const;
 
 export const SUPERVISOR_FAILPOINTS = [
@@ -41,7 +41,6 @@ export const SUPERVISOR_FAILPOINTS = [
   'orphans_before_release',
 ] as const;
 
-/** Of `letterhaus move` (src/move/move.ts). */
 export const MOVE_FAILPOINTS = [
   'move_after_log',
   'move_after_copy',
@@ -65,27 +64,29 @@ export const FAILPOINTS: readonly Failpoint[] = [
 ];
 
 /**
- * `kill`, `freeze`: SIGKILL and SIGSTOP to the process. `throw`: an exception, as from a bug. `delay`: the
- * whole process blocks for `DELAY_MS`, as when it swaps. `sql_…`: statements fail with this SQLSTATE for
- * some time, as after a renamed column, a failing check or a broken index.
+ * `kill` and `freeze` send SIGKILL and SIGSTOP to the process.
+ * `throw` raises an exception, like a bug.
+ * `delay` blocks the process for `DELAY_MS`, like swapping.
+ * `sql_…` lets statements fail with this SQLSTATE for a while, as after a renamed column.
  */
 export const SQL_FAILURES = ['sql_42703', 'sql_23514', 'sql_xx000'] as const;
 export const FAILPOINT_ACTIONS = ['kill', 'freeze', 'throw', 'delay', ...SQL_FAILURES] as const;
 export type FailpointAction = (typeof FAILPOINT_ACTIONS)[number];
 
-/** The action runs at the nth hit, 1 or more. */
+/** `hit`: the action runs when the failpoint is reached for the nth time, 1 or more. */
 export type ArmedFailpoint = { name: Failpoint; action: FailpointAction; hit: number };
 
-let comeBy: ((name: Failpoint) => void) | null = null;
+let onReached: ((name: Failpoint) => void) | null = null;
 
 /** Marks a step. Has no effect unless a test has armed this process. */
 export function failpoint(name: Failpoint): void {
-  if (comeBy !== null) comeBy(name);
+  if (onReached !== null) onReached(name);
 }
 
 /**
- * @param act performs the action; may throw, through the step that was hit. Called once, or at every
- *   further hit for an action that lasts.
+ * Arms failpoints of this process.
+ * @param act performs the action; what it throws is thrown by the step. An `sql_…` action is performed again on each
+ * later hit.
  */
 export function armFailpoints(
   armed: readonly ArmedFailpoint[],
@@ -93,7 +94,7 @@ export function armFailpoints(
 ): void {
   if (armed.length === 0) return;
   const times = new Map<Failpoint, number>();
-  comeBy = (name) => {
+  onReached = (name) => {
     const count = (times.get(name) ?? 0) + 1;
     times.set(name, count);
     const due = armed.find((one) => {
@@ -108,12 +109,12 @@ function lasts(action: FailpointAction): boolean {
 }
 
 export function disarmFailpoints(): void {
-  comeBy = null;
+  onReached = null;
 }
 
 const ITEM = /^(\w+)=(\w+)(?:@([1-9]\d{0,5}))?$/;
 
-/** `smtp_after_dot=kill@3,accept_before_commit=throw`; null when an item is not understood. */
+/** Parses `smtp_after_dot=kill@3,accept_before_commit=throw`; null when an item is invalid. */
 export function parseFailpoints(text: string): ArmedFailpoint[] | null {
   const armed = text.split(',').map((item) => {
     const [, point, what, hit = '1'] = ITEM.exec(item.trim()) ?? [];

@@ -9,14 +9,14 @@ const MB = 1024 * 1024;
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** Bytes of the process that are not garbage. */
+/** Bytes of live objects, measured after a garbage collection. */
 function usedBytes(): number {
   collectGarbage();
   const { heapUsed, arrayBuffers } = process.memoryUsage();
   return heapUsed + arrayBuffers;
 }
 
-test('the whole has all pieces in their order', () => {
+test('the result has all pieces in order', () => {
   const pieces = new Pieces();
   const sizes = [3, 1, 0, 20_000, 1, 8_191, 60_000, 70_000, 5, 8_192, 7];
   const expected = sizes.map((size, index) => Buffer.alloc(size, 97 + index));
@@ -45,7 +45,7 @@ test('a body of one byte at a time takes the memory of its bytes', () => {
   assert.ok(pieces.take().equals(read));
 });
 
-test('many bodies that have begun take little memory', () => {
+test('many unfinished bodies take little memory', () => {
   const before = usedBytes();
   const begun = Array.from({ length: 1_000 }, () => {
     const pieces = new Pieces();

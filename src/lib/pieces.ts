@@ -1,20 +1,20 @@
 /**
- * Bytes that arrive in pieces, until they are wanted as a whole. Small pieces are copied together: a peer chooses
- * their size, and a Buffer for each byte of a body would take a hundred times its memory.
+ * Collects bytes that arrive in pieces. Small pieces are copied into blocks, because a peer chooses their size: one
+ * Buffer for each byte of a body would take a hundred times its memory.
  */
 
-/** A piece of this size is kept as it is. */
+/** A piece of at least this size is kept without a copy. */
 const LARGE_BYTES = 8 * 1024;
-/** A block is as large as all bytes before it, within these bounds. */
+/** A new block is as large as all bytes before it, within these bounds. */
 const BLOCK_MIN_BYTES = 1024;
 const BLOCK_MAX_BYTES = 64 * 1024;
-/** From this number on, the average size must be sensible: a piece costs as much work as a kilobyte. */
+/** From this number of pieces on, their average size is checked. A piece costs as much as a kilobyte. */
 const MANY = 100_000;
 const MANY_MIN_BYTES = 32;
 
 export class Pieces {
   #kept: Buffer[] = [];
-  /** The small pieces since the last kept one, at its beginning. */
+  /** Small pieces since the last kept one: its first `#blockBytes` bytes are in use. */
   #block: Buffer | null = null;
   #blockBytes = 0;
   #bytes = 0;
@@ -24,7 +24,7 @@ export class Pieces {
     return this.#bytes;
   }
 
-  /** Whether there are so many of so few bytes that no honest sender would send them. */
+  /** Whether the body came in so many tiny pieces that it must be an attack. */
   get areTiny(): boolean {
     return this.#count >= MANY && this.#bytes / this.#count < MANY_MIN_BYTES;
   }
@@ -56,7 +56,6 @@ export class Pieces {
     this.#blockBytes = 0;
   }
 
-  /** All bytes. The pieces are forgotten, so that they need no memory beside the whole. */
   take(): Buffer {
     this.#endBlock();
     const whole = Buffer.concat(this.#kept, this.#bytes);

@@ -1,6 +1,6 @@
 /** "Did you mean …?": the known name that is nearest to a typed one. */
 
-/** The known name with the fewest single-letter edits; null when more than a third of the letters differ. */
+/** Returns the known name with the fewest edits; null when more than a third of the letters differ. */
 export function mostSimilar(text: string, known: readonly string[]): string | null {
   let best: string | null = null;
   let bestDistance = Math.floor(text.length / 3) + 1;
@@ -11,7 +11,6 @@ export function mostSimilar(text: string, known: readonly string[]): string | nu
   return best;
 }
 
-/** Levenshtein distance, row by row. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i += 1) {

@@ -3,7 +3,7 @@ export type Transitions<State extends string, Event extends string> = Readonly<
   Record<State, Readonly<Partial<Record<Event, State>>>>
 >;
 
-/** The state that follows. Throws for an event that the table does not list, which is a bug of the caller. */
+/** Returns the next state. Throws when the table does not allow the event, which is a bug of the caller. */
 export function nextState<State extends string, Event extends string>(
   transitions: Transitions<State, Event>,
   state: State,

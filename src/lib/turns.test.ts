@@ -4,7 +4,7 @@ import { Turns } from './turns.ts';
 
 const nextTick = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** Tasks that end when they are told to, and the names of those that run. The owner is the first letter. */
+/** Tasks that the test ends by name. The first letter of a name is the owner. */
 function tasks(turns: Turns) {
   const running = new Map<string, () => void>();
   const start = (name: string, signal?: AbortSignal): Promise<void> => {
@@ -27,7 +27,7 @@ function tasks(turns: Turns) {
   return { start, names, end };
 }
 
-/** Starts tasks that end one after the other. @returns their names in the order in which they began */
+/** Starts tasks and ends them one by one. @returns their names in the order of their start */
 async function orderOf(count: number, names: readonly string[]): Promise<string[]> {
   const turns = new Turns({ count });
   const begun: string[] = [];

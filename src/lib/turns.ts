@@ -1,17 +1,15 @@
 /**
- * A semaphore that owners, for example projects, share: `count` tasks run at a time, `perOwner` of each owner, at
- * least one of both. The next of the waiting tasks belongs to the owner with the fewest running ones; among equals,
- * to the owner whose last turn was longest ago. So a busy owner does not delay the others. The tasks of one owner
- * start in order.
+ * A semaphore shared by owners, for example projects. `count` tasks run at a time, and at most `perOwner` of one
+ * owner. Both are at least 1. A free permit goes to the waiting owner with the fewest running tasks. Among equals it
+ * goes to the one that has waited longest since its last turn. So a busy owner does not delay the others. Tasks of
+ * one owner start in order.
  */
 type Owner = { running: number; waiting: Set<() => void>; lastTurn: number };
 
 export class Turns {
   readonly #perOwner: number;
   #free: number;
-  /** Turns given so far. */
   #turns = 0;
-  /** Those with tasks. */
   readonly #owners = new Map<string, Owner>();
 
   constructor({ count = Infinity, perOwner = Infinity }: { count?: number; perOwner?: number }) {
@@ -19,13 +17,13 @@ export class Turns {
     this.#perOwner = Math.max(1, perOwner);
   }
 
-  /** Tasks that run or wait. */
+  /** Number of running and waiting tasks of an owner. */
   tasksOf(name: string): number {
     const owner = this.#owners.get(name);
     return owner ? owner.running + owner.waiting.size : 0;
   }
 
-  /** @throws the reason of the signal when it is aborted before the turn */
+  /** Runs `work` when it is the owner's turn. @throws the abort reason, if aborted before */
   async take<Result>(
     name: string,
     work: () => Promise<Result>,
@@ -69,7 +67,7 @@ export class Turns {
     const [go] = next?.waiting ?? [];
     if (next === null || go === undefined) return;
     next.waiting.delete(go);
-    // Before the task resumes, so that no other takes its turn.
+    // Counts the task before it resumes, so that no other task takes the permit.
     this.#start(next);
     go();
   }

@@ -63,7 +63,7 @@ test('the log of the node that opens a condition has the warning with its remedy
   assert.equal(one.lines.length, 1);
   assert.deepEqual(
     other.lines.map(({ level, text, facts }) => [level, text, facts['state']]),
-    [['info', 'The disk has room again.', 'cleared']],
+    [['info', 'The disk has enough free space again.', 'cleared']],
   );
 });
 

@@ -53,7 +53,7 @@ test('reports within an hour wait for its end, and a mail that is not accepted k
   const [second] = await planned();
   assert.deepEqual(
     second?.reports.map(({ state, message }) => [state, message]),
-    [['cleared', 'The disk has room again.']],
+    [['cleared', 'The disk has enough free space again.']],
   );
   await endPlannedMail(db, second.id);
   await raise('disk.low', 'mail1.example');

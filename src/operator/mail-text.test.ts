@@ -14,7 +14,7 @@ const RAISED: Report = {
 const CLEARED: Report = {
   ...RAISED,
   state: 'cleared',
-  message: 'The disk has room again.',
+  message: 'The disk has enough free space again.',
   remedy: null,
   at: new Date('2026-11-25T23:05:00Z'),
 };
@@ -38,14 +38,20 @@ test('a report says what happened, since when, and what to do', () => {
     ),
     text,
   );
-  assert.equal(textOf([CLEARED]).subject, 'Letterhaus: Over: The disk has room again.');
+  assert.equal(
+    textOf([CLEARED]).subject,
+    'Letterhaus: Over: The disk has enough free space again.',
+  );
 });
 
 test('a summary has its reports in order, and counts those that it omits', () => {
   const { subject, text } = textOf([RAISED, CLEARED], 60);
   assert.equal(subject, 'Letterhaus: 60 reports of disk.low');
   assert.match(text, /^There are 58 more reports; these are the newest 2\.\n\nThe disk of/);
-  assert.match(text, /Over: The disk has room again\.[^]*Until: 2026-11-25 23:05 UTC\n/);
+  assert.match(
+    text,
+    /Over: The disk has enough free space again\.[^]*Until: 2026-11-25 23:05 UTC\n/,
+  );
 });
 
 test('a subject is one line of bounded length, whatever the message is', () => {

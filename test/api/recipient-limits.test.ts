@@ -45,7 +45,12 @@ test('an email within the limit is accepted after one that exceeds it', async ()
   await newWindow();
   assert.equal((await send(35)).status, 202);
   const tooMany = await send(6);
-  assertFailure(tooMany, 429, 'rate_limit_error', /5 are left, and this email has 6/);
+  assertFailure(
+    tooMany,
+    429,
+    'rate_limit_error',
+    /This email has 6 recipients, but only 5 of the limit/,
+  );
   assert.equal(tooMany.headers.get('ratelimit-remaining'), '5');
   const fits = await send(5);
   assert.equal(fits.status, 202);

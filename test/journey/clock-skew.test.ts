@@ -57,7 +57,7 @@ test('a node that is 200 days behind accepts no mail and says why, until its clo
   await service.logged(/(?:89|90|91) seconds ahead/);
 
   clocks.set('a', 0);
-  await waitFor(() => service.logs.includes('The clock of the machine is right again.'), {
+  await waitFor(() => service.logs.includes('The clock of the machine is correct again.'), {
     what: 'the clock to be right',
   });
   assert.equal((await post()).status, 202);

@@ -71,6 +71,6 @@ test('a certificate that ends or is for another name is reported until it is ren
   await waitFor(isRenewed, { what: 'the new certificate', timeoutMs: 60_000, everyMs: 200 });
   const isQuiet = async () => (await conditions()).length === 0;
   await waitFor(isQuiet, { what: 'the conditions to end', timeoutMs: 60_000 });
-  await service.logged(/"level":"info".*The certificate is renewed\./);
+  await service.logged(/"level":"info".*The certificate has been renewed\./);
   assert.ok(!service.logs.includes('self-signed certificate'));
 });
