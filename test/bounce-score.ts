@@ -57,11 +57,11 @@ function judge(file: string, label: Label, report: Report): void {
   const named = report.recipients.map(({ recipient }) => recipient).join(', ');
   note(score.recipients, isSame(ours, label), `${file}: ${label.recipient}, read "${named}"`);
   if (label.feedbacktype !== '' || UNDECIDED.has(label.reason)) return;
-  const verdict = ours?.verdict;
-  const summary = `${file}: ${label.reason}, read as ${ours?.status} ${ours?.code} ${verdict?.category}: ${ours?.diagnostic?.slice(0, 150)}`;
-  const isHard = verdict?.permanent === true && verdict.category === 'mailbox';
+  const classification = ours?.classification;
+  const summary = `${file}: ${label.reason}, read as ${ours?.status} ${ours?.code} ${classification?.category}: ${ours?.diagnostic?.slice(0, 150)}`;
+  const isHard = classification?.permanent === true && classification.category === 'mailbox';
   note(score.hard, isHard === (label.hard === 1), `${isHard ? 'hard' : 'not hard'}: ${summary}`);
-  const suppresses = verdict?.suppress === true;
+  const suppresses = classification?.suppress === true;
   note(score.hardBySuppress, suppresses === (label.hard === 1), '');
   note(score.suppressed, !suppresses || label.hard === 1, `suppressed: ${summary}`);
 }

@@ -18,7 +18,12 @@ import { decodedXtext } from '../mail/dsn-parameters.ts';
 import { decidingResult, type DecidingResult } from '../mail/reports/deciding-result.ts';
 import type { Report } from '../mail/reports/read-report.ts';
 import { addressIn } from '../mail/reports/text.ts';
-import { COMPLAINT, reasonOf, type Verdict, verdictOf } from '../mail/replies/meanings.ts';
+import {
+  COMPLAINT,
+  reasonOf,
+  type Classification,
+  classificationOf,
+} from '../mail/replies/meanings.ts';
 import type { SentRecipient } from './report-store.ts';
 import { newSettlement, type Settlement } from '../settle/settlement.ts';
 
@@ -107,13 +112,13 @@ function changeBy(report: Report, recipient: SentRecipient): Change | null {
 }
 
 function bounced({ reported, isAboutOurs }: DecidingResult): Change {
-  const verdict = reported?.verdict ?? WITHOUT_REASON;
+  const classification = reported?.classification ?? WITHOUT_REASON;
   return {
     status: 'bounced',
-    reason: reasonOf(verdict),
+    reason: reasonOf(classification),
     smtp: smtpOf(reported),
-    suppress: suppressionBy(verdict, isAboutOurs),
-    mailboxFull: verdict.mailboxFull === true && isAboutOurs,
+    suppress: suppressionBy(classification, isAboutOurs),
+    mailboxFull: classification.mailboxFull === true && isAboutOurs,
   };
 }
 
@@ -129,11 +134,11 @@ function smtpOf(reported: DecidingResult['reported']): object {
   };
 }
 
-const WITHOUT_REASON = verdictOf('returned_without_reason', { saidPermanent: true });
+const WITHOUT_REASON = classificationOf('returned_without_reason', { saidPermanent: true });
 
-function suppressionBy(verdict: Verdict, isOurs: boolean): Change['suppress'] {
-  if (!verdict.suppress) return null;
-  const days = verdict.suppressDays ?? null;
+function suppressionBy(classification: Classification, isOurs: boolean): Change['suppress'] {
+  if (!classification.suppress) return null;
+  const days = classification.suppressDays ?? null;
   if (isOurs) return { reason: 'hard_bounce', days };
   return { reason: 'hard_bounce', days: Math.min(days ?? Infinity, OTHER_ADDRESS_SUPPRESSED_DAYS) };
 }

@@ -250,15 +250,15 @@ const DAY_MS = 86_400_000;
 
 /** With the reason hard_bounce given, a reply that no rule knows is taken for one. */
 function readBounce(fields: Fields, { text, status, given, ...names }: Bounce): ReadEntry {
-  const { verdict } = classifyReported({ texts: [text], status, isDelay: false });
-  const isUnknown = verdict.advice === MEANINGS.unknown_permanent.advice;
-  if (!verdict.suppress && !(isUnknown && given === 'hard_bounce')) {
+  const { classification } = classifyReported({ texts: [text], status, isDelay: false });
+  const isUnknown = classification.advice === MEANINGS.unknown_permanent.advice;
+  if (!classification.suppress && !(isUnknown && given === 'hard_bounce')) {
     return { leftOut: 'not_permanent' };
   }
   const entry = entryOf(fields, { ...names, reason: 'hard_bounce' });
-  if (verdict.suppressDays === undefined || !('createdAt' in entry)) return entry;
+  if (classification.suppressDays === undefined || !('createdAt' in entry)) return entry;
   if (entry.createdAt === null) return { leftOut: 'expired' };
-  const expiresAt = new Date(entry.createdAt.getTime() + verdict.suppressDays * DAY_MS);
+  const expiresAt = new Date(entry.createdAt.getTime() + classification.suppressDays * DAY_MS);
   return { ...entry, expiresAt, endsByRule: true };
 }
 

@@ -14,8 +14,8 @@ import {
   type MeaningName,
   type Reason,
   reasonOf,
-  type Verdict,
-  verdictOf,
+  type Classification,
+  classificationOf,
 } from '../../mail/replies/meanings.ts';
 import type { NextServer } from '../../mail/notice.ts';
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
@@ -163,21 +163,21 @@ function outcomeOfRoute({ kind, message }: Unroutable): Outcome {
   const { means, enhancedCode, status } = ROUTES[kind];
   const nowhere = { mx: null, ip: null, tls: null, tls_policy: null };
   const smtp = { code: null, enhanced_code: enhancedCode, message, ...nowhere };
-  const verdict = verdictOf(means, { saidPermanent: status !== 'deferred' });
-  return { ...outcomeBy(verdict, smtp), status };
+  const classification = classificationOf(means, { saidPermanent: status !== 'deferred' });
+  return { ...outcomeBy(classification, smtp), status };
 }
 
-function outcomeBy(verdict: Verdict, smtp: SmtpFacts): Outcome {
+function outcomeBy(classification: Classification, smtp: SmtpFacts): Outcome {
   return {
-    status: verdict.permanent ? 'bounced' : 'deferred',
-    reason: reasonOf(verdict),
+    status: classification.permanent ? 'bounced' : 'deferred',
+    reason: reasonOf(classification),
     smtp,
-    suppress: verdict.suppress
-      ? { reason: 'hard_bounce', days: verdict.suppressDays ?? null }
+    suppress: classification.suppress
+      ? { reason: 'hard_bounce', days: classification.suppressDays ?? null }
       : null,
-    slowDown: verdict.slowDown ?? false,
-    ...(verdict.retrySlowly && { retrySlowly: true }),
-    ...(verdict.mailboxFull && { mailboxFull: true }),
+    slowDown: classification.slowDown ?? false,
+    ...(classification.retrySlowly && { retrySlowly: true }),
+    ...(classification.mailboxFull && { mailboxFull: true }),
   };
 }
 

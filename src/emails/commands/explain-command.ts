@@ -13,7 +13,7 @@ import {
 } from '../../cli/command.ts';
 import { facts } from '../../cli/table.ts';
 import { classifyReply, meaningOf, ruleFor } from '../../mail/replies/classify.ts';
-import type { Blame, Verdict } from '../../mail/replies/meanings.ts';
+import type { Blame, Classification } from '../../mail/replies/meanings.ts';
 import { REPLY_PHASES, ReplyParser, type SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import {
   readReport,
@@ -90,24 +90,27 @@ function replyOf(pasted: string): SmtpReply | null {
   return error === null && replies.length === 1 ? (replies[0] ?? null) : null;
 }
 
-function textOf(verdict: Verdict, rule: { meaning: string; like: string | null }): string {
+function textOf(
+  classification: Classification,
+  rule: { meaning: string; like: string | null },
+): string {
   return facts([
-    ['category', verdict.category],
-    ['blame', WHO[verdict.blame]],
-    ['permanent', permanence(verdict)],
-    ['suppress', suppression(verdict)],
-    ['advice', verdict.advice],
+    ['category', classification.category],
+    ['blame', WHO[classification.blame]],
+    ['permanent', permanence(classification)],
+    ['suppress', suppression(classification)],
+    ['advice', classification.advice],
     ['meaning', rule.meaning],
     ['example', rule.like ?? 'no rule matches this text; the code decided'],
   ]);
 }
 
-function permanence({ permanent, retrySlowly }: Verdict): string {
+function permanence({ permanent, retrySlowly }: Classification): string {
   if (permanent) return 'yes: the email bounces';
   return retrySlowly === true ? 'no: retried, first after half an hour' : 'no: retried';
 }
 
-function suppression({ suppress, suppressDays }: Verdict): string {
+function suppression({ suppress, suppressDays }: Classification): string {
   if (!suppress) return 'no';
   return suppressDays === undefined ? 'yes' : `yes, for ${suppressDays} days`;
 }
@@ -181,14 +184,14 @@ function asData(file: string, { kind, recipients }: Report): object {
     file,
     kind,
     recipients: recipients.map(
-      ({ kind: result, recipient, status, code, verdict, diagnostic }) => ({
+      ({ kind: result, recipient, status, code, classification, diagnostic }) => ({
         recipient,
         kind: result,
         status,
         code,
-        category: verdict?.category ?? null,
-        permanent: verdict?.permanent ?? false,
-        suppress: suppresses(kind, verdict),
+        category: classification?.category ?? null,
+        permanent: classification?.permanent ?? false,
+        suppress: suppresses(kind, classification),
         diagnostic,
       }),
     ),
@@ -196,22 +199,26 @@ function asData(file: string, { kind, recipients }: Report): object {
 }
 
 /** A complaint always suppresses. */
-function suppresses(kind: ReportKind, verdict: ReportedRecipient['verdict']): boolean {
-  return kind === 'complaint' || verdict?.suppress === true;
+function suppresses(
+  kind: ReportKind,
+  classification: ReportedRecipient['classification'],
+): boolean {
+  return kind === 'complaint' || classification?.suppress === true;
 }
 
 function asText(file: string, { kind, recipients }: Report): string {
-  const blocks = recipients.map(({ kind: result, recipient, status, code, verdict, diagnostic }) =>
-    facts([
-      ['recipient', recipient ?? 'not named'],
-      ['result', RESULTS[result]],
-      ['reply', [code, status].filter((part) => part !== null).join(' ') || 'no code'],
-      ['category', verdict?.category ?? 'none'],
-      ['permanent', verdict?.permanent === true ? 'yes' : 'no'],
-      ['suppress', reportedSuppression(kind, verdict)],
-      ['diagnostic', diagnostic ?? 'none'],
-      ['advice', verdict?.advice ?? 'none'],
-    ]),
+  const blocks = recipients.map(
+    ({ kind: result, recipient, status, code, classification, diagnostic }) =>
+      facts([
+        ['recipient', recipient ?? 'not named'],
+        ['result', RESULTS[result]],
+        ['reply', [code, status].filter((part) => part !== null).join(' ') || 'no code'],
+        ['category', classification?.category ?? 'none'],
+        ['permanent', classification?.permanent === true ? 'yes' : 'no'],
+        ['suppress', reportedSuppression(kind, classification)],
+        ['diagnostic', diagnostic ?? 'none'],
+        ['advice', classification?.advice ?? 'none'],
+      ]),
   );
   return [
     facts([
@@ -222,7 +229,12 @@ function asText(file: string, { kind, recipients }: Report): string {
   ].join('\n\n');
 }
 
-function reportedSuppression(kind: ReportKind, verdict: ReportedRecipient['verdict']): string {
-  if (!suppresses(kind, verdict)) return 'no';
-  return verdict?.suppressDays === undefined ? 'yes' : `yes, for ${verdict.suppressDays} days`;
+function reportedSuppression(
+  kind: ReportKind,
+  classification: ReportedRecipient['classification'],
+): string {
+  if (!suppresses(kind, classification)) return 'no';
+  return classification?.suppressDays === undefined
+    ? 'yes'
+    : `yes, for ${classification.suppressDays} days`;
 }

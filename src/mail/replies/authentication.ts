@@ -1,4 +1,4 @@
-/** Replies that refuse our identity (rules.ts): reverse DNS, HELO, SPF, DKIM, DMARC, TLS, login. */
+/** Replies that refuse the sender's identity (rules.ts): reverse DNS, HELO, SPF, DKIM, DMARC, TLS, log-in. */
 import { type Rule, rulesFor } from './match.ts';
 
 export const AUTHENTICATION: readonly Rule[] = [
@@ -29,7 +29,7 @@ export const AUTHENTICATION: readonly Rule[] = [
       'unauthenticated | fails authentication | sender authentication | sender id | senderid',
     '[data] 421 4.7.0 This message does not pass authentication checks (SPF and others)':
       'does not pass authentication | authentication checks | authentication information + gmail',
-    // Mimecast and others: external mail with the recipient's own domain as the sender.
+    // Mimecast and others: the sender is in the recipient's own domain, but the mail comes from outside.
     '[data] 550 Rejected by header based Anti-Spoofing policy: acme.test':
       'anti-spoof | antispoof | spoofed | spoofing | forged sender | fake sender | forged from',
     "[mail] 550 5.7.1 can't determine Purported Responsible Address":
@@ -52,7 +52,7 @@ export const AUTHENTICATION: readonly Rule[] = [
       'envelope sender | denies the sender | invalid sender | bad sender | sender invalid',
     '[mail] 553 Requested action not taken: NULL sender is not allowed':
       'null sender | empty sender | bounces not accepted | mail from: + rejected',
-    // From a relay: concerns the account of our log-in.
+    // Replies of a relay about the account that we log in with.
     '[mail] 550 5.7.1 Your account has been suspended':
       'your account has been | outgoing mail + suspended | not owned by user',
   }),

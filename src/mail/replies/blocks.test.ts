@@ -10,7 +10,7 @@ function subjectOf(text: string, phase: SmtpPhase = 'rcpt'): RefusalSubject | nu
 }
 
 const CASES: readonly [reply: string, subject: RefusalSubject | null, phase?: SmtpPhase][] = [
-  // Outlook, in parts.
+  // Outlook: S3140 and S3150 name a network.
   [
     "550 5.7.1 Unfortunately, messages from [192.0.2.1] weren't sent. Please contact your Internet service provider since part of their network is on our block list (S3140).",
     'address',
@@ -30,7 +30,7 @@ const CASES: readonly [reply: string, subject: RefusalSubject | null, phase?: Sm
   ['554 5.7.1 notacme.example is on our blocklist', 'unclear', 'data'],
   ['554 5.7.1 Message rejected because of user complaints', 'unclear', 'data'],
   ['554 5.7.1 acme.example at 192.0.2.1: bad reputation', 'unclear', 'data'],
-  // About a recipient, a message, or for now.
+  // Replies about a recipient or a message, and temporary ones.
   ['550 5.1.1 No such user', null],
   ['550 5.7.1 Blacklisted URL in message. See http://lookup.uribl.com', null, 'data'],
   ['554 5.7.1 This message looks like spam', null, 'data'],
@@ -39,13 +39,13 @@ const CASES: readonly [reply: string, subject: RefusalSubject | null, phase?: Sm
   ['535 5.7.8 your ip is blocked', null, 'auth'],
 ];
 
-test('a refusal is about our address, our domain, one of both, or something else', () => {
+test('a refusal concerns our address, our domain, one of the two, or neither', () => {
   for (const [reply, subject, phase] of CASES) {
     assert.equal(subjectOf(reply, phase), subject, reply);
   }
 });
 
-test('the page to ask for removal is that of the list, else that of a known provider, never one of the reply', () => {
+test('the delisting page is that of the blocklist, else that of a known provider, never a link in the reply', () => {
   assert.equal(
     delistingPage('google', 'Client host blocked using zen.spamhaus.org'),
     'https://check.spamhaus.org/',

@@ -1,16 +1,16 @@
 /**
- * Refusals that are about this server or the sending domain, so that the next message would be refused as well, and
- * where to ask for the end of such a block. What follows from one: delivery/blocks/provider-blocks.ts.
+ * Recognises refusals of this server or of the sending domain, which will also refuse the next message, and knows
+ * where to ask for delisting. delivery/blocks/provider-blocks.ts acts on them.
  */
 import { meaningOf } from './classify.ts';
 import type { Answer } from './match.ts';
 import type { MeaningName } from './meanings.ts';
 import type { SmtpPhase } from './smtp-reply.ts';
 
-/** What a refusal is about. `unclear`: our address or the sending domain, the reply does not say which. */
+/** The subject of a refusal. `unclear`: our address or the sending domain; the reply does not say which. */
 export type RefusalSubject = 'address' | 'domain' | 'unclear';
 
-/** Never about the recipient or one message. */
+/** Meanings that never concern the recipient or a single message. */
 const MEANS: Partial<Record<MeaningName, RefusalSubject>> = {
   blocklisted: 'unclear',
   low_reputation: 'unclear',
@@ -20,17 +20,17 @@ const MEANS: Partial<Record<MeaningName, RefusalSubject>> = {
   no_ipv6: 'address',
 };
 
-/** Before MAIL the server knows nothing but our address. */
+/** Before MAIL the server knows only our address. */
 const BEFORE_MAIL: ReadonlySet<SmtpPhase> = new Set(['greeting', 'ehlo', 'starttls']);
 
-/** Phrases that name the address. A list of addresses (Spamhaus, SpamCop) names it in the reply, too. */
+/** Phrases that name our address. Blocklists of addresses (Spamhaus, SpamCop) quote the address in the reply. */
 const NAMES_ADDRESS =
   /\b(?:ip|ips|ipv[46]|client host|network|mail server|rbl|dnsbl|s31[145]\d)\b|\[?\b\d{1,3}(?:\.\d{1,3}){3}\b|[\da-f]{1,4}:[\da-f:]*:[\da-f]{1,4}/;
 const NAMES_DOMAIN =
   /\b(?:sending|sender'?s?|from|your|envelope|header) domains?\b|\bdomain(?:'s)? reputation\b|\bdbl\.|\breputation of (?:the |your )?domain\b/;
 
 /**
- * What a refusal for good is about; null when it is about the recipient, the message, or nothing that is known.
+ * Returns the subject of a permanent refusal; null when it concerns the recipient or the message, or is unknown.
  * @param senderDomain the domain of the author, which a reply may name
  */
 export function refusalSubject(answer: Answer, senderDomain: string): RefusalSubject | null {
@@ -46,7 +46,7 @@ export function refusalSubject(answer: Answer, senderDomain: string): RefusalSub
   return isAddress ? 'address' : 'domain';
 }
 
-/** The domain stands by itself, not as the end of an address or of a longer name. */
+/** Whether the domain stands alone, not at the end of an address or of a longer name. */
 function namesDomain(text: string, domain: string): boolean {
   for (let at = text.indexOf(domain); at >= 0; at = text.indexOf(domain, at + 1)) {
     const [before, after] = [text[at - 1] ?? ' ', text[at + domain.length] ?? ' '];
@@ -55,7 +55,7 @@ function namesDomain(text: string, domain: string): boolean {
   return false;
 }
 
-/** Lists by a part of their name that replies contain, before the providers: they are who can end the block. */
+/** Blocklists by a part of their name. They precede providers, because only the list can remove the entry. */
 const LISTS: readonly (readonly [name: string, page: string])[] = [
   ['spamhaus', 'https://check.spamhaus.org/'],
   ['spamcop', 'https://www.spamcop.net/bl.shtml'],
@@ -78,7 +78,7 @@ const PROVIDERS: Readonly<Record<string, string>> = {
   comcast: 'https://postmaster.comcast.net/',
 };
 
-/** Where to ask for removal; null: only the reply itself says. Replies of strangers add no links. */
+/** Returns where to ask for delisting; null: only the reply says. Its links are untrusted and never used. */
 export function delistingPage(provider: string, reply: string): string | null {
   const text = reply.toLowerCase();
   const list = LISTS.find(([name]) => text.includes(name))?.[1];

@@ -1,7 +1,4 @@
-/**
- * Replies that blame the sender in words about a mailbox, a blocklist or spam: those of servers that verify
- * our return path, and those about the form of the message.
- */
+/** Replies that blame the return path or the form of the message, but mention a mailbox, a blocklist or spam. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { classifyReply, meaningOf } from './classify.ts';
@@ -9,7 +6,7 @@ import type { MeaningName } from './meanings.ts';
 import { ReplyParser, type SmtpPhase } from './smtp-reply.ts';
 
 const RETURN_PATH = 'b-abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop@send.acme.test';
-/** As Exim begins such a reply; the last line is the operator's. */
+/** The reply begins as Exim writes it. The operator of the server configures the last line. */
 const exim = (...lines: string[]) =>
   [`Verification failed for <${RETURN_PATH}>`, ...lines]
     .map((line, index) => `550${index < lines.length ? '-' : ' '}${line}`)
@@ -92,14 +89,14 @@ const OTHERS: readonly [string, MeaningName][] = [
 test('a server that verifies the sender blames the return path, not the recipient', () => {
   for (const text of VERIFIED) {
     for (const phase of ['mail', 'rcpt', 'data'] as const) {
-      const { means, ...verdict } = read(text, phase);
+      const { means, ...classification } = read(text, phase);
       assert.equal(means, 'sender_unverified', text);
       assert.deepEqual(
-        [verdict.category, verdict.blame, verdict.suppress],
+        [classification.category, classification.blame, classification.suppress],
         ['policy', 'sender', false],
       );
-      assert.match(verdict.advice, /check that mail to your return path is accepted/);
-      assert.equal(verdict.permanent, text.startsWith('5'));
+      assert.match(classification.advice, /check that mail to your return path is accepted/);
+      assert.equal(classification.permanent, text.startsWith('5'));
     }
   }
   for (const [text, means] of OTHERS) assert.equal(read(text, 'rcpt').means, means, text);
@@ -198,7 +195,7 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
     '550 Message is not RFC822 compliant',
     '550 5.7.1 Message rejected: empty body',
   ],
-  // Not about the form.
+  // Other replies from Gmail, which do not concern the form.
   spam: [
     `550 5.7.1 Our system has detected that this message is likely unsolicited mail. ${GMAIL}`,
   ],
@@ -217,7 +214,7 @@ const FORM: Readonly<Partial<Record<MeaningName, readonly string[]>>> = {
   loop: ['554 5.4.6 Too many Received headers - suspected mail loop'],
 };
 
-test('a reply about the form of the message names what is wrong, whatever else it says', () => {
+test('a reply about the form of the message names the fault, whatever else it says', () => {
   for (const [means, texts] of Object.entries(FORM)) {
     for (const text of texts) {
       const found = read(text, 'data');

@@ -1,16 +1,13 @@
-/**
- * Answers as large providers and common servers give them, by what they mean for the email. What
- * each single rule recognises is in rules.test.ts.
- */
+/** Real replies of providers and common servers, by their meaning for the email. rules.test.ts tests each rule. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { classifyReply } from './classify.ts';
 import { ReplyParser, type SmtpPhase } from './smtp-reply.ts';
 
-/** `means`: the category, and what becomes of the email; `suppressed` is bounced as well. */
-type Heard = { at: SmtpPhase; means: string; said: readonly string[] };
+/** `means`: the category and the outcome. `suppressed` means bounced and suppressed. */
+type RealReplies = { at: SmtpPhase; means: string; said: readonly string[] };
 
-const HEARD: readonly Heard[] = [
+const REAL_REPLIES: readonly RealReplies[] = [
   {
     at: 'mail',
     means: 'policy, deferred',
@@ -242,7 +239,7 @@ const HEARD: readonly Heard[] = [
   },
 ];
 
-for (const { at, means, said } of HEARD) {
+for (const { at, means, said } of REAL_REPLIES) {
   test(`${means}: replies to ${at}`, () => {
     for (const text of said) assert.equal(meaningOf(text, at), means, text);
   });

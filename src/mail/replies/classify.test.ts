@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { classifyFailure, classifyReply } from './classify.ts';
-import { MEANINGS, type Verdict } from './meanings.ts';
+import { MEANINGS, type Classification } from './meanings.ts';
 import { REPLY_PHASES, ReplyParser, type SmtpPhase, type SmtpReply } from './smtp-reply.ts';
 import { CHARACTER } from '../../../test/support/characters.ts';
 
 const CATEGORIES = new Set(Object.values(MEANINGS).map(({ category }): string => category));
-/** Those in which a reply decides about a message. */
+/** Phases in which a reply decides about a message. */
 const ALL_PHASES = (['connect', ...REPLY_PHASES] as const).filter(
   (phase) => phase !== 'rset' && phase !== 'quit',
 );
@@ -20,7 +20,7 @@ function reply(text: string): SmtpReply {
   return parsed;
 }
 
-function verdict(text: string, phase: SmtpPhase = 'rcpt'): Verdict {
+function classification(text: string, phase: SmtpPhase = 'rcpt'): Classification {
   return classifyReply({ phase, reply: reply(text) });
 }
 
@@ -37,7 +37,7 @@ test('an address that does not exist bounces and is suppressed', () => {
     '550 No such user here',
     "554 delivery error: dd This user doesn't have a yahoo.com account (jo@yahoo.com) [0]",
   ]) {
-    const { permanent, category, blame, suppress } = verdict(text);
+    const { permanent, category, blame, suppress } = classification(text);
     assert.deepEqual(
       { permanent, category, blame, suppress },
       { permanent: true, category: 'mailbox', blame: 'recipient', suppress: true },
@@ -55,7 +55,7 @@ test('a refusal because of the sender bounces and does not suppress the recipien
     '553 5.7.1 [BL21] Connections will not be accepted from 192.0.2.1, because the ip is in Spamhaus list',
     '550 5.2.1 Mailbox unavailable: your IP is on our blacklist',
   ]) {
-    const { permanent, category, suppress } = verdict(text);
+    const { permanent, category, suppress } = classification(text);
     assert.deepEqual(
       { permanent, category, suppress },
       { permanent: true, category: 'reputation', suppress: false },
@@ -64,7 +64,7 @@ test('a refusal because of the sender bounces and does not suppress the recipien
   }
 });
 
-test('a block without a reason is taken for one of this server, any other is what it says', () => {
+test('a block without a reason is classified as a block of this server, and one with a reason by its reason', () => {
   for (const phase of ['mail', 'rcpt', 'data'] as const) {
     for (const text of [
       '550 5.7.1 blocked',
@@ -75,7 +75,7 @@ test('a block without a reason is taken for one of this server, any other is wha
       '550 5.7.1 192.0.2.1 has been blocked',
       '554 5.7.1 The IP address 192.0.2.1 has been blocked',
     ]) {
-      const { category, blame, suppress } = verdict(text, phase);
+      const { category, blame, suppress } = classification(text, phase);
       assert.deepEqual([category, blame, suppress], ['reputation', 'us', false], text);
     }
   }
@@ -92,22 +92,25 @@ test('a block without a reason is taken for one of this server, any other is wha
       'sender',
     ],
   ] as const) {
-    const found = verdict(text, 'data');
+    const found = classification(text, 'data');
     assert.deepEqual([found.category, found.blame], [category, blame], text);
   }
 });
 
 test("words in the recipient's own address are ignored", () => {
-  assert.equal(verdict('550 5.1.1 <blacklist@spamhaus.test> User unknown').category, 'mailbox');
-  assert.equal(verdict('550 <no-such-user@acme.test>... not today').suppress, false);
+  assert.equal(
+    classification('550 5.1.1 <blacklist@spamhaus.test> User unknown').category,
+    'mailbox',
+  );
+  assert.equal(classification('550 <no-such-user@acme.test>... not today').suppress, false);
 });
 
-test('a full mailbox is tried again and never suppressed', () => {
-  assert.deepEqual(pick(verdict('452 4.2.2 mailbox full')), ['quota', false, false]);
-  assert.deepEqual(pick(verdict('552 5.2.2 mailbox full', 'data')), ['quota', true, false]);
+test('a full mailbox is retried and never suppressed', () => {
+  assert.deepEqual(pick(classification('452 4.2.2 mailbox full')), ['quota', false, false]);
+  assert.deepEqual(pick(classification('552 5.2.2 mailbox full', 'data')), ['quota', true, false]);
 });
 
-test('a limit or a block for a while is tried again, slowly, although the server says 5xx', () => {
+test('a rate limit or a temporary block is retried slowly, although the server says 5xx', () => {
   for (const text of [
     '550 Ip frequency limited [Blocked IP 192.0.2.1]',
     '550 5.7.1 Too many messages from you this hour, try again later',
@@ -115,15 +118,15 @@ test('a limit or a block for a while is tried again, slowly, although the server
     '550 5.2.1 The user you are trying to contact is receiving mail at a rate that is too high',
     '554 Greylisted for five minutes',
   ]) {
-    const { permanent, suppress, retrySlowly } = verdict(text, 'data');
+    const { permanent, suppress, retrySlowly } = classification(text, 'data');
     assert.deepEqual(
       { permanent, suppress, retrySlowly },
       { permanent: false, suppress: false, retrySlowly: true },
       text,
     );
   }
-  assert.equal(verdict('450 4.2.0 Greylisted').retrySlowly, undefined);
-  assert.equal(verdict('552 5.2.2 Over quota').retrySlowly, undefined);
+  assert.equal(classification('450 4.2.0 Greylisted').retrySlowly, undefined);
+  assert.equal(classification('552 5.2.2 Over quota').retrySlowly, undefined);
 });
 
 test('text about the message takes precedence over a code about the mailbox', () => {
@@ -134,7 +137,7 @@ test('text about the message takes precedence over a code about the mailbox', ()
     '550 5.1.1 DMARC says no',
     '550 5.1.1 Rejected as spam',
   ]) {
-    const { permanent, suppress } = verdict(text, 'data');
+    const { permanent, suppress } = classification(text, 'data');
     assert.deepEqual({ permanent, suppress }, { permanent: true, suppress: false }, text);
   }
 });
@@ -147,15 +150,15 @@ test('a refusal about the sender never suppresses, whatever its code', () => {
 });
 
 test('552 after RCPT is temporary, elsewhere permanent', () => {
-  assert.equal(verdict('552 Too many recipients').permanent, false);
-  assert.equal(verdict('552 5.2.2 Over quota').permanent, false);
-  assert.equal(verdict('552 5.3.4 Message too big', 'mail').permanent, true);
+  assert.equal(classification('552 Too many recipients').permanent, false);
+  assert.equal(classification('552 5.2.2 Over quota').permanent, false);
+  assert.equal(classification('552 5.3.4 Message too big', 'mail').permanent, true);
 });
 
 test('a reply before MAIL is never permanent and never about the recipient', () => {
   for (const phase of ['connect', 'greeting', 'ehlo', 'starttls', 'auth', 'rset'] as const) {
     for (const text of ['550 5.1.1 User unknown', '554 5.7.1 No', '421 Busy', '554 mailbox full']) {
-      const { permanent, suppress, category } = verdict(text, phase);
+      const { permanent, suppress, category } = classification(text, phase);
       assert.equal(permanent, false);
       assert.equal(suppress, false);
       assert.ok(category !== 'mailbox' && category !== 'quota', `${phase}: ${text}`);
@@ -164,39 +167,39 @@ test('a reply before MAIL is never permanent and never about the recipient', () 
 });
 
 test('a refusal of MAIL does not suppress the recipient', () => {
-  assert.deepEqual(pick(verdict('550 5.1.1 User unknown', 'mail')).slice(1), [true, false]);
+  assert.deepEqual(pick(classification('550 5.1.1 User unknown', 'mail')).slice(1), [true, false]);
 });
 
-test('an unknown 5xx bounces without suppression, an unknown 4xx is tried again', () => {
-  assert.deepEqual(pick(verdict('550 Nope')), ['policy', true, false]);
-  assert.deepEqual(pick(verdict('450 Hm')), ['network', false, false]);
+test('an unknown 5xx bounces without suppression, an unknown 4xx is retried', () => {
+  assert.deepEqual(pick(classification('550 Nope')), ['policy', true, false]);
+  assert.deepEqual(pick(classification('450 Hm')), ['network', false, false]);
 });
 
 test('a domain that does not exist is suppressed for a week only', () => {
-  const { suppress, suppressDays } = verdict('550 5.1.2 Host unknown');
+  const { suppress, suppressDays } = classification('550 5.1.2 Host unknown');
   assert.deepEqual({ suppress, suppressDays }, { suppress: true, suppressDays: 7 });
 });
 
 test('a reply that asks for less mail is recognised; greylisting is not one', () => {
   for (const text of ['421 Bye', '451 4.7.0 Later', '452 4.5.3 Too many recipients']) {
-    assert.equal(verdict(text).slowDown, true, text);
+    assert.equal(classification(text).slowDown, true, text);
   }
-  assert.equal(verdict('451 4.7.1 Greylisting in action').slowDown, undefined);
-  assert.equal(verdict('450 4.2.1 Mailbox busy').slowDown, undefined);
+  assert.equal(classification('451 4.7.1 Greylisting in action').slowDown, undefined);
+  assert.equal(classification('450 4.2.1 Mailbox busy').slowDown, undefined);
 });
 
 test('the reply code decides when the enhanced code contradicts it', () => {
-  assert.equal(verdict('450 5.1.1 User unknown').permanent, false);
-  assert.equal(verdict('550 4.7.1 No').permanent, true);
+  assert.equal(classification('450 5.1.1 User unknown').permanent, false);
+  assert.equal(classification('550 4.7.1 No').permanent, true);
 });
 
 test('the replies of the simulator are classified as documented', () => {
-  assert.deepEqual(pick(verdict('550 5.1.1 No such user')), ['mailbox', true, true]);
-  assert.deepEqual(pick(verdict('550 5.7.1 Blocked by policy')), ['policy', true, false]);
-  assert.deepEqual(pick(verdict('452 4.2.2 Mailbox full')), ['quota', false, false]);
+  assert.deepEqual(pick(classification('550 5.1.1 No such user')), ['mailbox', true, true]);
+  assert.deepEqual(pick(classification('550 5.7.1 Blocked by policy')), ['policy', true, false]);
+  assert.deepEqual(pick(classification('452 4.2.2 Mailbox full')), ['quota', false, false]);
 });
 
-function pick({ category, permanent, suppress }: Verdict): [string, boolean, boolean] {
+function pick({ category, permanent, suppress }: Classification): [string, boolean, boolean] {
   return [category, permanent, suppress];
 }
 

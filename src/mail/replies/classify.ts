@@ -1,34 +1,33 @@
 /**
- * What a reply, or the lack of one, means for the recipient: whether to retry, who can solve the problem,
- * and how. rules.ts maps texts to meanings, meanings.ts has the consequences of each; both are data.
+ * Classifies a reply, or the lack of one: whether to retry, who can solve the problem, and how. rules.ts maps texts
+ * to meanings, and meanings.ts has what follows from each; both are data.
  *
- * Applied independently of the rules:
- * - Only a 5xx to MAIL, RCPT, DATA or the dot is permanent. Before MAIL the server refuses this host, not
- *   the message, and another server or a later attempt may accept it.
+ * These rules always apply:
+ * - Only a 5xx to MAIL, RCPT, DATA or the final dot is permanent. Before MAIL, the server refuses this host, not the
+ *   message. Another server or a later attempt may accept it.
  * - A 552 to RCPT is temporary (RFC 5321 §4.5.3.1.10: it formerly meant "too many recipients").
- * - A limit, greylisting or a temporary block is retried even after a 5xx, which several providers send,
- *   at the pace of the later retries.
- * - Only a permanent reply to RCPT or later that a rule recognises as concerning the mailbox suppresses.
- *   An unknown 5xx bounces without suppressing; an unknown 4xx is retried.
+ * - Limits, greylisting and temporary blocks are retried even after a 5xx, which several providers send. The first
+ *   retry then waits longer.
+ * - Only a permanent reply to RCPT or later suppresses, and only if a rule recognises that it concerns the mailbox.
+ *   An unknown 5xx bounces without suppression; an unknown 4xx is retried.
  */
 import { type Answer, type Rule, ruleAmong } from './match.ts';
-import { MEANINGS, type MeaningName, type Verdict, verdictOf } from './meanings.ts';
+import { MEANINGS, type MeaningName, type Classification, classificationOf } from './meanings.ts';
 import { RULES } from './rules.ts';
 import type { SmtpFailureCause, SmtpPhase } from './smtp-reply.ts';
 
 const MESSAGE_PHASES: ReadonlySet<SmtpPhase> = new Set(['mail', 'rcpt', 'data_command', 'data']);
 
-export function classifyReply(answer: Answer): Verdict {
+export function classifyReply(answer: Answer): Classification {
   const means = meaningOf(answer);
-  const verdict = verdictOf(means, { saidPermanent: isForGood(answer) });
-  return asksForLess(answer, means) ? { ...verdict, slowDown: true } : verdict;
+  const classification = classificationOf(means, { saidPermanent: isForGood(answer) });
+  return asksForLess(answer, means) ? { ...classification, slowDown: true } : classification;
 }
 
 export function meaningOf(answer: Answer): MeaningName {
   return ruleFor(answer)?.means ?? unknown(answer);
 }
 
-/** The rule that matches a reply, or undefined. */
 export function ruleFor(answer: Answer): Rule | undefined {
   return ruleAmong(RULES, answer);
 }
@@ -45,7 +44,7 @@ function isForGood({ phase, reply }: Answer): boolean {
   );
 }
 
-/** Any 421 or 4.7.x requests fewer connections, except greylisting, which only requests a later attempt. */
+/** Any 421 or 4.7.x asks for fewer connections, except greylisting, which only asks for a later attempt. */
 function asksForLess({ reply }: Answer, means: MeaningName): boolean {
   if (reply.code === 421) return true;
   const isPolicy = reply.code < 500 && reply.enhancedCode?.startsWith('4.7.') === true;
@@ -54,9 +53,9 @@ function asksForLess({ reply }: Answer, means: MeaningName): boolean {
 
 type Failure = { phase: SmtpPhase; cause: SmtpFailureCause; inDoubt?: boolean };
 
-/** The meaning of a timeout, a lost connection or an invalid reply: always retried. */
-export function classifyFailure(failure: Failure): Verdict {
-  return verdictOf(meaningOfFailure(failure), { saidPermanent: false });
+/** Classifies a timeout, a lost connection or an invalid reply. All are retried. */
+export function classifyFailure(failure: Failure): Classification {
+  return classificationOf(meaningOfFailure(failure), { saidPermanent: false });
 }
 
 const MEANING_OF_CAUSE: Readonly<Record<SmtpFailureCause, MeaningName>> = {

@@ -1,7 +1,7 @@
 /**
- * Replies about the form of the message (rules.ts): its header, line ends, encodings. Each meaning names
- * what is wrong. Matched before rules about spam and mailboxes, because Gmail adds "to reduce the amount of
- * spam" to such a reply, and others send it with a code about the mailbox.
+ * Replies about the form of the message: header, line ends, encodings (rules.ts). Each meaning names the fault.
+ * These rules come before those about spam and mailboxes, because Gmail adds "to reduce the amount of spam" to such
+ * replies, and other servers send them with a code about the mailbox.
  */
 import { type Rule, rulesFor } from './match.ts';
 
@@ -20,7 +20,7 @@ const HEADER: readonly Rule[] = [
       'non-encoded 8-bit | improper use of 8-bit | unicode character in a disallowed header | header + unicode | header + utf-8 | characters in header | character in header | subject + non-ascii | subject + 8bit | subject + 8-bit | subject + 8 bit | characters in subject | subject + invalid char | raw utf',
   }),
   ...rulesFor('date_invalid', {
-    // Exim's ACLs of hosting companies, and milters.
+    // ACLs of hosting companies (Exim), and milters.
     '[data] 550 Date header far in the past/future.':
       'date header | date: header | date field | invalid date | bad date | malformed date | message date | date is too far | date too far | date far in | date: in the future | date in the header',
   }),
@@ -58,7 +58,7 @@ const BODY: readonly Rule[] = [
   ...rulesFor('bare_line_end', {
     '[data] 552 5.2.0 Message contains bare CR and is violating 822.bis section 2.3':
       'bare cr | bare lf | bare <lf> | bare <cr> | bare linefeed | bare line feed | bare newline | bare carriage | bare-lf | bare-cr | stray newline | stray cr | stray lf',
-    // qmail: the address of a page.
+    // qmail: the URL of a page.
     '[data] 451 See http://pobox.com/~djb/docs/smtplf.html.':
       'smtplf | 822.bis | 822bis | barelinefeeds | lone cr | lone lf | lone linefeed | isolated cr | isolated lf | cr without lf | lf without cr | <cr> without | <lf> without | invalid line end | line ending | line terminator | end with crlf | invalidcharacters',
   }),

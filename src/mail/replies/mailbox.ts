@@ -1,7 +1,6 @@
 /**
- * Replies about the mailbox (rules.ts): full, unknown, closed, moved; by enhanced code, then by text. Only
- * these rules can suppress an address, so a phrase has to be unambiguous: `is disabled` alone may be about
- * TLS.
+ * Replies about the mailbox: full, unknown, closed, moved (rules.ts), by enhanced code, then by text. Only these
+ * rules can suppress an address, so each phrase must be unambiguous. `is disabled` alone could concern TLS.
  */
 import { type Rule, rulesFor } from './match.ts';
 
@@ -26,27 +25,27 @@ const QUOTA: readonly Rule[] = rulesFor('mailbox_full', {
 
 const DOUBTFUL: readonly Rule[] = [
   ...rulesFor('no_such_mailbox', {
-    // Exchange Online's reply for addresses that are not in the tenant's directory.
+    // Exchange Online: the address is not in the tenant's directory.
     '550 5.4.1 Recipient address rejected: Access denied. [prod.protection.outlook.test]': {
       enhanced: ['4.1'],
       text: 'recipient address rejected: access denied',
     },
-    // Yandex, with an enhanced code for policy.
+    // Yandex, with an enhanced code about policy.
     '550 5.7.1 No such user!': { enhanced: ['7.1'], text: 'no such user!' },
   }),
   ...rulesFor('refused_by_policy', {
-    // The code is about the mailbox but the text about the message, so the address may be valid.
+    // The code concerns the mailbox, but the text concerns the message. The address may be valid.
     '[data] 521 5.2.1 : AOL will not accept delivery of this message.': {
       enhanced: ['1.1', '2.1'],
       text: 'will not accept delivery | message rejected | message refused | access denied | policy | blocked | banned',
     },
   }),
   ...rulesFor('not_allowed_to_recipient', {
-    // KDDI's reply to the message when the recipient's own filter refuses it.
+    // KDDI, after DATA: the recipient's own filter refused the message.
     '[data] 550 : User unknown': '^: user unknown',
   }),
   ...rulesFor('mailbox_problem', {
-    // The code is about policy, so the text is not reliable enough to suppress.
+    // The code concerns policy, so the text is not reliable enough to suppress.
     '550 5.7.1 <jo@acme.test>: Recipient address rejected: User unknown': {
       enhanced: ['7.*'],
       text: 'user unknown | unknown user | no such user | recipient unknown | does not exist | not found',
@@ -119,7 +118,7 @@ const BY_CODE: readonly Rule[] = [
     '551 5.1.6 Destination mailbox has moved, no forwarding address': { enhanced: ['1.6'] },
   }),
   ...rulesFor('mailbox_disabled', {
-    // RFC 5248 defines 5.7.13 for a disabled account; it is sent with 525.
+    // RFC 5248 defines 5.7.13 as a disabled account; servers send it with 525.
     '550 5.2.1 Mailbox not accepting messages': { enhanced: ['2.1', '7.13'] },
   }),
 ];
@@ -154,7 +153,7 @@ const UNKNOWN: readonly Rule[] = [
       "account does not exist | account doesn't exist | unknown account | account not found",
     '550 The email account that you tried to reach does not exist':
       'tried to reach does not exist | p=nosuchuser | could not be found, or was misspelled',
-    // Exim, when no router accepts the name.
+    // Exim: no router accepts the name.
     '550 Unrouteable address':
       'unrouteable address | unroutable address | unknown or illegal user | unknown or illegal alias',
     '550 5.1.0 <jo@acme.test>: Recipient address rejected: undeliverable address':
@@ -168,7 +167,7 @@ const UNKNOWN: readonly Rule[] = [
       'host unknown | unknown host | unknown domain | no such domain | domain not found | no such host',
     '550 The domain does not exist':
       'domain does not exist | domain name not found | host or domain name not found | domain unknown',
-    // Outlook.com, for a domain without an address.
+    // Outlook.com: the domain has no address.
     '554 The domain is not reachable. Please check the domain and try again':
       'domain is not reachable + check the domain',
   }),
@@ -179,10 +178,10 @@ const UNKNOWN: readonly Rule[] = [
       'malformed address | invalid rcpt address | invalid route address | malformed recipient | user address required',
   }),
   ...rulesFor('mailbox_problem', {
-    // RFC 5321's text for any 550, often sent to refuse a sender.
+    // RFC 5321's text for any 550. Servers often send it to refuse a sender.
     '550 Requested action not taken: mailbox unavailable':
       'mailbox unavailable | mailbox not available | mailbox is unavailable | mailbox busy | mailbox in use',
-    // Cisco, for any address that is not in its list of recipients.
+    // Cisco: the address is not in its list of recipients.
     '550 #5.1.0 Address rejected.': '#5.1.0 address rejected | address rejected by',
   }),
 ];

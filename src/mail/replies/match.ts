@@ -1,40 +1,37 @@
 /**
- * The form of a rule, and whether it matches a reply. The rules are in rules.ts and, for texts of reports,
- * in mail/reports/classify-report.ts.
+ * The form of a rule, and matching a reply with it. rules.ts has the rules; mail/reports/classify-report.ts has
+ * those for reports.
  *
- * Rules about the mailbox are not applied to replies before RCPT: these concern the session or the sender
- * and must not affect the recipient. In a reply about our return path they are about that one.
+ * Rules about the mailbox do not apply to replies before RCPT: such a reply concerns the session or the sender, and
+ * must not affect the recipient. In a reply about our return path, the mailbox is the sender's.
  */
 import { type Category, MEANINGS, type MeaningName } from './meanings.ts';
 import type { SmtpPhase, SmtpReply } from './smtp-reply.ts';
 
-/** All given members have to match: `enhanced`, `codes` and `text`. */
+/** A rule matches if all of `enhanced`, `codes` and `text` that it has match. */
 export type Rule = {
   means: MeaningName;
-  /** Enhanced codes without their class: `1.1` is 5.1.1 and 4.1.1, `7.606-649` a range, `7.*` a subject. */
+  /** Enhanced codes without their class: `1.1` is 5.1.1 and 4.1.1, `7.606-649` a range, `7.*` a whole subject. */
   enhanced?: readonly string[];
   codes?: readonly number[];
   /**
-   * Phrases separated by ` | `, one of which has to occur; `a + b` requires both, `^a` the beginning of the
-   * text, `<return-path>` a text that begins with a return path of ours and names no other address. Lower
-   * case, single spaces, without words that contain an `@`. Not regular expressions, because the
-   * text is untrusted and this is linear.
+   * Phrases separated by ` | `; one of them must occur. `a + b` requires both. `^a` matches at the beginning.
+   * `<return-path>` matches a text that begins with one of our return paths and names no other address. Phrases are
+   * in lower case, with single spaces, without words that contain an `@`. They are not regular expressions, because
+   * the text is untrusted and this matching is linear.
    */
   text?: string;
-  /** A reply that this rule matches and no earlier one; rules.test.ts checks every example. */
+  /** A reply that this rule matches and no earlier rule does. rules.test.ts checks it. */
   example: string;
-  /** The step that the example answers; default RCPT. */
+  /** The step that the example answers; absent: RCPT. */
   phase?: SmtpPhase;
 };
 
-/** How a reply is recognised: by a text alone, or by codes as well. */
-type Recognised = string | Pick<Rule, 'enhanced' | 'codes' | 'text'>;
+/** How a rule recognises a reply: by text alone, or also by codes. */
+type Criteria = string | Pick<Rule, 'enhanced' | 'codes' | 'text'>;
 
-/** Rules of one meaning by their examples; `[data] 550 …` is an example of another phase than RCPT. */
-export function rulesFor(
-  means: MeaningName,
-  examples: Readonly<Record<string, Recognised>>,
-): Rule[] {
+/** Returns rules of one meaning, keyed by their examples. `[data] 550 …` is a reply to another step than RCPT. */
+export function rulesFor(means: MeaningName, examples: Readonly<Record<string, Criteria>>): Rule[] {
   return Object.entries(examples).map(([key, how]) => {
     const [, phase, example = key] = /^\[(\w+)\] (.*)$/s.exec(key) ?? [];
     const by = typeof how === 'string' ? { text: how } : how;
@@ -43,8 +40,8 @@ export function rulesFor(
 }
 
 /**
- * Of verification.ts: a reply about our return path, without a word about the sender. It also takes the place of any
- * rule about the mailbox that such a text matches; these phrases count beside one about a blocklist as well.
+ * A reply about our return path that does not mention the sender. In such a reply, this rule also replaces every
+ * rule about the mailbox. Its phrases count even beside the name of a blocklist.
  */
 export const ABOUT_RETURN_PATH: Rule = {
   means: 'sender_unverified',
@@ -59,7 +56,6 @@ export type Answer = { phase: SmtpPhase; reply: SmtpReply };
 const RECIPIENT_PHASES: ReadonlySet<SmtpPhase> = new Set(['rcpt', 'data_command', 'data']);
 const RECIPIENT_CATEGORIES: ReadonlySet<Category> = new Set(['mailbox', 'quota']);
 
-/** The first of these rules that matches a reply, or undefined. */
 export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rule | undefined {
   const text = matchable(reply.message);
   const isAboutRecipient = RECIPIENT_PHASES.has(phase);
@@ -68,7 +64,7 @@ export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rul
   const before = known.get(key);
   if (before !== undefined) return before ?? undefined;
   const [, subject, detail] = reply.enhancedCode?.split('.').map(Number) ?? [];
-  // The words of a report name the envelope without being about it.
+  // Reports quote the envelope sender in any context, so this applies to replies only.
   const isAboutSender = text.endsWith(ABOUT_SENDER) && rules.includes(ABOUT_RETURN_PATH);
   const match = preparedOf(rules).find(
     (prepared) =>
@@ -83,12 +79,12 @@ export function ruleAmong(rules: readonly Rule[], { phase, reply }: Answer): Rul
   return found;
 }
 
-/** The part of a reply that is compared with rules, equal to the limit of ReplyParser. */
+/** Limit on the compared text, in characters; ReplyParser keeps as many bytes. */
 const COMPARED_CHARS_MAX = 2048;
 
 /**
- * The text of a reply for matching: one line in lower case, without quoted addresses
- * (`no-such-user@acme.test` says nothing about the mailbox). `^` marks its beginning.
+ * Returns the text to match: one line in lower case, with `^` at its beginning. Addresses are removed, because
+ * `no-such-user@acme.test` says nothing about the mailbox.
  */
 function matchable(message: string): string {
   const words = message.slice(0, COMPARED_CHARS_MAX).toLowerCase().split(/\s/);
@@ -103,14 +99,14 @@ function matchable(message: string): string {
 }
 
 const ABOUT_SENDER = ' <return-path>';
-/** Reports name the envelope further on, after the reply that they quote. */
+/** Reports name the envelope later, after the reply that they quote. */
 const BEGINNING_WORDS = 8;
-/** mail/links/return-path.ts, also within an address that a forwarding server made of it (SRS). */
+/** A return path of ours (mail/links/return-path.ts), also inside an address that a forwarder rewrote (SRS). */
 const RETURN_PATH = /\bb-[a-z2-7]{48}\b/;
 
 /**
- * Recent results, because a provider with an outage sends one reply thousands of times, and matching is most
- * of the cost of reading a bounce. Null: no rule matched.
+ * Recent results by reply; null: no rule matched. During an outage a provider sends the same reply thousands of
+ * times, and matching is most of the cost of reading a bounce.
  */
 const REMEMBERED = new WeakMap<readonly Rule[], Map<string, Rule | null>>();
 const REMEMBERED_MAX = 2_000;
@@ -127,7 +123,7 @@ function remembered(rules: readonly Rule[]): Map<string, Rule | null> {
 
 type Prepared = {
   rule: Rule;
-  /** One of them has to occur, with all of its parts; null: the rule has no `text`. */
+  /** Phrases as lists of parts; null: the rule has no `text`. */
   phrases: readonly (readonly string[])[] | null;
   subjects: readonly Subjects[] | null;
   isAboutRecipient: boolean;
@@ -136,7 +132,7 @@ type Prepared = {
 /** Enhanced codes `x.first` to `x.last`, without their class. */
 type Subjects = { subject: number; first: number; last: number };
 
-/** Parsed once, because rules are matched with every reply that is not a success. */
+/** Parsed rules: parsing them for every failed reply would be slow. */
 const PREPARED = new WeakMap<readonly Rule[], readonly Prepared[]>();
 
 function preparedOf(rules: readonly Rule[]): readonly Prepared[] {

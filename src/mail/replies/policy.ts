@@ -1,7 +1,4 @@
-/**
- * Replies about the message and the receiver's policy (rules.ts): form (form.ts), malware, spam and size
- * of the message; permissions of senders, relaying, routing, order of commands.
- */
+/** Replies about the message and the receiver's policy (rules.ts): content, permissions, relaying, routing. */
 import { FORM } from './form.ts';
 import { type Rule, rulesFor } from './match.ts';
 
@@ -21,11 +18,11 @@ export const CONTENT: readonly Rule[] = [
       'virus found | virus detected | contains a virus | contains virus | virus infect | virus:',
     '[data] 554 5.7.0 Reject, id=12345-01 - INFECTED: Eicar-Test-Signature':
       'infected | malware | trojan | worm | ransom | mcspamsignature',
-    // Includes Yahoo's PH01.
+    // Yahoo: PH01.
     '[data] 554 5.0.0 [PH01] Email not accepted': 'phish | [ph01] | dangerous | malicious | scam',
   }),
   ...rulesFor('spam', {
-    // Gmail, for mail to a group as well.
+    // Gmail, also for mail to a group.
     '[data] 550 5.7.1 Our system has detected that this message is likely unsolicited mail.':
       'unsolicited | due to spam classification | bulk mail | bulk email | ube, | junkmail | junk mail',
     '[data] 554 5.7.1 Message rejected as spam by content filtering':
@@ -46,7 +43,7 @@ export const CONTENT: readonly Rule[] = [
       'mail rejete | ofr_506 | ofr_999 | lpn007_506 | ofr006_506',
     '[data] 550 Mail content denied. http://service.mail.qq.test/help':
       'content rejected | content denied | suspicious content | nature of the content | offensive content | content was rejected',
-    // Barracuda: the list of what was wrong with each recipient, from a filter.
+    // Barracuda lists what its filter found for each recipient.
     '[data] 550 permanent failure for one or more recipients (jo:blocked)':
       ':blocked) | message blocked | this message was blocked | message has been blocked',
   }),
@@ -86,7 +83,7 @@ export const POLICY: readonly Rule[] = [
       'policy rejection on the target | envelope blocked | user rejected | recipient refuses | not accepting mail from',
   }),
   ...rulesFor('refused_by_policy', {
-    // Google Workspace and Exchange: rules of the domain's administrator.
+    // Google Workspace and Exchange: rules that the domain's administrator made.
     '[data] 550 5.7.1 TRANSPORT.RULES.RejectMessage; the message was rejected':
       'gcdp | violates + email policy | transport.rules | organization policy | content compliance',
   }),

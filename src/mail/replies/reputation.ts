@@ -1,7 +1,7 @@
 /**
- * Replies about this server (rules.ts). First temporary refusals: greylisting, and limits on connections,
- * messages and recipients, which several providers send as a 5xx. Then the reputation of this server or the
- * domain: blocklists, scores, kinds of address.
+ * Replies about this server (rules.ts). The first list has temporary refusals: greylisting, and limits on
+ * connections, messages and recipients, which several providers send as a 5xx. The second has the reputation of this
+ * server or the domain: blocklists, scores, kinds of address.
  */
 import { type Rule, rulesFor } from './match.ts';
 
@@ -27,16 +27,16 @@ export const RATE: readonly Rule[] = [
       'recipient + too many messages | mailbox + too many mails | user + received too many',
   }),
   ...rulesFor('rate_limited', {
-    // 163.com and 126.com: hourly numbers of messages, connections, recipients.
+    // 163.com and 126.com: hourly limits on messages, connections and recipients.
     '[greeting] 421 HL:ICC 163 smtp9, too much open to your address':
       'hl:ifc | hl:icc | hl:itc | hl:irc | mi:dmc | mi:sfq | mi:cel | mi:ccl | mi:sti',
     '550 RP:TRC 163 smtp10, over for this hour': 'rp:drc | rp:qrc | rp:trc | rp:cel | rp:ccl',
-    // QQ: for the address, the sender's name and the connections.
+    // QQ: limits for an address, a sender's name, and connections.
     '550 Ip frequency limited [Blocked IP 192.0.2.1]. http://service.mail.qq.test/help':
       'frequency limited | frequency limit',
   }),
   ...rulesFor('blocked_for_now', {
-    // Yahoo's codes precede the rules for rate limits.
+    // Yahoo; its codes must come before the rules for rate limits.
     '[mail] 421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred: unexpected volume':
       '[ts0 | [tss0 | [tss1 | [ipts0 | temporarily deferred',
     '[data] 421 4.7.0 Our system has detected an unusual rate of unsolicited mail from your IP':
@@ -55,7 +55,7 @@ export const RATE: readonly Rule[] = [
   ...rulesFor('rate_limited', {
     '[mail] 451 4.7.1 The mail server [192.0.2.1] has been throttled':
       'rate limit | ratelimit | rate-limit | throttl | too fast | slow down | slowdown',
-    // Orange and Laposte have numbered replies.
+    // Orange and Laposte number their replies.
     '[greeting] 421 mwinf5c Trop de connexions, veuillez verifier votre configuration OFR004_104':
       'trop de connexions | ofr004_104 | ofr_104 | lpn004_104',
     '[greeting] 421 4.3.2 Too many connections from your host':
@@ -90,7 +90,7 @@ export const REPUTATION: readonly Rule[] = [
       'pbl.spamhaus | spamhaus pbl | [du] | dul.dnsbl | generic ptr | generic rdns | dynamic host',
   }),
   ...rulesFor('bad_link', {
-    // A blocklist of links: refuses the message, not the server.
+    // A blocklist of links refuses the message, not the server.
     '[data] 550 REJECTED - Blacklisted URL in message. See http://lookup.uribl.com':
       'uribl | surbl | blacklisted url | url in this email | dbl.spamhaus + url | ivmuri',
   }),
@@ -117,7 +117,7 @@ export const REPUTATION: readonly Rule[] = [
     // Comcast, then Yahoo.
     '[greeting] 554 resimta 192.0.2.1 found on the provider list. See ... BL000000':
       'bl000000 | bl000001 | bl000010 | bl000100 | bl000111 | bl001000 | [bl21] | [bl23]',
-    // T-Online, for addresses without a reputation as well as for bad ones.
+    // T-Online: the address has no reputation, or a bad one.
     '[greeting] 554 IP=192.0.2.1 - A problem occurred. (Ask your postmaster for help.) (BL)':
       'a problem occurred. + (bl)',
     // Cox and Spectrum.
@@ -129,7 +129,7 @@ export const REPUTATION: readonly Rule[] = [
       'aup#in-1 | aup#mxrt | aup#cxmxrt | aup#1310 | aup#o-',
   }),
   ...rulesFor('low_reputation', {
-    // Outlook.com: the network, the address, the domain.
+    // Outlook.com: codes for the network, the address and the domain.
     "[mail] 550 5.7.1 Messages from [192.0.2.1] weren't sent. Contact your provider (S3150).":
       '(s3140) | (s3150) | (s844) | (s3114) | (s775) | sc-001 | sc-002 | sc-003 | sc-004',
     '[mail] 550 The problem is that too many unwanted messages have come from 192.0.2.1':
@@ -141,10 +141,10 @@ export const REPUTATION: readonly Rule[] = [
       'reputation',
     '[data] 554 Message not accepted because of user complaints':
       'user complaints | complaint rate | complaints from users | spam rate | senderscore',
-    // AOL's former codes still occur behind other gateways.
+    // AOL no longer sends these codes, but other gateways still do.
     '[greeting] 554 RTR:BL http://postmaster.info.test/errors/554rtrbl.html':
       'rtr:bl | rtr:ge | rly:b | dyn:t1 | hvu:b',
-    // 163.com: much mail to addresses that do not exist, forged domains.
+    // 163.com: too much mail to unknown addresses, or forged domains.
     '[greeting] 421 HL:REP 163 smtp7, bad behaviour': 'hl:rep | hl:mep | hl:ihu',
     // Orange and Laposte.
     '[mail] 421 4.2.0 Service refuse. Veuillez essayer plus tard. Service refused, try later.':
@@ -162,7 +162,7 @@ export const REPUTATION: readonly Rule[] = [
   }),
 ];
 
-/** Whoever says no more than this blocks the server, unless an earlier rule knows it to be about something else. */
+/** A server that says only this blocks our server. Earlier rules match when the text says more. */
 export const BARE_BLOCKS: readonly Rule[] = [
   ...rulesFor('refused_by_policy', {
     '[data] 550 5.7.1 Blocked by policy': {

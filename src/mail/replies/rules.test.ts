@@ -52,7 +52,7 @@ test('every category has a responsible party and one sentence of advice', () => 
   }
 });
 
-test('every meaning that rules for replies can lead to is used by one', () => {
+test('every meaning of a reply has a rule', () => {
   const used = new Set<string>(RULES.map((rule) => rule.means));
   const withoutRule = Object.keys(MEANINGS).filter((name) => !used.has(name));
   assert.deepEqual(withoutRule, [
@@ -75,7 +75,7 @@ function phrasesOf(rule: Rule): readonly string[] {
   return rule.text?.split(' | ') ?? [''];
 }
 
-/** What a server says that says nothing but this phrase. */
+/** Returns a reply that says nothing but this phrase. */
 function replyWith(rule: Rule, phrase: string, detail: string | null) {
   const code = rule.codes?.[0] ?? Number(rule.example.slice(0, 3));
   const [subject] = detail?.replace('*', '0').split('-') ?? [];

@@ -1,25 +1,25 @@
 /**
- * Rules (match.ts) from the reply of a mail server to its meaning (meanings.ts); the first match counts.
+ * Rules (match.ts) that map the reply of a mail server to its meaning (meanings.ts). The first match counts.
  *
  *     VERIFICATION    verification.ts    callouts to our return path, which quote the replies to them
- *     CODES           here               enhanced codes with one meaning only
- *     RATE            reputation.ts      greylists, limits, blocks for a while
+ *     CODES           here               enhanced codes with a single meaning
+ *     RATE            reputation.ts      greylists, limits, temporary blocks
  *     REPUTATION      reputation.ts      blocklists, mistrust of this server or the domain
- *     AUTHENTICATION  authentication.ts  PTR, HELO, SPF, DKIM, DMARC, the sender, TLS, login
+ *     AUTHENTICATION  authentication.ts  PTR, HELO, SPF, DKIM, DMARC, the sender, TLS, log-in
  *     CONTENT         policy.ts          form (form.ts), malware, spam and size of the message
  *     MAILBOX         mailbox.ts         full, closed, moved, unknown: by enhanced code, then by text
- *     POLICY          policy.ts          who may write to whom, relaying, order, overload, routing
+ *     POLICY          policy.ts          permissions, relaying, order, overload, routing
  *     BARE_BLOCKS     reputation.ts      blocks that say nothing else
  *     LAST_RESORTS    here               subjects of enhanced codes, vague texts, bare codes
  *
- * The order prevents wrong suppressions: servers send reputation, rate, authentication and content problems
- * with codes for the mailbox ("550 5.1.1 blocked using ..."), which must not suppress a valid address. So
- * the texts of those rules are matched before any rule about the mailbox.
+ * The order prevents wrong suppressions. Servers report reputation, rate, authentication and content problems with
+ * codes for the mailbox ("550 5.1.1 blocked using ..."), which must not suppress a valid address. So the texts of
+ * those rules come before all rules about the mailbox.
  *
- * To change the meaning of a reply, run `letterhaus explain reply "554 5.7.1 ..."`, which shows the example of
- * the matching rule, if any. Then add a phrase to a rule of the desired meaning, or a rule with the reply as
- * its example: by its text in the list of its subject; by an enhanced code alone in CODES, or about the mailbox in
- * mailbox.ts. rules.test.ts checks every example and phrase, and names an earlier rule that matches.
+ * To change the meaning of a reply, run `letterhaus explain reply "554 5.7.1 ..."`. It shows the example of the
+ * matching rule. Then add a phrase to a rule of the right meaning, or add a rule with the reply as its example: a
+ * text to the list of its subject, an enhanced code to CODES or, about the mailbox, to mailbox.ts. rules.test.ts
+ * checks every example and phrase, and names an earlier rule that matches.
  */
 import { AUTHENTICATION } from './authentication.ts';
 import { CONTENT, POLICY } from './policy.ts';
@@ -29,8 +29,8 @@ import { BARE_BLOCKS, RATE, REPUTATION } from './reputation.ts';
 import { VERIFICATION } from './verification.ts';
 
 /**
- * Enhanced codes with one meaning only: from RFC 3463, 5248, 7372, 7505 and 8689, and those of Google and
- * Microsoft. None is about the mailbox. If two meanings share a code, the text decides first.
+ * Enhanced codes with a single meaning: those of RFC 3463, 5248, 7372, 7505 and 8689, and of Google and Microsoft.
+ * None concerns the mailbox. Where two meanings share a code, the text decides first.
  */
 const CODES: readonly Rule[] = [
   ...rulesFor('no_reverse_dns', {
@@ -72,7 +72,7 @@ const CODES: readonly Rule[] = [
     },
   }),
   ...rulesFor('not_authenticated', {
-    // RFC 8617: a forwarded message; Google uses the number for TLS.
+    // RFC 8617: a forwarded message. Google uses this number for TLS.
     '[data] 550 5.7.29 ARC validation failure': {
       enhanced: ['7.29'],
       text: 'arc validation | arc seal | arc chain',
@@ -82,7 +82,7 @@ const CODES: readonly Rule[] = [
     '[mail] 421 4.7.29 The connection was not encrypted': { enhanced: ['7.10', '7.29'] },
   }),
   ...rulesFor('login_refused', {
-    // RFC 4954; two of these numbers mean something else at Microsoft, with other codes.
+    // RFC 4954. Microsoft uses two of these numbers with other reply codes for something else.
     '[auth] 535 5.7.8 Username and Password not accepted': {
       enhanced: ['7.8', '7.9', '7.11', '7.12'],
       codes: [432, 454, 500, 530, 534, 535, 538],
@@ -136,7 +136,7 @@ const CODES: readonly Rule[] = [
     },
   }),
   ...rulesFor('rate_limited', {
-    // Much mail from many servers of one network (AS...), which is temporary.
+    // Too much mail from the servers of one network (AS...), which is temporary.
     '[mail] 451 4.7.500 Server busy. Please try again later from [192.0.2.1]. (AS77713180)': {
       enhanced: ['7.500', '7.514', '7.516-599', '7.653-699', '7.850-859'],
       text: 'busy | try again | temporarily | limited',
@@ -162,7 +162,7 @@ const CODES: readonly Rule[] = [
   }),
   ...rulesFor('sender_refused', {
     // Codes of the standards.
-    // Microsoft and Zoho, for an account of theirs that they closed.
+    // Microsoft and Zoho: an account that they closed.
     '[mail] 550 5.1.8 Access denied, bad outbound sender': {
       enhanced: ['1.8'],
       text: 'outbound | outgoing',
@@ -188,7 +188,7 @@ const CODES: readonly Rule[] = [
     '452 4.5.3 Your message has more recipients than we take': { enhanced: ['5.3'] },
   }),
   ...rulesFor('header_not_ascii', {
-    // With codes that RFC 6531 defined for addresses, or that are about the mailbox.
+    // Servers also use codes that RFC 6531 defined for addresses, or codes about the mailbox.
     '[data] 550 5.1.1 Message headers can not have 8-bit non-ASCII characters': {
       enhanced: ['1.3', '1.1', '1.6', '6.7', '6.8', '6.10'],
       text: 'header + non-ascii | header + 8-bit | header + 8bit | subject + non-ascii | subject + 8-bit | subject + 8bit | raw utf',
@@ -210,7 +210,7 @@ const CODES: readonly Rule[] = [
     },
   }),
   ...rulesFor('no_smtputf8', {
-    // With the code of a bad address, which would suppress it.
+    // Some servers send this with the code of a bad address, which would suppress it.
     '501 5.1.3 The address has non-ASCII characters': {
       enhanced: ['1.3', '1.1', '1.6'],
       text: 'smtputf8 | non-ascii | utf-8 | utf8 | 8-bit | 8bit | internationalized | internationalised',
@@ -231,7 +231,7 @@ const CODES: readonly Rule[] = [
   }),
 ];
 
-/** If no text matches: subjects of enhanced codes, then bare codes. */
+/** Rules for replies whose text matches nothing: subjects of enhanced codes, then bare codes. */
 const LAST_RESORTS: readonly Rule[] = [
   ...rulesFor('login_refused', {
     '[mail] 530 5.7.0 Log in first': { codes: [530] },

@@ -36,7 +36,7 @@ test('a bare line feed ends a line', () => {
   );
 });
 
-test('a version number or an address is not taken for an enhanced code', () => {
+test('a version number or an address is not parsed as an enhanced code', () => {
   assert.equal(parse('220 3.5.1 ready\r\n').replies[0]?.enhancedCode, null);
   assert.equal(parse('250 2.1.0.7 greets you\r\n').replies[0]?.enhancedCode, null);
 });
@@ -86,7 +86,7 @@ test('a reply may have 64 KiB in lines of any length and number', () => {
   }
 });
 
-test('of a reply that is longer, the first line decides and nothing more is read', () => {
+test('the first line of a longer reply decides, and nothing more is read', () => {
   for (const text of [
     `250 ${'x'.repeat(70_000)}\r\n250 more\r\n`,
     `250 ${'x'.repeat(70_000)}`,
@@ -99,7 +99,7 @@ test('of a reply that is longer, the first line decides and nothing more is read
   }
 });
 
-test('the first line of a reply decides when its rest is malformed', () => {
+test('the first line of a reply decides when the rest is malformed', () => {
   for (const rest of ['what?\r\n', '\r\n', '250-a\0b\r\n', 'x'.repeat(5_000)]) {
     const { replies, error } = parse(`250-2.0.0 Taken\r\n${rest}`);
     assert.deepEqual(replies, [{ code: 250, enhancedCode: '2.0.0', message: 'Taken' }]);

@@ -1,19 +1,15 @@
 /**
  * Parses a mail server's replies from bytes (RFC 5321 §4.2, enhanced codes of RFC 2034).
  *
- * The server is untrusted. The result is safe to store and show: valid UTF-8, no control characters, at
- * most 2 KB. Of a reply at most 64 KiB are read: its first line decides, and the rest is cut off, because a
- * message that was accepted in many words must not be sent again. The same holds for a rest that is not a
- * reply. Input that is none from the start (a line without a code, a NUL), or that contradicts itself
- * (different codes in one reply), is an error value. After an error or a cut the parser reads nothing
- * more; earlier replies remain valid. A bare LF ends a line, which is harmless for
+ * The server is untrusted. A parsed reply is safe to store and show: valid UTF-8, no control characters, at most 2
+ * KB. At most 64 KiB of a reply are read. The first line decides, and the rest is cut off, because a message must
+ * not be sent again after a lengthy acceptance. A malformed rest is cut off, too. Malformed input (a first line
+ * without a code, a NUL) and contradictions (different codes in one reply) return an error value. After an error or
+ * a cut the parser reads nothing more; earlier replies remain valid. A bare LF ends a line, which is harmless in
  * replies.
  */
 
-/**
- * The steps of a session that a server answers, in order. `data_command` is the reply to DATA, `data` that
- * to the message.
- */
+/** Steps that a server answers, in order. `data_command` is the reply to DATA, `data` to the message. */
 export const REPLY_PHASES = [
   'greeting',
   'ehlo',
@@ -28,7 +24,7 @@ export const REPLY_PHASES = [
 ] as const;
 export type ReplyPhase = (typeof REPLY_PHASES)[number];
 
-/** Includes the steps in which a session can fail without a reply. */
+/** Reply phases, and the steps that can fail without a reply. */
 export type SmtpPhase = ReplyPhase | 'connect' | 'tls' | 'body';
 
 /** Why there is no usable reply. `unreachable`: no TCP connection. `withheld`: `mayProceed` returned false. */
@@ -52,7 +48,7 @@ export type SmtpReply = {
 export type Parsed = { replies: SmtpReply[]; error: string | null };
 
 const REPLY_BYTES_MAX = 64 * 1024;
-/** Of a line that has not ended; the rest of it is only counted. */
+/** Limit on the kept beginning of an unfinished line; the rest is only counted. */
 const LINE_BYTES_KEPT = 4096;
 const MESSAGE_BYTES_MAX = 2048;
 
@@ -60,21 +56,20 @@ const NO_REPLY = 'a line that is not an SMTP reply';
 const TOO_LONG = 'a reply of more than 64 KiB';
 const LF = 10;
 const ENHANCED_CODE = /^([245]\.\d{1,3}\.\d{1,3})(?: +|$)/;
-/** C0, DEL, C1, line separators and characters that change the direction of text. */
+/** C0, DEL, C1, line separators, and characters that change the direction of text. */
 const UNSAFE = /[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]/;
 const UNSAFE_ALL = new RegExp(UNSAFE, 'g');
 
 /** Parses the replies of one session from chunks of any size. */
 export class ReplyParser {
   #rest: Buffer | null = null;
-  /** Of the line that has not ended, beyond `#rest`. */
+  /** Octets of the unfinished line beyond `#rest`. */
   #skipped = 0;
   #code = 0;
   #enhancedCode: string | null = null;
   /** The first 2 KB of the reply. */
   #lines: string[] = [];
   #kept = 0;
-  /** Of the lines of this reply that have ended. */
   #size = 0;
   #error: string | null = null;
 
@@ -92,14 +87,14 @@ export class ReplyParser {
     return { replies, error: this.#error };
   }
 
-  /** Ends an incomplete reply after the lines that have come; null: it has none. */
+  /** Ends an incomplete reply after its received lines; null when it has none. */
   cut(): SmtpReply | null {
     if (this.#error !== null || !this.hasFirstLine) return null;
     this.#error = 'a reply that was not completed';
     return this.#finish();
   }
 
-  /** Decodes up to the last line end at once, because no character contains a line end. */
+  /** Decodes up to the last line end at once. No UTF-8 character contains a line end. */
   #read(chunk: Buffer, replies: SmtpReply[]): string | null {
     const bytes = this.#rest === null ? chunk : Buffer.concat([this.#rest, chunk]);
     const end = bytes.lastIndexOf(LF) + 1;
@@ -116,7 +111,6 @@ export class ReplyParser {
     return this.#boundRest(replies);
   }
 
-  /** Keeps the beginning of a line that has not ended. */
   #boundRest(replies: SmtpReply[]): string | null {
     const rest = this.#rest;
     if (rest === null || rest.length <= LINE_BYTES_KEPT) return null;
@@ -176,12 +170,12 @@ export class ReplyParser {
   }
 }
 
-/** The three digits at the beginning of a reply line, or null: RFC 5321 §4.2.1 permits 2yz to 5yz. */
+/** Returns the three digits that begin a reply line; null when it has none. RFC 5321 §4.2.1 permits 2yz to 5yz. */
 function codeOf(line: string): number | null {
   const hundreds = line.charCodeAt(0) - 48;
   const tens = line.charCodeAt(1) - 48;
   const ones = line.charCodeAt(2) - 48;
-  // NaN (the line is too short) fails every comparison.
+  // NaN (a line that is too short) fails every comparison.
   if (!(hundreds >= 2 && hundreds <= 5 && tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9)) {
     return null;
   }
@@ -194,7 +188,7 @@ function withoutUnsafe(text: string): string {
   return UNSAFE.test(text) ? text.replaceAll('\t', ' ').replace(UNSAFE_ALL, '') : text;
 }
 
-/** Truncates to 2 KB of UTF-8, not within a character. */
+/** Truncates to 2 KB of UTF-8 between two characters. */
 function bounded(message: string): string {
   // A UTF-16 unit is at most three bytes of UTF-8.
   if (message.length * 3 <= MESSAGE_BYTES_MAX) return message;

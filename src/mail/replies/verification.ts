@@ -1,10 +1,10 @@
 /**
- * Replies of servers that verify the sender: they connect to the server of our return path and ask it to take
- * a bounce (a callout of Exim, `reject_unverified_sender` of Postfix). Matched before all other rules
- * (rules.ts), because such replies quote what that server said, `No Such User Here` or `blacklisted`, which
- * is about the return path and neither about the recipient nor about a blocklist.
+ * Replies of servers that verify the sender. Such a server connects to the server of our return path and asks it to
+ * accept a bounce (a callout of Exim, `reject_unverified_sender` of Postfix). These rules come first (rules.ts),
+ * because the replies quote the other server: `No Such User Here` or `blacklisted` then concerns the return path,
+ * not the recipient and not a blocklist.
  *
- * `<return-path>` (match.ts) is in a text that begins with a return path of ours and names no other address.
+ * match.ts explains `<return-path>`.
  */
 import { ABOUT_RETURN_PATH, type Rule, rulesFor } from './match.ts';
 
@@ -14,12 +14,12 @@ export const VERIFICATION: readonly Rule[] = [
       'sender + verif + spf | sender + verif + dkim | sender + verif + dmarc | dkim + not be verified | signature + not be verified',
   }),
   ...rulesFor('mailbox_problem', {
-    // Of a server that passes mail on, which asks the next one about the recipient.
+    // A forwarding server asks the next one about the recipient.
     '550 Recipient verification failed for <jo@acme.test>':
       'recipient verification failed | recipient address verification failed | recipient verify failed',
   }),
   ...rulesFor('sender_unverified', {
-    // Exim: the first line, then the answer to its callout, then `Sender verify failed` or a text of its own.
+    // Exim: the first line, the answer to its callout, then `Sender verify failed` or a configured text.
     '550-Verification failed for <b@acme.test>\n550-No Such User Here\n550 Your sender address could not be verified':
       'verification failed for | verification failed while checking | callback setup failed | sender verify | sender verification',
     '451 Could not complete the callout for the sender':
@@ -39,14 +39,14 @@ export const VERIFICATION: readonly Rule[] = [
       'return address is undeliverable | return address is not deliverable | return address does not exist | return path does not exist | return address rejected | return path rejected | rejected your return address',
     '[mail] 550 We take no mail from domains whose servers refuse bounces':
       'refuse bounces | refuses bounces | accept bounces | accepts bounces | reject bounces | rejects bounces | reject the postmaster address | does not accept mail from:<> | refusing mail from:<>',
-    // Texts about a mailbox, which is that of the sender.
+    // Texts about the sender's mailbox.
     "550 The sender's mailbox does not exist":
       "sender mailbox | sender's mailbox | mailbox of the sender | sender address does not exist | sender address doesn't exist | ^sender does not exist | ^the sender does not exist | sender unknown | sender check | sender could not be checked",
     "550 The sender's address does not exist":
       "sender's address + exist | sender's address is unknown | sender's address is not | sender's address was not | sender's email address + not | sender's e-mail address + not | sender's account + not | sender email + not | sender account + not | account of the sender + not | ^unknown sender: | unknown sender address",
     '550 Return address unknown: no such user':
       'return address unknown | return path unknown | return-path unknown | return path mailbox | return-path mailbox | return-path does not exist | reverse-path is not deliverable | reverse path does not exist | reverse-path does not exist | mail from mailbox | mail from address + exist | bounce address',
-    // Of the sender, to whom the reply speaks.
+    // The reply addresses the sender as "you".
     '550 Your address could not be verified: no such user':
       'your address + not be verified | your email + not be verified | your e-mail + not be verified | could not verify your | cannot verify your | unable to verify your',
     '550 The from address is not valid: no such user':
@@ -63,7 +63,7 @@ export const VERIFICATION: readonly Rule[] = [
       '<return-path> + user not found | <return-path> + mailbox not found | <return-path> + recipient address rejected | <return-path> + mailbox unavailable | <return-path> + no mailbox here | <return-path> + account or domain may not exist',
   }),
   ...rulesFor('mailbox_problem', {
-    // cPanel's text for any address that it cannot verify, which names three possible causes.
+    // cPanel: one text for any address that it cannot verify, with three possible causes.
     '550-The mail server could not deliver mail to jo@acme.test. The account or domain may not exist,\n550 they may be blacklisted, or missing the proper dns entries.':
       'account or domain may not exist | they may be blacklisted | verification of + failed',
   }),

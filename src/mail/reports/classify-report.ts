@@ -1,31 +1,34 @@
 /**
- * Classifies a report about a recipient by the rules for replies (mail/replies/rules.ts), because a report is a
- * reply that arrives later and through other servers. If it quotes no reply, the mail system's own text is
- * matched with REPORT_RULES at the end of this file first.
+ * Classifies a report about a recipient. A report is a reply that arrives later, through other servers, so the rules
+ * for replies apply (mail/replies/rules.ts). If the report quotes no reply, REPORT_RULES below match the mail
+ * system's own text first.
  *
- * The same restrictions apply: only a permanent refusal that a rule recognises as concerning the mailbox
- * suppresses. Replies before RCPT (greeting, HELO, MAIL) never concern the mailbox, and a delay is never
- * permanent.
+ * The same restrictions apply. Only a permanent refusal suppresses, if a rule recognises that it concerns the
+ * mailbox. Replies before RCPT (greeting, HELO, MAIL) never concern the mailbox. A delay is never permanent.
  */
 import { meaningOf } from '../replies/classify.ts';
 import { type Answer, type Rule, ruleAmong, rulesFor } from '../replies/match.ts';
-import { MEANINGS, type MeaningName, type Verdict, verdictOf } from '../replies/meanings.ts';
+import {
+  MEANINGS,
+  type MeaningName,
+  type Classification,
+  classificationOf,
+} from '../replies/meanings.ts';
 import { RULES } from '../replies/rules.ts';
 import type { SmtpPhase, SmtpReply } from '../replies/smtp-reply.ts';
 
 type Reported = {
-  /** The text that most certainly concerns this recipient first; '' for none. */
+  /** Texts in the order of certainty that they concern this recipient; '' for none. */
   texts: readonly string[];
-  /** The report's own enhanced status, or null. */
+  /** The enhanced status of the report itself. */
   status: string | null;
   isDelay: boolean;
 };
 
 export type Classified = {
-  verdict: Verdict;
-  /** `5.1.1`, or null. */
+  classification: Classification;
   status: string | null;
-  /** Of the reply that decided; null: no server replied. */
+  /** The code of the deciding reply; null: no server replied. */
   code: number | null;
 };
 
@@ -35,7 +38,10 @@ const REPLIES_MAX = 12;
 export function classifyReported({ texts, status, isDelay }: Reported): Classified {
   const said = texts.filter((text) => text !== '').map((text) => text.slice(0, TEXT_CHARS_MAX));
   const { means, saidPermanent, ...rest } = readFirstKnown(said, status) ?? readCode(said, status);
-  return { verdict: verdictOf(means, { saidPermanent: saidPermanent && !isDelay }), ...rest };
+  return {
+    classification: classificationOf(means, { saidPermanent: saidPermanent && !isDelay }),
+    ...rest,
+  };
 }
 
 type Reading = Pick<Classified, 'status' | 'code'> & {
@@ -51,7 +57,6 @@ function readFirstKnown(texts: readonly string[], status: string | null): Readin
   return null;
 }
 
-/** Null when no rule matches. */
 function readText(text: string, status: string | null): Reading | null {
   const replies = repliesIn(text);
   if (replies.length === 0) return readOwnWords(text, status);
@@ -67,7 +72,7 @@ function ofSameClass(status: string | null, code: number): string | null {
   return status !== null && status.startsWith(`${Math.trunc(code / 100)}.`) ? status : null;
 }
 
-/** Replies that only follow from an earlier one. */
+/** Meanings of replies that only follow from an earlier reply. */
 const FOLLOWS_FROM_ANOTHER: ReadonlySet<MeaningName> = new Set([
   'too_many_recipients',
   'not_understood',
@@ -93,7 +98,7 @@ function readOwnWords(text: string, status: string | null): Reading | null {
   return reading && { ...reading, code: null };
 }
 
-/** After a network failure or an expired queue, the next attempt may succeed. */
+/** After a network failure or an expired queue, a new attempt may succeed. */
 function readRule(means: MeaningName, reply: SmtpReply): Reading {
   const { category } = MEANINGS[means];
   const mayPass = category === 'network' || category === 'expired';
@@ -101,7 +106,7 @@ function readRule(means: MeaningName, reply: SmtpReply): Reading {
   return { ...reading, saidPermanent: reading.saidPermanent && !mayPass };
 }
 
-/** Without a matching rule the code decides, wherever it occurs. */
+/** Uses the code, wherever it occurs, when no rule matches. */
 function readCode(texts: readonly string[], status: string | null): Reading {
   const [first] = texts.flatMap(repliesIn);
   const enhancedCode =
@@ -122,7 +127,7 @@ function codeIn(text: string): string | null {
   return ENHANCED.exec(text)?.[1] ?? null;
 }
 
-/** Excludes numbers of seconds, ports, and parts of addresses or versions. */
+/** A reply code, but not a number of seconds, a port, or a part of an address or version. */
 const REPLY =
   /(?:^|[\s:;([<>"'=#])([45]\d\d)(?=[\s:;,#<-]|$)(?!\s*(?:sec|min|hour|day|byte|octet|kb|mb|message|recipient))/gi;
 
@@ -133,7 +138,7 @@ function repliesIn(text: string): Answer[] {
   for (const [index, match] of starts.entries()) {
     const start = match.index + match[0].length;
     const code = Number(match[1]);
-    // The lines of a reply repeat its code.
+    // Each line of a reply repeats its code.
     let next = index + 1;
     while (Number(starts[next]?.[1]) === code && isContinued(text, starts[next - 1]!)) next += 1;
     const end = starts[next]?.index ?? text.length;
@@ -168,17 +173,16 @@ const PHASES: readonly [SmtpPhase, RegExp][] = [
   ['mail', /initial connection|greeting|\b(?:helo|ehlo)\b|refused to talk to (?:me|us)/i],
 ];
 
-/** The command that the server answered, if the report states it. */
+/** Returns the command that the server answered, if the report names it. */
 function phaseIn(text: string): SmtpPhase {
   return PHASES.find(([, pattern]) => pattern.test(text))?.[0] ?? 'rcpt';
 }
 
 /**
- * Rules for the own text of a mail system in a report: when no server replied, or when the system itself
- * refuses the message. All match by text; mail/replies/rules.ts (CODES) and mail/replies/mailbox.ts (BY_CODE) have the
- * meaning of a status such as 5.1.1. Form and order as in mail/replies/rules.ts; the first match counts. Not
- * matched with a quoted reply, in which `host not found` mostly concerns the sender. `example` is the text
- * of a report; read-report.test.ts checks every one.
+ * Rules for a mail system's own text, when no server replied or the system itself refuses the message. All match by
+ * text. mail/replies/rules.ts (CODES) and mail/replies/mailbox.ts (BY_CODE) map statuses such as 5.1.1. They do not
+ * apply to a quoted reply, where `host not found` mostly concerns the sender. The first match counts. `example` is
+ * the text of a report; read-report.test.ts checks every one.
  */
 export const REPORT_RULES: readonly Rule[] = [
   ...rulesFor('loop', {
@@ -188,7 +192,7 @@ export const REPORT_RULES: readonly Rule[] = [
       'points back to me | excessive recursion | circular alias | message has traversed',
   }),
   ...rulesFor('sender_unverified', {
-    // Of a server that verified our return path, and quotes what it heard of it.
+    // A server that verified our return path quotes the reply.
     'Sender verify failed: no such user here':
       'sender verif | verify sender | sender not verified | sender unverified | sender address rejected | sender callout | sender could not be verified | sender address could not be verified | sender cannot be verified',
   }),
@@ -258,7 +262,7 @@ export const REPORT_RULES: readonly Rule[] = [
   ...rulesFor('server_problem', {
     'Unable to contact LDAP server.':
       'ldap | configuration error | system error | out of memory | internal error | i/o error | temporary failure',
-    // A filter or script of the recipient's.
+    // A filter or script of the recipient.
     'Command died with status 255: "/usr/local/bin/filter"':
       'child process | command died | exit status | command failed | pipe to | returned status | unknown mailer error | procmail',
   }),
@@ -275,7 +279,7 @@ export const REPORT_RULES: readonly Rule[] = [
       'has moved | moved to another | no longer has an account | address has changed',
   }),
   ...rulesFor('no_such_mailbox', {
-    // Domino; the release of 1998 in Japanese as well.
+    // Domino, and its release of 1998 in Japanese.
     'User jo (jo@acme.test) not listed in public Name & Address Book':
       'not listed in | not found in domino | not found in directory | \u30ea\u30b9\u30c8\u306b\u3042\u308a\u307e\u305b\u3093 | recipient name is not unique',
     // Exchange.

@@ -1,27 +1,26 @@
 /**
- * Which result of a report decides about the address that was mailed. A server that expands an alias or
- * forwards a message reports about several addresses, and their results differ.
+ * Chooses the result that decides about the mailed address. A server that expands an alias or forwards a message
+ * reports about several addresses, with different results.
  *
- * In this order (RFC 3464 §2.3.1, §2.3.2): the result whose Original-Recipient is our address or the ORCPT that was
- * sent with it, the result whose Final-Recipient is our address, and the only result, because the return path belongs
- * to one recipient. If none of several results names our address, none decides. If several name it, the one with the
- * least effect decides: a copy that arrived, then one that may still arrive.
+ * The first of these decides (RFC 3464 §2.3.1, §2.3.2):
+ * 1. the result with our address, or the ORCPT that was sent with it, as Original-Recipient,
+ * 2. the result with our address as Final-Recipient,
+ * 3. the only result, because the return path belongs to one recipient.
+ * If several results name nobody of ours, none decides. If several name our address, the one with the least effect
+ * decides: first a copy that arrived, then one that may still arrive.
  */
 import { addressKey, parseAddress } from '../address.ts';
 import type { Report, ReportedRecipient, ReportKind } from './read-report.ts';
 
 export type DecidingResult = {
   kind: ReportKind;
-  /** Null: the report names nobody. */
+  /** Null: the report names no recipient. */
   reported: ReportedRecipient | null;
-  /** The result is about our address itself, not about one that it was forwarded to. */
+  /** The result concerns our address itself, not an address that it was forwarded to. */
   isAboutOurs: boolean;
 };
 
-/**
- * Null when the report says nothing about this address.
- * @param orcpt the address that its sender gave as ORCPT (RFC 3461), which servers report as Original-Recipient
- */
+/** Returns null when the report does not concern the address. `orcpt` is the sender's ORCPT (RFC 3461). */
 export function decidingResult(
   report: Report,
   address: string,
@@ -38,7 +37,7 @@ export function decidingResult(
   const endedAtOurs = recipients.filter(({ recipient }) => isOurs(recipient));
   const both = sentToOurs.filter((one) => endedAtOurs.includes(one));
   const groups: (readonly ReportedRecipient[])[] = [both, sentToOurs, endedAtOurs];
-  // A text names fewer addresses than fields do, and reports only what failed.
+  // A text names fewer addresses than fields do, and only failed ones.
   if (!hasFields || isOnlyOne(recipients)) groups.push(recipients);
   const chosen = groups.find(({ length }) => length > 0);
   if (chosen === undefined) return null;
@@ -47,7 +46,7 @@ export function decidingResult(
   return { kind: reported.kind, reported, isAboutOurs: recipient === null || isOurs(recipient) };
 }
 
-/** Repeated results about one address are one. */
+/** Repeated results about one address count once. */
 function isOnlyOne(recipients: readonly ReportedRecipient[]): boolean {
   return new Set(recipients.map(({ recipient }) => recipient && keyOf(recipient))).size === 1;
 }
@@ -55,8 +54,8 @@ function isOnlyOne(recipients: readonly ReportedRecipient[]): boolean {
 const LEAST_FIRST: readonly ReportKind[] = ['delivered', 'other', 'delay', 'bounce'];
 
 function leastEffect(results: readonly ReportedRecipient[]): ReportedRecipient {
-  const effectOf = ({ kind, verdict }: ReportedRecipient) =>
-    LEAST_FIRST.indexOf(kind) + (verdict?.suppress === true ? 1 : 0);
+  const effectOf = ({ kind, classification }: ReportedRecipient) =>
+    LEAST_FIRST.indexOf(kind) + (classification?.suppress === true ? 1 : 0);
   return results.toSorted((one, other) => effectOf(one) - effectOf(other))[0]!;
 }
 
@@ -64,7 +63,7 @@ function keyOf(address: string): string {
   return addressKey(parseAddress(address) ?? address);
 }
 
-/** Some servers copy the xtext of ORCPT unchanged (RFC 3461 §4): `jo+2Bnews@acme.test`. */
+/** Some servers copy the xtext of ORCPT undecoded (RFC 3461 §4): `jo+2Bnews@acme.test`. */
 function keysOf(named: string): ReadonlySet<string> {
   return new Set([keyOf(named), keyOf(fromXtext(named))]);
 }

@@ -1,9 +1,9 @@
-/** Reports in words only, in the shapes that mail systems give them; the words are our own. */
+/** Reports without fields, in the shapes of real mail systems. The words are our own. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readReport } from './read-report.ts';
 
-/** Who, category, whether for good, whether never again. */
+/** The expected result for a recipient. */
 type Recipient = [recipient: string, category: string, permanent: boolean, suppress: boolean];
 
 const JO = 'jo@receiver.test';
@@ -27,11 +27,11 @@ function bounce(
 }
 
 function recipientsIn(bytes: Buffer): Recipient[] {
-  return readReport(bytes).recipients.map(({ recipient, verdict }) => [
+  return readReport(bytes).recipients.map(({ recipient, classification }) => [
     recipient ?? '',
-    verdict?.category ?? '',
-    verdict?.permanent === true,
-    verdict?.suppress === true,
+    classification?.category ?? '',
+    classification?.permanent === true,
+    classification?.suppress === true,
   ]);
 }
 
@@ -398,7 +398,10 @@ test('a delay is recognised as not final', () => {
     assert.equal(report.kind, 'delay', text);
     assert.equal(report.recipients[0]?.recipient, JO);
     assert.deepEqual(
-      report.recipients.map(({ verdict }) => [verdict?.permanent, verdict?.suppress]),
+      report.recipients.map(({ classification }) => [
+        classification?.permanent,
+        classification?.suppress,
+      ]),
       [[false, false]],
     );
   }

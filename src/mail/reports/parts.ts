@@ -1,11 +1,10 @@
 /**
- * The parts of a report with any MIME structure: its own header, the human-readable text, the
- * machine-readable fields, and the header of the original message. They determine the kind of message: a
- * bounce or delay by its text, an automatic reply (RFC 3834), a complaint (RFC 5965). The quoted original
- * is never used for that.
+ * Splits a report with any MIME structure into its own header, the text for people, the fields for machines, and the
+ * header of the original message. These decide the kind of message: a bounce or delay by its text, an automatic
+ * reply (RFC 3834), a complaint (RFC 5965). The quoted original never decides it.
  *
- * Only the layout of RFC 3462 separates the parts. Other systems write one text, with an announcement line
- * before the original; some declare a boundary that does not occur.
+ * Only the layout of RFC 3462 separates the parts. Other systems write one text, with a line that announces the
+ * original. Some declare a boundary that does not occur.
  */
 import type { HeaderField } from '../mime/header.ts';
 import {
@@ -23,15 +22,14 @@ import { textFromHtml } from '../html/text-from-html.ts';
 export type ReportParts = {
   fields: readonly HeaderField[];
   contentType: MimePart['contentType'];
-  /** The human-readable text in lines, without what follows about the original. */
+  /** Lines of the text for people, up to the original. */
   lines: readonly string[];
-  /** The lines joined. */
   words: string;
-  /** message/delivery-status or similar, or a text with such fields; '' when there is none. */
+  /** message/delivery-status or a similar part, or a text with such fields; '' when there is none. */
   statusText: string;
   /** message/feedback-report; null when there is none. */
   feedbackText: string | null;
-  /** The fields of the original; empty without it. */
+  /** Fields of the original; empty without it. */
   originalFields: readonly HeaderField[];
 };
 
@@ -77,7 +75,7 @@ export function partsOfReport(bytes: Buffer): ReportParts {
   };
 }
 
-/** Everything outside of the first original; a returned report may contain others. */
+/** Returns the parts outside of the first original. A returned report may contain others. */
 function partsBeforeOriginal(message: MimePart): MimePart[] {
   const own: MimePart[] = [];
   const inOriginal = new Set<MimePart>();
@@ -94,7 +92,7 @@ function partsBeforeOriginal(message: MimePart): MimePart[] {
   return own;
 }
 
-/** Plain text; HTML if there is no other; the raw octets when the boundary does not occur. */
+/** Returns plain text, else HTML as text. When the boundary does not occur, returns the raw octets. */
 function wordsOf(own: readonly MimePart[]): string {
   const leaves = own.filter(({ parts }) => parts.length === 0);
   const plain = leaves.filter(
@@ -112,7 +110,7 @@ function linesOf(text: string): string[] {
     .map((line) => line.slice(0, LINE_CHARS_MAX).replaceAll('\r', '').replaceAll('\0', ''));
 }
 
-/** A read receipt in a text has the same fields and a Disposition (RFC 8098 §3.2.6). */
+/** A read receipt has the same fields and also a Disposition (RFC 8098 §3.2.6). */
 function hasStatusFields(text: string): boolean {
   const names = /^(?:Final-Recipient|Original-Recipient|X-Actual-Recipient):/im;
   return names.test(text) && !/^Disposition:/im.test(text);
@@ -133,7 +131,7 @@ function isAnnounced(line: string): boolean {
   return ORIGINAL_PHRASES.some((mark) => words.includes(mark));
 }
 
-/** The first lines that have the form of fields, up to an empty line after them. */
+/** Returns the first lines that look like fields, up to an empty line. */
 function fieldsOf(rest: readonly string[]): readonly HeaderField[] {
   const start = rest.findIndex((line) => /^\s*[\w-]{2,60}:/.test(line));
   if (start < 0) return [];
@@ -149,26 +147,26 @@ function originalHeader(original: MimePart): readonly HeaderField[] {
 }
 
 export type Feedback = {
-  /** `abuse`, `fraud`, `auth-failure`, ... in lower case. */
+  /** `abuse`, `fraud`, `auth-failure` or another type, in lower case. */
   type: string;
   fields: readonly HeaderField[];
 };
 
-/** Feedback types other than complaints. */
+/** Feedback types that are not complaints. */
 const NO_COMPLAINTS: ReadonlySet<string> = new Set(['auth-failure', 'not-spam', 'dmarc']);
 
 export function isComplaint({ type }: Feedback): boolean {
   return !NO_COMPLAINTS.has(type);
 }
 
-/** Null when this is not a feedback report. */
+/** Returns null for a message that is not a feedback report. */
 export function feedbackOf({ fields, contentType, feedbackText }: ReportParts): Feedback | null {
   if (feedbackText !== null) {
     const reported = readHeader(Buffer.from(feedbackText.replace(/^[\r\n]+/, ''))).fields;
     const type = /^[\w-]+/.exec(valueOf(reported, 'feedback-type') ?? '')?.[0] ?? 'abuse';
     return { type: type.toLowerCase(), fields: reported };
   }
-  // Apple Mail unsubscribes by an automatic reply.
+  // Apple Mail unsubscribes with an automatic reply.
   if (valueOf(fields, 'x-apple-unsubscribe')?.toLowerCase() === 'true') {
     return { type: 'opt-out', fields: [] };
   }
@@ -176,7 +174,7 @@ export function feedbackOf({ fields, contentType, feedbackText }: ReportParts): 
   return isFeedback || isFromMicrosoft(fields) ? { type: 'abuse', fields: [] } : null;
 }
 
-/** Outlook.com's feedback loop sends the unchanged message with its own subject. */
+/** Outlook.com's feedback loop sends the unchanged message with a new subject. */
 function isFromMicrosoft(fields: readonly HeaderField[]): boolean {
   const subject = (decodedValue(fields, 'subject') ?? '').toLowerCase();
   return (
@@ -193,7 +191,7 @@ export function isBounceInWords(parts: ReportParts): boolean {
   const subject = (decodedValue(fields, 'subject') ?? '').toLowerCase();
   const saysSo = (said: string) => BOUNCE_PHRASES.some((phrase) => said.includes(phrase));
   if (isFromMailSystem(fields)) return saysSo(subject) || saysSo(text) || isDelayInWords(parts);
-  // An automatic reply may quote a bounce in its subject, so subject and text both have to report one.
+  // Subject and text must both report a bounce, because an automatic reply may quote one in its subject.
   return saysSo(subject)
     ? saysSo(text) || /\b[45]\d\d[ -]/.test(text)
     : saysSo(text) && !isReply(subject);
@@ -213,7 +211,7 @@ function isFromMailSystem(fields: readonly HeaderField[]): boolean {
   );
 }
 
-/** Used for a report without an `Action` field. */
+/** Whether the text reports a delay, for a report without an `Action` field. */
 export function isDelayInWords({ fields, words }: ReportParts): boolean {
   const text = `${decodedValue(fields, 'subject') ?? ''} ${words}`.toLowerCase();
   const has = (phrases: readonly string[]) => phrases.some((phrase) => text.includes(phrase));

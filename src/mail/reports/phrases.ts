@@ -1,9 +1,8 @@
 /**
- * Phrases by which reports outside of the standard are recognised and split: those of Exim, qmail, Sendmail,
- * Exchange, Domino and of single providers. Data for parts.ts (kind of report, beginning of the original)
- * and text.ts (recipients), in lower case. REPORT_RULES in classify-report.ts has the phrases about a recipient. A
- * report with machine-readable fields (RFC 3464) is a bounce or a delay by its Action and Status instead:
- * `kindOf` in read-report.ts.
+ * Phrases of non-standard reports: those of Exim, qmail, Sendmail, Exchange, Domino and single providers, in lower
+ * case. parts.ts uses them for the kind of report and the beginning of the original, text.ts for recipients.
+ * REPORT_RULES in classify-report.ts has the phrases about a recipient. For a report with machine-readable fields
+ * (RFC 3464), `kindOf` in read-report.ts uses Action and Status instead.
  */
 
 export const ORIGINAL_PHRASES: readonly string[] = [
@@ -99,7 +98,7 @@ export const RECIPIENT_PHRASES: readonly string[] = [
   'for:',
 ];
 
-/** The beginnings of lines about the message, which do not name a failed recipient. */
+/** Beginnings of lines about the message. They name no failed recipient. */
 export const MESSAGE_FIELD =
   /^\W{0,4}(?:from|sender|reply-to|return-path|errors-to|message[ -]id|date|sent|subject|cc|x-[\w-]+|reporting-mta|references|in-reply-to|received|mail from|generating server|postmaster)\b ?[:;=]/i;
 
@@ -203,7 +202,7 @@ export const DELAY_PHRASES: readonly string[] = [
   'no action is required on your part',
 ];
 
-/** These have precedence over delay phrases: there is no further attempt. */
+/** Phrases that override delay phrases: no attempt follows. */
 export const GIVEN_UP_PHRASES: readonly string[] = [
   'giving up',
   'given up',

@@ -49,13 +49,13 @@ ${ORIGINAL}
 }
 
 function recipientsOf(bytes: Buffer) {
-  return readReport(bytes).recipients.map(({ recipient, status, code, verdict }) => ({
+  return readReport(bytes).recipients.map(({ recipient, status, code, classification }) => ({
     recipient,
     status,
     code,
-    category: verdict?.category ?? null,
-    permanent: verdict?.permanent ?? null,
-    suppress: verdict?.suppress ?? null,
+    category: classification?.category ?? null,
+    permanent: classification?.permanent ?? null,
+    suppress: classification?.suppress ?? null,
   }));
 }
 
@@ -115,7 +115,7 @@ test('a notification has the result of every recipient', () => {
   assert.deepEqual(kinds, ['bounce', 'bounce', 'bounce', 'delivered']);
 });
 
-test('a status code is enough; a generic one is refined by the human-readable part', () => {
+test('a status code is enough; the text for people refines a generic one', () => {
   assert.deepEqual(recipientsOf(notification([PER_MESSAGE, failed(JO, 'Status: 5.1.1')])), [
     { ...GONE, code: null },
   ]);
@@ -133,7 +133,10 @@ test('a delay, a delivery and a relay are distinguished', () => {
   const delay = of('delayed', '4.4.1');
   assert.equal(delay.kind, 'delay');
   assert.deepEqual(
-    delay.recipients.map(({ verdict }) => [verdict?.permanent, verdict?.suppress]),
+    delay.recipients.map(({ classification }) => [
+      classification?.permanent,
+      classification?.suppress,
+    ]),
     [[false, false]],
   );
   assert.equal(of('delivered', '2.0.0').kind, 'delivered');
@@ -177,7 +180,7 @@ test('a missing boundary, empty line or address is recovered', () => {
   assert.deepEqual(recipientsOf(notification([PER_MESSAGE, nobody])), [{ ...GONE, code: null }]);
 });
 
-test('text before the recipient is not about the mailbox', () => {
+test('text before the recipient does not concern the mailbox', () => {
   for (const diagnostic of [
     'host mx.receiver.test refused to talk to me: 554 5.1.1 user unknown',
     '550 5.1.1 unknown user (in reply to MAIL FROM command)',
@@ -213,7 +216,7 @@ test('a feedback report is a complaint, an authentication report is not', () => 
   }
 });
 
-test('complaints without a standard are recognised: from Microsoft, from Apple Mail', () => {
+test('non-standard complaints from Microsoft and Apple Mail are recognised', () => {
   const outlook = `From: staff@hotmail.com
 Subject: complaint about message from 192.0.2.1
 Content-Type: multipart/mixed; boundary=b
@@ -301,9 +304,9 @@ test('a mangled report never throws', () => {
       }
       const { kind, recipients } = readReport(bytes);
       assert.ok(recipients.length <= 500);
-      for (const { verdict, diagnostic } of recipients) {
-        if (kind === 'delay') assert.equal(verdict?.suppress ?? false, false);
-        if (verdict?.suppress === true) assert.ok(verdict.permanent);
+      for (const { classification, diagnostic } of recipients) {
+        if (kind === 'delay') assert.equal(classification?.suppress ?? false, false);
+        if (classification?.suppress === true) assert.ok(classification.permanent);
         assert.ok((diagnostic ?? '').length <= 2_000);
       }
     }),
@@ -311,7 +314,7 @@ test('a mangled report never throws', () => {
   );
 });
 
-test('a report made to cost time costs little', () => {
+test('a report that is made to be slow is read quickly', () => {
   const long = [
     `From: postmaster@mx.test\n\n${'<a@b.test>: 550 '.repeat(100_000)}`,
     `From: postmaster@mx.test\n\nundeliverable\n${'a@'.repeat(500_000)}`,

@@ -1,15 +1,15 @@
 /**
- * Reads a received message: a bounce, a delay notice, a complaint, a delivery confirmation, an automatic
- * reply, or another message; and the result for each recipient that it names.
+ * Reads a received message: its kind (bounce, delay, complaint, delivery confirmation, automatic reply, other) and
+ * the result for each recipient that it names.
  *
- * Reports are untrusted. The signed return path identifies the email and the recipient (inbound/); only the
- * result is read here. The cost is bounded for any message: the first REPORT_BYTES_MAX are read, each part
- * once, and at most RECIPIENTS_MAX recipients are classified.
+ * Reports are untrusted. The signed return path identifies the email and the recipient (inbound/); only the result
+ * comes from here. The cost is bounded for any message: the first REPORT_BYTES_MAX are read, each part once, and at
+ * most RECIPIENTS_MAX recipients are classified.
  */
 import { addressKey } from '../address.ts';
 import type { HeaderField } from '../mime/header.ts';
 import { valueOf, valuesOf } from '../mime/reader.ts';
-import type { Verdict } from '../replies/meanings.ts';
+import type { Classification } from '../replies/meanings.ts';
 import { addressesIn, addressIn, readTextClaims, RECIPIENTS_MAX, type TextClaim } from './text.ts';
 import {
   type Feedback,
@@ -27,39 +27,36 @@ import { readStatusClaims, type StatusClaim } from './status-fields.ts';
 export type ReportKind = 'bounce' | 'delay' | 'complaint' | 'delivered' | 'auto_reply' | 'other';
 
 export type ReportedRecipient = {
-  /** What the report says about this recipient; `other`: passed on, with no result yet. */
+  /** The result for this recipient; `other`: forwarded to others, without a result yet. */
   kind: ReportKind;
-  /** As the report names it, which after forwarding differs from our recipient; null: not named. */
+  /** The recipient in the report, which is another address after forwarding; null: not named. */
   recipient: string | null;
-  /** The address that the sender used (Original-Recipient); null: not named. */
+  /** Original-Recipient: the address that the sender used; null: not named. */
   original: string | null;
-  /** Enhanced code, or null. */
   status: string | null;
-  /** The code of the reply that the report quotes, or null. */
   code: number | null;
   /** Null when nothing was refused. */
-  verdict: Verdict | null;
-  /** At most 2 KB, on one line; null when the report has none. */
+  classification: Classification | null;
+  /** One line of at most 2 KB; null when the report has none. */
   diagnostic: string | null;
-  /** A server that reports nothing further has the message (Action: relayed). */
+  /** Another server has the message and will not report (Action: relayed). */
   isRelayed?: true;
 };
 
 export type Report = {
-  /** Of its recipients, the kind that matters most: one that bounced makes the report a bounce. */
+  /** The most important kind of its recipients: one bounce makes the report a bounce. */
   kind: ReportKind;
   recipients: readonly ReportedRecipient[];
-  /** The report has fields for each recipient (RFC 3464); otherwise its text names them. */
+  /** Whether the report has fields for each recipient (RFC 3464); else its text names them. */
   hasFields: boolean;
-  /** The feedback type of RFC 5965, for feedback reports. */
   feedbackType: string | null;
-  /** Envelope senders in the header of the original; the first is the most reliable. */
+  /** Envelope senders in the header of the original, the most reliable first. */
   returnPaths: readonly string[];
-  /** Message-ID of the original, without its brackets. */
+  /** Message-ID of the original, without brackets. */
   originalMessageId: string | null;
 };
 
-/** Sufficient, because the report precedes the original that it quotes. */
+/** Limit on the octets that are read. They suffice, because the report precedes the original. */
 export const REPORT_BYTES_MAX = 256 * 1024;
 
 export function readReport(bytes: Buffer): Report {
@@ -82,7 +79,13 @@ function readFeedback({ fields, originalFields }: ReportParts, feedback: Feedbac
     firstAddress(originalFields, ['x-hmxmroriginalrecipient', 'to', 'x-original-to']) ??
     firstAddress(feedback.fields, ['removal-recipient']) ??
     (feedback.fields.length === 0 ? firstAddress(fields, ['from']) : null);
-  const nothing = { original: null, status: null, code: null, verdict: null, diagnostic: null };
+  const nothing = {
+    original: null,
+    status: null,
+    code: null,
+    classification: null,
+    diagnostic: null,
+  };
   const kind = isComplaint(feedback) ? 'complaint' : 'other';
   return { kind, recipients: [{ kind, recipient: named, ...nothing }], hasFields: false };
 }
@@ -109,7 +112,7 @@ function readFailures(parts: ReportParts): Found {
     reported({
       recipient: claim.recipient,
       original: null,
-      // The whole text concerns a recipient only when it is the only one.
+      // The whole text concerns a recipient only if it is the only one.
       texts: textClaims.length > 1 ? [claim.diagnostic] : [claim.diagnostic, whole],
       status: null,
       isDelay,
@@ -118,7 +121,7 @@ function readFailures(parts: ReportParts): Found {
   return { kind: isDelay ? 'delay' : 'bounce', recipients, hasFields: false };
 }
 
-/** If the report names no recipient: the one in To of the original, if it is the only one. */
+/** Returns the only recipient in To of the original, for a report that names none. */
 function fromOriginal({ originalFields }: ReportParts): TextClaim[] {
   const to = valuesOf(originalFields, 'to').flatMap((value) => addressesIn(value));
   const addresses = new Set(to.map(({ address }) => address));
@@ -147,7 +150,7 @@ function textClaimsOf({ fields, lines, originalFields }: ReportParts): TextClaim
 type Claim = StatusClaim & { kind: ReportKind };
 
 function readStatus(parts: ReportParts, claims: readonly StatusClaim[]): Found {
-  // The human-readable text is read at most once, and only if the fields are incomplete.
+  // The text is parsed at most once, and only if the fields are incomplete.
   const isDelay = once(() => isDelayInWords(parts));
   const said = once(() => textClaimsOf(parts));
   const all = claims.map((claim) => ({ ...claim, kind: kindOf(claim, isDelay) }));
@@ -167,7 +170,7 @@ function once<Value>(work: () => Value): () => Value {
   return () => (done ??= { value: work() }).value;
 }
 
-/** All claims in order; if there are too many, the refused ones first. */
+/** Returns all claims in order; if there are too many, the refused ones first. */
 function atMost(max: number, refused: readonly Claim[], all: readonly Claim[]): readonly Claim[] {
   if (all.length <= max) return all;
   return [...refused, ...all.filter((claim) => !isRefused(claim))].slice(0, max);
@@ -177,16 +180,16 @@ function isRefused({ kind }: Claim): boolean {
   return kind === 'bounce' || kind === 'delay';
 }
 
-/** What matters most first. */
+/** The most important kind first. */
 const KINDS = ['bounce', 'delay', 'delivered'] as const;
 
 const DELAYS = /^(?:delay|defer|warn|retr|transient|temporar)/;
-/** `deliverable`: Postfix's result of an address verification probe. */
+/** `deliverable`: Postfix's result of an address probe. */
 const DELIVERIES = /^(?:delivered|deliverable|success)/;
-/** Passed on to other servers or recipients, whose results are not known yet (RFC 3464 §2.3.3). */
+/** Actions of a server that forwarded the message, so the result is not known yet (RFC 3464 §2.3.3). */
 const PASSED_ON: ReadonlySet<string> = new Set(['relayed', 'expanded']);
 
-/** By the action, then by the status; the text decides only if both are missing. */
+/** Returns the kind by the action, then by the status; the text decides only if both are missing. */
 function kindOf(
   { action, status, isRetried }: StatusClaim,
   isDelayInTheWords: () => boolean,
@@ -197,16 +200,16 @@ function kindOf(
   if (status?.startsWith('2') === true) return 'delivered';
   if (action.startsWith('fail')) return 'bounce';
   if (isRetried) return 'delay';
-  // An action outside of RFC 3464: `undeliverable`.
+  // Actions outside of RFC 3464, such as `undeliverable`.
   if (action !== '') return 'bounce';
   return status?.startsWith('4') === true || isDelayInTheWords() ? 'delay' : 'bounce';
 }
 
 type ClaimContext = {
   parts: ReportParts;
-  /** No other claim is refused, so that the text of the report is about this one. */
+  /** No other claim is refused, so the text of the report concerns this one. */
   isOnly: boolean;
-  /** There is no other claim, so that it is about the recipient of the original. */
+  /** There is no other claim, so it concerns the recipient of the original. */
   isAlone: boolean;
   said: () => TextClaim[];
 };
@@ -219,7 +222,7 @@ function recipientOf(
   const [diagnostic = ''] = diagnostics;
   const recipient = claim.recipient ?? (isAlone ? onlyRecipient(said(), parts) : null);
   if (!isRefused(claim)) {
-    const nothing = { code: null, verdict: null, diagnostic: shown(diagnostic) };
+    const nothing = { code: null, classification: null, diagnostic: shown(diagnostic) };
     const relayed = claim.action === 'relayed' && ({ isRelayed: true } as const);
     return { kind, recipient, original, status, ...nothing, ...relayed };
   }
@@ -233,16 +236,16 @@ function recipientOf(
   return reported({ recipient, original, texts, status, isDelay });
 }
 
-/** For a block whose recipient is not an address (`@mx.acme.test`, `IMCEAEX-...`). */
+/** Returns the recipient of a block whose recipient is not an address (`@mx.acme.test`, `IMCEAEX-...`). */
 function onlyRecipient(said: readonly TextClaim[], parts: ReportParts): string | null {
   const claims = said.length === 1 ? said : fromOriginal(parts);
   return claims[0]?.recipient ?? null;
 }
 
-/** Whether the human-readable text cannot add anything. */
-function isKnown({ verdict, status }: ReportedRecipient, diagnostic: string): boolean {
+/** Whether the text for people cannot add anything. */
+function isKnown({ classification, status }: ReportedRecipient, diagnostic: string): boolean {
   const isVague = /^[245]\.0\.0$/.test(status ?? '5.0.0');
-  return verdict?.suppress === true || (diagnostic.length > 20 && !isVague);
+  return classification?.suppress === true || (diagnostic.length > 20 && !isVague);
 }
 
 const DIAGNOSTIC_CHARS_MAX = 2_000;
@@ -254,11 +257,11 @@ function reported(claim: {
   status: string | null;
   isDelay: boolean;
 }): ReportedRecipient {
-  const { verdict, status, code } = classifyReported(claim);
+  const { classification, status, code } = classifyReported(claim);
   const { recipient, original, isDelay } = claim;
   const diagnostic = shown(claim.texts.find((text) => text !== '') ?? '');
   const kind = isDelay ? 'delay' : 'bounce';
-  return { kind, recipient, original, status, code, verdict, diagnostic };
+  return { kind, recipient, original, status, code, classification, diagnostic };
 }
 
 function shown(text: string): string | null {

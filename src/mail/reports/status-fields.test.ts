@@ -1,18 +1,18 @@
-/** What a server said, where a report has it in another field than Diagnostic-Code. */
+/** Replies of servers in other fields than Diagnostic-Code. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readStatusClaims } from './status-fields.ts';
 import { classifyReported } from './classify-report.ts';
 
-/** The status, and what becomes of the recipient. */
+/** Returns the status and the effect on the recipient. */
 function read(fields: string): string {
   const [claim, ...others] = readStatusClaims(
     `Reporting-MTA: dns; mx.test\nX-Queue-ID: 550A3F\n\nFinal-Recipient: rfc822; jo@dest.dev\nAction: failed\n${fields}`,
   );
   assert.ok(claim !== undefined && others.length === 0);
   const { status, diagnostics } = claim;
-  const { verdict } = classifyReported({ texts: diagnostics, status, isDelay: false });
-  return `${status}, ${verdict.category}${verdict.suppress ? ', suppressed' : ''}`;
+  const { classification } = classifyReported({ texts: diagnostics, status, isDelay: false });
+  return `${status}, ${classification.category}${classification.suppress ? ', suppressed' : ''}`;
 }
 
 const EXAMPLES: readonly [name: string, fields: string, result: string][] = [
@@ -74,7 +74,7 @@ const EXAMPLES: readonly [name: string, fields: string, result: string][] = [
 ];
 
 for (const [name, fields, result] of EXAMPLES) {
-  test(`what the server said is read from the fields of ${name}`, () => {
+  test(`the server's reply is read from the fields of ${name}`, () => {
     assert.equal(read(fields), result);
   });
 }

@@ -1,10 +1,9 @@
 /**
- * The machine-readable fields of a report (RFC 3464, RFC 6533): one group of fields for each recipient.
+ * Parses the machine-readable fields of a report (RFC 3464, RFC 6533): one group of fields for each recipient.
  *
- * Lenient, because reports are written by many systems: a group begins with its first recipient even if the
- * empty line before or after it is missing or doubled, and fields may precede the recipient. Where a group
- * has no Diagnostic-Code, an extension field (RFC 3464 §2.4) that quotes a reply stands in for it, as in the
- * reports of Exchange and IronPort.
+ * Lenient, because many systems write reports. A group begins with its first recipient, even if an empty line is
+ * missing or doubled, and fields may precede the recipient. If a group has no Diagnostic-Code, an extension field
+ * that quotes a reply replaces it (RFC 3464 §2.4), as in the reports of Exchange and IronPort.
  */
 import { takeOutComments } from '../mime/comments.ts';
 import type { HeaderField } from '../mime/header.ts';
@@ -15,15 +14,14 @@ import { addressIn } from './text.ts';
 export type StatusClaim = {
   /** Final-Recipient, else Original-Recipient; null: neither is an address. */
   recipient: string | null;
-  /** Original-Recipient: the address that the sender used; null when it is missing. */
+  /** Original-Recipient: the address that the sender used; null when absent. */
   original: string | null;
-  /** `failed`, `delayed`, `delivered`, `relayed`, `expanded`; '' when it is missing. */
+  /** `failed`, `delayed`, `delivered`, `relayed`, `expanded`; '' when absent. */
   action: string;
-  /** The server names a time until which it retries. */
+  /** The server says until when it retries. */
   isRetried: boolean;
-  /** `5.1.1`, or null. */
   status: string | null;
-  /** What the server said, the Diagnostic-Code first; without '' and the type. */
+  /** The server's replies, the Diagnostic-Code first, without their type. */
   diagnostics: readonly string[];
 };
 
@@ -39,7 +37,7 @@ export function readStatusClaims(text: string): StatusClaim[] {
 type Block = Map<string, string>;
 
 const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'x-actual-recipient'] as const;
-/** Each group has one of each at most, so that a second one begins another group. */
+/** Fields that occur at most once in a group. A second one begins the next group. */
 const OF_RECIPIENT: ReadonlySet<string> = new Set([
   ...RECIPIENT_FIELDS,
   'action',
@@ -75,7 +73,7 @@ function addGroup(blocks: Block[], group: string): void {
   addExtensions(blocks.at(-1), extensions);
 }
 
-/** Extension fields belong to the recipient of their group, before it or after it. */
+/** Extension fields belong to the recipient of their group, before or after it. */
 function addExtensions(block: Block | undefined, extensions: HeaderField[]): void {
   for (const { name, value } of extensions.splice(0)) {
     const key = name.toLowerCase();
@@ -87,7 +85,7 @@ function fieldsIn(group: string): readonly HeaderField[] {
   return readHeader(Buffer.from(group.replace(/^[\r\n]+/, ''))).fields;
 }
 
-/** A second field of one kind: a Final-Recipient, or any other after an empty line once the recipient is named. */
+/** A repeated Final-Recipient begins a group, and after an empty line, any other repeated field. */
 function beginsAnother(block: Block, name: string, isNewGroup: boolean): boolean {
   if (name === 'final-recipient') return block.has(name);
   return isNewGroup && block.has(name) && RECIPIENT_FIELDS.some((one) => block.has(one));
@@ -110,13 +108,13 @@ function claimOf(block: Block): StatusClaim | null {
   };
 }
 
-/** The address outside of comments (RFC 3464 §2.1.2); some servers write it in nothing but one. */
+/** Returns the address outside of comments (RFC 3464 §2.1.2); some servers write it only within a comment. */
 function addressOf(block: Block, name: string): string | null {
   const value = decodeWords(block.get(name) ?? '').slice(0, VALUE_CHARS_MAX);
   return addressIn(takeOutComments(value)?.text ?? '') ?? addressIn(value);
 }
 
-/** 5.0.0 says nothing that the status within a diagnostic does not say better. */
+/** Returns the more exact status: 5.0.0 says less than the status in a diagnostic. */
 function moreExact(status: string | null, inDiagnostic: string | null): string | null {
   const isVague = status === null || status.endsWith('.0.0');
   return isVague && inDiagnostic !== null && status?.[0] !== '2' ? inDiagnostic : status;
@@ -124,7 +122,7 @@ function moreExact(status: string | null, inDiagnostic: string | null): string |
 
 type Diagnostic = { text: string; status: string | null };
 
-/** Extension fields that are a diagnostic, whatever they say: of Exchange and IronPort, of Exim. */
+/** Extension fields that always hold a diagnostic: of Exchange and IronPort, of Exim. */
 const DIAGNOSTIC_FIELDS: ReadonlySet<string> = new Set([
   'x-supplementary-info',
   'x-exim-diagnostic',
@@ -140,15 +138,15 @@ function diagnosticsOf(block: Block): Diagnostic[] {
   );
 }
 
-/** `550 5.1.1 …`, `smtp; 550-…`, `<mx.acme.test #5.1.1 smtp; 550 …>`: not an id such as `550A3F`. */
+/** Matches `550 5.1.1 …`, `smtp; 550-…` and `<mx.acme.test #5.1.1 smtp; 550 …>`, but not an id such as `550A3F`. */
 function quotesReply(value: string): boolean {
   return /^["']?[45]\d\d(?:[ -]+[45]\.\d{1,3}\.\d{1,3}\b|-| +\D)/.test(readDiagnostic(value).text);
 }
 
 const DIAGNOSTIC_CHARS_MAX = 8_000;
-/** Exchange and IronPort: server, status and diagnostic in brackets, `<192.0.2.9 #5.0.0 smtp; 550 …>`. */
+/** Exchange and IronPort put server, status and diagnostic in brackets: `<192.0.2.9 #5.0.0 smtp; 550 …>`. */
 const BRACKETED = /^#?<\s*(?:[^\s<>#;]+\s+)?#(?:([245]\.\d{1,3}\.\d{1,3})(?![\d.]))?\s*([^]*)$/;
-/** `smtp;`, `x-postfix;` … */
+/** `smtp;`, `x-postfix;` and similar. */
 const TYPE = /^[\w-]{1,30} *; */;
 
 function readDiagnostic(value: string): Diagnostic {

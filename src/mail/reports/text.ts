@@ -1,37 +1,36 @@
 /**
- * Reports with text only: which recipients failed, and the text about each.
+ * Parses reports that are only text: the failed recipients, and the text about each.
  *
- * There is no parser per mail system, because there are many and most have copied each other. They share the
- * position of a recipient on its line: alone, before a colon (Exim, qmail, Sendmail, Courier, Yahoo, …), or
- * after an announcing phrase (DragonFly, Domino, MailMarshal, KDDI, …). The best kind that occurs is used;
- * all addresses of that kind are recipients.
+ * There is no parser per mail system, because there are many, and most copied each other. They share the position of
+ * a recipient on its line: alone, before a colon (Exim, qmail, Sendmail, Courier, Yahoo, …), or after an announcing
+ * phrase (DragonFly, Domino, MailMarshal, KDDI, …). All addresses of the best position that occurs are recipients.
  *
- * Linear in any text: only the neighbourhood of each address is read, from one `@` to the next within a
- * bound, and the numbers of addresses and recipients are limited.
+ * Linear in any text: only the neighbourhood of each address is read, within a bound, and the numbers of addresses
+ * and recipients are limited.
  */
 import { addressKey } from '../address.ts';
 import { MESSAGE_FIELD, RECIPIENT_PHRASES } from './phrases.ts';
 
-/** `diagnostic`: the text after an address, up to the next one. */
+/** `diagnostic`: the text after the address, up to the next address. */
 export type TextClaim = { recipient: string; diagnostic: string };
 
-/** The maximum number of recipients in a report about one email. */
+/** Limit on the recipients of a report about one email. */
 export const RECIPIENTS_MAX = 20;
 const CANDIDATES_MAX = 500;
 const DIAGNOSTIC_LINES_MAX = 24;
 const DIAGNOSTIC_CHARS_MAX = 4_000;
 const PARAGRAPHS_MAX = 3;
 
-/** The position of an address on its line, best first. */
+/** Positions of an address on its line, the best first. */
 const KINDS = ['named', 'leading', 'dialogue', 'mentioned'] as const;
 type Kind = (typeof KINDS)[number];
 
-/** `rest`: the offset on its line of the text after it. */
+/** `rest`: the offset of the text after the address, on its line. */
 type Candidate = { address: string; line: number; rest: number; kind: Kind };
 
 /**
  * @param notRecipients senders of the message and of the report, as addressKey
- * @param known addresses that failed by the report's own header; then only these are recipients
+ * @param known failed addresses in the report's own header; if there are any, only these are recipients
  */
 export function readTextClaims(
   lines: readonly string[],
@@ -69,7 +68,7 @@ function ofKnown(claims: readonly TextClaim[], known: readonly string[]): TextCl
 function ofBestKind(candidates: readonly Candidate[]): readonly Candidate[] {
   const best = KINDS.find((kind) => candidates.some((candidate) => candidate.kind === kind));
   const chosen = candidates.filter(({ kind }) => kind === best);
-  // An address within a sentence is only a guess; several such addresses are discarded.
+  // An address within a sentence is only a guess; several guesses are discarded.
   const addresses = new Set(chosen.map(({ address }) => addressKey(address)));
   return best === 'mentioned' && addresses.size > 1 ? [] : chosen;
 }
@@ -97,13 +96,12 @@ function candidatesOn(line: string, index: number): Candidate[] {
   });
 }
 
-/** Characters around an address that carry no meaning. */
+/** Characters around an address that have no meaning. */
 const OF_FRAME_BEFORE = /[\s<>("'*\u2022[|-]/;
 const FRAME_BEHIND = /[\s>)"'\]]*(?:<mailto:[^>]*>)?[\s>)"'\]]*/y;
-/** More than the longest of RECIPIENT_PHRASES. */
+/** Longer than the longest of RECIPIENT_PHRASES. */
 const WORDS_CHARS_MAX = 60;
 
-/** @param before the preceding address on the same line */
 function kindOf(
   line: string,
   { found, before, frameEnd }: { found: Found; before: Found | undefined; frameEnd: number },
@@ -113,11 +111,11 @@ function kindOf(
   if (end === 0) {
     return frameEnd === line.length || ':;,'.includes(line[frameEnd] ?? '') ? 'named' : 'leading';
   }
-  // Directly after another address.
+  // The address directly follows another one.
   if (end === from) return 'mentioned';
   const words = line.slice(Math.max(from, end - WORDS_CHARS_MAX), end).toLowerCase();
   if (RECIPIENT_PHRASES.some((one) => words.endsWith(one))) return 'named';
-  // `550 <jo@acme.test>... User unknown`, also after an arrow.
+  // A reply like `550 <jo@acme.test>... User unknown`, also after an arrow.
   const isReply =
     from === 0 && /^[\s<>]*[45]\d\d[\s-]+(?:[45]\.\d+\.\d+\s*)?$/.test(line.slice(0, end));
   return isReply ? 'dialogue' : 'mentioned';
@@ -153,10 +151,9 @@ function diagnosticOf(
 
 export type Found = { address: string; start: number; end: number };
 
-/** Per text: a line or the value of a field. Reports name few. */
+/** Limit for a line or the value of a field. Real reports name few. */
 const ADDRESSES_MAX = 50;
 const LOCAL_CHARS_MAX = 64;
-/** Characters between the quotes. */
 const QUOTED_CHARS_MAX = 62;
 const DOMAIN_CHARS_MAX = 255;
 
@@ -180,10 +177,10 @@ export function addressesIn(text: string): Found[] {
 }
 
 const FIELD_CHARS_MAX = 4_096;
-/** `+`, `=` and a backslash, which RFC 6533 §3 requires to be escaped. */
+/** `+`, `=` and backslash, which RFC 6533 §3 requires to be escaped. */
 const ESCAPED_ASCII: ReadonlySet<number> = new Set([0x2b, 0x3d, 0x5c]);
 
-/** The first address of a field: `rfc822; <jo@acme.test>`, `utf-8; ...` (RFC 6533 §3). */
+/** Returns the first address of a field: `rfc822; <jo@acme.test>`, `utf-8; ...` (RFC 6533 §3). */
 export function addressIn(value: string): string | null {
   const text = value
     .slice(0, FIELD_CHARS_MAX)
@@ -196,7 +193,6 @@ export function addressIn(value: string): string | null {
   return first?.address ?? null;
 }
 
-/** The start of the local part before the `@`; null: there is none. */
 function startOfLocal(text: string, at: number, from: number): number | null {
   const least = Math.max(from, at - LOCAL_CHARS_MAX);
   let start = at;
@@ -204,7 +200,7 @@ function startOfLocal(text: string, at: number, from: number): number | null {
   return start === at ? null : start;
 }
 
-/** A quoted local part that precedes this `@` or contains it, and the `@` after it. */
+/** Returns a quoted local part that precedes or contains this `@`, and the `@` after it. */
 function quotedAround(
   text: string,
   at: number,
@@ -221,7 +217,6 @@ function quotedAround(
   return endOfDomain(text, close + 1) === null ? null : { start: open, at: close + 1 };
 }
 
-/** The end of the domain after the `@`, at a letter or a digit; null: there is none. */
 function endOfDomain(text: string, at: number): number | null {
   if (!isOf(DOMAIN_BEGINNING, text, at + 1)) return null;
   const most = Math.min(text.length, at + 1 + DOMAIN_CHARS_MAX);
@@ -231,7 +226,7 @@ function endOfDomain(text: string, at: number): number | null {
   return end;
 }
 
-/** Sets of characters as bits; characters outside of ASCII belong to each. */
+/** Sets of characters as bits. Characters outside of ASCII belong to every set. */
 const LOCAL = 1;
 const DOMAIN_BEGINNING = 2;
 const DOMAIN = 4;
@@ -248,7 +243,7 @@ const SETS = Uint8Array.from({ length: 128 }, (_, code) => {
 
 function isOf(set: number, text: string, at: number): boolean {
   const code = text.charCodeAt(at);
-  // NaN, after the end, is in no set.
+  // NaN, the code after the end, is in no set.
   return code < 128 ? (SETS[code]! & set) !== 0 : code >= 128;
 }
 
