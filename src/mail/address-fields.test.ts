@@ -13,7 +13,7 @@ import { domainOf, formatMailbox, parseMailbox } from './address.ts';
 import { addressField, headerLine } from './mime/header.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
-test('the author is parsed from every From that Letterhaus writes, for any name', () => {
+test('the author of every From that Letterhaus writes is parsed, with any name', () => {
   const names = fc.string({ unit: CHARACTER, minLength: 1, maxLength: 300 });
   fc.assert(
     fc.property(names, (text) => {
@@ -92,7 +92,7 @@ test('without From, or with several fields or addresses, there is no author', ()
   }
 });
 
-/** A From → its address and name, and whether all parsers read it the same. */
+/** The address and name in a From, and whether all parsers agree on them. */
 const WITH_COMMENTS: Record<string, [string, 'clear' | 'unclear']> = {
   'hello@sender.dev (Cron Daemon)': ['Cron Daemon <hello@sender.dev>', 'clear'],
   '(Cron Daemon) hello@sender.dev': ['Cron Daemon <hello@sender.dev>', 'clear'],
@@ -121,13 +121,13 @@ const WITH_COMMENTS: Record<string, [string, 'clear' | 'unclear']> = {
   '"a(b"@sender.dev (c)': ['c <"a(b"@sender.dev>', 'unclear'],
 };
 
-test('comments and quoted phrases of an author are parsed, and known where parsers differ', () => {
+test('comments and quoted phrases of an author are parsed, and disagreement of parsers is known', () => {
   for (const [value, [mailbox, how]] of Object.entries(WITH_COMMENTS)) {
     const read = readOne(value.replaceAll('\r\n', ''));
     assert.equal(read && formatMailbox(read), mailbox, value);
     assert.equal(addressInAnyForm(value), read?.address, value);
     assert.equal(addressOf(value), how === 'clear' ? read?.address : null, value);
-    // Written anew, all parsers read it the same.
+    // All parsers agree on the rewritten field.
     assert.equal(authorOf([addressField('From', [read!])]), read?.address, value);
   }
 });
@@ -214,7 +214,7 @@ test('addresses in the syntax of other software are parsed', () => {
   assert.deepEqual(shown(''), []);
 });
 
-test('for any field, the displayed addresses can be parsed again', () => {
+test('the displayed addresses of any field can be parsed again', () => {
   const piece = fc.oneof(
     fc.constantFrom(
       ',',
@@ -244,7 +244,7 @@ test('for any field, the displayed addresses can be parsed again', () => {
 
 test('a long list is parsed quickly, and bounded', () => {
   assert.equal(readAddressList('a@b.test,'.repeat(100_000)).length, 1_000);
-  // A pattern that looks for its end again and again would take minutes for some of these.
+  // A pattern that searches for its end repeatedly would take minutes for some of these.
   for (const piece of ['(', '(\\', '"\\', '"', 'a:', 'a', '<', ')', '\\"', '" ']) {
     assert.deepEqual(readAddressList(piece.repeat(500_000)), [], piece);
   }

@@ -1,13 +1,13 @@
 /**
- * Parses address fields of submitted and received messages (RFC 5322 §3.4, §3.6.2) in linear time: comments, quoted
- * strings and white space wherever the grammar allows them.
+ * Parses address fields of submitted and received messages in linear time (RFC 5322 §3.4, §3.6.2), with comments,
+ * quoted strings and white space wherever the grammar allows them.
  *
- * The author is parsed strictly: exactly one From with exactly one address, in a form that no parser can
- * read as another address. It is parsed at submission and again, from the same octets, before signing, so
- * that a signature always matches the domain of From. A form that is valid, but that parsers read in different ways, such
- * as a comment within the address, is written anew (accept/submitted-message.ts).
+ * The author is parsed strictly: one From with one address, in a form that no parser reads as another address. It is
+ * parsed at submission and, from the same octets, before signing, so a signature always matches the domain of From.
+ * A valid form that parsers read in different ways, such as a comment within the address, is rewritten
+ * (accept/submitted-message.ts).
  *
- * Lists are parsed leniently, for showing To and Cc and for finding the copied recipients.
+ * Lists are parsed leniently, to show To and Cc and to find the copied recipients.
  */
 import { domainToUnicode } from 'node:url';
 import {
@@ -22,12 +22,12 @@ import { takeOutComments } from './mime/comments.ts';
 import type { HeaderField } from './mime/header.ts';
 import { decodeWords } from './mime/decode.ts';
 
-/** C0, DEL, C1, and the line ends of Unicode. */
+/** C0, DEL, C1, and Unicode line ends. */
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
 
 /**
- * The address of the header's only From; null when it is ambiguous.
- * @param parse addressInAnyForm: also in a form that some parsers read in another way
+ * Returns the address of the header's only From; null when it is ambiguous.
+ * @param parse addressInAnyForm also accepts forms that parsers read in different ways
  */
 export function authorOf(
   headers: readonly HeaderField[],
@@ -42,16 +42,13 @@ export function authorOf(
   return author === null ? null : parse(author.value);
 }
 
-/**
- * The only address in the value of an address field, folded or not, in a form that all parsers read the same; null
- * when there is not exactly one.
- */
+/** Returns the only address of a field, if all parsers read it alike, else null. The value may be folded. */
 export function addressOf(value: string): Address | null {
   const parts = mailboxParts(value);
   return parts !== null && isReadAlike(parts) ? strictAddress(parts) : null;
 }
 
-/** As addressOf, but in a form that some parsers may read in another way, so that it must be written anew. */
+/** Returns the same, also from a form that parsers read in different ways. Such a field must be rewritten. */
 export function addressInAnyForm(value: string): Address | null {
   const parts = mailboxParts(value);
   return parts === null ? null : strictAddress(parts);
@@ -62,11 +59,11 @@ type MailboxParts = {
   phrase: string;
   comments: readonly string[];
   address: string;
-  /** White space or a comment was within the address, or between it and its brackets. */
+  /** The address has white space or a comment in it, or between it and its brackets. */
   isSpaced: boolean;
 };
 
-/** Null: a comment or a bracket is not closed. What is in the parts is not checked. */
+/** Splits a value without checking the parts; null when a comment or bracket is not closed. */
 function mailboxParts(value: string): MailboxParts | null {
   const uncommented = takeOutComments(value.replace(/\r\n(?=[ \t])/g, '').replace(/[ \t]+/g, ' '));
   if (uncommented === null) return null;
@@ -82,7 +79,6 @@ function mailboxParts(value: string): MailboxParts | null {
   return { phrase, comments, address, isSpaced: address !== written };
 }
 
-/** The offset of the first `<` outside of quoted strings; -1: there is none. */
 function bracketIn(text: string): number {
   let isQuoted = false;
   for (let at = 0; at < text.length; at += 1) {
@@ -97,7 +93,7 @@ function bracketIn(text: string): number {
 const QUOTED = /"((?:[^"\\]|\\.)*)"/g;
 const WORDS = /^[^()<>:;@\\,"]*$/;
 
-/** The text of a phrase (RFC 5322 §3.2.5) before its encoded words are decoded; null: it has another character. */
+/** Returns the text of a phrase (RFC 5322 §3.2.5) with its encoded words; null when it has another character. */
 function phraseText(phrase: string): string | null {
   if (!WORDS.test(phrase.replace(QUOTED, ''))) return null;
   return phrase.replace(QUOTED, (_quoted, text: string) => text.replace(/\\(.)/gu, '$1'));
@@ -112,14 +108,14 @@ function strictAddress({ phrase, comments, address: written }: MailboxParts): Ad
   return address !== null && isClear(address) && isAsWritten(address, written) ? address : null;
 }
 
-/** A decoded encoded word may contain a character that ends the field for some readers. */
+/** Decoded encoded words may contain a character that ends the field for some parsers. */
 function hasHiddenControl(text: string): boolean {
   return CONTROL.test(text) || (text.includes('=?') && CONTROL.test(decodeWords(text)));
 }
 
 /**
- * False where parsers are known to differ: a comment within an address or with a parenthesis or a quotation mark in it, several
- * quoted strings, and white space around the `@`.
+ * Whether parsers agree. They differ on a comment within an address, a comment with a parenthesis or quotation mark
+ * in it, several quoted strings, and white space around the `@`.
  */
 function isReadAlike({ phrase, comments, address, isSpaced }: MailboxParts): boolean {
   const isOneName = /^(?:"(?:[^"\\]|\\.)*"|[^"]*)$/.test(phrase);
@@ -130,7 +126,7 @@ function isReadAlike({ phrase, comments, address, isSpaced }: MailboxParts): boo
   return comments.every(isPlain) && !/[()<>@]/.test(phrase) && !address.includes('"');
 }
 
-/** Unlike trim(), keeps white space that other parsers keep, such as a non-breaking space. */
+/** Trims spaces only. Other parsers keep white space that trim() removes, such as a non-breaking space. */
 function trimmed(text: string): string {
   let [start, end] = [0, text.length];
   while (text[start] === ' ') start += 1;
@@ -138,29 +134,28 @@ function trimmed(text: string): string {
   return text.slice(start, end);
 }
 
-/** Whether the domain is the same with and without Unicode mapping (UTS #46). */
+/** Whether Unicode mapping (UTS #46) leaves the domain unchanged. */
 function isAsWritten(address: Address, written: string): boolean {
   const domain = written.slice(written.lastIndexOf('@') + 1).toLowerCase();
   return domain === domainOf(address) || domain === domainToUnicode(domainOf(address));
 }
 
-/** False for `"ceo@bank.example"@acme.example`: some parsers take the quoted part for the address. */
+/** False for `"ceo@bank.example"@acme.example`: some parsers read the quoted part as the address. */
 export function isClear(address: Address): boolean {
   return !/[@<>]/.test(localPartOf(address));
 }
 
 const ADDRESSES_MAX = 1_000;
-/** Of one of them, with its name and comments. */
 const MAILBOX_LENGTH_MAX = 1_000;
 
-/** The addresses of a To or Cc field, including members of groups; invalid ones are left out. */
+/** Returns the addresses of a To or Cc field, including group members; skips invalid ones. */
 export function readAddressList(value: string): Mailbox[] {
   return splitList(value)
     .slice(0, ADDRESSES_MAX)
     .flatMap((item) => readOne(item) ?? []);
 }
 
-/** One address of a header, `Name <a@b.c>` or `a@b.c (Name)`, with its name decoded. */
+/** Parses one address of a header, `Name <a@b.c>` or `a@b.c (Name)`, and decodes its name. */
 export function readOne(value: string): Mailbox | null {
   const text = value.replace(/[ \t]+/g, ' ');
   const parts = text.length > MAILBOX_LENGTH_MAX || CONTROL.test(text) ? null : mailboxParts(text);
@@ -171,11 +166,11 @@ export function readOne(value: string): Mailbox | null {
   const name = decodeWords(phrase === '' ? parts.comments.join(' ') : phrase)
     .replace(/[\0-\x1f\x7f-\x9f\u2028\u2029]+/g, ' ')
     .trim();
-  // The result has to be a valid mailbox when it is written again.
+  // The result must be a valid mailbox when it is written again.
   return { address, name: name.toWellFormed().slice(0, 300).toWellFormed().trim() || null };
 }
 
-/** Splits at commas and ends of groups outside of quotes; drops comments and names of groups. */
+/** Splits at commas and group ends outside of quotes. Drops comments and group names. */
 export function splitList(value: string): string[] {
   const items: string[] = [];
   let item = '';
@@ -191,7 +186,7 @@ export function splitList(value: string): string[] {
       else if (character === ')') comments -= 1;
     } else if (isQuoted || isInBrackets) {
       item += isEscape ? value.slice(at, (at += 1) + 1) : character;
-      // A quoted local part may have a bracket in it.
+      // A quoted local part may contain a bracket.
       if (character === '"') isQuoted = !isQuoted;
       else if (character === '>' && !isQuoted) isInBrackets = false;
     } else if (character === '(') {

@@ -1,15 +1,14 @@
 /**
  * Email addresses and domain names: parsed once at the edge, then trusted (RFC 5321 §4.1.2, RFC 6531).
  *
- * One strict parser in linear time for exactly one mailbox, `a@b.c`, `Name <a@b.c>` or `a@b.c (Name)`. Other
- * parsers accept more: some read `a@b.com\r\nBcc: evil@x.com` as a group with another member. So groups, other
- * comments, source routes, lists, encoded words and control characters are refused, and sent messages are written
- * from the parsed parts, never from the original text. Fields of messages: address-fields.ts.
+ * A strict, linear parser for exactly one mailbox: `a@b.c`, `Name <a@b.c>` or `a@b.c (Name)`. Other parsers accept
+ * more: some read `a@b.com\r\nBcc: evil@x.com` as a group with a second member. So groups, other comments, source
+ * routes, lists, encoded words and control characters are refused. Sent messages are written from the parsed parts,
+ * never from the original text. address-fields.ts parses the fields of messages.
  *
- * Domains are A-labels in lower case, so that each domain has one form. Unicode is mapped by UTS #46
- * (node:url, which also normalises to NFC). The result is checked label by label, because that mapping
- * accepts `a..b` and invalid punycode, reads `1.2.3` as an address, and permits mixed scripts that imitate
- * another name.
+ * Domains are lower-case A-labels, so each domain has one form. Unicode is mapped by UTS #46 (node:url, which also
+ * normalises to NFC). Each label of the result is checked, because that mapping accepts `a..b` and invalid punycode,
+ * reads `1.2.3` as an address, and permits mixed scripts that imitate another name.
  */
 import { domainToASCII, domainToUnicode } from 'node:url';
 import { takeOutComments } from './mime/comments.ts';
@@ -30,24 +29,23 @@ const LOCAL_OCTETS_MAX = 64;
 /** RFC 5321 §4.5.3.1.3: a path has 256 octets, two of them its angle brackets. */
 const ADDRESS_OCTETS_MAX = 254;
 export const NAME_LENGTH_MAX = 320;
-/** Sufficient for the longest name with each character escaped and the longest address. */
+/** Enough for the longest address, and the longest name with every character escaped. */
 const MAILBOX_LENGTH_MAX = 1_000;
 const SHOWN_LENGTH_MAX = 80;
 
-/** C0, DEL, C1, and the line ends of Unicode. */
+/** C0, DEL, C1, and Unicode line ends. */
 const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/;
 /** An atom of a local part: atext (RFC 5322 §3.2.3) and all characters outside of ASCII. */
 const ATOM = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\uffff-]+$/;
-/** RFC 5321's Quoted-string. */
+/** Quoted-string of RFC 5321. */
 const QUOTED = /^"(?:[ !#-[\]-~\u0080-\uffff]|\\[ -~])*"$/;
-/** What begins with a quoted string. */
 const AFTER_QUOTED = /^"(?:[^"\\]|\\.)*"(.*)$/u;
-/** Spaces and invisible characters outside of ASCII, which usually come from copied text. */
+/** Spaces and invisible characters outside of ASCII, mostly from copied text. */
 const INVISIBLE = /\p{Cf}|(?! )\p{Z}/u;
-/** Characters with a meaning in RFC 5322, which must be quoted in a name. */
+/** Characters with a meaning in RFC 5322. A name with one must be quoted. */
 const SPECIAL_IN_NAME = /[()<>:;@\\,"]/;
 
-/** Parses `a@b.c` without anything around it. */
+/** Parses exactly `a@b.c`. */
 export function parseAddress(text: string): Address | null {
   const read = readAddress(text);
   return isProblem(read) ? null : read;
@@ -60,7 +58,7 @@ export function parseMailbox(text: string): Mailbox | null {
 }
 
 /**
- * Why parseMailbox returned null, as a sentence without its period that begins with the text:
+ * Returns why parseMailbox returned null: a sentence without its period, which begins with the text. For example,
  * `"bob@" is not an email address: nothing follows the @`.
  */
 export function explainAddress(text: string): string {
@@ -84,13 +82,13 @@ function readMailbox(text: string): Mailbox | Problem {
   return isProblem(name) ? name : mailboxOf(name.text, trimmed.slice(open + 1, -1));
 }
 
-/** `a@b.c (Name)`, as cron and others write it (RFC 5322 §3.2.2). */
+/** Parses `a@b.c (Name)`, the form of cron and other programs (RFC 5322 §3.2.2). */
 function readCommented(text: string): Mailbox | Problem {
   const uncommented = takeOutComments(text);
   if (uncommented === null) return problem('it has a parenthesis that is not closed or opened');
   const name = uncommented.comments.join(' ').trim();
   if (name.includes('@'))
-    return problem('it has an @ in parentheses, which some take for the address');
+    return problem('it has an @ in parentheses, which some parsers read as the address');
   return mailboxOf(name, uncommented.text.trim());
 }
 
@@ -101,7 +99,6 @@ function mailboxOf(name: string, text: string): Mailbox | Problem {
   return problem(`its name has more than ${NAME_LENGTH_MAX} characters`);
 }
 
-/** The offset after the quoted string at the beginning of the text, and after the spaces that follow. */
 function afterQuotes(text: string): number {
   let at = 1;
   while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
@@ -122,7 +119,6 @@ const SEVERAL = 'it is more than one; write several as an array of strings';
 const GROUPS = 'groups (name: a, b;) are not supported; name the addresses';
 const COMMENTS = 'comments in parentheses are not supported';
 
-/** Whether another address seems to follow the first. */
 function isList(text: string): boolean {
   const at = text.indexOf('@');
   return at !== -1 && !text.startsWith('"') && /[,;]/.test(text.slice(at));
@@ -165,10 +161,7 @@ function localProblem(local: string): string | null {
   return explainLocal(local);
 }
 
-/**
- * `"jo"` and `"j\\o"` are `jo` (RFC 5321 §4.1.2). Returns the least quoted form, which the RFC requires for
- * transmission, so that equal addresses compare as equal.
- */
+/** Returns the least quoted form (RFC 5321 §4.1.2): `"jo"` and `"j\\o"` become `jo`, so they compare as equal. */
 function leastQuoted(local: string): string {
   if (!local.startsWith('"')) return local;
   const plain = local.slice(1, -1).replace(/\\(.)/gu, '$1');
@@ -182,7 +175,7 @@ function explainLocal(local: string): string {
   if (local.includes(':')) return GROUPS;
   if (local.includes('(')) return COMMENTS;
   if (local.includes('<')) return 'text follows the closing >';
-  if (/^\.|\.\.|\.$/.test(local)) return 'it has a dot too many before the @';
+  if (/^\.|\.\.|\.$/.test(local)) return 'it has a leading, trailing or double dot before the @';
   return 'it has a character before the @ that needs double quotes or cannot be there';
 }
 
@@ -213,14 +206,14 @@ export function localPartOf(address: Address): string {
 }
 
 /**
- * The form in which addresses are compared, everywhere: for suppressions, filters, reports and members. The local part
- * is in its least quoted form, case-folded and in NFC (case-fold.ts); the domain is as A-labels in lower case. Tags
- * (`jo+shop`) and dots distinguish addresses. Mail systems that distinguish `Jo@` from `jo@` are rarer than people who
- * write their address in both ways.
+ * Returns the form in which addresses are compared everywhere: for suppressions, filters, reports and members. The
+ * local part is least quoted, case-folded and in NFC (case-fold.ts); the domain is lower-case A-labels. Tags
+ * (`jo+shop`) and dots distinguish addresses. Case does not: few mail systems distinguish `Jo@` from `jo@`, and many
+ * people write their address both ways.
  *
- * SQL compares only what this returns: lists keep it in a column, mail does for addresses outside of ASCII
+ * SQL compares only this form. Lists store it in a column; mail stores it for addresses outside of ASCII
  * (database/address-keys.ts).
- * @param address an address, also one that parseAddress has not read, or the beginning of one
+ * @param address any text: a parsed address, an unparsed one, or the beginning of one
  */
 export function addressKey(address: string): string {
   if (isAscii(address) && !address.startsWith('"')) return address.toLowerCase();
@@ -230,12 +223,12 @@ export function addressKey(address: string): string {
   return `${foldCase(leastQuoted(address.slice(0, at)))}@${parseDomain(domain) ?? foldCase(domain)}`;
 }
 
-/** Whether the address needs a server with SMTPUTF8 (RFC 6531), because of its local part. */
+/** Whether the local part needs a server with SMTPUTF8 (RFC 6531). */
 export function needsSmtpUtf8(address: Address): boolean {
   return /[\u0080-\uffff]/.test(address);
 }
 
-/** `a@b.c` or `Name <a@b.c>`, as the API shows it; parseMailbox returns the same mailbox from it. */
+/** Returns `a@b.c` or `Name <a@b.c>`, as the API shows it. parseMailbox parses it to the same mailbox. */
 export function formatMailbox({ name, address }: Mailbox): string {
   if (name === null) return address;
   const shown = SPECIAL_IN_NAME.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name;
@@ -245,15 +238,15 @@ export function formatMailbox({ name, address }: Mailbox): string {
 /** RFC 1035 §2.3.4, without the root. */
 const DOMAIN_OCTETS_MAX = 253;
 
-/** Letters, digits, inner hyphens, at most 63 (RFC 1123 §2.1). */
+/** Letters, digits and inner hyphens, at most 63 (RFC 1123 §2.1). */
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-/** A last label that begins with a digit is refused: some software reads `1.2` or `0x7f` as IPv4. */
+/** The last label must begin with a letter: some software reads `1.2` or `0x7f` as IPv4. */
 const TOP_LABEL = /^[a-z]/;
 
 /**
- * The A-label form in lower case. Null for a text that is not a fully qualified name: a single label, an IP
- * address, a trailing dot, labels that are empty, too long or contain other characters than letters, digits
- * and inner hyphens, invalid punycode, and labels of mixed scripts.
+ * Returns the lower-case A-label form; null for a text that is not a fully qualified name. Refused are single
+ * labels, IP addresses, a trailing dot, and labels that are empty, too long, invalid punycode, of mixed scripts, or
+ * with other characters than letters, digits and inner hyphens.
  */
 export function parseDomain(text: string): string | null {
   if (text.length > DOMAIN_OCTETS_MAX || hasForeignAscii(text)) return null;
@@ -264,7 +257,7 @@ export function parseDomain(text: string): string | null {
   return isName ? domain : null;
 }
 
-/** ASCII that host names cannot contain, some of which the mapping would read as a port, path or escape. */
+/** Whether the text has ASCII that the mapping could read as a port, path or escape. */
 function hasForeignAscii(text: string): boolean {
   return /[^A-Za-z0-9.\-\u0080-\uffff]/.test(text);
 }
@@ -278,7 +271,7 @@ function isLabel(label: string): boolean {
   return !label.startsWith('xn--') || isHonestIdn(label);
 }
 
-/** Whether an A-label is the encoding of exactly one U-label, and that label mixes no scripts. */
+/** Whether an A-label encodes exactly one U-label that mixes no scripts. */
 function isHonestIdn(label: string): boolean {
   const unicode = domainToUnicode(label);
   return unicode !== label && domainToASCII(unicode) === label && isSingleScript(unicode);
@@ -286,21 +279,18 @@ function isHonestIdn(label: string): boolean {
 
 const RESERVED = /(?:^|\.)(?:test|example|invalid|localhost|example\.(?:com|net|org))$/;
 
-/**
- * Whether the domain is reserved and can never be registered (RFC 2606, RFC 6761).
- * @param domain as parseDomain returns it
- */
+/** Whether the domain can never be registered (RFC 2606, RFC 6761). Takes the result of parseDomain. */
 export function isReservedDomain(domain: string): boolean {
   return RESERVED.test(domain);
 }
 
 /**
- * Homographs: `аpple.com` with a Cyrillic а looks like another domain. A label may use one script, or one of
- * the combinations that languages use (UTS #39 §5.2, "highly restrictive"). Digits, hyphens and combining
- * marks belong to every script. A label in a single script that looks Latin is accepted: its top-level
- * domain's registry is responsible.
+ * Against homographs: `аpple.com` with a Cyrillic а looks like another domain. A label may use one script, or a
+ * combination that languages use (UTS #39 §5.2, "highly restrictive"). Digits, hyphens and combining marks belong to
+ * every script. A label in one script that looks Latin is accepted, because the registry of its top-level domain is
+ * responsible for it.
  *
- * These are the scripts recommended for identifiers (UAX #31, table 5).
+ * The scripts recommended for identifiers (UAX #31, table 5).
  */
 const SCRIPTS = [
   'Latin',
@@ -329,7 +319,7 @@ const SCRIPTS = [
   'Tibetan',
 ];
 
-/** The scripts of Japanese, Chinese and Korean, combined with Latin. */
+/** Scripts of Japanese, Chinese and Korean, each combined with Latin. */
 const MIXTURES = [
   ['Latin', 'Han', 'Hiragana', 'Katakana'],
   ['Latin', 'Han', 'Bopomofo'],
@@ -338,7 +328,7 @@ const MIXTURES = [
 
 let allowed: readonly RegExp[] | null = null;
 
-/** Compiled at the first non-ASCII label: at import it would add 10 ms to the start of each process. */
+/** Compiled at the first non-ASCII label: at import, this would delay the start of each process by 10 ms. */
 function allowedScripts(): readonly RegExp[] {
   allowed ??= [...SCRIPTS.map((script) => [script]), ...MIXTURES].map((scripts) => {
     const classes = [...scripts, 'Common', 'Inherited'].map((script) => `\\p{scx=${script}}`);
@@ -347,7 +337,6 @@ function allowedScripts(): readonly RegExp[] {
   return allowed;
 }
 
-/** @param label one label of a domain name, in Unicode */
 function isSingleScript(label: string): boolean {
   return allowedScripts().some((pattern) => pattern.test(label));
 }

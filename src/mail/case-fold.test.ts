@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { CHARACTER } from '../../test/support/characters.ts';
 import { foldCase } from './case-fold.ts';
 
-/** Texts that are the same to a reader who does not mind case. */
+/** Texts that are equal for a reader who ignores case. */
 const SAME: readonly (readonly string[])[] = [
   ['jörg', 'JÖRG', 'jÖrg', 'jo\u0308rg', 'JO\u0308RG'],
   ['straße', 'STRASSE', 'STRAẞE', 'strasse'],
@@ -26,7 +26,7 @@ const SAME: readonly (readonly string[])[] = [
   ['한', '\u1112\u1161\u11ab'],
 ];
 
-/** Texts that look alike, or would be the same under NFKC or in one language, and are not the same. */
+/** Texts that look alike, or are equal under NFKC or in one language, but are not equal here. */
 const DIFFERENT: readonly (readonly [string, string])[] = [
   ['ısı', 'isi'],
   ['İstanbul', 'istanbul'],
@@ -53,7 +53,7 @@ test('texts that only look alike have different forms', () => {
   for (const [one, other] of DIFFERENT) assert.notEqual(foldCase(one), foldCase(other), one);
 });
 
-test('the form of every character is that of its upper and lower case, and its own form', () => {
+test('every character has the form of its upper and lower case, and folding it again changes nothing', () => {
   for (let code = 0; code <= 0x10ffff; code += 1) {
     const character = String.fromCodePoint(code);
     if (!character.isWellFormed()) continue;
@@ -67,7 +67,7 @@ test('the form of every character is that of its upper and lower case, and its o
   }
 });
 
-test('the form of any text is its own form, however the text is composed', () => {
+test('folding any text twice changes nothing, however the text is composed', () => {
   fc.assert(
     fc.property(fc.string({ unit: CHARACTER }), (text) => {
       const form = foldCase(text);

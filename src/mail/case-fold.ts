@@ -1,15 +1,15 @@
 /**
- * Texts that differ only in case, or in how their letters are composed, have the same form here: canonical caseless
- * matching (Unicode §3.13, D145) in NFC. It is default case folding: full, and the same in every language. So `ß` is
- * `ss`, a final sigma is a sigma, `İ` is `i` with a dot above, and `ı` remains a letter of its own.
+ * Gives one form to texts that differ only in case or in the composition of letters: canonical caseless matching
+ * (Unicode §3.13, D145) in NFC. It uses default case folding, which is full and the same in every language. So `ß`
+ * becomes `ss`, a final sigma a sigma, and `İ` an `i` with a dot above, while `ı` does not change.
  *
- * Unicode keeps the form of a text stable once its characters are assigned, so that stored forms remain valid.
+ * Unicode never changes the form of assigned characters, so stored forms stay valid.
  */
 
-/** Folded from its upper case it would become `i`, which default case folding keeps apart. */
+/** Default case folding does not change it. Folding by its upper case would give `i`. */
 const DOTLESS_I = 'ı';
 
-/** Decomposed first, because U+0345 folds to a letter; composed at the end, because folding may decompose. */
+/** Decomposes first, because U+0345 folds to a letter; composes at the end, because folding may decompose. */
 export function foldCase(text: string): string {
   let folded = '';
   for (const character of text.normalize('NFD')) {
@@ -18,10 +18,7 @@ export function foldCase(text: string): string {
   return folded.normalize('NFC');
 }
 
-/**
- * One character at a time, so that no rule for the end of a word applies. The lower case comes first for `ẞ`, which is
- * its own upper case.
- */
+/** Without context, so no rule for word ends applies. Lower case first: `ẞ` is its own upper case. */
 function foldCharacter(character: string): string {
   return Array.from(character.toLowerCase().toUpperCase(), (each) => each.toLowerCase()).join('');
 }

@@ -45,7 +45,7 @@ function bytesOf(message: Partial<Message>): Buffer {
   return Buffer.concat([Buffer.from(`${headers.map(headerLine).join('')}\r\n`), ...body]);
 }
 
-/** Every field, the types of all parts in order, and what postal-mime makes of the message. */
+/** Returns every field, the types of all parts in order, and the message as postal-mime parses it. */
 async function read(message: Partial<Message>) {
   const bytes = bytesOf(message);
   const types = bytes.toString().matchAll(/^Content-Type: ([^;\r]+)/gm);
@@ -83,7 +83,7 @@ test('the same email has the same bytes whenever it is composed', () => {
   assert.deepEqual(bytesOf(message), bytesOf(message));
 });
 
-test('only as many parts as there is content', async () => {
+test('a message has only the parts that it has content for', async () => {
   const parts = async (message: Partial<Message>) => (await read(message)).parts.join(' ');
   assert.equal(await parts({ text: 'x' }), 'text/plain');
   assert.equal(await parts({ html: 'x' }), 'text/html');
@@ -117,7 +117,7 @@ const line = fc.oneof(
 const content = fc
   .array(fc.tuple(line, fc.constantFrom('\n', '\r\n', '\r')), { maxLength: 8 })
   .map((pairs) => pairs.flat().join('').replaceAll('\0', '').toWellFormed())
-  // The reader of the test takes U+FEFF at the beginning for a byte order mark, and drops it.
+  // postal-mime drops U+FEFF at the beginning as a byte order mark.
   .map((text) => text.replace(/^\uFEFF+/, ''));
 const filename = fc
   .string({ unit: CHARACTER, minLength: 1, maxLength: 80 })
@@ -190,7 +190,7 @@ test('one-click unsubscription has both its fields, the link on one line', () =>
   assert.match(shouted, /^List-Unsubscribe: <HTTPS:\/\/ACME.test\/U>\r$/m);
 });
 
-test('List-Unsubscribe has its link on the first line, followed by the address where there is room', () => {
+test('List-Unsubscribe has its link on the first line, followed by the address if it fits', () => {
   const unsubscribeMailto = `u-x@send.${'x'.repeat(200)}.test`;
   const fieldFor = (unsubscribeUrl: string) => {
     const header = bytesOf({ text: 'x', unsubscribeUrl, unsubscribeMailto }).toString();
@@ -215,7 +215,7 @@ test('a custom header occurs once, regardless of the case of its name', () => {
   assert.doesNotMatch(header, /other/);
 });
 
-test('a hostile file name arrives as it was given', async () => {
+test('a hostile file name arrives unchanged', async () => {
   for (const name of [
     "utf-8''%41",
     '100%41.txt',

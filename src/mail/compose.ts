@@ -1,10 +1,10 @@
 /**
- * Composes a message from its parts (RFC 5322, 2045-2047, 2387, 2392). A pure function, so that an email has
- * the same bytes at every attempt, for every recipient, and in API responses.
+ * Composes a message from its parts (RFC 5322, 2045-2047, 2387, 2392). Pure, so an email has the same bytes at every
+ * attempt, for every recipient, and in API responses.
  *
- * multipart/alternative contains text and html, /related the html with its inline attachments, /mixed those
- * and the other attachments. Boundaries are derived from the email's id and contain `=_`, which encoded
- * content cannot contain. Blind copies are not mentioned.
+ * multipart/alternative contains text and html, /related the html with its inline attachments, /mixed both of these
+ * and the other attachments. Boundaries are derived from the email's id and contain `=_`, which encoded content
+ * cannot contain. The message never names blind copies.
  */
 import { createHmac } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -30,53 +30,48 @@ import {
   encodeText,
 } from './mime/transfer-encoding.ts';
 
-/** A `text` of null, or of '' besides html, means no text part. */
+/** A `text` of null, or of '' beside html, means no text part. */
 export type Message = MessageContent & {
   emailId: string;
   date: Date;
   /** With angle brackets, from messageIdOf. */
   messageId: string;
-  /** An address for unsubscribing; only in addition to a URL. */
+  /** An address for unsubscribing; only used beside a URL. */
   unsubscribeMailto?: string | null;
   feedbackId?: string | null;
-  /** For servers without SMTPUTF8: addresses in To and Cc are written in ASCII. */
+  /** Writes addresses of To and Cc in ASCII, for servers without SMTPUTF8. */
   asciiOnly?: boolean;
 };
 
 export type ComposedMessage = {
-  /** The domain of the author, which has to sign. */
+  /** The domain of the author, which must sign. */
   fromDomain: string;
-  /** In the order of transmission. */
   headers: readonly HeaderField[];
-  /**
-   * Everything after the empty line, with CRLF throughout and at the end. Each piece has whole lines; a large
-   * attachment is a separate piece, which is never copied.
-   */
+  /** Everything after the empty line, in pieces of whole CRLF lines. Large attachments are never copied. */
   body: readonly Buffer[];
 };
 
-/** Globally unique; a bounce that quotes it identifies the email. */
+/** Returns a globally unique id; a bounce that quotes it identifies the email. */
 export function messageIdOf(emailId: string, fromDomain: string): string {
   return `<${emailId}@${fromDomain}>`;
 }
 
 export const UNSUBSCRIBE_SUBJECT = 'unsubscribe';
-/** RFC 5322 §2.1.1, reduced by the colon and the comma. */
+/** RFC 5322 §2.1.1, less the colon and the comma. */
 const LIST_LINE_MAX = 990;
 
 const FEEDBACK_KIND_MAX = 64;
 
 /** The tag whose value recipients may read. */
 const FEEDBACK_TAG = 'feedback_id';
-/** 64 bits: a project cannot be linked to its domains by who does not have the key. */
+/** 64 bits. Without the key, nobody can link a project to its domains. */
 const FEEDBACK_PROJECT_HEX = 16;
-/** The purpose of the key for `feedbackIdOf`. */
 export const FEEDBACK_ID = 'feedback ids';
 
 /**
- * The key under which Gmail's feedback loop counts complaints (`Feedback-ID: a:b:c:sender`): kind of mail,
- * customer, domain, and sending software. Equal for all mail of a kind. Recipients read it, so no tag is in it
- * except the one that is named for it, and the project is hashed.
+ * Returns the key under which Gmail's feedback loop counts complaints (`Feedback-ID: a:b:c:sender`): kind of mail,
+ * customer, domain, and sending software. It is equal for all mail of a kind. Recipients can read it. So it has no
+ * tag except the one for this purpose, and the project is hashed.
  */
 export function feedbackIdOf(
   email: {
@@ -91,7 +86,6 @@ export function feedbackIdOf(
   return `${kind}:${hashedProject(email.projectId, key)}:${email.fromDomain}:letterhaus`;
 }
 
-/** By key: the same for all mail of a project. */
 const HASHED_PROJECTS = new WeakMap<Buffer, LRUCache<string, string>>();
 const HASHED_MAX = 1_000;
 
@@ -107,7 +101,7 @@ function hashedProject(projectId: string, key: Buffer): string {
   return hashed;
 }
 
-/** @throws when a string has characters that are not allowed in headers: a check is missing upstream */
+/** @throws when a string has characters that headers cannot have, because a check before is missing */
 export function composeMessage(message: Message): ComposedMessage {
   const content = contentOf(message);
   return {
@@ -122,7 +116,7 @@ function messageFields(message: Message): HeaderField[] {
   return [
     field('Date', [dateText(message.date)]),
     addressField('From', [message.from]),
-    // An address list cannot be empty; a message with only blind copies has neither To nor Cc.
+    // An address list cannot be empty. A message with only blind copies has neither To nor Cc.
     ...(to.length > 0 ? [addressField('To', to, { asciiOnly })] : []),
     ...(cc.length > 0 ? [addressField('Cc', cc, { asciiOnly })] : []),
     ...(replyTo.length > 0 ? [addressField('Reply-To', replyTo)] : []),
@@ -132,7 +126,7 @@ function messageFields(message: Message): HeaderField[] {
   ];
 }
 
-/** One field per name, case-insensitively, since many must not be repeated. Letterhaus's own come first. */
+/** Returns one field per name, in any case, because many must not repeat. Our own fields win. */
 function customFields(message: Message): HeaderField[] {
   const { headers, unsubscribeUrl, unsubscribeMailto = null, feedbackId = null } = message;
   const fields = new Map<string, HeaderField>();
@@ -151,13 +145,13 @@ function customFields(message: Message): HeaderField[] {
   return [...fields.values()];
 }
 
-/** `mailto:` for mail programs without RFC 8058; the others use the first link they support. */
+/** Adds `mailto:` for mail programs without RFC 8058. The others use the first link that they support. */
 function unsubscribeField(url: string, mailto: string | null): HeaderField {
   const name = 'List-Unsubscribe';
   const link = `<${writableUrl(url)}>`;
   if (mailto === null) return field(name, [link]);
   const byMail = ` <mailto:${mailto}?subject=${UNSUBSCRIBE_SUBJECT}>`;
-  // On one line if possible, because some readers of this field do not unfold it.
+  // On one line if possible, because some programs do not unfold this field.
   const isOneLine = name.length + link.length + byMail.length <= LIST_LINE_MAX;
   return field(name, isOneLine ? [`${link},${byMail}`] : [`${link},`, byMail]);
 }
@@ -167,7 +161,6 @@ function writableUrl(url: string): string {
   throw new Error('The unsubscribe link cannot be written in a header.');
 }
 
-/** A part of the message: its MIME fields and its body, which ends with CRLF. */
 type Part = { fields: readonly HeaderField[]; body: readonly Buffer[] };
 
 function contentOf({ emailId, html, text, attachments }: Message): Part {
@@ -178,7 +171,7 @@ function contentOf({ emailId, html, text, attachments }: Message): Part {
     .map((one) => attachmentPart(one, 'attachment'));
   const wrap = (kind: Multipart, parts: readonly Part[]) => multipart(kind, parts, emailId);
 
-  // Some readers would show an empty text part instead of the html, so it is left out.
+  // Some mail programs would show an empty text part instead of the html.
   const textParts = text || html === null ? [textPart('plain', text ?? '')] : [];
   const htmlParts = html === null ? [] : [wrap('related', [textPart('html', html), ...inline])];
   return wrap('mixed', [wrap('alternative', [...textParts, ...htmlParts]), ...separate]);
@@ -210,13 +203,13 @@ function attachmentPart(
   };
 }
 
-/** RFC 2045 §6.4 forbids base64 for messages and multiparts, which are sent as octet streams. */
+/** RFC 2045 §6.4 forbids base64 for messages and multiparts, so they are sent as octet streams. */
 function attachmentType(contentType: string): string {
   const isComposite = /^(?:message|multipart)\//i.test(contentType);
   return isMediaType(contentType) && !isComposite ? contentType : 'application/octet-stream';
 }
 
-/** Escapes characters that a Content-ID cannot contain, as `cid:` links do (RFC 2392). */
+/** Escapes characters that a Content-ID cannot have, like `cid:` links (RFC 2392). */
 function writableId(contentId: string): string {
   return isContentId(contentId) ? contentId : encodeURIComponent(contentId.toWellFormed());
 }
@@ -242,7 +235,7 @@ function multipart(kind: Multipart, parts: readonly Part[], emailId: string): Pa
 
 const SMALL_BYTES = 65_536;
 
-/** Joins small pieces, which are costly for the signer and the socket; large ones are not copied. */
+/** Joins small pieces, which are slow to sign and to send. Large pieces are not copied. */
 function joinedWhereSmall(pieces: readonly Buffer[]): Buffer[] {
   const joined: Buffer[] = [];
   let small: Buffer[] = [];
@@ -257,21 +250,21 @@ function joinedWhereSmall(pieces: readonly Buffer[]): Buffer[] {
   return [...joined, Buffer.concat(small)].filter((piece) => piece.length > 0);
 }
 
-/** The fields of every message and two signatures. */
+/** Size of the fields of every message and of two signatures. */
 const FIXED_BYTES = 5_000;
-/** Fields and boundaries of a part, without the file name. */
+/** Size of the fields and boundaries of a part, without the file name. */
 const PART_BYTES = 500;
-/** The maximum expansion of an octet of text in a header, including its field. */
+/** Maximum octets in a header for one octet of text. */
 const HEADER_EXPANSION = 4;
 const FIELD_BYTES = 40;
-/** The maximum size of a derived text: per octet of html, a constant, and in total (in UTF-8). */
+/** Limits on a derived text in UTF-8: per octet of html, a constant, and in total. */
 const DERIVED_EXPANSION = 2;
 const DERIVED_BYTES = 500;
 const DERIVED_BYTES_MAX = 3 * DERIVED_TEXT_LENGTH_MAX;
 
 /**
- * The maximum size of the message, signed and transmitted, before it is composed: for its size limit and
- * for memory budgets. A `text` of null counts as derived from the html.
+ * Returns the maximum size of the signed message as transmitted, before it is composed. It serves the size limit and
+ * memory budgets. A `text` of null counts as derived from the html.
  */
 export function estimateSizeBytes(message: MessageContent): number {
   const { from, to, cc, replyTo, subject, unsubscribeUrl, headers, attachments, html } = message;
@@ -300,7 +293,6 @@ function derivedOctetsMax(htmlOctets: number): number {
   return Math.min(DERIVED_EXPANSION * htmlOctets + DERIVED_BYTES, DERIVED_BYTES_MAX);
 }
 
-/** The size with CRLF at every line end. */
 function canonicalOctets(text: string): number {
   let octets = Buffer.byteLength(text);
   for (const lineEnd of ['\n', '\r']) {

@@ -5,7 +5,7 @@ import { checkCustomHeader, customField } from './custom-fields.ts';
 import { headerLine } from './mime/header.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
-/** Without folds; asserts that it was accepted and has lines that mail carries. */
+/** Returns the unfolded field. Asserts that it was accepted and that mail can carry its lines. */
 function written(name: string, value: string): string {
   assert.equal(checkCustomHeader(name, value), null, `${name}: ${value}`);
   const line = headerLine(customField(name, value));
@@ -14,7 +14,7 @@ function written(name: string, value: string): string {
   return line.slice(name.length + 2, -2).replaceAll('\r\n', '');
 }
 
-test('headers that Letterhaus writes, and trace headers, cannot be added', () => {
+test('clients cannot add headers that Letterhaus writes, or trace headers', () => {
   const names =
     'From sender TO Cc Bcc Reply-To Subject Date Message-ID Return-Path Received MIME-Version ' +
     'DKIM-Signature DKIM-X ARC-Seal Authentication-Results Content-Type content-disposition ' +
@@ -24,7 +24,7 @@ test('headers that Letterhaus writes, and trace headers, cannot be added', () =>
   }
 });
 
-/** Field: what a client gives → what is written. `=` stands for the same. */
+/** The client's value and the written field; `=` means unchanged. */
 const WRITTEN: Record<string, Record<string, string>> = {
   'List-Unsubscribe': {
     '<https://x.example/ü>': '<https://x.example/%C3%BC>',
@@ -90,7 +90,7 @@ const WRITTEN: Record<string, Record<string, string>> = {
   'Feedback-ID': { 'a:b:c:acme': '=' },
   'Accept-Language': { 'de, en;q=0.8': '=' },
   'BIMI-Selector': { 'v=BIMI1; s=brand;': '=' },
-  // Text, although it resembles one of the above.
+  // Text, although it resembles one of the fields above.
   Comments: { '<ü>': '=?utf-8?B?PMO8Pg==?=' },
   'X-List-Unsubscribe': { 'https://ü': '=?utf-8?Q?https=3A//=C3=BC?=' },
   'X-Priority': { '1 (Highest)': '=' },
@@ -107,7 +107,7 @@ for (const [name, values] of Object.entries(WRITTEN)) {
   });
 }
 
-/** What has another meaning, or none, for readers who parse the field. */
+/** Values that would have another meaning, or none, for programs that parse the field. */
 const REFUSED: Record<string, [RegExp, ...string[]]> = {
   'List-Unsubscribe': [
     /URL|more than 900/,
@@ -218,7 +218,7 @@ test('a custom header needs a name and a value that fit a line', () => {
   assert.equal(checkCustomHeader('List-Unsubscribe', '<mailto:u@acme.com>'), null);
 });
 
-test('the longest hostile values end: each grammar takes time proportional to the value', () => {
+test('each grammar takes time proportional to the value, even for the longest hostile values', () => {
   const shapes = [
     'x',
     'x.',
@@ -286,7 +286,7 @@ const pieces = fc.array(
   { maxLength: 8 },
 );
 
-test('every custom header that may be added is written in ASCII, as one field, and again the same', () => {
+test('every accepted custom header is written in ASCII, as one field, and is the same when written again', () => {
   const names = fc.oneof(
     fc.constantFrom(...Object.keys(WRITTEN), ...Object.keys(REFUSED)),
     fc.stringMatching(/^[A-Za-z0-9-]{1,80}$/),
@@ -296,7 +296,7 @@ test('every custom header that may be added is written in ASCII, as one field, a
     fc.property(names, values, (name, value) => {
       if (checkCustomHeader(name, value) !== null) return;
       const once = written(name, value);
-      // An encoded word is text for who reads a request.
+      // For the parser of requests, an encoded word is text.
       if (!once.includes('=?')) assert.equal(written(name, once), once);
     }),
     { numRuns: 3_000 },

@@ -1,9 +1,9 @@
 /**
- * Custom header fields: which a client may give, and how each is written.
+ * Custom header fields: which ones a client may set, and how they are written.
  *
- * Readers of a structured field parse its value (RFC 5322 §2.2.2), so an encoded word is a wrong value for them. Such a
- * field is written by its grammar (mail/mime/structured-fields.ts) or refused with the reason. All other fields are text, in
- * which characters outside of ASCII become encoded words (RFC 2047).
+ * Programs parse the value of a structured field (RFC 5322 §2.2.2), so an encoded word would be a wrong value. Such
+ * a field is written by its grammar (mail/mime/structured-fields.ts), or refused with the reason. Other fields are
+ * text: characters outside of ASCII become encoded words (RFC 2047).
  */
 import {
   CONTROL,
@@ -27,7 +27,7 @@ import {
   urls,
 } from './mime/structured-fields.ts';
 
-/** Fields that Letterhaus writes, and those in which mail servers write what they did with the message. */
+/** Fields that Letterhaus writes, and fields in which mail servers record what they did with the message. */
 const NOT_CUSTOM = new Set([
   'from',
   'sender',
@@ -47,7 +47,7 @@ const NOT_CUSTOM = new Set([
 ]);
 const NOT_CUSTOM_PREFIX = /^(?:dkim|arc|mime|content|resent)-/;
 
-/** The structured fields that a client may give, in lower case. All others are text. */
+/** Structured fields that a client may set, in lower case. All others are text. */
 const STRUCTURED: ReadonlyMap<string, Grammar> = new Map<string, Grammar>([
   // RFC 2369, 5064, 8058, 2919
   ['list-unsubscribe', urls()],
@@ -65,7 +65,7 @@ const STRUCTURED: ReadonlyMap<string, Grammar> = new Map<string, Grammar>([
   ['original-message-id', messageIds],
   ['supersedes', messageIds],
   ['obsoletes', messageIds],
-  // RFC 8098, 9057, 5703, and those that programs know without an RFC
+  // RFC 8098, 9057, 5703, and fields that programs use without an RFC
   ['disposition-notification-to', addresses],
   ['return-receipt-to', addresses],
   ['x-confirm-reading-to', addresses],
@@ -94,7 +94,7 @@ const STRUCTURED: ReadonlyMap<string, Grammar> = new Map<string, Grammar>([
   ['mt-priority', token],
   // RFC 5322 §3.6.5
   ['keywords', phrases],
-  // Of machines: Gmail's feedback loop, RFC 9477, 8098, 7293, 3282, 3865, 5518, BIMI, Autocrypt
+  // For machines: Gmail's feedback loop, RFC 9477, 8098, 7293, 3282, 3865, 5518, BIMI, Autocrypt
   ['feedback-id', ascii],
   ['cfbl-address', ascii],
   ['cfbl-feedback-id', ascii],
@@ -114,10 +114,7 @@ const CUSTOM_NAME_MAX = 76;
 const CUSTOM_VALUE_MAX = 8_000;
 const TOO_LONG_A_WORD = `has more than ${WORD_MAX} characters without a space between, which mail cannot carry`;
 
-/**
- * The problem with a custom header, as a text that follows its name ("has no value: leave it out"); null
- * when there is none.
- */
+/** Returns a problem that continues the header's name ("has no value: leave it out"); null when it is valid. */
 export function checkCustomHeader(name: string, value: string): string | null {
   if (!CUSTOM_NAME.test(name) || name.length > CUSTOM_NAME_MAX) {
     return `is not a header name: use up to ${CUSTOM_NAME_MAX} letters, digits and hyphens`;
@@ -135,7 +132,7 @@ export function checkCustomHeader(name: string, value: string): string | null {
   return words !== null && 'problem' in words ? words.problem : null;
 }
 
-/** The words of a structured field, or why there are none; null: the field is text. */
+/** Returns the words of a structured field, or a problem; null: the field is text. */
 function structuredWords(name: string, value: string): ReturnType<Grammar> | null {
   const words = STRUCTURED.get(name.toLowerCase())?.(value, name) ?? null;
   if (words === null || 'problem' in words) return words;
@@ -143,8 +140,9 @@ function structuredWords(name: string, value: string): ReturnType<Grammar> | nul
 }
 
 /**
- * The field of a custom header.
- * @param value that checkCustomHeader accepted; one of an email from before its field had a grammar is text
+ * Returns the field of a custom header.
+ * @param value accepted by checkCustomHeader. In an email from before its field had a grammar, an invalid value is
+ * written as text.
  */
 export function customField(name: string, value: string): HeaderField {
   const words = structuredWords(name, value.trim());
@@ -153,7 +151,7 @@ export function customField(name: string, value: string): HeaderField {
   return field(name, staysOnOneLine(name, line) ? [line] : words);
 }
 
-/** Some receivers find this field in the raw header only if it is not folded. */
+/** Some receivers find List-Unsubscribe in the raw header only if it is not folded. */
 function staysOnOneLine(name: string, text: string): boolean {
   return name.toLowerCase() === 'list-unsubscribe' && name.length + 2 + text.length <= LINE_MAX;
 }

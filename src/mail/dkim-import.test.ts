@@ -41,7 +41,7 @@ test('keys with a passphrase are refused with how to remove it', async () => {
   }
 });
 
-test('what is not one private RSA key of a permitted size is refused with what it is', async () => {
+test('anything but one private RSA key of a permitted size is refused, and the error says what it is', async () => {
   const spki = publicKey.export({ type: 'spki', format: 'pem' });
   assert.match(await problemOf(spki), /public key; give the private key/);
   assert.match(await problemOf(publicKey.export({ type: 'pkcs1', format: 'pem' })), /public key/);
@@ -65,15 +65,15 @@ test('what is not one private RSA key of a permitted size is refused with what i
   assert.match(await problemOf(`${pkcs8}${' '.repeat(DKIM_PEM_MAX_LENGTH)}`), /longer than 8 KB/);
 });
 
-test('a key whose numbers do not belong together is refused', async () => {
+test('a key with inconsistent numbers is refused', async () => {
   const der = privateKey.export({ type: 'pkcs1', format: 'der' });
-  // In the modulus, which begins after 12 bytes.
+  // Changes the modulus, which begins after 12 bytes.
   der.writeUInt8(der.readUInt8(100) ^ 1, 100);
   const pem = `-----BEGIN RSA PRIVATE KEY-----\n${der.toString('base64')}\n-----END RSA PRIVATE KEY-----\n`;
   assert.match(await problemOf(pem), /damaged key: its signatures do not verify/);
 });
 
-test('a selector has labels as of a host name', () => {
+test('a selector has labels like a host name', () => {
   assert.deepEqual(readSelector('S1', 'acme.com'), { selector: 's1' });
   assert.deepEqual(readSelector('2024.mail-1', 'acme.com'), { selector: '2024.mail-1' });
   const wrong = [

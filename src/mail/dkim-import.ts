@@ -1,8 +1,8 @@
 /**
- * An existing DKIM key from PEM, for a domain whose record is published already: RSA of 1024 to 4096 bits as
- * PKCS#8 or PKCS#1, which verifiers have to support (RFC 8301 §3.2). Everything else is refused with what to
- * do, and no message contains any of the text. A key is used once before it is accepted, so that one that
- * is damaged does not make signatures that fail.
+ * Imports a DKIM key from PEM, for a domain that has published its record already: RSA of 1024 to 4096 bits as
+ * PKCS#8 or PKCS#1, which verifiers must support (RFC 8301 §3.2). Everything else is refused with what to do, and no
+ * message contains any of the text. The key must sign and verify once, because a damaged key would make invalid
+ * signatures.
  */
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -11,12 +11,12 @@ import type { DkimKeyPair } from './dkim.ts';
 export const DKIM_PEM_MAX_LENGTH = 8 * 1024;
 const BITS_MIN = 1024;
 const BITS_MAX = 4096;
-/** Below it, receivers may distrust the signature (RFC 8301 §3.2: signers SHOULD use 2048). */
+/** With fewer bits, receivers may distrust the signature (RFC 8301 §3.2: signers SHOULD use 2048). */
 const BITS_GOOD = 2048;
 
 type Problem = { problem: string };
 
-/** @returns the pair in the form of generated ones; a problem continues the name of the field */
+/** @returns the pair in the form of generated ones, or a problem that continues the name of the field */
 export async function readDkimKey(pem: string): Promise<DkimKeyPair | Problem> {
   const problem = problemOfText(pem);
   if (problem !== null) return { problem };
@@ -26,12 +26,12 @@ export async function readDkimKey(pem: string): Promise<DkimKeyPair | Problem> {
   }
   const type = privateKey.asymmetricKeyType;
   if (type !== 'rsa') {
-    return { problem: `is a key of type ${type}; only RSA keys can be taken over` };
+    return { problem: `is a key of type ${type}; only RSA keys can be imported` };
   }
   const bits = privateKey.asymmetricKeyDetails?.modulusLength ?? 0;
   if (bits < BITS_MIN || bits > BITS_MAX) {
     return {
-      problem: `is an RSA key of ${bits} bits; it must have ${BITS_MIN} to ${BITS_MAX}: leave it out, and a new key is made`,
+      problem: `is an RSA key of ${bits} bits; it must have ${BITS_MIN} to ${BITS_MAX}: omit it, and a new key is generated`,
     };
   }
   if (!(await works(privateKey))) {
@@ -50,7 +50,7 @@ const BEGIN = /-----BEGIN ([A-Z0-9 ]{1,40})-----/g;
 const ADVICE: Readonly<Record<string, string>> = {
   'ENCRYPTED PRIVATE KEY':
     'is encrypted with a passphrase; decrypt it first: openssl pkey -in key.pem -out plain.pem',
-  'EC PRIVATE KEY': 'is a key of type ec; only RSA keys can be taken over',
+  'EC PRIVATE KEY': 'is a key of type ec; only RSA keys can be imported',
   'OPENSSH PRIVATE KEY':
     'is in the format of OpenSSH; convert it first: ssh-keygen -p -m PEM -f key.pem',
   CERTIFICATE: 'is a certificate; give the private key',
@@ -85,7 +85,7 @@ function parse(pem: string): KeyObject | null {
 async function works(privateKey: KeyObject): Promise<boolean> {
   const data = Buffer.from('letterhaus');
   try {
-    // In a thread: the numbers of a crafted key may take long.
+    // Asynchronous, because the numbers of a crafted key may take long.
     const signature = await promisify(sign)('sha256', data, privateKey);
     return await promisify(verify)('sha256', data, createPublicKey(privateKey), signature);
   } catch {
@@ -96,10 +96,7 @@ async function works(privateKey: KeyObject): Promise<boolean> {
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const NAME_MAX_LENGTH = 253;
 
-/**
- * A selector in lower case (RFC 6376 §3.1: labels as of a host name).
- * @param domain whose records have `<selector>._domainkey` before the name
- */
+/** Parses a selector to lower case (RFC 6376 §3.1). `domain` is the name after `<selector>._domainkey`. */
 export function readSelector(text: string, domain: string): { selector: string } | Problem {
   const selector = text.toLowerCase();
   if (!selector.split('.').every((label) => LABEL.test(label))) {
@@ -116,10 +113,10 @@ export function readSelector(text: string, domain: string): { selector: string }
   return { selector };
 }
 
-/** Length in base64 of the public key of 2048 bits, below which the size is looked at. */
+/** Length in base64 of a public key of 2048 bits. Shorter keys are parsed for their size. */
 const GOOD_KEY_LENGTH = 392;
 
-/** What to do about a key that receivers may find too short; null: nothing. */
+/** Returns what to do about a key that receivers may find too short; null when it is long enough. */
 export function adviseKeySize(publicKey: string): string | null {
   if (publicKey.length >= GOOD_KEY_LENGTH) return null;
   const key = createPublicKey({
@@ -129,5 +126,5 @@ export function adviseKeySize(publicKey: string): string | null {
   });
   const bits = key.asymmetricKeyDetails?.modulusLength ?? BITS_GOOD;
   if (bits >= BITS_GOOD) return null;
-  return `The DKIM key has ${bits} bits, which some receivers distrust and which can be broken with effort: when everything has moved, rotate it (letterhaus domains rotate-dkim), so that the domain gets one of ${BITS_GOOD} bits.`;
+  return `The DKIM key has ${bits} bits, which some receivers distrust and which can be broken with effort: after the move, rotate it (letterhaus domains rotate-dkim), so that the domain gets one of ${BITS_GOOD} bits.`;
 }

@@ -17,7 +17,7 @@ import { field } from './mime/header.ts';
 import { CHARACTER } from '../../test/support/characters.ts';
 
 const TIME_S = 1_790_000_000;
-/** As long as this test is to pass: the verifier looks at a real clock. */
+/** In the far future, because the verifier reads a real clock. */
 const TIMES = { signedAtS: TIME_S, expiresAtS: 9_999_999_998 };
 const keys = await generateDkimKeys();
 const RSA: DkimKey = {
@@ -59,8 +59,8 @@ async function signed(message: Partial<Message>, withKeys: readonly DkimKey[]): 
   return Buffer.concat(await signMessage(composed, withKeys, TIMES));
 }
 
-/** `algorithm result` of every signature, as mailauth sees it. */
-async function verdicts(message: Buffer | string): Promise<string[]> {
+/** Returns `algorithm result` of every signature, from mailauth. */
+async function resultsOf(message: Buffer | string): Promise<string[]> {
   const resolver = async (name: string) => {
     if (RECORDS[name] === undefined) throw Object.assign(new Error(name), { code: 'ENOTFOUND' });
     return [RECORDS[name].match(/.{1,255}/g) ?? []];
@@ -72,9 +72,9 @@ async function verdicts(message: Buffer | string): Promise<string[]> {
 const BOTH_PASS = ['rsa-sha256 pass', 'ed25519-sha256 pass'];
 
 test('signatures of either kind, and both together, are valid', async () => {
-  assert.deepEqual(await verdicts(await signed({}, [RSA])), ['rsa-sha256 pass']);
-  assert.deepEqual(await verdicts(await signed({}, [ED25519])), ['ed25519-sha256 pass']);
-  assert.deepEqual(await verdicts(await signed({}, [RSA, ED25519])), BOTH_PASS);
+  assert.deepEqual(await resultsOf(await signed({}, [RSA])), ['rsa-sha256 pass']);
+  assert.deepEqual(await resultsOf(await signed({}, [ED25519])), ['ed25519-sha256 pass']);
+  assert.deepEqual(await resultsOf(await signed({}, [RSA, ED25519])), BOTH_PASS);
 });
 
 const anyText = fc
@@ -117,7 +117,7 @@ test('signatures are valid for any message', async () => {
   });
   await fc.assert(
     fc.asyncProperty(messages, async (message) => {
-      assert.deepEqual(await verdicts(await signed(message, [RSA, ED25519])), BOTH_PASS);
+      assert.deepEqual(await resultsOf(await signed(message, [RSA, ED25519])), BOTH_PASS);
     }),
     { numRuns: 100 },
   );
@@ -134,7 +134,7 @@ test('white space that changes in transit does not invalidate a signature', asyn
     .replace('<b>  indented', '<b>     indented')
     .concat('\r\n\r\n');
   assert.notEqual(changed, message);
-  assert.deepEqual(await verdicts(changed), BOTH_PASS);
+  assert.deepEqual(await resultsOf(changed), BOTH_PASS);
 });
 
 const ADDABLE = (
@@ -145,11 +145,11 @@ const ADDABLE = (
 test('no field that mail programs act on can be added, even if the message has none', async () => {
   const bare = { unsubscribeUrl: null, headers: [], cc: [], replyTo: [] };
   const message = (await signed(bare, [RSA, ED25519])).toString('latin1');
-  assert.deepEqual(await verdicts(message), BOTH_PASS);
+  assert.deepEqual(await resultsOf(message), BOTH_PASS);
   for (const name of ADDABLE) {
     const below = message.replace('\r\n\r\n', `\r\n${name}: x\r\n\r\n`);
     for (const text of [`${name}: x\r\n${message}`, below]) {
-      for (const verdict of await verdicts(text)) assert.doesNotMatch(verdict, /pass/, name);
+      for (const result of await resultsOf(text)) assert.doesNotMatch(result, /pass/, name);
     }
   }
 });
@@ -179,7 +179,7 @@ test('every change or addition invalidates the signature', async () => {
   const changed = changes.map(([from, to]) => message.replace(from, to));
   for (const text of [...changed, `${message}more\r\n`]) {
     assert.notEqual(text, message);
-    for (const verdict of await verdicts(text)) assert.doesNotMatch(verdict, /pass/, text);
+    for (const result of await resultsOf(text)) assert.doesNotMatch(result, /pass/, text);
   }
 });
 
@@ -188,7 +188,7 @@ test('repeated fields are signed from the bottom up', async () => {
   const references = ['<1@a.test>', '<2@a.test>'].map((value) => ({ name: 'References', value }));
   const twice = { ...composed, headers: [...references, ...composed.headers] };
   const message = Buffer.concat(await signMessage(twice, [RSA], TIMES));
-  assert.deepEqual(await verdicts(message), ['rsa-sha256 pass']);
+  assert.deepEqual(await resultsOf(message), ['rsa-sha256 pass']);
 });
 
 test('both unsubscribe fields, Feedback-ID and a second From are signed', async () => {
@@ -210,7 +210,7 @@ test('a signature has an expiry', async () => {
   const composed = composeMessage(MESSAGE);
   const over = { signedAtS: 1_600_000_000, expiresAtS: 1_600_600_000 };
   const old = Buffer.concat(await signMessage(composed, [RSA], over));
-  for (const verdict of await verdicts(old)) assert.doesNotMatch(verdict, /pass/);
+  for (const result of await resultsOf(old)) assert.doesNotMatch(result, /pass/);
 });
 
 test('signature fields are folded like all others', async () => {
@@ -254,7 +254,7 @@ const key: DkimKey = {
 };
 const record = dkimRecordValue(ed25519.publicKey, 'ed25519-sha256');
 
-async function verdictOnBody(body: readonly Buffer[]): Promise<string | undefined> {
+async function resultForBody(body: readonly Buffer[]): Promise<string | undefined> {
   const headers = [field('From', ['jo@acme.test'])];
   const parts = await signMessage({ fromDomain: 'acme.test', headers, body }, [key], {
     signedAtS: 1_790_000_000,
@@ -264,7 +264,7 @@ async function verdictOnBody(body: readonly Buffer[]): Promise<string | undefine
   return results[0]?.status.result;
 }
 
-/** Whole lines, more of them empty or ending with white space than any mail has. */
+/** Whole lines. More of them are empty or end with white space than in real mail. */
 const line = fc
   .array(fc.constantFrom(' ', '  ', '\t', 'a', '.', 'é', '\u00a0'), { maxLength: 6 })
   .map((parts) => `${parts.join('')}\r\n`);
@@ -272,10 +272,10 @@ const piece = fc
   .array(fc.oneof(line, fc.constantFrom('\r\n', ' \r\n')), { maxLength: 8 })
   .map((lines) => Buffer.from(lines.join('')));
 
-test('the hash of any body is the same as that of other software', async () => {
+test('the hash of any body is the same as in mailauth', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(piece, { maxLength: 4 }), async (body) => {
-      assert.equal(await verdictOnBody(body), 'pass');
+      assert.equal(await resultForBody(body), 'pass');
     }),
     { numRuns: 400 },
   );
@@ -295,7 +295,7 @@ test('an empty body, and one of empty lines, has the hash of nothing (RFC 6376 �
   assert.equal(relaxedBodyHash([Buffer.from('\r\n \t\r\n'), Buffer.from('\r\n')]), nothing);
 });
 
-test('of a field only spaces, tabs and folds are white space (RFC 6376 §2.8)', () => {
+test('only spaces, tabs and folds are white space in a field (RFC 6376 §2.8)', () => {
   const subject = (value: string) => relaxedField({ name: 'Subject', value });
   assert.equal(subject(' \t Hello\r\n \t you \t'), 'subject:Hello you');
   for (const other of ['\u00a0', '\u2003', '\u3000', '\ufeff', '\u2028', '\f', '\v']) {

@@ -1,10 +1,10 @@
 /**
  * DKIM signatures (RFC 6376, 8301, 8463): RSA-2048 and Ed25519, relaxed/relaxed.
  *
- * It signs or throws, and uses only keys of the From domain in the signed octets. Fields that state author,
- * recipients or interpretation are signed once more than they occur ("oversigned"), so that a field added
- * in transit breaks the signature. There is no `l=`, so that appended text breaks it as well. The body is
- * hashed once for all keys; the private key operations run on the thread pool.
+ * Signing either succeeds or throws, and only uses keys of the From domain in the signed octets. Fields for author,
+ * recipients and interpretation are signed once more than they occur ("oversigned"), so a field added in transit
+ * breaks the signature. There is no `l=`, so appended text breaks it, too. The body is hashed once for all keys.
+ * Private key operations run on the thread pool.
  */
 import { createHash, generateKeyPair, hash, type Hash, type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -14,12 +14,12 @@ import type { WrittenParts } from './mime/raw-message.ts';
 import type { ComposedMessage } from './compose.ts';
 import { field, type HeaderField, headerLine } from './mime/header.ts';
 
-/** The message must not be sent with a signature; a retry cannot succeed. */
+/** Thrown when the message must not be sent with a signature; no retry can succeed. */
 export class Unsignable extends Error {}
 
 export type DkimAlgorithm = 'rsa-sha256' | 'ed25519-sha256';
 
-/** `privateKey` is parsed, because parsing a PEM takes longer than signing. */
+/** `privateKey` is parsed, because parsing PEM takes longer than signing. */
 export type DkimKey = {
   domain: string;
   selector: string;
@@ -27,7 +27,7 @@ export type DkimKey = {
   privateKey: KeyObject;
 };
 
-/** Fields that readers interpret or show: none can be added or repeated in transit. */
+/** Fields that mail programs interpret or show. None can be added or repeated in transit. */
 const OVERSIGNED = [
   'from',
   'sender',
@@ -45,9 +45,9 @@ const OVERSIGNED = [
   'feedback-id',
 ];
 /**
- * Signed if present, in addition to the oversigned fields (RFC 6376 §5.4.1). RFC 8058 requires both
- * List-Unsubscribe fields, Gmail's feedback loop requires Feedback-ID. Other custom fields are left out,
- * because filters of receivers rewrite some of them before verification.
+ * Fields that are signed if present, beside the oversigned ones (RFC 6376 §5.4.1). RFC 8058 requires both
+ * List-Unsubscribe fields, and Gmail's feedback loop requires Feedback-ID. Other custom fields are not signed,
+ * because filters of receivers rewrite some before verification.
  */
 const SIGNED = new Set([
   ...OVERSIGNED,
@@ -62,15 +62,12 @@ const SIGNED = new Set([
   'list-subscribe',
 ]);
 
-/**
- * `t=` and `x=`, seconds since 1970: of the email, not of the attempt, so that its bytes do not change. A
- * copy that is replayed after `x=` does not verify.
- */
+/** `t=` and `x=`, in seconds since 1970, the same at every attempt. A copy replayed after `x=` does not verify. */
 export type SignatureTimes = { signedAtS: number; expiresAtS: number };
 
 /**
- * The complete message: the signatures and the header as one piece, then the body.
- * @throws Unsignable when there is not exactly one author, or a key is of another domain than the author
+ * Returns the complete message: signatures and header as one piece, then the body.
+ * @throws Unsignable when there is not exactly one author, or the author is of another domain than a key
  */
 export async function signMessage(
   { fromDomain, headers, body }: ComposedMessage,
@@ -82,7 +79,7 @@ export async function signMessage(
   return [Buffer.from(`${lines}\r\n`), ...body];
 }
 
-/** As signMessage, for a message that is sent as written: the signatures precede it. */
+/** Signs a raw submitted message: the signatures precede it. */
 export async function signWritten(
   { raw, headers, body, isCut }: WrittenParts,
   {
@@ -91,7 +88,7 @@ export async function signWritten(
     times,
   }: { fromDomain: string; keys: readonly DkimKey[]; times: SignatureTimes },
 ): Promise<Buffer[]> {
-  if (isCut) throw new Unsignable('The header has more fields than are signed.');
+  if (isCut) throw new Unsignable('The header has too many fields to sign.');
   const signatures = await signaturesOf({ fromDomain, headers, body: [body] }, keys, times);
   return [Buffer.from(signatures.map(headerLine).join('')), raw];
 }
@@ -109,7 +106,7 @@ function signaturesOf(
   return Promise.all(keys.map((key) => signatureField(key, { bodyHash, times, signed })));
 }
 
-/** Checked on the signed fields, independently of earlier checks. */
+/** Checks the signed fields themselves, independently of earlier checks. */
 function refuseOtherAuthor(headers: readonly HeaderField[], fromDomain: string): void {
   const author = authorOf(headers);
   if (author === null) throw new Unsignable('From is not exactly one field with one address.');
@@ -121,7 +118,6 @@ function refuseOtherAuthor(headers: readonly HeaderField[], fromDomain: string):
 
 const KEY_TYPES = { 'rsa-sha256': 'rsa', 'ed25519-sha256': 'ed25519' } as const;
 
-/** Throws when the signature would not verify. */
 function refuseWrongKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: string): void {
   if (domain !== fromDomain) {
     throw new Unsignable(`A key of ${domain} would sign for ${fromDomain}.`);
@@ -130,10 +126,10 @@ function refuseWrongKey({ domain, algorithm, privateKey }: DkimKey, fromDomain: 
   throw new Error(`A key for ${algorithm} is of type ${privateKey.asymmetricKeyType}.`);
 }
 
-/** `h=` as words, and the canonical form of the fields in it. */
+/** `tag`: the words of `h=`. `canonical`: the canonical form of the fields in it. */
 type SignedFields = { tag: readonly string[]; canonical: string };
 
-/** Verifiers take fields of one name from the last to the first (RFC 6376 §5.4.2). */
+/** Verifiers use fields of one name from the last to the first (RFC 6376 §5.4.2). */
 function signedFields(headers: readonly HeaderField[]): SignedFields {
   const names: string[] = [];
   let canonical = '';
@@ -167,7 +163,7 @@ async function signatureField(key: DkimKey, { bodyHash, times, signed }: Signabl
   return { name, value: unsigned.value + folded };
 }
 
-/** Splits the value for folding, since white space has no meaning in `h=` and `b=`. */
+/** Splits a value for folding; white space has no meaning in `h=` and `b=`. */
 function wordsOf(text: string, word: RegExp): string[] {
   return (text.match(word) ?? []).map((piece) => ` ${piece}`);
 }
@@ -185,14 +181,11 @@ function signatureOf({ algorithm, privateKey }: DkimKey, data: Buffer): Promise<
 export type DkimKeyPair = {
   /** PKCS#8 in PEM. */
   privateKey: string;
-  /** In base64, as in the DNS record: for RSA the SubjectPublicKeyInfo, for Ed25519 32 bytes. */
+  /** Base64, as in the DNS record: SubjectPublicKeyInfo of RSA, 32 bytes of Ed25519. */
   publicKey: string;
 };
 
-/**
- * RSA of 2048 bits, which RFC 8301 recommends, and Ed25519.
- * @param existing taken in place of a new RSA key
- */
+/** Generates RSA of 2048 bits (RFC 8301) and Ed25519. An existing RSA key replaces the new one. */
 export async function generateDkimKeys(
   existing?: DkimKeyPair,
 ): Promise<{ rsa: DkimKeyPair; ed25519: DkimKeyPair }> {
@@ -219,14 +212,10 @@ async function generateEd25519(): Promise<DkimKeyPair> {
 }
 
 /**
- * The TXT value at `<selector>._domainkey.<domain>`.
- * @param publicKey as generateDkimKeys returns it
- */
-/**
- * The signatures that a message gets: none by a key that receivers do not find while they find the other. When they find
- * none, RSA, which most verify.
- * @param dualSigned whether the Ed25519 record was there when the email was accepted: a record that appears later adds
- *   no signature to a retry
+ * Returns the algorithms that sign a message. A key is not used while receivers find only the record of the other.
+ * If they find neither, RSA signs, which most can verify.
+ * @param dualSigned whether the Ed25519 record was published when the email was accepted; a later record adds no
+ * signature to retries
  */
 export function signingAlgorithms(
   { rsaPublished, ed25519Verified }: { rsaPublished: boolean; ed25519Verified: boolean },
@@ -237,24 +226,22 @@ export function signingAlgorithms(
   return dualSigned ? ['rsa-sha256', 'ed25519-sha256'] : ['rsa-sha256'];
 }
 
+/** Returns the TXT value at `<selector>._domainkey.<domain>`. */
 export function dkimRecordValue(publicKey: string, algorithm: DkimAlgorithm): string {
   return `v=DKIM1; k=${algorithm === 'rsa-sha256' ? 'rsa' : 'ed25519'}; p=${publicKey}`;
 }
 
-/**
- * Canonical form (RFC 6376 §3.4.2): `name:value`, name in lower case, unfolded, runs of white space as one
- * space. No CRLF.
- */
+/** Returns `name:value` (RFC 6376 §3.4.2): lower-case name, unfolded, single spaces, no CRLF. */
 export function relaxedField({ name, value }: HeaderField): string {
-  // Unlike trim(), keeps other white space, such as a non-breaking space, as verifiers do.
+  // Keeps other white space, such as a non-breaking space, like verifiers. trim() would remove it.
   const relaxed = value.replace(/[ \t\r\n]+/g, ' ').replace(/^ | $/g, '');
   return `${name.toLowerCase()}:${relaxed}`;
 }
 
 /**
- * SHA-256 in base64 of the canonical body (RFC 6376 §3.4.4): runs of white space as one space, none at line
- * ends, no empty lines at the end.
- * @param body pieces of whole lines that end with CRLF (of a ComposedMessage)
+ * Returns the SHA-256 of the canonical body in base64 (RFC 6376 §3.4.4): runs of white space as one space, none at
+ * line ends, no empty lines at the end.
+ * @param body pieces of whole lines with CRLF, as in a ComposedMessage
  */
 export function relaxedBodyHash(body: readonly Buffer[]): string {
   const sha256 = createHash('sha256');
@@ -271,9 +258,9 @@ function relaxedPiece(piece: Buffer): Buffer {
 }
 
 /**
- * Empty lines are hashed only if another line follows.
- * @param emptyLines empty lines before this piece that no other line has followed yet
- * @returns the empty lines at the end of this piece
+ * Hashes a piece. Empty lines are hashed only when another line follows.
+ * @param emptyLines empty lines before this piece that are not hashed yet
+ * @returns empty lines at the end of this piece
  */
 function hashPiece(sha256: Hash, piece: Buffer, emptyLines: number): number {
   let end = piece.length;
@@ -281,7 +268,7 @@ function hashPiece(sha256: Hash, piece: Buffer, emptyLines: number): number {
   const lineEnds = (piece.length - end) / 2;
   if (end === 0) return emptyLines + lineEnds;
   if (emptyLines > 0) sha256.update('\r\n'.repeat(emptyLines));
-  // Up to the end of the last non-empty line, including its CRLF.
+  // Up to the CRLF of the last non-empty line.
   sha256.update(piece.subarray(0, end + 2));
   return lineEnds - 1;
 }

@@ -1,4 +1,4 @@
-/** What of the parameters of DSN goes on to the next server. The grammar: net/smtp/server-dsn.test.ts. */
+/** Which DSN parameters the next server gets. net/smtp/server-dsn.test.ts tests their grammar. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseAddress } from './address.ts';
@@ -6,7 +6,7 @@ import { parametersFor, type RcptDsn, readOrcpt } from './dsn-parameters.ts';
 
 const JO = parseAddress('jo@receiver.test')!;
 
-test('the next server gets what the sender asked for, within the lengths that servers take', () => {
+test('the next server gets the parameters of the sender, within the lengths that servers accept', () => {
   const umlauts = readOrcpt(`utf-8;${'ö'.repeat(120)}@x.test`, { smtpUtf8: true });
   assert.ok(typeof umlauts === 'string' && umlauts.length > 500);
   const orcpt = 'rfc822;old+2Bnews@receiver.test';
@@ -14,7 +14,7 @@ test('the next server gets what the sender asked for, within the lengths that se
     [{ notify: ['SUCCESS', 'DELAY'], orcpt }, true, ` NOTIFY=SUCCESS,DELAY ORCPT=${orcpt}`],
     [{ notify: [], orcpt: null }, true, ' NOTIFY=NEVER'],
     [{ notify: null, orcpt }, true, ` ORCPT=${orcpt}`],
-    // Without a port for reports only a wish for silence goes on.
+    // Without an inbound port for reports, only NOTIFY=NEVER is passed on.
     [{ notify: ['SUCCESS'], orcpt: null }, false, ''],
     [{ notify: [], orcpt: null }, false, ' NOTIFY=NEVER'],
     [{ notify: ['FAILURE'], orcpt: umlauts }, true, ' NOTIFY=FAILURE'],

@@ -1,46 +1,43 @@
 /**
- * The parameters of RFC 3461 and RFC 6533 by which a sender asks for notices about delivery: RET and ENVID of MAIL, NOTIFY and
- * ORCPT of RCPT. Parses them at submission and writes them for the next server. Pure.
+ * The parameters by which a sender asks for delivery notices (RFC 3461, RFC 6533): RET and ENVID of MAIL, NOTIFY and
+ * ORCPT of RCPT. Parses them at submission and writes them for the next server.
  *
- * Each reader returns the value, or a sentence about what is wrong. ENVID and ORCPT stay encoded (xtext) as they were sent;
- * they were checked to decode to printable ASCII, so that they can stand in a notice.
+ * Each parser returns the value, or a sentence with the problem. ENVID and ORCPT stay encoded (xtext). They must
+ * decode to printable ASCII, so that a notice can contain them.
  */
 import { isAscii } from 'node:buffer';
 import type { Address } from './address.ts';
 
-/** In the order in which they are written. */
+/** In the order of NOTIFY. */
 const EVENTS = ['SUCCESS', 'FAILURE', 'DELAY'] as const;
 export type NotifyEvent = (typeof EVENTS)[number];
 
-/** Of MAIL. null: not given. */
+/** Parameters of MAIL; null: not given. */
 export type MailDsn = { ret: 'FULL' | 'HDRS' | null; envid: string | null };
-/** Of RCPT. `notify` null: not given; empty: NEVER. `orcpt`: `type;xtext`. */
+/** Parameters of RCPT. `notify`: null when not given, empty for NEVER. `orcpt`: `type;xtext`. */
 export type RcptDsn = { notify: readonly NotifyEvent[] | null; orcpt: string | null };
 
-/** What a submitted message asks for. */
 export type DsnRequest = MailDsn & {
   kind: 'request';
-  /** Gets the notices; null: the null reverse-path, or no address. */
+  /** Receives the notices; null: the null reverse-path, or not an address. */
   sender: Address | null;
   recipients: Readonly<Record<Address, RcptDsn>>;
 };
 
-/** Of an email: what its sender asks for, or that it is a notice, which is sent from the null reverse-path. */
+/** The notices that an email asks for, or the mark of a notice, which has the null reverse-path. */
 export type Dsn = DsnRequest | { kind: 'notice' };
 
 type Problem = { problem: string };
 
-/** RFC 3461 §4.4 */
 const ENVID_MAX = 100;
-/** RFC 3461 §4.2 */
 const ORCPT_MAX = 500;
 
-/** RFC 3461 §4: printable ASCII without `+` and `=`, which are written as `+2B` and `+3D`. */
+/** RFC 3461 §4: printable ASCII; `+` and `=` are written as `+2B` and `+3D`. */
 const XTEXT = /^(?:[!-*,-<>-~]|\+[0-9A-F]{2})*$/;
 /** RFC 6533 §3: xtext that may contain UTF-8. */
 const UTF8_XTEXT = /^(?:[!-*,-<>-~\u0080-\uffff]|\+[0-9A-F]{2})*$/;
 const PRINTABLE = /^[ -~]+$/;
-/** RFC 5322 §3.2.3, without what a parameter cannot contain. */
+/** RFC 5322 §3.2.3, without the characters that a parameter cannot contain. */
 const ATOM = /^[A-Za-z0-9!#$%&'*/?^_`{|}~-]+$/;
 
 export function readRet(text: string): 'FULL' | 'HDRS' | Problem {
@@ -76,7 +73,6 @@ export function readOrcpt(text: string, { smtpUtf8 }: { smtpUtf8: boolean }): st
   return { problem: 'ORCPT is a type, a semicolon and an address as xtext: rfc822;jo@example.com' };
 }
 
-/** RFC 6533 §3: a character in `utf-8-addr-xtext`. */
 function escaped(character: string): string {
   return `\\x{${character.codePointAt(0)!.toString(16).toUpperCase()}}`;
 }
@@ -87,18 +83,18 @@ export function decodedXtext(text: string): string {
   );
 }
 
-/** An address as `Final-Recipient` has it: ASCII, with its type. */
+/** Returns an address for `Final-Recipient`: ASCII, with its type. */
 export function typedAddress(address: string): string {
   if (isAscii(Buffer.from(address))) return `rfc822;${address}`;
-  // Escapes stand in for xtext, whose own characters are escaped, too.
+  // Escapes replace xtext, so the special characters of xtext are escaped, too.
   return `utf-8;${address.replace(/[^\0-\x7f]|[+=\\]/gu, escaped)}`;
 }
 
 export type DsnParameters = { mail: string; rcpt: string };
 
 /**
- * What MAIL and RCPT have behind their paths, for one recipient; undefined: nothing was asked for.
- * @param reports.takesReports whether what another server reports would arrive
+ * Returns the parameters after the paths of MAIL and RCPT, for one recipient; undefined when nothing was asked for.
+ * @param reports.takesReports whether reports of other servers can arrive here
  */
 export function parametersFor(
   dsn: Dsn | undefined,
@@ -113,7 +109,7 @@ export function parametersFor(
     mail: parameter('RET', ret) + parameter('ENVID', envid),
     rcpt:
       parameter('NOTIFY', notify && (notify.join(',') || 'NEVER')) +
-      // Escapes made it longer than a server has to take; the mail matters more.
+      // Escapes made it longer than servers must accept. The mail matters more than ORCPT.
       parameter('ORCPT', orcpt !== null && orcpt.length > ORCPT_MAX ? null : orcpt),
   };
 }

@@ -1,9 +1,9 @@
 /**
- * An email as its sender defined it, without recipients and without what the service adds. The draft of a
- * request, the accept statement and the composer all embed this type.
+ * An email as its sender defined it, without recipients and without additions of the service. Drafts, the accept
+ * statement and the composer use this type.
  *
  * All strings were checked when the draft was made (accept/draft.ts, accept/submitted-message.ts). Recipients,
- * including blind copies, are not part of it, so that no header can contain one.
+ * including blind copies, are separate, so no header can contain a blind copy.
  */
 import type { Mailbox } from './address.ts';
 import type { Dsn } from './dsn-parameters.ts';
@@ -14,15 +14,13 @@ export type Email = MessageContent & {
   metadata: Readonly<Record<string, string>>;
   /** null: the domain's setting. */
   tls: 'opportunistic' | 'enforced' | null;
-  /** Of opens and clicks. */
   tracking: Tracking;
   /** null: the message is composed from the fields above. */
   written: WrittenMessage | null;
-  /** Notices about delivery that are asked for. Absent: none, as by HTTP. */
+  /** The delivery notices that the sender asks for; absent: none, as over HTTP. */
   dsn?: Dsn;
 };
 
-/** The fields that the message is composed from. */
 export type MessageContent = {
   from: Mailbox;
   to: readonly Mailbox[];
@@ -35,10 +33,7 @@ export type MessageContent = {
   /** Custom headers that checkCustomHeader accepted. */
   headers: readonly (readonly [name: string, value: string])[];
   attachments: readonly Attachment[];
-  /**
-   * For one-click unsubscription (RFC 8058): a URL in printable ASCII, or the base of links that this
-   * service hosts (mail/links/unsubscribe-link.ts).
-   */
+  /** A URL for one-click unsubscription (RFC 8058), or a hosted link (mail/links/unsubscribe-link.ts). */
   unsubscribeUrl: string | null;
 };
 
@@ -46,22 +41,21 @@ export type Attachment = {
   filename: string;
   /** An invalid or composite media type is sent as application/octet-stream. */
   contentType: string;
-  /** For `cid:` links in the html, which make it inline; null for a separate attachment. */
+  /** The id of `cid:` links in the html, which make it inline; null for a separate attachment. */
   contentId: string | null;
-  /** Canonical base64: the same text is stored and, in lines, sent. */
+  /** Canonical base64. This text is stored and, split into lines, sent. */
   content: string;
 };
 
 export type Tag = { name: string; value: string };
 
-/** A message that is sent as an SMTP client wrote it; the other fields of the email only describe it. */
+/** A message that is sent as its SMTP client wrote it. The other fields of the email only describe it. */
 export type WrittenMessage = {
   /** The whole message except our signatures. */
   raw: Buffer;
   messageId: string;
 };
 
-/** The values of omitted fields. */
 export const EMAIL_DEFAULTS = {
   cc: [],
   replyTo: [],

@@ -1,9 +1,8 @@
 /**
- * How recipients appear in the log (LETTERHAUS_LOG_RECIPIENTS). Every line that is about a recipient takes its fields
- * from here.
+ * How recipients appear in the log (LETTERHAUS_LOG_RECIPIENTS). Every line about a recipient gets its fields here.
  *
- * Guarantee: without `full`, no local part of an address and no reply to a message is logged. A server may repeat the
- * address in it, or a part of the message.
+ * Guarantee: without `full`, no local part of an address and no reply to a message is logged. A reply may repeat the
+ * address or a part of the message.
  */
 import { type Address, domainOf } from './address.ts';
 
@@ -11,17 +10,17 @@ import { type Address, domainOf } from './address.ts';
 export const LOG_RECIPIENTS = ['none', 'domain', 'full'] as const;
 export type LogRecipients = (typeof LOG_RECIPIENTS)[number];
 
-/** Replies may have 64 KB. */
+/** Limit on a logged reply; a stored one may be longer. */
 const REPLY_LENGTH_MAX = 500;
 
-/** For replies that are about a server and not about a message: addresses in them become `…`. */
+/** Returns a reply about a server, not about a message, with its addresses masked as `…`. */
 export function withoutAddresses(reply: string): string {
   return reply.slice(0, REPLY_LENGTH_MAX).replaceAll(/\S+@\S*/g, '…');
 }
 
 export type LoggedRecipient = { recipient_domain?: string; recipient?: string; reply?: string };
 
-/** @param reply what its mail server answered, or why there was no answer; null: it was not asked */
+/** @param reply the reply of the mail server, or why there was none; null when it was not asked */
 export function loggedRecipient(
   how: LogRecipients,
   { address, reply }: { address: Address; reply: string | null },

@@ -1,4 +1,4 @@
-/** Notices about delivery: what is reported to whom, and how the message reads. */
+/** Delivery notices: which outcome is reported to whom, and the message. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import PostalMime from 'postal-mime';
@@ -91,7 +91,7 @@ function composed(
   });
 }
 
-/** The parts of a notice: type and text. */
+/** Returns the parts of a notice, by type and text. */
 async function partsOf(raw: Buffer) {
   const { attachments, text, from } = await PostalMime.parse(raw, {
     attachmentEncoding: 'utf8',
@@ -136,7 +136,7 @@ Last-Attempt-Date: Sat, 21 Nov 2026 08:31:00 +0000`,
   const [recipient] = readReport(raw).recipients;
   assert.deepEqual([recipient?.recipient, recipient?.status], ['jo@receiver.test', '5.1.1']);
 
-  // Only a failure returns the message.
+  // Only a notice of a failure returns the message.
   const delayed = composed(request, { code: 451, message: 'Later' }, { status: 'deferred' });
   assert.match(delayed.toString(), /^Action: delayed\r\nStatus: 4\.0\.0\r\n/m);
   assert.match(delayed.toString(), /^Will-Retry-Until: Tue, 24 Nov 2026 08:30:00 \+0000\r$/m);
@@ -152,7 +152,7 @@ Last-Attempt-Date: Sat, 21 Nov 2026 08:31:00 +0000`,
   }
 });
 
-test('an internationalised recipient is escaped as RFC 6533 asks', () => {
+test('an internationalised recipient is escaped by RFC 6533', () => {
   const named = ['jo+x@a.test', 'jörg@a.test', 'jörg+x=y@a.test', '"j\\\\ö"@a.test'].map(
     typedAddress,
   );
@@ -164,7 +164,7 @@ test('an internationalised recipient is escaped as RFC 6533 asks', () => {
   ]);
 });
 
-test('what servers and senders wrote adds no line to a notice', async () => {
+test('text of servers and senders adds no line to a notice', async () => {
   const message = `no\r\nAction: delivered\r\n\r\n--notice-0193f2a4\r\n\u2028ö ${'x'.repeat(2_000)}`;
   const request = asking({ notify: ['FAILURE'] });
   const raw = composed(request, { ...REFUSED, message, mx: 'a\r\nb' });

@@ -1,9 +1,9 @@
 /**
- * Notices about delivery to the sender of an envelope: which outcome is reported to whom (RFC 3461 §5.2), and the message
- * (RFC 3462, 3464). Pure.
+ * Delivery notices to the sender of an envelope: which outcome is reported (RFC 3461 §5.2), and the message (RFC
+ * 3462, 3464).
  *
- * Nothing is reported without NOTIFY, to the null reverse-path, or about a notice. Of the message itself only what its sender
- * wrote is returned: the header, or after a failure with RET=FULL all of it.
+ * Without NOTIFY, to the null reverse-path, and about a notice, nothing is reported. Of the original, a notice
+ * returns only what its sender wrote: the header, or after a failure with RET=FULL the whole message.
  */
 import { isAscii } from 'node:buffer';
 import type { StoredStatus } from '../core/statuses.ts';
@@ -19,26 +19,23 @@ import {
 import { addressField, dateText, field, headerLine } from './mime/header.ts';
 import { encodeText } from './mime/transfer-encoding.ts';
 
-/** At most one of each kind is sent for a recipient. */
+/** A recipient gets at most one notice of each kind. */
 export type NoticeKind = 'success' | 'failure' | 'delay';
 
-/** What a notice reports, as it is stored until it is written. */
+/** The content of a notice, as it is stored until the notice is composed. */
 export type NoticeFacts = {
   action: 'delivered' | 'relayed' | 'failed' | 'delayed';
-  /** RFC 3463 */
   status: string;
-  /** The reply of the server, in one line. */
   diagnostic: string | null;
   remoteMta: string | null;
-  /** One sentence for the sender. */
   advice: string | null;
 };
 
 export type Notice = { kind: NoticeKind; facts: NoticeFacts };
 
 /**
- * What the server that took a message does with a request for notices. `passed_on`: it has DSN and reports the success
- * itself. `relayed`: it has not, so this is the last that is known.
+ * How the server that accepted a message handles a request for notices. `passed_on`: it supports DSN and reports
+ * success itself. `relayed`: it does not, so nothing more will be known.
  */
 export type NextServer = 'passed_on' | 'relayed';
 
@@ -46,7 +43,7 @@ type Change = {
   status: StoredStatus;
   smtp: object | null;
   reason: object | null;
-  /** Absent: the outcome is about the mailbox. */
+  /** Absent: the outcome concerns the mailbox. */
   nextServer?: NextServer;
 };
 
@@ -64,7 +61,7 @@ const EVENT_OF_KIND: Readonly<Record<NoticeKind, NotifyEvent>> = {
   delay: 'DELAY',
 };
 
-/** The notice that is due after a change of a recipient; undefined: none. */
+/** Returns the notice that is due after a change of a recipient; undefined when none is due. */
 export function noticeFor(dsn: Dsn, address: Address, change: Change): Notice | undefined {
   if (dsn.kind === 'notice' || dsn.sender === null) return undefined;
   const kind = KINDS[change.status];
@@ -89,7 +86,7 @@ function factsOf(kind: NoticeKind, { status, smtp, reason, nextServer }: Change)
   >;
   const { category, advice = null } = (reason ?? {}) as { category?: string; advice?: string };
   const digit = CLASS_OF_KIND[kind];
-  // A refusal that is retried until the email expires has a temporary code, and fails for good.
+  // A refusal that is retried until the email expires has a temporary code but fails permanently.
   const known = typeof enhanced === 'string' && enhanced.startsWith(digit) ? enhanced : null;
   const unknown = category === 'expired' ? '5.4.7' : status === 'suppressed' ? '5.7.1' : null;
   const reply = [code, enhanced, message].filter((word) => word !== null && word !== '').join(' ');
@@ -102,14 +99,13 @@ function factsOf(kind: NoticeKind, { status, smtp, reason, nextServer }: Change)
   };
 }
 
-/** Servers choose the text of their replies. */
+/** Servers choose this text, so it must not add lines. */
 function inOneLine(text: string): string {
   return text.replaceAll(/[^ -~]+/g, ' ').trim();
 }
 
 type NoticeMessage = {
   facts: NoticeFacts;
-  /** When the outcome was known. */
   at: Date;
   request: DsnRequest;
   recipient: Address;
@@ -121,7 +117,7 @@ type NoticeMessage = {
   now: Date;
 };
 
-/** Larger messages are not returned whole, whatever RET asks for. */
+/** Limit on a message that is returned whole, even with RET=FULL. */
 const RETURNED_BYTES_MAX = 10 * 1024 * 1024;
 
 export const SUBJECTS: Readonly<Record<NoticeFacts['action'], string>> = {
@@ -131,10 +127,10 @@ export const SUBJECTS: Readonly<Record<NoticeFacts['action'], string>> = {
   delayed: 'Delayed: your message is still being delivered',
 };
 
-/** What can stand in a field as it is. */
+/** An id that a field can contain unchanged. */
 const PLAIN_ID = /^<[!-~]{1,900}>$/;
 
-/** The whole message, with CRLF line ends. */
+/** Returns the whole message, with CRLF line ends. */
 export function composeNotice(notice: NoticeMessage): Buffer {
   const { facts, from, to, messageId, original, now } = notice;
   const boundary = `notice-${messageId.slice(1, messageId.indexOf('@'))}`;
@@ -146,7 +142,7 @@ export function composeNotice(notice: NoticeMessage): Buffer {
     field('Subject', [SUBJECTS[facts.action]]),
     field('Message-ID', [messageId]),
     ...answered.map((id) => field('In-Reply-To', [id])),
-    // RFC 3834 §5: not to be answered by a program.
+    // RFC 3834 §5: programs must not answer it.
     field('Auto-Submitted', ['auto-replied']),
     field('MIME-Version', ['1.0']),
     field('Content-Type', [
@@ -178,7 +174,7 @@ export function composeNotice(notice: NoticeMessage): Buffer {
 
 type Part = { type: string; encoding: string; body: Buffer };
 
-/** The original, or its header: of another encoding than the rest only what is not ASCII (RFC 6533 §4). */
+/** Returns the original or its header. A header outside of ASCII needs the global types (RFC 6533 §4). */
 function returnedPart({ facts, request, original }: NoticeMessage): Part {
   const { raw } = original;
   const { headerBytes } = partsAsWritten(raw);
@@ -203,7 +199,7 @@ const SENTENCES: Readonly<Record<NoticeFacts['action'], string>> = {
   failed: 'Your message could not be delivered to this recipient:',
   delayed:
     'Your message could not be delivered to this recipient yet. You need not send it again:\n' +
-    'it is tried further, and you are only notified again if you asked for that.',
+    'delivery will be retried, and you are only notified again if you asked for that.',
 };
 
 function wordsOf({ facts, recipient, hostname }: NoticeMessage): string {
@@ -226,7 +222,7 @@ function wordsOf({ facts, recipient, hostname }: NoticeMessage): string {
   ].join('\n');
 }
 
-/** RFC 3464 §2: a group about the message, and one about the recipient. */
+/** Writes a group of fields about the message, and one about the recipient (RFC 3464 §2). */
 function statusOf({ facts, at, request, recipient, hostname, original }: NoticeMessage): string {
   const { envid, recipients } = request;
   const orcpt = recipients[recipient]?.orcpt ?? null;

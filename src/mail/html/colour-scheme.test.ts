@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inScheme } from './colour-scheme.ts';
 
-test('conditions about the scheme are decided, others stay', () => {
+test('conditions on the colour scheme become true or false, and others stay', () => {
   const html = `<!doctype html><style>@media (prefers-color-scheme: dark) and (min-width: 9px) {}
     @media (Prefers-Color-Scheme:light) {}</style><p>prefers-color-scheme</p>`;
   assert.equal(

@@ -1,4 +1,4 @@
-/** Html that repeats what its readers look for, given to all of them. */
+/** Gives html that repeats one piece to everything that parses html. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cpuMs } from '../../../test/support/cpu.ts';
@@ -33,11 +33,11 @@ const READERS: Record<string, (html: string) => unknown> = {
     }),
   report: reportHtml,
   text: textFromHtml,
-  // More than that is not tracked.
+  // Longer html is not tracked.
   tracking: (html) => trackHtml(html.slice(0, 250_000), TRACKED),
 };
 
-/** What is before it, what is repeated, and what is after it. */
+/** Html that consists of a beginning, a repeated unit and an end. */
 const SHAPES: readonly (readonly [before: string, unit: string, after: string])[] = [
   ['<img src=', ' ', 'x>'],
   ['<a href="', ' ', 'x">'],
@@ -68,15 +68,15 @@ const SHAPES: readonly (readonly [before: string, unit: string, after: string])[
 ];
 
 const LENGTH = 500_000;
-/** Quadratic time takes minutes. */
-const PATIENCE_MS = 2_000;
+/** Quadratic time would take minutes. */
+const TIME_MAX_MS = 2_000;
 
 for (const [name, read] of Object.entries(READERS)) {
-  test(`what readers of html repeat costs no more than other characters: ${name}`, () => {
+  test(`repeated pieces of html cost no more than other characters: ${name}`, () => {
     for (const [before, unit, after] of SHAPES) {
       const html = before + unit.repeat(LENGTH / unit.length) + after;
       const tookMs = cpuMs(() => read(html));
-      assert.ok(tookMs < PATIENCE_MS, `${before}${unit}…: ${tookMs.toFixed(0)} ms`);
+      assert.ok(tookMs < TIME_MAX_MS, `${before}${unit}…: ${tookMs.toFixed(0)} ms`);
     }
   });
 }

@@ -36,12 +36,12 @@ test('elements and styles that large programs lack are named, with the programs'
   assert.deepEqual(fonts?.clients, ['Gmail', 'Outlook', 'Yahoo']);
 });
 
-test('words of the text, comments and other properties are no styles', () => {
+test('the text, comments and other properties do not count as styles', () => {
   assert.deepEqual(features('<p>display: flex; position: fixed</p><!-- <script> -->'), []);
   assert.deepEqual(features('<p style="background-position: 0">a</p>'), []);
 });
 
-test('links and images that help nobody are found', () => {
+test('useless links and images are found', () => {
   assert.deepEqual(codes('<img src="https://acme.com/a.png">'), ['images_without_alt']);
   assert.deepEqual(codes('<a href="#">a</a>'), ['empty_links']);
   assert.deepEqual(codes('<a href="http://localhost:3000/a">a</a>'), ['local_links']);
@@ -49,7 +49,7 @@ test('links and images that help nobody are found', () => {
   assert.deepEqual(codes(`<style>${'a{}'.repeat(3_000)}</style>`), ['long_styles']);
 });
 
-test('each link is there once, and 100 at most', () => {
+test('each link is listed once, and at most 100 are listed', () => {
   const html = Array.from({ length: 150 }, (_, i) => `<a href=https://a.test/${i}>a</a>`).join('');
   assert.equal(reportHtml(html + html).links.length, 100);
 });

@@ -1,10 +1,9 @@
 /**
- * What of an email's html well-known mail programs do not show, and links and images that lead nowhere. Advice for
- * the dashboard and for programs that ask; nothing depends on it. Linear in the length of the html, of which
- * READ_CHARS_MAX are read.
+ * Finds html that well-known mail programs do not show, and useless links and images. It is advice for the dashboard
+ * and for API clients; nothing depends on it. Linear in the html, of which READ_CHARS_MAX characters are read.
  *
- * The facts are those of caniemail.com. "Outlook" is the one for Windows, which renders like Word; the list has what
- * authors use and a large program lacks, not everything.
+ * The facts come from caniemail.com. "Outlook" is Outlook for Windows, which renders like Word. The list has
+ * features that authors use and a large program lacks. It is not complete.
  */
 import { attributeOf, scanHtml } from './html.ts';
 
@@ -15,16 +14,15 @@ export type HtmlFinding = { code: string; message: string };
 export type HtmlReport = {
   unsupported: UnsupportedFeature[];
   findings: HtmlFinding[];
-  /** In their order, each once, LINKS_MAX at most. */
+  /** Links in order of first use, each once, at most LINKS_MAX. */
   links: string[];
 };
 
 /** Ten times as much as Gmail shows. */
 const READ_CHARS_MAX = 1024 * 1024;
 const LINKS_MAX = 100;
-/** A longer link shows nothing more that helps. */
 const LINK_CHARS_MAX = 2_000;
-/** Gmail leaves out a style element that is longer. */
+/** Gmail ignores a longer style element. */
 const STYLE_CHARS_MAX = 8_192;
 
 const EVERYWHERE = ['all mail programs'];
@@ -112,7 +110,6 @@ function note(seen: Seen, name: string, attributes: string): void {
   if (/^\s*data:/i.test(attributeOf(attributes, 'src') ?? '')) seen.dataImages += 1;
 }
 
-/** The contents of style elements. */
 function stylesIn(html: string): string[] {
   const lower = html.toLowerCase();
   const styles: string[] = [];

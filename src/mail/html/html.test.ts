@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { convert } from 'html-to-text';
 import { attributeOf, decodeEntities } from './html.ts';
 
-/** Read by another library; letters around it keep spaces from being trimmed. */
+/** Decodes with another library. The letters around the reference keep its spaces. */
 const asOthersRead = (reference: string) =>
   convert(`<pre>x${reference}y</pre>`, { wordwrap: false }).slice(1, -1);
 
@@ -15,7 +15,7 @@ test('named character references are decoded by the rules of HTML', () => {
     ['AT&T &ampamp; &lt;&ltx', 'AT&T &amp; <<x'],
     ['&notit; &notin;', '¬it; ∉'],
     ['&Uuml&UUML &nbsp.', 'Ü&UUML \u00a0.'],
-    // Only those of HTML 2 and 3 need no semicolon.
+    // Only the references of HTML 2 and 3 need no semicolon.
     ['&euro 5 &hellip', '&euro 5 &hellip'],
     ['&amp', '&'],
     ['&#169 &#169x &#xA9g', '© ©x ©g'],
@@ -43,7 +43,7 @@ test('attributes are found and decoded by the rules of HTML', () => {
   }
 });
 
-test('every numeric character reference is decoded as by other software', () => {
+test('every numeric character reference is decoded like by other software', () => {
   for (const number of [9, 65, 128, 133, 150, 159, 160, 8364, 0xd7ff, 0xfffd, 0x1f680, 0x10ffff]) {
     const character = asOthersRead(`&#${number};`);
     assert.equal(decodeEntities(`&#${number};`), character, String(number));

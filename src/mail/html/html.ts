@@ -1,22 +1,22 @@
 /**
- * HTML as a sequence of texts and tags, in one pass without a tree, so that the cost is linear and nesting is
- * unlimited. Tags end where browsers end them: a `>` in a quoted value does not count, and comments and the
- * contents of scripts and styles are not markup. What follows TAGS_MAX tags is not read, which bounds the work.
+ * Splits HTML into texts and tags, in one pass without a tree, so the cost is linear and nesting is unlimited. Tags
+ * end where browsers end them: a `>` in a quoted value does not count, and comments, scripts and styles are not
+ * markup. Everything after TAGS_MAX tags is ignored, which bounds the work.
  */
 import { decodeHTML, decodeHTMLAttribute } from 'entities/decode';
 
 export type HtmlReader = {
-  /** Text between two tags, with its character references. May be called several times in a row. */
+  /** Receives text between two tags, with character references. Consecutive calls may belong to one text. */
   text(text: string): void;
-  /** @param attributes as written: ` href="…" class=x` */
+  /** @param attributes the raw attributes: ` href="…" class=x` */
   open(name: string, attributes: string): void;
   close(name: string): void;
 };
 
-/** A hundred times as many as large newsletters have. */
+/** A hundred times as many tags as large newsletters have. */
 export const TAGS_MAX = 200_000;
 
-/** Elements whose content is not markup and is skipped, with their end. */
+/** Elements whose content is skipped, with the pattern of their end tag. */
 const RAW_ENDS = new Map(
   ['script', 'style', 'title', 'textarea', 'iframe', 'noembed', 'noframes', 'xmp'].map((name) => [
     name,
@@ -24,7 +24,7 @@ const RAW_ENDS = new Map(
   ]),
 );
 
-/** Names are in lower case. */
+/** Calls the reader for every text and tag, with names in lower case. */
 export function scanHtml(html: string, reader: HtmlReader): void {
   let at = 0;
   for (let tags = 0; at < html.length && tags < TAGS_MAX; tags += 1) {
@@ -51,7 +51,7 @@ function readOpenTag(html: string, start: number, reader: HtmlReader): number {
   return found === null ? html.length : found.index;
 }
 
-/** A closing tag, a comment, a declaration, or a literal `<`. */
+/** Reads a closing tag, a comment, a declaration, or a literal `<`. */
 function readOther(html: string, open: number, reader: HtmlReader): number {
   const next = html[open + 1];
   if (next === '/' && isLetter(html.charCodeAt(open + 2))) {
@@ -92,10 +92,7 @@ function endOfName(html: string, at: number): number {
   return at;
 }
 
-/**
- * Names of elements by their first letter. Comparing with these avoids slicing, lowercasing and hashing each
- * name, which cost more than all other work on a tag.
- */
+/** Element names by first letter: slicing, lowercasing and hashing each name cost more than all other work. */
 const NAMES: string[][] = [];
 for (const name of (
   'a abbr address area article aside b base blockquote body br button caption center cite code col ' +
@@ -111,7 +108,6 @@ function letterOf(code: number): number {
   return code & 31;
 }
 
-/** In lower case. */
 function nameAt(html: string, start: number, end: number): string {
   for (const name of NAMES[letterOf(html.charCodeAt(start))] ?? []) {
     if (name.length === end - start && isNameAt(html, start, name)) return name;
@@ -119,7 +115,7 @@ function nameAt(html: string, start: number, end: number): string {
   return html.slice(start, end).toLowerCase();
 }
 
-/** Compares case-insensitively: setting this bit maps only a letter's capital to the letter. */
+/** Compares case-insensitively. Setting this bit changes only capitals to their letters. */
 function isNameAt(html: string, start: number, name: string): boolean {
   for (let at = 1; at < name.length; at += 1) {
     if ((html.charCodeAt(start + at) | 32) !== name.charCodeAt(at)) return false;
@@ -127,7 +123,7 @@ function isNameAt(html: string, start: number, name: string): boolean {
   return true;
 }
 
-/** The offset of the tag's `>`; -1 when there is none. A quote counts only after `=`. */
+/** Returns the offset of the tag's `>`; -1 when there is none. A quote counts only after `=`. */
 function endOfTag(html: string, at: number): number {
   let isValue = false;
   for (; at < html.length; at += 1) {
@@ -144,16 +140,17 @@ function endOfTag(html: string, at: number): number {
   return -1;
 }
 
-/** Names end at white space, `/` or `=`; a value is in quotes of either kind or in none. */
+/** A name ends at white space, `/` or `=`. A value is quoted with `"`, with `'`, or not at all. */
 const ATTRIBUTE =
   /([^\t\n\f\r /][^\t\n\f\r /=]*)(?:[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ]*)))?/g;
 
-/** Cut before it is decoded: of 20 MB that takes seconds. */
+/** Limit on a value before decoding: decoding 20 MB takes seconds. */
 const ATTRIBUTE_CHARS_MAX = 32 * 1024;
 
 /**
- * The decoded value of an attribute, '' without a value; null when the tag does not have it. Of several the first counts.
- * @param name in lower case
+ * Returns the decoded value of an attribute; '' without a value, null when the tag lacks it. The first of several
+ * counts.
+ * @param name the name in lower case
  */
 export function attributeOf(attributes: string, name: string): string | null {
   if (attributes.length < name.length) return null;
@@ -165,10 +162,7 @@ export function attributeOf(attributes: string, name: string): string | null {
   return null;
 }
 
-/**
- * Decodes the character references of text between tags, by the rules of HTML: some need no semicolon there
- * (`&copy2024`), which in an attribute (`?a=1&copy=2`) they do.
- */
+/** Decodes references in text, where some need no semicolon (`&copy2024`). In attributes they do. */
 export function decodeEntities(text: string): string {
   return text.includes('&') ? decodeHTML(text) : text;
 }

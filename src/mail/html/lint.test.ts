@@ -16,12 +16,12 @@ const RECEIPT: MessageContent = {
 const codes = (change: Partial<MessageContent>) =>
   lintEmail({ ...RECEIPT, ...change }).map(({ code }) => code);
 
-test('a receipt has nothing to complain about', () => {
+test('a receipt has no findings', () => {
   assert.deepEqual(codes({}), []);
   assert.deepEqual(codes({ html: null, text: 'Thank you.' }), []);
 });
 
-test('a text that is switched off is missed; one that is derived is not', () => {
+test('a message without a text part has a finding; a derived text part is enough', () => {
   assert.deepEqual(codes({ text: '' }), ['no_text_part']);
   assert.deepEqual(codes({ text: null }), []);
 });
@@ -42,13 +42,13 @@ test('links and images without TLS are counted, in html and in plain text', () =
   assert.deepEqual(codes({ html: `${RECEIPT.html}<p>http: is old</p>` }), []);
 });
 
-test('a message of images alone is noticed, whatever its links', () => {
+test('a message of images alone has a finding, whatever its links', () => {
   const html = '<a href="https://acme.com/summer-sale"><img src="https://acme.com/a.png"></a>';
   assert.deepEqual(codes({ html }), ['image_only']);
   assert.deepEqual(codes({ html: `${html}<p>Everything at half price until Sunday.</p>` }), []);
 });
 
-test('what looks like bulk mail needs a way to unsubscribe', () => {
+test('mail that looks like bulk mail needs a way to unsubscribe', () => {
   const bulk: Partial<MessageContent>[] = [
     { html: `${RECEIPT.html}<p>Unsubscribe</p>` },
     { subject: 'The Acme newsletter' },

@@ -1,4 +1,4 @@
-/** Advice about likely problems of an accepted email, each with a code and one sentence. Nothing depends on it. */
+/** Advice about likely problems of an accepted email, each with a code and a sentence. Nothing depends on it. */
 import type { MessageContent } from '../email.ts';
 import { scanHtml } from './html.ts';
 import { textFromHtml } from './text-from-html.ts';
@@ -13,11 +13,11 @@ export const LINT_CODES = [
 
 export type LintFinding = { code: (typeof LINT_CODES)[number]; message: string };
 
-/** Gmail shows this much of the HTML and a link to the rest. */
+/** Gmail shows this much HTML, and a link to the rest. */
 const CLIPPED_BEYOND_BYTES = 102 * 1024;
-/** As much of the html and of the text is looked at. What follows is rarely shown, and advice may miss it. */
+/** Limit on the html and text that are read. The rest is rarely shown, so advice may ignore it. */
 const READ_CHARS_MAX = 256 * 1024;
-/** The minimum number of letters and digits of a message that does not only consist of images. */
+/** Minimum of letters and digits; a message with fewer consists of images. */
 const WORDS_MIN = 20;
 
 export function lintEmail(email: MessageContent): LintFinding[] {
@@ -52,13 +52,13 @@ export function lintEmail(email: MessageContent): LintFinding[] {
   if (looksLikeBulk({ ...email, text }, read?.text ?? '') && !hasUnsubscribe(email)) {
     add(
       'no_unsubscribe',
-      'The message looks like bulk mail and has no List-Unsubscribe header, which Gmail and Yahoo ask for: set unsubscribe.',
+      'The message looks like bulk mail and has no List-Unsubscribe header, which Gmail and Yahoo require: set unsubscribe.',
     );
   }
   return findings;
 }
 
-/** Each run of spaces is bounded: two unbounded ones next to each other took the square of their length. */
+/** Each run of spaces is bounded: two adjacent unbounded runs would take quadratic time. */
 const HTTP_LINK = /(?:^|\s)(?:href|src)\s{0,9}=\s{0,9}["']?\s{0,9}http:/i;
 
 type ReadHtml = { text: string; images: number; httpLinks: number };
@@ -85,7 +85,7 @@ function wordsIn(text: string): number {
   return withoutLinks.match(/[\p{L}\p{N}]/gu)?.length ?? 0;
 }
 
-/** Words of newsletters that transactional mail does not contain. */
+/** Words of newsletters that transactional mail does not have. */
 const BULK_WORDS =
   /\b(?:unsubscribe|newsletter|view (?:this (?:e-?mail|message) )?(?:in|online)(?: (?:a|your))? browser|opt[- ]out|you (?:are )?receiv(?:e|ing) this (?:e-?mail|message) because|email preferences|weekly digest)\b/i;
 

@@ -1,9 +1,9 @@
 /**
- * The numbers of the items of an `<ol>`, as browsers count and write them (HTML, "The ol element", "The li
- * element"): `start`, `reversed`, `type`, and `value` and `type` of an item.
+ * Numbers the items of an `<ol>` like browsers (HTML, "The ol element", "The li element"): `start`, `reversed`,
+ * `type`, and `value` and `type` of an item.
  *
- * A reversed list without `start` counts down to 1, so that its numbers are known only when it ends. Until then its
- * items are numbered from 0 downwards, and `fromEnd` says that the number of items has to be added.
+ * A reversed list without `start` counts down to 1, so its numbers are only known at its end. Its items are first
+ * numbered from 0 downwards, and `fromEnd` says that the number of items must be added.
  */
 import { attributeOf } from './html.ts';
 
@@ -38,23 +38,23 @@ export class OrderedList {
     return { number, fromEnd: this.#fromEnd, type };
   }
 
-  /** `3.`, `c.` or `iii.` */
+  /** Returns `3.`, `c.` or `iii.` */
   markOf({ number, fromEnd, type }: Item): string {
     return `${written(fromEnd ? number + this.#count : number, type)}.`;
   }
 }
 
-/** What browsers can count with. */
+/** The largest number that browsers count with. */
 const INTEGER_MAX = 2 ** 31 - 1;
 
-/** HTML, "Rules for parsing integers": what follows the digits does not count. */
+/** Parses a number by the rules of HTML ("Rules for parsing integers"): text after the digits is ignored. */
 function integerOf(value: string | null): number | null {
   const digits = /^[\t\n\f\r ]*([+-]?\d{1,10})(?!\d)/.exec(value ?? '')?.[1];
   const number = digits === undefined ? Number.NaN : Number(digits);
   return Math.abs(number) <= INTEGER_MAX ? number : null;
 }
 
-/** Letters and Roman numerals cannot write every number; browsers write others in digits. */
+/** Writes digits where letters or Roman numerals cannot express the number, like browsers. */
 function written(number: number, type: string): string {
   const lower = type.toLowerCase();
   const text =
@@ -65,7 +65,6 @@ function written(number: number, type: string): string {
 const LETTERS = 26;
 const CODE_OF_A = 97;
 
-/** a to z, aa, ab, … */
 function inLetters(number: number): string {
   if (number < 1) return String(number);
   let letters = '';

@@ -129,7 +129,7 @@ const block = fc.letrec<{ any: string }>((tie) => ({
     fc.tuple(fc.constantFrom('div', 'section', 'header'), tie('any')).map(([name, inner]) => {
       return `<${name} style='color:red'>${inner}</${name}>`;
     }),
-    // Not empty: html-to-text joins the words before and behind an empty list.
+    // Not empty, because html-to-text joins the words around an empty list.
     fc
       .array(inline, { minLength: 1, maxLength: 3 })
       .map((items) => `<ul>${items.map((one) => `<li>${one}</li>`).join('')}</ul>`),
@@ -140,7 +140,7 @@ const block = fc.letrec<{ any: string }>((tie) => ({
   ),
 })).any;
 
-test('on ordinary html it has the words that html-to-text has, in the same order', () => {
+test('ordinary html gives the same words as html-to-text, in the same order', () => {
   const oracle = compile({
     wordwrap: false,
     selectors: [
@@ -215,7 +215,7 @@ test('any malformed html gives clean text, hardly longer than the html', () => {
   );
 });
 
-/** One open tag after the other, quotes that never end, lists in lists: 300 KB of each. */
+/** Hostile html, 300 KB of each kind: open tags, unclosed quotes, nested lists. */
 const HOSTILE =
   '<div>|<b>|<p>|</p>|<ul><li>x|<blockquote>x|<table><tr><td>x|<pre>x|<|<!--|&amp|&|<a href="|' +
   '<a href=https://x>y|<a href|<x|<x ="|<x=\'|\n|a| |<b>x</i>|<div style="display:none">|<svg>|' +
@@ -230,6 +230,6 @@ test('hostile html takes no longer than other html of its length', () => {
     textFromHtml(`<ol>${html}`);
   }
   const { user, system } = process.cpuUsage(start);
-  // About 1 s on a slow machine; where one of them took quadratic time, it would be minutes.
+  // About 1 s on a slow machine; quadratic time would take minutes.
   assert.ok(user + system < 20_000_000, `${(user + system) / 1e6} s`);
 });

@@ -1,28 +1,25 @@
 /**
- * Derives the text part of an email that has only html. Pure.
+ * Derives the text part of an email that has only html.
  *
- * The visible content in order: blocks on separate lines, a blank line around paragraphs, headings, lists and
- * tables, cells in a row, list items after `-` or their number (list-marks.ts), links as `text <url>`, the
- * alternative text of images only for links without other content. Left out: scripts, styles, and elements
- * hidden by `display:none` (the preview line of many templates). Lines are not wrapped, since mail programs do that.
+ * Writes the visible content in order: blocks on separate lines, a blank line around paragraphs, headings, lists and
+ * tables, and cells in a row. List items follow `-` or their number (list-marks.ts), and links become `text <url>`.
+ * The alternative text of an image is used only for a link without other content. Scripts, styles and elements
+ * hidden by `display:none` (the preview line of many templates) are left out. Lines are not wrapped, because mail
+ * programs do that.
  *
- * Linear in the length of any html, and bounded: at most TEXT_READ_MAX characters between tags are decoded, and the
- * first tags are read (html.ts). docs/decisions/0003-own-composer-and-signer.md has the reasons against a
- * library.
+ * Linear in any html, and bounded: at most TEXT_READ_MAX characters between tags are decoded, and html.ts bounds the
+ * tags. docs/decisions/0003-own-composer-and-signer.md has the reasons against a library.
  */
 import { attributeOf, decodeEntities, type HtmlReader, scanHtml } from './html.ts';
 import { type Item, OrderedList } from './list-marks.ts';
 
 export const DERIVED_TEXT_LENGTH_MAX = 200_000;
-/** Text between tags, as written. Cut before it is decoded: 20 MB of `&lt;` took seconds. */
+/** Limit on raw text between tags, before decoding: 20 MB of `&lt;` take seconds. */
 const TEXT_READ_MAX = 1024 * 1024;
-/**
- * The maximum by which a text may be longer than its html: marks of list items and rules can cause that in
- * short texts. A longer text would consist mostly of such marks.
- */
+/** List marks and rules can make a short text this much longer than its html. */
 const LONGER_BY_MAX = 200;
 
-/** At most 200 characters longer than its html, and at most 200,000 long. */
+/** Returns a text at most 200 characters longer than its html, and at most 200,000 long. */
 export function textFromHtml(html: string): string {
   const writer = new TextWriter(Math.min(html.length + LONGER_BY_MAX, DERIVED_TEXT_LENGTH_MAX));
   scanHtml(html, writer);
@@ -45,17 +42,17 @@ for (const [layout, names] of Object.entries({
   for (const name of names.split(' ')) LAYOUT.set(name, layout as Layout);
 }
 
-/** Elements without an end tag: they have no content to hide. */
+/** Elements without an end tag, which have no content to hide. */
 const VOID_ELEMENTS = new Set(['area', 'base', 'br', 'col', 'hr', 'img', 'input', 'link', 'meta']);
 
 const BLANKS = /[\t\n\f\r \u00a0]+/g;
-/** Matches what cannot be shown as it is: references, blanks other than single spaces, invisible characters. */
+/** Matches references, blanks other than single spaces, and invisible characters. */
 const NEEDS_CARE =
   /[\0-\x1f&\x7f\u00a0\u00ad\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u3000\ufeff]|\u034f| {2}/;
-/** Controls, soft hyphens, zero-width spaces: invisible fillers, which are removed. */
+/** Invisible fillers, which are removed: controls, soft hyphens, zero-width spaces. */
 const INVISIBLE = /[\0-\b\v\x0e-\x1f\x7f\u00ad\u200b\ufeff]|\u034f/g;
 
-/** The blanks of a source text; they are usually at the ends of a text, where no search is needed. */
+/** Blanks of a source text. They are mostly at its ends, where no search is needed. */
 function isBlank(code: number): boolean {
   return code === 32 || (code >= 9 && code <= 13 && code !== 11);
 }
@@ -67,7 +64,7 @@ function shownText(raw: string): string {
 type Link = { url: string; firstPiece: number; alternative: string };
 type List = {
   ordered: OrderedList | null;
-  /** The pieces for marks that are known when the list ends. */
+  /** Pieces of the text for marks that are only known at the end of the list. */
   openMarks: { piece: number; mark: OpenMark }[];
 };
 type OpenMark = { list: List; indent: string; item: Item };
@@ -77,7 +74,7 @@ class TextWriter implements HtmlReader {
   readonly #pieces: string[] = [];
   #length = 0;
   #unread = TEXT_READ_MAX;
-  /** Written before the next text: this many line ends or a space, and the mark of a list item. */
+  /** Pending output before the next text: line ends or a space, and a list mark. */
   #lineEnds = 0;
   #hasSpace = false;
   #mark = '';
@@ -86,7 +83,6 @@ class TextWriter implements HtmlReader {
   #link: Link | null = null;
   readonly #lists: List[] = [];
   #preformatted = 0;
-  /** The number of pieces when the last `<pre>` began. */
   #preStart = 0;
 
   constructor(lengthMax: number) {
@@ -170,7 +166,7 @@ class TextWriter implements HtmlReader {
     this.#forgetMark();
   }
 
-  /** Text without blanks at its ends, except for encoded ones. */
+  /** Writes text without blanks at its ends, except encoded ones. */
   #writeFlowing(raw: string): void {
     if (!NEEDS_CARE.test(raw)) return this.#write(raw);
     const text = raw.trim() === '' ? ' ' : shownText(raw).replace(BLANKS, ' ');
@@ -255,12 +251,12 @@ class TextWriter implements HtmlReader {
     if (url !== null) this.#link = { url, firstPiece: this.#pieces.length, alternative: '' };
   }
 
-  /** Writes the URL directly after the link's text, even if that ended its block. */
+  /** Writes the URL directly after the link's text, even if the text ended its block. */
   #closeLink(): void {
     const link = this.#link;
     if (link === null) return;
     this.#link = null;
-    // It is decoded, which text() does.
+    // Already decoded; text() decodes again.
     const text = link.alternative.replaceAll('&', '&amp;');
     if (this.#pieces.length === link.firstPiece) this.text(text);
     const label = this.#pieces.slice(link.firstPiece).join('').trim();
@@ -280,7 +276,7 @@ function isHidden(name: string, attributes: string): boolean {
 
 const URL_CHARACTERS_MAX = 2_000;
 
-/** The URL to show; null for anchors, relative paths and scripts. */
+/** Returns the URL to show; null for anchors, relative paths and scripts. */
 function shownUrl(href: string): string | null {
   const url = href.replace(/[\0-\x20\x7f-\xa0]+/g, '');
   if (url.length > URL_CHARACTERS_MAX) return null;
@@ -289,7 +285,7 @@ function shownUrl(href: string): string | null {
   return address ?? null;
 }
 
-/** True for `Acme.com` and `https://acme.com/`. */
+/** Whether label and URL are the same, like `Acme.com` and `https://acme.com/`. */
 function isSameUrl(label: string, url: string): boolean {
   if (label.length > url.length + 8 || url.length > label.length + 9) return false;
   const bare = (text: string): string => text.toLowerCase().replace(/^https?:\/\/|\/$/g, '');

@@ -20,7 +20,7 @@ function tracked(html: string, tracking: Partial<Tracking> = {}): string {
   return trackHtml(html, { tracking: wanted, who, tokens, isUntracked });
 }
 
-/** The html with `[target]` in place of each tracked link. */
+/** Returns the html with `[target]` in place of each tracked link. */
 function shown(html: string, tracking: Partial<Tracking> = {}): string {
   return tracked(html, tracking).replace(LINK, (_, token: string) => {
     const link = tokens.read(token) ?? assert.fail(token);
@@ -48,7 +48,7 @@ test('links of a and area are tracked, however their href is written', () => {
   for (const [html, wanted] of cases) assert.equal(shown(html), wanted);
 });
 
-test('other links, and what is not markup, stay as they are', () => {
+test('other links, and text that is not markup, do not change', () => {
   for (const html of [
     '<a href="mailto:jo@a.test">',
     '<a href="tel:+49123">',
@@ -136,7 +136,7 @@ test('a tracked document differs from the original only in hrefs and the pixel',
         if (index % 2 === 1) {
           const target = tokens.read(piece)?.target;
           if (target === null) continue;
-          // What the link replaces is one of the hrefs above.
+          // The link must have replaced one of the hrefs above.
           const rest = html.slice(at);
           const replaced = [
             'https://a.test/?x=1&amp;y=2',

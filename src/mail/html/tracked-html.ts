@@ -1,9 +1,9 @@
 /**
- * The html of a tracked email: links lead through the tracking host, and a pixel stands before `</body>`.
+ * Adds tracking to the html of an email: links go through the tracking host, and a pixel stands before `</body>`.
  *
- * Only the values of `href` of `<a>` and `<area>` change, and the pixel is added; every other character
- * stays as it is. parse5 splits the html into tags as browsers do; no tree is built, so that nesting costs
- * nothing and the time is linear. Links in comments (for Outlook) are not markup and are not tracked.
+ * Only the `href` values of `<a>` and `<area>` change, and the pixel is added; no other character changes. parse5
+ * splits the html into tags like browsers. No tree is built, so nesting costs nothing and the time is linear. Links
+ * in comments (for Outlook) are not markup and are not tracked.
  */
 import { type Token, Tokenizer, TokenizerMode } from 'parse5';
 import {
@@ -14,7 +14,7 @@ import {
   type TrackingTokens,
 } from '../links/tracking-link.ts';
 
-/** Further links stay as they are. */
+/** Further links are not tracked. */
 export const TRACKED_LINKS_MAX = 1_000;
 /** `<a data-letterhaus-track="off" href="…">` is not tracked. */
 const OPT_OUT = 'data-letterhaus-track';
@@ -23,7 +23,7 @@ export type Tracked = {
   tracking: Tracking;
   who: TrackedRecipient;
   tokens: TrackingTokens;
-  /** Whether a link stays as it is: those by which recipients unsubscribe. */
+  /** Whether a link must not be tracked, such as an unsubscribe link. */
   isUntracked: (target: string) => boolean;
 };
 
@@ -31,7 +31,7 @@ export function trackHtml(html: string, { tracking, who, tokens, isUntracked }: 
   const { opens, clicks, base } = tracking;
   if (base === null || html.length > TRACKED_HTML_MAX_LENGTH) return html;
   const { links, bodyEnd } = findLinks(html);
-  // The value may be in single quotes or in none.
+  // The attribute may have single quotes or none.
   const ownBase = base.replace(/['&`]/g, encodeURIComponent).replaceAll("'", '%27');
   const urlOf = (target: string | null): string => `${ownBase}/t/${tokens.make(who, target)}`;
   const tracked = clicks ? links.filter(({ target }) => !isUntracked(target)) : [];
@@ -55,7 +55,7 @@ export function trackHtml(html: string, { tracking, who, tokens, isUntracked }: 
   return pieces.join('') + html.slice(copied);
 }
 
-/** The place of an href's value, without its quotes, and where it leads. */
+/** The position of an href's value without its quotes, and its target. */
 type Link = { start: number; end: number; target: string };
 
 /** Elements whose content is not markup. */

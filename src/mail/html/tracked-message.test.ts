@@ -88,7 +88,7 @@ test('only the html part changes; text, images and attachments keep their octets
   );
 });
 
-test('what is signed, encrypted, quoted or of another charset is not changed', () => {
+test('html that is signed, encrypted, quoted or in another charset does not change', () => {
   const html = ['Content-Type: text/html', '', HTML];
   const multipart = (type: string) => [
     ...HEADER,
@@ -123,7 +123,7 @@ test('what is signed, encrypted, quoted or of another charset is not changed', (
 
 const UTF8_HTML = ['Content-Type: text/html; charset=utf-8', '', HTML];
 
-/** A multipart of parts, each in lines. */
+/** Returns a multipart; each part is a list of lines. */
 const multipartOf = (type: string, ...parts: readonly (readonly string[])[]) => [
   ...HEADER,
   `Content-Type: ${type}; boundary=b`,
@@ -153,7 +153,7 @@ test('html is tracked whatever comments, case and folding its fields have', () =
   }
 });
 
-test('a part whose encoding is unknown, forbidden or given twice keeps its octets and its label', () => {
+test('a part with an unknown, forbidden or repeated encoding keeps its octets and its label', () => {
   const type = 'Content-Type: text/html';
   const encoding = (value: string) => `Content-Transfer-Encoding: ${value}`;
   for (const message of [
@@ -164,7 +164,7 @@ test('a part whose encoding is unknown, forbidden or given twice keeps its octet
       '',
       HTML,
     ]),
-    // Readers end at the padding, or do not.
+    // Parsers differ on whether base64 ends at the padding.
     [...HEADER, type, encoding('base64'), '', base64('<p>1'), base64(HTML)],
     [...HEADER, type, encoding('base64'), '', HTML],
     multipartOf('multipart/mixed', [type, encoding('base64'), encoding('8bit'), '', HTML]),
@@ -191,13 +191,13 @@ test('only the html that readers show is tracked, not files', () => {
   for (const [count, message] of [
     [1, [...HEADER, ...UTF8_HTML]],
     [1, [...HEADER, ...html('Content-Disposition: INLINE (x)')]],
-    // The whole message is shown, whatever its name.
+    // The whole message is shown, even with a file name.
     [1, [...HEADER, ...named]],
     [0, [...HEADER, ...html('Content-Disposition: attachment')]],
     [0, [...HEADER, ...html('Content-Disposition: (a file) Attachment; filename=a.html')]],
     [1, multipartOf('MULTIPART/ALTERNATIVE', text, html())],
     [0, multipartOf('multipart/alternative', text, html('Content-Disposition: attachment'))],
-    // Without a name a second one is shown below the first.
+    // A second part without a name is shown below the first.
     [2, multipartOf('multipart/mixed', html(), image, html())],
     [1, multipartOf('multipart/mixed', html(), named)],
     [1, multipartOf('multipart/mixed', named, html())],
@@ -207,7 +207,7 @@ test('only the html that readers show is tracked, not files', () => {
       multipartOf('multipart/mixed', text, ["Content-Type: text/html; NAME*=utf-8''r", '', HTML]),
     ],
     [0, multipartOf('multipart/mixed', text, html('Content-Disposition: inline; filename*0=r'))],
-    // A disposition that is not known is an attachment (RFC 2183 §2.8).
+    // An unknown disposition is an attachment (RFC 2183 §2.8).
     [0, multipartOf('multipart/mixed', text, html('Content-Disposition: x-hidden'))],
     [1, multipartOf('multipart/mixed', html(), ['Content-Type: message/rfc822', '', ...html()])],
     [1, multipartOf('multipart/mixed', html(), ['Content-Type: message/global', '', ...html()])],
@@ -224,7 +224,7 @@ test('only the html that readers show is tracked, not files', () => {
   }
 });
 
-test('a part that is signed or encrypted is not changed, wherever it stands', () => {
+test('a part that is signed or encrypted does not change, wherever it is', () => {
   const inner = (type: string) => [
     `Content-Type: ${type}; boundary=c`,
     '',
@@ -260,7 +260,7 @@ test('a part that changes loses the fields that its former octets had', () => {
   );
 });
 
-test('a message without html is not taken for one with it', () => {
+test('mayHaveHtml is false for a message without html', () => {
   for (const type of ['text/plain', 'multipart/mixed; boundary=b', 'image/gif']) {
     const message = lines(...HEADER, `Content-Type: ${type}`, 'X-Type: text/Html', '', 'Text/HTML');
     assert.equal(mayHaveHtml(message), false, type);

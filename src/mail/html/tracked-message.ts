@@ -1,8 +1,7 @@
 /**
- * The html of a message that an SMTP client wrote, with the links of a tracked email. Only html that readers show as
- * the text of the message (mail/mime/body-parts.ts) is encoded anew, and only where it changes; every other octet stays.
- * Signed and encrypted messages are not changed at all, nor are files, messages within the message, and parts that
- * readers may read differently.
+ * Adds tracking to the html of a submitted message. Only html that mail programs show as the text of the message is
+ * rewritten (mail/mime/body-parts.ts), and only if it has links to track. Signed and encrypted messages, files,
+ * embedded messages, and parts that parsers read in different ways do not change.
  */
 import { bodyPartsOf } from '../mime/body-parts.ts';
 import { headerLine } from '../mime/header.ts';
@@ -16,19 +15,19 @@ import {
 } from '../mime/reader.ts';
 import { encodeText } from '../mime/transfer-encoding.ts';
 
-/** Multiparts whose parts are shown; those of others are evidence, or would become invalid. */
+/** Multiparts whose parts may be rewritten. In others, parts are evidence or would become invalid. */
 const SHOWN = new Set(['multipart/alternative', 'multipart/related', 'multipart/mixed']);
 const DESCRIBING = ['content-type', 'content-transfer-encoding', 'content-disposition'];
-/** Fields about the octets of a part, which would be wrong once they change. */
+/** Fields that describe the octets of a part, and would be wrong for the new octets. */
 const OF_THE_OCTETS = new Set(['content-transfer-encoding', 'content-md5', 'content-length']);
-/** A signature of the client, which covers the body. */
+/** Signatures of the client, which cover the body. */
 const SIGNATURES = ['dkim-signature', 'domainkey-signature', 'arc-seal'];
 const UTF8 = /^(?:utf-?8|us-ascii|)$/i;
 
-/** In the field or in a line that continues it; the value may have comments (`text/(x) html`). */
+/** Searches the field and its continuation lines; the value may have comments (`text/(x) html`). */
 const HTML_TYPE = /^content-type[ \t]*:(?:[^\r\n]|\r?\n[ \t]){0,998}html/im;
 
-/** Whether a part of the message could be html. Does not parse it: the usual spelling is found at once. */
+/** Whether the message could have html. It is not parsed, and the common spelling is found at once. */
 export function mayHaveHtml(content: Buffer): boolean {
   return content.includes('text/html') || HTML_TYPE.test(content.toString('latin1'));
 }
@@ -57,18 +56,18 @@ function* htmlPartsOf(message: MimePart): Generator<MimePart> {
   }
 }
 
-/** RFC 2045 §6.4: a multipart has no encoding of its own. One that claims to is read in more than one way. */
+/** A multipart must not have an encoding (RFC 2045 §6.4). Parsers differ on one that claims it. */
 function isRewritable(multipart: MimePart): boolean {
   const { encoding, contentType } = multipart;
   return SHOWN.has(contentType.type) && encoding === 'identity' && hasNoTwin(multipart);
 }
 
-/** Whether all readers see the same html in a part, so that encoding it anew loses nothing. */
+/** Whether all parsers read the same html in a part, so that encoding it again loses nothing. */
 function isCertain(part: MimePart): boolean {
   return hasNoTwin(part) && (part.encoding !== 'base64' || isBase64(part.octets));
 }
 
-/** Which of two fields counts differs among readers. */
+/** Parsers differ on which of two equal fields counts. */
 function hasNoTwin({ fields }: MimePart): boolean {
   return DESCRIBING.every((name) => valuesOf(fields, name).length < 2);
 }
@@ -79,14 +78,14 @@ function isBase64(part: Buffer): boolean {
   return end < 0 || ['=', '=='].includes(body.slice(end).replaceAll(/\s+/g, ''));
 }
 
-/** The part with its header; null when nothing in it is tracked. */
+/** Returns the new part with its header; null when it has nothing to track. */
 function trackedPart(part: MimePart, track: (html: string) => string): Buffer | null {
   const html = part.body.toString('utf8');
   const tracked = track(html);
-  // Octets that are not UTF-8 would not survive.
+  // Octets that are not UTF-8 would be lost.
   if (tracked === html || html.includes('\ufffd')) return null;
   const { fields, octets } = part;
-  // Otherwise the header has more fields than were read.
+  // Without an empty line here, the header has more fields than were parsed.
   if (!isLineEnd(octets[fields.at(-1)?.end ?? 0])) return null;
   const { encoding, body } = encodeText(tracked);
   const kept = fields

@@ -1,11 +1,11 @@
 /**
- * Return paths: `b-<token>@send.acme.com` (RFC 5321 §4.4). The token names a recipient of an email and is
- * signed, so that a bounce identifies its recipient and cannot be forged: 16 bytes of email id, 1 of
- * position, 13 of HMAC-SHA256 (104 bits), in base32 because some systems change the case of local parts. It
- * has 50 octets; a local part may have 64.
+ * Return paths: `b-<token>@send.acme.com` (RFC 5321 §4.4). The signed token names a recipient of an email, so a
+ * bounce identifies its recipient and cannot be forged. It has 16 bytes of email id, 1 of position and 13 of
+ * HMAC-SHA256 (104 bits), in base32, because some systems change the case of local parts. The local part has 50
+ * octets of at most 64.
  *
- * Unsubscribe addresses (RFC 2369, for `mailto:` in List-Unsubscribe) have the same form: `u-<token>`, with a
- * signature that is not valid for return paths.
+ * Unsubscribe addresses (RFC 2369, `mailto:` in List-Unsubscribe) have the same form, `u-<token>`. Their signature
+ * is not valid for return paths.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
@@ -17,7 +17,7 @@ const MAC_BYTES = 13;
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** `position`: of the recipient within the email, 0 to 255. `emailId`: a UUID in lower case. */
+/** `emailId`: a lower-case UUID. `position`: the recipient's place in the email, 0 to 255. */
 export type NamedRecipient = { emailId: string; position: number };
 
 type Where = { domain: string; secret: Buffer };
@@ -26,7 +26,7 @@ export function makeReturnPath(options: NamedRecipient & Where): string {
   return make(RETURN_PATH, options);
 }
 
-/** The recipient in a return path; null when its signature is invalid. */
+/** Returns the recipient of a return path; null when the signature is invalid. */
 export function readReturnPath(localPart: string, secret: Buffer): NamedRecipient | null {
   return read(RETURN_PATH, localPart, secret);
 }
@@ -35,7 +35,6 @@ export function makeUnsubscribeAddress(options: NamedRecipient & Where): string 
   return make(UNSUBSCRIBE, options);
 }
 
-/** The recipient in an unsubscribe address; null when its signature is invalid. */
 export function readUnsubscribeAddress(localPart: string, secret: Buffer): NamedRecipient | null {
   return read(UNSUBSCRIBE, localPart, secret);
 }
@@ -63,22 +62,19 @@ function read(prefix: string, localPart: string, secret: Buffer): NamedRecipient
   return { emailId, position: named.readUInt8(ID_BYTES) };
 }
 
-/** For compatibility, the signature of a return path does not include its prefix. */
+/** For compatibility, the signature of a return path does not cover its prefix. */
 function macOf(prefix: string, named: Buffer, secret: Buffer): Buffer {
   const hmac = createHmac('sha256', secret).update(named);
   if (prefix !== RETURN_PATH) hmac.update(prefix);
   return hmac.digest().subarray(0, MAC_BYTES);
 }
 
-/**
- * Base32 (RFC 4648 §6) in lower case without padding. Whole groups only (5 bytes, 8 characters), so that
- * every token has one form.
- */
+/** Base32 (RFC 4648 §6), lower case, only whole groups (5 bytes, 8 characters): one form per token. */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
 const GROUP_BYTES = 5;
 const GROUP_CHARACTERS = 8;
 
-/** @param bytes a multiple of 5 */
+/** @param bytes a multiple of 5 bytes */
 function toBase32(bytes: Buffer): string {
   let text = '';
   for (let at = 0; at < bytes.length; at += GROUP_BYTES) {
@@ -93,7 +89,7 @@ function toBase32(bytes: Buffer): string {
   return text;
 }
 
-/** Case-insensitive. Null for a text that toBase32 cannot produce. */
+/** Decodes in any case. Returns null for a text that toBase32 cannot produce. */
 function fromBase32(text: string): Buffer | null {
   if (text.length % GROUP_CHARACTERS !== 0 || !/^[A-Za-z2-7]*$/.test(text)) return null;
   const digits = Array.from(text.toLowerCase(), (character) => ALPHABET.indexOf(character));

@@ -16,7 +16,7 @@ const shared = fc.record(
   { noNullPrototype: true },
 );
 
-test('a token says what it was made for, also after the secret has changed', () => {
+test('a token returns its email, also after the secret has changed', () => {
   fc.assert(
     fc.property(shared, (email) => {
       assert.deepEqual(readShareToken(makeShareToken(email, older), [secret, older]), email);
@@ -25,7 +25,7 @@ test('a token says what it was made for, also after the secret has changed', () 
   );
 });
 
-test('a token that was changed anywhere is none', () => {
+test('a changed token is invalid', () => {
   fc.assert(
     fc.property(shared, fc.nat(), fc.integer({ min: 1, max: 255 }), (email, place, change) => {
       const bytes = Buffer.from(makeShareToken(email, secret), 'base64url');
@@ -36,7 +36,7 @@ test('a token that was changed anywhere is none', () => {
   );
 });
 
-test('text that is no token is none', () => {
+test('any other text is invalid', () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.base64String()), (text) => {
       assert.equal(readShareToken(text, [secret]), null);

@@ -1,12 +1,12 @@
 /**
- * Tokens of links that show one email to whoever has them, until a time. A token has the time and a MAC in it, so
- * that nothing is stored and nobody can make one, or prolong it.
+ * Tokens of links that show one email to anyone with the link, until a time. A token contains the time and a MAC. So
+ * nothing is stored, and nobody can forge or prolong a link.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { ENVIRONMENTS, type Scope } from '../../core/scope.ts';
 import { UUID_BYTES, uuidBytes, uuidText } from '../../lib/uuid.ts';
 
-/** For SecretBox.derive. */
+/** The purpose of the secret, for SecretBox.derive. */
 export const SHARE = 'share links';
 
 export type SharedEmail = Scope & {
@@ -20,7 +20,7 @@ const TIME_BYTES = 6;
 const MAC_BYTES = 16;
 const PLAIN_BYTES = 2 + 2 * UUID_BYTES + TIME_BYTES;
 
-/** base64url, 75 characters. */
+/** Returns a token of 75 characters in base64url. */
 export function makeShareToken(shared: SharedEmail, secret: Buffer): string {
   const plain = Buffer.alloc(PLAIN_BYTES);
   plain[0] = VERSION;
@@ -32,12 +32,12 @@ export function makeShareToken(shared: SharedEmail, secret: Buffer): string {
 }
 
 /**
- * What a token shares, expired or not; null when none of these secrets made it.
+ * Returns the email that a token shares, even after its time; null when none of the secrets made the token.
  * @param secrets 32 bytes each, used for nothing else
  */
 export function readShareToken(token: string, secrets: readonly Buffer[]): SharedEmail | null {
   const bytes = Buffer.from(token, 'base64url');
-  // Accepts only one form of each token.
+  // Each token has only one accepted form.
   if (bytes.length !== PLAIN_BYTES + MAC_BYTES || bytes.toString('base64url') !== token)
     return null;
   const plain = bytes.subarray(0, PLAIN_BYTES);

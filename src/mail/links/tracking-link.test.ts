@@ -42,14 +42,14 @@ test('a changed, shortened or foreign token is invalid', () => {
   );
 });
 
-test('links made with a former secret are still valid while that one is kept', () => {
+test('links of a former secret are valid while that secret is kept', () => {
   const token = tokens.make(who, TARGET);
   const rotated = new TrackingTokens([Buffer.alloc(32, 2), SECRET]);
   assert.equal(rotated.read(token)?.target, TARGET);
   assert.notEqual(rotated.make(who, TARGET), token);
 });
 
-/** A token with a valid signature, whatever its content. */
+/** Returns a token with a valid signature for any content. */
 function signed(content: Buffer): string {
   const mac = createHmac('sha256', SECRET).update(content).digest().subarray(0, 16);
   return Buffer.concat([mac, content]).toString('base64url');
@@ -67,7 +67,7 @@ test('a target that is not http or https is never redirected to, not even with a
   }
 });
 
-test('a target is the URL that a browser would go to, and other kinds of links have none', () => {
+test('a target is the URL that a browser would open, and other kinds of links have none', () => {
   const long = `https://a.test/${'x'.repeat(TARGET_MAX_LENGTH)}`;
   const cases: [string, string | null][] = [
     [' HTTPS://Grüße.example/ä b?q=ü#x\n', 'https://xn--gre-6ka8l.example/%C3%A4%20b?q=%C3%BC#x'],

@@ -1,18 +1,16 @@
 /**
- * The links of tracked emails: `https://links.acme.com/t/<token>`. A token with a target is a link that redirects
- * to it, a token without one is the pixel of an open.
+ * Links of tracked emails: `https://links.acme.com/t/<token>`. A token with a target redirects to it. A token
+ * without one is the pixel of an open.
  *
- * The token contains everything that an answer needs, the recipient and the target, so that links work while
- * the database is unavailable and after the email was removed. It is authenticated: a link with another target
- * cannot be made, so the service redirects only to what a tracked email contained. It is deterministic, so
- * that every attempt sends the same bytes.
+ * The token contains the recipient and the target, so links work while the database is away and after the email was
+ * deleted. It is authenticated: nobody can make a link with another target, so the service redirects only to links
+ * of tracked emails. It is deterministic: every attempt sends the same bytes.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { UUID_BYTES, uuidBytes, uuidText } from '../../lib/uuid.ts';
 
-/** What an email asks for, and where its links lead. */
 export type Tracking = {
-  /** null: the domain's setting; of a stored email it is decided. */
+  /** Null: as the domain's setting says. In a stored email it is never null. */
   opens: boolean | null;
   clicks: boolean | null;
   /** The URL before `/t/`; null: the email is not tracked. */
@@ -21,10 +19,10 @@ export type Tracking = {
 
 export const NOT_TRACKED: Tracking = { opens: null, clicks: null, base: null };
 
-/** Longer html is not tracked: the rewriting is work of the process that also serves requests. */
+/** Limit on tracked html, in characters: rewriting blocks a process that also serves requests. */
 export const TRACKED_HTML_MAX_LENGTH = 256 * 1024;
 
-/** The stored form, which the accept statement writes: `opens+clicks:https://links.acme.com`. */
+/** The stored form, which accept/store writes: `opens+clicks:https://links.acme.com`. */
 const STORED = /^(opens)?\+?(clicks)?:(.*)$/;
 
 export function trackingOf(stored: string | null): Tracking {
@@ -32,27 +30,26 @@ export function trackingOf(stored: string | null): Tracking {
   return { opens: opens !== undefined, clicks: clicks !== undefined, base };
 }
 
-/** What is tracked of a stored email, as the API shows it. */
 export function trackedIn({ opens, clicks }: Tracking): { opens: boolean; clicks: boolean } {
   return { opens: opens === true, clicks: clicks === true };
 }
 
 export type TrackedRecipient = {
-  /** UUIDs in lower case. */
+  /** Lower-case UUIDs. */
   projectId: string;
   environment: 'live' | 'test';
   emailId: string;
-  /** Within the email, from 0. */
+  /** The recipient's place in the email, from 0. */
   position: number;
 };
 
-/** @param target null: the pixel of an open */
+/** @property target null: the pixel of an open */
 export type TrackedLink = TrackedRecipient & { target: string | null };
 
 /** The purpose of the secret that authenticates tokens. */
 export const TRACKING = 'tracking links';
 
-/** A longer target is not tracked: some programs cut long links, and servers refuse them. */
+/** Limit on a tracked target: some programs cut long links, and servers refuse them. */
 export const TARGET_MAX_LENGTH = 1_400;
 
 const VERSION = 1;
@@ -64,14 +61,14 @@ const ENVIRONMENTS = ['live', 'test'] as const;
 export class TrackingTokens {
   readonly #secrets: readonly [Buffer, ...Buffer[]];
 
-  /** @param secrets 32 bytes each, used for nothing else: the first makes tokens, all of them read */
+  /** @param secrets 32 bytes each, used for nothing else; the first makes tokens, all can verify them */
   constructor(secrets: readonly Buffer[]) {
     const [first, ...others] = secrets;
     if (first === undefined) throw new Error('tracking links need a secret');
     this.#secrets = [first, ...others];
   }
 
-  /** base64url. @throws for a target that `targetOf` did not return */
+  /** Returns a token in base64url. @throws for a target that `targetOf` did not return */
   make(who: TrackedRecipient, target: string | null): string {
     if (target !== null && targetOf(target) !== target) throw new Error('not a target of a link');
     const head = Buffer.alloc(TARGET_AT);
@@ -84,10 +81,10 @@ export class TrackingTokens {
     return Buffer.concat([macOf(content, this.#secrets[0]), content]).toString('base64url');
   }
 
-  /** null when none of these secrets made the token. */
+  /** Returns null when none of the secrets made the token. */
   read(token: string): TrackedLink | null {
     const bytes = Buffer.from(token, 'base64url');
-    // Accepts only one form of each token.
+    // Each token has only one accepted form.
     if (bytes.length < MAC_BYTES + TARGET_AT || bytes.toString('base64url') !== token) return null;
     const content = bytes.subarray(MAC_BYTES);
     const mac = bytes.subarray(0, MAC_BYTES);
@@ -104,7 +101,7 @@ function decode(content: Buffer): TrackedLink | null {
   const environment = ENVIRONMENTS[content[1] ?? -1];
   if (content[0] !== VERSION || environment === undefined) return null;
   const target = content.toString('latin1', TARGET_AT);
-  // A signed target is checked again: a redirect to a script must not depend on one check.
+  // Checked again although it is signed: no single check may stand between a script and a redirect.
   if (target !== '' && targetOf(target) !== target) return null;
   return {
     projectId: uuidText(content.subarray(2, 2 + UUID_BYTES)),
@@ -118,10 +115,7 @@ function decode(content: Buffer): TrackedLink | null {
 const ABSOLUTE = /^[\0- ]*https?:[\\/]{2}/i;
 const PRINTABLE = /^[!-~]+$/;
 
-/**
- * The URL to which a browser would go for this href: absolute, http or https, in printable ASCII. null: it is
- * another kind of link, or too long to be tracked.
- */
+/** Returns the absolute http(s) URL that a browser would open, in printable ASCII; null for other or long links. */
 export function targetOf(href: string): string | null {
   if (href.length > TARGET_MAX_LENGTH || !ABSOLUTE.test(href)) return null;
   const url = URL.parse(href);

@@ -1,17 +1,18 @@
 /**
- * Links of hosted unsubscribe pages (RFC 8058): `https://mail.acme.com/u/<token>`, one per recipient. The
- * token contains the recipient and the sender, so that it works as long as a copy of the message exists, even
- * after the email was removed here. It is sealed: it cannot be forged, and a log of links shows no address.
+ * Links to hosted unsubscribe pages (RFC 8058): `https://mail.acme.com/u/<token>`, one per recipient. The token
+ * contains the recipient and the sender, so a link works as long as a copy of the message exists, even after the
+ * email was deleted here. It is encrypted and authenticated: nobody can forge it, and a log of links shows no
+ * address.
  *
- * AES-256-GCM with a keyed hash of the plaintext as nonce: a recipient of an email has the same link, and so
- * the same bytes, at every attempt.
+ * AES-256-GCM takes a keyed hash of the plaintext as nonce. So every attempt sends the same link, and the same
+ * bytes.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto';
 import { type Address, parseAddress, parseDomain } from '../address.ts';
 import { UUID_BYTES, uuidBytes, uuidText } from '../../lib/uuid.ts';
 
 export type Unsubscriber = {
-  /** UUIDs in lower case. */
+  /** Lower-case UUIDs. */
   projectId: string;
   environment: 'live' | 'test';
   emailId: string;
@@ -21,22 +22,22 @@ export type Unsubscriber = {
 };
 
 /**
- * The stored form of a hosted link: its base, and whether mail to an unsubscribe address also unsubscribes.
- * The sender's own link is an https URL.
+ * Prefixes of the stored form of a hosted link. The second one means that mail to an unsubscribe address also
+ * unsubscribes. A sender's own link is stored as an https URL.
  */
 const HOSTED = 'hosted:';
 const HOSTED_AND_BY_MAIL = 'hosted+mail:';
-/** The purpose of the secret that seals tokens. */
+/** The purpose of the secret that encrypts tokens. */
 export const UNSUBSCRIBE = 'unsubscribe links';
 
-/** The header with the longest token then still fits on one line. */
+/** With this limit, the header fits on one line even with the longest token. */
 export const PUBLIC_URL_MAX_LENGTH = 200;
 
 export function hostedAt(publicUrl: string, { byMail }: { byMail: boolean }): string {
   return `${byMail ? HOSTED_AND_BY_MAIL : HOSTED}${publicUrl}/u/`;
 }
 
-/** `base`: the hosted link before its token. Null: the link is the sender's own. */
+/** Returns the hosted link before its token (`base`); null when the link is the sender's own. */
 export function hostedOf(stored: string | null): { base: string; byMail: boolean } | null {
   for (const prefix of [HOSTED, HOSTED_AND_BY_MAIL]) {
     if (stored?.startsWith(prefix) !== true) continue;
@@ -53,14 +54,14 @@ const ENVIRONMENTS = ['live', 'test'] as const;
 export class UnsubscribeTokens {
   readonly #secrets: readonly [Buffer, ...Buffer[]];
 
-  /** @param secrets 32 bytes each, used for nothing else: the first makes tokens, all of them read */
+  /** @param secrets 32 bytes each, used for nothing else; the first makes tokens, all can read them */
   constructor(secrets: readonly Buffer[]) {
     const [first, ...others] = secrets;
     if (first === undefined) throw new Error('unsubscribe links need a secret');
     this.#secrets = [first, ...others];
   }
 
-  /** base64url, about 140 characters. */
+  /** Returns a token of about 140 characters in base64url. */
   make(who: Unsubscriber): string {
     const plain = encode(who);
     const [secret] = this.#secrets;
@@ -71,10 +72,10 @@ export class UnsubscribeTokens {
     return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url');
   }
 
-  /** The recipient in a token; null when none of these secrets made it. */
+  /** Returns the recipient in a token; null when none of the secrets made it. */
   read(token: string): Unsubscriber | null {
     const bytes = Buffer.from(token, 'base64url');
-    // Accepts only one form of each token.
+    // Each token has only one accepted form.
     if (bytes.toString('base64url') !== token) return null;
     if (bytes.length <= NONCE_BYTES + TAG_BYTES) return null;
     for (const secret of this.#secrets) {

@@ -8,7 +8,7 @@ const BODY = 'Gr\u00fc\u00dfe\r\n';
 const message = (...fields: string[]) =>
   Buffer.from(`${['Date: today', ...fields].join('\r\n')}\r\n\r\n${BODY}`);
 
-test('a submitted header gets a form in ASCII that shows the same', () => {
+test('a submitted header is rewritten in ASCII and shows the same', () => {
   const raw = message(
     'From: J\u00fcrgen <hello@acme.test>',
     'To: kim@dest.test,\r\n "M\u00fcller, J\u00f6rg" <j\u00f6rg@dest.test>',
@@ -33,7 +33,7 @@ test('a submitted header gets a form in ASCII that shows the same', () => {
   assert.ok(ascii.toString().startsWith('Date: today\r\nFrom: '));
 });
 
-test('an author, an id or octets without a form in ASCII leave a header without one', () => {
+test('a header with an author, an id or octets that ASCII cannot express is not rewritten', () => {
   for (const field of [
     'From: j\u00fcrgen@acme.test',
     'Reply-To: j\u00fcrgen@acme.test',

@@ -1,9 +1,9 @@
 /**
- * A submitted message with its header in ASCII, for a server without SMTPUTF8. RFC 6531 §3.2 lets the server
- * that took the submission transform a message in that case, instead of returning it.
+ * Rewrites the header of a submitted message in ASCII, for a server without SMTPUTF8. RFC 6531 §3.2 permits this
+ * instead of returning the message.
  *
- * Only fields with octets above 127 are written anew: names and texts as encoded words (RFC 2047), addresses in
- * To and Cc as names of empty groups (RFC 6857 §3.1.8). All other octets stay as they are.
+ * Only fields with octets above 127 are rewritten. Names and texts become encoded words (RFC 2047). Addresses in To
+ * and Cc become names of empty groups (RFC 6857 §3.1.8).
  */
 import { isAscii, isUtf8 } from 'node:buffer';
 import { readAddressList } from '../address-fields.ts';
@@ -11,7 +11,7 @@ import { addressField, type HeaderField, headerLine, textField } from './header.
 import { decodeWords } from './decode.ts';
 import { readHeader } from './reader.ts';
 
-/** Null when a field has no form in ASCII: an address in From or Reply-To, a Message-ID, a Content-Type. */
+/** Returns null when a field has no ASCII form: an address in From or Reply-To, a Message-ID, a Content-Type. */
 export function withAsciiHeader(raw: Buffer): Buffer | null {
   const { fields, isCut } = readHeader(raw);
   const headerEnd = fields.at(-1)?.end ?? 0;

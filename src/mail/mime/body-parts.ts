@@ -1,17 +1,21 @@
 /**
- * Which parts of a message its readers show as its text, and which are files. Follows JMAP (RFC 8621 §4.1.4), where
- * mail programs have agreed on it, with the root of a multipart/related by RFC 2387.
+ * Decides which parts of a message are shown as its text, and which are files. This follows JMAP (RFC 8621 §4.1.4),
+ * whose rules mail programs share, and RFC 2387 for the root of a multipart/related.
  *
- * A text/plain or text/html part is shown unless it is a file: its disposition is neither absent nor
- * `inline` (RFC 2183 §2.8), its transfer encoding is unknown (RFC 2045 §6.4), it belongs to the root of a related, or
- * it has a file name. The name does not count where nothing else can be the text: for the whole message and the root of a
- * related. JMAP also shows a file that comes first in a multipart/mixed; programs that put a file where the
- * author dropped it write that, so that it stays a file here.
+ * A text/plain or text/html part is a file in these cases; otherwise it is shown:
+ * - its disposition is neither absent nor `inline` (RFC 2183 §2.8),
+ * - its transfer encoding is unknown (RFC 2045 §6.4),
+ * - it belongs to the root of a related,
+ * - it has a file name. The name does not count for the whole message and the root of a related, where nothing else
+ *   can be the text.
+ *
+ * JMAP also shows a file that comes first in a multipart/mixed. Here it is a file, because mail programs write that
+ * when the author dropped a file at the beginning.
  */
 import { readContentId, readDisposition } from './fields.ts';
 import { type MimePart, valueOf } from './reader.ts';
 
-/** @param isOpen whether to look into this multipart */
+/** @param isOpen whether to search this multipart */
 export function* bodyPartsOf(
   message: MimePart,
   isOpen: (multipart: MimePart) => boolean = () => true,
@@ -47,7 +51,7 @@ function isFile(part: MimePart, isWhole: boolean): boolean {
   return !isShown || part.encoding === 'unknown' || (!isWhole && fileNameOf(part) !== null);
 }
 
-/** RFC 2387 §3.2: the part that `start` names, else the first. */
+/** Returns the part that `start` names, else the first (RFC 2387 §3.2). */
 function rootOf({ contentType, parts }: MimePart): MimePart | undefined {
   const start = readContentId(contentType.parameters.get('start') ?? '');
   const named = start === null ? undefined : parts.find((part) => contentIdOf(part) === start);
@@ -58,13 +62,12 @@ function dispositionOf({ fields }: MimePart): string {
   return readDisposition(valueOf(fields, 'content-disposition') ?? '').type;
 }
 
-/** The name to store the part under; null when it has none. */
 export function fileNameOf({ fields, contentType }: MimePart): string | null {
   const { parameters } = readDisposition(valueOf(fields, 'content-disposition') ?? '');
   return parameters.get('filename') || contentType.parameters.get('name') || null;
 }
 
-/** Without angle brackets. */
+/** Returns the id without its angle brackets. */
 export function contentIdOf({ fields }: MimePart): string | null {
   return readContentId(valueOf(fields, 'content-id') ?? '');
 }

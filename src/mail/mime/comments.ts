@@ -1,16 +1,13 @@
-/**
- * Comments of structured header fields (RFC 5322 §3.2.2): text in parentheses, nested, outside of quoted strings.
- * One pass, linear in the text.
- */
+/** Comments of structured fields (RFC 5322 §3.2.2): nested parentheses outside of quoted strings. Linear. */
 
 export type Uncommented = {
-  /** With a space in place of each comment. */
+  /** The text, with a space in place of each comment. */
   text: string;
-  /** Without their parentheses, in order; quoted pairs as the characters that they stand for. */
+  /** The comments in order, without parentheses and with quoted pairs resolved. */
   comments: readonly string[];
 };
 
-/** Takes the comments out of a text; null: a comment is not closed, or closed without being opened. */
+/** Extracts the comments of a text; null when parentheses do not match. */
 export function takeOutComments(value: string): Uncommented | null {
   if (!/[()]/.test(value)) return { text: value, comments: [] };
   const comments: string[] = [];

@@ -1,21 +1,21 @@
 /**
- * Decodes octets to text in received mail: transfer encodings (RFC 2045 §6), charsets, and encoded words
- * (RFC 2047). Lenient, bounded and linear: invalid input is returned unchanged.
+ * Decodes received octets to text: transfer encodings (RFC 2045 §6), charsets and encoded words (RFC 2047). Lenient,
+ * bounded and linear. Invalid input is returned unchanged.
  */
 
 /** `identity`: 7bit, 8bit or binary. */
 export type TransferEncoding = 'identity' | 'base64' | 'quoted-printable' | 'unknown';
 
-/** Removes the transfer encoding of a part's body; with an unknown encoding the body is returned unchanged. */
+/** Removes the transfer encoding of a body; with an unknown encoding, returns the body unchanged. */
 export function decodeBody(body: Buffer, encoding: TransferEncoding): Buffer {
   if (encoding === 'base64') return decodeBase64(body);
   return encoding === 'quoted-printable' ? decodeQuotedPrintable(body) : body;
 }
 
-/** Of a body whose writer encoded each piece of it separately. */
+/** Limit on separately encoded pieces in one body. */
 const BASE64_PIECES_MAX = 10_000;
 
-/** Node skips characters outside of base64, including line ends, but ends at the first padding. */
+/** Node skips characters outside of base64, including line ends, but stops at the first padding. */
 function decodeBase64(body: Buffer): Buffer {
   const text = body.toString('latin1');
   const padding = text.indexOf('=');
@@ -37,7 +37,7 @@ const CR = 13;
 const SPACE = 32;
 const EQUALS = 61;
 
-/** An `=` that begins neither an octet nor a soft line end is literal. */
+/** An `=` without an octet or a soft line end is literal. */
 function decodeQuotedPrintable(body: Buffer): Buffer {
   let from = body.indexOf(EQUALS);
   if (from < 0) return body;
@@ -57,7 +57,6 @@ function decodeQuotedPrintable(body: Buffer): Buffer {
   return output.subarray(0, at);
 }
 
-/** The octet of `=XX` at this offset; -1 when there is none. */
 function octetAfter(bytes: Buffer, at: number): number {
   const high = hexDigit(bytes[at + 1]);
   const low = hexDigit(bytes[at + 2]);
@@ -80,7 +79,7 @@ function softLineEnd(body: Buffer, start: number): number {
   return at >= body.length ? at : -1;
 }
 
-/** Charset names in mail that the Encoding Standard does not have. */
+/** Charset names in mail that are not in the Encoding Standard. */
 const CHARSETS_BY_OTHER_NAMES: Readonly<Record<string, string>> = {
   cp932: 'shift_jis',
   ms932: 'shift_jis',
@@ -106,10 +105,10 @@ const CHARSETS_BY_OTHER_NAMES: Readonly<Record<string, string>> = {
 const CHARSET_NAME_MAX = 40;
 const LIKE_UTF8 = new Set(['', 'utf-8', 'utf8', 'us-ascii', 'ascii', 'default', 'unknown']);
 
-/** Has only valid charsets, so that its size is limited. */
+/** Only valid charsets are stored, so the size is limited. */
 const decoders = new Map<string, TextDecoder>();
 
-/** Without a charset, for non-ASCII in ASCII, and for an unknown charset: UTF-8 if valid, else Latin-1. */
+/** Without a charset, or in ASCII: UTF-8 if valid, else Latin-1. An unknown charset is read as Latin-1. */
 export function decodeText(bytes: Buffer, charset: string): string {
   const name = charset.slice(0, CHARSET_NAME_MAX).toLowerCase().trim();
   if (!LIKE_UTF8.has(name)) {
@@ -132,16 +131,13 @@ function decoderFor(name: string): TextDecoder | null {
   }
 }
 
-/** Per value; the rest is not decoded. Each may name another charset, which takes time. */
+/** Limit for one value; further words are not decoded. Each may name another charset, which takes time. */
 const ENCODED_WORDS_MAX = 200;
 const ENCODED_WORD = /=\?([^?\s]{1,60})\?([bq])\?([^?\s]{0,2000})\?=/gi;
 
 type Word = { charset: string; bytes: Buffer };
 
-/**
- * The decoded value of a field. Adjacent words of one charset are decoded together, since many writers split
- * them within a character.
- */
+/** Decodes adjacent words of one charset together, because many writers split them within a character. */
 export function decodeWords(value: string): string {
   if (!value.includes('=?')) return value;
   const output: string[] = [];
@@ -174,6 +170,6 @@ function textOf(words: readonly Word[]): string {
 
 function wordBytes(letter: string, text: string): Buffer {
   if (letter.toUpperCase() === 'B') return Buffer.from(text, 'base64');
-  // Before decoding, because `=5F` is an underscore (RFC 2047 §4.2).
+  // Underscores first, because `=5F` is a literal underscore (RFC 2047 §4.2).
   return decodeQuotedPrintable(Buffer.from(text.replaceAll('_', ' '), 'latin1'));
 }

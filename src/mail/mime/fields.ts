@@ -1,26 +1,25 @@
 /**
- * Reads the structured fields of MIME: Content-Type and Content-Disposition with their parameters (RFC 2045 §5.1,
- * 2183, 2231), Content-Transfer-Encoding (RFC 2045 §6.1) and Content-ID. Reading and rewriting use the same results.
+ * Parses the structured fields of MIME: Content-Type and Content-Disposition with parameters (RFC 2045 §5.1, 2183,
+ * 2231), Content-Transfer-Encoding (RFC 2045 §6.1) and Content-ID. Reading and rewriting use the same results.
  *
- * Comments, also nested ones and those with quoted pairs, may stand between any two tokens. Types, names of parameters
- * and encodings are case-insensitive. Lenient and linear: what is not grammar is skipped up to the next `;`,
- * and an unquoted value may have characters that should be quoted.
+ * Comments may stand between any two tokens, also nested and with quoted pairs. Types, parameter names and encodings
+ * are case-insensitive. Lenient and linear: invalid text is skipped up to the next `;`, and an unquoted value may
+ * have characters that should be quoted.
  */
 import { decodeText, decodeWords, type TransferEncoding } from './decode.ts';
 
 const VALUE_CHARS_MAX = 4_096;
 const PARAMETERS_MAX = 200;
 
-/** Values by names in lower case. */
 export type Parameters = ReadonlyMap<string, string>;
 
 export type ContentType = {
-  /** `text/plain`, in lower case. */
+  /** For example `text/plain`, in lower case. */
   type: string;
   parameters: Parameters;
 };
 
-/** An invalid value counts as text/plain (RFC 2045 §5.2). */
+/** Parses Content-Type; an invalid value is text/plain (RFC 2045 §5.2). */
 export function readContentType(value: string): ContentType {
   const scanner = new Scanner(value);
   const { word: type } = scanner.value();
@@ -31,7 +30,7 @@ export function readContentType(value: string): ContentType {
 const TYPE = /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+$/;
 
 export type Disposition = {
-  /** `inline`, `attachment`, in lower case; '' when there is none. */
+  /** `inline`, `attachment` or another word in lower case; '' when absent. */
   type: string;
   parameters: Parameters;
 };
@@ -50,30 +49,30 @@ const ENCODINGS = new Map<string, TransferEncoding>([
   ['quoted-printable', 'quoted-printable'],
 ]);
 
-/** Without the field, the encoding is 7bit. */
+/** Parses Content-Transfer-Encoding; absent means 7bit. */
 export function readTransferEncoding(value = '7bit'): TransferEncoding {
-  // Almost always it is one of these words.
+  // Fast path: the value is almost always exactly one of these words.
   const known = ENCODINGS.get(value);
   if (known !== undefined) return known;
   const { word, isAlone } = new Scanner(value).value();
   return (isAlone && ENCODINGS.get(word.toLowerCase())) || 'unknown';
 }
 
-/** The id without its angle brackets; null when there is none. */
+/** Returns the id without its angle brackets; null when there is none. */
 export function readContentId(value: string): string | null {
   return new Scanner(value).bracketed();
 }
 
-/** Writers put encoded words into these, although RFC 2047 §5 forbids it, and readers decode them. */
+/** Parameters in which writers use encoded words, although RFC 2047 §5 forbids it. Readers decode them. */
 const FILE_NAMES: ReadonlySet<string> = new Set(['filename', 'name']);
 
-/** A parameter as it stands in the field, possibly in sections (RFC 2231 §3). */
+/** A raw parameter value, possibly one section of it (RFC 2231 §3). */
 type Piece = { text: string; isExtended: boolean };
 type Pieces = { plain: Piece | null; extended: Piece | null; sections: Map<number, Piece> };
 
 const SECTIONED = /^([^*]+)\*(\d{1,3})(\*?)$/;
 
-/** Of several values, the extended one counts, and of equal ones the first. */
+/** Returns the parameters. The extended value wins over a plain one; among equals, the first wins. */
 function readParameters(scanner: Scanner): Parameters {
   const found = new Map<string, Pieces>();
   for (let count = 0; count < PARAMETERS_MAX && scanner.nextParameter(); count += 1) {
@@ -108,7 +107,7 @@ function valueOf(name: string, pieces: readonly Piece[]): string {
   return isEncodedWords ? decodeWords(joined(pieces)) : joined(pieces);
 }
 
-/** From section 0 up to the first that is missing, wherever they stand in the field. */
+/** Returns the sections from 0 up to the first missing one, in any order of the field. */
 function inOrder(sections: ReadonlyMap<number, Piece>): Piece[] {
   const pieces: Piece[] = [];
   for (let section = sections.get(0); section !== undefined;) {
@@ -120,7 +119,7 @@ function inOrder(sections: ReadonlyMap<number, Piece>): Piece[] {
 
 const CHARSET = /^([\w.:+-]{0,40})'[\w-]*'/;
 
-/** The octets of all sections are decoded together, since a character may be split between two. */
+/** Decodes the octets of all sections together, because a character may be split between two. */
 function joined(pieces: readonly Piece[]): string {
   if (pieces.every(({ isExtended }) => !isExtended)) return pieces.map(({ text }) => text).join('');
   const [first] = pieces;
@@ -132,7 +131,7 @@ function joined(pieces: readonly Piece[]): string {
   return decodeText(Buffer.concat(octets), charset);
 }
 
-/** A `%` that begins no octet is literal. */
+/** A `%` without an octet is literal. */
 function percentDecoded(text: string): Buffer {
   const octets = Buffer.from(text).toString('latin1');
   const decoded = octets.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) =>
@@ -141,16 +140,13 @@ function percentDecoded(text: string): Buffer {
   return Buffer.from(decoded, 'latin1');
 }
 
-/**
- * Each is matched where the scanner stands. They end at what isBlank says and at nothing else that looks blank
- * (U+00A0): the scanner would never pass it.
- */
+/** Matched at the scanner's position. Their blanks must be those of isBlank, or it would stop for ever (U+00A0). */
 const WORD = /[^\t-\r ;(]+/y;
 const NAME = /[^\t-\r ;=("]+/y;
 const GARBAGE = /[^\t-\r ;("]+/y;
 const QUOTED = /"([^"\\]*(?:\\[^][^"\\]*)*)"?/y;
 const BRACKETED = /<([^<>]{1,998})>/y;
-/** A comment ends with its `)` only together with those within it. */
+/** Parentheses and quoted pairs, for finding the end of nested comments. */
 const COMMENT_MARK = /[()]|\\[^]/g;
 
 class Scanner {
@@ -161,7 +157,7 @@ class Scanner {
     this.#text = text.slice(0, VALUE_CHARS_MAX);
   }
 
-  /** The word before the first `;`, which may have white space and comments around its slash. */
+  /** Returns the word before the first `;`. White space and comments may surround its slash. */
   value(): { word: string; /** Nothing else stands before the `;`. */ isAlone: boolean } {
     let [word, isAlone] = ['', true];
     for (this.#skipBlanks(); ; this.#skipBlanks()) {
@@ -195,7 +191,6 @@ class Scanner {
     return this.#take(NAME)?.[0] ?? '';
   }
 
-  /** What follows `=`; null when nothing does. */
   parameterValue(): string | null {
     this.#skipBlanks();
     if (this.#text[this.#at] !== '=') return null;
@@ -206,7 +201,7 @@ class Scanner {
     return this.#unquoted();
   }
 
-  /** Parentheses within it, as in `filename=report(1).pdf`, belong to it. */
+  /** Parentheses inside an unquoted value belong to it, as in `filename=report(1).pdf`. */
   #unquoted(): string {
     const start = this.#at;
     for (;;) {
@@ -220,7 +215,6 @@ class Scanner {
     }
   }
 
-  /** White space and comments. */
   #skipBlanks(): void {
     for (; ; this.#at += 1) {
       const character = this.#text[this.#at];
@@ -230,7 +224,7 @@ class Scanner {
     }
   }
 
-  /** The offset behind the comment that begins here; the end of the text if it does not end. */
+  /** Returns the offset behind the comment that begins here; the end of the text when it is not closed. */
   #commentEnd(): number {
     COMMENT_MARK.lastIndex = this.#at;
     for (let depth = 0; ;) {

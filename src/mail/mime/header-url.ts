@@ -1,21 +1,20 @@
 /**
- * URLs as headers carry them (RFC 3986): ASCII without white space. A URL that is typed or stored with other
- * characters (RFC 3987) becomes the same URL by the rules that browsers use: the host as A-labels, all else as
- * percent-encoded UTF-8. What is encoded already stays as it is.
+ * URLs in headers (RFC 3986): ASCII without white space. Other characters (RFC 3987) are converted by the rules of
+ * browsers: the host to A-labels, the rest to percent-encoded UTF-8. Encoded parts do not change.
  */
 import { domainToASCII } from 'node:url';
 import { percents } from './header.ts';
 
 const URL_PARTS = /^([A-Za-z][A-Za-z0-9+.-]*:)(?:\/\/([^/?#]*))?([^]*)$/;
-/** All but unreserved and reserved characters (RFC 3986 §2), and a `%` that begins no octet. */
+/** Characters outside of the unreserved and reserved ones (RFC 3986 §2), and a `%` without an octet. */
 const NOT_IN_URLS = /%(?![0-9A-Fa-f]{2})|[^!#-;=?-[\]_a-z~]/gu;
 const BEYOND_ASCII = /[^\0-\x7f]/;
-/** In others the mapping to A-labels would end the host at a slash, and drop the rest. */
+/** With other characters, the mapping to A-labels could end the host at a slash and drop the rest. */
 const HOST = /^[\w.\u0080-\uffff-]*$/;
-/** They have a host (RFC 9110 §4.2), which `https:/acme.com` has not. */
+/** These schemes need a host (RFC 9110 §4.2); `https:/acme.com` has none. */
 const NEEDS_HOST = /^https?:$/i;
 
-/** The URL in ASCII; null: the text is no absolute URL, or has white space in it. */
+/** Returns the URL in ASCII; null when the text is not an absolute URL or has white space. */
 export function asciiUrl(text: string): string | null {
   const [, scheme, authority, rest = ''] = URL_PARTS.exec(text) ?? [];
   if (scheme === undefined || /\s/.test(text)) return null;
@@ -27,7 +26,7 @@ export function asciiUrl(text: string): string | null {
   return url !== null && URL.canParse(url) ? url : null;
 }
 
-/** RFC 6068 §2: addresses, which are separated by commas, then header fields. */
+/** Addresses separated by commas, then header fields (RFC 6068 §2). */
 function mailtoUrl(scheme: string, rest: string, authority: string | undefined): string | null {
   const [, addresses = '', fields = ''] = /^([^?]*)([^]*)$/.exec(rest) ?? [];
   if (authority !== undefined || !/@|%40/.test(rest)) return null;
@@ -35,7 +34,7 @@ function mailtoUrl(scheme: string, rest: string, authority: string | undefined):
   return written.includes(null) ? null : `${scheme}${written.join(',')}${encoded(fields)}`;
 }
 
-/** The text with the host that begins at this offset as A-labels; null: it is not a host name. */
+/** Returns the text with the host at this offset as A-labels; null when it is not a host name. */
 function hostAfter(text: string, at: number): string | null {
   const [, host = '', port = ''] = /^(.*?)((?::\d*)?)$/.exec(text.slice(at)) ?? [];
   if (BEYOND_ASCII.test(host) && !HOST.test(host)) return null;

@@ -18,7 +18,7 @@ import { CHARACTER } from '../../../test/support/characters.ts';
 const parse = (lines: string) => PostalMime.parse(`${lines}\r\n`);
 const mailbox = (text: string): Mailbox => parseMailbox(text)!;
 
-/** What RFC 5322 §2.1.1 and §2.2.3 ask of the lines of a field. */
+/** Asserts the limits of RFC 5322 §2.1.1 and §2.2.3 on the lines of a field. */
 function assertWellFolded(line: string, columnsMax = 998): void {
   assert.match(line, /^[!-9;-~]+: (?:[^\r\n]*\r\n[ \t](?=[^\r\n]*[^\s]))*[^\r\n]*\r\n$/);
   for (const part of line.slice(0, -2).split('\r\n')) {
@@ -28,7 +28,7 @@ function assertWellFolded(line: string, columnsMax = 998): void {
   assert.match(first, /: \S/);
 }
 
-/** Text of a subject: anything but controls. */
+/** Any text of a subject, without control characters. */
 const text = fc
   .oneof(
     fc.string({ unit: CHARACTER, minLength: 1, maxLength: 200 }),
@@ -83,7 +83,7 @@ test('text outside of ASCII is encoded in words of 75 octets on lines of 76', ()
     for (const word of line.match(/=\?[^?]+\?.\?[^?]*\?=/g)!) {
       assert.ok(word.length <= 75);
       const [, encoding, encoded = ''] = /\?([BQ])\?(.*)\?=/.exec(word)!;
-      // Whole characters in each: half of one would decode to U+FFFD.
+      // Each word has whole characters: half a character would decode to U+FFFD.
       const decoded =
         encoding === 'B'
           ? Buffer.from(encoded, 'base64').toString()
@@ -172,7 +172,7 @@ test('a string with a control character throws instead of becoming a header', ()
     assert.throws(() => field('Message-ID', [evil]));
     assert.throws(() => field(evil, ['x']));
     assert.throws(() => addressField('To', [{ name: null, address: evil as typeof address }]));
-    // Encoded, what was in a name could do no harm; it never gets that far (mail/address.ts).
+    // Encoding makes a control character in a name harmless. mail/address.ts refuses such a name anyway.
     const named = addressField('To', [{ name: evil, address }]).value;
     assert.doesNotMatch(named, /[\0-\x1f\x7f-\x9f]/);
   }
@@ -203,7 +203,7 @@ test('each encoded word has at most 75 octets and one or more whole characters',
       for (const [index, word] of encodedWords(given, firstOctetsMax).entries()) {
         assert.match(word, /^=\?utf-8\?[BQ]\?[!-<>@-~=]+\?=$/);
         assert.doesNotMatch(given.includes('\ufffd') ? '' : decodeWords(word), /\ufffd/);
-        // A word of one character is written also where there is no room for it.
+        // A word has at least one character, even without enough space for it.
         const octetsMax = index === 0 ? Math.max(firstOctetsMax, 24) : ENCODED_WORD_OCTETS_MAX;
         assert.ok(word.length <= octetsMax, word);
       }

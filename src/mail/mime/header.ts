@@ -1,21 +1,21 @@
 /**
- * Header fields (RFC 5322 §2.2), encoded words (RFC 2047) and parameters (RFC 2045 §5.1, RFC 2231). Header
- * lines are written only here.
+ * Header fields (RFC 5322 §2.2), encoded words (RFC 2047) and parameters (RFC 2045 §5.1, RFC 2231). Only this file
+ * writes header lines.
  *
- * Values are parsed and have no control characters; one that does is a bug upstream and throws, so that no
- * string can add a header. Lines are folded before 76 columns at existing white space, but not directly
- * after the name: relays repair an empty first line, which breaks the signature. Text without white space
- * stays on one line, of at most 998 octets.
+ * Values are parsed before and have no control characters. A control character is a bug of the caller and throws, so
+ * no string can add a header. Lines are folded before column 76, at existing white space. They are not folded
+ * directly after the name: relays repair an empty first line, which breaks the signature. Text without white space
+ * stays on one line of at most 998 octets.
  */
 import type { Mailbox } from '../address.ts';
 
-/** One field; `value` as transmitted, with folds, without the final CRLF. */
+/** A field. `value` is as transmitted, with folds but without the final CRLF. */
 export type HeaderField = { name: string; value: string };
 
 const COLUMNS_MAX = 76;
 /** RFC 5322 §2.1.1 */
 export const LINE_MAX = 998;
-/** The maximum length of a client's word, which leaves room for the field name. */
+/** Limit on a word of a client. It leaves space for the field name. */
 export const WORD_MAX = 900;
 
 /** C0, DEL and C1. */
@@ -23,7 +23,7 @@ export const CONTROL = /[\0-\x1f\x7f-\x9f]/;
 /** RFC 5322 §3.6.8: printable ASCII except the colon. */
 const FIELD_NAME = /^[!-9;-~]+$/;
 
-/** A field with human-readable text: Subject and unstructured custom fields. */
+/** Returns a field with text for people: Subject and unstructured custom fields. */
 export function textField(name: string, text: string): HeaderField {
   refuseControls(name, text);
   const words = wordsOf(text);
@@ -31,9 +31,9 @@ export function textField(name: string, text: string): HeaderField {
 }
 
 /**
- * From, To, Cc, Reply-To.
- * @param asciiOnly an address outside of ASCII becomes the name of an empty group (RFC 6857 §3.1.8): it can be
- *   read, and not replied to
+ * Returns From, To, Cc or Reply-To.
+ * @param asciiOnly writes an address outside of ASCII as the name of an empty group (RFC 6857 §3.1.8): people can
+ * read it but not reply to it
  */
 export function addressField(
   name: string,
@@ -43,7 +43,6 @@ export function addressField(
   return field(name, addressWords(name, mailboxes, options));
 }
 
-/** The words of a list of addresses in the field of this name; see `addressField`. */
 export function addressWords(
   name: string,
   mailboxes: readonly Mailbox[],
@@ -62,10 +61,7 @@ export function addressWords(
   return spaced(words);
 }
 
-/**
- * A field from words at which it may be folded; every word after the first includes the preceding white
- * space.
- */
+/** Returns a field that may be folded between words. Later words include their preceding white space. */
 export function field(name: string, words: readonly string[]): HeaderField {
   for (const word of words) {
     refuseControls(name, word);
@@ -75,7 +71,7 @@ export function field(name: string, words: readonly string[]): HeaderField {
   return { name, value: fold(words, name.length + 2) };
 }
 
-/** `Sat, 21 Nov 2026 08:30:00 +0000` (RFC 5322 §3.3). */
+/** Formats a date like `Sat, 21 Nov 2026 08:30:00 +0000` (RFC 5322 §3.3). */
 export function dateText(date: Date): string {
   return date.toUTCString().replace('GMT', '+0000');
 }
@@ -90,7 +86,6 @@ function refuseControls(name: string, value: string): void {
   }
 }
 
-/** @param column the start of the first word */
 function fold(words: readonly string[], column: number): string {
   const oneLine = words.join('');
   if (column + oneLine.length <= COLUMNS_MAX) return oneLine;
@@ -103,7 +98,7 @@ function fold(words: readonly string[], column: number): string {
   return folded;
 }
 
-/** Splits before each run of spaces, where a field may be folded. */
+/** Splits a text before each run of spaces, where a field may be folded. */
 export function wordsOf(text: string): string[] {
   return text.split(/(?<! )(?= )/);
 }
@@ -112,7 +107,7 @@ export function spaced(words: readonly string[]): string[] {
   return words.map((word, index) => (index === 0 ? word : ` ${word}`));
 }
 
-/** Printable ASCII that needs no encoding: can be folded, no outer spaces, no encoded words. */
+/** Whether the text needs no encoding: foldable printable ASCII without outer spaces and encoded words. */
 function isPlainText(text: string, words: readonly string[]): boolean {
   if (!isPrintableAscii(text) || text.includes('=?') || text.trim() !== text) return false;
   return words.every((word) => word.length <= WORD_MAX);
@@ -122,7 +117,7 @@ export function isPrintableAscii(text: string): boolean {
   return /^[ -~]*$/.test(text);
 }
 
-/** Encoded words that leave room for the field name on the first line; '' for a further line. */
+/** Returns encoded words. The first leaves space for the field name; '' means a later line. */
 function encodedText(fieldName: string, text: string): string[] {
   const taken =
     fieldName === '' ? 0 : fieldName.length + 2 - (COLUMNS_MAX - ENCODED_WORD_OCTETS_MAX);
@@ -130,12 +125,12 @@ function encodedText(fieldName: string, text: string): string[] {
 }
 
 const ATOMS = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/;
-/** A longer quoted string would need folding, which can change its spaces. */
+/** Limit on a quoted string. A longer one would be folded, which can change its spaces. */
 const QUOTED_MAX = 60;
 
 /**
- * A display name or another phrase (RFC 5322 §3.2.5): atoms, a quoted string, or encoded words.
- * @param fieldName of the field that begins with it; '': it stands further on
+ * Returns a display name or another phrase (RFC 5322 §3.2.5): atoms, a quoted string, or encoded words.
+ * @param fieldName the field that begins with the phrase; '' when something precedes it
  */
 export function phraseWords(name: string, fieldName: string): string[] {
   if (!isPrintableAscii(name) || name.includes('=?')) return encodedText(fieldName, name);
@@ -149,7 +144,7 @@ export const ENCODED_WORD_OCTETS_MAX = 75;
 /** `=?utf-8?Q?` and `?=` */
 const FRAME_OCTETS = 12;
 
-/** The capacity of an encoded word in octets, and the octets that a character takes. */
+/** `room` is the capacity of an encoded word, `cost` the size of a character in it, in octets. */
 type Encoding = {
   letter: 'B' | 'Q';
   room(octets: number): number;
@@ -169,8 +164,8 @@ const Q: Encoding = {
 };
 
 /**
- * The text as encoded words, to be separated by white space, which readers drop.
- * @param firstOctetsMax room for the first one, which follows the field's name
+ * Returns the text as encoded words. The caller separates them with white space, which readers drop.
+ * @param firstOctetsMax limit on the first word, which follows the field's name
  */
 export function encodedWords(text: string, firstOctetsMax: number): string[] {
   const encoding = shorterEncoding(text);
@@ -215,7 +210,7 @@ function inQ(byte: number): string {
 const SPACE = 0x20;
 const PLAIN_IN_Q = /^[A-Za-z0-9!*+/ -]$/;
 
-/** Characters that Q does not encode (a space becomes `_`), also valid in a display name (RFC 2047 §5 (3)). */
+/** Whether Q leaves the character unencoded (a space becomes `_`), also in a display name (RFC 2047 §5 (3)). */
 function isPlainInQ(codePoint: number): boolean {
   return codePoint < 0x80 && PLAIN_IN_Q.test(String.fromCharCode(codePoint));
 }
@@ -226,17 +221,17 @@ function utf8Length(codePoint: number): number {
   return codePoint < 0x1_0000 ? 3 : 4;
 }
 
-/** The maximum length of a quoted value; longer ones are split into sections. */
+/** Limit on a quoted value; longer values are split into sections. */
 const PARAMETER_MAX = 60;
-/** The maximum of percent-encoded text, so that it fits a line after ` filename*0*=utf-8''`. */
+/** Limit on percent-encoded text, so that it fits on a line after ` filename*0*=utf-8''`. */
 const PIECE_MAX = 54;
 
 /**
- * The words of `value; name="text"`, or of `value; name*=utf-8''te%C3%A4t` if the text requires it, in
- * sections if it is long, between which the field may be folded.
+ * Returns the words of `value; name="text"`, or of `value; name*=utf-8''te%C3%A4t` if the text requires it. A long
+ * text is split into sections, between which the field may be folded.
  */
 export function withParameter(value: string, name: string, text: string): string[] {
-  // Without backslashes, because many readers do not undo escapes. Many decode encoded words in it.
+  // No backslashes, because many readers do not undo escapes. No encoded words, because many readers decode them.
   if (text.length <= PARAMETER_MAX && /^[ !#-[\]-~]*$/.test(text) && !text.includes('=?')) {
     return [`${value};`, ` ${name}="${text}"`];
   }
@@ -250,7 +245,7 @@ export function withParameter(value: string, name: string, text: string): string
   return [`${value};`, ...words];
 }
 
-/** Pieces of at most PIECE_MAX octets, split between characters. */
+/** Returns pieces of at most PIECE_MAX octets, split between characters. */
 function percentEncoded(text: string): string[] {
   const pieces: string[] = [];
   let piece = '';
@@ -271,7 +266,7 @@ export function percents(character: string): string {
 }
 
 const MEDIA_TYPE_MAX = 200;
-/** `type/subtype` with parameters that are tokens or quoted without escapes. */
+/** `type/subtype`, with parameters that are tokens or quoted strings without escapes. */
 const MEDIA_TYPE =
   /^[\w!#$&^+.-]+\/[\w!#$&^+.-]+(?: ?; ?[\w!#$&^+.*-]+=(?:[\w!#$%&'*+.^`{|}~-]+|"[ !#-[\]-~]*"))*$/;
 
@@ -282,7 +277,7 @@ export function isMediaType(text: string): boolean {
 
 const CONTENT_ID = /^[^\0-\x20\x7f-\uffff<>()[\]\\",;:]{1,200}$/;
 
-/** Whether the text can be written between `<` and `>` in Content-ID, for `cid:` links. */
+/** Whether Content-ID can have this text between `<` and `>`, for `cid:` links. */
 export function isContentId(text: string): boolean {
   return CONTENT_ID.test(text);
 }

@@ -1,45 +1,47 @@
 /**
- * A message that is sent as an SMTP client wrote it (RFC 6409): its octets do not change, except that Bcc,
- * fields for the service and results of checks are removed, missing required fields are added at the beginning, and a
- * From or Sender that receivers may read in different ways is written anew; and unless its domain is tracked
- * (mail/html/tracked-message.ts), or a server has no SMTPUTF8 (ascii-header.ts).
+ * Builds the message that is sent for a submitted one (RFC 6409). Its octets do not change, with these exceptions:
+ * - Bcc, fields for the service and results of checks are removed.
+ * - Missing required fields are added at the beginning.
+ * - A From or Sender that receivers may parse in different ways is rewritten.
+ * - A tracked domain rewrites links (mail/html/tracked-message.ts), and a server without SMTPUTF8 gets an ASCII
+ *   header (ascii-header.ts).
  */
 import { dateText, type HeaderField, headerLine } from './header.ts';
 import { type Header, readHeader } from './reader.ts';
 
 export type Trace = {
-  /** The client of the submission, if all recipients may see it. */
+  /** The submitting client; null hides it from recipients. */
   client: { /** The name in its EHLO; not trusted. */ helo: string; address: string } | null;
-  /** RFC 3848: `ESMTPSA`. */
+  /** For example `ESMTPSA` (RFC 3848). */
   protocol: string;
   hostname: string;
   emailId: string;
   at: Date;
 };
 
-/** Maximum number of Received fields; above it the message is in a loop (RFC 5321 §6.3). */
+/** Limit on Received fields; more of them mean a loop (RFC 5321 §6.3). */
 export const HOPS_MAX = 100;
 
 /**
- * Fields that are removed: those for the service, and those by which a receiving server says what it has
- * checked (RFC 8601, 8617, 7208). Here they are the client's own claims; a server may believe them, for
- * they arrive under our signature.
+ * Fields that are removed: fields for the service, and results of checks by a receiving server (RFC 8601, 8617,
+ * 7208). Here the client claims those results. A server might believe them, because our signature covers the
+ * message.
  */
-const TAKEN_OUT =
+const REMOVED =
   /^(?:bcc|return-path|authentication-results|received-spf|arc-.*|x-letterhaus-.*|resend-idempotency-key)$/i;
 
 type Changes = {
   header: Header;
   trace: Trace;
-  /** Required fields that the message lacks, added at the beginning. */
+  /** Required fields that the message lacks. They are added at the beginning. */
   missing: readonly HeaderField[];
-  /** Fields that take the place of those of their name. */
+  /** Fields that replace those of the same name. */
   instead: readonly HeaderField[];
 };
 
 export function passedOn(content: Buffer, { header, trace, missing, instead }: Changes): Buffer {
   const kept = header.fields
-    .filter(({ name }) => !TAKEN_OUT.test(name))
+    .filter(({ name }) => !REMOVED.test(name))
     .map(({ name, start, end }) => {
       const other = instead.find((field) => field.name.toLowerCase() === name.toLowerCase());
       return other === undefined ? content.subarray(start, end) : Buffer.from(headerLine(other));
@@ -49,7 +51,7 @@ export function passedOn(content: Buffer, { header, trace, missing, instead }: C
   return Buffer.concat([Buffer.from(front), ...kept, Buffer.from('\r\n'), body]);
 }
 
-/** RFC 5321 §4.4. The id is sufficient for finding the client in the log. */
+/** Returns the Received field (RFC 5321 §4.4). Its id is enough to find the client in the log. */
 function receivedLine({ client, protocol, hostname, emailId, at }: Trace): string {
   const from = client === null ? '' : `from ${clientText(client)}\r\n\t`;
   const by = `by ${hostname} with ${protocol} id ${emailId};`;
@@ -64,15 +66,13 @@ function clientText({ helo, address }: NonNullable<Trace['client']>): string {
 
 export type WrittenParts = {
   raw: Buffer;
-  /** As transmitted. */
   headers: readonly HeaderField[];
   headerBytes: Buffer;
   body: Buffer;
-  /** There are more fields than were read. */
+  /** The header has more fields than were parsed. */
   isCut: boolean;
 };
 
-/** The header and the body to sign. */
 export function partsAsWritten(raw: Buffer): WrittenParts {
   const { fields, bodyStart, isCut } = readHeader(raw);
   const headers = fields.map(({ name, start, end }) => {

@@ -230,7 +230,7 @@ const mails = fc.record({
   textEncoding: fc.constantFrom<'quoted-printable' | 'base64'>('quoted-printable', 'base64'),
 });
 
-test('messages of another composer are read as by another parser', async () => {
+test('messages of another composer are parsed as by another parser', async () => {
   await fc.assert(
     fc.asyncProperty(mails, async ({ subject, text, html, file, textEncoding }) => {
       const attachments =

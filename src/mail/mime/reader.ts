@@ -1,17 +1,17 @@
 /**
- * Parses received messages: header fields in order, with their octets, and the parts of MIME (RFC 5322,
- * 2045, 2046, 2231). Lenient: a bare LF ends a line, an invalid line is kept as a field without a name, a
- * multipart without its last boundary ends with the message.
+ * Parses received messages: header fields in order, with their octets, and MIME parts (RFC 5322, 2045, 2046, 2231).
+ * Lenient: a bare LF ends a line, an invalid line becomes a field without a name, and a multipart without its last
+ * boundary ends with the message.
  *
- * Bounded: DEPTH_MAX levels, PARTS_MAX parts, FIELDS_MAX fields in total, VALUE_CHARS_MAX per value; the
- * time is linear in the size per level. Anything beyond is kept as a leaf with its octets. Never throws.
+ * Bounded: DEPTH_MAX levels, PARTS_MAX parts, FIELDS_MAX fields in total, VALUE_CHARS_MAX per value. The time is
+ * linear in the size per level. Everything beyond a limit is a leaf with its octets. Never throws.
  */
 import type { HeaderField } from './header.ts';
 import { decodeBody, decodeText, decodeWords, type TransferEncoding } from './decode.ts';
 import { type ContentType, readContentType, readTransferEncoding } from './fields.ts';
 
 const DEPTH_MAX = 12;
-/** An embedded message with a transfer encoding is copied, so it counts for several levels. */
+/** An embedded message with a transfer encoding is copied, so it counts as several levels. */
 const DEPTH_OF_COPY = 4;
 const PARTS_MAX = 300;
 const FIELDS_MAX = 2_000;
@@ -19,30 +19,30 @@ export const VALUE_CHARS_MAX = 64 * 1024;
 const BOUNDARY_CHARS_MAX = 250;
 
 /**
- * A field with its position: `start` to `end` are its octets including the last line end. The name is ''
- * for an invalid line; the value is unfolded and trimmed, with its encoded words.
+ * A field with its octets from `start` to `end`, including the last line end. The name of an invalid line is ''. The
+ * value is unfolded and trimmed; its encoded words are not decoded.
  */
 export type PlacedField = HeaderField & { start: number; end: number };
 
 export type Header = {
-  /** Consecutive and without gaps, unless isCut. */
+  /** Consecutive fields without gaps, unless isCut. */
   fields: readonly PlacedField[];
-  /** There were more fields than were read. */
+  /** The header has more fields than were parsed. */
   isCut: boolean;
-  /** The start of the body, after the empty line; or the end of the bytes. */
+  /** The start of the body after the empty line, or the end of the bytes. */
   bodyStart: number;
 };
 
 export type MimePart = {
   fields: readonly PlacedField[];
   contentType: ContentType;
-  /** An unknown one leaves the body as it is. A multipart may only have `identity`, and no other one is undone. */
+  /** `unknown` is not removed from `body`. Of a multipart, only `identity` is valid. */
   encoding: TransferEncoding;
-  /** As it was received, with its header; a part of the message's memory unless an embedded message was decoded. */
+  /** The received octets with the header. They share the message's memory, unless an embedded one was decoded. */
   octets: Buffer;
-  /** For leaves: without the transfer encoding. */
+  /** The body without its transfer encoding, for leaves. */
   body: Buffer;
-  /** The parts of a multipart; for message/rfc822 and message/global the embedded message. */
+  /** Parts of a multipart; the embedded message of message/rfc822 and message/global. */
   parts: readonly MimePart[];
 };
 
@@ -63,7 +63,6 @@ export function readHeader(bytes: Buffer, fieldsMax = FIELDS_MAX): Header {
 const LF = 10;
 const CR = 13;
 
-/** The offset of the empty line, or the end. */
 function endOfHeader(bytes: Buffer): number {
   if (bytes[0] === LF || (bytes[0] === CR && bytes[1] === LF)) return 0;
   const beforeCrlf = bytes.indexOf('\n\r\n', 0, 'latin1');
@@ -100,14 +99,14 @@ function fieldOf(text: string, start: number, end: number): PlacedField {
 
 const BEYOND_ASCII = /[\x80-\xff]/;
 
-/** Octets outside of ASCII are UTF-8 (RFC 6532) or, if invalid, Latin-1. */
+/** Octets outside of ASCII are UTF-8 (RFC 6532), or Latin-1 if they are not valid UTF-8. */
 function unfolded(text: string): string {
   const value = text.replace(/\r?\n/g, '');
-  // Trimmed as text, because in Latin-1 the last octet of an à is a space.
+  // Trim the decoded text: in Latin-1 the last octet of an à is a space.
   return (BEYOND_ASCII.test(value) ? decodeText(Buffer.from(value, 'latin1'), '') : value).trim();
 }
 
-/** The value of the first field of this name (in lower case), or undefined. */
+/** Returns the value of the first field with this lower-case name. */
 export function valueOf(fields: readonly HeaderField[], name: string): string | undefined {
   return fields.find((field) => isNamed(field, name))?.value;
 }
@@ -166,7 +165,7 @@ function readPart(bytes: Buffer, budget: Budget, { depth, defaultType }: Place):
   return leaf(body, [readPart(body, budget, { depth: depth + levels, defaultType: 'text/plain' })]);
 }
 
-/** The bodies between the delimiter lines; the line end before a delimiter belongs to it. */
+/** Returns the bodies between the delimiter lines. The line end before a delimiter belongs to the delimiter. */
 function splitAt(body: Buffer, boundary: string, partsMax: number): Buffer[] {
   const line = Buffer.from(`\n--${boundary}`);
   const parts: Buffer[] = [];
@@ -197,7 +196,7 @@ function nextDelimiter(body: Buffer, line: Buffer, from: number): Delimiter | nu
   }
 }
 
-/** Null when the line continues, since it belongs to another multipart then. */
+/** Returns null when the line continues, because it then belongs to another multipart. */
 function delimiterAt(body: Buffer, start: number, octets: number): Delimiter | null {
   let end = start + octets;
   const isLast = body[end] === DASH && body[end + 1] === DASH;
@@ -211,7 +210,6 @@ function isBlank(octet: number | undefined): boolean {
   return octet === SPACE || octet === TAB || octet === CR;
 }
 
-/** The start of the line end before a delimiter, but not before the end of the previous delimiter. */
 function beforeLineEnd(body: Buffer, { start }: Delimiter): number {
   return body[start - 2] === CR ? start - 2 : start - 1;
 }
@@ -225,7 +223,7 @@ export function decodedValue(fields: readonly HeaderField[], name: string): stri
   return value === undefined ? undefined : decodeWords(value);
 }
 
-/** A part and all parts within it, in order, including those of embedded messages. */
+/** Yields a part and all parts within it, in order, including those of embedded messages. */
 export function* partsWithin(part: MimePart): Generator<MimePart> {
   yield part;
   for (const within of part.parts) yield* partsWithin(within);

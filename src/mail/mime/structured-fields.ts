@@ -1,10 +1,9 @@
 /**
- * The grammars of structured header fields that a client may give (RFC 5322 §2.2.2): each reads a value and
- * writes it as the words of a field, between which it may be folded, or says why it cannot. The text that follows the
- * name of the field is what its readers parse, so nothing is guessed: a value is completed (angle brackets, A-labels,
- * percent-encoding) where only one meaning is possible, and refused otherwise.
+ * Grammars of the structured header fields that a client may set (RFC 5322 §2.2.2). Each parses a value and returns
+ * the words of a field, between which it may be folded, or a problem. A value is completed (angle brackets,
+ * A-labels, percent-encoding) if only one meaning is possible, and refused otherwise.
  *
- * Values have no control characters and no outer white space (mail/custom-fields.ts), and at most 8,000 characters.
+ * mail/custom-fields.ts has removed outer white space and refused control characters and more than 8,000 characters.
  */
 import { domainToASCII } from 'node:url';
 import { explainAddress, type Mailbox, needsSmtpUtf8, parseMailbox } from '../address.ts';
@@ -21,13 +20,13 @@ import { asciiUrl } from './header-url.ts';
 
 type Problem = { problem: string };
 
-/** @param name of the field, which its first line has to have room for */
+/** @param name the name of the field, which needs space on its first line */
 export type Grammar = (value: string, name: string) => readonly string[] | Problem;
 
 const COMMENTS = String.raw`((?:\([ -'*-~]*\) *)*)`;
 const URL_ITEM = new RegExp(String.raw`^ *${COMMENTS}<([^<>]*)> *${COMMENTS}(,|$)`);
 
-/** RFC 2369 §2: URLs in angle brackets, separated by commas, with comments. */
+/** URLs in angle brackets, separated by commas, with comments (RFC 2369 §2). */
 export function urls({ max = Infinity, orNo = false } = {}): Grammar {
   return (value) => {
     if (orNo && /^no(?: *\([ -~]*\))?$/i.test(value)) return wordsOf(value);
@@ -49,7 +48,7 @@ export function urls({ max = Infinity, orNo = false } = {}): Grammar {
   };
 }
 
-/** RFC 5322 §3.6.4. An id without angle brackets gets them. An id is never changed, for it names a message. */
+/** Message ids (RFC 5322 §3.6.4). Only missing angle brackets are added, because an id names a message. */
 export const messageIds: Grammar = (value) => {
   const ids = value.match(/<[^<>\s]+>|[^\s<>,]+/g) ?? [];
   const isAll = value.replace(/<[^<>\s]+>|[^\s<>,]+/g, '').replace(/[ ,]/g, '') === '';
@@ -60,7 +59,7 @@ export const messageIds: Grammar = (value) => {
   return problem('must be message ids in ASCII in angle brackets, like <4711@acme.com>');
 };
 
-/** RFC 5322 §3.4: mailboxes, separated by commas. */
+/** Mailboxes, separated by commas (RFC 5322 §3.4). */
 export const addresses: Grammar = (value, name) => {
   const mailboxes: Mailbox[] = [];
   for (const item of splitList(value)) {
@@ -80,7 +79,7 @@ const RFC_DATE =
   /^(?:(?:mon|tue|wed|thu|fri|sat|sun), *)?\d{1,2} +(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) +\d{4} +\d\d:\d\d(?::\d\d)? +(?:[+-]\d{4}|GMT|UT|[ECMP][SD]T)(?: *\([ -'*-~]*\))?$/i;
 const ISO_DATE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
 
-/** RFC 5322 §3.3; a time in ISO 8601 is written so. */
+/** A date of RFC 5322 §3.3. A time in ISO 8601 is converted to it. */
 export const dateTime: Grammar = (value) => {
   const date = new Date(value);
   if (RFC_DATE.test(value) && !Number.isNaN(date.getTime())) return wordsOf(value);
@@ -88,7 +87,7 @@ export const dateTime: Grammar = (value) => {
   return problem('must be a date like Thu, 26 Nov 2026 08:30:00 +0000');
 };
 
-/** One of a few words, in any case; written as its standard spells it. */
+/** One of a few words in any case; the field gets the spelling of its standard. */
 export function oneOf(...words: readonly string[]): Grammar {
   return (value) => {
     const word = words.find((one) => one.toLowerCase() === value.toLowerCase());
@@ -101,13 +100,13 @@ const TOKEN_WITH_PARAMETERS = new RegExp(
   `^${TOKEN}(?: *; *${TOKEN}=(?:${TOKEN}|"[ !#-[\\]-~]*"))*(?: *\\([ -'*-~]*\\))?$`,
 );
 
-/** A word, perhaps with parameters (RFC 3834 §5). */
+/** A word, optionally with parameters (RFC 3834 §5). */
 export const token: Grammar = (value) =>
   TOKEN_WITH_PARAMETERS.test(value)
     ? wordsOf(value)
     : problem('must be one word of ASCII, like bulk or auto-generated');
 
-/** RFC 5322 §3.6.5: phrases, separated by commas. */
+/** Phrases, separated by commas (RFC 5322 §3.6.5). */
 export const phrases: Grammar = (value, name) => {
   const parts = value.match(/(?:"(?:[^"\\]|\\.)*"|[^",])+/g) ?? [];
   const texts = parts.map((part) => unquoted(part.trim())).filter((text) => text !== '');
@@ -122,7 +121,7 @@ export const phrases: Grammar = (value, name) => {
 
 const LIST_ID = /^[A-Za-z0-9!#$%&'*+./=?^_`{|}~-]+$/;
 
-/** RFC 2919 §3: a phrase, then the id of the list in angle brackets. */
+/** A phrase, then the id of the list in angle brackets (RFC 2919 §3). */
 export const listId: Grammar = (value, name) => {
   const isBare = /^[^\s<>@]+\.[^\s<>@]+$/.test(value);
   const [, phrase = '', id = ''] =
@@ -135,7 +134,7 @@ export const listId: Grammar = (value, name) => {
   return spaced([...(text === '' ? [] : phraseWords(text, name)), `<${ascii}>`]);
 };
 
-/** Machines read it, by a grammar that is not checked here: ASCII, as it is. */
+/** ASCII for machines, unchanged. The grammar of the field is not checked. */
 export const ascii: Grammar = (value) =>
   isPrintableAscii(value)
     ? wordsOf(value)

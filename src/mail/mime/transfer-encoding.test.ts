@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { base64Lines, base64Octets, encodeText, type Encoded } from './transfer-encoding.ts';
 import { CHARACTER } from '../../../test/support/characters.ts';
 
-/** Text with what encoders stumble over: line ends of all kinds, spaces at ends, dots, long lines. */
+/** Text that is hard to encode: all kinds of line ends, spaces at line ends, dots, long lines. */
 const text = fc
   .array(
     fc.oneof(
@@ -19,7 +19,7 @@ const text = fc
   )
   .map((parts) => parts.join('').toWellFormed());
 
-/** The obvious way, for comparison (RFC 2045 §6.7). */
+/** A simple decoder, for comparison (RFC 2045 §6.7). */
 function decoded({ encoding, body }: Encoded): string {
   const ascii = body.toString('latin1');
   if (encoding === 'base64') return Buffer.from(ascii, 'base64').toString();
@@ -29,7 +29,7 @@ function decoded({ encoding, body }: Encoded): string {
   return Buffer.from(octets, 'latin1').toString();
 }
 
-/** Line ends are CRLF, and one at the end does not count. */
+/** The text with CRLF line ends, without one at the end. */
 const canonical = (string: string) => string.replace(/\r\n?|\n/g, '\r\n').replace(/\r\n$/, '');
 
 test('any text arrives, with CRLF line ends', () => {
@@ -41,7 +41,7 @@ test('any text arrives, with CRLF line ends', () => {
   );
 });
 
-test('no line is of a kind that relays change', () => {
+test('no line has a form that relays change', () => {
   fc.assert(
     fc.property(text, (string) => {
       const { body } = encodeText(string);
@@ -57,7 +57,7 @@ test('no line is of a kind that relays change', () => {
   );
 });
 
-test('the encoding is the smaller one, and never larger than base64 of the same', () => {
+test('the encoding is the smaller one, and never larger than base64 of the same text', () => {
   assert.equal(
     encodeText('<p>Viele Grüße aus der Innenstadt</p>\n'.repeat(9)).encoding,
     'quoted-printable',
@@ -78,7 +78,7 @@ test('an empty text is an empty line', () => {
   assert.equal(encodeText('').body.toString(), '\r\n');
 });
 
-test('base64 is what Node reads back, in lines of 76', () => {
+test('Node decodes the base64, which has lines of 76 characters', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 400 }), (octets) => {
       const body = base64Lines(Buffer.from(octets).toString('base64'));

@@ -1,8 +1,8 @@
 /**
  * Transfer encodings (RFC 2045 §6): quoted-printable or base64, whichever is smaller.
  *
- * Always one of the two, even for plain ASCII: lines then have at most 76 columns, so that no relay changes
- * them after signing. All line ends become CRLF first. Hot: every byte is read once.
+ * Even plain ASCII is encoded. Lines then have at most 76 columns, so that no relay changes them after signing. All
+ * line ends become CRLF first. Hot path: every byte is read once.
  */
 
 export type Encoded = { encoding: 'quoted-printable' | 'base64'; body: Buffer };
@@ -10,10 +10,10 @@ export type Encoded = { encoding: 'quoted-printable' | 'base64'; body: Buffer };
 const BASE64_LINE_OCTETS = 76;
 const QP_LINE_OCTETS = 76;
 
-/** Encodes any text; the body ends with CRLF. */
+/** Encodes a text; the body ends with CRLF. */
 export function encodeText(text: string): Encoded {
   const bytes = Buffer.from(text);
-  // A character outside of ASCII takes at least six octets: with one in eight, base64 is smaller.
+  // A character outside of ASCII takes at least six octets, so base64 is smaller from one in eight on.
   const outsideAscii = bytes.length - text.length;
   if (outsideAscii * 8 <= bytes.length) {
     const body = quotedPrintable(bytes, base64Octets(Math.max(1, bytes.length)));
@@ -22,7 +22,7 @@ export function encodeText(text: string): Encoded {
   return { encoding: 'base64', body: base64Lines(withCrlf(bytes).toString('base64')) };
 }
 
-/** Ten times as fast as replacing in the text, of 20 MB seconds. */
+/** Ten times as fast as replacing in the text, which takes seconds for 20 MB. */
 function withCrlf(bytes: Buffer): Buffer {
   let lineEnds = 0;
   for (const octet of bytes) if (octet === LF || octet === CR) lineEnds += 1;
@@ -42,7 +42,7 @@ function withCrlf(bytes: Buffer): Buffer {
   return output.subarray(0, at);
 }
 
-/** Base64 as a body: lines of 76 characters, each ended by CRLF. */
+/** Returns base64 as a body: lines of 76 characters, each with CRLF. */
 export function base64Lines(base64: string): Buffer {
   const encoded = Buffer.from(base64, 'latin1');
   const body = Buffer.allocUnsafe(base64LineOctets(encoded.length));
@@ -55,12 +55,11 @@ export function base64Lines(base64: string): Buffer {
   return body;
 }
 
-/** The size of this many bytes as lines of base64, which is the maximum of encodeText. */
+/** Returns the size of this many bytes as lines of base64. It is the maximum of encodeText. */
 export function base64Octets(byteCount: number): number {
   return base64LineOctets(Math.ceil(byteCount / 3) * 4);
 }
 
-/** The size of this many characters after base64Lines. */
 export function base64LineOctets(length: number): number {
   return length + Math.ceil(length / BASE64_LINE_OCTETS) * 2;
 }
@@ -80,12 +79,9 @@ const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, octet) =>
   octet === TAB || (octet >= SPACE && octet < 127 && octet !== EQUALS) ? 1 : 0,
 );
 
-/**
- * Null when the result exceeds `octetsMax`. A boundary with `=_` cannot occur, because `=` is always followed
- * by two hex digits or the end of the line.
- */
+/** Returns null beyond `octetsMax`. Boundaries with `=_` cannot occur: `=` precedes hex digits or a line end. */
 function quotedPrintable(bytes: Buffer, octetsMax: number): Buffer | null {
-  // The limit is checked once per line, so that the last line may exceed it.
+  // The limit is checked once per line, so the last line may exceed it.
   const output = Buffer.allocUnsafe(octetsMax + 2 * QP_LINE_OCTETS);
   let at = 0;
   let lineStart = 0;
@@ -93,7 +89,7 @@ function quotedPrintable(bytes: Buffer, octetsMax: number): Buffer | null {
   while (index < bytes.length) {
     const roomUntil = Math.min(bytes.length, index + QP_LINE_OCTETS - 1 - (at - lineStart));
     if (at > lineStart || !needsCover(bytes, index)) {
-      // Most octets are plain; a separate loop for runs of them is twice as fast.
+      // Most octets are plain. A separate loop for runs of them is twice as fast.
       while (index < roomUntil && IS_PLAIN[bytes[index]!] === 1) output[at++] = bytes[index++]!;
       if (index === bytes.length) break;
     }
@@ -114,7 +110,7 @@ function quotedPrintable(bytes: Buffer, octetsMax: number): Buffer | null {
   return at > octetsMax ? null : output.subarray(0, at);
 }
 
-/** Characters that must not begin a line: a dot (SMTP doubles it), `From ` (mailbox files quote it). */
+/** Characters that must not begin a line: a dot, which SMTP doubles, and `From `, which mailbox files quote. */
 function needsCover(bytes: Buffer, index: number): boolean {
   const octet = bytes[index];
   if (octet === DOT) return true;
