@@ -79,7 +79,7 @@ test('a configured port that is in use exits with 2', async () => {
   const env = { PORT: String(port) };
   await assert.rejects(startService({ ...ONE, env }), (error: Error) => {
     assert.match(error.message, /ended with 2/);
-    assert.match(error.message, new RegExp(`PORT: port ${port} is taken`));
+    assert.match(error.message, new RegExp(`PORT: port ${port} is in use`));
     return true;
   });
   await once(taken.close(), 'close');
@@ -97,7 +97,7 @@ test('a mail port that is in use, or a missing certificate, exits with 2', async
     });
   await startsWith(
     { LETTERHAUS_INBOUND_PORT: String(port), LETTERHAUS_SMTP_HOST: '127.0.0.1' },
-    new RegExp(`LETTERHAUS_INBOUND_PORT: port ${port} is taken`),
+    new RegExp(`LETTERHAUS_INBOUND_PORT: port ${port} is in use`),
   );
   await startsWith(
     {

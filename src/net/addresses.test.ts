@@ -9,7 +9,7 @@ import {
   sharedAddresses,
 } from './addresses.ts';
 
-/** First and last address of each range that must be refused, and the neighbours that must not. */
+/** First and last address of each refused range. The next test has the neighbours, which are public. */
 const REFUSED: readonly [string, string[]][] = [
   ['this network', ['0.0.0.0', '0.255.255.255']],
   ['private 10/8', ['10.0.0.0', '10.255.255.255']],
@@ -167,7 +167,7 @@ test('an invalid address is shortened and not trusted', () => {
   assert.equal(clientOf('x'.repeat(5_000)).length, 64);
 });
 
-test('loopback and trusted networks count as many clients, all others as one', () => {
+test('an address of loopback or a trusted network stands for many clients, any other for one', () => {
   const isShared = sharedAddresses(['10.0.0.0/8', '192.0.2.7', '2001:db8::/32']);
   for (const address of [
     '127.0.0.1',

@@ -1,11 +1,11 @@
 /**
- * IP addresses: those that this service may connect to (`AddressGuard`), and the client that an address
- * identifies (`clientOf`, `sharedAddresses`).
+ * IP addresses: to which of them this service may connect (`AddressGuard`), and which client an address identifies
+ * (`clientOf`, `sharedAddresses`).
  *
- * Customers choose webhook URLs and recipients choose MX records. Both can point at 127.0.0.1, at a
- * cloud's metadata service or at an internal database (SSRF). Every outgoing connection is checked by
- * its address, never by a name. The ranges are IANA's special-purpose registries (RFC 6890) and the
- * translation prefixes that embed an IPv4 address in an IPv6 address.
+ * Customers choose webhook URLs, and recipients choose MX records. Both can point at 127.0.0.1, at a cloud's
+ * metadata service or at an internal database (SSRF). Every outgoing connection is checked by its address, never by
+ * a name. The ranges are IANA's special-purpose registries (RFC 6890) and the translation prefixes that embed an
+ * IPv4 address in an IPv6 address.
  */
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 
@@ -32,8 +32,8 @@ const REFUSED_IPV4: readonly Range[] = [
 ];
 
 /**
- * The first match gives the reason. IPv4-mapped addresses are refused whatever they embed, since no
- * legitimate AAAA record contains one. NAT64, 6to4 and Teredo are refused because they reach IPv4 hosts.
+ * The first match gives the reason. IPv4-mapped addresses are all refused, because no legitimate AAAA record
+ * contains one. NAT64, 6to4 and Teredo are refused because they reach IPv4 hosts.
  */
 const REFUSED_IPV6: readonly Range[] = [
   ['::', 128, 'the unspecified address'],
@@ -54,7 +54,7 @@ const REFUSED_IPV6: readonly Range[] = [
   ['ff00::', 8, 'a multicast address'],
 ];
 
-/** IANA's global unicast block; an address outside of it is not public. */
+/** IANA's global unicast block. An address outside of it is not public. */
 const GLOBAL_IPV6 = blockList('2000::', 3, 'ipv6');
 
 const IPV4_LISTS = REFUSED_IPV4.map(
@@ -67,18 +67,17 @@ const IPV6_LISTS = REFUSED_IPV6.map(
 export type AddressGuard = {
   /** Permits private networks, `http://` and any port: for development and tests only. */
   readonly allowPrivate: boolean;
-  /** Why a connection to this address is refused, as a sentence; null when it is permitted. */
+  /** Returns why a connection to this address is refused, as a sentence; null when it is permitted. */
   refuses(ip: string): string | null;
 };
 
-/** True for a public address; false for other addresses and for any other text. */
 export function isPublicAddress(ip: string): boolean {
   return notPublic(ip) === null;
 }
 
 /**
- * @param options.ownAddresses this machine's addresses, refused even if public: with an MX record that
- *   points at this machine the service would otherwise deliver to itself in a loop
+ * @param options.ownAddresses this machine's addresses, refused even if public: an MX record that points at this
+ * machine would make the service deliver to itself in a loop
  */
 export function createAddressGuard(options: {
   allowPrivate: boolean;
@@ -103,7 +102,7 @@ export function createAddressGuard(options: {
 
 function notPublic(ip: string): string | null {
   const version = isIP(ip);
-  // A zone ("fe80::1%eth0") occurs only with link-local addresses.
+  // Only link-local addresses have a zone ("fe80::1%eth0").
   if (version === 0 || ip.includes('%')) return 'not a plain IP address';
   if (version === 4) return firstMatch(IPV4_LISTS, ip, 'ipv4');
   const reason = firstMatch(IPV6_LISTS, ip, 'ipv6');
@@ -133,7 +132,7 @@ function withoutZone(ip: string): string {
   return ip.split('%')[0] ?? ip;
 }
 
-/** The address as it is logged: IPv4 in its own form, without a zone. Other text is shortened. */
+/** Returns the address for logs: IPv4 in its own form, without a zone. Other text is shortened. */
 export function plainAddress(address: string): string {
   return address
     .replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '')
@@ -142,8 +141,8 @@ export function plainAddress(address: string): string {
 }
 
 /**
- * The client of a request, for rate limits: an IPv4 address, or the /64 of an IPv6 address, which is
- * the smallest network that one customer has.
+ * Returns the client of a request, for rate limits: an IPv4 address, or the /64 of an IPv6 address, which is the
+ * smallest network of a customer.
  * @param address from a socket or a trusted proxy; other text is returned unchanged
  */
 export function clientOf(address: string): string {
@@ -152,7 +151,7 @@ export function clientOf(address: string): string {
   const [head = '', tail] = plain.toLowerCase().split('::');
   const groups = head === '' ? [] : head.split(':');
   if (tail !== undefined) {
-    // A dotted end takes the place of two groups.
+    // A dotted end replaces two groups.
     const rest =
       tail === '' ? [] : tail.split(':').flatMap((g) => (g.includes('.') ? [g, g] : [g]));
     groups.push(...Array.from({ length: 8 - groups.length - rest.length }, () => '0'), ...rest);
@@ -163,7 +162,7 @@ export function clientOf(address: string): string {
     .join(':')}::/64`;
 }
 
-/** The network of an address, for records that shall not name a person: its /24, or its /48 of IPv6. */
+/** Returns the /24 of an address, or its /48 of IPv6, for records that must not identify a person. */
 export function networkOf(address: string): string {
   const client = clientOf(address);
   if (isIPv4(client)) return client.replace(/\d+$/, '0');
@@ -171,8 +170,8 @@ export function networkOf(address: string): string {
 }
 
 /**
- * Whether many clients share an address, so that limits per client do not apply: the addresses of these
- * networks (`10.0.0.0/8` or an address), and loopback, where a proxy may run that is not configured.
+ * Returns whether many clients share an address, so that limits per client do not apply. These are addresses in the
+ * given networks (`10.0.0.0/8` or an address), and loopback, where an unconfigured proxy may run.
  */
 export function sharedAddresses(networks: readonly string[]): (address: string) => boolean {
   const shared = new BlockList();

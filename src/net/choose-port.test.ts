@@ -24,7 +24,7 @@ test('if the default port is in use, the next free one is chosen', async () => {
 test('a configured port that is in use is an error', async () => {
   await using taken = await takenPort();
   assert.deepEqual(await choosePort({ host, port: taken.port, portAsked: true }, turnsOf(1)), {
-    problem: `PORT: port ${taken.port} is taken by another program; stop it or choose another port.`,
+    problem: `PORT: port ${taken.port} is in use by another program; stop it or choose another port.`,
   });
 });
 

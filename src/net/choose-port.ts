@@ -1,14 +1,10 @@
-/**
- * Chooses the port to listen on. If the default port is in use, the next free one is taken. A
- * configured port is not replaced, because other programs expect it.
- */
+/** Chooses the port to listen on. Only the default port is replaced, by the next free one, when it is in use. */
 import { createServer } from 'node:net';
 
 const TRIES = 100;
 /**
- * The first port for "any port". The range is below the ports that the system assigns to outgoing
- * connections and to port 0 (from 32,768 on Linux, 49,152 elsewhere), so that no other program gets the
- * port between choosing and listening.
+ * The first port for "any port". The range is below the ports that the system assigns to outgoing connections and to
+ * port 0 (from 32,768 on Linux, 49,152 elsewhere). So no other program gets the port between choosing and listening.
  */
 const ANY_FIRST = 20_000;
 const ANY_COUNT = 12_000;
@@ -22,13 +18,13 @@ type PortWish = {
   names?: { host: string; port: string };
 };
 
-/** Ports that a process may choose as "any port" before they are those of the next process id. */
+/** Number of choices before a process reaches the ports of the next process id. */
 const TURNS_PER_PROCESS = 16;
 
 /**
- * Numbers for the choices of "any port" of one process. A chosen port is free until the workers listen on it, so
- * services that start at the same time must not choose the same one. Their process ids are close together, and
- * each id has numbers of its own; within a process no number comes twice.
+ * Yields numbers for a process's choices of "any port". A chosen port is free until the workers listen on it, so
+ * services that start at the same time must choose different ones. Their process ids are close together, and each id
+ * has its own numbers. Within a process no number repeats.
  */
 export function* turnsOf(pid: number): Generator<number, never> {
   for (let turn = pid * TURNS_PER_PROCESS; ; turn += 1) yield turn;
@@ -37,9 +33,9 @@ export function* turnsOf(pid: number): Generator<number, never> {
 type ChosenPort = { port: number } | { problem: string };
 
 /**
- * Finds a free port: `port`; the next free one if `port` is the default; any if it is 0. The port is
- * not reserved.
- * @param turns of `turnsOf`, the same ones for all choices of a process
+ * Finds a free port: `port`, the next free one if `port` is the default, or any if it is 0. The port is not
+ * reserved.
+ * @param turns from `turnsOf`, shared by all choices of a process
  */
 export async function choosePort(
   options: PortWish,
@@ -80,12 +76,12 @@ function tryPort(host: string | null, port: number): Promise<number | string> {
   });
 }
 
-const USUAL_NAMES = { host: 'HOST', port: 'PORT' };
+const DEFAULT_NAMES = { host: 'HOST', port: 'PORT' };
 
-function explain(code: string, { host, port, names = USUAL_NAMES }: PortWish): string {
+function explain(code: string, { host, port, names = DEFAULT_NAMES }: PortWish): string {
   switch (code) {
     case 'EADDRINUSE':
-      return `${names.port}: port ${port} is taken by another program; stop it or choose another port.`;
+      return `${names.port}: port ${port} is in use by another program; stop it or choose another port.`;
     case 'EACCES':
       return `${names.port}: this user may not listen on port ${port}; choose one above 1023.`;
     case 'EADDRNOTAVAIL':

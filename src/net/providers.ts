@@ -1,11 +1,11 @@
 /**
- * The receiver that limits, suspensions and slow-downs belong to.
+ * The providers of mail hosts. Limits, suspensions and slow-downs apply to a provider.
  *
- * Anybody may publish an MX record with any host name, and may rent a name below a hoster's domain. So
- * only two kinds of names count as one receiver: those that a large provider gives to its MX hosts, which
- * nobody else can point to a server, and those that the operator of this service lists. Any other host is a
- * receiver of its own, so a dead or malicious name below a domain affects no other name. An address block
- * is no receiver either: in a cloud, the neighbours in it are strangers.
+ * Anybody may publish an MX record with any host name, and may rent a name below a hoster's domain. So only two
+ * kinds of names form a group: names of the MX hosts of a large provider, which nobody else can point to a server,
+ * and names that the operator of this service lists. Any other host is a provider of its own, so a dead or malicious
+ * name below a domain affects no other name. An address block forms no group, because the neighbours in a cloud are
+ * strangers.
  */
 import { hash } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -14,9 +14,9 @@ import { getDomain } from 'tldts';
 export type ProviderSuffixes = readonly (readonly [suffix: string, key: string])[];
 
 /**
- * MX host names → provider key, for providers that count connections over all of their MX hosts. The
- * groups are those of KumoMTA's shaping rules (Apache-2.0). The patterns match MX hosts only:
- * `www.google.com` is not Google's mail.
+ * MX host names and the provider's key, for providers that count connections over all of their MX hosts. The groups
+ * come from KumoMTA's shaping rules (Apache-2.0). The patterns match MX hosts only: `www.google.com` is not Google's
+ * mail.
  */
 const MX_HOSTS: readonly (readonly [hosts: RegExp, key: string])[] = [
   [/^(?:alt[1-4]\.)?(?:aspmx|gmail-smtp-in|gmr-smtp-in)\.l\.google\.com$/, 'google'],
@@ -37,18 +37,18 @@ export const KNOWN_PROVIDERS: readonly string[] = [...new Set(MX_HOSTS.map(([, k
 /** Providers that refuse or slow down mail without TLS (same source). */
 const TLS_ONLY: ReadonlySet<string> = new Set(['google', 'orange', 'comcast']);
 
-/** A key is part of index entries, whose size PostgreSQL limits. */
+/** Limit on a key, because index entries contain it and PostgreSQL limits their size. */
 const KEY_CHARACTERS_MAX = 200;
 
-/** Whether this mail server must not get mail in plain text, even if its TLS handshake fails. */
+/** Whether mail must not be sent to this server in plain text, even after a failed TLS handshake. */
 export function takesOnlyTls(hostName: string): boolean {
   const known = knownProvider(hostName);
   return known !== undefined && TLS_ONLY.has(known);
 }
 
 /**
- * One key for a set of mail servers, independent of their order: the known providers, else the names of
- * the hosts, joined with `+`.
+ * Returns one key for a set of mail servers in any order: the known providers, else the names of the hosts, joined
+ * with `+`.
  * @param own the operator's entries, which override the table
  */
 export function providerOf(hostNames: readonly string[], own: ProviderSuffixes = []): string {
@@ -58,14 +58,14 @@ export function providerOf(hostNames: readonly string[], own: ProviderSuffixes =
   return shortened([...new Set(keys)].toSorted());
 }
 
-/** Whether the key is that of a large provider, or a name from the operator's file, and not made from names of hosts. */
+/** Whether the key is a large provider or a name in the operator's file, not made from host names. */
 export function isNamedProvider(key: string): boolean {
   return !/[.:]/.test(key);
 }
 
 /**
- * The registrable domains of a key's hosts. Their servers often count connections together, so the hosts
- * of a domain share a number of them (delivery/broker/room.ts), and nothing else.
+ * Returns the registrable domains of a key's hosts. Their servers often count connections together, so the hosts of
+ * a domain share a limit on connections (delivery/broker/room.ts), and nothing else.
  */
 export function groupOf(provider: string): string {
   const groups = provider.split('+').map((key) => {
@@ -76,8 +76,8 @@ export function groupOf(provider: string): string {
 }
 
 /**
- * DNS permits any character in a name and names without a dot. They are written so that they equal no
- * other key: neither `google` nor the key of several hosts.
+ * Returns the key of a single host. DNS permits names without a dot and any character in a name. Their key never
+ * equals another one, such as `google` or the key of several hosts.
  */
 function keyOfHost(name: string): string {
   if (isIP(name) !== 0) return name;
@@ -93,7 +93,7 @@ function providerIn(table: ProviderSuffixes, hostName: string): string | undefin
   return table.find(([suffix]) => hostName === suffix || hostName.endsWith(`.${suffix}`))?.[1];
 }
 
-/** As many hosts as fit, and a digest of all of them. */
+/** Joins as many hosts as fit, and a digest of all of them. */
 function shortened(keys: readonly string[]): string {
   const whole = keys.join('+');
   if (whole.length <= KEY_CHARACTERS_MAX) return whole;

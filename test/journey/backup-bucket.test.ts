@@ -28,13 +28,13 @@ test('an installation whose backups are in a bucket outlives its machine', async
     what: 'the failure in the log',
     timeoutMs: 60_000,
   });
-  await lost.logged(/has no room for s3:\/\/backups\/acme\/letterhaus-.*make room there/);
+  await lost.logged(/has no space for s3:\/\/backups\/acme\/letterhaus-.*delete something there/);
   assert.deepEqual([names('-'), store.uploads.size], [[old], 0]);
   await lost.logged(/The newest good backup in s3:\/\/backups\/acme\/ is \d+ days old/);
   await eventually(async () => {
     const { stdout } = await lost.cli('attention');
     assert.match(stdout, /^The newest backup is \d+ days old: s3:/);
-    assert.match(stdout, /backup\.failed[^]*has no room for/);
+    assert.match(stdout, /backup\.failed[^]*has no space for/);
   });
 
   store.fault = () => null;

@@ -28,7 +28,7 @@ test('a configured port that is in use ends the start before anything is created
   const { code, stdout, stderr } = await letterhaus(['start'], env);
   assert.equal(code, 2);
   assert.equal(stdout, '');
-  assert.match(stderr, /^letterhaus: PORT: port \d+ is taken .*\n$/);
+  assert.match(stderr, /^letterhaus: PORT: port \d+ is in use .*\n$/);
   assert.equal(existsSync(dataDir), false);
 });
 

@@ -120,10 +120,7 @@ test('a store that loses data is detected, and a failed backup leaves nothing', 
   await using store = await startS3Server({ partBytesMin: PIECE_BYTES });
   const place = placeIn(store);
   store.fault = always('CompleteMultipartUpload', 'lie');
-  await assert.rejects(
-    write(place),
-    /said that .* is complete, but has 0 bytes of it instead of 20480/,
-  );
+  await assert.rejects(write(place), /confirmed .*, but has 0 bytes of it instead of 20480/);
   store.fault = once('UploadPart', 'lie', 2);
   await assert.rejects(write(place), /refused writing .*InvalidPart, status 400/);
   for (const operation of ['UploadPart', 'CompleteMultipartUpload']) {
@@ -190,12 +187,15 @@ test('a failure is one sentence that says what to do, without the credentials', 
   assert.match(await answering(403, 'AccessDenied'), /STORE denies writing s3:.*: permit it to/);
   assert.match(
     await answering(507, 'XMinioStorageFull'),
-    /STORE has no room for .*make room there/,
+    /STORE has no space for .*delete something there/,
   );
-  assert.match(await answering(403, 'QuotaExceeded'), /STORE has no room for .*raise its quota/);
+  assert.match(await answering(403, 'QuotaExceeded'), /STORE has no space for .*raise its quota/);
   assert.match(await answering(403, 'ExpiredToken'), /renew AWS_SESSION_TOKEN/);
   assert.match(await answering(503, 'SlowDown'), /STORE fails \(SlowDown, status 503\)/);
-  assert.match(await answering(501, 'NotImplemented'), /refused writing .*not speak all of S3/);
+  assert.match(
+    await answering(501, 'NotImplemented'),
+    /refused writing .*not support the required parts of S3/,
+  );
   assert.match(
     await answering(301, 'PermanentRedirect'),
     /set AWS_REGION and LETTERHAUS_BACKUP_S3/,

@@ -305,7 +305,7 @@ test('an interrupted base backup in a bucket does not count, and a later start r
     }
   };
   store.fault = nth('UploadPart', 3, { status: 507, code: 'StorageFull' });
-  await assert.rejects(write(), /has no room for s3:\/\/backups\/wal\/letterhaus_/);
+  await assert.rejects(write(), /has no space for s3:\/\/backups\/wal\/letterhaus_/);
   assert.deepEqual([await place.list(`${SERIES}/base-`), store.uploads.size], [[], 0]);
   // The machine is lost in the middle of the upload, and the store keeps the parts.
   store.fault = () => null;

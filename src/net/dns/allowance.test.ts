@@ -15,7 +15,7 @@ const known = async (look: BoundedLook) =>
   (await look(`${(domains += 1)}.test`, () => 'x')).kind === 'known';
 const never = () => new Promise<never>(() => {});
 
-test('a request looks up a few domains, and says of the others that they were not looked up', async () => {
+test('a request looks up a few domains, and reports the others as not looked up', async () => {
   const look = allowance({ perRequestMax: 2 }).allowance.forRequest(SCOPE);
   assert.deepEqual(await look('a.test', () => 'a'), { kind: 'known', value: 'a' });
   assert.ok(await known(look));
@@ -25,7 +25,7 @@ test('a request looks up a few domains, and says of the others that they were no
   assert.equal(asked, 0);
 });
 
-test('a project looks up so many domains in a minute; another one is not affected', async () => {
+test('a project may look up a number of domains in a minute, which does not affect another one', async () => {
   const { clock, allowance: bounded } = allowance({ perMinuteMax: 2 });
   const ask = () => known(bounded.forRequest(SCOPE));
   assert.deepEqual([await ask(), await ask(), await ask()], [true, true, false]);
@@ -36,7 +36,7 @@ test('a project looks up so many domains in a minute; another one is not affecte
   assert.deepEqual([await ask(), await ask()], [true, false]);
 });
 
-test('silent name servers make an answer unknown in time, and occupy only their own project', async () => {
+test('with silent name servers the result is unknown in time, and only their own project is affected', async () => {
   const { clock, allowance: bounded } = allowance({ withinMs: 20, atOnceMax: 1 });
   const silent = await bounded.forRequest(SCOPE)('a.test', never);
   assert.deepEqual(silent, { kind: 'unknown', reason: 'DNS gave no answer within 0.02 s' });
@@ -46,7 +46,7 @@ test('silent name servers make an answer unknown in time, and occupy only their 
   assert.ok(await known(bounded.forRequest(OTHER)));
 });
 
-test('a look-up that has ended makes room for another, also when it failed', async () => {
+test('a look-up that has ended permits another one, even if it failed', async () => {
   const bounded = allowance({ atOnceMax: 1 }).allowance;
   const failing = () => Promise.reject(new Error('no database'));
   await assert.rejects(bounded.forRequest(SCOPE)('a.test', failing), /no database/);

@@ -1,10 +1,10 @@
 /**
- * Limits the look-ups of dry runs and diagnoses, so that an API key cannot be used to flood name servers or
- * to occupy this service with unresponsive ones.
+ * Limits the look-ups of dry runs and diagnoses, so that an API key cannot be used to flood name servers, or to
+ * occupy this service with unresponsive ones.
  *
- * A look-up concerns one domain: its mail servers with addresses and TLS policy, or the records of a sender.
- * There are four limits: look-ups per purpose of a request, per minute and concurrently for each project and
- * environment, and a time for the whole request. Above a limit the result is `unknown` with the reason. A
+ * A look-up concerns one domain: its mail servers with addresses and TLS policy, or the records of a sender. There
+ * are limits on look-ups per purpose of a request, on those per minute and at a time for each project and
+ * environment, and on the time of the whole request. Beyond a limit the result is `unknown` with the reason. A
  * look-up that exceeds the time is not aborted, because deliveries share it; it counts until it ends.
  */
 import type { Scope } from '../../core/scope.ts';
@@ -12,7 +12,7 @@ import type { World } from '../../lib/world.ts';
 
 export type Looked<T> = { kind: 'known'; value: T } | { kind: 'unknown'; reason: string };
 
-/** The look-ups of one request for one purpose. Rejects with the error of `look`. */
+/** Look-ups of one request for one purpose. Rejects with the error of `look`. */
 export type BoundedLook = <T>(domain: string, look: () => T | Promise<T>) => Promise<Looked<T>>;
 
 export type LookupBounds = {
@@ -31,13 +31,13 @@ const DEFAULT_BOUNDS: LookupBounds = {
 };
 const MINUTE_MS = 60_000;
 
-/** A domain that is looked up again within the minute is counted once: its answers are remembered. */
+/** A domain that is looked up again within the minute counts once, because its answers are cached. */
 type Used = { inMinute: Set<string>; atOnce: number };
 
 export class LookupAllowance {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #bounds: LookupBounds;
-  /** By project and environment; entries without running look-ups are dropped every minute. */
+  /** Uses by project and environment. Every minute, those without running look-ups are dropped. */
   readonly #used = new Map<string, Used>();
   #minuteBeganMs = -Infinity;
 

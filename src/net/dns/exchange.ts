@@ -1,7 +1,7 @@
 /**
- * One question to one DNS server: over UDP, then over TCP if the reply is truncated. Each question uses
- * a random id and a connected socket with a random port, so that forged replies have to guess both
- * (RFC 5452); replies that do not match are ignored. Settles before its deadline and never throws.
+ * One question to one DNS server: over UDP, then over TCP if the reply is truncated. Each question uses a random id
+ * and a connected socket with a random port, so a forged reply must guess both (RFC 5452). Replies that do not match
+ * are ignored. Settles before its deadline and never throws.
  */
 import { randomInt } from 'node:crypto';
 import { createSocket } from 'node:dgram';
@@ -11,7 +11,7 @@ import { encodeQuestion, readMessage, type Question, type Reading } from './mess
 
 export type DnsServer = { ip: string; port: number };
 
-/** `silent`: no usable reply arrived; the packet may have been lost, so a retry may help. */
+/** `silent`: no usable reply arrived. A packet may have been lost, so a retry may help. */
 export type Exchanged =
   | Extract<Reading, { kind: 'reply' | 'unusable' }>
   | { kind: 'silent'; message: string };
@@ -20,14 +20,13 @@ type Attempt = {
   server: DnsServer;
   question: Question;
   edns: boolean;
-  /** On the clock below. */
   deadlineMs: number;
   clock: Pick<World, 'monotonicMs'>;
   /** Aborted when the resolver is closed. */
   signal: AbortSignal;
 };
 
-/** `192.0.2.1`, `192.0.2.1:5353`, `2001:db8::1` or `[2001:db8::1]:5353`; null for anything else. */
+/** Parses `192.0.2.1`, `192.0.2.1:5353`, `2001:db8::1` or `[2001:db8::1]:5353`; null for anything else. */
 export function parseServer(text: string): DnsServer | null {
   if (isIP(text) !== 0) return { ip: text, port: 53 };
   const match = /^(?:\[(?<v6>[^\]]+)\]|(?<v4>[^:]+)):(?<port>\d{1,5})$/.exec(text);
@@ -38,7 +37,7 @@ export function parseServer(text: string): DnsServer | null {
   return { ip, port };
 }
 
-/** Asks one server; UDP and TCP share the deadline. */
+/** Asks one server. UDP and TCP share the deadline. */
 export async function exchange(attempt: Omit<Attempt, 'edns'>): Promise<Exchanged> {
   const withEdns = await askOnce({ ...attempt, edns: true });
   // A server without EDNS0 replies FORMERR (RFC 6891 §7).
@@ -88,10 +87,7 @@ function askTcp(attempt: Attempt): Promise<Exchanged> {
   });
 }
 
-/**
- * Runs `start`, which returns a function that releases its socket, until it settles, the time is up or
- * the resolver is closed. Only the first outcome counts.
- */
+/** Runs `start` until its first outcome, the deadline or the abort. `start` returns the release of its socket. */
 function settleOnce<T>(
   { deadlineMs, clock, signal }: Attempt,
   start: (settle: (outcome: T | { kind: 'silent'; message: string }) => void) => () => void,
@@ -121,7 +117,7 @@ function silent(message: string): { kind: 'silent'; message: string } {
   return { kind: 'silent', message };
 }
 
-/** Over TCP each message is preceded by its length (RFC 1035 §4.2.2). */
+/** Over TCP the length precedes each message (RFC 1035 §4.2.2). */
 function prefixed(message: Buffer): Buffer {
   const length = Buffer.alloc(2);
   length.writeUInt16BE(message.length);

@@ -55,7 +55,7 @@ test('no bytes with the right id make the parser throw', () => {
     return Buffer.concat([Buffer.from([0, 7, 0x81, 0x80]), bytes]);
   });
   fc.assert(fc.property(noise, read), { numRuns: 2_000 });
-  // A true reply with a few bytes changed reaches deeper into the decoder than noise does.
+  // A valid reply with a few changed bytes reaches deeper into the decoder than noise.
   const changes = fc.array(fc.tuple(fc.nat(reply.length - 1), fc.nat(255)), { maxLength: 6 });
   const cut = fc.nat(reply.length);
   const damaged = fc.tuple(changes, cut).map(([edits, length]) => {
@@ -68,7 +68,7 @@ test('no bytes with the right id make the parser throw', () => {
 
 test('compression pointers are followed for a bounded number of steps', () => {
   const asked = encode({ type: 'response', id: 7, questions: [question], answers: [] });
-  /** Pointers, each to the one before it, and a record whose name is the last. */
+  /** Builds a chain of pointers, each to the previous one, and a record whose name is the last pointer. */
   const chained = (pointers: number) => {
     const chain = Buffer.alloc(2 * pointers);
     const start = asked.length + 11;
@@ -78,7 +78,7 @@ test('compression pointers are followed for a bounded number of steps', () => {
     const last = chain.subarray(-2).readUInt16BE(0) + 2;
     const record = (name: number[], type: number, data: Buffer) =>
       Buffer.concat([Buffer.from([...name, 0, type, 0, 1, 0, 0, 0, 60, 0, data.length]), data]);
-    // NULL records hold anything.
+    // A NULL record can contain any bytes.
     const holder = record([0], 10, chain);
     holder.writeUInt16BE(chain.length, 9);
     const a = record([last >> 8, last & 255], 1, Buffer.from([192, 0, 2, 1]));

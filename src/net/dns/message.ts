@@ -1,7 +1,6 @@
 /**
- * DNS queries and replies as bytes (RFC 1035, EDNS0 of RFC 6891). Pure. A message that does not belong
- * to the query is distinguished from an unusable reply. `readMessage` never throws, and the number of
- * records it returns is limited.
+ * DNS queries and replies as bytes (RFC 1035, EDNS0 of RFC 6891). Distinguishes a message that does not belong to
+ * the query from an unusable reply. `readMessage` never throws and limits the number of records.
  */
 import { type Answer, AUTHENTIC_DATA, encode, RECURSION_DESIRED } from 'dns-packet';
 import { isIP, SocketAddress } from 'node:net';
@@ -14,7 +13,7 @@ export type MxRecord = { preference: number; exchange: string };
 /** RFC 6698 §2.1, unchecked; net/tls/dane.ts selects the usable ones. */
 export type TlsaRecord = { usage: number; selector: number; matching: number; dataHex: string };
 
-/** The value of a record of the queried type; null drops the record. */
+/** Returns the value of a record of the queried type; null drops the record. */
 export type ReadRecord<T> = (record: Answer) => T | null;
 
 export type Reading =
@@ -30,21 +29,17 @@ type Chain<T> = {
   records: readonly T[];
   /** The end of the CNAMEs in this message; without CNAMEs, the name of the question. */
   name: string;
-  /** CNAMEs followed. */
   hops: number;
   /** The smallest TTL of all records of the chain, in seconds. */
   ttlS: number;
 };
 
-/** Limits the cache size of a zone; the protocol allows as many as fit into 64 KiB. */
+/** Limit on records, which limits the cache size of a zone. The protocol allows as many as fit into 64 KiB. */
 const MAX_RECORDS = 100;
 /** The size that avoids fragmentation on every path (DNS flag day 2020). */
 const UDP_PAYLOAD_BYTES = 1232;
 
-/**
- * False for a name that DNS cannot encode, and that therefore cannot exist. dns-packet would write a
- * label that is too long as a compression pointer.
- */
+/** Whether DNS can encode the name. dns-packet would write a long label as a compression pointer. */
 export function isDnsName(name: string): boolean {
   if (name.length === 0 || name.length > 253) return false;
   return name.split('.').every((label) => /^[!-~]{1,63}$/.test(label));
@@ -98,10 +93,7 @@ export function readMessage(bytes: Buffer, question: Question, id: number): Read
   };
 }
 
-/**
- * Follows the CNAMEs within the message and collects the records at their end: MX records by
- * preference, others in the order of the message.
- */
+/** Follows the CNAMEs in the message and returns the records at their end, MX records by preference. */
 export function followChain<T>(
   answers: readonly Answer[],
   question: Question,
@@ -134,20 +126,17 @@ export function followChain<T>(
 export const readAddress: ReadRecord<string> = (record) =>
   (record.type === 'A' || record.type === 'AAAA') && isIP(record.data) !== 0 ? record.data : null;
 
-/** A host name in lower case without a trailing dot. */
+/** Returns a host name in lower case without a trailing dot. */
 export const readName: ReadRecord<string> = (record) =>
   record.type === 'CNAME' || record.type === 'PTR' ? record.data.toLowerCase() : null;
 
-/** The null MX of RFC 7505 has the exchange `.`. */
+/** Returns an MX record; the null MX of RFC 7505 has the exchange `.`. */
 export const readMx: ReadRecord<MxRecord> = (record) =>
   record.type === 'MX'
     ? { preference: record.data.preference ?? 0, exchange: record.data.exchange.toLowerCase() }
     : null;
 
-/**
- * The strings of one TXT record, joined without spaces (RFC 7208 §3.3, RFC 6376 §3.6.2.2); at most
- * 64 KiB, as it comes from one DNS message.
- */
+/** Returns the strings of a TXT record, joined without spaces (RFC 7208 §3.3, RFC 6376 §3.6.2.2). */
 export const readTxt: ReadRecord<string> = (record) => {
   if (record.type !== 'TXT') return null;
   const chunks = Array.isArray(record.data) ? record.data : [record.data];
@@ -180,7 +169,7 @@ function repeats(packet: DecodedReply, question: Question): boolean {
   return asked.type === question.type && sameName(asked.name, question.name);
 }
 
-/** A referral from a server that does not recurse must not be read as "no such record". */
+/** Whether the reply is a referral from a server that does not recurse. It must not be read as "no such record". */
 function isReferral(packet: DecodedReply): boolean {
   return (
     packet.rcode === 'NOERROR' &&
@@ -221,9 +210,7 @@ type DecodedReply = {
   question: { name: string; type: string } | null;
   /** Records of the types that this service queries. */
   answers: readonly Answer[];
-  /** Whether there are answer records of any type. */
   hasAnswers: boolean;
-  /** Types in the authority section. */
   authorityTypes: readonly string[];
 };
 
@@ -252,15 +239,13 @@ const NAME_CHARS_MAX = 254;
 const LABEL_OCTETS_MAX = 63;
 /** The two high bits of an octet that starts a pointer (RFC 1035 §4.1.4). */
 const POINTER = 0xc0;
-/** Maximum number of labels and pointers in one name. */
 const STEPS_MAX = 200;
 
 /**
- * Decodes the records of the types that this service queries; of others only their presence.
+ * Decodes the records of the types that this service queries, and the presence of others.
  *
- * The time is linear in the size of the message. In a general decoder it is not: pointers can form
- * chains of ten thousand steps, and every record can start one. Here a name at a given offset is
- * decoded once.
+ * The time is linear in the size of the message. In a general decoder it is not: pointers can form chains of ten
+ * thousand steps, and every record can start one. Here a name at a given offset is decoded once.
  * @throws Malformed
  */
 function decodeReply(bytes: Buffer): DecodedReply {
@@ -283,7 +268,7 @@ function decodeReply(bytes: Buffer): DecodedReply {
   };
 }
 
-/** The count in the header may exceed the records present: then `read` throws. */
+/** Reads as many items as the header says. `read` throws when there are fewer. */
 function repeated<Item>(times: number, read: () => Item): Item[] {
   const items: Item[] = [];
   for (let index = 0; index < times; index += 1) items.push(read());
@@ -297,7 +282,7 @@ type Name = { name: string; end: number };
 
 class Reader {
   readonly #bytes: Buffer;
-  /** Names by offset, including those within other names, so that each is decoded once. */
+  /** Names by offset, also names within other names, so that each is decoded once. */
   readonly #names = new Map<number, Name>();
   #at = HEADER_BYTES;
 
@@ -312,7 +297,7 @@ class Reader {
     return { name, type };
   }
 
-  /** Null for another type or class. */
+  /** Returns null for another type or class. */
   record(): Answer | null {
     const head = this.#head();
     const answer = head.isInternet ? this.#answer(head) : null;
@@ -427,7 +412,7 @@ function typeOf(number: number): string {
   return TYPES[number] ?? `TYPE${number}`;
 }
 
-/** Escapes a dot within a label, since it does not separate labels. */
+/** Escapes a dot within a label, because it does not separate labels. */
 function labelOf(text: string): string {
   return text.replaceAll('.', '\\.');
 }

@@ -8,7 +8,7 @@ import { groupOf, providerOf } from '../providers.ts';
 
 const STRICT = createAddressGuard({ allowPrivate: false });
 
-/** The route of acme.test in a zone, over real packets, with a dice that always shows the same. */
+/** Returns the route of acme.test in a zone, over real packets, with a fixed random number. */
 async function routeIn(
   zone: FakeZone,
   options: Partial<RouteOptions> & { broken?: readonly string[]; authenticated?: boolean } = {},
@@ -48,7 +48,7 @@ test('mail servers come by preference, each with its IPv4 addresses first', asyn
   ]);
 });
 
-test('IPv6 can come first, and a host with nothing but IPv6 is used', async () => {
+test('IPv6 can come first, and a host with only IPv6 is used', async () => {
   const zone = {
     'acme.test': { MX: ['10 a.mx.test', '20 six.mx.test'] },
     'a.mx.test': { AAAA: ['2606:4700::1'], A: ['8.8.8.1'] },
@@ -66,11 +66,11 @@ test('IPv6 can come first, and a host with nothing but IPv6 is used', async () =
 test('mail servers of equal preference are shuffled', async () => {
   const zone: FakeZone = { 'acme.test': { MX: ['10 a.mx.test', '10 b.mx.test', '5 c.mx.test'] } };
   for (const name of ['a', 'b', 'c']) zone[`${name}.mx.test`] = { A: ['8.8.8.8'] };
-  const namesWith = async (dice: number[]) => {
-    const route = await routeIn(zone, { random: () => dice.shift() ?? 0 });
+  const namesWith = async (randoms: number[]) => {
+    const route = await routeIn(zone, { random: () => randoms.shift() ?? 0 });
     return hostsOf(route).map(([name]) => name.slice(0, 1));
   };
-  // The dice are thrown in the order of the answer: c, a, b.
+  // Random numbers are drawn in the order of the answer: c, a, b.
   assert.deepEqual(await namesWith([0.9, 0.1, 0.2]), ['c', 'a', 'b']);
   assert.deepEqual(await namesWith([0.9, 0.2, 0.1]), ['c', 'b', 'a']);
 });
@@ -104,7 +104,7 @@ test('where DNSSEC authenticates the CNAMEs of the domain, their target is retur
   assert.ok(insecure.kind === 'hosts' && insecure.hosts[0]?.daneAlias === undefined);
 });
 
-test('a null MX means that the domain takes no mail, even with an address', async () => {
+test('a null MX means that the domain accepts no mail, even with an address', async () => {
   const route = await routeIn({ 'acme.test': { MX: ['0 .'], A: ['8.8.8.8'] } });
   assert.equal(route.kind, 'null_mx');
 });
@@ -187,7 +187,7 @@ test('our own name in the MX list removes itself and every entry without a bette
   assert.match(loop.kind === 'refused' ? loop.message : '', /this service itself/);
 });
 
-test('of many mail servers the ten best are looked up', async () => {
+test('the ten best of many mail servers are looked up', async () => {
   const zone: FakeZone = {};
   zone['acme.test'] = { MX: Array.from({ length: 1_000 }, (_, at) => `${at + 1} m${at}.mx.test`) };
   for (let at = 0; at < 1_000; at++) zone[`m${at}.mx.test`] = { A: ['8.8.8.8'] };
@@ -230,7 +230,7 @@ test('the MX hosts of a large provider share one key, any other host has its own
   for (const [hosts, key] of keys) assert.equal(providerOf(hosts), key);
 });
 
-test('a name below the domain of a large provider that is none of its MX hosts is not the provider', () => {
+test('a name below the domain of a large provider, but not one of its MX hosts, does not belong to the provider', () => {
   const names = [
     'www.google.com',
     'storage.google.com',
@@ -253,7 +253,7 @@ test('the operator may name hosts of a domain as one provider', () => {
   assert.equal(providerOf(['a.hoster.test', 'b.hoster.test'], own), 'hoster.test');
 });
 
-test('the key of many long names is short, and is that of exactly these names', () => {
+test('the key of many long names is short and unique to these names', () => {
   const names = Array.from({ length: 10 }, (_, at) => `m${at}.${'x'.repeat(60)}.test`);
   const key = providerOf(names);
   assert.ok(key.length <= 200, key);

@@ -1,5 +1,5 @@
 /**
- * Where mail for a domain goes: RFC 5321 §5.1 (MX, implicit MX, order), RFC 7505 (null MX).
+ * The mail hosts of a domain: RFC 5321 §5.1 (MX, implicit MX, order), RFC 7505 (null MX).
  *
  *     MX of the domain ── none ──> the domain itself is the host (implicit MX)
  *        │ sort by preference, shuffle equals, drop this service and less preferred hosts, at most 10
@@ -7,8 +7,8 @@
  *        │
  *     hosts to try in order, or the reason why there are none
  *
- * Promises: a DNS failure is never taken for a domain without mail, and the guard permits every
- * returned address. Connect to these addresses; never resolve the names again.
+ * Promises: a DNS failure never counts as a domain without mail, and the guard permits every returned address.
+ * Connect to these addresses; never resolve the names again.
  */
 import type { World } from '../../lib/world.ts';
 import type { AddressGuard } from '../addresses.ts';
@@ -16,10 +16,10 @@ import type { DnsAnswer, MxRecord, Resolver } from './resolver.ts';
 import { providerOf, type ProviderSuffixes } from '../providers.ts';
 
 /**
- * `addresses` is never empty. `daneNames`: the names that may have TLSA records, because DNSSEC
- * validates the chain from the domain to these addresses; the first with records is used (RFC 7672
- * §2.2). `daneAlias`: the target of the domain's own CNAMEs in that chain (§3.2.2). `provider`: that of a
- * less preferred host, which may be of another operator than the best ones; else that of the route.
+ * `addresses` is never empty. `daneNames` may have TLSA records, because DNSSEC validates the chain from the domain
+ * to these addresses; the first with records is used (RFC 7672 §2.2). `daneAlias` is the target of the domain's own
+ * CNAMEs in that chain (§3.2.2). `provider` is set for a less preferred host, which may have another operator than
+ * the best ones; absent: the provider of the route.
  */
 export type MxHost = {
   name: string;
@@ -30,12 +30,12 @@ export type MxHost = {
   provider?: string;
 };
 
-/** A mail server that was excluded, for the transcript of the attempt. */
+/** An excluded mail server, for the transcript of the attempt. */
 type DroppedHost = { name: string; reason: string };
 
 /** Every `message` is a sentence for the sender of the email. */
 export type Route =
-  /** In the order of preference. `provider`: the key of the limits for these hosts. */
+  /** Hosts in the order of preference. `provider` is the key of the limits for these hosts. */
   | {
       kind: 'hosts';
       hosts: readonly MxHost[];
@@ -47,8 +47,8 @@ export type Route =
   /** NXDOMAIN: permanent, 5.1.2. */
   | { kind: 'no_such_domain'; message: string }
   /**
-   * The domain exists, but according to DNS none of its mail servers has an address: permanent, 5.4.4.
-   * RFC 5321 §5.1 requires an error; Postfix (`smtp_defer_if_no_mx_address_found = no`) and Exim bounce.
+   * The domain exists, but according to DNS none of its mail servers has an address: permanent, 5.4.4. RFC 5321 §5.1
+   * requires an error. Postfix (`smtp_defer_if_no_mx_address_found = no`) and Exim bounce.
    */
   | { kind: 'no_mail_host'; message: string }
   /** The guard refuses all addresses, or the most preferred mail server is this one: permanent, 5.4.6. */
@@ -74,10 +74,10 @@ type Located =
   | { kind: 'unknown' | 'nowhere' | 'refused'; name: string; reason: string };
 
 const MAX_HOSTS = 10;
-/** Per host: one attempt would not try more. */
+/** Limit for one host: an attempt would not try more. */
 const MAX_ADDRESSES = 8;
 
-/** @param domain in lower case, A-labels */
+/** @param domain lower-case A-labels */
 export async function resolveRoute(domain: string, options: RouteOptions): Promise<Route> {
   const answer = await options.resolver.mx(domain);
   const candidates = candidatesOf(domain, answer);
@@ -105,7 +105,7 @@ function candidatesOf(
     return { kind: 'no_such_domain', message: `the domain ${domain} does not exist` };
   }
   if (answer.kind === 'nodata') return [{ name: domain, preference: 0 }];
-  // RFC 7505 §3: "." next to other MX records is an error; it is ignored.
+  // RFC 7505 §3: "." beside other MX records is an error; it is ignored.
   const named = answer.records.filter(({ exchange }) => exchange !== '.');
   if (named.length === 0) {
     return {
@@ -123,13 +123,13 @@ function candidatesOf(
   return [...best.values()];
 }
 
-/** By preference; equal ones in random order, which spreads the load (RFC 5321 §5.1: MUST). */
+/** Sorts by preference. Equal hosts are in random order, which spreads the load (RFC 5321 §5.1: MUST). */
 function inOrder(candidates: readonly Candidate[], random: World['random']): Candidate[] {
   return candidates
-    .map((candidate) => ({ candidate, dice: random() }))
+    .map((candidate) => ({ candidate, random: random() }))
     .toSorted(
       (one, other) =>
-        one.candidate.preference - other.candidate.preference || one.dice - other.dice,
+        one.candidate.preference - other.candidate.preference || one.random - other.random,
     )
     .map(({ candidate }) => candidate);
 }
@@ -169,7 +169,7 @@ async function locate(
   return { kind: 'refused', name, reason: `${guard.refuses(refused)}` };
 }
 
-/** The end of the host's CNAMEs, then its own name; empty unless all its addresses are validated. */
+/** Returns the end of the host's CNAMEs, then its own name; empty unless all its addresses are validated. */
 function secureNames(name: string, answers: readonly DnsAnswer<string>[]): string[] {
   const found = answers.filter((answer) => answer.kind === 'records');
   if (!found.every(({ authenticated }) => authenticated)) return [];
@@ -205,7 +205,7 @@ function routeOf(
   return { kind: 'no_mail_host', message: `no mail server of ${domain} has an address` };
 }
 
-/** The most preferred hosts: other hosts may belong to another operator. */
+/** Returns the most preferred hosts. Other hosts may belong to another operator. */
 function bestOf(hosts: readonly MxHost[]): MxHost[] {
   const best = Math.min(...hosts.map(({ preference }) => preference));
   return hosts.filter(({ preference }) => preference === best);

@@ -4,7 +4,7 @@ import { startFakeDns, type FakeFailure } from '../../../test/support/fake-dns.t
 import { createResolver, reverseName, type Resolver } from './resolver.ts';
 import { parseServer } from './exchange.ts';
 
-/** No cache, and short times where a test has to see them pass. */
+/** Creates a resolver without a cache, and with short times if a test waits for them. */
 function resolverFor(
   servers: readonly string[],
   options: Partial<Parameters<typeof createResolver>[0]> = {},
@@ -18,7 +18,7 @@ function resolverFor(
   return { ...resolver, [Symbol.dispose]: () => resolver.close() };
 }
 
-/** A clock that a test turns by hand. */
+/** A clock that the test sets. */
 function handClock(): { now: number; monotonicMs: () => number } {
   const clock = { now: 1_000_000, monotonicMs: () => clock.now };
   return clock;
@@ -287,7 +287,7 @@ test('a hundred concurrent look-ups of one name make one query', async () => {
   assert.equal(dns.queries.length, 1);
 });
 
-test('of fifteen hundred MX records the hundred best are kept', async () => {
+test('the hundred best of fifteen hundred MX records are kept', async () => {
   await using dns = await startFakeDns();
   const many = Array.from({ length: 1_500 }, (_, at) => `${1_500 - at} m${at}.x.test`);
   dns.set('many.test', 'MX', many);
@@ -312,7 +312,7 @@ test('the AD flag counts only when the resolver is trusted', async () => {
 
 test('one unauthenticated CNAME makes the whole answer unauthenticated', async () => {
   await using dns = await startFakeDns({ 'a.test': { CNAME: ['b.other.test'] } });
-  // The first answer ends at the alias, so that its target is asked for by itself.
+  // The first answer ends at the alias, so its target is queried separately.
   let asked = 0;
   dns.set('b.other.test', 'A', () => (asked++ % 2 === 0 ? [] : ['192.0.2.1']));
   using resolver = resolverFor([dns.server], { trustAuthenticatedData: true });
@@ -326,7 +326,7 @@ test('one unauthenticated CNAME makes the whole answer unauthenticated', async (
   assert.equal(await authenticated(), true);
 });
 
-test('closing the resolver ends look-ups under way', async () => {
+test('closing the resolver ends look-ups in progress', async () => {
   await using dns = await startFakeDns();
   dns.setFailure('*', 'timeout');
   const resolver = resolverFor([dns.server]);

@@ -1,12 +1,12 @@
 /**
- * The resolver for MX routing, webhook hosts and domain checks. node:dns is not used: it reads
- * /etc/hosts, shares the thread pool with DKIM signing, does not distinguish a truncated answer from an
- * empty one and has no limits.
+ * The resolver for MX routing, webhook hosts and domain checks. It does not use node:dns, which reads /etc/hosts,
+ * shares the thread pool with DKIM signing, does not distinguish a truncated answer from an empty one, and has no
+ * limits.
  *
- * Every look-up ends within its budget (20 s) and returns a value, never an exception. "No such record"
- * is returned only when a server answered so. During a DNS outage the result is an error or, for
- * addresses and MX, the last answer, up to six hours after its TTL.
- * Steps: the cache; a look-up in progress; the servers in order (exchange.ts); CNAMEs (message.ts).
+ * Every look-up ends within its budget (20 s) and returns a value, never an exception. "No such record" is returned
+ * only when a server answered so. During a DNS outage the result is an error or, for addresses and MX, the last
+ * answer, up to six hours after its TTL. Steps: the cache; a look-up in progress; the servers in order
+ * (exchange.ts); CNAMEs (message.ts).
  */
 import { getServers } from 'node:dns';
 import { isIPv6 } from 'node:net';
@@ -29,28 +29,23 @@ import {
 export type { MxRecord, TlsaRecord } from './message.ts';
 
 export type DnsAnswer<T> =
-  /**
-   * At least one record. `authenticated`: validated by DNSSEC at a trusted resolver, CNAMEs included.
-   * `canonicalName`: the end of the CNAMEs, if there are any.
-   */
+  /** `authenticated`: validated by DNSSEC, CNAMEs included. `canonicalName`: the end of the CNAMEs, if any. */
   | { kind: 'records'; records: readonly T[]; authenticated: boolean; canonicalName?: string }
-  /** The name exists without a record of this type; `authenticated` only when true. */
+  /** The name exists without a record of this type; `authenticated` is set only when true. */
   | { kind: 'nodata'; authenticated?: true }
-  /** The name does not exist. */
   | { kind: 'nxdomain' }
-  /** No usable answer. */
   | { kind: 'error'; message: string };
 
 export type LookupOptions = {
   /** Bypasses the cache: the user may have just changed the record. */
   fresh?: boolean;
-  /** For the whole look-up with all servers and CNAMEs; default 20 s. */
+  /** Milliseconds for the whole look-up with all servers and CNAMEs; default 20 s. */
   budgetMs?: number;
 };
 
 /** Names are accepted in any case, with or without a trailing dot. */
 export type Resolver = {
-  /** By preference, equal ones in the order of the answer. */
+  /** Sorted by preference; equal ones in the order of the answer. */
   mx(name: string, options?: LookupOptions): Promise<DnsAnswer<MxRecord>>;
   a(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
   aaaa(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
@@ -58,9 +53,8 @@ export type Resolver = {
   txt(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
   cname(name: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
   tlsa(name: string, options?: LookupOptions): Promise<DnsAnswer<TlsaRecord>>;
-  /** The names of an IPv4 or IPv6 address. */
   ptr(ip: string, options?: LookupOptions): Promise<DnsAnswer<string>>;
-  /** Closes every socket; look-ups in progress end as errors. */
+  /** Closes every socket. Look-ups in progress end as errors. */
   close(): void;
 };
 
@@ -71,7 +65,6 @@ export type OnLookup = (lookup: {
   seconds: number;
 }) => void;
 
-/** The servers and the query options, shared by the look-ups of all types. */
 type Asker = {
   servers: readonly DnsServer[];
   /** Index of the server that answered last, so that an unreachable first server costs one timeout. */
@@ -91,8 +84,8 @@ const ROUNDS = 2;
 
 /**
  * @param options.servers `ip` or `ip:port`; asked in order, starting with the one that answered last
- * @param options.trustAuthenticatedData trust the AD flag: only for a validating resolver whose
- *   replies cannot be modified on the way
+ * @param options.trustAuthenticatedData trust the AD flag: only for a validating resolver whose replies cannot be
+ * modified on the way
  */
 export function createResolver(options: {
   servers: readonly string[];
@@ -132,12 +125,11 @@ export function createResolver(options: {
   };
 }
 
-/** The servers of the system's configuration, in the form that `createResolver` takes. */
 export function systemServers(): string[] {
   return getServers();
 }
 
-/** `4.3.2.1.in-addr.arpa` or the 32 nibbles under `ip6.arpa` (RFC 3596 §2.5). */
+/** Returns `4.3.2.1.in-addr.arpa`, or the 32 nibbles under `ip6.arpa` (RFC 3596 §2.5). */
 export function reverseName(ip: string): string {
   if (!isIPv6(ip)) return `${ip.split('.').toReversed().join('.')}.in-addr.arpa`;
   // The URL parser writes IPv6 addresses in one canonical form, without a dotted IPv4 tail.
@@ -185,7 +177,7 @@ function createLookup<T>(parts: {
   };
 }
 
-/** Queries until the records are found, following CNAMEs that leave the message. */
+/** Queries until the records are found, and follows CNAMEs that leave the message. */
 async function chase<T>(
   asker: Asker,
   question: Question,
@@ -222,7 +214,7 @@ async function chase<T>(
   }
 }
 
-/** The first usable reply of any server, or why there is none. */
+/** Returns the first usable reply of any server, or why there is none. */
 async function askServers(
   asker: Asker,
   question: Question,
@@ -268,15 +260,15 @@ function serverOrThrow(text: string): DnsServer {
 }
 
 type CacheLimits = {
-  /** The minimum: a TTL of 0 must not cause a look-up per email. */
+  /** Minimum lifetime: a TTL of 0 must not cause a look-up per email. */
   minTtlMs: number;
-  /** The maximum: a changed mail server is noticed within this time. */
+  /** Maximum lifetime: a changed mail server is noticed within this time. */
   maxTtlMs: number;
-  /** How long "no such record" and "no such name" are cached. */
+  /** Lifetime of "no such record" and "no such name". */
   negativeTtlMs: number;
-  /** How long after its TTL an answer can replace a failed look-up. */
+  /** Milliseconds after its TTL for which an answer can replace a failed look-up. */
   staleMs: number;
-  /** Of all entries, approximately; the least recently used are evicted first. */
+  /** Approximate limit on all entries; the least recently used are evicted first. */
   maxBytes: number;
 };
 
@@ -290,17 +282,16 @@ const CACHE_DEFAULTS: CacheLimits = {
 
 type Entry<T> = { answer: DnsAnswer<T>; expiresMs: number };
 
-/** For the entry, its key and the objects around the records. */
+/** Memory of the entry, its key and the objects around the records. */
 const ENTRY_OVERHEAD_BYTES = 200;
 
 /**
- * The answers of one record type with their TTL. The size is limited, because senders choose the names.
- * Expired answers are kept for DNS outages (RFC 8767). Errors are not stored.
+ * The answers of one record type with their TTL. The size is limited, because senders choose the names. Expired
+ * answers are kept for DNS outages (RFC 8767). Errors are not stored.
  */
 type DnsCache<T> = {
-  /** The answer within its TTL. */
   fresh(name: string): DnsAnswer<T> | null;
-  /** Records after their TTL, up to `staleMs`. */
+  /** Returns records after their TTL, up to `staleMs`. */
   stale(name: string): DnsAnswer<T> | null;
   store(name: string, answer: DnsAnswer<T>, ttlS: number): void;
   readonly sizeBytes: number;

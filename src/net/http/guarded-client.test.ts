@@ -29,7 +29,7 @@ const certificate = (name: string) =>
   readFileSync(new URL(`../../../test/support/certs/${name}.pem`, import.meta.url), 'utf8');
 setDefaultCACertificates([...getCACertificates(), certificate('ca')]);
 
-/** As if 127.0.0.1 were public and everything else were not: loopback is all that a test has. */
+/** Treats 127.0.0.1 as public and everything else as private, because a test has only loopback. */
 const LOOPBACK_IS_PUBLIC: AddressGuard = {
   allowPrivate: true,
   refuses: (ip) => (ip === '127.0.0.1' ? null : `${ip} is private in this test`),
@@ -59,7 +59,7 @@ async function listening(server: Server): Promise<Listening> {
 const receiver = (handler: RequestListener) => listening(createServer(handler));
 const rawServer = (onSocket: (socket: Socket) => void) => listening(createTcpServer(onSocket));
 
-/** A request with the settings that most tests share, resolving in `zone`. */
+/** Sends a request with the settings that most tests share, and resolves names in `zone`. */
 async function send(
   url: string,
   options: Partial<GuardedRequest> & { zone?: FakeZone; dns?: FakeDns } = {},
@@ -143,7 +143,7 @@ for (const name of ['self-signed', 'expired', 'other-name']) {
   });
 }
 
-test('a server that speaks no TLS fails as tls', async () => {
+test('a server without TLS fails as tls', async () => {
   await using server = await receiver((_, response) => response.end());
   assert.equal(reasonOf(await send(`https://localhost:${server.port}/`)), 'tls');
 });
@@ -158,7 +158,7 @@ test('a redirect is a response and is not followed', async () => {
   assert.equal(requests, 1);
 });
 
-test('of an answer of 10 GB 64 KiB are read, then the connection is closed', async () => {
+test('64 KiB of a response of 10 GB are read, then the connection is closed', async () => {
   let closed = false;
   await using server = await receiver((request, response) => {
     response.writeHead(200, { 'content-length': String(10 * 1024 ** 3) });
@@ -176,7 +176,7 @@ test('of an answer of 10 GB 64 KiB are read, then the connection is closed', asy
   await waitFor(() => closed, { what: 'the connection to be closed' });
 });
 
-test('a small limit cuts a small answer', async () => {
+test('a small limit cuts a small response', async () => {
   await using server = await receiver((_, response) => response.end('0123456789'));
   const url = `http://localhost:${server.port}/`;
   const cut = await send(url, { maxResponseBytes: 9 });
@@ -210,7 +210,7 @@ test('a header that trickles is a timeout, a body that trickles is cut', async (
   assert.equal(cut.kind === 'answered' && cut.bodyComplete, false);
 });
 
-test('a connection that breaks before the answer is a reset, noise is no protocol', async () => {
+test('a connection that breaks before the response fails as reset, and noise fails as protocol', async () => {
   await using broken = await rawServer((socket) => socket.once('data', () => socket.destroy()));
   assert.equal(reasonOf(await send(`http://localhost:${broken.port}/`)), 'reset');
   await using noise = await rawServer((socket) =>
@@ -222,7 +222,7 @@ test('a connection that breaks before the answer is a reset, noise is no protoco
   assert.equal(reasonOf(await send(`http://localhost:${large.port}/`)), 'protocol');
 });
 
-/** Writes for as long as it is read. */
+/** Writes as long as the peer reads. */
 function writeForever(socket: Socket, bytes: Buffer): void {
   const write = () => {
     while (!socket.destroyed && socket.write(bytes));
@@ -231,7 +231,7 @@ function writeForever(socket: Socket, bytes: Buffer): void {
   write();
 }
 
-test('informational responses without end are no protocol, a few are none of our business', async () => {
+test('endless informational responses fail as protocol, and a few are ignored', async () => {
   const early = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n';
   await using flooding = await rawServer((socket) =>
     socket.once('data', () => writeForever(socket, Buffer.from(early.repeat(100)))),
@@ -256,7 +256,7 @@ test('a response before the connection breaks counts', async () => {
 
 test('when a connection fails the next address is tried', async () => {
   await using server = await receiver((_, response) => response.end('ok'));
-  // Nobody listens on 127.0.0.2 at this port.
+  // No server listens on 127.0.0.2 at this port.
   const zone = { 'hook.test': { A: ['127.0.0.2', '127.0.0.1'] } };
   assert.equal(reasonOf(await send(`http://hook.test:${server.port}/`, { zone })), 'answered 200');
   const closed = { 'hook.test': { A: ['127.0.0.2'] } };
@@ -283,11 +283,11 @@ test('one address that is not public makes the host refused, in either family', 
   assert.equal(server.connections(), 0);
 });
 
-test('a DNS answer that changes after the check changes nothing', async () => {
+test('a DNS answer that changes after the check has no effect', async () => {
   await using server = await receiver((_, response) => response.end('ok'));
   await using dns = await startFakeDns();
   let asked = 0;
-  // First the public address, then, as an attacker would, the private one.
+  // First the public address, then the private one, as in an attack.
   dns.set('rebind.test', 'A', () => (asked++ === 0 ? ['127.0.0.1'] : ['127.0.0.2']));
   const request = { dns, guard: LOOPBACK_IS_PUBLIC };
   const url = `http://rebind.test:${server.port}/`;
@@ -342,7 +342,7 @@ test('URLs with private addresses are refused without a connection or DNS query'
   assert.match(inside.kind === 'failed' ? inside.message : '', /10\.0\.0\.1 is a private address/);
 });
 
-test('a host without an address, and a DNS that is away, fail as dns; a slow one as timeout', async () => {
+test('a host without an address and an unavailable DNS fail as dns, and a slow DNS as timeout', async () => {
   await using dns = await startFakeDns({ 'empty.test': { TXT: ['x'] } });
   dns.setFailure('broken.test', 'servfail');
   dns.setFailure('slow.test', 'timeout');

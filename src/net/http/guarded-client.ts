@@ -1,15 +1,14 @@
 /**
- * HTTP to hosts that customers and recipients choose: webhooks, MTA-STS policies and attachments that are
- * named by URL. Protection against SSRF, in the order of the steps below:
+ * HTTP to hosts that customers and recipients choose: webhooks, MTA-STS policies, and attachments by URL. It
+ * protects against SSRF in these steps:
  *
- * - the URL: https, port 443, no credentials (`checkOutboundUrl` applies the same at registration);
+ * - the URL: https, port 443, no credentials (`checkOutboundUrl` checks the same at registration);
  * - the addresses: all A and AAAA records, or the literal; one that is not public refuses the request;
  * - the connection: to the checked address only (`HttpAgents`); redirects are not followed;
  * - the response: no compression is requested, the body is read up to a limit, one timeout for all.
  *
- * A request ends within `timeoutMs`, never throws and holds at most `maxResponseBytes` in memory, a download
- * what its caller takes.
- * `/etc/hosts` is not read; `localhost` works where private networks are permitted.
+ * A request ends within `timeoutMs` and never throws. It keeps at most `maxResponseBytes` in memory; a download
+ * keeps what `take` accepts. `/etc/hosts` is not read; `localhost` works where private networks are permitted.
  */
 import { isIP } from 'node:net';
 import { LRUCache } from 'lru-cache';
@@ -21,18 +20,16 @@ import { type AddressGuard, isPublicAddress } from '../addresses.ts';
 
 export type GuardedRequest = Guarded & {
   method: 'GET' | 'POST';
-  /** Without Host and Content-Length, which come from the URL and the body. */
+  /** Headers except Host and Content-Length, which come from the URL and the body. */
   headers: Readonly<Record<string, string>>;
   body?: string | Buffer;
   /** At most 64 KiB. */
   maxResponseBytes: number;
 };
 
-/** A GET whose answer is wanted as a whole. */
 export type GuardedDownload = Guarded & {
   /** Called for all bytes before they are kept; false: they are too many. */
   take: (bytes: number) => boolean;
-  /** Aborted: the download fails at once. */
   signal: AbortSignal;
 };
 
@@ -41,9 +38,9 @@ type Guarded = {
   guard: AddressGuard;
   resolver: Pick<Resolver, 'a' | 'aaaa'>;
   world: Pick<World, 'monotonicMs'>;
-  /** For DNS, connection, handshake, headers and body together. */
+  /** Milliseconds for DNS, connection, handshake, headers and body together. */
   timeoutMs: number;
-  /** Permits `http://`; otherwise it fails as `refused`. */
+  /** Permits `http://`; without it, such a URL fails as `refused`. */
   allowHttp: boolean;
   /** Connections to reuse; without them each request opens its own. */
   agents?: HttpAgents;
@@ -59,9 +56,8 @@ type FailureReason =
   | 'timeout'
   /** The connection was closed before the response's headers were complete. */
   | 'reset'
-  /** The response is not valid HTTP. */
   | 'protocol'
-  /** Of a download: the answer is not a file, is larger than what is taken, or ended early. */
+  /** For a download: the response is not a file, is larger than accepted, or ended early. */
   | 'content';
 
 export type GuardedAnswer =
@@ -84,25 +80,25 @@ type Failed = {
   reason: FailureReason;
   /** One sentence for operators. */
   message: string;
-  /** The same for the owner of the URL: no address, since a name may lead to one of the operator's network. */
+  /** The same for the owner of the URL, without addresses: they may belong to the operator's network. */
   shown: string;
 };
 type Answered = Omit<Extract<GuardedAnswer, { kind: 'answered' }>, 'latencyMs'>;
 
-/** Loaded by the first request: a process that makes none, as most supervisors, saves 40 ms of CPU time. */
+/** Loaded by the first request, which saves 40 ms of CPU time in processes without one, such as most supervisors. */
 let undici: typeof Undici | null = null;
 
-/** Before privileges are dropped, when the user that the process becomes cannot read the code. */
+/** Loads undici early, for a process that will drop privileges and then cannot read the code. */
 export async function loadUndici(): Promise<typeof Undici> {
   return (undici ??= await import('undici'));
 }
 
 const MAX_URL_CHARACTERS = 2_048;
 const MAX_RESPONSE_BYTES = 65_536;
-/** Addresses that are tried in turn until one connects. */
+/** Number of addresses that are tried until one connects. */
 const MAX_ADDRESSES = 3;
 
-/** Why a URL of a customer is refused before anything is looked up, as a sentence; null: it is not. */
+/** Returns why a customer's URL is refused before any look-up, as a sentence; null when it is not. */
 export function checkOutboundUrl(text: string, options: { allowPrivate: boolean }): string | null {
   if (text.length > MAX_URL_CHARACTERS) {
     return `the URL is longer than ${MAX_URL_CHARACTERS} characters`;
@@ -126,7 +122,7 @@ export async function guardedRequest(request: GuardedRequest): Promise<GuardedAn
   return { ...answer, latencyMs: Math.round(world.monotonicMs() - startedMs) };
 }
 
-/** Reads a whole file. Only 200 and a complete body without a content coding are one. */
+/** Downloads a whole file: status 200, and a complete body without content coding. */
 export async function guardedDownload(download: GuardedDownload): Promise<Downloaded | Failed> {
   const sent = { method: 'GET', headers: { 'user-agent': 'Letterhaus' } } as const;
   return inTime(download, sent, (response) => fileOf(response, download.take));
@@ -201,7 +197,6 @@ function urlProblem(
   return null;
 }
 
-/** All addresses of the host; refused if one of them is not permitted. */
 async function checkedAddresses(
   host: string,
   { guard, resolver }: Guarded,
@@ -241,7 +236,7 @@ async function addressesOf(
   });
 }
 
-/** One sentence whether the name leads nowhere or to a private address, so that it names no internal host. */
+/** Returns the same sentence for a missing and a private address, so that it names no internal host. */
 function notPublic(host: string): string {
   return isIP(host) === 0
     ? `${host} has no public address in DNS`
@@ -281,7 +276,7 @@ async function requestAt<Result>(
   }
 }
 
-/** Responses before the final one, with a status of 1xx. */
+/** Limit on responses with a status of 1xx before the final one. */
 const MAX_INFORMATIONAL = 20;
 const NO_FINAL_ANSWER = `the server sent more than ${MAX_INFORMATIONAL} informational responses (1xx)`;
 
@@ -313,7 +308,7 @@ async function fileOf(
     return failed('content', problem);
   }
   const pieces = new Pieces();
-  // Leaving the loop closes the connection, so that an endless body is not read.
+  // Leaving the loop closes the connection, so an endless body is not read.
   for await (const piece of body as AsyncIterable<Buffer>) {
     if (!take(piece.length)) return failed('content', 'the file is too large');
     pieces.add(piece);
@@ -333,10 +328,7 @@ function noFile(status: number, coding: string | null): string | null {
   return 'the server compressed the file (Content-Encoding), although none was accepted';
 }
 
-/**
- * Reads up to the limit and closes the connection if there is more. A body that ends early or exceeds
- * the timeout does not change the outcome, because the status is already known.
- */
+/** Reads up to the limit. The status is known, so it does not matter how the body ends. */
 async function startOf(
   body: Undici.Dispatcher.ResponseData['body'],
   limitBytes: number,
@@ -379,7 +371,7 @@ function failureOf(
   return failed('reset', both('HOST closed the connection before its answer was complete'));
 }
 
-/** A look-up cannot be canceled; a late answer is dropped. */
+/** Waits for a look-up, which cannot be canceled. A late answer is dropped. */
 async function orTimeout<T>(looking: Promise<T>, signal: AbortSignal): Promise<T | Failed> {
   const { promise, resolve } = Promise.withResolvers<Failed>();
   const onAbort = () => resolve(failed('timeout', 'DNS did not answer in time'));
@@ -395,20 +387,20 @@ function timedOut(timeoutMs: number): Failed {
   return failed('timeout', `no complete answer within ${Number((timeoutMs / 1000).toFixed(1))} s`);
 }
 
-/** @param says a sentence for both, or one for each of them */
+/** @param says a sentence for both readers, or one for each */
 function failed(reason: FailureReason, says: string | { message: string; shown: string }): Failed {
   const both = typeof says === 'string' ? { message: says, shown: says } : says;
   return { kind: 'failed', reason, ...both };
 }
 
-/** In lower case; an IPv6 address without brackets, a name without a trailing dot. */
+/** Returns the host in lower case, an IPv6 address without brackets and a name without a trailing dot. */
 function hostOf(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
 }
 
 type ConnectReason = 'connect' | 'tls' | 'timeout';
 
-/** No byte of the request was sent, so another address may be tried. */
+/** Thrown when no byte of the request was sent, so another address may be tried. */
 class ConnectError extends Error {
   readonly reason: ConnectReason;
   readonly code: string | undefined;
@@ -421,18 +413,18 @@ class ConnectError extends Error {
 }
 
 /**
- * HTTP connections that are pinned to a checked address. A pool belongs to one origin and one address
- * and resolves no names, so a DNS answer that changes between check and connection (rebinding) has no
- * effect. Host header, SNI and certificate check use the name in the URL.
+ * HTTP connections that are pinned to a checked address. A pool belongs to one origin and one address and resolves
+ * no names, so a DNS answer that changes after the check (rebinding) has no effect. Host header, SNI and certificate
+ * check use the name in the URL.
  */
 export type HttpAgents = {
-  /** The pool for `https://host:port` at this address; created if missing. */
+  /** Returns the pool for `https://host:port` at this address; creates it if missing. */
   pool(library: typeof Undici, origin: string, address: string): Undici.Pool;
-  /** Closes every connection; requests in progress fail. */
+  /** Closes every connection. Requests in progress fail. */
   close(): Promise<void>;
 };
 
-/** Recently used pools; eviction only closes the pool's idle connections. */
+/** Limit on recently used pools. Eviction only closes the pool's idle connections. */
 const MAX_POOLS = 256;
 const POOL_OPTIONS = {
   // Callers limit their concurrency (webhooks/sending/fair-queue.ts); waiting here would use up the timeout.
@@ -483,7 +475,7 @@ function pinnedTo(address: string, library: typeof Undici): Undici.buildConnecto
     });
 }
 
-/** System error codes concern the connection; codes of the handshake have names of OpenSSL and X.509. */
+/** Maps error codes: those of the system concern the connection, those of OpenSSL and X.509 the handshake. */
 function connectReason(error: Error & { code?: string }): ConnectReason {
   const code = error.code ?? '';
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') return 'timeout';

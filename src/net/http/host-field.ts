@@ -1,7 +1,4 @@
-/**
- * The Host field of a request (RFC 9112 §3.2, RFC 9110 §7.2). Requests that name two hosts are refused, since a proxy
- * in between may have decided by the other one.
- */
+/** The Host field (RFC 9112 §3.2). Two hosts are refused, because a proxy may have decided by the other one. */
 import type { IncomingMessage } from 'node:http';
 
 type Head = Pick<IncomingMessage, 'rawHeaders' | 'httpVersion'>;
@@ -9,7 +6,7 @@ type Head = Pick<IncomingMessage, 'rawHeaders' | 'httpVersion'>;
 const HOST = /^(?:\[[\da-f:.]+\]|[\w.~%!$&'()*+;=-]*)(?::\d{0,5})?$/i;
 const ABSOLUTE = /^https?:\/\/([^/?#]*)/i;
 
-/** @param target of the request line @returns a sentence; null: it names one host, or none in HTTP/1.0 */
+/** @returns a sentence; null when the request names one host, or none in HTTP/1.0 */
 export function hostProblem({ rawHeaders, httpVersion }: Head, target: string): string | null {
   const hosts = hostsOf(rawHeaders);
   const [host] = hosts;

@@ -1,10 +1,10 @@
-/** The operations on a bucket that backups need. An object is read in ranges, so that a read goes on where it broke off. */
+/** The operations on a bucket that backups need. Objects are read in ranges, so a broken read is resumed. */
 import { S3Problem } from './problems.ts';
 import { S3Transport, type S3TransportOptions } from './transport.ts';
 
-/** Of ranges and parts: two to four are in memory. Parts have 5 MB at least, as S3 wants. */
+/** Size of ranges and parts. Two to four of them are in memory. S3 requires parts of at least 5 MB. */
 const PIECE_BYTES = 8 * 1024 ** 2;
-/** A store that returns the same page again must not be asked for ever. */
+/** Ends a list of a store that returns the same page again and again. */
 const PAGES_MAX = 10_000;
 
 export type S3Object = { key: string; bytes: number };
@@ -23,7 +23,7 @@ export class S3Bucket {
     this.pieceBytes = options.pieceBytes ?? PIECE_BYTES;
   }
 
-  /** The objects whose key begins with the prefix, in the order of keys. @throws S3Problem */
+  /** Lists the objects whose key begins with the prefix, in the order of keys. @throws S3Problem */
   async list(prefix: string): Promise<S3Object[]> {
     const objects: S3Object[] = [];
     let query: Record<string, string> = { 'list-type': '2', prefix };
@@ -40,32 +40,32 @@ export class S3Bucket {
     return objects;
   }
 
-  /** By a list, whose failures say more than those of HEAD. @throws S3Problem */
+  /** Uses a list, whose failures say more than those of HEAD. @throws S3Problem */
   async has(key: string): Promise<boolean> {
     const query = { 'list-type': '2', prefix: key, 'max-keys': '1' };
     const { body } = await this.transport.send({ method: 'GET', key: '', query });
     return elements(body.toString('utf8'), 'Contents').some((one) => textOf(one, 'Key') === key);
   }
 
-  /** Writes a small object in one request: it is there as a whole or not at all. @throws S3Problem */
+  /** Writes a small object in one request, which stores it completely or not at all. @throws S3Problem */
   async put(key: string, body: Buffer): Promise<void> {
     await this.transport.send({ method: 'PUT', key, body });
   }
 
-  /** @throws S3Problem; not when the object is gone already */
+  /** Removes an object, if it exists. @throws S3Problem */
   async remove(key: string): Promise<void> {
     await this.transport.send({ method: 'DELETE', key, expect: [404] });
   }
 
   /**
-   * The bytes of an object from its start. The next range is read while the last one is used.
+   * Yields the bytes of an object. The next range is read while the last one is used.
    * @throws S3Problem, also when the object is replaced meanwhile or its bytes end early
    */
   async *read(key: string): AsyncGenerator<Buffer> {
     const stop = new AbortController();
     const range = (from: number, etag: string | null): Promise<RangeRead> => {
       const reading = this.#range(key, { from, etag, signal: stop.signal });
-      // Its failure is thrown where it is awaited, which may be after the range before it was used.
+      // Handled where it is awaited, which may be after the caller has used the previous range.
       reading.catch(() => {});
       return reading;
     };
@@ -108,12 +108,12 @@ export class S3Bucket {
     const place = `s3://${this.name}/${key}`;
     throw new S3Problem(
       status === 412
-        ? `${place} was replaced while it was read: repeat this.`
-        : `The store returned ${body.length} bytes of ${place} from byte ${from} on (status ${status}), and not the ${expected} that it should have: it has lost a part of the object.`,
+        ? `${place} was replaced while it was read: run this again.`
+        : `The store returned ${body.length} bytes of ${place} from byte ${from} on (status ${status}) instead of ${expected}: it has lost a part of the object.`,
     );
   }
 
-  /** Uploads that were begun and neither completed nor aborted. @throws S3Problem */
+  /** Lists uploads that were begun and neither completed nor aborted. @throws S3Problem */
   async listUnfinished(prefix: string): Promise<S3Unfinished[]> {
     const query = { uploads: '', prefix };
     const { body } = await this.transport.send({ method: 'GET', key: '', query });
@@ -130,14 +130,13 @@ export class S3Bucket {
   }
 }
 
-/** The contents of all elements of this name: answers of S3 have no attributes in them and do not nest them. */
+/** Returns the contents of all elements of this name. Elements of S3 have no attributes and do not nest. */
 function elements(xml: string, name: string): string[] {
   return [...xml.matchAll(new RegExp(`<${name}>(.*?)</${name}>`, 'gs'))].map(([, text]) => text!);
 }
 
 const ENTITIES: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'" };
 
-/** The text of the first element of this name; '': there is none. */
 function textOf(xml: string, name: string): string {
   const [text = ''] = elements(xml, name);
   return text.replaceAll(/&(\w+);/g, (all, entity: string) => ENTITIES[entity] ?? all);

@@ -1,17 +1,16 @@
-/** What an object store refused or how it could not be reached, as one sentence that says what to do. */
+/** Problems with an object store, as one sentence for the operator that says what to do. */
 
 export type S3Failure =
   | {
       kind: 'refused';
       status: number;
-      /** Of S3, for example NoSuchBucket; null: the answer had none. */
+      /** The code of S3, such as NoSuchBucket; null: the answer had none. */
       code: string | null;
-      /** The region that the store names as the right one. */
+      /** The right region, according to the store. */
       region: string | null;
-      /** The time of the store. */
       dateMs: number | null;
     }
-  /** No answer. @property code of the system: ECONNREFUSED, ETIMEDOUT */
+  /** No answer. @property code the system's code, such as ECONNREFUSED or ETIMEDOUT */
   | { kind: 'broken'; code: string };
 
 export type S3Facts = {
@@ -25,7 +24,6 @@ export type S3Facts = {
   nowMs: number;
 };
 
-/** A sentence for the operator. */
 export class S3Problem extends Error {
   override readonly name = 'S3Problem';
 }
@@ -41,7 +39,7 @@ function broken(code: string, { host, place, isAws }: S3Facts): string {
     return `The certificate of ${host} is not accepted (${code}): correct the endpoint, or name its authority in NODE_EXTRA_CA_CERTS.`;
   }
   if (code === 'ANSWER_TOO_LARGE') {
-    return `${host} answers for ${place} with more than was asked for: it is not an object store that speaks S3.`;
+    return `${host} returned more of ${place} than requested: it is not an S3-compatible object store.`;
   }
   if (code === 'ENOTFOUND' && isAws) {
     return `${host} is not found (${code}): correct the bucket and AWS_REGION, or set LETTERHAUS_BACKUP_S3_ENDPOINT for a store other than AWS.`;
@@ -103,10 +101,10 @@ function ofBucket({ status, code, region }: Refused, facts: S3Facts): string | n
 function ofStore({ status, code }: Refused, { host, place, method }: S3Facts): string {
   const why = code === null ? `status ${status}` : `${code}, status ${status}`;
   if (status === 507 || /Full$|Quota/.test(code ?? '')) {
-    return `${host} has no room for ${place} (${why}): make room there, or raise its quota.`;
+    return `${host} has no space for ${place} (${why}): delete something there, or raise its quota.`;
   }
   if ((status >= 500 && status !== 501) || status === 429) {
-    return `${host} fails (${why}) and failed again when it was tried again: look at the store, and repeat this later.`;
+    return `${host} fails (${why}), also after retries: check the store, and run this again later.`;
   }
-  return `${host} refused ${ACTS[method] ?? method} ${place} (${why}): it may not speak all of S3 that is needed.`;
+  return `${host} refused ${ACTS[method] ?? method} ${place} (${why}): it may not support the required parts of S3.`;
 }

@@ -1,12 +1,11 @@
 /**
- * Signed requests to one bucket of an object store that speaks S3, for backups. bucket.ts has the operations,
- * upload.ts writes an object of any size.
+ * Signed requests to one bucket of an S3-compatible object store, for backups. bucket.ts has the operations, and
+ * upload.ts writes objects of any size.
  *
- * Guarantees: a request ends. One that fails on the way, that takes too long, or that the store asks to repeat is
- * sent again with growing waits. What does not succeed throws an S3Problem, whose message is a sentence
- * for the operator (problems.ts) and has no credentials in it. Redirects are not followed, so
- * that a signature is only sent to the endpoint. The body of each request is hashed and the hash signed: the store refuses
- * bytes that changed on the way.
+ * Guarantees: a request ends. It is sent again, after growing waits, when it fails on the way, takes too long, or
+ * the store asks for that. A final failure throws an S3Problem, whose message is a sentence for the operator
+ * (problems.ts) without credentials. Redirects are not followed, so a signature is only sent to the endpoint. The
+ * signature covers a hash of the body, so the store refuses bytes that changed on the way.
  */
 import { createHash } from 'node:crypto';
 import type * as Undici from 'undici';
@@ -29,11 +28,10 @@ export type S3Request = {
   query?: Readonly<Record<string, string>>;
   headers?: Readonly<Record<string, string>>;
   body?: Buffer;
-  /** Statuses that are an answer and no failure, beside 2xx. */
+  /** Expected statuses beside 2xx. */
   expect?: readonly number[];
-  /** The largest body of the answer. */
   bytesMax?: number;
-  /** It may take ten times as long as its size says. */
+  /** Allows ten times the time for its size. */
   isSlow?: true;
   signal?: AbortSignal;
 };
@@ -44,11 +42,11 @@ export type S3Answer = {
   status: number;
   header: (name: string) => string | null;
   body: Buffer;
-  /** How often it was sent: after the first time, it may have had its effect before. */
+  /** Number of times it was sent. If more than 1, an earlier request may have had its effect. */
   attempts: number;
 };
 
-/** How long requests may take, and the waits before they are sent again. */
+/** Limits on the time of a request, and the waits before it is sent again. */
 export type S3Timing = { baseMs: number; bytesPerSecondMin: number; waitsMs: readonly number[] };
 
 export type S3TransportOptions = {
@@ -56,7 +54,6 @@ export type S3TransportOptions = {
   bucket: string;
   world: Pick<World, 'now' | 'random'>;
   timing?: S3Timing;
-  /** Ends all requests. */
   signal?: AbortSignal;
 };
 
@@ -65,14 +62,14 @@ const TIMING: S3Timing = {
   bytesPerSecondMin: 50_000,
   waitsMs: [500, 1_000, 2_000, 5_000, 10_000, 20_000],
 };
-/** Until the store has answered once: a wrong address is reported soon. */
+/** Number of retries until the store has answered once, so that a wrong address is reported soon. */
 const WAITS_AT_FIRST = 2;
 const BYTES_MAX = 4 * 1024 ** 2;
 
-/** Loaded by the first request: most processes make none. */
+/** Loaded by the first request, because most processes make none. */
 async function load() {
   const [undici, { AwsV4Signer }] = await Promise.all([import('undici'), import('aws4fetch')]);
-  // A stalled request ends by the timeout of the request, which knows its size.
+  // The timeout of the request ends a stalled request, because it depends on the size.
   const agent = new undici.Agent({ headersTimeout: 0, bodyTimeout: 0, connections: 8 });
   return { undici, AwsV4Signer, agent };
 }
@@ -90,7 +87,7 @@ export class S3Transport {
     this.#baseUrl = baseUrlOf(options);
   }
 
-  /** @throws S3Problem; the reason of `signal` when it is aborted */
+  /** @throws S3Problem, or the abort reason of `signal` */
   async send(given: S3Request): Promise<S3Answer> {
     const signals = [this.#options.signal, given.signal].filter((one) => one !== undefined);
     const request = { ...given, signal: AbortSignal.any(signals) };
@@ -187,7 +184,7 @@ export class S3Transport {
   }
 }
 
-/** A bucket with a dot in its name is no part of a host name: the certificate would not fit. */
+/** A bucket with a dot in its name is in the path: the certificate would not match it in the host name. */
 function baseUrlOf({ access: { endpoint, region }, bucket }: S3TransportOptions): string {
   if (endpoint !== null) return `${endpoint}/${bucket}`;
   return bucket.includes('.')
@@ -195,7 +192,7 @@ function baseUrlOf({ access: { endpoint, region }, bucket }: S3TransportOptions)
     : `https://${bucket}.s3.${region}.amazonaws.com`;
 }
 
-/** Also of an answer 200 whose body says that it failed, as the completion of an upload may. */
+/** Returns the failure of an answer, also of a 200 whose body reports one, as the completion of an upload may. */
 function failureIn(
   { method, expect = [] }: S3Request,
   { status, header, body }: Omit<S3Answer, 'attempts'>,
@@ -216,7 +213,6 @@ function failureIn(
   };
 }
 
-/** Whether the same request may succeed later. */
 function isPassing(failure: S3Failure): boolean {
   if (failure.kind === 'broken') return !/CERT|^ERR_TLS|SIGNED|ANSWER_TOO_LARGE/.test(failure.code);
   const { status, code } = failure;
@@ -228,7 +224,7 @@ function isPassing(failure: S3Failure): boolean {
 
 function codeOf(error: unknown): string {
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
-  // undici's own codes say less than that of the system beneath.
+  // undici's own codes say less than those of the system.
   const known = [cause?.code, code].find((one) => typeof one === 'string' && one !== '');
   return typeof known === 'string' ? known : 'closed';
 }

@@ -1,10 +1,10 @@
 /**
- * Writes an object of any size to a bucket, in parts of one size, two of them on the way at a time.
+ * Writes an object of any size to a bucket, in parts of equal size, two at a time.
  *
- * Guarantees: the object appears with `complete`, as a whole, and never replaces another one; before that nothing can
- * be read. At most three parts are in memory. `complete` returns when the store says itself that it
- * has as many bytes as were written. A store that does not know conditional writes can have an object
- * replaced that another writer has begun after the caller looked for it.
+ * Guarantees: the object appears with `complete`, as a whole, and never replaces another one; before that nothing
+ * can be read. At most three parts are in memory. `complete` returns when the store confirms the number of bytes.
+ * One exception: a store without conditional writes can replace an object that another writer began after the
+ * caller's check.
  */
 import { S3Problem } from './problems.ts';
 import type { S3Bucket } from './bucket.ts';
@@ -12,12 +12,12 @@ import type { S3Answer } from './transport.ts';
 
 const PARTS_MAX = 10_000;
 const PARTS_AT_ONCE = 2;
-/** Tells our object from another of the same name. */
+/** The header that distinguishes our object from another one of the same name. */
 const ID_HEADER = 'x-amz-meta-letterhaus-upload';
 
 type UploadOptions = {
   key: string;
-  /** About how many bytes will be written. */
+  /** Approximate number of bytes. */
   bytes: number;
   id: string;
 };
@@ -34,7 +34,7 @@ export async function beginUpload(bucket: S3Bucket, options: UploadOptions): Pro
   const uploadId = /<UploadId>([^<]+)<\/UploadId>/.exec(answer.body.toString('utf8'))?.[1];
   if (uploadId !== undefined) return new S3Upload(bucket, { ...options, uploadId });
   throw new S3Problem(
-    `The store began no upload of s3://${bucket.name}/${key}: it may not speak S3.`,
+    `The store began no upload of s3://${bucket.name}/${key}: it may not support S3.`,
   );
 }
 
@@ -43,7 +43,6 @@ export class S3Upload {
   readonly #options: UploadOptions & { uploadId: string };
   readonly #partBytes: number;
   readonly #stop = new AbortController();
-  /** Not in a part yet. */
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #bytes = 0;
@@ -55,7 +54,7 @@ export class S3Upload {
     this.#partBytes = Math.max(bucket.pieceBytes, bytesOfManyParts(options.bytes));
   }
 
-  /** @throws S3Problem also when a part that was written before has failed */
+  /** @throws S3Problem, also when an earlier part has failed */
   async write(bytes: Buffer): Promise<void> {
     this.#waiting.push(bytes);
     this.#waitingBytes += bytes.length;
@@ -89,7 +88,7 @@ export class S3Upload {
     await this.#requireWhole();
   }
 
-  /** Ends what is on the way and removes the parts. Does not throw: the store may be away. */
+  /** Aborts running requests and removes the parts. Does not throw, because the store may be unavailable. */
   async abort(): Promise<void> {
     this.#stop.abort();
     await Promise.allSettled(this.#etags);
@@ -100,13 +99,13 @@ export class S3Upload {
     const number = this.#etags.length + 1;
     if (number > PARTS_MAX) {
       throw new S3Problem(
-        `${this.#place} would have more than ${PARTS_MAX} parts: the database grew while it was backed up. Repeat this.`,
+        `${this.#place} would have more than ${PARTS_MAX} parts: the database grew while it was backed up. Run this again.`,
       );
     }
-    // Waits for the part before the last one, and throws what it threw.
+    // Waits for the part before the last one, and throws its error.
     await this.#etags.at(-PARTS_AT_ONCE);
     const uploading = this.#upload(number, bytes);
-    // The other one ends with the same reason.
+    // The other part ends with the same reason.
     uploading.catch((error: unknown) => this.#stop.abort(error));
     this.#etags.push(uploading);
   }
@@ -123,7 +122,7 @@ export class S3Upload {
     const etag = answer.header('etag');
     if (etag !== null) return etag;
     throw new S3Problem(
-      `The store took a part of ${this.#place} without an ETag: it may not speak S3.`,
+      `The store accepted a part of ${this.#place} without an ETag: it may not support S3.`,
     );
   }
 
@@ -144,13 +143,13 @@ export class S3Upload {
     });
   }
 
-  /** A request that was repeated finds what the first one has done. */
+  /** Accepts a failed completion if an earlier attempt of the same request created our object. */
   async #requireOurs({ status, attempts }: S3Answer): Promise<void> {
     const there = attempts > 1 ? await this.#head() : null;
     if (there?.header(ID_HEADER) === this.#options.id) return;
     throw new S3Problem(
       status === 404
-        ? `The store has dropped the upload of ${this.#place} before it was complete: repeat this, and look for a rule of the bucket that aborts uploads.`
+        ? `The store has dropped the upload of ${this.#place} before it was complete: run this again, and look for a rule of the bucket that aborts uploads.`
         : `${this.#place} was written by another process meanwhile: choose another name.`,
     );
   }
@@ -159,12 +158,12 @@ export class S3Upload {
     const answer = await this.#head();
     const bytes = answer.status < 300 ? Number(answer.header('content-length')) : 0;
     if (bytes === this.#bytes) return;
-    // Nobody shall take it for a backup.
+    // Nobody must use it as a backup.
     if (answer.header(ID_HEADER) === this.#options.id) {
       await this.#bucket.remove(this.#options.key).catch(() => {});
     }
     throw new S3Problem(
-      `The store said that ${this.#place} is complete, but has ${bytes} bytes of it instead of ${this.#bytes}: do not rely on this store.`,
+      `The store confirmed ${this.#place}, but has ${bytes} bytes of it instead of ${this.#bytes}: do not rely on this store.`,
     );
   }
 
@@ -178,7 +177,7 @@ export class S3Upload {
   }
 }
 
-/** Half of the parts for what is expected, so that twice as much fits. Some stores want all parts to be of one size. */
+/** Half of the parts suffice for the expected size, so twice as much fits. Some stores require parts of one size. */
 function bytesOfManyParts(bytes: number): number {
   return Math.ceil(bytes / (PARTS_MAX / 2));
 }

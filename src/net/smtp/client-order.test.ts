@@ -1,4 +1,4 @@
-/** What is said, when, and which codes are taken for an answer: RFC 5321 §4.1.4, §4.2, §4.3. */
+/** What the client sends, when, and which codes it accepts as an answer: RFC 5321 §4.1.4, §4.2, §4.3. */
 import assert from 'node:assert/strict';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
@@ -26,7 +26,7 @@ test('the case of the local part is preserved', async () => {
   assert.deepEqual(mx.messages[0]?.recipients, ['Jo.DOE+Tag@full.test']);
 });
 
-test('without PIPELINING each command waits for the answer to the one before', async () => {
+test('without PIPELINING each command waits for the reply to the previous one', async () => {
   const heard: string[] = [];
   const answers = ['250 hi', '250 a', '250 b', '354 c', '250 d'];
   const server = createServer((socket) => {

@@ -43,7 +43,7 @@ test('the reply of a server that refuses at the greeting or at EHLO is reported'
   }
 });
 
-test('a connection that is given up ends at once, before it is there as well as in each phase after', async () => {
+test('an aborted connection ends at once, while connecting and in each later phase', async () => {
   await using mx = await startFakeMx({}, { address: '127.0.0.3' });
   await using _hole = await startBlackHole('127.0.0.4', mx.port);
   const cases: [string, MxBehaviour, address: string][] = [
@@ -71,13 +71,13 @@ test('a connection that is given up ends at once, before it is there as well as 
     const result = await opening;
     assert.equal(result.kind, 'failed', phase);
     if (phase === 'connect') continue;
-    // A server that reads no handshake would not see the end either.
+    // A server that does not read the handshake would not see the end either.
     mx.sessions[before]!.socket.resume();
     await waitFor(() => mx.sessions[before]!.ended, { what: `the end in the phase ${phase}` });
   }
 });
 
-test('while another address is left a connection is waited for more briefly', async () => {
+test('the connect timeout is shorter while another address is left', async () => {
   await using mx = await startFakeMx({}, { address: '127.0.0.5' });
   await using _hole = await startBlackHole('127.0.0.6', mx.port);
   const result = await connectTo(
@@ -106,7 +106,7 @@ test('QUIT is sent to a server that cannot be used', async () => {
   }
 });
 
-test('a server that does not know EHLO is greeted with HELO and still takes mail', async () => {
+test('a server that does not know EHLO is greeted with HELO and accepts mail', async () => {
   await using mx = await startFakeMx({ phases: { ehlo: '502 5.5.1 What?' } });
   using connection = await openTo(mx);
   assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
@@ -129,7 +129,7 @@ test('silence in any phase of the handshake ends it with the name of the phase',
 
 test('a hang-up in any phase of the handshake ends it with the name of the phase', async () => {
   await using mx = await startFakeMx();
-  // A reset at once may come before the connection is known to be open: that is `connect`.
+  // An immediate reset may come before the connection is known to be open; the phase is then `connect`.
   for (const [phase, drop] of [
     ['greeting', 'fin'],
     ['ehlo', 'fin'],
@@ -151,7 +151,7 @@ test('a server without a listener is unreachable', async () => {
 });
 
 test('a server that drops SYN packets times out', async () => {
-  // A stopped process accepts nothing: when its queue of two is full, the kernel drops what comes.
+  // A stopped process accepts nothing. When its queue of two is full, the kernel drops SYN packets.
   const code =
     "require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, " +
     'function () { console.log(this.address().port) })';
@@ -181,7 +181,7 @@ test('a server that drops SYN packets times out', async () => {
   }
 });
 
-test('a server that does not speak SMTP is left', async () => {
+test('the connection to a server that does not speak SMTP ends', async () => {
   await using mx = await startFakeMx();
   const megabyte = Buffer.alloc(1024 * 1024, 'x');
   const nonsense: Record<string, FakeAnswer> = {
@@ -201,7 +201,7 @@ test('a server that does not speak SMTP is left', async () => {
   }
 });
 
-test('a server with a code that is invalid at its place is left', async () => {
+test('the connection to a server that sends an invalid code ends', async () => {
   await using mx = await startFakeMx({ phases: { greeting: '250 hello' } });
   assert.deepEqual(summary(await connectTo(mx)), { phase: 'greeting', cause: 'garbage' });
   mx.set({ phases: { ehlo: '354 go' } });
@@ -219,7 +219,7 @@ test('a slow greeting within its time is waited for', async () => {
   assert.deepEqual(summary(await connectTo(mx)), { kind: 'ready' });
 });
 
-test('a relay is logged in to with PLAIN or LOGIN, and the secret stays out of the transcript', async () => {
+test('the client logs in to a relay with PLAIN or LOGIN, and the secret stays out of the transcript', async () => {
   const auth = { user: 'jo', pass: 'gehéim' };
   await using mx = await startFakeMx();
   for (const mechanism of ['PLAIN', 'LOGIN'] as const) {
@@ -250,7 +250,7 @@ test('every failure of authentication is reported', async () => {
 test('a password is not sent in plain text', async () => {
   const auth = { user: 'jo', pass: 'right' };
   await using mx = await startFakeMx({ auth });
-  // 0.0.0.0 leads to this machine too, but does not look like it.
+  // 0.0.0.0 reaches this machine, too, but is not a loopback address.
   const result = await connectTo(mx, { auth, address: '0.0.0.0' });
   assert.deepEqual(summary(result), { phase: 'auth', cause: 'tls' });
   assert.ok(

@@ -3,9 +3,8 @@
  *
  *     connect → greeting → EHLO (HELO) → STARTTLS → EHLO → AUTH → ready
  *
- * The result has the phase that was reached and the reason for stopping. The caller decides whether to
- * try the next MX, to retry later, or to continue without TLS. The caller also checks the address;
- * nothing is resolved here.
+ * The result has the last phase and the reason for stopping. The caller decides whether to try the next MX, to retry
+ * later, or to continue without TLS. It also checks the address; nothing is resolved here.
  *
  *     transaction.ts  the dialogue for one message
  *     session.ts      options, results, commands, transcript, extensions of the server
@@ -51,10 +50,9 @@ export type ConnectResult =
   | { kind: 'replied'; phase: SmtpPhase; reply: SmtpReply; transcript: SmtpTranscript }
   | SmtpFailure;
 
-/** Why a step ends the handshake; null: it continues. */
+/** The reason why a step ends the handshake; null: the handshake continues. */
 type Stopped = Exclude<ConnectResult, { kind: 'ready' }> | null;
 
-/** A session before it is ready. */
 type Handshake = Session & { options: SmtpOptions; tls: SmtpTlsFacts | null };
 
 /** Opens a session. Never rejects because of the network or the server. */
@@ -71,7 +69,7 @@ export async function connectSmtp(options: SmtpOptions): Promise<ConnectResult> 
   }
 }
 
-const GIVEN_UP = 'The connection was given up before the session was ready.';
+const GIVEN_UP = 'The connection was aborted before the session was ready.';
 
 async function shakeHands(handshake: Handshake): Promise<ConnectResult> {
   const stopped =
@@ -92,7 +90,7 @@ async function shakeHands(handshake: Handshake): Promise<ConnectResult> {
 /** RFC 5321 §4.1.1.10: a client sends QUIT before it closes a working session. */
 async function quit(handshake: Handshake): Promise<void> {
   if (handshake.wire.failure === null) await sendCommand(handshake, 'quit', { line: 'QUIT' });
-  handshake.wire.fail('closed', 'The session was given up.');
+  handshake.wire.fail('closed', 'The handshake did not succeed.');
 }
 
 async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
@@ -124,7 +122,7 @@ async function open(options: SmtpOptions): Promise<Handshake | SmtpFailure> {
   return { wire, transcript, timeouts, ...fresh, options, tls };
 }
 
-/** Errors of this machine: the address cannot be bound or has no route. */
+/** Errors of this machine: the address cannot be bound, or has no route. */
 const OUR_PROBLEMS = /^(?:EADDRNOTAVAIL|EADDRINUSE|ENETUNREACH|EAFNOSUPPORT|EINVAL|EACCES|EPERM)$/;
 
 function openSocket(options: SmtpOptions, timeoutMs: number): Promise<Socket | WireFailure> {
@@ -165,7 +163,7 @@ async function readGreeting(handshake: Handshake): Promise<Stopped> {
   return stopUnless(220, { handshake, phase: 'greeting', read });
 }
 
-/** EHLO, and HELO for a server without EHLO (RFC 5321 §3.2). */
+/** Sends EHLO, or HELO to a server without EHLO (RFC 5321 §3.2). */
 async function sendHello(handshake: Handshake): Promise<Stopped> {
   const name = handshake.options.heloName;
   let read = await sendCommand(handshake, 'ehlo', { line: plainCommand('EHLO', name) });
@@ -185,8 +183,8 @@ async function startTls(handshake: Handshake): Promise<Stopped> {
   if (!isFailure(read) && read.code !== 220 && wire.failure === null) {
     return withoutTls(handshake, `refuses STARTTLS with ${read.code}`);
   }
-  // Bytes after the 220 were injected in plain text: the wire has failed because of them, and what
-  // follows must not be trusted (CVE-2011-0411).
+  // Bytes after the 220 were injected in plain text. They made the wire fail, and must not be trusted
+  // (CVE-2011-0411).
   if (wire.failure !== null) return failed(transcript, 'starttls', wire.failure);
 
   const secured = await secure(wire.release(), options, timeouts.tls);
@@ -224,10 +222,10 @@ async function authenticate(handshake: Handshake): Promise<Stopped> {
   return failed(transcript, 'auth', { cause: 'garbage', message });
 }
 
-/** 2yz codes with a specific meaning in RFC 5321 and 4954; any other 2yz is success (§4.2). */
+/** 2yz codes with a specific meaning in RFC 5321 and 4954. Any other 2yz is success (§4.2). */
 const PLACED_CODES: ReadonlySet<number> = new Set([211, 214, 220, 221, 235, 250, 251, 252]);
 
-/** Null for the only code with which the handshake continues. */
+/** Returns null for the code with which the handshake continues. */
 function stopUnless(
   code: number,
   { handshake, phase, read }: { handshake: Handshake; phase: SmtpPhase; read: ReplyRead },
@@ -241,7 +239,7 @@ function stopUnless(
   if (read.code >= 400) {
     return { kind: 'replied', phase, reply: read, transcript: transcript.take() };
   }
-  const message = `The server answered ${read.code} where only ${code} can stand.`;
+  const message = `The server answered ${read.code} instead of ${code}.`;
   return failed(transcript, phase, { cause: 'garbage', message });
 }
 
@@ -262,7 +260,7 @@ export function isLoopback(address: string): boolean {
 type Credentials = { user: string; pass: string };
 
 /**
- * Authenticates at a relay by PLAIN (RFC 4616) or LOGIN; the password is kept out of the transcript.
+ * Authenticates at a relay by PLAIN (RFC 4616) or LOGIN. The transcript never has the password.
  * @returns the final reply (235: success); null when the relay offers neither mechanism
  */
 async function logIn(session: Session, credentials: Credentials): Promise<ReplyRead | null> {
@@ -290,27 +288,26 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-/** How long an announced message waits for the one before it; then it needs another connection. */
+/** Milliseconds that an announced message waits for the previous one. Then it needs another connection. */
 const ANNOUNCED_WAIT_MS = 5_000;
 
 /**
- * A session that is ready for messages, kept by the connection pool. It sends one message at a time;
- * one more can be announced. It is `reusable` unless an action of the server left its state uncertain.
+ * A session that is ready for messages. The connection pool keeps it. It sends one message at a time, and one more
+ * can be announced. It is `reusable` unless the server left its state uncertain.
  */
 export class SmtpConnection {
-  /** The server's name and the address that was connected. */
   readonly facts: { host: string; address: string };
   /** Null: plain text. */
   readonly tls: SmtpTlsFacts | null;
   messagesSent = 0;
-  /** Called once when an idle connection ends: the server closed it or sent an unrequested reply. */
+  /** Called once when an idle connection ends: the server closed it, or sent an unrequested reply. */
   onIdleClose: (() => void) | null = null;
 
   readonly #session: Session;
   #busy = false;
-  /** Called when the message before an announced one has its result. */
+  /** Called when the message before an announced one has a result. */
   #onTurn: (() => void) | null = null;
-  /** The announced message was not sent here in time: the session cannot be used any more. */
+  /** The announced message was not sent in time, so the session cannot be used any more. */
   #isSpent = false;
 
   constructor(
@@ -341,15 +338,15 @@ export class SmtpConnection {
     return this.#session.extensions.pipelining;
   }
 
-  /** Whether an announced message has not begun: the connection is reserved for it. */
+  /** Whether the connection is reserved for an announced message that has not begun. */
   get hasAnnounced(): boolean {
     return this.#session.announced !== null;
   }
 
   /**
-   * Sends one message to one recipient. Never rejects because of the server. Call only when `reusable`,
-   * or with the announced transaction. An announced one that cannot begin within ANNOUNCED_WAIT_MS fails
-   * in the phase `mail`; nothing of it was sent.
+   * Sends one message to one recipient. Never rejects because of the server. Call it only when `reusable`, or with
+   * the announced transaction. An announced one that cannot begin within ANNOUNCED_WAIT_MS fails in the phase `mail`
+   * and is not sent.
    * @param follower returns the transaction to announce after this one
    */
   async send(
@@ -373,7 +370,7 @@ export class SmtpConnection {
     }
   }
 
-  /** @returns false when the preceding message takes too long */
+  /** Waits for the previous message. @returns false when that takes too long */
   #turn(): Promise<boolean> {
     return new Promise((resolve) => {
       const timer = setTimeout(
@@ -391,16 +388,16 @@ export class SmtpConnection {
     });
   }
 
-  /** Ends the session: the server has the envelope and would take further content for its message. */
+  /** Ends the session: the server has the envelope, and would read further content as its message. */
   #withdraw(): TransactionResult {
     this.#isSpent = true;
     this.#session.announced = null;
-    const message = 'The message before it on this connection took too long.';
+    const message = 'The previous message on this connection took too long.';
     const facts = { phase: 'mail', cause: 'closed', message } as const;
     return { kind: 'failed', ...facts, inDoubt: false, transcript: [`(${message})`] };
   }
 
-  /** Sends QUIT, waits a few seconds at most and closes. Never rejects. */
+  /** Sends QUIT, waits up to 5 s, and closes. Never rejects. */
   async close(): Promise<void> {
     this.onIdleClose = null;
     if (this.reusable) {
@@ -413,6 +410,6 @@ export class SmtpConnection {
   /** Closes the connection at once; a message in progress fails. */
   destroy(): void {
     this.onIdleClose = null;
-    this.#session.wire.fail('closed', 'The connection was dropped by us.');
+    this.#session.wire.fail('closed', 'We closed the connection.');
   }
 }

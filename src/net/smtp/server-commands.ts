@@ -1,6 +1,6 @@
 /**
- * Parses the commands of an SMTP client (RFC 5321 §4.1, 1870, 3461, 6152, 6531, 4954). Strict: a path needs
- * its angle brackets, unknown parameters are refused. Stateless.
+ * Parses the commands of an SMTP client (RFC 5321 §4.1, 1870, 3461, 6152, 6531, 4954). Strict: a path needs its
+ * angle brackets, and unknown parameters are refused. Stateless.
  */
 import {
   readEnvid,
@@ -13,10 +13,10 @@ import { answerOf, type SmtpAnswer, type SmtpMail } from './server-types.ts';
 
 export type Command = { verb: string; argument: string };
 
-/** No control characters; decoding has replaced invalid UTF-8 by U+FFFD. */
+/** Text without control characters and without U+FFFD, by which decoding replaces invalid UTF-8. */
 const READABLE = /^[^\0-\x1f\x7f-\x9f\u2028\u2029\ufffd]*$/;
 
-/** Null when the line cannot be a command. */
+/** Returns null when the line cannot be a command. */
 export function readCommand(line: Buffer): Command | null {
   const text = line.toString('utf8');
   if (!READABLE.test(text)) return null;
@@ -25,7 +25,7 @@ export function readCommand(line: Buffer): Command | null {
   return { verb: verb.toUpperCase(), argument: space === -1 ? '' : text.slice(space + 1).trim() };
 }
 
-/** `<path>` and the rest; a quoted local part may contain brackets and spaces. */
+/** `<path>` and the parameters. A quoted local part may contain brackets and spaces. */
 const PATH =
   /^<(?:@[^:<>"]*:)?((?:"(?:[^"\\]|\\[^])*"|[^\s<>"\\])*)>((?: +[A-Za-z0-9][A-Za-z0-9-]*(?:=[^ ]*)?)*)$/;
 /** RFC 5321 §4.5.3.1.3 */
@@ -34,7 +34,6 @@ const PATH_OCTETS_MAX = 254;
 const SYNTAX = answerOf(501, '5.5.4', 'Write the address in angle brackets, as <name@example.com>');
 const NEEDS_UTF8 = answerOf(553, '5.6.7', 'This address needs the parameter SMTPUTF8 in MAIL');
 
-/** Extensions that are offered on some ports. */
 type Offered = { dsn: boolean };
 
 export function readMail(argument: string, { dsn }: Offered): SmtpMail | { refused: SmtpAnswer } {
@@ -52,7 +51,7 @@ export function readMail(argument: string, { dsn }: Offered): SmtpMail | { refus
   return isAscii(mail.from) || mail.smtpUtf8 ? mail : { refused: NEEDS_UTF8 };
 }
 
-/** Reads a value; undefined: there is none. @returns the refusal of an invalid one */
+/** Reads a parameter with an optional value. @returns the refusal of an invalid one */
 type Parameter<Target> = (
   target: Target,
   value: string | undefined,
@@ -60,7 +59,7 @@ type Parameter<Target> = (
 ) => SmtpAnswer | null;
 type Parameters<Target> = Readonly<Record<string, Parameter<Target> | undefined>>;
 
-/** RFC 5321 §4.1.1.11: of an extension that is not offered, or a value of it that is not supported. */
+/** RFC 5321 §4.1.1.11: the extension, or this value of it, is not supported. */
 function notOffered(what: string): SmtpAnswer {
   return answerOf(555, '5.5.4', `${what.slice(0, 40)} is not offered here`);
 }
@@ -71,7 +70,7 @@ function invalid(why: string): SmtpAnswer {
 
 const unknown: Parameter<unknown> = (_target, _value, name) => notOffered(name);
 
-/** Without a prototype: a client may name any member of one. */
+/** Has no prototype, because a client may name any member of one. */
 function table<Target>(parameters: Record<string, Parameter<Target>>): Parameters<Target> {
   return Object.assign(Object.create(null) as Record<string, Parameter<Target>>, parameters);
 }
@@ -93,7 +92,7 @@ const MAIL_PARAMETERS = table<SmtpMail>({
     mail.smtpUtf8 = true;
     return value === undefined ? null : invalid('SMTPUTF8 has no value');
   },
-  // RFC 4954 §5: the original submitter; ignored.
+  // RFC 4954 §5: the original submitter, which is ignored.
   AUTH: (_mail, value) => (value === undefined ? invalid('AUTH has a value, such as <>') : null),
 });
 
@@ -165,7 +164,8 @@ function readPath(keyword: 'FROM' | 'TO', argument: string): Path | { refused: S
   if (wrong !== undefined)
     return { refused: invalid(`${wrong[0].slice(0, 40)} has no valid value`) };
   const names = new Set(parameters.map(([name]) => name));
-  if (names.size < parameters.length) return { refused: invalid('A parameter may be there once') };
+  if (names.size < parameters.length)
+    return { refused: invalid('A parameter may occur only once') };
   return { path, parameters };
 }
 
@@ -173,7 +173,7 @@ function isAscii(text: string): boolean {
   return /^[\0-\x7f]*$/.test(text);
 }
 
-/** HTTP: a browser or a proxy that was directed to this port, possibly as an attack. */
+/** Whether the command is HTTP: a browser or proxy that was directed to this port, perhaps as an attack. */
 export function isAnotherProtocol({ verb, argument }: Command): boolean {
   if (/^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT|PRI|PROXY)$/.test(verb)) return true;
   return /^[A-Z-]+:$/.test(verb) && argument !== '';
@@ -186,7 +186,7 @@ type AuthRead = Credentials | { refused: SmtpAnswer } | null;
 
 const NOT_BASE64 = answerOf(501, '5.5.2', 'This is not base64');
 const CANCELED = answerOf(501, '5.7.0', 'Authentication canceled');
-const UNKNOWN = answerOf(504, '5.5.4', 'There are AUTH PLAIN and AUTH LOGIN');
+const UNKNOWN = answerOf(504, '5.5.4', 'Use AUTH PLAIN or AUTH LOGIN');
 const NOT_PLAIN = answerOf(
   501,
   '5.5.2',
@@ -194,10 +194,9 @@ const NOT_PLAIN = answerOf(
 );
 
 /**
- * AUTH PLAIN (RFC 4616) and LOGIN (RFC 4954): returns a name and a password, or the reply that refuses
- * the command. The `logIn` handler validates them.
- * @param argument what follows AUTH: the mechanism and optionally an initial response
- * @returns null when the client has disconnected
+ * Reads the credentials of AUTH PLAIN (RFC 4616) or LOGIN (RFC 4954). The `logIn` handler validates them.
+ * @param argument the mechanism after AUTH, and optionally an initial response
+ * @returns the refusal of an invalid command; null when the client has disconnected
  */
 export async function readCredentials(argument: string, ask: AskClient): Promise<AuthRead> {
   const [mechanism = '', initial, ...more] = argument.split(/ +/);

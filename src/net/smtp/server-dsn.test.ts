@@ -1,4 +1,4 @@
-/** DSN at an SMTP server (RFC 3461): grammar of the parameters, and what the handlers get. */
+/** DSN at an SMTP server (RFC 3461): the grammar of the parameters, and the handlers' arguments. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Dialogue } from '../../../test/support/smtp-dialogue.ts';
@@ -6,7 +6,7 @@ import { startSmtpServer } from '../../../test/support/smtp-server.ts';
 
 const LONG = 'x'.repeat(101);
 
-test('RET, ENVID, NOTIFY and ORCPT are taken by their grammar, others get 501', async () => {
+test('RET, ENVID, NOTIFY and ORCPT are accepted by their grammar, and others get 501', async () => {
   await using server = await startSmtpServer({
     offersDsn: true,
     limits: { errorsPerSession: 100 },
@@ -85,7 +85,7 @@ test('RET, ENVID, NOTIFY and ORCPT are taken by their grammar, others get 501', 
   }
 });
 
-test('a message arrives with the notices that it asks for; of a repeated recipient the first counts', async () => {
+test('a message arrives with the notices that it asks for, and the first of a repeated recipient counts', async () => {
   await using server = await startSmtpServer({ offersDsn: true });
   await using client = await Dialogue.greeted(server.port);
   for (const line of [

@@ -38,7 +38,7 @@ test('endless content is disconnected', async () => {
   assert.equal(server.taken.length, 0);
 });
 
-test('a server that holds too much content refuses messages until it has room', async () => {
+test('a server with too much content in memory refuses messages until some is released', async () => {
   const gate = Promise.withResolvers<void>();
   await using server = await startSmtpServer({
     limits: { contentBytes: 3_000 },
@@ -80,7 +80,7 @@ test('errors are not accumulated in a session that submits mail', async () => {
 class Unfinished implements UnfinishedMessage {
   readonly client: string;
   readonly #budget: ContentBudget;
-  heldBytes = 0;
+  usedBytes = 0;
   isEvicted = false;
 
   constructor(budget: ContentBudget, client: string) {
@@ -91,41 +91,41 @@ class Unfinished implements UnfinishedMessage {
 
   grow(bytes: number): boolean {
     const isTaken = this.#budget.take(this, bytes);
-    if (isTaken) this.heldBytes += bytes;
+    if (isTaken) this.usedBytes += bytes;
     return isTaken;
   }
 
   evict(): void {
-    this.#budget.giveBack(this.heldBytes);
-    this.heldBytes = 0;
+    this.#budget.giveBack(this.usedBytes);
+    this.usedBytes = 0;
     this.isEvicted = true;
   }
 }
 
-test('a client that holds less than an equal share takes memory from the client that holds most', () => {
+test('a client with less than an equal share of memory takes it from the client with the most', () => {
   const budget = new ContentBudget({ contentBytes: 1_000 });
   const greedy = [1, 2, 3].map(() => new Unfinished(budget, 'greedy'));
   assert.deepEqual(
     greedy.map((message) => message.grow(330)),
     [true, true, true],
   );
-  // It has its share, so nobody yields to it.
+  // This client has its share, so no other client yields to it.
   assert.equal(greedy[2]?.grow(330), false);
-  assert.ok(budget.mayHold(1_000));
+  assert.ok(budget.fits(1_000));
   const report = new Unfinished(budget, 'reporting server');
   assert.ok(report.grow(400));
   assert.deepEqual(
     greedy.map(({ isEvicted }) => isEvicted),
     [true, true, false],
   );
-  // Beyond its own share it would only take turns with the others.
+  // Beyond its own share it would only take turns with others.
   assert.equal(report.grow(400), false);
-  // What is being handled stays.
+  // A message that is being handled keeps its memory.
   budget.end(report);
-  assert.equal(budget.mayHold(601), false);
+  assert.equal(budget.fits(601), false);
 });
 
-test('a small message always gets memory beside clients that hold much', () => {
+test('a small message always gets memory beside clients with large messages', () => {
   const budget = new ContentBudget({ contentBytes: 1_000 });
   const held = Array.from({ length: 10 }, (_, index) => new Unfinished(budget, `client ${index}`));
   for (const message of held) assert.ok(message.grow(100));
@@ -265,7 +265,7 @@ test('connections and messages are limited for one client and for all', async ()
   await hasRoom(server.port);
 });
 
-test('100 recipients are taken, further ones get 452 and end no session; messages beyond their limit do', async () => {
+test('100 recipients are accepted, and more get 452; too many messages end the session, too many recipients do not', async () => {
   await using server = await startSmtpServer({
     limits: { messagesPerSession: 1, errorsPerSession: 2 },
   });
@@ -300,7 +300,7 @@ test('the beginning of a message of any size can be kept and the rest discarded'
   await using server = await startSmtpServer({
     sizeBytesMax: 1_000,
     keptBytesMax: 2_500,
-    // The second message finds room: what was let by was never held.
+    // The second message fits, because discarded content takes no memory.
     limits: { contentBytes: 3_000 },
   });
   await using client = await Dialogue.greeted(server.port);
@@ -319,7 +319,7 @@ test('the beginning of a message of any size can be kept and the rest discarded'
   }
 });
 
-/** A door with a clock of its own; `enter` gives what becomes of a connection. */
+/** Starts admission with a fake clock; `enter` returns the fate of a connection. */
 function startDoor(limits: Partial<SmtpServerLimits>) {
   const clock = { nowMs: 1_000 };
   const world = { monotonicMs: () => clock.nowMs };
@@ -386,7 +386,7 @@ test('a client has few unauthenticated connections, and more when it is known', 
   assert.match(enter('a').heard ?? '', /^Too many connections from your address/);
   assert.equal(enter('b').heard, null);
   first.visit?.loggedIn();
-  // Known now: five times as many, and all together no more than any client.
+  // The client is known now: it may have five times as many, within the limit for any client.
   const more = Array.from({ length: 11 }, () => enter('a'));
   assert.deepEqual(
     more.map(({ heard }) => heard === null),
@@ -412,7 +412,7 @@ test('only unauthenticated connections count to the rate limit of connections', 
   assert.equal(enter('a').heard, null);
 });
 
-test('other workers are notified of a log-in, at most every ten minutes', () => {
+test('other workers are notified of a log-in at most every ten minutes', () => {
   let nowMs = 0;
   const told: string[] = [];
   const known = new KnownClients({ monotonicMs: () => nowMs }, (client) => told.push(client));

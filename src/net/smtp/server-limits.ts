@@ -1,13 +1,10 @@
-/**
- * State shared by the sessions of one SMTP server: which connections are admitted (`Admission`), the
- * memory for content (`ContentBudget`), and rates per client (`MinuteCounts`).
- */
+/** State that the sessions of an SMTP server share: connections, memory for content, rates per client. */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
 import { closing, type SmtpAnswer, type SmtpServerLimits } from './server-types.ts';
 
 const WINDOW_MS = 60_000;
-/** Maximum number of counted clients; above it all counts are reset. */
+/** Limit on counted clients. Beyond it, all counts are reset. */
 const CLIENTS_MAX = 50_000;
 
 export class MinuteCounts {
@@ -18,7 +15,7 @@ export class MinuteCounts {
     this.#world = world;
   }
 
-  /** Counts one for this client; false when it had `max` in this minute. */
+  /** Counts one event of the client; false when it had `max` in this minute. */
   add(client: string, max: number): boolean {
     if (max === Infinity) return true;
     const nowMs = this.#world.monotonicMs();
@@ -33,7 +30,6 @@ export class MinuteCounts {
     return true;
   }
 
-  /** Undoes one count. */
   takeBack(client: string): void {
     const window = this.#windows.get(client);
     if (window !== undefined && window.count > 0) window.count -= 1;
@@ -42,15 +38,15 @@ export class MinuteCounts {
 
 export type UnfinishedMessage = {
   readonly client: string;
-  readonly heldBytes: number;
-  /** Releases all that it holds; further content is discarded. */
+  readonly usedBytes: number;
+  /** Releases all its memory. Further content is discarded. */
   evict(): void;
 };
 
 /**
- * The memory for the content of all sessions. It is taken as octets arrive, not by the announced size.
- * When it is used up, a client with less than an equal share takes it from the client that holds the
- * most (max-min fairness): large unfinished messages are dropped first and cannot block small ones.
+ * The memory for the content of all sessions. Octets take memory when they arrive, not when their size is announced.
+ * When none is left, a client with less than an equal share takes memory from the client with the most (max-min
+ * fairness). So large unfinished messages are dropped first and cannot block small ones.
  */
 export class ContentBudget {
   readonly #bytesMax: number;
@@ -61,23 +57,23 @@ export class ContentBudget {
     this.#bytesMax = contentBytes;
   }
 
-  /** Whether a message of this size can be held, if necessary by evicting unfinished ones. */
-  mayHold(bytes: number): boolean {
-    let held = this.#bytes;
-    for (const { heldBytes } of this.#unfinished) held -= heldBytes;
-    return held + bytes <= this.#bytesMax;
+  /** Whether a message of this size fits, if necessary by evicting unfinished ones. */
+  fits(bytes: number): boolean {
+    let used = this.#bytes;
+    for (const { usedBytes } of this.#unfinished) used -= usedBytes;
+    return used + bytes <= this.#bytesMax;
   }
 
   begin(message: UnfinishedMessage): void {
     this.#unfinished.add(message);
   }
 
-  /** The message is complete or ended; the caller of `take` gives back what it holds. */
+  /** Ends the message, complete or not. The caller of `take` must still release its memory. */
   end(message: UnfinishedMessage): void {
     this.#unfinished.delete(message);
   }
 
-  /** Takes memory; false when there is none. It is returned by `giveBack`. */
+  /** Takes memory until `giveBack`; false when there is none. */
   take(message: UnfinishedMessage, bytes: number): boolean {
     while (this.#bytes + bytes > this.#bytesMax) {
       const victim = this.#victimFor(message, bytes);
@@ -92,28 +88,28 @@ export class ContentBudget {
     this.#bytes -= bytes;
   }
 
-  /** The oldest message of the client that holds the most; null when this client has its share. */
+  /** Returns the oldest message of the client with the most memory; null when this client has its share. */
   #victimFor({ client }: UnfinishedMessage, bytes: number): UnfinishedMessage | null {
-    const held = new Map<string, number>([[client, 0]]);
+    const used = new Map<string, number>([[client, 0]]);
     for (const one of this.#unfinished) {
-      held.set(one.client, (held.get(one.client) ?? 0) + one.heldBytes);
+      used.set(one.client, (used.get(one.client) ?? 0) + one.usedBytes);
     }
-    const share = this.#bytesMax / held.size;
-    if ((held.get(client) ?? 0) + bytes > share) return null;
-    const [largest, most] = [...held].reduce((a, b) => (b[1] > a[1] ? b : a));
+    const share = this.#bytesMax / used.size;
+    if ((used.get(client) ?? 0) + bytes > share) return null;
+    const [largest, most] = [...used].reduce((a, b) => (b[1] > a[1] ? b : a));
     if (most <= share) return null;
     for (const one of this.#unfinished) {
-      if (one.client === largest && one.heldBytes > 0) return one;
+      if (one.client === largest && one.usedBytes > 0) return one;
     }
     return null;
   }
 }
 
 const KNOWN_FOR_MS = 24 * 3600_000;
-/** The interval after which a log-in is announced again, since other workers may have restarted. */
+/** Milliseconds until a log-in is announced again, because other workers may have restarted. */
 const ANNOUNCED_EVERY_MS = 600_000;
 const KNOWN_MAX = 20_000;
-/** A known client may have this multiple of another client's anonymous connections. */
+/** A known client may have this multiple of the anonymous connections of others. */
 const KNOWN_TIMES = 5;
 
 const FULL = closing(421, '4.3.2', 'All connections are in use; try again later');
@@ -128,7 +124,7 @@ const TOO_FAST = closing(421, '4.7.0', 'Too many new connections from your addre
 export class KnownClients {
   readonly #world: Pick<World, 'monotonicMs'>;
   readonly #announce: (client: string) => void;
-  /** In the order of the last log-in. */
+  /** Milliseconds of the last log-in by client, in the order of log-ins. */
   readonly #lastMs = new LRUCache<string, number>({ max: KNOWN_MAX });
 
   /** @param announce sends a log-in to the other workers, which call `note` */
@@ -156,10 +152,9 @@ export class KnownClients {
   }
 }
 
-/** One admitted connection. */
 export type Visit = {
   loggedIn(): void;
-  /** Called after a message was received: the connection becomes the last to be replaced. */
+  /** Call it after a message: the connection becomes the last one to be replaced. */
   progressed(): void;
   leave(): void;
 };
@@ -168,19 +163,19 @@ type Entry = { client: string; isAnonymous: boolean; shut: (answer: SmtpAnswer) 
 type OfClient = { all: number; anonymous: number };
 
 /**
- * A connection is anonymous until it logs in; on a port without log-in all are. Anonymous connections
- * share a part of all connections, with a limit per client and a limit of new ones per minute. When that
- * part is full, a new connection replaces the one that has waited longest without a log-in or a message.
- * So a client that only holds connections loses them, and a client that logs in within a second succeeds
- * even if others open hundreds meanwhile. The remaining connections are for clients that are logged in
- * or logged in within the last day.
+ * Admits connections. A connection is anonymous until it logs in; on a port without log-in, all are. Anonymous
+ * connections share a part of all connections, with limits per client and on new ones per minute. When that part is
+ * full, a new connection replaces the one that has waited longest without a log-in or a message. So a client that
+ * only keeps connections open loses them. A client that logs in within a second succeeds, even if others open
+ * hundreds meanwhile. The remaining connections are for clients that are logged in, or logged in within the last
+ * day.
  */
 export class Admission {
   readonly #limits: SmtpServerLimits;
   readonly #known: KnownClients;
   readonly #arrivals: MinuteCounts;
   readonly #open = new Set<Entry>();
-  /** Anonymous connections of unknown clients, in the order in which they are replaced. */
+  /** Anonymous connections of unknown clients, in the order of replacement. */
   readonly #waiting = new Set<Entry>();
   readonly #perClient = new Map<string, OfClient>();
 
@@ -195,11 +190,11 @@ export class Admission {
 
   /**
    * @param shut called when the connection is replaced; it is no longer counted then
-   * @returns the reply that refuses the connection when there is no room
+   * @returns the reply that refuses the connection when all are in use
    */
   enter(client: string, shut: (answer: SmtpAnswer) => void): Visit | { refused: SmtpAnswer } {
     const isKnown = this.#known.has(client);
-    const refused = this.#refuses(client, isKnown) ?? this.#makeRoom(isKnown);
+    const refused = this.#refuses(client, isKnown) ?? this.#makeSpace(isKnown);
     if (refused !== null) return { refused };
     const entry: Entry = { client, isAnonymous: true, shut };
     this.#open.add(entry);
@@ -224,7 +219,7 @@ export class Admission {
     return TOO_FAST;
   }
 
-  #makeRoom(isKnown: boolean): SmtpAnswer | null {
+  #makeSpace(isKnown: boolean): SmtpAnswer | null {
     const { connections, anonymousConnections } = this.#limits;
     const isPartFull = !isKnown && this.#waiting.size >= anonymousConnections;
     if (!isPartFull && this.#open.size < connections) return null;
@@ -243,7 +238,7 @@ export class Admission {
     if (!this.#open.has(entry)) return;
     const { client } = entry;
     this.#known.loggedIn(client);
-    // Some applications open a connection per message, so those that log in are not counted.
+    // Some applications open a connection per message, so log-ins do not count as new connections.
     this.#arrivals.takeBack(client);
     this.#waiting.delete(entry);
     this.#countLess(entry, { all: 0 });

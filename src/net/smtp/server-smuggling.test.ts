@@ -1,4 +1,4 @@
-/** Two servers that disagree about where a message ends make two of one. Ours never does. */
+/** SMTP smuggling: servers that disagree about the end of a message make two messages of one. Ours never does. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -9,7 +9,7 @@ const HIDDEN =
   'MAIL FROM:<evil@b.test>\r\nRCPT TO:<victim@d.test>\r\nDATA\r\nSubject: hidden\r\n\r\nx\r\n.\r\n';
 const START = 'MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\nSubject: x\r\n\r\nhello';
 
-/** Everything between the first message and the hidden one that some server took for an end. */
+/** Sequences that some server accepted as the end of a message. */
 const ENDS = [
   '\n.\n',
   '\n.\r\n',
@@ -59,7 +59,7 @@ test('the result of a dialogue does not depend on packet boundaries', async () =
     await using client = await Dialogue.greeted(server.port);
     for (const chunk of chunks) {
       client.send(Buffer.from(chunk, 'latin1'));
-      // So that it is a packet of its own, or at least a read of its own.
+      // Makes it a packet of its own, or at least a read of its own.
       await new Promise(setImmediate);
     }
     client.socket.end();

@@ -9,23 +9,23 @@ test('extensions are offered, and AUTH only inside TLS', async () => {
   await using server = await startSmtpServer({ logIn });
   await using client = await Dialogue.open(server.port);
   assert.equal(await client.hear(), '220 mx.test ESMTP Letterhaus');
-  const usual = ['PIPELINING', 'SIZE 1000000', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES'];
+  const common = ['PIPELINING', 'SIZE 1000000', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES'];
   const offered = async () => {
     const [first, ...others] = ((await client.ask('EHLO c.test')) ?? '').split('\n');
     assert.equal(first, '250-mx.test');
     return others.map((line) => line.slice(4));
   };
-  assert.deepEqual(await offered(), [...usual, 'STARTTLS']);
+  assert.deepEqual(await offered(), [...common, 'STARTTLS']);
   assert.equal((await client.ask(PLAIN))?.slice(0, 10), '538 5.7.11');
   assert.equal((await client.ask('MAIL FROM:<a@b.test>'))?.slice(0, 9), '530 5.7.0');
   await client.startTls();
-  // RFC 3207 §4.2: what was said before does not count.
+  // RFC 3207 §4.2: commands before TLS do not count.
   assert.equal((await client.ask('MAIL FROM:<a@b.test>'))?.slice(0, 9), '503 5.5.1');
-  assert.deepEqual(await offered(), [...usual, 'AUTH PLAIN LOGIN']);
+  assert.deepEqual(await offered(), [...common, 'AUTH PLAIN LOGIN']);
   assert.equal((await client.ask('MAIL FROM:<a@b.test>'))?.slice(0, 9), '530 5.7.0');
   assert.equal((await client.ask(PLAIN))?.slice(0, 9), '235 2.7.0');
   assert.equal((await client.ask(PLAIN))?.slice(0, 9), '503 5.5.1');
-  assert.deepEqual(await offered(), usual);
+  assert.deepEqual(await offered(), common);
   assert.equal(await client.ask('MAIL FROM:<>'), '250 2.1.0 Ok');
 });
 
@@ -68,7 +68,7 @@ test('plain text after STARTTLS is not read as a command inside TLS', async () =
     (await client.hearAll()).map((reply) => reply.slice(0, 9)),
     ['501 5.5.4'],
   );
-  // Sent apart, it meets the handshake and breaks it.
+  // Bytes that arrive later are read as the handshake and break it.
   await using slow = await Dialogue.greeted(server.port);
   assert.match((await slow.ask('STARTTLS')) ?? '', /^220 /);
   slow.send('EHLO evil.test\r\nMAIL FROM:<evil@b.test>\r\n');

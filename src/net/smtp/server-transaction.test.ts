@@ -5,7 +5,7 @@ import { SmtpContentReader } from './server-transaction.ts';
 
 type Outcome = { kind: string; content: string; rest: string; longestLine: number };
 
-/** @param cuts where the bytes are cut into chunks */
+/** @param cuts offsets at which the bytes are cut into chunks */
 function read(bytes: Buffer, cuts: readonly number[]): Outcome {
   const reader = new SmtpContentReader();
   const at = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length];
@@ -22,7 +22,7 @@ function read(bytes: Buffer, cuts: readonly number[]): Outcome {
   return { kind: 'more', content: '', rest: '', longestLine: 0 };
 }
 
-/** The same, the slow and obvious way. */
+/** A slow and simple reader, for comparison. */
 function readPlainly(text: string): Outcome {
   const end = /(?:^|\r\n)\.\r\n/.exec(text);
   const upTo = end === null ? text : text.slice(0, end.index + end[0].length - 3);

@@ -1,12 +1,11 @@
 /**
- * One message at an SMTP server: MAIL, RCPT, DATA, each checked against the limits and the handlers.
- * Every step returns the reply to send.
+ * One message at an SMTP server: MAIL, RCPT, DATA. Each step is checked against the limits and the handlers, and
+ * returns the reply to send.
  *
- * Content is read in whole lines until the line with only a dot (RFC 5321 §4.5.2). Only CRLF.CRLF ends a
- * message, and only CRLF ends a line. A single CR or LF makes the content `bare`, and nothing after it is
- * read as commands: servers that disagree about the end of a message can take one message for two (SMTP
- * smuggling). The result does not depend on how the bytes are split into chunks. Lines are found with
- * indexOf, without a loop over bytes.
+ * Content is read in whole lines until the line with only a dot (RFC 5321 §4.5.2). Only CRLF.CRLF ends a message,
+ * and only CRLF ends a line. A single CR or LF makes the content `bare`, and nothing after it is read as commands:
+ * servers that disagree about the end of a message may read one message as two (SMTP smuggling). The result does not
+ * depend on how bytes are split into chunks. Lines are found with indexOf, not in a loop over bytes.
  */
 import type { RcptDsn } from '../../mail/dsn-parameters.ts';
 import { readMail, readRcpt } from './server-commands.ts';
@@ -28,7 +27,7 @@ export type SessionParts<User> = {
   limits: SmtpServerLimits;
   visit: Visit;
   content: ContentBudget;
-  /** Per client, counted at MAIL. */
+  /** Messages per client, counted at MAIL. */
   messages: MinuteCounts;
   facts: SmtpSession<User>;
 };
@@ -36,13 +35,12 @@ export type SessionParts<User> = {
 type Open = {
   envelope: SmtpEnvelope & { recipients: string[]; recipientDsn?: Map<string, RcptDsn> };
   wasRefused: boolean;
-  /** Recipients beyond the limit. */
   excess: number;
 };
 
 /**
- * A client that pipelines sends all its recipients before it reads that there are too many, and sends those that were
- * refused with another message (RFC 5321 §4.5.3.1.10). More of them than this count as errors.
+ * A pipelining client sends all recipients before it reads that there are too many, and sends the refused ones with
+ * another message (RFC 5321 §4.5.3.1.10). Only more of them than this count as errors.
  */
 const EXCUSED_EXCESS_MAX = 1_000;
 
@@ -53,7 +51,7 @@ export const BARE_LINE_END = closing(
   'A line must end with CRLF; a single CR or LF is not allowed',
 );
 const MAIL_FIRST = answerOf(503, '5.5.1', 'Say MAIL first');
-const NO_ROOM = answerOf(452, '4.3.1', 'Too much is being received; try again in a moment');
+const NO_CAPACITY = answerOf(452, '4.3.1', 'Too much is being received; try again in a moment');
 const SENDER_OK = answerOf(250, '2.1.0', 'Ok');
 const RECIPIENT_OK = answerOf(250, '2.1.5', 'Ok');
 
@@ -85,7 +83,7 @@ export class SmtpServerTransaction<User> {
     const sizeBytes = mail.sizeBytes ?? 0;
     const { sizeBytesMax, keptBytesMax } = options;
     if (keptBytesMax === undefined && sizeBytes > sizeBytesMax) return this.#tooLarge();
-    if (!content.mayHold(Math.min(sizeBytes, keptBytesMax ?? sizeBytesMax))) return NO_ROOM;
+    if (!content.fits(Math.min(sizeBytes, keptBytesMax ?? sizeBytesMax))) return NO_CAPACITY;
     if (this.#messages >= limits.messagesPerSession) {
       return closing(421, '4.7.0', 'Too many messages in this session; open another');
     }
@@ -146,7 +144,7 @@ export class SmtpServerTransaction<User> {
     return null;
   }
 
-  /** @returns the reply; or why no reply can be sent */
+  /** @returns the reply, or why no reply can be sent */
   async data(argument: string): Promise<SmtpAnswer | { kind: 'over' | 'timeout' }> {
     const { options, limits, content, facts } = this.#parts;
     const open = this.#open;
@@ -178,8 +176,8 @@ export class SmtpServerTransaction<User> {
         return this.#handOver(envelope, received);
       case 'too_large':
         return this.#tooLarge();
-      case 'no_room':
-        return NO_ROOM;
+      case 'no_capacity':
+        return NO_CAPACITY;
       case 'endless':
         return { ...this.#tooLarge(), closes: true };
       case 'bare':
@@ -192,7 +190,7 @@ export class SmtpServerTransaction<User> {
 
   async #handOver(
     envelope: SmtpEnvelope,
-    { message, heldBytes }: Extract<Received, { kind: 'message' }>,
+    { message, usedBytes }: Extract<Received, { kind: 'message' }>,
   ): Promise<SmtpAnswer> {
     const { options, facts, content, visit } = this.#parts;
     this.#messages += 1;
@@ -200,41 +198,39 @@ export class SmtpServerTransaction<User> {
     try {
       return await options.handlers.onMessage(facts, envelope, message);
     } finally {
-      content.giveBack(heldBytes);
+      content.giveBack(usedBytes);
     }
   }
 }
 
 type Received =
-  | { kind: 'message'; message: SmtpMessage; heldBytes: number }
-  | { kind: 'too_large' | 'no_room' }
-  /** These end the session. */
+  | { kind: 'message'; message: SmtpMessage; usedBytes: number }
+  | { kind: 'too_large' | 'no_capacity' }
+  /** Results that end the session. */
   | { kind: 'bare' | 'endless' | 'over' | 'timeout' };
 
 /** Dropped content is read up to this multiple of the size limit. */
 const FOLLOWED_TIMES = 2;
-/** The maximum size of a message of which only the beginning is kept. */
-const LET_BY_BYTES_MAX = 1024 ** 3;
+/** Limit on a message of which only the beginning is kept. */
+const CUT_BYTES_MAX = 1024 ** 3;
 /** Smaller pieces are joined: a buffer per octet would need a hundred times the memory. */
 const PIECE_BYTES = 16 * 1024;
 
 type ContentLimits = {
   client: string;
   sizeBytesMax: number;
-  /** See SmtpSessionOptions. */
   keptBytesMax: number | undefined;
-  /** Content has to arrive within each interval of this length. */
+  /** Milliseconds within which content must arrive again. */
   spanMs: number;
-  /** For the whole content. */
   timeoutMs: number;
 };
 
 /**
- * Receives the content of one message within its limits: a size per message, a budget for all sessions.
- * Content beyond them is read to its end and dropped, so that the client gets the reply; a client that
- * sends far more is disconnected. With `keptBytesMax` only the beginning of a message is kept, and the
- * message is accepted.
- * @returns the octets held of the budget, to be given back once the message is handled */
+ * Receives the content of one message, within its size limit and the budget for all sessions. Content beyond them is
+ * read to its end and dropped, so that the client gets the reply. A client that sends far more is disconnected. With
+ * `keptBytesMax` only the beginning is kept, and the message is accepted.
+ * @returns with the memory in use (`usedBytes`), which the caller must release after handling the message
+ */
 async function receiveContent(
   wire: SmtpServerWire,
   budget: ContentBudget,
@@ -244,7 +240,7 @@ async function receiveContent(
   const pieces = new Pieces(budget, limits);
   budget.begin(pieces);
   const followedBytesMax =
-    limits.keptBytesMax === undefined ? limits.sizeBytesMax * FOLLOWED_TIMES : LET_BY_BYTES_MAX;
+    limits.keptBytesMax === undefined ? limits.sizeBytesMax * FOLLOWED_TIMES : CUT_BYTES_MAX;
   const take = (chunk: Buffer): Ended | null => {
     const read = reader.read(chunk);
     if (read.kind === 'bare') return read;
@@ -262,7 +258,7 @@ async function receiveContent(
   if (pieces.problem !== null) return { kind: pieces.problem };
   const { seenBytes: sizeBytes } = pieces;
   const message = { content: pieces.join(), sizeBytes, longestLine: reader.longestLine };
-  return { kind: 'message', message, heldBytes: pieces.heldBytes };
+  return { kind: 'message', message, usedBytes: pieces.usedBytes };
 }
 
 type Ended = Extract<ContentRead, { kind: 'end' | 'bare' }> | { kind: 'endless' };
@@ -270,8 +266,8 @@ type Ended = Extract<ContentRead, { kind: 'end' | 'bare' }> | { kind: 'endless' 
 class Pieces implements UnfinishedMessage {
   readonly client: string;
   seenBytes = 0;
-  heldBytes = 0;
-  problem: 'too_large' | 'no_room' | null = null;
+  usedBytes = 0;
+  problem: 'too_large' | 'no_capacity' | null = null;
   readonly #budget: ContentBudget;
   readonly #limits: ContentLimits;
   #pieces: Buffer[] = [];
@@ -286,10 +282,10 @@ class Pieces implements UnfinishedMessage {
     const { sizeBytesMax, keptBytesMax = Infinity } = this.#limits;
     this.seenBytes += bytes.length;
     if (keptBytesMax === Infinity && this.seenBytes > sizeBytesMax) this.#refuse('too_large');
-    if (this.problem !== null || this.heldBytes >= keptBytesMax) return;
-    const piece = bytes.subarray(0, keptBytesMax - this.heldBytes);
-    if (!this.#budget.take(this, piece.length)) return this.#refuse('no_room');
-    this.heldBytes += piece.length;
+    if (this.problem !== null || this.usedBytes >= keptBytesMax) return;
+    const piece = bytes.subarray(0, keptBytesMax - this.usedBytes);
+    if (!this.#budget.take(this, piece.length)) return this.#refuse('no_capacity');
+    this.usedBytes += piece.length;
     this.#pieces.push(piece);
     this.#joinSmall();
   }
@@ -300,22 +296,22 @@ class Pieces implements UnfinishedMessage {
   }
 
   drop(): void {
-    this.#budget.giveBack(this.heldBytes);
-    this.heldBytes = 0;
+    this.#budget.giveBack(this.usedBytes);
+    this.usedBytes = 0;
     this.#pieces = [];
   }
 
   evict(): void {
-    this.#refuse('no_room');
+    this.#refuse('no_capacity');
   }
 
-  /** `too_large` has precedence, because it is permanent. */
-  #refuse(problem: 'too_large' | 'no_room'): void {
+  /** `too_large` wins, because it is permanent. */
+  #refuse(problem: 'too_large' | 'no_capacity'): void {
     this.drop();
     if (this.problem !== 'too_large') this.problem = problem;
   }
 
-  /** Joins two small neighbours of similar size, so that each octet is copied few times. */
+  /** Joins neighbours of similar size, so that each octet is copied only a few times. */
   #joinSmall(): void {
     for (;;) {
       const [before, last] = this.#pieces.slice(-2);
@@ -336,13 +332,13 @@ const CR = 13;
 const LF = 10;
 const DOT = 46;
 const EMPTY = Buffer.alloc(0);
-/** An unfinished line up to this length is kept until its end; of a longer one only a final CR. */
+/** An unfinished line up to this length is kept until its end. Of a longer line only a final CR is kept. */
 const CARRIED_MAX = 1_000;
 
 export class SmtpContentReader {
   /** Octets of the longest line so far, without its CRLF and its stuffed dot. */
   longestLine = 0;
-  /** The end of the last chunk that cannot be decoded yet. */
+  /** End of the last chunk that cannot be decoded yet. */
   #carried: Buffer = EMPTY;
   /** The carried bytes continue a line whose beginning was already returned. */
   #isMidLine = false;
@@ -368,7 +364,6 @@ export class SmtpContentReader {
     }
   }
 
-  /** The line that starts at `at` has no end yet. */
   #keepTail(bytes: Buffer, at: number, out: Unstuffed): Buffer | null {
     if (bytes.length - at <= CARRIED_MAX) {
       this.#carried = bytes.subarray(at);
@@ -389,7 +384,7 @@ export class SmtpContentReader {
   }
 }
 
-/** The offset of the CRLF that ends the line starting at `at`; null: not received yet. */
+/** Returns the offset of the CRLF that ends the line starting at `at`; null when it has not arrived. */
 function lineEnd(bytes: Buffer, at: number): number | 'bare' | null {
   const cr = bytes.indexOf(CR, at);
   if (cr === -1) return bytes.includes(LF, at) ? 'bare' : null;
@@ -401,12 +396,12 @@ function lineEnd(bytes: Buffer, at: number): number | 'bare' | null {
   return next === LF ? cr : 'bare';
 }
 
-/** Copies only when dots have to be removed, once per chunk. */
+/** Removes stuffed dots. Copies only if there are any, and once per chunk. */
 class Unstuffed {
   readonly #bytes: Buffer;
   #copy: Buffer | null = null;
   #copied = 0;
-  /** Everything before this offset was copied or left out. */
+  /** Everything before this offset was copied or skipped. */
   #from = 0;
 
   constructor(bytes: Buffer) {

@@ -1,12 +1,9 @@
-/**
- * Types of the SMTP server: options, limits, and the handlers that decide about addresses, log-ins and
- * messages.
- */
+/** Types of the SMTP server: options, limits, and the handlers for addresses, log-ins and messages. */
 import type { SecureContext } from 'node:tls';
 import type { World } from '../../lib/world.ts';
 import type { MailDsn, RcptDsn } from '../../mail/dsn-parameters.ts';
 
-/** One reply. `text` is converted to printable ASCII, in lines within the limit of SMTP. */
+/** A reply. `text` is converted to printable ASCII, in lines within the limit of SMTP. */
 export type SmtpAnswer = {
   code: number;
   /** RFC 3463; null where RFC 2034 defines none (greeting, EHLO, 334, 354). */
@@ -14,7 +11,6 @@ export type SmtpAnswer = {
   /** A line of the reply before its text. */
   before?: string;
   text: string;
-  /** The session ends after this reply. */
   closes?: boolean;
   /** A refusal that does not count as an error of the client. */
   isExcused?: boolean;
@@ -24,21 +20,20 @@ export function answerOf(code: number, enhanced: string | null, text: string): S
   return { code, enhanced, text };
 }
 
-/** A reply that ends the session. */
 export function closing(code: number, enhanced: string, text: string): SmtpAnswer {
   return { code, enhanced, text, closes: true };
 }
 
-/** The state of a session for handlers. `User`: the result of the log-in handler. */
+/** State of a session for handlers. `User` is the result of the log-in handler. */
 export type SmtpSession<User> = {
   id: string;
   remoteAddress: string;
-  /** The remote address; for IPv6 its /64, since a customer has at least that. */
+  /** The remote address; for IPv6 its /64, because a customer has at least that. */
   client: string;
   localPort: number;
   /** The client's name in EHLO; '' before EHLO. */
   helo: string;
-  /** For Received (RFC 3848): `ESMTPSA` is ESMTP over TLS with a log-in. */
+  /** The protocol in Received (RFC 3848): `ESMTPSA` is ESMTP over TLS with a log-in. */
   protocol: 'SMTP' | 'ESMTP' | 'ESMTPS' | 'ESMTPA' | 'ESMTPSA';
   tls: { version: string; cipher: string } | null;
   user: User | null;
@@ -55,14 +50,14 @@ export type SmtpMail = {
 };
 
 export type SmtpEnvelope = SmtpMail & {
-  /** As written, without brackets and source routes, in the order of RCPT. */
+  /** Raw addresses without brackets and source routes, in the order of RCPT. */
   recipients: readonly string[];
-  /** NOTIFY and ORCPT of recipients that have them; of an address that is there twice, those of the first. */
+  /** NOTIFY and ORCPT of recipients that have them. The first RCPT of a repeated address counts. */
   recipientDsn?: ReadonlyMap<string, RcptDsn>;
 };
 
 export type SmtpMessage = {
-  /** With CRLF line ends, after dot-unstuffing. */
+  /** The content with CRLF line ends, after dot-unstuffing. */
   content: Buffer;
   /** The size of the whole message, even if `content` is only its beginning. */
   sizeBytes: number;
@@ -91,7 +86,7 @@ export type SmtpLogIn<User> = (
   credentials: { user: string; pass: string },
 ) => Promise<{ user: User } | { refused: SmtpAnswer }>;
 
-/** Per port and process: each worker of a machine has its own. */
+/** Limits per port and process: each worker of a machine has its own. */
 export type SmtpServerLimits = {
   connections: number;
   /** The part for clients that are not logged in and did not log in recently. */
@@ -99,7 +94,7 @@ export type SmtpServerLimits = {
   connectionsPerClient: number;
   anonymousPerClient: number;
   newPerClientAndMinute: number;
-  /** For messages of all sessions that are being received or handled. */
+  /** Memory for messages of all sessions that are being received or handled. */
   contentBytes: number;
   messagesPerSession: number;
   /** 4xx and 5xx replies, and idle commands above their limit, since the last accepted message. */
@@ -109,12 +104,12 @@ export type SmtpServerLimits = {
   messagesPerClientAndMinute: number;
   /** From a reply to the end of the next command. */
   commandTimeoutMs: number;
-  /** Content has to arrive within each such interval, at 1,000 octets a second or more. */
+  /** Interval in which content must arrive again, at 1,000 octets a second or more. */
   dataTimeoutMs: number;
-  /** From 354 to the end of the content. */
+  /** From the 354 to the end of the content. */
   messageTimeoutMs: number;
   tlsTimeoutMs: number;
-  /** From the connection to the log-in, including handshakes and greeting; on ports with log-in. */
+  /** From the connection to the log-in, with handshakes and greeting, on ports with log-in. */
   logInTimeoutMs: number;
   /** From the connection; a message in progress is completed. */
   sessionTimeoutMs: number;
@@ -141,23 +136,19 @@ export const SMTP_SERVER_LIMITS: SmtpServerLimits = {
 };
 
 export type SmtpSessionOptions<User> = {
-  /** The host name in the greeting. */
   hostname: string;
   /**
-   * `starttls` offers TLS, `implicit` begins with it (port 465). The context is requested at every
-   * handshake, so that a renewed certificate takes effect; null: TLS is not available.
+   * `starttls` offers TLS; `implicit` begins with it (port 465). The context is requested at every handshake, so a
+   * renewed certificate takes effect. Null: TLS is not available.
    */
   tls: { mode: 'starttls' | 'implicit'; context: () => SecureContext | null };
-  /** The largest message, announced by SIZE (RFC 1870). */
+  /** Limit on a message, announced by SIZE (RFC 1870). */
   sizeBytesMax: number;
-  /**
-   * The part of a message that is kept; the rest is read and dropped, and no message is refused for its
-   * size. Without it, messages larger than sizeBytesMax are refused.
-   */
+  /** Keeps only this much of a message and drops the rest. Absent: messages over sizeBytesMax are refused. */
   keptBytesMax?: number;
   limits?: Partial<SmtpServerLimits>;
   world: Pick<World, 'monotonicMs' | 'newId'>;
-  /** Whether the port takes requests for notices about delivery (RFC 3461). Default: false. */
+  /** Whether the port accepts requests for delivery notices (RFC 3461). Default: false. */
   offersDsn?: boolean;
   /** If set, mail is accepted only after a log-in over TLS. */
   logIn?: SmtpLogIn<User>;

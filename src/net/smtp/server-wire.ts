@@ -1,10 +1,10 @@
 /**
- * The bytes of one session at an SMTP server: command lines, content, replies and TLS, with timeouts and
- * memory limits. The commands themselves are in server.ts.
+ * The bytes of one session at an SMTP server: command lines, content, replies and TLS, with timeouts and memory
+ * limits. server.ts executes the commands.
  *
- * Reads only while input is expected, so a client that sends ahead fills its own buffers. Replies are
- * sent together once no more input is available (RFC 2920 §3.2). While a client does not read its
- * replies, nothing is read from it.
+ * Reads only while input is expected, so a client that sends ahead fills its own buffers. Replies are sent together
+ * once no more input is available (RFC 2920 §3.2). While a client does not read its replies, nothing is read from
+ * it.
  */
 import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
@@ -17,10 +17,10 @@ export type LineRead =
 
 type Wake = 'data' | 'over' | 'timeout' | 'stopping';
 
-/** RFC 4954 §4 needs more than the 512 of RFC 5321; a longer line is not a command. */
+/** RFC 4954 §4 needs more than the 512 octets of RFC 5321. A longer line is not a command. */
 const LINE_OCTETS_MAX = 4_096;
 const UNREAD_REPLIES_BYTES_MAX = 64 * 1024;
-/** After closing, input is discarded for this time: a reset would discard our reply. */
+/** After closing, input is discarded for this time, because a reset would discard our reply. */
 const LINGER_MS = 5_000;
 const SENDS_AT_LEAST_PER_S = 1_000;
 const CR = 13;
@@ -34,7 +34,6 @@ export class SmtpServerWire {
   #isOver = false;
   #wake: ((why: Wake) => void) | null = null;
   #waitsForLine = false;
-  /** The socket during its TLS handshake. */
   #securing: TLSSocket | null = null;
   readonly #onData = (chunk: Buffer): void => {
     this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
@@ -62,12 +61,11 @@ export class SmtpServerWire {
     };
   }
 
-  /** Whether there is unread input. */
   get hasMore(): boolean {
     return this.#rest.length > 0;
   }
 
-  /** Whether input has already arrived; takes two turns of the event loop to read the socket. */
+  /** Whether input has already arrived. Reading the socket takes two turns of the event loop. */
   async hasEarlyInput(): Promise<boolean> {
     this.#socket.resume();
     await new Promise(setImmediate);
@@ -75,7 +73,7 @@ export class SmtpServerWire {
     return this.hasMore;
   }
 
-  /** The next command. Sends the pending replies before it waits. */
+  /** Returns the next command. Sends the pending replies before it waits. */
   async line(timeoutMs: number): Promise<LineRead> {
     const ready = this.#takeLine();
     if (ready !== null) return ready;
@@ -114,8 +112,8 @@ export class SmtpServerWire {
 
   /**
    * Passes input to `read` until it returns a result; null requests more.
-   * @param spanMs input has to arrive within each such interval, at 1,000 octets a second or more
-   * @param timeoutMs for the whole content
+   * @param spanMs interval in which input must arrive again, at 1,000 octets a second or more
+   * @param timeoutMs milliseconds for the whole content
    * @returns `timeout` when the client was too slow, `over` when it has disconnected
    */
   async content<Result>(
@@ -145,7 +143,6 @@ export class SmtpServerWire {
     }
   }
 
-  /** Puts back bytes that belong to the next command. */
   giveBack(bytes: Buffer): void {
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([bytes, this.#rest]);
   }
@@ -170,14 +167,14 @@ export class SmtpServerWire {
     this.#replies = '';
   }
 
-  /** Ends the wait for a command; a message in progress continues. */
+  /** Ends the wait for a command. A message in progress continues. */
   interrupt(): void {
     if (this.#waitsForLine) this.#awake('stopping');
   }
 
   /**
-   * Starts TLS; false when the handshake fails or times out. Input received in plain text is never read
-   * as a command: the caller ensures that there is none, and later bytes belong to the handshake.
+   * Starts TLS; false when the handshake fails or times out. Plain text is never read as a command: the caller
+   * ensures that no input is pending, and later bytes belong to the handshake.
    */
   async secure(secureContext: SecureContext, timeoutMs: number): Promise<boolean> {
     this.flush();
@@ -203,7 +200,7 @@ export class SmtpServerWire {
     return true;
   }
 
-  /** Sends the pending replies and closes; further input is discarded for 5 s. */
+  /** Sends the pending replies and closes. Further input is discarded for 5 s. */
   close(): void {
     this.flush();
     this.#isOver = true;
@@ -218,7 +215,7 @@ export class SmtpServerWire {
     if (socket.readableEnded) socket.destroySoon();
   }
 
-  /** Sends a last reply if possible and closes at once, in any state of the session. */
+  /** Sends a last reply if possible, and closes at once, in any state of the session. */
   shut(answer: SmtpAnswer): void {
     const socket = this.#socket;
     this.#onReply(answer.code);
@@ -254,7 +251,7 @@ export class SmtpServerWire {
     wake?.(why);
   }
 
-  /** False when the client does not read its replies in time. */
+  /** Returns false when the client does not read its replies in time. */
   async #repliesAreRead(): Promise<boolean> {
     if (this.#socket.writableLength <= UNREAD_REPLIES_BYTES_MAX) return true;
     this.#socket.pause();
@@ -275,7 +272,7 @@ export class SmtpServerWire {
 const TEXT_MAX = 1_600;
 const TEXT_PER_LINE_MAX = 400;
 
-/** The text as printable ASCII, in reply lines within 512 octets (RFC 5321 §4.5.3.1.5). */
+/** Returns the text as printable ASCII, in reply lines within 512 octets (RFC 5321 §4.5.3.1.5). */
 export function replyText({ code, enhanced, before = '', text }: SmtpAnswer): string {
   const printable = text.slice(0, TEXT_MAX).replace(/[^ -~]+/g, '?') || 'Ok';
   const wrapped =

@@ -164,7 +164,7 @@ test('input that makes the next command ambiguous ends the session', async () =>
 
 test('a client that sends before the greeting is refused', async () => {
   await using server = await startSmtpServer();
-  // What is there when the connection is taken: the first bytes come with it, or a moment later.
+  // Input that is already there: the first bytes arrive with the connection, or a moment later.
   await waitFor(
     async () => {
       await using client = await Dialogue.open(server.port);
@@ -175,7 +175,7 @@ test('a client that sends before the greeting is refused', async () => {
   );
 });
 
-test('a handler that fails costs one message, not the session', async () => {
+test('a handler that throws fails one message, not the session', async () => {
   await using server = await startSmtpServer({
     handlers: { onRcpt: () => null, onMessage: () => Promise.reject(new Error('oops')) },
   });
@@ -187,7 +187,7 @@ test('a handler that fails costs one message, not the session', async () => {
   assert.equal(server.bugs.length, 2);
 });
 
-test('a stop finishes the message under way and sends 421 to other sessions', async () => {
+test('a stop finishes the message in progress and sends 421 to other sessions', async () => {
   const gate = Promise.withResolvers<void>();
   const reached = Promise.withResolvers<void>();
   await using server = await startSmtpServer({

@@ -1,10 +1,10 @@
 /**
- * An SMTP server: listens, enforces limits per client, and runs a session per connection (RFC 5321,
- * 1870, 2034, 2920, 3207, 3461, 4954, 6152, 6531). It uses no database: its handlers, accept/smtp-submission.ts and inbound/smtp-inbound.ts,
- * decide which messages are accepted and make them durable.
+ * An SMTP server: listens, enforces limits per client, and runs a session per connection (RFC 5321, 1870, 2034,
+ * 2920, 3207, 3461, 4954, 6152, 6531). It uses no database. Its handlers (accept/smtp-submission.ts,
+ * inbound/smtp-inbound.ts) decide which messages are accepted, and make them durable.
  *
- * Memory is bounded: about 64 KB for each waiting connection, and one budget for all content that is
- * being received. The workers of a cluster can share a port.
+ * Memory is bounded: about 64 KB for each waiting connection, and one budget for all content that is being received.
+ * Workers can share a port.
  *
  *     server-types.ts        options, limits and the handlers' interface
  *     server-limits.ts       admission of connections, rates per client
@@ -46,7 +46,7 @@ export type {
 } from './server-types.ts';
 
 export type SmtpServerOptions<User> = SmtpSessionOptions<User> & {
-  /** Shared with other ports and workers; default: separate for this port. */
+  /** Clients that logged in recently, shared with other ports and workers. Default: only of this port. */
   known?: KnownClients;
 };
 
@@ -73,7 +73,7 @@ export class SmtpServer<User = null> {
     this.#server = createServer(tcp, (socket) => this.#welcome(socket));
   }
 
-  /** Without a host: on all addresses. @returns the port, which differs from a requested 0 */
+  /** Listens; without a host, on all addresses. @returns the port, which differs from a requested 0 */
   listen(where: { host?: string; port: number }): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
@@ -86,9 +86,9 @@ export class SmtpServer<User = null> {
   }
 
   /**
-   * Stops accepting connections, completes messages in progress, and ends all other sessions with 421.
-   * Resolves when every session has ended.
-   * @param graceMs maximum wait for messages in progress
+   * Stops accepting connections, completes messages in progress, and ends all other sessions with 421. Resolves when
+   * every session has ended.
+   * @param graceMs limit on the wait for messages in progress
    */
   async close(graceMs = 30_000): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -133,7 +133,7 @@ export class SmtpServer<User = null> {
   }
 }
 
-/** Does not wait for the reply to be sent, because it fits into the socket's send buffer. */
+/** Does not wait for the reply to be sent: it fits into the socket's send buffer. */
 function refuse(socket: Socket, answer: SmtpAnswer, mode: 'starttls' | 'implicit'): void {
   socket.on('error', () => {});
   if (mode === 'implicit') socket.destroy();
@@ -146,13 +146,13 @@ const NO_TLS_NOW = answerOf(454, '4.7.0', 'TLS is not available at present');
 const BROKEN = answerOf(451, '4.3.0', 'Internal error; try again later');
 const LATE = closing(421, '4.4.2', 'Log-in timeout');
 const LONG = closing(421, '4.4.2', 'This session has reached its maximum duration; open another');
-/** The last reply of a session by the reason for its end. */
+/** The last reply of a session, by the reason for its end. */
 const ENDS = {
   bare: BARE_LINE_END,
   too_long: closing(500, '5.5.2', 'This line is too long'),
   timeout: closing(421, '4.4.2', 'Timeout'),
 } as const;
-/** Commands without effect (NOOP, RSET, VRFY, …) in a row, before they count as errors. */
+/** Commands without effect (NOOP, RSET, VRFY, …) in a row that do not count as errors. */
 const IDLE_COMMANDS_MAX = 100;
 
 /**
@@ -160,9 +160,9 @@ const IDLE_COMMANDS_MAX = 100;
  *
  *     greeting → EHLO → (STARTTLS → EHLO) → (AUTH) → MAIL → RCPT… → DATA → MAIL … → QUIT
  *
- * A message is passed to the handler once, complete and with its own envelope, or not at all, and the
- * handler's reply is sent. Input after which the start of the next command is uncertain (a bare CR or LF,
- * BDAT, bytes after STARTTLS, another protocol) ends the session.
+ * The handler gets a message once, complete and with its own envelope, or not at all, and the client gets the
+ * handler's reply. Input after which the start of the next command is uncertain ends the session: a bare CR or LF,
+ * BDAT, bytes after STARTTLS, another protocol.
  */
 export class SmtpServerSession<User> {
   readonly #parts: SessionParts<User>;
@@ -179,7 +179,6 @@ export class SmtpServerSession<User> {
     this.#transaction = new SmtpServerTransaction(wire, parts);
   }
 
-  /** Resolves when the session has ended. */
   async run(): Promise<void> {
     const { options, limits, facts } = this.#parts;
     const logInTimer = later(options.logIn === undefined ? Infinity : limits.logInTimeoutMs, () => {
@@ -217,7 +216,7 @@ export class SmtpServerSession<User> {
   async #begin(): Promise<boolean> {
     const { options } = this.#parts;
     if (options.tls.mode === 'implicit' && !(await this.#secure())) return false;
-    // Input that has already arrived was sent before the client could read the greeting.
+    // Early input was sent before the client could read the greeting.
     if (options.refusesEarlyTalkers !== false && (await this.#wire.hasEarlyInput())) {
       this.#answer(closing(554, '5.5.1', 'Wait for the greeting before sending commands'));
       return false;
@@ -287,7 +286,7 @@ export class SmtpServerSession<User> {
     if (isAnotherProtocol(command)) {
       return this.#answer(closing(500, '5.5.2', 'This is a mail server; it speaks SMTP only'));
     }
-    // The chunk that follows BDAT must not be read as commands (RFC 3030).
+    // The chunk after BDAT must not be read as commands (RFC 3030).
     if (command.verb === 'BDAT') {
       return this.#answer(closing(502, '5.5.1', 'BDAT is not offered here; use DATA'));
     }
@@ -295,7 +294,7 @@ export class SmtpServerSession<User> {
       command.verb,
     );
     if (isKnown) return this.#answer(answerOf(502, '5.5.1', 'This command is not offered here'));
-    return this.#answer(answerOf(500, '5.5.2', 'This command is not known'));
+    return this.#answer(answerOf(500, '5.5.2', 'Unknown command'));
   }
 
   #hello(verb: 'EHLO' | 'HELO', name: string): void {
@@ -328,7 +327,6 @@ export class SmtpServerSession<User> {
     ];
   }
 
-  /** See SmtpSession.protocol. */
   #updateProtocol(): void {
     const { facts } = this.#parts;
     if (facts.protocol === 'SMTP') return;
@@ -399,7 +397,7 @@ export class SmtpServerSession<User> {
     const answer = await this.#transaction.data(argument);
     this.#idleCommands = 0;
     if ('kind' in answer) return this.#end(answer);
-    // An accepted message resets the count, since some applications send all mail in one session.
+    // An accepted message resets the count, because some applications send all mail in one session.
     if (answer.code < 300) this.#errors = 0;
     this.#answer(answer);
   }
@@ -420,7 +418,6 @@ export class SmtpServerSession<User> {
   }
 }
 
-/** Starts a timer; none for Infinity. */
 function later(ms: number, act: () => void): NodeJS.Timeout | undefined {
   return ms === Infinity ? undefined : setTimeout(act, ms);
 }

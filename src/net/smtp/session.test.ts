@@ -44,13 +44,13 @@ test('a SIZE limit that is not a number is ignored', () => {
   assert.deepEqual(offered('SIZE lots').size, { sizeBytesMax: 0 });
 });
 
-test('the timeouts are those of RFC 5321 §4.5.3.2', () => {
+test('the timeouts have the values of RFC 5321 §4.5.3.2', () => {
   const { greeting, mail, rcpt, data_command: dataCommand, body, data } = SMTP_TIMEOUTS_MS;
   const minutes = [greeting, mail, rcpt, dataCommand, body, data].map((ms) => ms / 60_000);
   assert.deepEqual(minutes, [5, 5, 5, 2, 3, 10]);
 });
 
-test('a cap shortens longer timeouts and leaves the others', () => {
+test('a cap shortens only longer timeouts', () => {
   const { connect, data, quit } = timeoutsWithin(10_000);
   assert.deepEqual({ connect, data, quit }, { connect: 10_000, data: 10_000, quit: 5_000 });
 });

@@ -1,10 +1,10 @@
 /**
- * Shared by the handshake (client.ts) and the transactions (transaction.ts) of a session: options, timeouts and
- * results, the state with its transcript, and the only functions that write commands.
+ * State that the handshake (client.ts) and the transactions (transaction.ts) of a session share: options, timeouts,
+ * results, the transcript, and the only functions that write commands.
  *
- * There are two kinds of failures. `replied`: the server refused, and its reply decides. `failed`: there
- * was no usable reply (timeout, reset, garbage, a bad certificate), and the phase decides whether the
- * message may have been delivered.
+ * Failures are of two kinds. `replied`: the server refused, and its reply decides. `failed`: there was no usable
+ * reply (timeout, reset, garbage, a bad certificate). Then the phase decides whether the message may have been
+ * delivered.
  */
 import type { SmtpFailureCause, SmtpPhase, SmtpReply } from '../../mail/replies/smtp-reply.ts';
 import type { DsnParameters } from '../../mail/dsn-parameters.ts';
@@ -16,7 +16,7 @@ export type SmtpTranscript = readonly string[];
 
 export type SmtpTimeouts = Readonly<Record<SmtpPhase, number>>;
 
-/** RFC 5321 §4.5.3.2, with Postfix's 30 s for connecting. `body` is per block of the message. */
+/** RFC 5321 §4.5.3.2, with Postfix's 30 s for connecting. `body` applies to each block of the message. */
 export const SMTP_TIMEOUTS_MS: SmtpTimeouts = {
   connect: 30_000,
   greeting: 300_000,
@@ -33,7 +33,7 @@ export const SMTP_TIMEOUTS_MS: SmtpTimeouts = {
   quit: 5_000,
 };
 
-/** SMTP_TIMEOUTS_MS with at most `maxMs` per phase. */
+/** Returns SMTP_TIMEOUTS_MS with at most `maxMs` per phase. */
 export function timeoutsWithin(maxMs: number): SmtpTimeouts {
   const phases = Object.entries(SMTP_TIMEOUTS_MS) as [SmtpPhase, number][];
   const bounded = phases.map(([phase, ms]) => [phase, Math.min(ms, maxMs)] as const);
@@ -41,16 +41,20 @@ export function timeoutsWithin(maxMs: number): SmtpTimeouts {
 }
 
 /**
- * The required protection. `opportunistic`: STARTTLS if offered, any certificate. `required`: TLS, any
- * certificate. `enforced`: a certificate that is valid for `host`. `dane`: one that matches `dane`. The
- * last three send nothing otherwise. `off`: plain text, also for the retry after a failed handshake.
+ * The required protection:
+ * - `off`: plain text, also for the retry after a failed handshake.
+ * - `opportunistic`: STARTTLS if offered, with any certificate.
+ * - `required`: TLS, with any certificate.
+ * - `enforced`: a certificate that is valid for `host`.
+ * - `dane`: a certificate that matches `dane`.
+ * The last three send nothing otherwise.
  */
 export type SmtpTlsMode = 'off' | 'opportunistic' | 'required' | 'enforced' | 'dane';
 
 export type SmtpOptions = {
-  /** The MX's name (not the recipient's domain), for SNI and the certificate. */
+  /** The MX's name, not the recipient's domain, for SNI and the certificate. */
   host: string;
-  /** The IP address to connect to, already checked by the guard. */
+  /** The IP address to connect to, which the caller has checked. */
   address: string;
   port: number;
   localAddress?: string | undefined;
@@ -61,14 +65,13 @@ export type SmtpOptions = {
   tls: SmtpTlsMode;
   /** Required for the mode `dane`. */
   dane?: DaneExpectation | undefined;
-  /** Uses a small ClientHello, for servers that fail on the usual one. */
+  /** Uses a small ClientHello, for servers that fail on OpenSSL's default. */
   reducedHello?: boolean | undefined;
-  /** For PLAIN or LOGIN; not sent in plain text unless the address is loopback. */
+  /** Credentials for PLAIN or LOGIN, sent in plain text only to a loopback address. */
   auth?: { user: string; pass: string } | undefined;
   timeouts?: Partial<SmtpTimeouts>;
-  /** At most this for the phase `connect`. */
+  /** Limit on the phase `connect`. */
   connectMaxMs?: number | undefined;
-  /** Aborted: the session is given up before it is ready. */
   signal?: AbortSignal | undefined;
   /** PEM of the only trusted authority (tests). */
   ca?: string | undefined;
@@ -88,8 +91,8 @@ export type SmtpFailure = {
 };
 
 /**
- * The protection of a connection. `verified`: the certificate's chain and name are valid, or it matches
- * DANE. `problem`: why it is not verified, a sentence. `result`: the same for TLS reports.
+ * The protection of a connection. `verified`: the certificate has a valid chain and name, or matches DANE.
+ * `problem`: why it is not verified, in a sentence. `result`: the same for TLS reports.
  */
 export type SmtpTlsFacts = {
   version: string;
@@ -103,26 +106,25 @@ export type Transaction = {
   /** The return path; `''` is the null reverse-path. */
   envelopeFrom: string;
   recipient: string;
-  /** With CRLF line ends, not dot-stuffed; several pieces when they are shared between messages. */
+  /** The message with CRLF line ends, not dot-stuffed. Several pieces if messages share some of them. */
   message: Buffer | readonly Buffer[];
   /** The message or an address needs SMTPUTF8 (RFC 6531). */
   smtpUtf8: boolean;
-  /** The message has octets above 127, declared where 8BITMIME is offered (RFC 6152). */
+  /** The message has octets above 127, declared to servers with 8BITMIME (RFC 6152). */
   is8Bit?: boolean | undefined;
-  /** Sent to a server that has DSN; absent: nothing was asked for. */
+  /** Parameters for servers with DSN; absent: nothing was asked for. */
   dsn?: DsnParameters | undefined;
   /**
-   * Called before DATA and before the final dot. `false` closes the connection without the dot, so that
-   * the server discards the message. The dialogue waits while a promise is pending; servers allow minutes
-   * (RFC 5321 §4.5.3.2.7).
+   * Called before DATA and before the final dot. `false` closes the connection without the dot, so that the server
+   * discards the message. The dialogue waits for a pending promise. Servers allow minutes (RFC 5321 §4.5.3.2.7).
    */
   mayProceed: (step: 'data_command' | 'data') => boolean | Promise<boolean>;
 };
 
 /**
- * Called right before the dot. Returns the next message for the same session, whose envelope is then
- * written with the dot (RFC 2920 §3.1); null: none.
- * @param mayFollow whether the server supports such a message and it may be sent
+ * Called right before the dot. Returns the next message for this session, whose envelope is then written with the
+ * dot (RFC 2920 §3.1); null: none.
+ * @param mayFollow whether the server supports that message and it may be sent
  */
 export type Follower = (mayFollow: (next: Transaction) => boolean) => Transaction | null;
 
@@ -134,11 +136,11 @@ export type TransactionResult =
       transcript: SmtpTranscript;
       /** Refused here because of the server's extensions; nothing was sent. */
       local?: true;
-      /** The server has DSN, and got the parameters. */
+      /** The server has DSN and got the parameters. */
       hasDsn?: true;
     }
   | (SmtpFailure & {
-      /** The dot was written but no reply came: the message may have been delivered. */
+      /** The dot was written but no reply came, so the message may have been delivered. */
       inDoubt: boolean;
     });
 
@@ -147,13 +149,13 @@ export type Session = {
   transcript: Transcript;
   timeouts: SmtpTimeouts;
   extensions: SmtpExtensions;
-  /** A transaction was not completed: RSET precedes the next one (RFC 5321 §4.1.1.5). */
+  /** A transaction was not completed, so RSET precedes the next one (RFC 5321 §4.1.1.5). */
   needsReset: boolean;
-  /** The envelope of this transaction was sent with the dot of the previous one; its replies are due. */
+  /** The transaction whose envelope was sent with the previous dot. Its replies are due. */
   announced: Transaction | null;
 };
 
-/** Sends one command and reads its reply; the transcript has `shown` in place of a secret. */
+/** Sends a command and reads its reply. The transcript has `shown` in place of a secret. */
 export function sendCommand(
   session: Session,
   phase: SmtpPhase,
@@ -174,21 +176,17 @@ export async function readReply(
   return read;
 }
 
-/** The extensions in a server's reply to EHLO (RFC 5321 §4.1.1.1). */
 export type SmtpExtensions = {
   pipelining: boolean;
   startTls: boolean;
   smtpUtf8: boolean;
-  /** 8BITMIME (RFC 6152). */
   eightBitMime: boolean;
-  /** Notices about delivery (RFC 3461). */
   dsn: boolean;
   /** `sizeBytesMax` 0: the server supports SIZE without a limit (RFC 1870). */
   size: { sizeBytesMax: number } | null;
   authMechanisms: readonly string[];
 };
 
-/** For a server that supports HELO only. */
 export const NO_EXTENSIONS: SmtpExtensions = {
   pipelining: false,
   startTls: false,
@@ -223,22 +221,22 @@ function sizeOf(text: string | undefined): number {
 }
 
 /*
- * An address that contains a bracket outside of a quoted local part, or a line end, could inject a command
- * (GHSA-c7w3-x93f-qmm8, GHSA-vvjj-xcjg-gr5g). All text in commands passes `pathCommand` or `plainCommand`, which throw
- * on such text, because callers have to check it before.
+ * An address with a bracket outside of a quoted local part, or with a line end, could inject a command
+ * (GHSA-c7w3-x93f-qmm8, GHSA-vvjj-xcjg-gr5g). All text in commands passes `pathCommand` or `plainCommand`. They throw
+ * on such text, because the caller must have checked it.
  */
 const ASCII_PATH = /^(?:"(?:[ !#-[\]-~]|\\[ -~])*"(?=@))?[^\0-\x1f\x7f-\uffff<>"]*$/;
 const UTF8_PATH =
   /^(?:"(?:[ !#-[\]-~\xa0-\u2027\u202a-\uffff]|\\[ -~])*"(?=@))?[^\0-\x1f\x7f-\x9f\u2028\u2029<>"]*$/;
 const ARGUMENT = /^[!-~]+( [!-~]+)*$/;
 
-/** Whether an address can be written between `<` and `>` in MAIL FROM and RCPT TO. */
+/** Whether MAIL FROM and RCPT TO can have the address between `<` and `>`. */
 export function isWritablePath(address: string, smtpUtf8: boolean): boolean {
   if (ASCII_PATH.test(address)) return true;
   return smtpUtf8 && UTF8_PATH.test(address) && address.isWellFormed();
 }
 
-/** `MAIL FROM:<address>` or `RCPT TO:<address>` without the line end. */
+/** Returns `MAIL FROM:<address>` or `RCPT TO:<address>` without the line end. */
 export function pathCommand(
   verb: 'MAIL FROM' | 'RCPT TO',
   address: string,
@@ -250,7 +248,7 @@ export function pathCommand(
   return `${verb}:<${address}>`;
 }
 
-/** A command with printable ASCII arguments without the line end: `EHLO mail.acme.com`. */
+/** Returns a command with printable ASCII arguments and no line end: `EHLO mail.acme.com`. */
 export function plainCommand(verb: string, argument: string): string {
   if (!ARGUMENT.test(argument)) {
     throw new Error(`An argument that cannot be written in SMTP: ${JSON.stringify(argument)}`);
@@ -260,13 +258,10 @@ export function plainCommand(verb: string, argument: string): string {
 
 const CHARACTERS_MAX = 8000;
 
-/**
- * The dialogue of one attempt, as the API shows it. Its size is limited. Lines are collected without
- * joining, since a transcript is kept for every message.
- */
+/** The bounded dialogue of one attempt. Lines are not joined, because every message has a transcript. */
 export class Transcript {
   #lines: string[] = [];
-  #room = CHARACTERS_MAX;
+  #charactersLeft = CHARACTERS_MAX;
 
   client(line: string): void {
     this.#add(`C: ${line}`);
@@ -292,13 +287,13 @@ export class Transcript {
   take(): SmtpTranscript {
     const lines = this.#lines;
     this.#lines = [];
-    this.#room = CHARACTERS_MAX;
+    this.#charactersLeft = CHARACTERS_MAX;
     return lines;
   }
 
   #add(line: string): void {
-    if (this.#room <= 0) return;
-    this.#room -= line.length + 1;
-    this.#lines.push(this.#room > 0 ? line : '(the rest is left out)');
+    if (this.#charactersLeft <= 0) return;
+    this.#charactersLeft -= line.length + 1;
+    this.#lines.push(this.#charactersLeft > 0 ? line : '(the rest is left out)');
   }
 }

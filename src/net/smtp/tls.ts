@@ -1,12 +1,11 @@
 /**
  * TLS for SMTP: STARTTLS (RFC 3207) and TLS from the first byte.
  *
- * Every handshake accepts any certificate; the certificate is verified after it, before anything but QUIT
- * is sent, by the public authorities and the host's name or by DANE (net/tls/dane.ts). This distinguishes a
- * failed verification from a failed handshake. Opportunistic and required TLS record the result and
- * continue in any case, because the alternative is plain text or there is no name to check. Sessions are
- * never resumed, since a resumed session skips the verification. All connections share one secure
- * context: creating one costs half of a handshake.
+ * Every handshake accepts any certificate, which is verified afterwards, before anything but QUIT is sent. The
+ * public authorities and the host's name verify it, or DANE (net/tls/dane.ts). This distinguishes a failed
+ * verification from a failed handshake. Opportunistic and required TLS continue in any case: the alternative is
+ * plain text, or there is no name to check. Sessions are never resumed, because a resumed session skips the
+ * verification. All connections share one secure context, because creating one costs half of a handshake.
  */
 import type { X509Certificate } from 'node:crypto';
 import { isIP, type Socket } from 'node:net';
@@ -26,9 +25,9 @@ type Secured = { socket: TLSSocket; facts: SmtpTlsFacts } | WireFailure;
 type TlsOptions = Pick<SmtpOptions, 'host' | 'tls' | 'ca' | 'dane' | 'reducedHello'>;
 
 /**
- * The ClientHello of OpenSSL 3.5 has 1,600 bytes because of its post-quantum key share. That needs two
- * packets, which some old servers and middleboxes cannot handle. This one has 231 bytes, also below the
- * 256 at which others fail (RFC 7685). It keeps forward secrecy and AEAD.
+ * A small ClientHello. That of OpenSSL 3.5 has 1,600 bytes because of its post-quantum key share and needs two
+ * packets, which some old servers and middleboxes cannot handle. This one has 231 bytes, also below the 256 at which
+ * others fail (RFC 7685). It keeps forward secrecy and AEAD.
  */
 const REDUCED: SecureContextOptions = {
   minVersion: 'TLSv1.2',
@@ -63,8 +62,8 @@ function contextFor({ ca, reducedHello = false }: TlsOptions): SecureContext {
 }
 
 /**
- * Starts TLS on a connected socket, which is destroyed when the handshake fails. `facts` has the result
- * of the verification: call `proofMissing` before sending anything.
+ * Starts TLS on a connected socket. Destroys the socket when the handshake fails. `facts` has the result of the
+ * verification: call `proofMissing` before sending anything.
  */
 export async function secure(
   socket: Socket,
@@ -75,11 +74,11 @@ export async function secure(
   return 'cause' in shaken ? shaken : { socket: shaken, facts: judge(shaken, options) };
 }
 
-/** Why nothing may be sent on this connection; null when its proof is sufficient or not required. */
+/** Returns why nothing may be sent on this connection; null when its proof suffices or none is required. */
 export function proofMissing({ tls }: TlsOptions, facts: SmtpTlsFacts): WireFailure | null {
   const mustProve = tls === 'enforced' || tls === 'dane';
   if (!mustProve || facts.verified) return null;
-  const message = `The server does not prove who it is: ${facts.problem}.`;
+  const message = `The server does not prove its identity: ${facts.problem}.`;
   return { cause: 'tls', message, tlsResult: facts.result };
 }
 
@@ -89,7 +88,7 @@ function shakeHands(
   timeoutMs: number,
 ): Promise<TLSSocket | WireFailure> {
   return new Promise((resolve) => {
-    // RFC 7672 §8.1: under DANE the SNI is the name that has the TLSA records.
+    // RFC 7672 §8.1: with DANE, the SNI is the name that has the TLSA records.
     const name = options.dane?.names[0] ?? options.host;
     const tlsSocket = connect({
       socket,
@@ -102,7 +101,7 @@ function shakeHands(
     const finish = (shaken: TLSSocket | WireFailure): void => {
       clearTimeout(timer);
       tlsSocket.off('secureConnect', succeed).off('close', close);
-      // After a failure the listener stays, because a dropped socket may still emit an error.
+      // After a failure the listener stays, because a destroyed socket may still emit an error.
       if ('cause' in shaken) tlsSocket.destroy();
       else tlsSocket.off('error', fail);
       resolve(shaken);
@@ -168,7 +167,7 @@ function judgementOf(error: Error | string | null, host: string): Judgement {
   return { problem, result: 'certificate-not-trusted' };
 }
 
-/** In the order that the server sent, its own certificate first. */
+/** Returns the chain as the server sent it, its own certificate first. */
 function chainOf(socket: TLSSocket): X509Certificate[] {
   const chain: X509Certificate[] = [];
   let next = socket.getPeerX509Certificate();

@@ -18,7 +18,7 @@ function messageTo(recipient: string, overrides: Partial<Transaction> = {}): Tra
   };
 }
 
-/** Announces this one, when it may. */
+/** Announces the message if it may be announced. */
 function followedBy(next: Transaction): Follower {
   return (mayFollow) => (mayFollow(next) ? next : null);
 }

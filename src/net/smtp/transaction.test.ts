@@ -91,7 +91,7 @@ test('RSET is sent only after a transaction that failed half way', async () => {
   }
 });
 
-test('a server that refuses RSET is left', async () => {
+test('the session ends when a server refuses RSET', async () => {
   await using mx = await startFakeMx({ phases: { rcpt: '550 No', rset: '500 What?' } });
   using connection = await openTo(mx);
   await send(connection);
@@ -99,7 +99,7 @@ test('a server that refuses RSET is left', async () => {
   assert.equal(connection.reusable, false);
 });
 
-test('DATA that is accepted for a refused recipient is answered by a lone dot', async () => {
+test('a lone dot completes a DATA that was accepted for a refused recipient', async () => {
   const recipients = { jo: ['550 5.1.1 No such user', '250 Ok'] };
   await using mx = await startFakeMx({ recipients, phases: { data_command: '354 Go ahead' } });
   using connection = await openTo(mx);
@@ -213,7 +213,7 @@ test('an extra reply in the envelope stops before the message is written', async
   }
 });
 
-test('of two replies to the final dot the first counts, and the session ends', async () => {
+test('the first of two replies to the final dot counts, and the session ends', async () => {
   await using mx = await startFakeMx({ phases: { data: '250 Taken\n250 Taken twice' } });
   using connection = await openTo(mx);
   assert.deepEqual(summary(await send(connection)), { phase: 'data', code: 250 });
@@ -233,7 +233,7 @@ test('a message larger than the SIZE limit fails without being sent', async () =
   const result = await send(connection, { message: Buffer.alloc(1001, 'x') });
   assert.ok(result.kind === 'replied' && result.local === true);
   assert.deepEqual([result.reply.code, result.reply.enhancedCode], [552, '5.3.4']);
-  assert.equal(result.reply.message, 'The message has 1,001 bytes, the server takes 1,000.');
+  assert.equal(result.reply.message, 'The message has 1,001 bytes, the server accepts 1,000.');
   assert.equal(mx.sessions[0]?.lines.at(-1), 'S: 250 ENHANCEDSTATUSCODES');
   const fits = await send(connection, { message: Buffer.alloc(1000, 'x') });
   assert.deepEqual(summary(fits), { phase: 'data', code: 250 });
@@ -360,7 +360,7 @@ test('any bytes arrive unchanged, however they are split', async () => {
   await using mx = await startFakeMx();
   using connection = await openTo(mx);
   const token = fc.constantFrom('.', '..', '\r\n', '\r\n.', '\r', ' ', 'From ', 'é', '\0');
-  // A bare LF is left out: the composer writes none, and a dot behind it is stuffed (below).
+  // Without bare LF: the composer writes none, and a dot after one is stuffed (below).
   const octets = fc
     .uint8Array({ maxLength: 20 })
     .map((bytes) => bytes.filter((byte) => byte !== 10));
@@ -375,7 +375,7 @@ test('any bytes arrive unchanged, however they are split', async () => {
       assert.deepEqual(summary(result), { phase: 'data', code: 250 });
       const received = mx.messages.at(-1)?.raw ?? Buffer.alloc(0);
       assert.ok(received.subarray(0, whole.length).equals(whole));
-      // What is missing at the end of the last line is added, nothing else.
+      // Only a missing last line end is added.
       assert.match(received.toString('latin1', whole.length), /^(\r\n)?$/);
     }),
     { numRuns: 300 },

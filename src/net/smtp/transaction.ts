@@ -1,14 +1,13 @@
 /**
- * The dialogue for one message: MAIL, RCPT, DATA, the message, the dot.
+ * The dialogue for one message: MAIL, RCPT, DATA, the message, the final dot.
  *
- * The result of a lost connection depends on the final dot: only after it may the message have been
- * delivered (`inDoubt`). The dot is written only while `mayProceed` returns true, so that a worker that
- * lost its lease sends nothing.
+ * The result of a lost connection depends on the dot: only after it may the message have been delivered (`inDoubt`).
+ * The dot is written only while `mayProceed` returns true, so a worker that lost its lease sends nothing.
  *
- * With PIPELINING the three commands are one write (RFC 2920), so a message takes two round trips. A
- * server may then accept DATA although it refused the recipient; a dot alone completes that DATA, which
- * sends nothing to anyone. If another message for the same server waits, its envelope is written with
- * the dot of this one, which saves one more round trip.
+ * With PIPELINING the three commands are one write (RFC 2920), and a message takes two round trips. A server may
+ * then accept DATA although it refused the recipient. A dot alone completes that DATA, which sends nothing to
+ * anyone. If another message for the same server waits, its envelope is written with the dot of this one, which
+ * saves another round trip.
  */
 import { isAscii } from 'node:buffer';
 import { failpoint } from '../../lib/failpoint.ts';
@@ -27,18 +26,16 @@ import {
 } from './session.ts';
 import { type ReplyRead, isFailure } from './wire.ts';
 
-/** A result before the transcript is added. */
 type Outcome =
   | { kind: 'replied'; phase: AnsweredPhase; reply: SmtpReply; hasDsn?: true }
   | (Omit<SmtpFailure, 'transcript'> & { inDoubt: boolean });
 
 type AnsweredPhase = 'mail' | 'rcpt' | 'data_command' | 'data';
-/** The replies to MAIL, RCPT and DATA. */
 const ENVELOPE_REPLIES = 3;
 type Step = { phase: 'mail' | 'rcpt' | 'data_command'; line: string };
 
 /**
- * Up to this size a message and its dot are one write. The send buffer is empty after the 354 and holds
+ * Up to this size, a message and its dot are one write. The send buffer is empty after the 354 and has space for
  * this much, so `mayProceed` before the write is as good as before the dot.
  */
 const ONE_WRITE_BYTES_MAX = 32 * 1024;
@@ -66,7 +63,7 @@ export async function runTransaction(
   return Object.assign(outcome, { transcript: session.transcript.take() });
 }
 
-/** Refuses without a command what the server's extensions exclude. */
+/** Refuses a message that the server's extensions exclude, without a command. */
 function refusedLocally(
   extensions: SmtpExtensions,
   { recipient, message, smtpUtf8 }: Transaction,
@@ -74,7 +71,7 @@ function refusedLocally(
   const sizeBytes = sizeOf(message);
   const sizeBytesMax = extensions.size?.sizeBytesMax ?? 0;
   if (sizeBytesMax > 0 && sizeBytes > sizeBytesMax) {
-    const sizes = `${grouped(sizeBytes)} bytes, the server takes ${grouped(sizeBytesMax)}`;
+    const sizes = `${grouped(sizeBytes)} bytes, the server accepts ${grouped(sizeBytesMax)}`;
     return local('mail', {
       code: 552,
       enhancedCode: '5.3.4',
@@ -91,7 +88,7 @@ function refusedLocally(
 
 const LACKS = 'The server does not support SMTPUTF8, which';
 
-/** The codes of RFC 6531 §3.5: of an address, of a header. */
+/** Codes of RFC 6531 §3.5 for an address and for a header. */
 function withoutSmtpUtf8(recipient: string): TransactionResult {
   const [code, enhancedCode, needing] = isAscii(Buffer.from(recipient))
     ? [550, '5.6.9', 'an address or another part of the header']
@@ -99,7 +96,7 @@ function withoutSmtpUtf8(recipient: string): TransactionResult {
   return local('mail', { code, enhancedCode, message: `${LACKS} ${needing} needs.` });
 }
 
-/** Refused here for want of SMTPUTF8: another server, or another form of the message, may do. */
+/** Whether it was refused here because of SMTPUTF8. Another server, or another form of the message, may succeed. */
 export function lacksSmtpUtf8(result: { kind: string; reply?: SmtpReply; local?: true }): boolean {
   return result.local === true && /^5\.6\.[79]$/.test(result.reply?.enhancedCode ?? '');
 }
@@ -146,16 +143,16 @@ async function pipelined(
 
   session.needsReset = true;
   let stopped: Outcome | null = null;
-  let isDataTaken = false;
+  let isDataAccepted = false;
   for (const { phase, line } of steps) {
     transcript.client(line);
     const isFirst = isAnnounced && phase === 'mail';
     const timeoutMs = isFirst ? Math.min(timeouts.mail, ANNOUNCED_TIMEOUT_MS) : timeouts[phase];
     const problem = problemIn(session, phase, await readReply(session, phase, timeoutMs));
-    isDataTaken = phase === 'data_command' && problem === null;
+    isDataAccepted = phase === 'data_command' && problem === null;
     stopped ??= problem;
   }
-  if (stopped !== null && isDataTaken) await sendNothing(session);
+  if (stopped !== null && isDataAccepted) await sendNothing(session);
   return stopped;
 }
 
@@ -224,7 +221,7 @@ async function sendMessage(
   return outcomeOfDot(session, read);
 }
 
-/** The envelope of the following message, to be written with the dot; empty without one. */
+/** Returns the envelope of the next message, to be written with the dot; empty without one. */
 function announcement(session: Session, follower: Follower | null): string[] {
   const { extensions } = session;
   if (follower === null || !extensions.pipelining) return [];
@@ -254,7 +251,7 @@ async function writeBlocks(session: Session, pieces: readonly Buffer[]): Promise
   return null;
 }
 
-/** A reply before the end of the message: an error counts, and the connection cannot be reused. */
+/** Handles a reply before the end of the message: an error counts, and the connection cannot be reused. */
 function outcomeOfEarly(session: Session, read: ReplyRead): Outcome {
   const problem = problemIn(session, 'data', read);
   session.wire.fail('garbage', 'The server answered before the end of the message.');
@@ -268,7 +265,7 @@ function outcomeOfDot(session: Session, read: ReplyRead): Outcome {
   return problem ?? { kind: 'replied', phase: 'data', reply: read as SmtpReply };
 }
 
-/** Null: the dialogue continues. */
+/** Returns null when the dialogue continues. */
 function problemIn(session: Session, phase: AnsweredPhase, read: ReplyRead): Outcome | null {
   if (isFailure(read)) return lost(session, phase);
   if (read.code >= 400) return { kind: 'replied', phase, reply: read };
@@ -278,7 +275,7 @@ function problemIn(session: Session, phase: AnsweredPhase, read: ReplyRead): Out
 }
 
 function withheld(session: Session, phase: 'data_command' | 'body'): Outcome {
-  session.wire.fail('withheld', 'The message was withheld: this worker may no longer send it.');
+  session.wire.fail('withheld', 'The message was not sent: this worker may no longer send it.');
   return lost(session, phase);
 }
 
@@ -297,7 +294,7 @@ function sizeOf(message: Buffer | readonly Buffer[]): number {
   return sizeBytes;
 }
 
-/** 12345 as `12,345`; a thousand times faster than toLocaleString. */
+/** Formats 12345 as `12,345`, a thousand times faster than toLocaleString. */
 function grouped(count: number): string {
   return String(count).replaceAll(/\B(?=(\d{3})+$)/g, ',');
 }
@@ -309,9 +306,9 @@ const END = Buffer.from('.\r\n');
 const LINE_END_AND_END = Buffer.from('\r\n.\r\n');
 
 /**
- * The pieces after dot-stuffing (RFC 5321 §4.5.2). The stored and signed bytes do not change; a message
- * that needs no stuffing, as nearly all, is not copied. A dot after a bare LF is stuffed too: composed
- * messages have none, but a lenient server must not find the end of the data within a message.
+ * Returns the pieces after dot-stuffing (RFC 5321 §4.5.2). The stored and signed bytes do not change. A message that
+ * needs no stuffing, which most do not, is not copied. A dot after a bare LF is stuffed, too: composed messages have
+ * none, but a lenient server must not see an end within a message.
  */
 export function dotStuffed(message: Buffer | readonly Buffer[]): readonly Buffer[] {
   const pieces = Buffer.isBuffer(message) ? [message] : message;
@@ -319,11 +316,11 @@ export function dotStuffed(message: Buffer | readonly Buffer[]): readonly Buffer
   return [stuff(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))];
 }
 
-/** The dot on a line of its own, which ends the data. */
+/** Returns the dot on a line of its own, which ends the data. */
 export function finalDot(pieces: readonly Buffer[]): Buffer {
   const last = pieces.findLast((piece) => piece.length > 0);
   if (last === undefined) return END;
-  // If the final CRLF is split over two pieces, this adds an empty line; no composer produces that.
+  // If the final CRLF is split over two pieces, this adds an empty line. No composer does that.
   return last.length >= 2 && last.at(-1) === LF && last.at(-2) === 13 ? END : LINE_END_AND_END;
 }
 
@@ -344,7 +341,7 @@ function stuff(message: Buffer): Buffer {
   if (message[0] === DOT) parts.push(END.subarray(0, 1));
   for (let at = message.indexOf(LF_DOT); at !== -1; at = message.indexOf(LF_DOT, at + 1)) {
     parts.push(message.subarray(from, at + 2));
-    // The next piece starts with the same dot, so that it is written twice.
+    // The next piece starts with the same dot, so it is written twice.
     from = at + 1;
   }
   parts.push(message.subarray(from));

@@ -1,10 +1,10 @@
 /**
- * The bytes of the SMTP client: replies, timeouts and the failures of a connection.
+ * The bytes of the SMTP client: replies, timeouts and connection failures.
  *
- * Every reply is assigned to its command by counting the outstanding replies. An unrequested reply, or
- * input that is not a reply, ends the connection, because a later "250" could be taken for the reply to
- * another message. A 421 ends it too. Replies that were received before remain valid. So does the first line
- * of a reply whose rest is too long, too late or lost: it decides, and the connection ends.
+ * Each reply belongs to a command, by counting outstanding replies. An unrequested reply, or input that is not a
+ * reply, ends the connection, because a later "250" could be assigned to another message. A 421 ends it, too.
+ * Replies that were received before remain valid. The first line of a reply decides even if the rest is too long,
+ * too late or lost; the connection then ends.
  */
 import type { Socket } from 'node:net';
 import {
@@ -13,7 +13,7 @@ import {
   type SmtpReply,
 } from '../../mail/replies/smtp-reply.ts';
 
-/** The result types of TLS reports (RFC 8460 §4.3); null: success. */
+/** Result types of TLS reports (RFC 8460 §4.3); null: success. */
 export type TlsResult =
   | 'starttls-not-supported'
   | 'certificate-host-mismatch'
@@ -34,7 +34,7 @@ export function isFailure(read: ReplyRead): read is WireFailure {
   return 'cause' in read;
 }
 
-/** After its first line, a reply has this long to end. */
+/** Milliseconds that a reply may take after its first line. */
 const REST_OF_REPLY_MS = 60_000;
 
 export class SmtpWire {
@@ -50,7 +50,7 @@ export class SmtpWire {
   #owed = 0;
   #waiter: ((read: ReplyRead) => void) | null = null;
   #timer: NodeJS.Timeout | null = null;
-  /** The rest of a reply is awaited, whose first line has come. */
+  /** The first line of a reply has arrived, and its rest is awaited. */
   #awaitsRest = false;
   #timeoutMs = 0;
   #interruptBlock: (() => void) | null = null;
@@ -71,7 +71,7 @@ export class SmtpWire {
     return this.#early.length > 0;
   }
 
-  /** Writes the pieces in as few system calls as possible. @param replies that the server owes for them */
+  /** Writes the pieces in as few system calls as possible. @param replies number of replies that they cause */
   write(pieces: readonly (string | Buffer)[], replies: number): void {
     this.#owed += replies;
     if (this.failure !== null) return;
@@ -84,12 +84,12 @@ export class SmtpWire {
     this.socket.uncork();
   }
 
-  /** Counts the reply to a message that `writeBlock` writes next. */
+  /** Counts the reply to the message that `writeBlock` writes next. */
   expectReply(): void {
     this.#owed++;
   }
 
-  /** Writes one block; resolves when it is sent, a reply has arrived or the connection has ended. */
+  /** Writes one block. Resolves when it is sent, a reply has arrived or the connection has ended. */
   async writeBlock(block: Buffer, timeoutMs: number): Promise<void> {
     if (this.failure !== null || this.hasReply) return;
     const timer = setTimeout(() => {
@@ -167,7 +167,6 @@ export class SmtpWire {
     }, timeoutMs);
   }
 
-  /** The first line of the awaited reply has come. */
   #shortenTimer(): void {
     if (this.#timer === null || this.#awaitsRest || !this.#parser.hasFirstLine) return;
     clearTimeout(this.#timer);
@@ -186,7 +185,7 @@ export class SmtpWire {
     else if (!wasAsked) this.fail('garbage', 'The server sent an unrequested reply.');
   }
 
-  /** Nothing more comes: the first line of an incomplete reply decides. */
+  /** Answers without further input: the first line of an incomplete reply decides. */
   #answerWithout(failure: WireFailure): void {
     const cut = this.#owed > 0 ? this.#parser.cut() : null;
     if (!this.#answer(cut ?? failure) && cut !== null) this.#early.push(cut);

@@ -28,7 +28,7 @@ const [ca, trusted, other, expired, selfSigned] = [
 
 const nowMs = Date.UTC(2026, 10, 22);
 
-/** A record about the certificate, as its owner would publish it. */
+/** Returns a record for the certificate, as its owner would publish it. */
 function record(
   certificate: X509Certificate,
   [usage, selector, matching]: readonly [number, number, number],
@@ -80,7 +80,7 @@ test('an authority that the server does not send is used only if the record cont
   assert.match(`${problem([selfSigned], [record(ca, [2, 1, 0])])}`, /no authority/);
 });
 
-test('one matching record is enough, a missing certificate fails', () => {
+test('one matching record is enough, and a missing certificate fails', () => {
   const records = [record(other, [3, 1, 1]), record(ca, [2, 0, 1]), record(trusted, [3, 1, 1])];
   assert.equal(problem([trusted], records), null);
   assert.match(`${problem([], records)}`, /no certificate/);

@@ -1,25 +1,20 @@
 /**
- * DANE for SMTP (RFC 7672, 6698, 7671): whether a mail server's certificate chain matches its TLSA
- * records. Pure.
+ * DANE for SMTP (RFC 7672, 6698, 7671): whether a mail server's certificate chain matches its TLSA records.
  *
- * Node validates certificates by the public authorities only, and skips the check of the name when that
- * fails. So DANE validates the chain that the server sent after the handshake. DANE-EE(3) matches the
- * server's certificate or key; its names and dates are not checked. DANE-TA(2) matches an authority of
- * the chain; signatures, dates and the name are checked. The PKIX usages 0 and 1 do not apply to SMTP
- * (§3.1.3).
+ * Node validates certificates by the public authorities only, and skips the check of the name when that fails. So
+ * DANE validates the chain that the server sent after the handshake. DANE-EE(3) matches the server's certificate or
+ * key, and does not check names and dates. DANE-TA(2) matches an authority of the chain, and checks signatures,
+ * dates and the name. The PKIX usages 0 and 1 do not apply to SMTP (§3.1.3).
  */
 import { createHash, createPublicKey, type KeyObject, X509Certificate } from 'node:crypto';
 import type { TlsaRecord } from '../dns/resolver.ts';
 
 export type DaneExpectation = {
-  /** Usable ones only, at least one. */
+  /** One or more usable records. */
   records: readonly TlsaRecord[];
-  /**
-   * Under DANE-TA the certificate must have one of these: the TLSA name, which is also sent as SNI, the
-   * recipient's domain and the end of its CNAMEs (§3.2.2).
-   */
+  /** With DANE-TA the certificate must have the TLSA name, the recipient's domain or its CNAME target (§3.2.2). */
   names: readonly string[];
-  /** Wall-clock time, for the dates of certificates under DANE-TA. */
+  /** Wall-clock time, for the dates of certificates with DANE-TA. */
   nowMs: number;
 };
 
@@ -29,13 +24,10 @@ const DANE_EE = 3;
 /** Hexadecimal digits of a digest by matching type; 0 is the whole certificate or key. */
 const DIGEST_DIGITS: Readonly<Record<number, number>> = { 1: 64, 2: 128 };
 const CHAIN_MAX = 10;
-/** Limits the signature checks: each record may need one for each certificate of the chain. */
+/** Limit on the signature checks: each record may need one for each certificate of the chain. */
 const RECORDS_MAX = 20;
 
-/**
- * The records that can be checked. With digests of several algorithms only the strongest counts, so
- * that an outdated weak digest has no effect (RFC 7671 §9).
- */
+/** Returns checkable records. A weaker digest beside a stronger one is outdated and ignored (RFC 7671 §9). */
 export function usableRecords(records: readonly TlsaRecord[]): TlsaRecord[] {
   const usable = records.filter(isUsable).slice(0, RECORDS_MAX);
   return usable.filter(
@@ -52,10 +44,7 @@ function isUsable({ usage, selector, matching, dataHex }: TlsaRecord): boolean {
   return selector === 0 ? certificateOf(dataHex) !== null : keyOf(dataHex) !== null;
 }
 
-/**
- * Why the chain does not match; null when it does.
- * @param chain what the server sent, its own certificate first
- */
+/** Returns why the chain does not match; null when it does. The server's own certificate comes first. */
 export function daneProblem(
   chain: readonly X509Certificate[],
   expected: DaneExpectation,
@@ -75,7 +64,6 @@ export function daneProblem(
   return `the certificate is not for ${expected.names.join(' or ')}`;
 }
 
-/** Follows the signatures upwards to an authority that matches a record. */
 function anchorProblem(
   chain: readonly X509Certificate[],
   anchors: readonly TlsaRecord[],
@@ -99,7 +87,7 @@ function anchorProblem(
   return 'the certificate has no authority that the TLSA records name';
 }
 
-/** A record with the whole authority matches even if the chain does not include that authority. */
+/** A record with the whole authority matches even if the chain lacks that authority. */
 function isSignedByAnchor(below: X509Certificate, { selector, matching, dataHex }: TlsaRecord) {
   if (matching !== 0) return false;
   if (selector === 1) {

@@ -36,7 +36,7 @@ test('exactly one STSv1 record with one id counts', () => {
   }
 });
 
-test('a policy is parsed as in the RFC', () => {
+test('the policy in the RFC is parsed', () => {
   const body = lines(
     'version: STSv1',
     'mode: enforce',
@@ -56,7 +56,7 @@ test('a policy is parsed as in the RFC', () => {
   });
 });
 
-test('of a repeated key the first counts, and max_age is capped at a year', () => {
+test('the first of a repeated key counts, and max_age is capped at a year', () => {
   const parsed = parseStsPolicy(
     lines('version: STSv1', 'mode: testing', 'mode: none', 'mx: a.test', 'max_age: 9999999999'),
   );
@@ -107,7 +107,7 @@ test('a wildcard matches one leftmost label', () => {
 });
 
 test('a policy with lines of blanks is parsed in linear time', () => {
-  // A pattern that looks for the last of them from each took seconds for the 64 KB of a policy.
+  // A pattern that searches for the last blank from each position took seconds for a policy of 64 KB.
   const policy = `version: STSv1\nmode: none${' '.repeat(64_000)}x\nmax_age: 86400\n`;
   const start = performance.now();
   assert.ok('problem' in parseStsPolicy(policy));
@@ -122,7 +122,7 @@ const STORED: StoredSts = {
   failedAgoMs: null,
 };
 
-/** A cache over a store and a DNS that answer as the test sets them; no policy host can be reached. */
+/** Returns a cache over a store and a DNS that the test controls. No policy host can be reached. */
 function cacheOver({ stored = NOTHING, txt = ['v=STSv1; id=1'] as string[] | null } = {}) {
   const state = { stored, txt, nowMs: 0, loads: 0, lookups: 0, failures: [] as string[] };
   const answer = (): DnsAnswer<string> =>

@@ -1,9 +1,9 @@
 /**
  * MTA-STS (RFC 8461): the TLS policy of a domain for its mail servers.
  *
- * The TXT record at `_mta-sts.<domain>` has the id of the policy; the policy is fetched over HTTPS
- * (`fetchStsPolicy`) and cached (`StsCache`). A policy file that violates the grammar of the RFC is
- * invalid as a whole; it is never read as a weaker policy.
+ * The TXT record at `_mta-sts.<domain>` has the id of the policy. The policy is fetched over HTTPS
+ * (`fetchStsPolicy`) and cached (`StsCache`). A policy file that violates the grammar of the RFC is invalid as a
+ * whole; it is never read as a weaker policy.
  */
 import { LRUCache } from 'lru-cache';
 import type { World } from '../../lib/world.ts';
@@ -14,7 +14,7 @@ import { guardedRequest } from '../http/guarded-client.ts';
 /** Results of RFC 8460 §4.3 for a policy that was announced but not obtained. */
 export type StsResult = 'sts-policy-fetch-error' | 'sts-policy-invalid' | 'sts-webpki-invalid';
 
-/** Hosts in lower case; `*.` matches exactly one label. */
+/** `mx` has hosts in lower case; `*.` matches exactly one label. */
 export type StsPolicy = {
   mode: 'enforce' | 'testing' | 'none';
   mx: readonly string[];
@@ -26,17 +26,14 @@ type ParsedPolicy = { policy: StsPolicy } | { problem: string };
 
 /** RFC 8461 §3.2: one year, the maximum. */
 const MAX_AGE_MAX_S = 31_557_600;
-/** The minimum: shorter lifetimes would cause constant fetching. */
+/** Minimum lifetime: shorter ones would cause constant fetching. */
 const MAX_AGE_MIN_S = 300;
 const MX_PATTERNS_MAX = 200;
 const NOT_A_FIELD = 'a line is not "key: value"';
 const HOST =
   /^(?=.{1,253}$)(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?$/;
 
-/**
- * The id in the TXT records of `_mta-sts.<domain>`, each with its strings joined. Other records are
- * ignored; several STSv1 records count as none (§3.1).
- */
+/** Returns the id in the TXT records, ignoring other records. Several STSv1 records count as none (§3.1). */
 export function readStsRecord(texts: readonly string[]): StsRecord {
   const records = texts.filter((text) => /^v=STSv1[ \t]*(?:;|$)/.test(text));
   const [record] = records;
@@ -56,8 +53,8 @@ export function readStsRecord(texts: readonly string[]): StsRecord {
 }
 
 /**
- * Parses a policy file (§3.2): `key: value` lines with CRLF or LF; only the version is case-sensitive.
- * Unknown keys are ignored; of a repeated key the first value counts, except for `mx`.
+ * Parses a policy file (§3.2): `key: value` lines with CRLF or LF. Only the version is case-sensitive. Unknown keys
+ * are ignored. The first of a repeated key counts, except for `mx`.
  */
 export function parseStsPolicy(body: string): ParsedPolicy {
   const fields = new Map<string, string>();
@@ -104,7 +101,7 @@ function policyOf(fields: ReadonlyMap<string, string>, mx: readonly string[]): P
   return { policy: { mode, mx, maxAgeS } };
 }
 
-/** Whether the policy permits this mail server; a wildcard matches one leftmost label (§4.1). */
+/** Whether the policy permits this mail server. A wildcard matches one leftmost label (§4.1). */
 export function policyNames(policy: StsPolicy, host: string): boolean {
   const name = host.toLowerCase().replace(/\.$/, '');
   const wildcard = `*${name.slice(name.indexOf('.'))}`;
@@ -125,14 +122,14 @@ type FetchOptions = {
   port: number;
 };
 
-/** An email waits for it once per domain, so it is below the minute that the RFC suggests. */
+/** One email per domain waits for the policy, so this is less than the minute that the RFC suggests. */
 const TIMEOUT_MS = 10_000;
 const POLICY_BYTES_MAX = 65_536;
 
 /**
- * One HTTPS GET to a fixed URL (§3.3): no redirect, a valid certificate, status 200, at most 64 KiB. The
- * host name comes from a recipient's address, so the address guard applies.
- * @param domain the recipient's, A-labels in lower case
+ * Sends one HTTPS GET to a fixed URL (§3.3): no redirect, a valid certificate, status 200, at most 64 KiB. The host
+ * name comes from a recipient's address, so the address guard applies.
+ * @param domain the recipient's, in lower-case A-labels
  */
 async function fetchStsPolicy(
   domain: string,
@@ -166,7 +163,7 @@ async function fetchStsPolicy(
     : failed('sts-policy-invalid', parsed.problem);
 }
 
-/** §3.2 requires text/plain, which excludes pages of hosted users; a missing type is accepted. */
+/** §3.2 requires text/plain, which excludes pages of hosted users. A missing type is accepted. */
 function isText(contentType: string | null): boolean {
   return contentType === null || /^text\/plain\s*(?:;|$)/i.test(contentType.trim());
 }
@@ -177,9 +174,9 @@ function failed(result: StsResult, message: string): FetchedPolicy {
 
 /** The stored state of a domain, shared by all workers of all nodes. */
 export type StoredSts = {
-  /** Not expired. */
+  /** The stored policy, unless it has expired. */
   known: { id: string; policy: StsPolicy; ageMs: number; remainingMs: number } | null;
-  /** Null: no failed fetch since the last successful one. */
+  /** Null: no fetch has failed since the last successful one. */
   failedAgoMs: number | null;
 };
 
@@ -200,16 +197,16 @@ type StsCacheOptions = FetchOptions & {
 type Entry = { policy: StsPolicy | null; expiresMs: number; lookAgainMs: number };
 
 const LOOK_AGAIN_MS = 5 * 60_000;
-/** The interval of checks after a DNS failure and after failed deliveries. */
+/** Interval of checks after a DNS failure and after failed deliveries. */
 const LOOK_SOON_MS = 60_000;
 const REFETCH_AFTER_MS = 24 * 3600_000;
 const FETCH_AGAIN_MS = 5 * 60_000;
 const DNS_BUDGET_MS = 5_000;
-/** Domains in memory; the least recently used are evicted first. */
+/** Limit on domains in memory; the least recently used are evicted first. */
 const ENTRIES_MAX = 50_000;
 
 /**
- * The policy of a domain now (§3.3, §5.1).
+ * Returns the policy of a domain now (§3.3, §5.1).
  *
  *     memory ── checked within 5 min ──> the policy, without waiting
  *        │
@@ -219,9 +216,8 @@ const ENTRIES_MAX = 50_000;
  *        │   no record, DNS unavailable ──> the stored one remains valid until it expires
  *        └── nothing stored ──> no policy
  *
- * DNS and HTTPS failures do not remove an unexpired policy. After a failed fetch no worker fetches for
- * five minutes. One look-up per domain runs at a time, for a few seconds at most; after that, mail is
- * sent as if the domain had no policy.
+ * DNS and HTTPS failures do not remove an unexpired policy. After a failed fetch no worker fetches for five minutes.
+ * Each domain has one look-up at a time, of a few seconds at most. Then mail is sent as if the domain had no policy.
  */
 export class StsCache {
   readonly #options: StsCacheOptions;
@@ -234,7 +230,7 @@ export class StsCache {
     this.#options = options;
   }
 
-  /** The policy that applies to mail to the domain, in the mode enforce or testing; null: none. */
+  /** Returns the policy for mail to the domain, in the mode enforce or testing; null when none applies. */
   of(domain: string): StsPolicy | null | Promise<StsPolicy | null> {
     const entry = this.#entries.get(domain);
     const nowMs = this.#options.world.monotonicMs();
@@ -242,10 +238,7 @@ export class StsCache {
     return this.#look(domain, {});
   }
 
-  /**
-   * As `of`, with a new look-up of the TXT record, at most once a minute per domain. Required before a
-   * policy fails mail permanently (§5.1).
-   */
+  /** Looks up the TXT record again, at most once a minute. Required before a policy fails mail permanently (§5.1). */
   recheck(domain: string): StsPolicy | null | Promise<StsPolicy | null> {
     const nowMs = this.#options.world.monotonicMs();
     if (nowMs < (this.#recheckedMs.get(domain) ?? -Infinity) + LOOK_SOON_MS) return this.of(domain);

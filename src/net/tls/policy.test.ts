@@ -14,7 +14,7 @@ const UNSURE: DaneFinding = { kind: 'unsure', message: 'SERVFAIL' };
 const enforce: StsPolicy = { mode: 'enforce', mx: ['mx.a.test'], maxAgeS: 86_400 };
 const testing: StsPolicy = { ...enforce, mode: 'testing' };
 
-/** `<mode> <policy>` of the rule. */
+/** Returns `<mode> <policy>` of the rule. */
 function rule(wishes: Partial<TlsWishes>, host = 'mx.a.test'): string {
   const { mode, policy } = tlsRuleFor(host, {
     demand: 'opportunistic',
@@ -54,7 +54,7 @@ test('unusable TLSA records require TLS, and an MTA-STS policy still applies', (
   assert.equal(rule({ dane: { kind: 'unusable' }, sts: enforce }), 'enforced mta-sts');
 });
 
-test('providers that refuse mail in the clear are sent none', () => {
+test('no mail is sent in plain text to providers that refuse it', () => {
   assert.equal(rule({}, 'gmail-smtp-in.l.google.com'), 'required provider');
   assert.equal(rule({}, 'notgoogle.com'), 'opportunistic none');
 });

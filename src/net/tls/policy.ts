@@ -1,6 +1,6 @@
 /**
- * The TLS rule for one mail server, from the sender's setting, the receiver's published policies and
- * known requirements of the provider:
+ * The TLS rule for one mail server, from the sender's setting, the receiver's published policies and known
+ * requirements of the provider:
  *
  *     DANE, usable records   ─>  TLS that matches the records; MTA-STS does not apply (RFC 8461 §2)
  *     DANE, look-up failed   ─>  this server is not used now (RFC 7672 §2.1.2)
@@ -27,7 +27,7 @@ export type TlsPolicyName =
   | 'mta-sts'
   | 'dane';
 
-/** Policy types of RFC 8460 §4.2, and the results of §4.3 that are not about a session. */
+/** Policy types of RFC 8460 §4.2, and the results of §4.3 that do not concern a session. */
 type ReportedPolicy = 'tlsa' | 'sts' | 'no-policy-found';
 export type PolicyResult = 'validation-failure' | 'tlsa-invalid' | 'dnssec-invalid' | StsResult;
 
@@ -51,7 +51,6 @@ export type TlsWishes = {
   dane: DaneFinding;
 };
 
-/** The TLSA records of a mail server. */
 export type DaneFinding =
   | { kind: 'none' }
   | { kind: 'usable'; expected: DaneExpectation; key: string }
@@ -93,10 +92,7 @@ function byPolicy(host: string, { demand, sts, dane }: TlsWishes): TlsRule {
   return { policy: mode === 'required' ? 'provider' : 'none', reportedAs, problem, mode };
 }
 
-/**
- * Looks up the TLSA records of a server (RFC 7672 §2.2.3).
- * @param options.domain the recipient's domain, which a certificate under DANE-TA may also name
- */
+/** Looks up the TLSA records of a server (RFC 7672 §2.2.3). DANE-TA certificates may also name `domain`. */
 export async function findDane(
   { daneNames = [], daneAlias }: MxHost,
   options: { resolver: Pick<Resolver, 'tlsa'>; port: number; domain: string; nowMs: number },
@@ -117,7 +113,7 @@ export async function findDane(
 
 type Prepared = { records: TlsaRecord[]; key: string; provesNames: boolean };
 
-/** Keyed by the resolver's cached answer, so that its certificates are parsed once. */
+/** Prepared records by the resolver's cached answer, so that certificates are parsed once. */
 const preparations = new WeakMap<readonly TlsaRecord[], Prepared>();
 
 function prepared(answer: readonly TlsaRecord[]): Prepared {

@@ -1,9 +1,9 @@
 /**
- * Creates a self-signed certificate for a host (RFC 5280), used until one is configured; Node creates
- * keys but not certificates. ECDSA on P-256, which all current TLS clients support.
+ * Creates a self-signed certificate for a host (RFC 5280), which is used until one is configured. Node creates keys
+ * but not certificates. ECDSA on P-256, which all current TLS clients support.
  *
- * It does not authenticate the server; it protects only against passive eavesdropping, which is enough
- * for mail servers that deliver bounces (RFC 7435). The DER has a fixed form.
+ * It does not authenticate the server. It only protects against passive eavesdropping, which is enough for mail
+ * servers that deliver bounces (RFC 7435). The DER has a fixed form.
  */
 import {
   createPublicKey,
@@ -61,12 +61,12 @@ function sequence(...contents: Buffer[]): Buffer {
   return tagged(SEQUENCE, ...contents);
 }
 
-/** The shortest form: positive, and the first nine bits not all zero. */
+/** Encodes the shortest form: positive, and the first nine bits not all zero. */
 function integer(bytes: Buffer): Buffer {
   return tagged(INTEGER, bytes);
 }
 
-/** 16 octets with 126 random bits; the first octet is not zero, as DER requires. */
+/** Returns 16 octets with 126 random bits. The first octet is not zero, as DER requires. */
 function serialNumber(): Buffer {
   const bytes = randomBytes(16);
   bytes[0] = 0x40 | (bytes[0]! & 0x3f);
@@ -91,7 +91,7 @@ function nameOf(hostname: string): Buffer {
   return sequence(tagged(SET, sequence(COMMON_NAME, tagged(UTF8_STRING, Buffer.from(text)))));
 }
 
-/** `20261121083000Z` */
+/** Formats a time like `20261121083000Z`. */
 function time(ms: number): Buffer {
   const text = `${new Date(ms).toISOString().slice(0, 19).replace(/[-:T]/g, '')}Z`;
   return tagged(GENERALIZED_TIME, Buffer.from(text));
