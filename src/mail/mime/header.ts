@@ -65,7 +65,8 @@ export function addressWords(
 export function field(name: string, words: readonly string[]): HeaderField {
   for (const word of words) {
     refuseControls(name, word);
-    if (name.length + 2 + word.length > LINE_MAX) throw new Error(`${name} has no room for a word`);
+    if (name.length + 2 + word.length > LINE_MAX)
+      throw new Error(`${name} has no space for a word`);
   }
   if (!FIELD_NAME.test(name)) throw new Error(`${JSON.stringify(name)} is not a header name`);
   return { name, value: fold(words, name.length + 2) };
@@ -144,22 +145,22 @@ export const ENCODED_WORD_OCTETS_MAX = 75;
 /** `=?utf-8?Q?` and `?=` */
 const FRAME_OCTETS = 12;
 
-/** `room` is the capacity of an encoded word, `cost` the size of a character in it, in octets. */
+/** `capacity` of an encoded word and `cost` of a character in it, in octets. */
 type Encoding = {
   letter: 'B' | 'Q';
-  room(octets: number): number;
+  capacity(octets: number): number;
   cost(codePoint: number): number;
 };
 
 const B: Encoding = {
   letter: 'B',
-  room: (octets) => Math.floor(octets / 4) * 3,
+  capacity: (octets) => Math.floor(octets / 4) * 3,
   cost: utf8Length,
 };
 
 const Q: Encoding = {
   letter: 'Q',
-  room: (octets) => octets,
+  capacity: (octets) => octets,
   cost: (codePoint) => (isPlainInQ(codePoint) ? 1 : 3 * utf8Length(codePoint)),
 };
 
@@ -169,16 +170,16 @@ const Q: Encoding = {
  */
 export function encodedWords(text: string, firstOctetsMax: number): string[] {
   const encoding = shorterEncoding(text);
-  let room = encoding.room(firstOctetsMax - FRAME_OCTETS);
+  let capacity = encoding.capacity(firstOctetsMax - FRAME_OCTETS);
   const words: string[] = [];
   let start = 0;
   let used = 0;
   for (let at = 0; at < text.length;) {
     const codePoint = text.codePointAt(at)!;
     const cost = encoding.cost(codePoint);
-    if (used + cost > room && at > start) {
+    if (used + cost > capacity && at > start) {
       words.push(encodedWord(text.slice(start, at), encoding));
-      room = encoding.room(ENCODED_WORD_OCTETS_MAX - FRAME_OCTETS);
+      capacity = encoding.capacity(ENCODED_WORD_OCTETS_MAX - FRAME_OCTETS);
       start = at;
       used = 0;
     }

@@ -75,7 +75,7 @@ function phrasesOf(rule: Rule): readonly string[] {
   return rule.text?.split(' | ') ?? [''];
 }
 
-/** Returns a reply that says nothing but this phrase. */
+/** Returns a reply that says only this phrase. */
 function replyWith(rule: Rule, phrase: string, detail: string | null) {
   const code = rule.codes?.[0] ?? Number(rule.example.slice(0, 3));
   const [subject] = detail?.replace('*', '0').split('-') ?? [];
